@@ -1,0 +1,30 @@
+# One command each; every target installs what it needs first. `make help` lists them.
+PYTHON ?= python3
+VENV   := .venv
+PY     := $(VENV)/bin/python
+
+.PHONY: help
+help: ## This list
+	@grep -hE '^[a-z][a-z-]*:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
+
+.PHONY: venv
+venv: $(VENV)/.installed ## The virtual environment, from the lock file with hashes
+
+# uv where it is installed, venv with pip otherwise; both verify every hash.
+$(VENV)/.installed: requirements-dev.lock pyproject.toml
+	@if command -v uv >/dev/null 2>&1; then \
+	  uv venv --quiet --allow-existing --python '>=3.11' $(VENV) && \
+	  VIRTUAL_ENV=$(VENV) uv pip sync --quiet --require-hashes requirements-dev.lock; \
+	else \
+	  test -x $(PY) || $(PYTHON) -m venv $(VENV); \
+	  $(PY) -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.lock; \
+	fi
+	@echo "$(CURDIR)/src" > "$$($(PY) -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/openstack_operator_src.pth"
+	@printf '#!/bin/sh\nexec "%s" -m openstack_operator.cli "$$@"\n' "$(CURDIR)/$(PY)" > $(VENV)/bin/openstack-operator
+	@chmod +x $(VENV)/bin/openstack-operator
+	@touch $@
+
+.PHONY: lock
+lock: ## Renews the lock files
+	$(PY) -m uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header pyproject.toml -o requirements.lock
+	$(PY) -m uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header --group dev pyproject.toml -o requirements-dev.lock
