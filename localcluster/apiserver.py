@@ -1,0 +1,98 @@
+"""A real kube-apiserver on loopback for tests, without root, nodes or anything left behind."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import socket
+import ssl
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+from . import build, components
+
+_START_TIMEOUT = 60.0
+
+
+@contextlib.contextmanager
+def running(directory: Path | str, *, controllers: bool = False) -> Iterator[Path]:
+    """The path of an admin kubeconfig, valid inside the `with` block; logs and data are in `directory`.
+
+    With `controllers`, kube-controller-manager runs too: garbage collection, namespaces, service accounts, ReplicaSets.
+    Raises BuildError where the binaries are not built, RuntimeError with the end of the log where a process dies.
+    """
+    home = Path(directory).absolute()
+    port, etcd_port, peer_port, controllers_port = _free_ports(4)
+    plane = components.ControlPlane("127.0.0.1", port, etcd_port, peer_port, home / "etcd", home / "pki")
+    components.certificates(plane.pki, plane.address, [])
+    admin = _config(home, plane, "admin")
+    with contextlib.ExitStack() as stack:
+        start = stack.enter_context(_processes(home))
+        start("etcd", components.etcd(plane, build.binary("etcd", "etcd")))
+        command = components.apiserver(plane, build.binary("kubernetes", "kube-apiserver"))
+        # The endpoint of the Service "kubernetes" must not be loopback: the API server refuses to publish that.
+        server = start("kube-apiserver", [*command, "--endpoint-reconciler-type=none"])
+        _wait(plane, server, home / "kube-apiserver.log")
+        if controllers:
+            manager = components.controllers(
+                plane, build.binary("kubernetes", "kube-controller-manager"), _config(home, plane, "controllers")
+            )
+            start("kube-controller-manager", [*manager, f"--secure-port={controllers_port}"])
+        yield admin
+
+
+def ready(url: str, authority: Path) -> bool:
+    """Whether the API server says that it is ready, with its default roles in place."""
+    trust = ssl.create_default_context(cafile=str(authority))
+    try:
+        with urllib.request.urlopen(f"{url}/readyz", context=trust, timeout=5) as answer:
+            return answer.status == 200
+    except (urllib.error.URLError, OSError):
+        return False
+
+
+def _config(home: Path, plane: components.ControlPlane, client: str) -> Path:
+    return components.write_private(home / f"{client}.kubeconfig", components.kubeconfig(plane.pki, client, plane.url))
+
+
+@contextlib.contextmanager
+def _processes(home: Path):
+    """Gives a function that starts a process with a log; ends them all, the last one first."""
+    started: list[subprocess.Popen[bytes]] = []
+
+    def start(name: str, command: list[str]) -> subprocess.Popen[bytes]:
+        with (home / f"{name}.log").open("wb") as log:
+            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
+        started.append(process)
+        return process
+
+    try:
+        yield start
+    finally:
+        for process in reversed(started):
+            # Nothing in the directory is kept, so there is nothing to save by a gentle end.
+            with contextlib.suppress(ProcessLookupError):
+                process.send_signal(signal.SIGKILL)
+            process.wait()
+
+
+def _wait(plane: components.ControlPlane, server: subprocess.Popen[bytes], log: Path) -> None:
+    deadline = time.monotonic() + _START_TIMEOUT
+    while not ready(plane.url, plane.pki / "ca.crt"):
+        if server.poll() is not None or time.monotonic() > deadline:
+            tail = "\n".join(log.read_text(errors="replace").splitlines()[-15:])
+            raise RuntimeError(f"kube-apiserver did not start; the end of {log}:\n{tail}")
+        time.sleep(0.05)
+
+
+def _free_ports(count: int) -> list[int]:
+    """Ports nobody listens on now; held open together so that they differ."""
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        return [each.getsockname()[1] for each in sockets]

@@ -1,0 +1,145 @@
+"""The binaries of a cluster, built once from pinned Go modules and kept in the cache."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from . import paths
+
+SOURCES = Path(__file__).parent / "go"
+KUBERNETES = "1.34.4"
+# kubectl and the API server compare these to judge the skew between them; the module itself does not know its version.
+_STAMPS = {"gitVersion": f"v{KUBERNETES}", "gitMajor": "1", "gitMinor": "34", "gitTreeState": "clean"}
+_STAMPED = ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version")
+
+
+class BuildError(Exception):
+    """A build that cannot succeed, with what to do about it."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """One Go module under go/, with the binaries made of it: name → package."""
+
+    name: str
+    binaries: dict[str, str]
+    links: tuple[str, ...] = ()
+    """Further names of the first binary, which behaves as the name it is called by."""
+    ldflags: str = "-s -w"
+    minutes: float = 1
+    """How long a cold build takes on two cores, so that the user knows what to wait for."""
+    flags: tuple[str, ...] = field(default=("-trimpath",))
+
+
+PARTS = {
+    part.name: part
+    for part in (
+        Part(
+            "kubernetes",
+            {"kubernetes": ".", "pause": "./pause", "certificates": "./certificates"},
+            links=("kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet", "kube-proxy", "kubectl"),
+            ldflags=" ".join(["-s -w", *(f"-X {p}.{k}={v}" for p in _STAMPED for k, v in _STAMPS.items())]),
+            minutes=5,
+        ),
+        Part("etcd", {"etcd": "."}, minutes=0.5),
+        Part("coredns", {"coredns": "."}),
+        Part(
+            "storage",
+            {"local-path-provisioner": "github.com/rancher/local-path-provisioner", "volume": "./volume"},
+            minutes=1.5,
+        ),
+    )
+}
+SETS = {"apiserver": ("kubernetes", "etcd")}
+"""What a caller may ask for by one name; a part is also a set of its own."""
+
+
+def build(only: str | None = None) -> None:
+    """Every part is in the cache afterwards, or those of the set or part called `only`.
+
+    Raises BuildError where Go is missing or a build fails.
+    """
+    if only is not None and only not in SETS and only not in PARTS:
+        raise BuildError(f"--only {only}: choose from {', '.join([*SETS, *PARTS])}")
+    for name in PARTS if only is None else SETS.get(only, (only,)):
+        ensure(PARTS[name])
+
+
+def binary(part: str, name: str) -> Path:
+    """The path of a binary; raises BuildError when its part is not built yet."""
+    path = folder(PARTS[part]) / name
+    if not path.exists():
+        raise BuildError(f"{name} is not built: run `python -m localcluster build`")
+    return path
+
+
+def folder(part: Part) -> Path:
+    """Where a part's binaries are, keyed by all that goes into them, so that checkouts can share one cache."""
+    return paths.cache() / "localcluster" / f"{part.name}-{_digest(part)}"
+
+
+def ensure(part: Part) -> Path:
+    """The part's folder, built if it is not there."""
+    done = folder(part)
+    if done.exists():
+        return done
+    _check_go()
+    done.parent.mkdir(parents=True, exist_ok=True)
+    with (done.parent / f"{part.name}.lock").open("w") as lock:
+        # Two checkouts may build at once; the second one finds the work done.
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not done.exists():
+            _compile(part, done)
+    return done
+
+
+def _compile(part: Part, done: Path) -> None:
+    started = time.monotonic()
+    print(f"building {part.name} (about {part.minutes:g} min without caches) ...", file=sys.stderr, flush=True)
+    fresh = Path(tempfile.mkdtemp(prefix=f".{part.name}-", dir=done.parent))
+    try:
+        for name, package in part.binaries.items():
+            _go(part, "build", *part.flags, "-ldflags", part.ldflags, "-o", str(fresh / name), package)
+        for link in part.links:
+            (fresh / link).symlink_to(next(iter(part.binaries)))
+        fresh.chmod(0o755)
+        fresh.rename(done)
+    except BaseException:
+        shutil.rmtree(fresh, ignore_errors=True)
+        raise
+    print(f"built {part.name} in {time.monotonic() - started:.0f} s", file=sys.stderr, flush=True)
+
+
+def _go(part: Part, *arguments: str) -> None:
+    environment = os.environ | {"CGO_ENABLED": "0", "GOWORK": "off", "GOTOOLCHAIN": os.environ.get("GOTOOLCHAIN", "auto")}
+    command = ["nice", "-n", "5", "go", *arguments]
+    if subprocess.run(command, cwd=SOURCES / part.name, env=environment, check=False).returncode:
+        raise BuildError(f"{part.name}: `{' '.join(command[3:])}` failed in {SOURCES / part.name}; see above")
+
+
+def _check_go() -> None:
+    if not shutil.which("go"):
+        raise BuildError("go: not found; install Go 1.24 or newer from https://go.dev/dl and add it to PATH")
+
+
+def _digest(part: Part) -> str:
+    digest = hashlib.sha256(repr((part, platform.machine())).encode())
+    for path in _sources(part):
+        digest.update(f"{path.relative_to(SOURCES)}\0".encode())
+        digest.update(path.read_bytes() + b"\0")
+    return digest.hexdigest()[:16]
+
+
+def _sources(part: Part) -> Iterable[Path]:
+    return sorted(path for path in (SOURCES / part.name).rglob("*") if path.suffix in {".go", ".mod", ".sum"})
