@@ -1,0 +1,102 @@
+"""Field types whose rules the API server enforces: patterns, bounds and CEL with messages that name the fix."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from .model import rule
+
+Name = Annotated[str, Field(min_length=1, max_length=253, pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")]
+"""A Kubernetes object name (RFC 1123 subdomain)."""
+
+Replicas = Annotated[int, Field(ge=0, le=32)]
+"""Number of pods."""
+
+
+def validated(*rules: dict[str, Any], **extra: Any) -> Any:
+    """Annotation that adds CEL rules (and further schema keys) to a field."""
+    return Field(json_schema_extra={"x-kubernetes-validations": list(rules), **extra})
+
+
+def immutable(what: str) -> dict[str, Any]:
+    """CEL rule: a value once set stays."""
+    return rule("self == oldSelf", f"{what} cannot be changed once set; create a new resource instead")
+
+
+QuorumReplicas = Annotated[
+    int,
+    Field(ge=1, le=9),
+    validated(rule("self % 2 == 1", "an even number of members has no clear majority; use 1, 3 or 5")),
+]
+"""Members of a cluster that votes; odd."""
+
+Quantity = Annotated[
+    str,
+    Field(max_length=32, pattern=r"^[0-9]+(\.[0-9]+)?(Ki|Mi|Gi|Ti|Pi|k|M|G|T|P|m)?$"),
+    validated(rule("isQuantity(self)", "not a quantity; write a number with a unit, such as 10Gi or 500m")),
+]
+"""An amount as Kubernetes writes it: 10Gi, 500m."""
+
+StorageSize = Annotated[
+    str,
+    Field(max_length=32, pattern=r"^[0-9]+(\.[0-9]+)?(Ki|Mi|Gi|Ti|Pi|k|M|G|T|P)?$"),
+    validated(
+        rule("isQuantity(self)", "not a quantity; write a number with a unit, such as 10Gi"),
+        rule(
+            "!isQuantity(self) || !isQuantity(oldSelf) || quantity(self).compareTo(quantity(oldSelf)) >= 0",
+            "storage cannot shrink; keep the old size or choose a larger one",
+        ),
+    ),
+]
+"""Size of a volume; may grow, never shrink."""
+
+Image = Annotated[
+    str,
+    Field(
+        max_length=512,
+        pattern=r"^[a-z0-9][a-z0-9._:/-]*[a-z0-9](:[A-Za-z0-9_][A-Za-z0-9._-]{0,127})?(@sha256:[a-f0-9]{64})?$",
+    ),
+]
+"""A container image: registry/name:tag or registry/name@sha256:digest."""
+
+Schedule = Annotated[
+    str,
+    Field(max_length=100),
+    validated(
+        rule(
+            r"self.matches('^@(hourly|daily|weekly|monthly)$|"
+            r"^([0-9*,/-]+) +([0-9*,/-]+) +([0-9*,/L-]+) +([0-9A-Za-z*,/-]+) +([0-9A-Za-z*,/-]+)$')",
+            "not a schedule; write five cron fields such as '0 0 * * 0', or @daily, @weekly, @monthly",
+        )
+    ),
+]
+"""When something recurs, as a cron expression in UTC."""
+
+Cidr = Annotated[
+    str,
+    Field(max_length=43),
+    validated(rule("isCIDR(self)", "not a CIDR; write an address and a prefix length, such as 172.24.4.0/24")),
+]
+"""A network: address/prefix length."""
+
+Hostname = Annotated[str, Field(max_length=253, pattern=r"^[A-Za-z0-9]([-A-Za-z0-9.]*[A-Za-z0-9])?$")]
+"""A DNS name or an IPv4 address."""
+
+Region = Annotated[str, Field(min_length=1, max_length=255), validated(immutable("region"))]
+"""Name of an OpenStack region."""
+
+DatabaseName = Annotated[
+    str, Field(max_length=64, pattern=r"^[A-Za-z0-9_]+$"), validated(immutable("the database's name"))
+]
+"""Name of an SQL schema."""
+
+Opaque = Annotated[dict[str, Any], Field(json_schema_extra={"x-kubernetes-preserve-unknown-fields": True})]
+"""A Kubernetes structure handed through as it stands, checked by the API server where it ends up."""
+
+OptionValue = Annotated[Any, Field(json_schema_extra={"x-kubernetes-preserve-unknown-fields": True})]
+
+Sections = dict[str, dict[str, OptionValue]]
+"""oslo.config options: section, option, value. Booleans and numbers are written as oslo reads them; a list
+becomes one line an entry (MultiStrOpt)."""

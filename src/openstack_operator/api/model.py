@@ -1,0 +1,42 @@
+"""The base of everything users write: frozen values, documented by attribute docstrings."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from pydantic import BaseModel, ConfigDict
+from pydantic.alias_generators import to_camel
+
+Rule = dict[str, Any]
+"""An entry of x-kubernetes-validations."""
+
+
+def rule(expression: str, message: str, field: str | None = None) -> Rule:
+    """A CEL rule of a CRD: `expression` over self (and oldSelf), the `message` a user sees when it is false."""
+    return {"rule": expression, "message": message} | ({"fieldPath": field} if field else {})
+
+
+def _add_rules(schema: dict[str, Any], model: type[Any]) -> None:
+    rules = [entry for base in reversed(model.__mro__) for entry in base.__dict__.get("rules", ())]
+    if rules:
+        schema["x-kubernetes-validations"] = rules
+
+
+class Model(BaseModel):
+    """A frozen value read from the API; unknown fields are left to the API server to prune."""
+
+    model_config = ConfigDict(
+        frozen=True,
+        extra="ignore",
+        alias_generator=to_camel,
+        populate_by_name=True,
+        use_attribute_docstrings=True,
+        json_schema_extra=_add_rules,
+    )
+
+    rules: ClassVar[tuple[Rule, ...]] = ()
+    """CEL rules over the whole object, checked by the API server; a subclass adds to its bases'."""
+
+    def __hash__(self) -> int:
+        """By content, so that values with maps in them can be keys too."""
+        return hash((type(self), self.model_dump_json()))

@@ -1,0 +1,109 @@
+"""Typed references: each states a dependency once, and watches, waiting and order follow from it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar
+
+from .fields import Name
+from .model import Model
+
+
+class Ref(Model):
+    """Points at another resource in the same namespace, by name."""
+
+    kind: ClassVar[str] = ""
+    """Kind of the resource in our own API group."""
+    name: Name
+    """Name of the resource."""
+
+
+class MariaDBRef(Ref):
+    """A MariaDB in the same namespace."""
+
+    kind: ClassVar[str] = "MariaDB"
+
+
+class RabbitMQRef(Ref):
+    """A RabbitMQ in the same namespace."""
+
+    kind: ClassVar[str] = "RabbitMQ"
+
+
+class MemcachedRef(Ref):
+    """A Memcached in the same namespace."""
+
+    kind: ClassVar[str] = "Memcached"
+
+
+class KeystoneRef(Ref):
+    """A Keystone in the same namespace."""
+
+    kind: ClassVar[str] = "Keystone"
+
+
+class GlanceRef(Ref):
+    """A Glance in the same namespace."""
+
+    kind: ClassVar[str] = "Glance"
+
+
+class PlacementRef(Ref):
+    """A Placement in the same namespace."""
+
+    kind: ClassVar[str] = "Placement"
+
+
+class NeutronRef(Ref):
+    """A Neutron in the same namespace."""
+
+    kind: ClassVar[str] = "Neutron"
+
+
+class NovaRef(Ref):
+    """A Nova in the same namespace."""
+
+    kind: ClassVar[str] = "Nova"
+
+
+class OVNNetworkRef(Ref):
+    """An OVNNetwork in the same namespace."""
+
+    kind: ClassVar[str] = "OVNNetwork"
+
+
+class SecretKeyRef(Model):
+    """One key of a Secret in the same namespace."""
+
+    name: Name
+    """Name of the Secret."""
+    key: str = "password"
+    """Key in the Secret's data."""
+
+
+def found(spec: Any, kind: type[Any], path: str = "spec") -> Iterator[tuple[str, Any]]:
+    """Every value of `kind` in a spec with its path as users write it: (`spec.database.mariadbRef`, ref).
+
+    All the runtime needs to fetch, index and watch what a resource depends on.
+    """
+    if isinstance(spec, kind):
+        yield path, spec
+    elif isinstance(spec, Model):
+        for name, info in type(spec).model_fields.items():
+            yield from found(getattr(spec, name), kind, f"{path}.{info.alias or name}")
+    elif isinstance(spec, Mapping):
+        for name, value in spec.items():
+            yield from found(value, kind, f"{path}.{name}")
+    elif isinstance(spec, (list, tuple)):
+        for index, value in enumerate(spec):
+            yield from found(value, kind, f"{path}[{index}]")
+
+
+def references(spec: Model) -> list[tuple[str, Ref]]:
+    """Every resource of ours this spec points at, with the field's path."""
+    return list(found(spec, Ref))
+
+
+def secret_references(spec: Model) -> list[tuple[str, SecretKeyRef]]:
+    """Every key of a Secret this spec points at, with the field's path."""
+    return list(found(spec, SecretKeyRef))

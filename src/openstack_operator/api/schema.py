@@ -1,0 +1,174 @@
+"""From models to CustomResourceDefinitions: structural schemas with CEL, defaults and printer columns."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from .model import Model
+from .resource import AGE_COLUMN, READY_COLUMNS, Column, Resource
+
+Schema = dict[str, Any]
+
+_DROPPED = frozenset({"$defs", "title", "const", "discriminator"})
+
+CONDITION: Schema = {
+    "type": "object",
+    "required": ["type", "status", "lastTransitionTime", "reason", "message"],
+    "properties": {
+        "type": {"type": "string", "maxLength": 316},
+        "status": {"type": "string", "enum": ["True", "False", "Unknown"]},
+        "reason": {"type": "string", "maxLength": 1024},
+        "message": {"type": "string", "maxLength": 32768},
+        "lastTransitionTime": {"type": "string", "format": "date-time"},
+        "observedGeneration": {"type": "integer", "format": "int64", "minimum": 0},
+    },
+}
+
+STATUS: Schema = {
+    "type": "object",
+    "description": "What the operator found and did.",
+    "properties": {
+        "observedGeneration": {
+            "type": "integer",
+            "format": "int64",
+            "description": "The generation of the spec the conditions speak of.",
+        },
+        "phase": {"type": "string", "description": "Where a rollout of several resources is."},
+        "endpoint": {"type": "string", "description": "The address clients call."},
+        "published": {
+            "type": "object",
+            "description": "The contract other resources read: addresses and names, never secrets.",
+            "additionalProperties": {"type": "string"},
+        },
+        "conditions": {
+            "type": "array",
+            "description": "What is true and what is not, and why.",
+            "items": CONDITION,
+            "x-kubernetes-list-type": "map",
+            "x-kubernetes-list-map-keys": ["type"],
+        },
+    },
+}
+
+
+def structural(model: type[Model]) -> Schema:
+    """The OpenAPI schema of a model as a CRD wants it: no $ref, no null, no titles, defaults spelled out."""
+    whole = model.model_json_schema(by_alias=True)
+    return cast("Schema", _flatten(whole, whole.get("$defs", {})))
+
+
+def _flatten(node: Any, defs: Schema) -> Any:
+    if isinstance(node, list):
+        return [_flatten(item, defs) for item in cast("list[Any]", node)]
+    if not isinstance(node, dict):
+        return node
+    schema = cast("Schema", node)
+    if "$ref" in schema:
+        target = defs[schema["$ref"].rpartition("/")[2]]
+        schema = {**target, **{k: v for k, v in schema.items() if k != "$ref"}}
+    if "anyOf" in schema:
+        return _flatten(_without_null(schema), defs)
+    if "const" in schema:
+        schema = {**schema, "enum": [schema["const"]]}
+    if schema.get("x-kubernetes-preserve-unknown-fields"):
+        schema = {k: v for k, v in schema.items() if k != "additionalProperties"}
+    flat = {name: _keyword(name, value, defs) for name, value in schema.items() if name not in _DROPPED}
+    # Keys limited to a choice become the properties themselves: structural schemas know no propertyNames.
+    if names := flat.pop("propertyNames", None):
+        flat["properties"] = {name: flat["additionalProperties"] for name in names["enum"]}
+        del flat["additionalProperties"]
+    return flat
+
+
+def _keyword(name: str, value: Any, defs: Schema) -> Any:
+    if name == "properties":
+        return {field: _flatten(schema, defs) for field, schema in value.items()}
+    if name == "default":
+        return _defaults(value)
+    if name == "additionalProperties" and isinstance(value, bool):
+        return value
+    if name == "description":
+        return " ".join(str(value).split())
+    return _flatten(value, defs)
+
+
+def _without_null(schema: Schema) -> Schema:
+    """`X | None` is an optional X; a null default is no default. Other unions are not structural: ValueError."""
+    options = [option for option in schema["anyOf"] if option.get("type") != "null"]
+    if len(options) != 1:
+        raise ValueError(f"a union of {len(options)} types has no structural schema: {schema}")
+    rest = {k: v for k, v in schema.items() if k != "anyOf" and (k, v) != ("default", None)}
+    return {**options[0], **rest}
+
+
+def _defaults(value: Any) -> Any:
+    """Object defaults spell out unset fields as null, which a structural schema refuses."""
+    if isinstance(value, dict):
+        given = cast("Schema", value)
+        return {name: _defaults(entry) for name, entry in given.items() if entry is not None}
+    return value
+
+
+def crd(resource: Resource[Model]) -> Schema:
+    """The CustomResourceDefinition of a resource."""
+    spec = structural(resource.spec)
+    spec["default"] = spec.get("default", {})
+    if spec.get("required"):
+        del spec["default"]
+    protected = resource.group.endswith(".k8s.io")
+    root: Schema = {
+        "type": "object",
+        "description": spec.pop("description", ""),
+        "required": ["spec"] if spec.get("required") else None,
+        "properties": {
+            "apiVersion": {"type": "string"},
+            "kind": {"type": "string"},
+            "metadata": {"type": "object"},
+            "spec": {**spec, "description": f"What is wanted of this {resource.kind}."},
+            "status": STATUS,
+        },
+        "x-kubernetes-validations": list(resource.rules) or None,
+    }
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {
+            "name": resource.crd_name,
+            "annotations": {
+                # The group ends in k8s.io, which Kubernetes protects; this says that nobody claims its approval.
+                "api-approved.kubernetes.io": "unapproved, a community API of openstack-operator"
+            },
+        }
+        if protected
+        else {"name": resource.crd_name},
+        "spec": {
+            "group": resource.group,
+            "scope": "Namespaced",
+            "names": {
+                "kind": resource.kind,
+                "listKind": f"{resource.kind}List",
+                "plural": resource.plural,
+                "singular": resource.kind.lower(),
+                "shortNames": list(resource.short_names),
+                "categories": ["openstack"],
+            },
+            "versions": [
+                {
+                    "name": resource.version,
+                    "served": True,
+                    "storage": True,
+                    "subresources": {"status": {}},
+                    "additionalPrinterColumns": [
+                        _column(column) for column in (*READY_COLUMNS, *resource.columns, AGE_COLUMN)
+                    ],
+                    "schema": {"openAPIV3Schema": {k: v for k, v in root.items() if v is not None}},
+                }
+            ],
+        },
+    }
+
+
+def _column(column: Column) -> Schema:
+    return {"name": column.name, "type": column.type, "jsonPath": column.path} | (
+        {"priority": column.priority} if column.priority else {}
+    )

@@ -1,0 +1,134 @@
+"""What the specs of services share; a mixin states a dependency, and the engine does the rest."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from .fields import DatabaseName, Hostname, Image, Name, Opaque, Quantity, Region, Replicas, Sections
+from .model import Model
+from .refs import KeystoneRef, MariaDBRef, MemcachedRef, RabbitMQRef
+
+
+class Resources(Model):
+    """What a container asks for and may use at most."""
+
+    requests: dict[Literal["cpu", "memory"], Quantity] = {}
+    """What the scheduler reserves."""
+    limits: dict[Literal["cpu", "memory"], Quantity] = {}
+    """What the container may use at most."""
+
+
+class PodSettings(Model):
+    """How pods are placed and sized; set on a service for all its components, or on one component."""
+
+    image: Image | None = None
+    """Image to run instead of the release's."""
+    resources: Resources | None = None
+    """Requests and limits of the main container."""
+    node_selector: dict[str, str] | None = None
+    """Labels of the nodes to run on; replaces the default label."""
+    tolerations: list[Opaque] | None = None
+    """Taints the pods tolerate."""
+    affinity: Opaque | None = None
+    """Kubernetes affinity of the pods."""
+    priority_class_name: Name | None = None
+    """PriorityClass of the pods."""
+
+
+class Component(PodSettings):
+    """One program of a service; what is unset here is taken from the service."""
+
+    replicas: Replicas | None = None
+    """Number of pods; unset takes the service's."""
+
+
+class Expose(Model):
+    """How clients outside the Kubernetes cluster reach an API."""
+
+    type: Literal["ClusterIP", "NodePort", "LoadBalancer"] = "ClusterIP"
+    """Type of the API's Service."""
+    host: Hostname | None = None
+    """Name or address outside clients use; goes into the public endpoint of the catalog."""
+
+
+class RunSpec(PodSettings):
+    """Fields of everything that runs pods."""
+
+    release: str = "2025.1"
+    """OpenStack release to run."""
+    image_profile: Literal["debian", "kolla"] = "debian"
+    """Which set of images of that release."""
+
+
+class ServiceSpec(RunSpec):
+    """Fields every OpenStack service has."""
+
+    replicas: Replicas = 1
+    """Number of pods of each of the service's components that scales."""
+    region: Region = "RegionOne"
+    """The OpenStack region this service belongs to."""
+    config: Sections = {}
+    """Extra options, merged over the operator's defaults: section, option, value. An option the operator wires
+    itself (addresses, passwords) is refused."""
+    expose: Expose = Expose()
+    """How clients outside the cluster reach the API."""
+
+
+class DatabaseSource(Model):
+    """Where a service keeps its tables."""
+
+    mariadb_ref: MariaDBRef = Field(default=MariaDBRef(name="mariadb"), alias="mariadbRef")
+    """Server that holds the schema."""
+    database: DatabaseName | None = None
+    """Name of the schema; unset takes the service's name."""
+
+
+class MessagingSource(Model):
+    """Where a service sends its RPC."""
+
+    rabbitmq_ref: RabbitMQRef = Field(default=RabbitMQRef(name="rabbitmq"), alias="rabbitmqRef")
+    """Broker; the service gets a virtual host of its own in it."""
+
+
+class CacheSource(Model):
+    """Where a service caches tokens."""
+
+    memcached_ref: MemcachedRef = MemcachedRef(name="memcached")
+    """The cache."""
+
+
+class IdentitySource(Model):
+    """Who authenticates a service."""
+
+    keystone_ref: KeystoneRef = KeystoneRef(name="keystone")
+    """Keystone that authenticates this service and lists its endpoints."""
+
+
+class UsesDatabase(Model):
+    """Mixed into the spec of a service that keeps its state in SQL."""
+
+    database: DatabaseSource = DatabaseSource()
+    """Database of this service."""
+
+
+class UsesMessaging(Model):
+    """Mixed into the spec of a service that talks over RabbitMQ."""
+
+    messaging: MessagingSource = MessagingSource()
+    """Broker of this service."""
+
+
+class UsesCache(Model):
+    """Mixed into the spec of a service that caches in Memcached."""
+
+    cache: CacheSource = CacheSource()
+    """Cache of this service."""
+
+
+class UsesIdentity(Model):
+    """Mixed into the spec of a service that authenticates with Keystone."""
+
+    keystone: IdentitySource = IdentitySource()
+    """Identity of this service."""

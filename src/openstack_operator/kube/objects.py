@@ -1,0 +1,137 @@
+"""Kubernetes objects as plain dicts, written in the shape of the YAML they become."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+from ..plan import Context, Object
+
+NAME_LIMIT = 63
+"""DNS labels, label values and pod hostnames stop here (RFC 1035)."""
+
+MANAGED_BY = "openstack-operator"
+INSTANCE = "app.kubernetes.io/instance"
+COMPONENT = "app.kubernetes.io/component"
+KIND = "openstack.k8s.io/kind"
+
+
+def digest(value: Any) -> str:
+    """Eight hexadecimal characters that follow any JSON value."""
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:8]
+
+
+def fitting(name: str, limit: int = NAME_LIMIT) -> str:
+    """The name itself, or its beginning and a digest of the whole where it exceeds the limit."""
+    return name if len(name) <= limit else f"{name[: limit - 9].rstrip('-.')}-{digest(name)}"
+
+
+def drop_none(value: Any) -> Any:
+    """The value without map entries that are None, at every depth."""
+    if isinstance(value, dict):
+        return {k: drop_none(v) for k, v in cast("dict[str, Any]", value).items() if v is not None}
+    if isinstance(value, (list, tuple)):
+        return [drop_none(entry) for entry in cast("Sequence[Any]", value)]
+    return value
+
+
+def labels(ctx: Context[Any], component: str = "") -> dict[str, str]:
+    """Labels by which we find our own again; with a component, a selector for its pods."""
+    own = {
+        "app.kubernetes.io/managed-by": MANAGED_BY,
+        "app.kubernetes.io/part-of": "openstack",
+        KIND: ctx.kind.lower(),
+        INSTANCE: fitting(ctx.owner),
+    }
+    return own | ({COMPONENT: fitting(component)} if component else {})
+
+
+def selector(ctx: Context[Any], component: str) -> dict[str, str]:
+    """The part of a pod's labels that never changes, for selectors, which are immutable."""
+    return {KIND: ctx.kind.lower(), INSTANCE: fitting(ctx.owner), COMPONENT: fitting(component)}
+
+
+def obj(ctx: Context[Any], kind: str, name: str, api: str = "v1", *, component: str = "", **body: Any) -> Object:
+    """An object of this resource, in its namespace, with its labels."""
+    metadata = {"name": fitting(name), "namespace": ctx.namespace, "labels": labels(ctx, component)}
+    return drop_none({"apiVersion": api, "kind": kind, "metadata": metadata, **body})
+
+
+def annotated(wanted: Object, annotations: Mapping[str, str]) -> Object:
+    """The same object with more annotations."""
+    metadata = wanted["metadata"]
+    merged = {**metadata.get("annotations", {}), **annotations}
+    return {**wanted, "metadata": {**metadata, "annotations": merged}}
+
+
+def secret(ctx: Context[Any], name: str, data: Mapping[str, str], *, component: str = "") -> Object:
+    """A Secret; `data` is plain text. Written as base64 so that what is applied equals what is read back."""
+    encoded = {k: base64.b64encode(v.encode()).decode() for k, v in data.items()}
+    return obj(ctx, "Secret", name, component=component, type="Opaque", data=encoded)
+
+
+def secret_data(live: Mapping[str, Any] | None) -> dict[str, str]:
+    """Plain text of a Secret's data; empty for None."""
+    return {k: base64.b64decode(v).decode() for k, v in ((live or {}).get("data") or {}).items()}
+
+
+def service(
+    ctx: Context[Any],
+    name: str,
+    ports: Mapping[str, int],
+    target: Mapping[str, str],
+    *,
+    headless: bool = False,
+    type_: str | None = None,
+) -> Object:
+    """A Service over the pods `target` selects; headless ones publish members before they are ready."""
+    return obj(
+        ctx,
+        "Service",
+        name,
+        spec={
+            "type": None if headless else type_ or "ClusterIP",
+            "clusterIP": "None" if headless else None,
+            "publishNotReadyAddresses": headless or None,
+            "selector": dict(target),
+            "ports": [{"name": port, "port": number, "protocol": "TCP"} for port, number in ports.items()],
+        },
+    )
+
+
+def disruption_budget(ctx: Context[Any], name: str, target: Mapping[str, str]) -> Object:
+    """At most one pod down for a drain or a node upgrade."""
+    spec = {"maxUnavailable": 1, "selector": {"matchLabels": dict(target)}}
+    return obj(ctx, "PodDisruptionBudget", name, "policy/v1", spec=spec)
+
+
+def workload(
+    ctx: Context[Any], kind: str, component: str, template: Object, *, replicas: int | None = None, **spec: Any
+) -> Object:
+    """A Deployment, StatefulSet or DaemonSet named `<owner>-<component>` over a pod template of that component."""
+    return obj(
+        ctx,
+        kind,
+        ctx.name(component),
+        "apps/v1",
+        component=component,
+        spec={
+            "replicas": replicas,
+            "revisionHistoryLimit": 3 if kind == "Deployment" else None,
+            "selector": {"matchLabels": selector(ctx, component)},
+            "template": template,
+            **spec,
+        },
+    )
+
+
+def job(ctx: Context[Any], component: str, template: Object, *, retries: int = 6) -> Object:
+    """A Job named after what it runs: changed work is a new Job, and the old one is pruned."""
+    # Never, not OnFailure: the pod of a failed try keeps its last log lines for the condition.
+    pod = {**template, "spec": {**template["spec"], "restartPolicy": "Never"}}
+    body = {"backoffLimit": retries, "completions": 1, "parallelism": 1, "template": pod}
+    name = f"{fitting(ctx.name(component), NAME_LIMIT - 9)}-{digest(pod)}"
+    return obj(ctx, "Job", name, "batch/v1", component=component, spec=body)

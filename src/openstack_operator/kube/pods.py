@@ -1,0 +1,228 @@
+"""Pod templates: tight by default, opened only where a program says it needs more."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..api import Component as ComponentSettings
+from ..api import PodSettings
+from ..plan import Component, Context, Object
+from .objects import drop_none, labels
+
+CONTROL_PLANE = {"openstack-control-plane": "enabled"}
+COMPUTE = {"openstack-compute-node": "enabled"}
+NETWORK = {"openvswitch": "enabled"}
+GATEWAY = {"openstack-gateway": "enabled"}
+
+CONFIG_DIGEST = "openstack.k8s.io/config-digest"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mount:
+    """Where something appears in a container, and the volume it comes from."""
+
+    name: str
+    path: str
+    volume: Mapping[str, Any] = field(default_factory=lambda: {"emptyDir": {}})
+    """The volume's source as in a pod spec."""
+    sub_path: str | None = None
+    read_only: bool = False
+    propagation: str | None = None
+
+
+def scratch(*paths: str) -> list[Mount]:
+    """Writable folders that vanish with the pod."""
+    return [Mount(name="scratch", path=path, sub_path=path.strip("/").replace("/", "-")) for path in paths]
+
+
+def host(name: str, path: str, *, propagation: str | None = None, kind: str = "DirectoryOrCreate") -> Mount:
+    """A folder of the node under the same path."""
+    return Mount(name=name, path=path, volume={"hostPath": {"path": path, "type": kind}}, propagation=propagation)
+
+
+def files(name: str, secret: str, directory: str, *keys: str) -> list[Mount]:
+    """Single files of a Secret among those an image already has in `directory`."""
+    volume = {"secret": {"secretName": secret, "defaultMode": 0o440}}
+    return [
+        Mount(name=name, path=f"{directory}/{key}", volume=volume, sub_path=key, read_only=True) for key in keys
+    ]
+
+
+def folder(name: str, secret: str, directory: str, *, mode: int = 0o440) -> Mount:
+    """A whole Secret as a folder; it follows changes of the Secret without a restart."""
+    return Mount(name=name, path=directory, volume={"secret": {"secretName": secret, "defaultMode": mode}}, read_only=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Probe:
+    """How a container is asked; periods in seconds. A startup probe of one second keeps roll-outs short, since
+    readiness is asked again the moment it passes."""
+
+    http: tuple[str, int] | None = None
+    """(path, port)"""
+    tcp: int | None = None
+    command: Sequence[str] = ()
+    timeout: int = 5
+    period: int = 10
+    failures: int = 3
+
+    def render(self, **changes: int) -> Object:
+        """The probe as in a container spec."""
+        return drop_none(
+            {
+                "httpGet": {"path": self.http[0], "port": self.http[1]} if self.http else None,
+                "tcpSocket": {"port": self.tcp} if self.tcp else None,
+                "exec": {"command": list(self.command)} if self.command else None,
+                "timeoutSeconds": changes.get("timeout", self.timeout),
+                "periodSeconds": changes.get("period", self.period),
+                "failureThreshold": changes.get("failures", self.failures),
+            }
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Container:
+    """One container of a pod."""
+
+    component: Component
+    """Image, user and default command."""
+    name: str = "main"
+    command: Sequence[str] = ()
+    """Unset takes the component's."""
+    env: Mapping[str, str | Mapping[str, Any]] = field(default_factory=dict[str, "str | Mapping[str, Any]"])
+    """Values, or `valueFrom` structures."""
+    ports: Mapping[str, int] = field(default_factory=dict[str, int])
+    mounts: Sequence[Mount] = ()
+    ready: Probe | None = None
+    alive: Probe | None = None
+    """Must not fail for a program that is only busy."""
+    lifecycle: Mapping[str, Any] | None = None
+    memory: str = "128Mi"
+    """Request, from what the program was measured to use."""
+    cpu: str = "10m"
+    privileged: bool = False
+    root: bool = False
+    """Runs as uid 0."""
+    capabilities: Sequence[str] = ()
+    """Added to none."""
+    writable_root: bool = False
+
+
+def _env(env: Mapping[str, Any]) -> list[Object] | None:
+    entries = [
+        {"name": name, "value": value} if isinstance(value, str) else {"name": name, "valueFrom": dict(value)}
+        for name, value in env.items()
+    ]
+    return entries or None
+
+
+def _security(container: Container) -> Object:
+    if container.privileged:
+        return {"privileged": True, "runAsUser": 0 if container.root else container.component.uid}
+    return drop_none(
+        {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": not container.writable_root,
+            "runAsNonRoot": not container.root,
+            "runAsUser": 0 if container.root else container.component.uid,
+            "runAsGroup": 0 if container.root else container.component.gid,
+            "capabilities": {"drop": ["ALL"], "add": list(container.capabilities) or None},
+            "seccompProfile": {"type": "RuntimeDefault"},
+        }
+    )
+
+
+def _container(container: Container, settings: PodSettings, *, init: bool = False) -> Object:
+    own = settings.resources.model_dump(exclude_defaults=True) if settings.resources else {}
+    requests = {"cpu": container.cpu, "memory": container.memory} | own.get("requests", {})
+    ready, alive = container.ready, container.alive
+    return drop_none(
+        {
+            "name": container.name,
+            "image": settings.image or container.component.image,
+            "imagePullPolicy": "IfNotPresent",
+            "command": list(container.command or container.component.command) or None,
+            "env": _env({**container.component.env, **container.env}),
+            "ports": [{"name": name, "containerPort": port} for name, port in container.ports.items()] or None,
+            "resources": {"requests": requests, "limits": own.get("limits")} if not init else None,
+            "securityContext": _security(container),
+            # The last lines of a failed container's log stand in its status, where the operator reads them.
+            "terminationMessagePolicy": "FallbackToLogsOnError",
+            "startupProbe": ready.render(period=1, failures=600) if ready else None,
+            "readinessProbe": ready.render() if ready else None,
+            "livenessProbe": alive.render(period=30, failures=6, timeout=10) if alive else None,
+            "lifecycle": dict(container.lifecycle) if container.lifecycle else None,
+            "volumeMounts": [_mount(mount) for mount in container.mounts] or None,
+        }
+    )
+
+
+def _mount(mount: Mount) -> Object:
+    return {
+        "name": mount.name,
+        "mountPath": mount.path,
+        "subPath": mount.sub_path,
+        "readOnly": mount.read_only or None,
+        "mountPropagation": mount.propagation,
+    }
+
+
+def settings(service: PodSettings, component: PodSettings | None = None) -> PodSettings:
+    """What a component asks for, completed by what its service asks for."""
+    own = component.model_dump(exclude_none=True) if component else {}
+    merged = service.model_dump(exclude_none=True) | own
+    return PodSettings(**{name: merged[name] for name in PodSettings.model_fields if name in merged})
+
+
+def replicas(service_replicas: int, component: ComponentSettings | None) -> int:
+    """A component's own number of pods, or its service's."""
+    return service_replicas if component is None or component.replicas is None else component.replicas
+
+
+def pod(
+    ctx: Context[Any],
+    component: str,
+    *containers: Container,
+    wanted: PodSettings,
+    node_selector: Mapping[str, str] = CONTROL_PLANE,
+    init: Sequence[Container] = (),
+    annotations: Mapping[str, str] | None = None,
+    grace: int = 30,
+    **spec: Any,
+) -> Object:
+    """A pod template of a component. `spec` adds fields of a pod spec (hostNetwork, hostPID …)."""
+    everyone = [*init, *containers]
+    volumes = {mount.name: {"name": mount.name, **mount.volume} for c in everyone for mount in c.mounts}
+    groups = {c.component.gid for c in containers if not c.root and not c.privileged}
+    host_network = spec.get("hostNetwork")
+    return drop_none(
+        {
+            "metadata": {"labels": labels(ctx, component), "annotations": dict(annotations) if annotations else None},
+            "spec": {
+                "automountServiceAccountToken": False,
+                "enableServiceLinks": False,
+                "terminationGracePeriodSeconds": grace,
+                "nodeSelector": dict(node_selector if wanted.node_selector is None else wanted.node_selector),
+                "tolerations": wanted.tolerations,
+                "affinity": wanted.affinity,
+                "priorityClassName": wanted.priority_class_name,
+                "securityContext": {"fsGroup": groups.pop(), "fsGroupChangePolicy": "OnRootMismatch"}
+                if len(groups) == 1
+                else None,
+                "dnsPolicy": "ClusterFirstWithHostNet" if host_network else None,
+                # Names are written in full; a search through every domain would triple the lookups.
+                "dnsConfig": {"options": [{"name": "ndots", "value": "2"}]},
+                "initContainers": [_container(c, wanted, init=True) for c in init] or None,
+                "containers": [_container(c, wanted if i == 0 else _shared(wanted)) for i, c in enumerate(containers)],
+                "volumes": list(volumes.values()) or None,
+                **spec,
+            },
+        }
+    )
+
+
+def _shared(wanted: PodSettings) -> PodSettings:
+    """What applies to containers beside the main one: all but its image and size."""
+    return wanted.model_copy(update={"image": None, "resources": None})

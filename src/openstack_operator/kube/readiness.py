@@ -1,0 +1,99 @@
+"""Is a live object doing its work? One pure rule a kind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ..plan import READY, Object, State, Verdict, failed, progressing
+
+Rule = Callable[[Object], Verdict]
+
+
+def _observed(live: Object) -> bool:
+    """Whether the status speaks of the present spec."""
+    generation = live["metadata"].get("generation", 0)
+    return (live.get("status") or {}).get("observedGeneration", 0) >= generation
+
+
+def _name(live: Object) -> str:
+    return live["metadata"]["name"]
+
+
+def _rollout(live: Object) -> Verdict:
+    """Deployment and StatefulSet: every pod of the newest template is ready, and none of an older one is left."""
+    status, wanted = live.get("status") or {}, live["spec"].get("replicas", 1)
+    if not _observed(live):
+        return progressing(f"{_name(live)}: not yet seen by its controller")
+    updated, ready = status.get("updatedReplicas", 0), status.get("readyReplicas", 0)
+    if live["kind"] == "StatefulSet" and status.get("currentRevision") == status.get("updateRevision"):
+        updated = status.get("replicas", 0)
+    if updated >= wanted and ready >= wanted and status.get("replicas", 0) == wanted:
+        return READY
+    return progressing(f"{_name(live)}: {min(updated, ready)}/{wanted} pods ready")
+
+
+def _daemons(live: Object) -> Verdict:
+    status = live.get("status") or {}
+    wanted = status.get("desiredNumberScheduled", 0)
+    if not _observed(live):
+        return progressing(f"{_name(live)}: not yet seen by its controller")
+    updated, ready = status.get("updatedNumberScheduled", 0), status.get("numberReady", 0)
+    if updated >= wanted and ready >= wanted:
+        return READY
+    return progressing(f"{_name(live)}: {min(updated, ready)}/{wanted} pods ready")
+
+
+def conditions(live: Mapping[str, Any]) -> dict[str, Object]:
+    """Conditions of a live object by type."""
+    return {c["type"]: c for c in (live.get("status") or {}).get("conditions") or ()}
+
+
+def _job(live: Object) -> Verdict:
+    found = conditions(live)
+    if found.get("Complete", {}).get("status") == "True":
+        return READY
+    if (condition := found.get("Failed", {})).get("status") == "True":
+        log = live["status"].get("log", "").strip()
+        tail = f"; its log ends: {log}" if log else f": {condition.get('message', '')}"
+        return failed(f"job {_name(live)} failed{tail}", "JobFailed")
+    tries = (live.get("status") or {}).get("failed", 0)
+    return progressing(f"job {_name(live)} is running" + (f", {tries} tries failed" if tries else ""))
+
+
+def _claim(live: Object) -> Verdict:
+    """A volume that waits for its first pod is as ready as it can be."""
+    phase = (live.get("status") or {}).get("phase")
+    return failed(f"volume claim {_name(live)} lost its volume", "VolumeLost") if phase == "Lost" else READY
+
+
+def own(live: Mapping[str, Any]) -> Verdict:
+    """A resource of ours answers through its Ready condition, once that speaks of the present spec."""
+    what = f"{live['kind']}/{live['metadata']['name']}"
+    condition = conditions(live).get("Ready")
+    generation = live["metadata"].get("generation", 0)
+    if condition is None or condition.get("observedGeneration", 0) < generation:
+        return progressing(f"{what} has not reported yet")
+    if condition["status"] == "True":
+        return READY
+    message = f"{what}: {condition.get('message') or condition.get('reason', '')}"
+    if condition.get("reason") in {"InvalidSpec", "MissingReference", "JobFailed", "NotBuilt"}:
+        return Verdict(State.FAILED, message, condition["reason"])
+    return progressing(message)
+
+
+RULES: Mapping[str, Rule] = {
+    "Deployment": _rollout,
+    "StatefulSet": _rollout,
+    "DaemonSet": _daemons,
+    "Job": _job,
+    "PersistentVolumeClaim": _claim,
+}
+
+
+def judge(live: Object) -> Verdict:
+    """The verdict on one live object; kinds without a rule are ready as soon as they exist."""
+    group = live["apiVersion"].rpartition("/")[0]
+    if group == "openstack.k8s.io" or group.endswith("c5c3.io"):
+        return own(live)
+    return RULES.get(live["kind"], lambda _: READY)(live)

@@ -1,0 +1,8 @@
+"""Configuration as data: sections, merge, ini, the common option groups."""
+
+from __future__ import annotations
+
+from . import options
+from .sections import merge, overlap, render
+
+__all__ = ["merge", "options", "overlap", "render"]

@@ -1,0 +1,41 @@
+"""oslo.config options as data: sections merged layer by layer, then written once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..api import Sections
+
+
+def merge(*layers: Mapping[str, Mapping[str, Any]]) -> Sections:
+    """Sections with later layers winning, option by option."""
+    merged: Sections = {}
+    for layer in layers:
+        for section, options in layer.items():
+            merged.setdefault(section, {}).update(options)
+    return merged
+
+
+def overlap(one: Mapping[str, Mapping[str, Any]], other: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Options both layers set, as `SECTION.option`, sorted."""
+    return sorted(f"{s}.{o}" for s, options in one.items() for o in options if o in other.get(s, {}))
+
+
+def render(sections: Mapping[str, Mapping[str, Any]]) -> str:
+    """The file oslo.config reads; [DEFAULT] first, then alphabetical, so that equal options give equal bytes."""
+    lines: list[str] = []
+    for section in sorted(sections, key=lambda name: (name != "DEFAULT", name)):
+        lines.append(f"[{section}]")
+        for option, value in sorted(sections[section].items()):
+            values: list[Any] = value if isinstance(value, list) else [value]
+            lines += [f"{option} = {_text(entry)}" for entry in values]
+        lines.append("")
+    return "\n".join(lines)
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    # A line break would start a new option; oslo.config reads an indented line as a continuation.
+    return str(value).replace("\n", "\n  ")

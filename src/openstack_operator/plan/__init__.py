@@ -1,0 +1,40 @@
+"""The language of plans: what services return, and how the engine carries it out. Knows no Kubernetes client."""
+
+from __future__ import annotations
+
+from .carry_out import Apply, Judge, Verdicts, carry_out, condition_type, conditions
+from .context import Context, Referent
+from .errors import MissingReference, SpecError, Transient
+from .release import Component, Release
+from .steps import Group, Key, Object, Outcome, Plan, Step, key
+from .verdict import READY, State, Verdict, failed, progressing, waiting, worst
+
+__all__ = [
+    "READY",
+    "Apply",
+    "Component",
+    "Context",
+    "Group",
+    "Judge",
+    "Key",
+    "MissingReference",
+    "Object",
+    "Outcome",
+    "Plan",
+    "Referent",
+    "Release",
+    "SpecError",
+    "State",
+    "Step",
+    "Transient",
+    "Verdict",
+    "Verdicts",
+    "carry_out",
+    "condition_type",
+    "conditions",
+    "failed",
+    "key",
+    "progressing",
+    "waiting",
+    "worst",
+]

@@ -1,0 +1,71 @@
+"""Carrying a plan out: apply what is not held, judge what comes back, report it as conditions."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+from .errors import SpecError, Transient
+from .steps import Object, Plan, Step
+from .verdict import READY, State, Verdict, failed, waiting, worst
+
+Verdicts = dict[Step, Verdict]
+Apply = Callable[[Step], Awaitable[Sequence[Object]]]
+"""Writes a step's objects and returns them as they are now. Raises Transient, or SpecError when refused (422)."""
+Judge = Callable[[Object], Verdict]
+
+
+async def carry_out(plan: Plan, apply: Apply, judge: Judge, present: Callable[[Step], bool]) -> Verdicts:
+    """One verdict a step. A step is held if something it comes after is not ready and
+    (it does not exist yet or the blocker is a barrier): an outage of Keystone never blocks scaling Placement,
+    but new pods wait for their schema.
+    """
+    verdicts: Verdicts = {}
+    for step in plan:
+        blockers = [
+            needed for needed in step.after if not verdicts[needed].ready and (needed.barrier or not present(step))
+        ]
+        if step.verdict is not None and not step.objects:
+            verdicts[step] = step.verdict
+        elif blockers:
+            verdicts[step] = waiting("waiting for " + ", ".join(dict.fromkeys(b.name for b in blockers)))
+        else:
+            verdicts[step] = await _applied(step, apply, judge)
+    return verdicts
+
+
+async def _applied(step: Step, apply: Apply, judge: Judge) -> Verdict:
+    try:
+        found = [judge(live) for live in await apply(step)]
+    except Transient as error:
+        return Verdict(State.RETRYING, str(error))
+    except SpecError as error:
+        return failed(str(error), error.reason)
+    return worst([*found, step.verdict or READY])
+
+
+def conditions(plan: Plan, verdicts: Mapping[Step, Verdict]) -> dict[str, Verdict]:
+    """One verdict a condition, the worst of its steps, and `Ready`, which names causes, not what waits for them."""
+    grouped: dict[str, list[Verdict]] = {}
+    for step, name in plan.condition.items():
+        grouped.setdefault(name, []).append(verdicts[step])
+    summary = {name: worst(group) for name, group in grouped.items()}
+    return {condition_type(name): verdict for name, verdict in summary.items()} | {"Ready": ready(summary)}
+
+
+def condition_type(name: str) -> str:
+    """`Database` reports as DatabaseReady; a name that already says what is true stays as it is."""
+    return name if name.endswith(("Connected", "Ready")) else f"{name}Ready"
+
+
+def ready(summary: Mapping[str, Verdict]) -> Verdict:
+    """The sum of all conditions. Where something makes no progress by itself, that is the cause; what only waits
+    for another step of the same plan is not.
+    """
+    pending = {name: verdict for name, verdict in summary.items() if not verdict.ready}
+    if not pending:
+        return READY
+    causes = {n: v for n, v in pending.items() if v.state is not State.WAITING or v.reason} or pending
+    state = max(v.state for v in causes.values())
+    reason = next((v.reason for v in causes.values() if v.state is state), "")
+    text = "; ".join(f"{name}: {v.message}" if v.message else name for name, v in causes.items())
+    return Verdict(state, text, reason)

@@ -1,0 +1,59 @@
+"""All a service may look at, gathered once before planning."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Generic, TypeVar
+
+from ..api import Model, Ref
+from .release import Release
+from .steps import Key, Object
+from .verdict import READY, Verdict
+
+SpecT = TypeVar("SpecT", bound=Model, covariant=True)
+
+
+@dataclass(frozen=True)
+class Referent:
+    """Another resource as its contract shows it."""
+
+    published: Mapping[str, str] = field(default_factory=dict[str, str])
+    verdict: Verdict = READY
+    """Its Ready condition."""
+
+    def __getitem__(self, name: str) -> str:
+        return self.published[name]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Context(Generic[SpecT]):
+    """The world as one pass sees it; never refreshed while planning."""
+
+    kind: str
+    owner: str
+    namespace: str
+    spec: SpecT
+    release: Release
+    refs: Mapping[Ref, Referent] = field(default_factory=dict[Ref, Referent])
+    """Every Ref of the spec, by value."""
+    secrets: Mapping[str, Mapping[str, str]] = field(default_factory=dict[str, Mapping[str, str]])
+    """Decoded data of the Secrets the spec names, by name."""
+    children: Mapping[Key, Object] = field(default_factory=dict[Key, Object])
+    """Live objects this resource owns."""
+    facts: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """What the service's own observe() found; empty for services without one."""
+    now: datetime = datetime(2026, 1, 1, tzinfo=UTC)
+    draw: Callable[[], str] = field(default=lambda: "drawn")
+    """A new random password, 32 URL-safe characters."""
+    domain: str = "cluster.local"
+    """The DNS domain of the Kubernetes cluster."""
+
+    def name(self, *parts: str) -> str:
+        """`<owner>-<part>…`, the name of everything made for this resource."""
+        return "-".join((self.owner, *parts))
+
+    def host(self, service: str) -> str:
+        """The fully qualified name of a Service in this namespace."""
+        return f"{service}.{self.namespace}.svc.{self.domain}"

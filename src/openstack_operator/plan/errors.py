@@ -1,0 +1,26 @@
+"""The exceptions a pass may end with; waiting is a value, failing is an exception."""
+
+from __future__ import annotations
+
+
+class SpecError(Exception):
+    """The user must change something; retrying cannot help.
+
+    `path` names the field as the user writes it, dots between: `spec.fernet.rotationSchedule`.
+    """
+
+    reason = "InvalidSpec"
+
+    def __init__(self, path: str, message: str) -> None:
+        super().__init__(f"{path}: {message}")
+        self.path = path
+
+
+class MissingReference(SpecError):
+    """A field names an object, or a key in it, that does not exist."""
+
+    reason = "MissingReference"
+
+
+class Transient(Exception):  # noqa: N818  (a condition of the world, not an error of the user)
+    """The world was briefly out of reach, or our view of it was stale; retrying helps."""

@@ -1,0 +1,102 @@
+"""The language services speak: steps, which refer to each other by value, make a plan."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from .verdict import Verdict
+
+Object = dict[str, Any]
+"""A Kubernetes object in the shape of its YAML."""
+
+Key = tuple[str, str]
+"""(kind, name) of an object in the namespace of its owner."""
+
+
+def key(obj: Mapping[str, Any]) -> Key:
+    """(kind, name) of an object."""
+    return obj["kind"], obj["metadata"]["name"]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Step:
+    """Objects that belong together, and the steps that must be ready before they are applied."""
+
+    name: str
+    """A noun; the condition it reports as is `<name>Ready`."""
+    objects: tuple[Object, ...] = ()
+    after: tuple[Step, ...] = ()
+    guarded: bool = False
+    """Write only against the version that was read, or create; a clash means our view was stale."""
+    barrier: bool = False
+    """Holds back every later change of what needs it, not only its first appearance."""
+    verdict: Verdict | None = None
+    """Set where the answer is known before anything is applied: another resource's readiness, an observation."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """Steps reported as one condition, so that ten cells do not make sixty."""
+
+    name: str
+    steps: Sequence[Step | Group]
+
+
+def _flat(items: Iterable[Step | Group]) -> Iterator[Step]:
+    for item in items:
+        if isinstance(item, Step):
+            yield item
+        else:
+            yield from _flat(item.steps)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """What a plan tells the world about its resource, besides conditions."""
+
+    published: Mapping[str, str] = field(default_factory=dict[str, str])
+    """The contract other resources read through a Ref: addresses and names, never secrets."""
+    endpoint: str | None = None
+    """The address users call, shown in status."""
+    wake: datetime | None = None
+    """When time alone changes the plan: the next rotation."""
+
+
+class Plan:
+    """Everything that should exist for one resource. An object left out is deleted.
+
+    Raises ValueError when a step comes before one it needs, or two steps make the same object.
+    """
+
+    def __init__(
+        self,
+        *items: Step | Group,
+        published: Mapping[str, str] | None = None,
+        endpoint: str | None = None,
+        wake: datetime | None = None,
+    ) -> None:
+        self.outcome = Outcome(published=dict(published or {}), endpoint=endpoint, wake=wake)
+        self.condition: dict[Step, str] = {}
+        owners: dict[Key, Step] = {}
+        for item in items:
+            for step in _flat((item,)):
+                if step in self.condition:
+                    continue
+                if late := [needed.name for needed in step.after if needed not in self.condition]:
+                    raise ValueError(f"{step.name} comes before {', '.join(late)}, which it needs")
+                for obj in step.objects:
+                    if (other := owners.setdefault(key(obj), step)) is not step:
+                        raise ValueError(f"{'/'.join(key(obj))} is made by {other.name} and by {step.name}")
+                self.condition[step] = item.name
+
+    def __iter__(self) -> Iterator[Step]:
+        return iter(self.condition)
+
+    @property
+    def objects(self) -> Iterator[Object]:
+        """Every object of the plan, in the order of its steps."""
+        for step in self:
+            yield from step.objects

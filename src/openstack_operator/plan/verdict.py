@@ -1,0 +1,62 @@
+"""How far a step is, as a value."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import IntEnum
+
+
+class State(IntEnum):
+    """Best first, so that max() is the worst."""
+
+    READY = 0
+    PROGRESSING = 1  # applied; Kubernetes is working on it
+    WAITING = 2  # held back until something else is ready
+    RETRYING = 3  # the API was unreachable or our view stale
+    FAILED = 4  # will not get better by itself
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What was found when a step was looked at."""
+
+    state: State
+    message: str = ""
+    reason: str = ""
+    """CamelCase, one of a closed set; empty takes the state's own name."""
+
+    @property
+    def ready(self) -> bool:
+        return self.state is State.READY
+
+    @property
+    def cause(self) -> str:
+        """The reason to show in a condition."""
+        return self.reason or self.state.name.capitalize()
+
+
+READY = Verdict(State.READY)
+
+
+def progressing(message: str) -> Verdict:
+    return Verdict(State.PROGRESSING, message)
+
+
+def waiting(message: str, reason: str = "") -> Verdict:
+    return Verdict(State.WAITING, message, reason)
+
+
+def failed(message: str, reason: str) -> Verdict:
+    return Verdict(State.FAILED, message, reason)
+
+
+def worst(verdicts: Iterable[Verdict]) -> Verdict:
+    """The verdict that decides a group; all messages of that state are kept, so that nothing hides behind the first."""
+    known = list(verdicts)
+    state = max((v.state for v in known), default=State.READY)
+    deciding = list(dict.fromkeys(v for v in known if v.state is state))
+    if len(deciding) <= 1:
+        return deciding[0] if deciding else READY
+    messages = dict.fromkeys(v.message for v in deciding if v.message)
+    return Verdict(state, "; ".join(messages), deciding[0].reason)
