@@ -1,0 +1,76 @@
+"""Images are made from their contexts, parents first, two at a time."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import time
+from collections.abc import Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+
+from images import cache, catalog, wheels
+from images.engine import Engine
+from images.shell import say
+
+PARALLEL = 2
+"""dpkg unpacks on one core and waits for the disk in between; more builds only compete."""
+
+
+def missing(wanted: Iterable[str], present: set[str]) -> list[str]:
+    """What must be built for `wanted`, each after its parent: nothing that is present, nor what only that stands on."""
+    needed: set[str] = set()
+    for start in wanted:
+        name = start
+        while catalog.reference(name) not in present:
+            needed.add(name)
+            if name == catalog.DEBIAN:
+                break
+            name = catalog.parent(name)
+    return [name for name in (catalog.DEBIAN, *catalog.names()) if name in needed]
+
+
+def build(engine: Engine, wanted: Iterable[str]) -> None:
+    """Every image of `wanted` is present."""
+    names = missing(wanted, engine.references())
+    if not names:
+        return
+    say(f"building {', '.join(names)}")
+    with ThreadPoolExecutor(PARALLEL) as pool:
+        running: dict[str, Future[None]] = {}
+        for name in names:
+            below = None if name == catalog.DEBIAN else running.get(catalog.parent(name))
+            running[name] = pool.submit(_build_after, engine, name, below)
+        for future in running.values():
+            future.result()
+
+
+def _build_after(engine: Engine, name: str, below: Future[None] | None) -> None:
+    # A parent was submitted before its children, so it runs or is done: waiting for it cannot deadlock the pool.
+    if below is not None:
+        below.result()
+    started = time.monotonic()
+    context = Path(tempfile.mkdtemp(prefix=f"{name}-", dir=cache.directory("contexts")))
+    try:
+        reference = catalog.reference(name)
+        if name == catalog.DEBIAN:
+            engine.base(reference, context)
+        else:
+            stage(name, context)
+            engine.build(
+                reference, context, catalog.reference(catalog.parent(name)), cache.directory("logs") / f"{name}.log"
+            )
+    finally:
+        shutil.rmtree(context)
+    say(f"{name}: built in {time.monotonic() - started:.1f} s")
+
+
+def stage(name: str, context: Path) -> None:
+    """The directory holds all the image's Containerfile copies."""
+    for path, file in catalog.files(name).items():
+        target = context / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(file.content)
+        target.chmod(0o755 if file.executable else 0o644)
+    if name == "python":
+        wheels.unpack(context / "requirements.lock", context / "wheels")

@@ -1,0 +1,15 @@
+"""Where built and downloaded things are kept between runs."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+
+def directory(*parts: str) -> Path:
+    """A directory of the cache, made if it is missing; `$OPENSTACK_OPERATOR_CACHE` moves the whole."""
+    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    root = Path(os.environ.get("OPENSTACK_OPERATOR_CACHE") or Path(home) / "openstack-operator")
+    path = root.joinpath(*parts)
+    path.mkdir(parents=True, exist_ok=True)
+    return path

@@ -1,0 +1,119 @@
+"""The images of this checkout: what goes into each, and the tag that follows from it."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import re
+from pathlib import Path
+from typing import NamedTuple
+
+FOLDER = Path(__file__).parent
+ROOT = FOLDER.parent
+PREFIX = "localhost/openstack-operator"
+
+DEBIAN = "debian"
+"""The image below `base`: Debian itself, made by a bootstrap and not by a Containerfile."""
+
+SUITE = "trixie"
+
+TOOLS = frozenset({"guest"})
+"""Images that only build something; no pod runs them."""
+
+_PARENT = re.compile(rf"^ARG PARENT={PREFIX}/(?P<name>[\w-]+)$", re.MULTILINE)
+
+
+class File(NamedTuple):
+    """A file of a build context."""
+
+    content: bytes
+    executable: bool = False
+
+
+@functools.cache
+def names() -> tuple[str, ...]:
+    """All images with a Containerfile, each after its parent."""
+    found = {path.parent.name: parent(path.parent.name) for path in FOLDER.glob("*/Containerfile")}
+    order = [DEBIAN]
+    while found:
+        ready = sorted(name for name, below in found.items() if below in order)
+        if not ready:
+            raise ValueError(f"images {', '.join(sorted(found))}: no such parent as {sorted(set(found.values()))}")
+        order += ready
+        for name in ready:
+            del found[name]
+    return tuple(order[1:])
+
+
+def deployed() -> tuple[str, ...]:
+    """The images pods run: those that are no other's mere foundation and no tool."""
+    foundations = {DEBIAN, "base", "oslo", "python"}
+    return tuple(name for name in names() if name not in foundations | TOOLS)
+
+
+@functools.cache
+def parent(name: str) -> str:
+    """The image that this one stands on."""
+    match = _PARENT.search((FOLDER / name / "Containerfile").read_text(encoding="utf-8"))
+    if match is None:
+        raise ValueError(f"images/{name}/Containerfile: no line 'ARG PARENT={PREFIX}/...'")
+    return match["name"]
+
+
+def files(name: str) -> dict[str, File]:
+    """The build context of an image: path → file. All of it counts for the tag."""
+    context = _tree(FOLDER / name)
+    if name == "python":
+        context["requirements.lock"] = _file(ROOT / "requirements.lock")
+    if name == "operator":
+        for path, file in _tree(ROOT / "src" / "openstack_operator").items():
+            context[f"openstack_operator/{path}"] = file
+        for path in sorted((ROOT / "releases").glob("*.yaml")):
+            content = resolved(path.read_text(encoding="utf-8"), leave="operator").encode()
+            context[f"openstack_operator/releases/{path.name}"] = File(content)
+    return context
+
+
+@functools.cache
+def tag(name: str) -> str:
+    """A digest of all that goes in: files, parent, and the day whose packages are wanted (images/epoch)."""
+    state = hashlib.sha256()
+    if name == DEBIAN:
+        parts = {"dpkg.cfg": File((FOLDER / "base" / "dpkg.cfg").read_bytes())}
+        state.update(f"{SUITE} {(FOLDER / 'epoch').read_text(encoding='utf-8')}".encode())
+    else:
+        parts = files(name)
+        state.update(tag(parent(name)).encode())
+    for path, file in sorted(parts.items()):
+        state.update(f"\0{path}\0{file.executable}\0{len(file.content)}\0".encode() + file.content)
+    return state.hexdigest()[:16]
+
+
+def reference(name: str) -> str:
+    """The full name of an image, as in a pod's `image`."""
+    return f"{PREFIX}/{name}:{tag(name)}"
+
+
+def resolved(release: str, *, leave: str = "") -> str:
+    """The text of a release file with every `:build` of our images replaced by the tag of this checkout.
+
+    `leave` names an image whose tag cannot be known yet.
+    """
+
+    def fill(match: re.Match[str]) -> str:
+        name = match["name"]
+        return match[0] if name == leave else reference(name)
+
+    return re.sub(rf"{PREFIX}/(?P<name>[\w-]+):build\b", fill, release)
+
+
+def _tree(folder: Path) -> dict[str, File]:
+    return {
+        str(path.relative_to(folder)): _file(path)
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+
+
+def _file(path: Path) -> File:
+    return File(path.read_bytes(), executable=bool(path.stat().st_mode & 0o100))

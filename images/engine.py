@@ -1,0 +1,138 @@
+"""What builds and keeps images: buildah without a daemon, or Docker where one answers."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Protocol
+
+from images import cache, debian
+from images.catalog import SUITE
+from images.shell import CommandError, need, run
+
+
+class Engine(Protocol):
+    """Builds images from a context and keeps them."""
+
+    def references(self) -> set[str]:
+        """All images that are there."""
+        ...
+
+    def base(self, reference: str, context: Path) -> None:
+        """`reference` is Debian's minimal root file system; `context` is an empty directory to work in."""
+        ...
+
+    def build(self, reference: str, context: Path, parent: str, log: Path) -> None:
+        """`reference` is what the context's Containerfile says, on top of `parent`."""
+        ...
+
+    def push(self, reference: str, layout: Path) -> None:
+        """The OCI layout holds the image, its layers uncompressed."""
+        ...
+
+    def copy_out(self, reference: str, path: str, target: Path) -> None:
+        """`target` is a file of the image."""
+        ...
+
+
+def engine() -> Engine:
+    """Docker where its daemon answers, else buildah; `OPENSTACK_OPERATOR_ENGINE` (docker, buildah) decides otherwise."""
+    wanted = os.environ.get("OPENSTACK_OPERATOR_ENGINE")
+    if wanted not in {None, "", "docker", "buildah"}:
+        raise CommandError(f"OPENSTACK_OPERATOR_ENGINE: there is no {wanted!r}; choose docker or buildah")
+    return Docker() if wanted == "docker" or (not wanted and _docker_answers()) else Buildah()
+
+
+def _docker_answers() -> bool:
+    if shutil.which("docker") is None:
+        return False
+    try:
+        version = ["docker", "version", "--format", "{{.Server.Version}}"]
+        return subprocess.run(version, capture_output=True, timeout=5, check=False).returncode == 0
+    except subprocess.TimeoutExpired:
+        return False
+
+
+class Buildah:
+    """buildah with a store of its own in the cache; needs root, and neither a daemon nor a registry."""
+
+    def __init__(self) -> None:
+        if os.geteuid() != 0:
+            raise CommandError("images are built by root where no Docker answers; run this as root")
+        need({"buildah": "buildah", "mmdebstrap": "mmdebstrap", str(debian.KEYRING): "debian-archive-keyring"})
+        policy = cache.directory("store") / "policy.json"
+        policy.write_text('{"default": [{"type": "insecureAcceptAnything"}]}', encoding="utf-8")
+        self.policy = f"--signature-policy={policy}"
+
+    def _command(self, *arguments: str) -> list[str]:
+        store = cache.directory("store")
+        where = [f"--root={store / 'root'}", f"--runroot={store / 'run'}", "--storage-driver=overlay"]
+        return ["buildah", *where, *arguments]
+
+    def references(self) -> set[str]:
+        return set(run(self._command("images", "--format", "{{.Name}}:{{.Tag}}")).split())
+
+    def base(self, reference: str, context: Path) -> None:
+        debian.bootstrap(context / "root.tar")
+        containerfile = context / "Containerfile"
+        containerfile.write_text("FROM scratch\nADD root.tar /\n", encoding="utf-8")
+        run(self._command("bud", self.policy, "--layers=false", f"--tag={reference}", str(context)))
+
+    def build(self, reference: str, context: Path, parent: str, log: Path) -> None:
+        mounts = {
+            debian.build_settings(): "/etc/apt:ro",
+            cache.directory("debs"): "/var/cache/apt/archives",
+            cache.directory("apt", "lists"): "/var/lib/apt/lists",
+        }
+        command = self._command(
+            "bud", self.policy, "--isolation=chroot", "--network=host", "--layers=false", "--pull-never"
+        )
+        command += [f"--volume={source}:{target}" for source, target in mounts.items()]
+        command += [f"--build-arg=PARENT={parent}", f"--file={context / 'Containerfile'}", f"--tag={reference}"]
+        run([*command, str(context)], log=log)
+
+    def push(self, reference: str, layout: Path) -> None:
+        run(self._command("push", self.policy, "--disable-compression", reference, f"oci:{layout}:{reference}"))
+
+    def copy_out(self, reference: str, path: str, target: Path) -> None:
+        container = run(self._command("from", self.policy, "--pull-never", reference)).strip()
+        try:
+            root = run(self._command("mount", container)).strip()
+            shutil.copy(root + path, target)
+        finally:
+            run(self._command("rm", container))
+
+
+class Docker:
+    """A Docker daemon; the base comes from its registry, or is made here where none answers."""
+
+    def references(self) -> set[str]:
+        return set(run(["docker", "images", "--format", "{{.Repository}}:{{.Tag}}"]).split())
+
+    def base(self, reference: str, context: Path) -> None:
+        public = f"debian:{SUITE}-slim"
+        try:
+            run(["docker", "pull", public])
+            run(["docker", "tag", public, reference])
+        except CommandError:
+            need({"mmdebstrap": "mmdebstrap", str(debian.KEYRING): "debian-archive-keyring"})
+            debian.bootstrap(context / "root.tar")
+            run(["docker", "import", str(context / "root.tar"), reference])
+
+    def build(self, reference: str, context: Path, parent: str, log: Path) -> None:
+        command = ["docker", "build", "--network=host", f"--build-arg=PARENT={parent}"]
+        command += [f"--file={context / 'Containerfile'}", f"--tag={reference}"]
+        run([*command, str(context)], log=log)
+
+    def push(self, reference: str, layout: Path) -> None:
+        need({"skopeo": "skopeo"})
+        run(["skopeo", "copy", f"docker-daemon:{reference}", f"oci:{layout}:{reference}"])
+
+    def copy_out(self, reference: str, path: str, target: Path) -> None:
+        container = run(["docker", "create", reference, "true"]).strip()
+        try:
+            run(["docker", "cp", f"{container}:{path}", str(target)])
+        finally:
+            run(["docker", "rm", container])

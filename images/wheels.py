@@ -1,0 +1,31 @@
+"""The operator's dependencies for the Python of its image, fetched on the host and verified by hash."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from images import cache
+from images.shell import run
+
+PYTHON = "3.13"
+"""Debian trixie's Python."""
+
+PLATFORMS = tuple(f"manylinux_2_{minor}_x86_64" for minor in (34, 28, 27, 24, 17, 12)) + ("manylinux2014_x86_64",)
+
+
+def unpack(lock: Path, target: Path) -> None:
+    """`target` holds the packages of the lock file, ready to be imported by the image's Python."""
+    command = [_python(), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-compile", "--no-deps"]
+    command += ["--require-hashes", "--only-binary=:all:", f"--python-version={PYTHON}", "--implementation=cp"]
+    command += [f"--platform={platform}" for platform in PLATFORMS]
+    run([*command, f"--target={target}", f"--requirement={lock}"])
+
+
+def _python() -> str:
+    """A Python with pip; a virtual environment made by uv has none."""
+    folder = cache.directory("pip")
+    python = folder / "bin" / "python"
+    if not python.exists():
+        run([sys.executable, "-m", "venv", str(folder)])
+    return str(python)
