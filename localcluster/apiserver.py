@@ -66,7 +66,9 @@ def _processes(home: Path):
 
     def start(name: str, command: list[str]) -> subprocess.Popen[bytes]:
         with (home / f"{name}.log").open("wb") as log:
-            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
+            process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+            )
         started.append(process)
         return process
 

@@ -122,7 +122,11 @@ def _compile(part: Part, done: Path) -> None:
 
 
 def _go(part: Part, *arguments: str) -> None:
-    environment = os.environ | {"CGO_ENABLED": "0", "GOWORK": "off", "GOTOOLCHAIN": os.environ.get("GOTOOLCHAIN", "auto")}
+    environment = os.environ | {
+        "CGO_ENABLED": "0",
+        "GOWORK": "off",
+        "GOTOOLCHAIN": os.environ.get("GOTOOLCHAIN", "auto"),
+    }
     command = ["nice", "-n", "5", "go", *arguments]
     if subprocess.run(command, cwd=SOURCES / part.name, env=environment, check=False).returncode:
         raise BuildError(f"{part.name}: `{' '.join(command[3:])}` failed in {SOURCES / part.name}; see above")

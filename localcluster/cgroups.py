@@ -1,0 +1,81 @@
+"""A cgroup of its own for each node, which is also how its processes are found after a crash."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import time
+from pathlib import Path
+
+ROOT = Path("/sys/fs/cgroup")
+_GONE_TIMEOUT = 20.0
+
+
+def unified() -> bool:
+    """Whether the machine has cgroup v2 only."""
+    return (ROOT / "cgroup.controllers").exists()
+
+
+def hierarchies() -> list[Path]:
+    """The mount point of every hierarchy, of v1 and v2."""
+    if unified():
+        return [ROOT]
+    return sorted(path for path in ROOT.iterdir() if not path.is_symlink() and (path / "cgroup.procs").exists())
+
+
+def create(name: str) -> None:
+    """The cgroup `name`, a path, exists in every hierarchy and can hold processes."""
+    for hierarchy in hierarchies():
+        path = hierarchy
+        for part in Path(name).parts:
+            parent, path = path, path / part
+            path.mkdir(exist_ok=True)
+            # A v1 cpuset starts empty, and an empty one refuses processes.
+            for setting in ("cpuset.cpus", "cpuset.mems"):
+                if not unified() and (path / setting).exists() and not (path / setting).read_text().strip():
+                    (path / setting).write_text((parent / setting).read_text())
+
+
+def join(name: str) -> None:
+    """The calling process is in the cgroup `name` of every hierarchy."""
+    for hierarchy in hierarchies():
+        (hierarchy / name / "cgroup.procs").write_text("0")
+
+
+def members(name: str) -> set[int]:
+    """The processes in the cgroup `name` or below it, in any hierarchy."""
+    found: set[int] = set()
+    for group in _groups(name):
+        with contextlib.suppress(OSError):
+            found.update(int(line) for line in (group / "cgroup.procs").read_text().split())
+    return found - {0, os.getpid()}
+
+
+def exists(name: str) -> bool:
+    return any((hierarchy / name).exists() for hierarchy in hierarchies())
+
+
+def clear(name: str) -> None:
+    """No process is left in the cgroup `name`, and the cgroup is gone; raises TimeoutError where that takes too long."""
+    deadline = time.monotonic() + _GONE_TIMEOUT
+    while exists(name):
+        for pid in members(name):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        for group in _groups(name):
+            # Busy until the last process is reaped.
+            with contextlib.suppress(OSError):
+                group.rmdir()
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"cgroup {name}: processes {sorted(members(name))} do not end")
+        time.sleep(0.02)
+
+
+def _groups(name: str) -> list[Path]:
+    """Deepest first, as they have to be removed."""
+    found: list[Path] = []
+    for hierarchy in hierarchies():
+        for folder, _, _ in os.walk(hierarchy / name, topdown=False):
+            found.append(Path(folder))
+    return found

@@ -1,0 +1,177 @@
+"""The life of the embedded cluster."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import ipaddress
+import json
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Generator
+from pathlib import Path
+
+from . import build, cgroups, components, images, network, node
+from .apiserver import ready
+from .commands import run
+from .layout import API_PORT, MAX_NODES, Cluster, Node
+
+_MANIFESTS = Path(__file__).parent / "manifests"
+_READY_TIMEOUT = 120.0
+
+
+class ClusterError(Exception):
+    """A cluster that is not as it should be, with where to look."""
+
+
+def up(cluster: Cluster, nodes: int, labels: dict[str, str]) -> None:
+    """A cluster of at least `nodes` nodes runs, all Ready and labelled, with DNS and a default StorageClass.
+
+    What runs already is left alone. A cluster whose control plane is gone is taken down first and begun anew.
+    """
+    if not 1 <= nodes <= MAX_NODES:
+        raise ClusterError(f"--nodes {nodes}: choose from 1 to {MAX_NODES}")
+    build.build()
+    images.addons()
+    with _alone(cluster):
+        begun = node.pid(cluster.node(1)) is None
+        if begun:
+            _clear(cluster)
+        subnet = network.create(cluster)
+        if begun:
+            _prepare(cluster, subnet)
+        for index in range(1, nodes + 1):
+            each = cluster.node(index)
+            if node.pid(each) is None:
+                node.stop(each)
+                node.start(each, subnet, fresh=not each.boot_file.exists())
+        _await("the API server", lambda: ready(url(cluster, subnet), cluster.pki / "ca.crt"), cluster)
+        _apply_addons(cluster)
+        _await("the nodes", lambda: _all_ready(cluster), cluster)
+        if labels:
+            kubectl(cluster, "label", "nodes", "--all", "--overwrite", *[f"{k}={v}" for k, v in labels.items()])
+        kubectl(cluster, "--namespace=kube-system", "rollout", "status", "deployment/coredns", "--timeout=60s")
+
+
+def down(cluster: Cluster, *, purge: bool = False) -> None:
+    """Nothing of the cluster is left but its images, and with `purge` not even those."""
+    with _alone(cluster):
+        _clear(cluster)
+        if purge:
+            shutil.rmtree(cluster.home, ignore_errors=True)
+
+
+def stop_node(cluster: Cluster, name: str) -> None:
+    """The node is lost: its processes are killed, its disk stays."""
+    with _alone(cluster):
+        node.stop(cluster.node_called(name))
+
+
+def start_node(cluster: Cluster, name: str) -> None:
+    """The node runs again, with the disk it had."""
+    with _alone(cluster):
+        each = cluster.node_called(name)
+        subnet = network.create(cluster)
+        if node.pid(each) is None:
+            node.stop(each)
+            node.start(each, subnet, fresh=False)
+        _await("the API server", lambda: ready(url(cluster, subnet), cluster.pki / "ca.crt"), cluster)
+
+
+def load(cluster: Cluster, archives: list[Path]) -> None:
+    """Every running node has the images of the archives, OCI layouts or Docker's; those it has already are skipped."""
+    for archive in archives:
+        wanted = images.held_by(archive)
+        imports = [
+            (each, subprocess.Popen(_ctr(each, "import", "--snapshotter=overlayfs", "-"), stdin=archive.open("rb")))
+            for each in running(cluster)
+            if not wanted or not wanted.items() <= present(each).items()
+        ]
+        failed = [each.name for each, process in imports if process.wait()]
+        if failed:
+            raise ClusterError(f"{archive}: not imported on {', '.join(failed)}; see above")
+
+
+def present(each: Node) -> dict[str, str]:
+    """Image name → digest of its manifest, of the images a node has."""
+    lines = run(*_ctr(each, "list")).splitlines()[1:]
+    return {fields[0]: fields[2] for fields in (line.split() for line in lines)}
+
+
+def running(cluster: Cluster) -> list[Node]:
+    return [each for each in cluster.nodes() if node.pid(each) is not None]
+
+
+def kubectl(cluster: Cluster, *arguments: str, stdin: str | None = None) -> str:
+    """What kubectl prints; raises CommandError if it fails."""
+    return run(*kubectl_command(cluster), *arguments, stdin=stdin)
+
+
+def kubectl_command(cluster: Cluster) -> list[str]:
+    return [str(build.binary("kubernetes", "kubectl")), f"--kubeconfig={cluster.kubeconfig}"]
+
+
+def url(cluster: Cluster, subnet: ipaddress.IPv4Network) -> str:
+    return f"https://{cluster.node(1).address(subnet)}:{API_PORT}"
+
+
+def _ctr(each: Node, verb: str, *arguments: str) -> list[str]:
+    return node.command_in(each, "ctr", "--namespace=k8s.io", "images", verb, *arguments)
+
+
+def _prepare(cluster: Cluster, subnet: ipaddress.IPv4Network) -> None:
+    """Keys for every node there may be, so that nodes can be added later."""
+    names = [cluster.node(index).name for index in range(1, MAX_NODES + 1)]
+    components.certificates(cluster.pki, cluster.node(1).address(subnet), names)
+    config = components.kubeconfig(cluster.pki, "admin", url(cluster, subnet))
+    components.write_private(cluster.kubeconfig, config)
+
+
+def _clear(cluster: Cluster) -> None:
+    """Works from what the kernel shows, not from files alone: those of a run that broke off may be incomplete."""
+    for each in cluster.nodes():
+        node.kill(each)
+    cgroups.clear(cluster.cgroup)
+    network.remove(cluster)
+    for leftover in ("nodes", "etcd", "pki", "kubeconfig"):
+        path = cluster.home / leftover
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)
+
+
+def _apply_addons(cluster: Cluster) -> None:
+    manifests = "\n---\n".join(path.read_text() for path in sorted(_MANIFESTS.glob("*.yaml")))
+    for image in ("coredns", "storage"):
+        manifests = manifests.replace(f"IMAGE_{image.upper()}", images.reference_of(image))
+    kubectl(cluster, "apply", "--server-side", "--force-conflicts", "-f", "-", stdin=manifests)
+
+
+def _all_ready(cluster: Cluster) -> bool:
+    wanted = {each.name for each in running(cluster)}
+    for item in json.loads(kubectl(cluster, "get", "nodes", "-o", "json"))["items"]:
+        conditions = {condition["type"]: condition["status"] for condition in item["status"].get("conditions", [])}
+        if conditions.get("Ready") == "True":
+            wanted.discard(item["metadata"]["name"])
+    return not wanted
+
+
+def _await(what: str, done: Callable[[], bool], cluster: Cluster) -> None:
+    deadline = time.monotonic() + _READY_TIMEOUT
+    while not done():
+        if time.monotonic() > deadline:
+            raise ClusterError(f"{what} did not become ready; see the logs in {cluster.home}/nodes/*/logs")
+        if node.pid(cluster.node(1)) is None:
+            raise ClusterError(f"node1 ended; see the logs in {cluster.home}/nodes/node1/logs")
+        time.sleep(0.1)
+
+
+@contextlib.contextmanager
+def _alone(cluster: Cluster) -> Generator[None]:
+    """Only one process at a time changes a cluster."""
+    cluster.home.parent.mkdir(parents=True, exist_ok=True)
+    with (cluster.home.parent / f"{cluster.name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield

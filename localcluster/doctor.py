@@ -1,0 +1,121 @@
+"""What a machine lacks to run a cluster, said plainly."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from . import paths
+from .cgroups import hierarchies
+from .commands import run
+from .programs import CNI_FOLDERS, CNI_PLUGINS
+
+_DISK = 15
+_MEMORY = 8
+# Command → Debian's package.
+_PACKAGES = {
+    "containerd": "containerd",
+    "ctr": "containerd",
+    "runc": "runc",
+    "conntrack": "conntrack",
+    "iptables": "iptables",
+    "ip": "iproute2",
+    "nsenter": "util-linux",
+    "unshare": "util-linux",
+    "mount": "mount",
+}
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing looked at; `cure` says what to do, and is empty if nothing is wrong."""
+
+    what: str
+    cure: str = ""
+
+
+def report() -> int:
+    """Prints all findings; 1 if something is missing, else 0."""
+    findings = list(examine())
+    for finding in findings:
+        print(f"missing  {finding.what}: {finding.cure}" if finding.cure else f"ok       {finding.what}")
+    return 1 if any(finding.cure for finding in findings) else 0
+
+
+def examine() -> Iterator[Finding]:
+    yield Finding("root", "run as root: namespaces, mounts and containers need it" if os.geteuid() else "")
+    yield Finding("go", "" if shutil.which("go") else "install Go 1.24 or newer from https://go.dev/dl")
+    missing = missing_packages()
+    yield Finding("system packages", f"apt-get install {' '.join(missing)}" if missing else "")
+    yield from _sizes()
+    yield from _kernel()
+
+
+def missing_packages() -> list[str]:
+    missing = {package for command, package in _PACKAGES.items() if not shutil.which(command)}
+    if not any(all((folder / plugin).exists() for plugin in CNI_PLUGINS) for folder in CNI_FOLDERS):
+        missing.add("containernetworking-plugins")
+    return sorted(missing)
+
+
+def install_packages() -> None:
+    """The system packages a cluster needs are there; on Debian and its kin what is missing is installed."""
+    missing = missing_packages()
+    if not missing:
+        return
+    if not shutil.which("apt-get"):
+        raise ValueError(f"install these first, by the names your system has for them: {' '.join(missing)}")
+    print(f"installing {' '.join(missing)} with apt-get ...", file=sys.stderr)
+    run("apt-get", "update", "--quiet=2")
+    run("apt-get", "install", "--quiet=2", "--yes", "--no-install-recommends", *missing)
+
+
+def _sizes() -> Iterator[Finding]:
+    folder = next(path for path in (paths.state(), *paths.state().parents) if path.exists())
+    free = shutil.disk_usage(folder).free // 1024**3
+    lacks = f"make room: a cloud's images, volumes and the build need {_DISK} GiB"
+    yield Finding(f"disk: {free} GiB free in {folder}", lacks if free < _DISK else "")
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1024**3
+    lacks = f"the smallest cloud needs {_MEMORY} GiB"
+    # Firmware and kernel keep a little of what is built in.
+    yield Finding(f"memory: {memory:.1f} GiB", lacks if memory < _MEMORY * 0.95 else "")
+
+
+def _kernel() -> Iterator[Finding]:
+    file_systems = Path("/proc/filesystems").read_text().split()
+    yield Finding("kernel: overlayfs", "" if "overlay" in file_systems or _module("overlay") else "modprobe overlay")
+    lacks = "" if Path("/dev/net/tun").exists() else "modprobe tun; virtual machines need it"
+    yield Finding("kernel: /dev/net/tun", lacks)
+    needed = {"cpu", "cpuset", "memory", "pids"}
+    found = {path.name for path in hierarchies()}
+    unified = Path("/sys/fs/cgroup/cgroup.controllers")
+    if unified.exists():
+        found = set(unified.read_text().split())
+    lacking = needed - {name for joined in found for name in joined.split(",")}
+    yield Finding("kernel: cgroups", f"enable the controllers {', '.join(sorted(lacking))}" if lacking else "")
+    if os.geteuid() == 0 and not missing_packages():
+        yield from _network()
+
+
+def _network() -> Iterator[Finding]:
+    """Tried in a network namespace that vanishes, so the host's own does not change."""
+    for kind in ("bridge", "veth", "vxlan id 1 dstport 4789"):
+        name = kind.partition(" ")[0]
+        works = _in_namespace(f"ip link add probe type {kind}")
+        yield Finding(f"kernel: {name}", "" if works else f"modprobe {name}")
+    works = _in_namespace("iptables -t nat -A POSTROUTING -m comment --comment probe -j MASQUERADE")
+    yield Finding("kernel: iptables with NAT", "" if works else "load iptable_nat, or nf_tables with nft_chain_nat")
+
+
+def _in_namespace(script: str) -> bool:
+    return "works" in run("unshare", "--net", "sh", "-c", f"({script}) >/dev/null 2>&1 && echo works", check=False)
+
+
+def _module(name: str) -> bool:
+    return bool(shutil.which("modprobe")) and "loaded" in run(
+        "sh", "-c", f"modprobe {name} && echo loaded", check=False
+    )

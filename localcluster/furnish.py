@@ -1,0 +1,108 @@
+"""What a node sees as its machine: the host's programs, read-only, and directories of its own for all state."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+from typing import Any
+
+from .commands import run
+
+STATE = Path("/run/localcluster/state")
+"""The cluster's directory as its nodes see it: short, as the path of a socket has at most 107 characters."""
+CACHE = Path("/run/localcluster/cache")
+
+# kubelet sets these for the whole kernel. A file that already says what it wants keeps it from doing so.
+_KERNEL_SETTINGS = {
+    "vm/overcommit_memory": "1",
+    "vm/panic_on_oom": "0",
+    "kernel/panic": "10",
+    "kernel/panic_on_oops": "1",
+    "kernel/keys/root_maxkeys": "1000000",
+    "kernel/keys/root_maxbytes": "25000000",
+}
+
+
+def furnish(boot: dict[str, Any]) -> None:
+    """The calling process, alone in new namespaces, has the node's own file systems, name and kernel settings.
+
+    Nothing of it is visible outside, and all of it goes when the last process of the node ends.
+    """
+    home = Path(boot["home"])
+    stage = home / "run"
+    for folder in ("run", "lib/containerd", "log", "etc"):
+        (home / folder).mkdir(parents=True, exist_ok=True)
+    socket.sethostname(boot["name"])
+    _mount("--make-rprivate", "/")
+    _mount("-t", "proc", "proc", "/proc")
+    _mount("-t", "tmpfs", "-o", "mode=755", "tmpfs", str(stage))
+    _bind_below(stage, boot)
+    # sysfs shows the network of the namespace it was mounted in.
+    _mount("-t", "sysfs", "sysfs", "/sys")
+    _mount("--move", str(stage / "localcluster/cgroup"), "/sys/fs/cgroup")
+    files = _own_files(home, boot)
+    _mount("--bind", str(home / "log"), "/var/log")
+    _mount("--bind", str(home / "lib"), "/var/lib")
+    _mount("--bind", str(stage / "localcluster/images"), "/var/lib/containerd")
+    for folder in ("/tmp", "/dev/shm"):
+        _mount("-t", "tmpfs", "-o", "mode=1777", "tmpfs", folder)
+    _mount("--move", str(stage), "/run")
+    for source, target in files.items():
+        _cover(STATE / source.relative_to(boot["cluster_home"]), Path(target))
+    _mount("-o", "remount,bind,ro", "/")
+    # From here on what one pod mounts with Bidirectional propagation, the others see.
+    _mount("--make-rshared", "/")
+    Path("/proc/sys/net/ipv4/ip_forward").write_text("1")
+
+
+def _bind_below(stage: Path, boot: dict[str, Any]) -> None:
+    """The host directories the node works with, bound before anything covers the way to them."""
+    for name, source in {
+        "state": boot["cluster_home"],
+        "cache": boot["cache"],
+        "images": boot["images"],
+        "cgroup": "/sys/fs/cgroup",
+    }.items():
+        target = stage / "localcluster" / name
+        target.mkdir(parents=True)
+        _mount("--rbind", source, str(target))
+    for name, mode in {"lock": 0o1777, "netns": 0o755}.items():
+        (stage / name).mkdir()
+        (stage / name).chmod(mode)
+
+
+def _own_files(home: Path, boot: dict[str, Any]) -> dict[Path, str]:
+    """Files written for this node → the path each covers."""
+    contents = {
+        "/etc/hostname": f"{boot['name']}\n",
+        "/etc/hosts": f"127.0.0.1 localhost\n{boot['address']} {boot['name']}\n",
+        # There is no resolver outside the cluster; pods get the cluster's own from kubelet.
+        "/etc/resolv.conf": "",
+        "/etc/machine-id": f"{boot['machine_id']}\n",
+    }
+    for setting, wanted in _KERNEL_SETTINGS.items():
+        path = Path("/proc/sys", setting)
+        if path.exists() and path.read_text().strip() != wanted:
+            contents[str(path)] = f"{wanted}\n"
+    files: dict[Path, str] = {}
+    for target, content in contents.items():
+        source = home / "etc" / target.strip("/").replace("/", "-")
+        source.write_text(content)
+        files[source] = target
+    return files
+
+
+def _cover(source: Path, target: Path) -> None:
+    # /etc/resolv.conf is often a link into /run, which is the node's own and empty by now.
+    path = target.resolve()
+    if not path.exists():
+        if not path.is_relative_to("/run"):
+            return
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    _mount("--bind", str(source), str(path))
+
+
+def _mount(*arguments: str) -> None:
+    # Without a record in /run/mount, which is the host's at first and gone later.
+    run("mount", "--no-mtab", *arguments)

@@ -1,0 +1,130 @@
+"""The first process of a node: it furnishes the node's namespaces, then starts its programs and keeps them running."""
+
+from __future__ import annotations
+
+# Nothing can be imported once the node's own /var/lib, /run and /tmp cover the host's, so the codec that sockets
+# load on first use is loaded here.
+import encodings.idna  # noqa: F401  # pyright: ignore[reportUnusedImport]
+import json
+import os
+import resource
+import signal
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from . import furnish
+from .apiserver import ready
+
+_RESTART_DELAY = 1.0
+_POLL = 0.05
+_MAX_FILES = 1048576
+
+
+@dataclass
+class Program:
+    """One process to keep running, or to run `once`."""
+
+    name: str
+    command: list[str]
+    file: str = ""
+    """Wait for this path to exist."""
+    url: str = ""
+    """Wait for the API server at this address to be ready."""
+    after: list[str] = field(default_factory=list[str])
+    """Wait for these programs, which run once, to succeed."""
+    once: bool = False
+    pid: int = 0
+    done: bool = False
+    not_before: float = 0.0
+
+
+def main() -> None:
+    boot: dict[str, Any] = json.loads(Path(sys.argv[1]).read_text())
+    Path(boot["pid_file"]).write_text(_identity())
+    furnish.furnish(boot)
+    # The starter says that the network is there. If it died instead, so does the node: a half-made one serves nobody.
+    if sys.stdin.readline().strip() != "go":
+        sys.exit("the process that started this node is gone")
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    limit = _MAX_FILES if hard == resource.RLIM_INFINITY else min(hard, _MAX_FILES)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
+    authority = Path(boot["authority"])
+    supervise([Program(**program) for program in boot["programs"]], Path(boot["logs"]), authority)
+
+
+def supervise(programs: list[Program], logs: Path, authority: Path) -> None:
+    """Returns on SIGTERM; until then starts each program when what it waits for is there, and again when it ends."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD, signal.SIGTERM})
+    while True:
+        _reap(programs)
+        waiting = [program for program in programs if not program.pid and not program.done]
+        urls = {program.url: ready(program.url, authority) for program in waiting if program.url}
+        for program in waiting:
+            if _may_start(program, programs, urls):
+                program.pid = _start(program, logs)
+        waiting = [program for program in waiting if not program.pid]
+        received = signal.sigtimedwait({signal.SIGCHLD, signal.SIGTERM}, _POLL if waiting else 60)
+        if received is not None and received.si_signo == signal.SIGTERM:
+            return
+
+
+def _may_start(program: Program, programs: list[Program], urls: dict[str, bool]) -> bool:
+    return (
+        time.monotonic() >= program.not_before
+        and (not program.file or Path(program.file).exists())
+        and all(other.done for other in programs if other.name in program.after)
+        and urls.get(program.url, True)
+    )
+
+
+def _start(program: Program, logs: Path) -> int:
+    log = str(logs / f"{program.name}.log")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+    return os.posix_spawnp(
+        program.command[0],
+        program.command,
+        {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root", "LANG": "C.UTF-8"},
+        file_actions=[
+            (os.POSIX_SPAWN_OPEN, 0, "/dev/null", os.O_RDONLY, 0),
+            (os.POSIX_SPAWN_OPEN, 1, log, flags, 0o644),
+            (os.POSIX_SPAWN_DUP2, 1, 2),
+        ],
+        setsid=True,
+        setsigmask=[],
+    )
+
+
+def _reap(programs: list[Program]) -> None:
+    """Collects every child that ended: our programs, and orphans the node's processes left to us."""
+    while True:
+        try:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return
+        if pid == 0:
+            return
+        for program in programs:
+            if program.pid == pid:
+                program.pid = 0
+                program.done = program.once and status == 0
+                program.not_before = time.monotonic() + _RESTART_DELAY
+                print(f"{program.name} ended with status {os.waitstatus_to_exitcode(status)}", flush=True)
+
+
+def _identity() -> str:
+    """Process id and start time as the host sees them: the host's /proc is still mounted."""
+    pid = Path("/proc/self").readlink().name
+    return f"{pid} {start_time(int(pid))}\n"
+
+
+def start_time(pid: int) -> str:
+    """When the process started, in clock ticks since boot; the pair of both never comes again before a reboot."""
+    # The second field is the command in parentheses, which may hold spaces.
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
+
+
+if __name__ == "__main__":
+    main()

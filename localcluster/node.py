@@ -1,0 +1,88 @@
+"""Starting, losing and entering a node."""
+
+from __future__ import annotations
+
+import contextlib
+import ipaddress
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from . import cgroups, network, programs
+from .init import start_time
+from .layout import Node
+
+_START_TIMEOUT = 15.0
+
+
+class NodeError(Exception):
+    """A node that does not start, with where to look."""
+
+
+def pid(node: Node) -> int | None:
+    """The node's first process as the host sees it; None if it does not run."""
+    try:
+        number, started = node.pid_file.read_text().split()
+        return int(number) if start_time(int(number)) == started else None
+    except (FileNotFoundError, ProcessLookupError, ValueError):
+        return None
+
+
+def start(node: Node, subnet: ipaddress.IPv4Network, *, fresh: bool) -> None:
+    """The node's first process runs, is connected and starts the node's programs; raises NodeError if it does not."""
+    programs.write(node, subnet, fresh=fresh)
+    node.pid_file.unlink(missing_ok=True)
+    cgroups.create(f"{node.cgroup}/system")
+    command = ["unshare", "--mount", "--uts", "--ipc", "--net", "--pid", "--fork", "--kill-child=SIGKILL"]
+    command += [sys.executable, "-m", "localcluster.init", str(node.boot_file)]
+    log = node.home / "logs" / "init.log"
+    with log.open("ab") as output:
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=output,
+            stderr=output,
+            cwd="/",
+            env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[1]), "PYTHONDONTWRITEBYTECODE": "1"},
+            start_new_session=True,
+            # A v2 cgroup that has children cannot hold processes, hence one below the node's own.
+            preexec_fn=lambda: cgroups.join(f"{node.cgroup}/system"),
+        )
+    network.connect(node, subnet, _await_pid(node, process, log))
+    assert process.stdin
+    with contextlib.suppress(BrokenPipeError), process.stdin:
+        process.stdin.write(b"go\n")
+
+
+def stop(node: Node) -> None:
+    """The node is lost as in a power cut; what it stored stays."""
+    kill(node)
+    cgroups.clear(node.cgroup)
+
+
+def kill(node: Node) -> None:
+    """The node's first process is told to end, and with it the kernel ends all processes and mounts of the node."""
+    number = pid(node)
+    if number is not None:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(number, signal.SIGKILL)
+
+
+def command_in(node: Node, *command: str) -> list[str]:
+    """The command line that runs `command` in the node's namespaces; raises NodeError if the node does not run."""
+    number = pid(node)
+    if number is None:
+        raise NodeError(f"{node.name} does not run; start it with `python -m localcluster start-node {node.name}`")
+    return ["nsenter", f"--target={number}", "--mount", "--uts", "--ipc", "--net", "--pid", "--wd=/", "--", *command]
+
+
+def _await_pid(node: Node, process: subprocess.Popen[bytes], log: Path) -> int:
+    deadline = time.monotonic() + _START_TIMEOUT
+    while (number := pid(node)) is None:
+        if process.poll() is not None or time.monotonic() > deadline:
+            raise NodeError(f"{node.name} does not start; see {log}")
+        time.sleep(0.01)
+    return number

@@ -1,0 +1,213 @@
+"""What runs on a node: its programs with their configuration, as the node's first process reads it."""
+
+from __future__ import annotations
+
+import hashlib
+import ipaddress
+from pathlib import Path
+from typing import Any
+
+from . import build, components, images, paths
+from .furnish import CACHE, STATE
+from .layout import API_PORT, Node
+
+_CONTAINERD_SOCKET = "/run/containerd/containerd.sock"
+CNI_FOLDERS = (Path("/usr/lib/cni"), Path("/opt/cni/bin"))
+CNI_PLUGINS = ("ptp", "host-local", "portmap", "loopback")
+
+
+def write(node: Node, subnet: ipaddress.IPv4Network, *, fresh: bool) -> None:
+    """Everything the node's first process needs is in the node's directory; `fresh` forgets containers of before."""
+    home = STATE / "nodes" / node.name
+    address = node.address(subnet)
+    plane = components.ControlPlane(
+        node.cluster.node(1).address(subnet), API_PORT, 2379, 2380, STATE / "etcd", STATE / "pki"
+    )
+    (node.home / "logs").mkdir(parents=True, exist_ok=True)
+    node.images.mkdir(parents=True, exist_ok=True)
+    (node.home / "containerd.toml").write_text(_containerd(home))
+    components.write_private(node.home / "cni" / "10-pods.conflist", _cni(node))
+    components.write_private(node.home / "kubelet.json", _kubelet(node))
+    components.write_private(node.home / "proxy.json", _proxy(node, home))
+    for client in (f"node-{node.name}", "proxy", "controllers", "scheduler"):
+        config = components.kubeconfig(node.cluster.pki, client, plane.url)
+        components.write_private(node.home / f"{client}.kubeconfig", config)
+    programs = [*_node_programs(node, home, address, plane.url, fresh=fresh)]
+    if node.index == 1:
+        programs += _control_plane(plane, home)
+    components.write_private(
+        node.boot_file,
+        {
+            "name": node.name,
+            "address": address,
+            "machine_id": hashlib.sha256(f"{node.cluster.name}/{node.name}".encode()).hexdigest()[:32],
+            "home": str(node.home),
+            "cluster_home": str(node.cluster.home),
+            "images": str(node.images),
+            "cache": str(paths.cache() / "localcluster"),
+            "pid_file": str(node.pid_file),
+            "logs": str(home / "logs"),
+            "authority": str(plane.pki / "ca.crt"),
+            "programs": programs,
+        },
+    )
+
+
+def _inside(part: str, name: str) -> Path:
+    """A binary's path as the node sees it."""
+    return CACHE / build.binary(part, name).relative_to(paths.cache() / "localcluster")
+
+
+def _control_plane(plane: components.ControlPlane, home: Path) -> list[dict[str, Any]]:
+    def kubernetes(name: str) -> Path:
+        return _inside("kubernetes", name)
+
+    manager = components.controllers(plane, kubernetes("kube-controller-manager"), home / "controllers.kubeconfig")
+    scheduler = components.scheduler(plane, kubernetes("kube-scheduler"), home / "scheduler.kubeconfig")
+    return [
+        {"name": "etcd", "command": components.etcd(plane, _inside("etcd", "etcd"))},
+        {"name": "kube-apiserver", "command": components.apiserver(plane, kubernetes("kube-apiserver"))},
+        {"name": "kube-controller-manager", "command": manager, "url": plane.url},
+        {"name": "kube-scheduler", "command": scheduler, "url": plane.url},
+    ]
+
+
+def _node_programs(node: Node, home: Path, address: str, url: str, *, fresh: bool) -> list[dict[str, Any]]:
+    kubelet = [
+        str(_inside("kubernetes", "kubelet")),
+        f"--config={home}/kubelet.json",
+        f"--kubeconfig={home}/node-{node.name}.kubeconfig",
+        f"--hostname-override={node.name}",
+        f"--node-ip={address}",
+        "--root-dir=/var/lib/kubelet",
+        "--cert-dir=/var/lib/kubelet/pki",
+    ]
+    proxy = [str(_inside("kubernetes", "kube-proxy")), f"--config={home}/proxy.json"]
+    return [
+        {"name": "containerd", "command": ["containerd", f"--config={home}/containerd.toml"]},
+        {
+            "name": "prepare",
+            "command": ["sh", "-euc", _prepare(fresh=fresh)],
+            "file": _CONTAINERD_SOCKET,
+            "once": True,
+        },
+        {"name": "kubelet", "command": kubelet, "after": ["prepare"], "url": url},
+        {"name": "kube-proxy", "command": proxy, "url": url},
+    ]
+
+
+def _prepare(*, fresh: bool) -> str:
+    """A script that leaves containerd with the images a node needs and, on a fresh node, without containers.
+
+    Containers of an earlier cluster would be restarted and then removed by kubelet, one by one.
+    """
+    lines = ["ctr='ctr -n k8s.io'"]
+    if fresh:
+        lines.append('old=$($ctr containers ls -q); [ -z "$old" ] || $ctr containers rm $old')
+    lines.append("have=$($ctr images ls -q)")
+    for reference, archive in images.addons().items():
+        inside = CACHE / archive.relative_to(paths.cache() / "localcluster")
+        lines.append(f'case "$have" in *{reference}*) ;; *) $ctr images import {inside} ;; esac')
+    return "\n".join(lines)
+
+
+def _containerd(home: Path) -> str:
+    plugins = next((folder for folder in CNI_FOLDERS if (folder / CNI_PLUGINS[0]).exists()), CNI_FOLDERS[0])
+    return f"""version = 2
+root = "/var/lib/containerd"
+state = "/run/containerd"
+disabled_plugins = ["io.containerd.internal.v1.opt", "io.containerd.snapshotter.v1.aufs", \
+"io.containerd.snapshotter.v1.btrfs", "io.containerd.snapshotter.v1.devmapper", "io.containerd.snapshotter.v1.zfs"]
+
+[grpc]
+address = "{_CONTAINERD_SOCKET}"
+
+[plugins."io.containerd.grpc.v1.cri"]
+sandbox_image = "{images.reference_of("pause")}"
+# Lowering the score takes CAP_SYS_RESOURCE, which root in a container often lacks; runc dies of the refusal.
+restrict_oom_score_adj = true
+
+[plugins."io.containerd.grpc.v1.cri".cni]
+bin_dir = "{plugins}"
+conf_dir = "{home}/cni"
+
+[plugins."io.containerd.grpc.v1.cri".containerd]
+snapshotter = "overlayfs"
+default_runtime_name = "runc"
+
+[plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
+runtime_type = "io.containerd.runc.v2"
+
+[plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc.options]
+SystemdCgroup = false
+"""
+
+
+def _cni(node: Node) -> dict[str, Any]:
+    """Point to point: all packets are routed, so kube-proxy's rules see those between two pods of a node too.
+
+    With a bridge that needs net.bridge.bridge-nf-call-iptables, which not every machine has.
+    """
+    return {
+        "cniVersion": "0.4.0",
+        "name": "pods",
+        "plugins": [
+            {
+                "type": "ptp",
+                "ipam": {
+                    "type": "host-local",
+                    "ranges": [[{"subnet": node.pod_range}]],
+                    "routes": [{"dst": "0.0.0.0/0"}],
+                },
+            },
+            {"type": "portmap", "capabilities": {"portMappings": True}},
+        ],
+    }
+
+
+def _kubelet(node: Node) -> dict[str, Any]:
+    return {
+        "apiVersion": "kubelet.config.k8s.io/v1beta1",
+        "kind": "KubeletConfiguration",
+        "authentication": {
+            "anonymous": {"enabled": False},
+            "webhook": {"enabled": True},
+            "x509": {"clientCAFile": str(STATE / "pki/ca.crt")},
+        },
+        "authorization": {"mode": "Webhook"},
+        "cgroupDriver": "cgroupfs",
+        "cgroupRoot": f"/{node.cgroup}",
+        "clusterDNS": [components.DNS_ADDRESS],
+        "clusterDomain": components.DOMAIN,
+        "containerRuntimeEndpoint": f"unix://{_CONTAINERD_SOCKET}",
+        "failSwapOn": False,
+        "failCgroupV1": False,
+        # The disk is the user's, filled by whatever they like. Images were imported by hand and cannot be pulled
+        # again, so none may be collected; nor may a pod be evicted.
+        "imageGCHighThresholdPercent": 100,
+        "imageGCLowThresholdPercent": 99,
+        "evictionHard": {"memory.available": "0%", "nodefs.available": "0%", "imagefs.available": "0%"},
+        "kubeAPIQPS": 200,
+        "kubeAPIBurst": 400,
+        "maxPods": 250,
+        "oomScoreAdj": 0,
+        "registryPullQPS": 0,
+        "serializeImagePulls": False,
+        "resolvConf": "/etc/resolv.conf",
+    }
+
+
+def _proxy(node: Node, home: Path) -> dict[str, Any]:
+    return {
+        "apiVersion": "kubeproxy.config.k8s.io/v1alpha1",
+        "kind": "KubeProxyConfiguration",
+        "clientConnection": {"kubeconfig": str(home / "proxy.kubeconfig")},
+        "clusterCIDR": components.POD_RANGE,
+        # Zero leaves the kernel's settings as they are; they are the host's.
+        "conntrack": {"maxPerCore": 0, "min": 0, "tcpEstablishedTimeout": "0s", "tcpCloseWaitTimeout": "0s"},
+        "hostnameOverride": node.name,
+        "mode": "iptables",
+        "oomScoreAdj": 0,
+        "iptables": {"minSyncPeriod": "100ms", "syncPeriod": "1h"},
+        "metricsBindAddress": "127.0.0.1:10249",
+    }
