@@ -32,7 +32,7 @@ def load(engine: Engine, names: Sequence[str]) -> None:
 
 
 def write(engine: Engine, references: Sequence[str], archive: Path) -> None:
-    """`archive` is an OCI layout with the images; layers are uncompressed, because they travel no further than this machine."""
+    """`archive` is an OCI layout with the images, uncompressed: they travel no further than this machine."""
     layout = cache.directory("layout")
     for reference in references:
         if reference not in {_name(entry) for entry in _index(layout)["manifests"]}:

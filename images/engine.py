@@ -38,7 +38,7 @@ class Engine(Protocol):
 
 
 def engine() -> Engine:
-    """Docker where its daemon answers, else buildah; `OPENSTACK_OPERATOR_ENGINE` (docker, buildah) decides otherwise."""
+    """Docker where its daemon answers, else buildah; `$OPENSTACK_OPERATOR_ENGINE` (docker, buildah) overrules."""
     wanted = os.environ.get("OPENSTACK_OPERATOR_ENGINE")
     if wanted not in {None, "", "docker", "buildah"}:
         raise CommandError(f"OPENSTACK_OPERATOR_ENGINE: there is no {wanted!r}; choose docker or buildah")

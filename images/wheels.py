@@ -11,7 +11,7 @@ from images.shell import run
 PYTHON = "3.13"
 """Debian trixie's Python."""
 
-PLATFORMS = tuple(f"manylinux_2_{minor}_x86_64" for minor in (34, 28, 27, 24, 17, 12)) + ("manylinux2014_x86_64",)
+PLATFORMS = ("manylinux2014_x86_64", *(f"manylinux_2_{minor}_x86_64" for minor in (34, 28, 27, 24, 17, 12)))
 
 
 def unpack(lock: Path, target: Path) -> None:
