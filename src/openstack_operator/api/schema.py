@@ -75,7 +75,7 @@ def _flatten(node: Any, defs: Schema) -> Any:
     flat = {name: _keyword(name, value, defs) for name, value in schema.items() if name not in _DROPPED}
     # Keys limited to a choice become the properties themselves: structural schemas know no propertyNames.
     if names := flat.pop("propertyNames", None):
-        flat["properties"] = {name: flat["additionalProperties"] for name in names["enum"]}
+        flat["properties"] = dict.fromkeys(names["enum"], flat["additionalProperties"])
         del flat["additionalProperties"]
     return flat
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from ..plan import Object
 from .objects import (
     COMPONENT,
     INSTANCE,
     KIND,
     MANAGED_BY,
+    RETAIN,
     annotated,
     digest,
     disruption_budget,
@@ -15,6 +17,7 @@ from .objects import (
     job,
     labels,
     obj,
+    retained,
     secret,
     secret_data,
     selector,
@@ -50,8 +53,10 @@ __all__ = [
     "KIND",
     "MANAGED_BY",
     "NETWORK",
+    "RETAIN",
     "Container",
     "Mount",
+    "Object",
     "Probe",
     "annotated",
     "conditions",
@@ -69,6 +74,7 @@ __all__ = [
     "own",
     "pod",
     "replicas",
+    "retained",
     "scratch",
     "secret",
     "secret_data",

@@ -67,6 +67,15 @@ def annotated(wanted: Object, annotations: Mapping[str, str]) -> Object:
     return {**wanted, "metadata": {**metadata, "annotations": merged}}
 
 
+RETAIN = "openstack.k8s.io/retain"
+"""Annotation of what outlives its owner: no owner reference, never pruned."""
+
+
+def retained(wanted: Object) -> Object:
+    """The same object, kept when its owner is deleted and found again when the owner comes back."""
+    return annotated(wanted, {RETAIN: "true"})
+
+
 def secret(ctx: Context[Any], name: str, data: Mapping[str, str], *, component: str = "") -> Object:
     """A Secret; `data` is plain text. Written as base64 so that what is applied equals what is read back."""
     encoded = {k: base64.b64encode(v.encode()).decode() for k, v in data.items()}

@@ -45,14 +45,14 @@ def host(name: str, path: str, *, propagation: str | None = None, kind: str = "D
 def files(name: str, secret: str, directory: str, *keys: str) -> list[Mount]:
     """Single files of a Secret among those an image already has in `directory`."""
     volume = {"secret": {"secretName": secret, "defaultMode": 0o440}}
-    return [
-        Mount(name=name, path=f"{directory}/{key}", volume=volume, sub_path=key, read_only=True) for key in keys
-    ]
+    return [Mount(name=name, path=f"{directory}/{key}", volume=volume, sub_path=key, read_only=True) for key in keys]
 
 
 def folder(name: str, secret: str, directory: str, *, mode: int = 0o440) -> Mount:
     """A whole Secret as a folder; it follows changes of the Secret without a restart."""
-    return Mount(name=name, path=directory, volume={"secret": {"secretName": secret, "defaultMode": mode}}, read_only=True)
+    return Mount(
+        name=name, path=directory, volume={"secret": {"secretName": secret, "defaultMode": mode}}, read_only=True
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .carry_out import Apply, Judge, Verdicts, carry_out, condition_type, conditions
 from .context import Context, Referent
-from .errors import MissingReference, SpecError, Transient
+from .errors import MissingReference, NotBuilt, SpecError, Transient
 from .release import Component, Release
 from .steps import Group, Key, Object, Outcome, Plan, Step, key
 from .verdict import READY, State, Verdict, failed, progressing, waiting, worst
@@ -18,6 +18,7 @@ __all__ = [
     "Judge",
     "Key",
     "MissingReference",
+    "NotBuilt",
     "Object",
     "Outcome",
     "Plan",

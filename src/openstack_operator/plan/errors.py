@@ -22,5 +22,11 @@ class MissingReference(SpecError):
     reason = "MissingReference"
 
 
-class Transient(Exception):  # noqa: N818  (a condition of the world, not an error of the user)
+class NotBuilt(SpecError):
+    """A field asks for something the API names but this version cannot do yet."""
+
+    reason = "NotBuilt"
+
+
+class Transient(Exception):
     """The world was briefly out of reach, or our view of it was stale; retrying helps."""

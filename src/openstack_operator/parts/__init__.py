@@ -1,0 +1,54 @@
+"""Building blocks OpenStack services share; each turns a Context into a step with results."""
+
+from __future__ import annotations
+
+from .config import Config, config, options, written
+from .credentials import Credentials, credentials
+from .names import program, title
+from .sources import (
+    API,
+    Database,
+    Foundation,
+    Identity,
+    Messaging,
+    catalog,
+    database,
+    foundation,
+    identity,
+    memcached,
+    messaging,
+    requires,
+    sql_name,
+)
+from .workloads import CONNECTED_TO_BROKER, Api, api, job, public_url, state, worker
+
+__all__ = [
+    "API",
+    "CONNECTED_TO_BROKER",
+    "Api",
+    "Config",
+    "Credentials",
+    "Database",
+    "Foundation",
+    "Identity",
+    "Messaging",
+    "api",
+    "catalog",
+    "config",
+    "credentials",
+    "database",
+    "foundation",
+    "identity",
+    "job",
+    "memcached",
+    "messaging",
+    "options",
+    "program",
+    "public_url",
+    "requires",
+    "sql_name",
+    "state",
+    "title",
+    "worker",
+    "written",
+]

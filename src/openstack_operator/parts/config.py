@@ -1,0 +1,74 @@
+"""Configuration in three layers: our defaults, the user's options, what the operator wires."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from .. import kube, oslo
+from ..api import Sections
+from ..plan import Context, SpecError, Step
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Config(Step):
+    """A Secret of configuration files."""
+
+    secret: str
+    digest: str
+    directory: str
+    """Where the files appear in a container."""
+    files: Sequence[str]
+
+    @property
+    def mounts(self) -> list[kube.Mount]:
+        """Each file at its place, among the files the image has there."""
+        return kube.files("config", self.secret, self.directory, *self.files)
+
+
+def options(ctx: Context[Any], wired: Sections, *, defaults: Sections | None = None) -> Sections:
+    """The merged sections. Raises SpecError where the user sets an option the operator wires."""
+    user: Sections = ctx.spec.config
+    for section, values in user.items():
+        if not isinstance(values, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]  # the API server prunes, tests may not
+            raise SpecError(f"spec.config.{section}", "expected options and their values")
+    if taken := oslo.overlap(user, wired):
+        named = ", ".join(taken)
+        raise SpecError(f"spec.config.{taken[0]}", f"the operator sets {named} itself; remove it from config")
+    return oslo.merge(oslo.options.defaults(), defaults or {}, user, wired)
+
+
+def config(
+    ctx: Context[Any],
+    file: str,
+    wired: Sections,
+    *,
+    defaults: Sections | None = None,
+    more: Mapping[str, str] | None = None,
+    suffix: str = "config",
+    directory: str = "",
+) -> Config:
+    """Secret `<owner>-<suffix>` with `file` rendered from the three layers, and `more` files as they are.
+
+    It is a Secret since configuration holds passwords.
+    """
+    return written(
+        ctx,
+        {file: oslo.render(options(ctx, wired, defaults=defaults)), **(more or {})},
+        suffix=suffix,
+        directory=directory or f"/etc/{ctx.kind.lower()}",
+    )
+
+
+def written(ctx: Context[Any], data: Mapping[str, str], *, suffix: str = "config", directory: str) -> Config:
+    """Secret `<owner>-<suffix>` with files as they are."""
+    wanted = kube.secret(ctx, ctx.name(suffix), data)
+    return Config(
+        name="Config",
+        objects=(wanted,),
+        secret=wanted["metadata"]["name"],
+        digest=kube.digest(data),
+        directory=directory,
+        files=tuple(data),
+    )

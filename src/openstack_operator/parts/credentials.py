@@ -1,0 +1,53 @@
+"""Passwords drawn once and kept: what the cluster holds wins over a new draw."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from .. import kube
+from ..plan import Context, Step
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Credentials(Step):
+    """A Secret of generated passwords."""
+
+    secret: str
+    values: Mapping[str, str]
+
+    def __getitem__(self, name: str) -> str:
+        return self.values[name]
+
+    def ref(self, name: str) -> dict[str, str]:
+        """A SecretKeyRef to one of the passwords."""
+        return {"name": self.secret, "key": name}
+
+    def env(self, name: str) -> dict[str, Any]:
+        """A `valueFrom` structure for an environment variable."""
+        return {"secretKeyRef": self.ref(name)}
+
+
+def credentials(
+    ctx: Context[Any],
+    *names: str,
+    suffix: str = "credentials",
+    given: Mapping[str, str] | None = None,
+    retain: bool = False,
+) -> Credentials:
+    """Secret `<owner>-<suffix>` with a password each for `names`; `given` are known values stored beside them.
+
+    `retain` keeps the Secret when its owner goes: passwords are part of data that outlives it.
+    """
+    secret = ctx.name(suffix)
+    held = kube.secret_data(ctx.children.get(("Secret", kube.fitting(secret))))
+    values = {**held, **{name: held.get(name) or ctx.draw() for name in names}, **(given or {})}
+    wanted = kube.secret(ctx, secret, values)
+    return Credentials(
+        name="Credentials",
+        objects=(kube.retained(wanted) if retain else wanted,),
+        guarded=True,
+        secret=kube.fitting(secret),
+        values=values,
+    )

@@ -1,0 +1,19 @@
+"""How components are called in the release, in conditions and in objects."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..plan import Component, Context
+
+_UPPER = {"api": "API", "ovn": "OVN", "nb": "NB", "sb": "SB", "db": "DB"}
+
+
+def title(component: str) -> str:
+    """The condition a component reports as: `api` becomes API, `db-sync` becomes DBSync."""
+    return "".join(_UPPER.get(word, word.capitalize()) for word in component.split("-"))
+
+
+def program(ctx: Context[Any], component: str) -> Component:
+    """The release's entry of a component of this service: Nova and `api` give `nova-api`."""
+    return ctx.release[f"{ctx.kind.lower()}-{component}"]

@@ -1,0 +1,183 @@
+"""The programs of a service: jobs, APIs and workers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from .. import kube
+from ..api import Component as Settings
+from ..api import Expose
+from ..plan import Context, Step
+from .config import Config
+from .names import program, title
+
+
+def job(
+    ctx: Context[Any],
+    name: str,
+    command: Sequence[str],
+    config: Config,
+    *,
+    component: str = "api",
+    after: Sequence[Step] = (),
+    condition: str = "",
+    mounts: Sequence[kube.Mount] = (),
+    env: Mapping[str, Any] | None = None,
+) -> Step:
+    """Work done once per image and command; not repeated when only the configuration changes."""
+    main = kube.Container(
+        component=replace(program(ctx, component), env={}),
+        command=command,
+        env=env or {},
+        mounts=(*config.mounts, *mounts, *kube.scratch("/tmp", "/run", state(ctx))),  # noqa: S108
+        memory="192Mi",
+    )
+    template = kube.pod(ctx, name, main, wanted=kube.settings(ctx.spec), node_selector=kube.CONTROL_PLANE)
+    return Step(
+        name=condition or title(name),
+        objects=(kube.job(ctx, name, template),),
+        after=(config, *after),
+        barrier=True,
+    )
+
+
+def state(ctx: Context[Any]) -> str:
+    """The home of a service's state in its image."""
+    return f"/var/lib/{ctx.kind.lower()}"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Api(Step):
+    """An HTTP API: pods, address, protection from disruption."""
+
+    internal: str
+    """URL inside the cluster, without a path."""
+    public: str
+    """URL for clients outside; the internal one where nothing is exposed."""
+
+    @property
+    def published(self) -> dict[str, str]:
+        """What other resources read of it."""
+        return {"internalURL": self.internal, "publicURL": self.public}
+
+
+def api(
+    ctx: Context[Any],
+    component: str,
+    port: int,
+    config: Config,
+    *,
+    settings: Settings | None,
+    health: str = "/healthcheck",
+    after: Sequence[Step] = (),
+    memory: str = "160Mi",
+    mounts: Sequence[kube.Mount] = (),
+    exposed: bool = True,
+    threads: int = 4,
+    home: bool = True,
+) -> Api:
+    """Deployment, Service and PodDisruptionBudget `<owner>-<component>`; `health` is asked for readiness, and
+    `home` is false where one of the mounts is the service's home.
+    """
+    spec = ctx.spec
+    name = ctx.name(component)
+    entry = program(ctx, component)
+    words = {"port": port, "processes": 1, "threads": threads}
+    homes = (state(ctx),) if home else ()
+    main = kube.Container(
+        component=entry,
+        command=[word.format(**words) for word in entry.command],
+        env={"OS_OSLO_MESSAGING_RABBIT__PROCESSNAME": f"{ctx.kind.lower()}-{component}"},
+        ports={"http": port},
+        mounts=(*config.mounts, *kube.scratch("/tmp", "/run", *homes), *mounts),  # noqa: S108
+        ready=kube.Probe(http=(health, port)),
+        # A connection is accepted by the kernel even while every worker is busy; only a dead master refuses it.
+        alive=kube.Probe(tcp=port),
+        # Endpoints are withdrawn everywhere before the server stops accepting.
+        lifecycle={"preStop": {"sleep": {"seconds": 3}}},
+        memory=memory,
+    )
+    template = kube.pod(
+        ctx, component, main, wanted=kube.settings(spec, settings), annotations={kube.CONFIG_DIGEST: config.digest}
+    )
+    target = kube.selector(ctx, component)
+    expose: Expose = spec.expose if exposed else Expose()
+    internal = f"http://{ctx.host(name)}:{port}"
+    return Api(
+        name=title(component),
+        after=(config, *after),
+        objects=(
+            kube.workload(
+                ctx,
+                "Deployment",
+                component,
+                template,
+                replicas=kube.replicas(spec.replicas, settings),
+                strategy={"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 0, "maxSurge": 1}},
+            ),
+            kube.service(ctx, name, {"http": port}, target, type_=expose.type),
+            kube.disruption_budget(ctx, name, target),
+        ),
+        internal=internal,
+        public=public_url(ctx, name, port, expose) or internal,
+    )
+
+
+def public_url(ctx: Context[Any], service: str, port: int, expose: Expose) -> str | None:
+    """URL outside clients use, once Kubernetes has said which port or address it gave; None until then."""
+    live = ctx.children.get(("Service", kube.fitting(service)), {})
+    if expose.type == "NodePort" and expose.host:
+        ports = [entry["nodePort"] for entry in live.get("spec", {}).get("ports", ()) if entry.get("nodePort")]
+        return f"http://{expose.host}:{ports[0]}" if ports else None
+    if expose.type == "LoadBalancer":
+        given = (live.get("status") or {}).get("loadBalancer", {}).get("ingress") or [{}]
+        address = expose.host or given[0].get("hostname") or given[0].get("ip")
+        return f"http://{address}:{port}" if address else None
+    return None
+
+
+def worker(
+    ctx: Context[Any],
+    component: str,
+    config: Config,
+    *,
+    settings: Settings | None,
+    after: Sequence[Step] = (),
+    ready: kube.Probe | None = None,
+    memory: str = "160Mi",
+    mounts: Sequence[kube.Mount] = (),
+    name: str = "",
+    grace: int = 30,
+) -> Step:
+    """Deployment of pods without an address: schedulers, conductors, agents. `name` where it differs from the
+    component's, as for one conductor a cell.
+    """
+    name = name or component
+    entry = program(ctx, component)
+    main = kube.Container(
+        component=entry,
+        env={"EVENTLET_NO_GREENDNS": "yes"},
+        mounts=(*config.mounts, *kube.scratch("/tmp", "/run", state(ctx)), *mounts),  # noqa: S108
+        ready=ready,
+        memory=memory,
+    )
+    template = kube.pod(
+        ctx,
+        name,
+        main,
+        wanted=kube.settings(ctx.spec, settings),
+        annotations={kube.CONFIG_DIGEST: config.digest},
+        grace=grace,
+    )
+    wanted = kube.workload(ctx, "Deployment", name, template, replicas=kube.replicas(ctx.spec.replicas, settings))
+    return Step(name=title(name), objects=(wanted,), after=(config, *after))
+
+
+CONNECTED_TO_BROKER = kube.Probe(
+    # An established (01) connection to port 5672 (hexadecimal 1628): a worker without one does nothing.
+    command=["sh", "-c", "grep -qs ':1628 01 ' /proc/net/tcp /proc/net/tcp6"],
+    period=15,
+)
+"""Readiness of a program that only speaks RPC."""

@@ -1,0 +1,222 @@
+"""The Kubernetes API as the engine needs it: few verbs, and errors that say what to do."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Mapping
+from typing import Any, cast
+
+import httpx2 as httpx
+import msgspec
+from lightkube.config.client_adapter import ConnectionParams
+from lightkube.config.kubeconfig import KubeConfig
+
+from ..kube import MANAGED_BY
+from ..plan import Object, SpecError, Transient
+from . import metrics
+from .kinds import Kind
+
+FIELD_MANAGER = MANAGED_BY
+PAGE = 500
+_TIMEOUT = httpx.Timeout(10)
+_PATIENCE = 3
+"""Times a request is made again when the server is overloaded and says how long to wait."""
+_LONGEST_WAIT = 5.0
+_SILENCE = 150.0
+"""Seconds without a line after which a watch counts as dead; servers send a bookmark about every minute."""
+_METADATA_ONLY = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+_METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+
+
+class Conflict(Transient):
+    """Our view of the object was stale, or it exists already."""
+
+
+class Forbidden(Transient):
+    """The operator lacks a permission; somebody has to grant it, so asking again soon is no use."""
+
+
+class Gone(Transient):
+    """The version to continue from is no longer kept (410)."""
+
+
+class Missing(Transient):
+    """The object, its namespace or its whole kind is not there (404)."""
+
+
+class Client:
+    """A connection to one API server."""
+
+    def __init__(self, http: httpx.AsyncClient) -> None:
+        self._http = http
+        self.writes = 0
+        """Requests made that may change something."""
+
+    @classmethod
+    def connect(cls) -> Client:
+        """The cluster $KUBECONFIG names; without it the one this pod runs in, then ~/.kube/config.
+
+        Raises lightkube's ConfigError where there is none.
+        """
+        named = os.environ.get("KUBECONFIG")
+        config = (KubeConfig.from_file(named) if named else KubeConfig.from_env()).get()
+        if config is None:
+            raise Transient("the kubeconfig names no cluster")
+        # A proxy of the environment is meant for the world outside, not for the cluster; each watch holds a connection.
+        settings = ConnectionParams(timeout=_TIMEOUT, trust_env=False).httpx_params(config)
+        limits = httpx.Limits(max_connections=None, max_keepalive_connections=32, keepalive_expiry=60)
+        return cls(httpx.AsyncClient(**settings, limits=limits))
+
+    async def close(self) -> None:
+        """Ends all connections."""
+        await self._http.aclose()
+
+    async def get(self, kind: Kind, namespace: str | None, name: str) -> Object | None:
+        """The object as it is now, None where there is none."""
+        try:
+            return _object(await self._request("GET", kind.path(namespace, name)))
+        except Missing:
+            return None
+
+    async def page(
+        self, kind: Kind, namespace: str | None, params: Mapping[str, str], *, metadata_only: bool = False
+    ) -> bytes:
+        """One page of a list as JSON; `params` may hold labelSelector and continue. Raises Gone for an old continue."""
+        headers = {"Accept": _METADATA_LIST} if metadata_only else {}
+        query = {"limit": str(PAGE), **params}
+        return await self._request("GET", kind.path(namespace), params=query, headers=headers)
+
+    async def watch(
+        self, kind: Kind, namespace: str | None, params: Mapping[str, str], *, metadata_only: bool = False
+    ) -> AsyncIterator[bytes]:
+        """Lines of a watch, one event each, until the server ends it. Raises as the other verbs do."""
+        query = {"watch": "1", "allowWatchBookmarks": "true", **params}
+        headers = {"Accept": _METADATA_ONLY} if metadata_only else {}
+        timeout = httpx.Timeout(10, read=_SILENCE)
+        path = kind.path(namespace)
+        try:
+            async with self._http.stream("GET", path, params=query, headers=headers, timeout=timeout) as response:
+                metrics.REQUESTS.labels(str(response.status_code), "WATCH").inc()
+                if response.status_code != 200:
+                    raise _error(response.status_code, await response.aread(), f"GET {path}")
+                rest = b""
+                async for chunk in response.aiter_bytes():
+                    *lines, rest = (rest + chunk).split(b"\n")
+                    for line in lines:
+                        if line:
+                            yield line
+        except httpx.TransportError as error:
+            raise Transient(f"watch of {kind.plural}: {type(error).__name__}") from error
+
+    async def apply(self, kind: Kind, obj: Object) -> Object:
+        """Server-side apply: every field of `obj` is as given afterwards. Returns the whole object."""
+        return await self._apply(kind, obj, None)
+
+    async def apply_status(self, kind: Kind, obj: Object) -> Object:
+        """Server-side apply of `obj["status"]`. Raises Missing where the object is gone, Conflict for another uid."""
+        return await self._apply(kind, obj, "status")
+
+    async def _apply(self, kind: Kind, obj: Object, sub: str | None) -> Object:
+        meta = obj["metadata"]
+        query = {"fieldManager": FIELD_MANAGER, "force": "true"}
+        path = kind.path(meta["namespace"], meta["name"], sub)
+        return _object(await self._request("PATCH", path, obj, "application/apply-patch+yaml", params=query))
+
+    async def create(self, kind: Kind, obj: Object) -> Object:
+        """The object as created. Raises Conflict when it exists."""
+        path = kind.path(obj["metadata"]["namespace"])
+        return _object(await self._request("POST", path, obj, params={"fieldManager": FIELD_MANAGER}))
+
+    async def replace(self, kind: Kind, obj: Object, sub: str | None = None) -> Object:
+        """The object as replaced. Raises Conflict when `metadata.resourceVersion` is not the present one."""
+        meta = obj["metadata"]
+        path = kind.path(meta["namespace"], meta["name"], sub)
+        return _object(await self._request("PUT", path, obj, params={"fieldManager": FIELD_MANAGER}))
+
+    async def patch_json(self, kind: Kind, namespace: str, name: str, operations: list[Object]) -> Object:
+        """JSON patch (RFC 6902). Raises SpecError when a test in it fails, Missing when the object is gone."""
+        path = kind.path(namespace, name)
+        return _object(await self._request("PATCH", path, operations, "application/json-patch+json"))
+
+    async def merge_status(self, kind: Kind, namespace: str, name: str, status: Object) -> Object:
+        """Merge patch (RFC 7386) of the status."""
+        path = kind.path(namespace, name, "status")
+        return _object(await self._request("PATCH", path, {"status": status}, "application/merge-patch+json"))
+
+    async def delete(self, kind: Kind, namespace: str, name: str, uid: str, policy: str) -> Object | None:
+        """Deletes exactly the object with that uid; `policy` is Background, Foreground or Orphan.
+
+        Returns what is left of it while finalizers hold it, None when it is gone. Raises Conflict for another uid.
+        """
+        body = {"preconditions": {"uid": uid}, "propagationPolicy": policy}
+        try:
+            left = _object(await self._request("DELETE", kind.path(namespace, name), body))
+        except Missing:
+            return None
+        return left if left.get("kind") == kind.kind and "uid" in left.get("metadata", {}) else None
+
+    async def _request(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        content_type: str = "application/json",
+        *,
+        params: Mapping[str, str] | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> bytes:
+        if method != "GET":
+            self.writes += 1
+        content = None if body is None else msgspec.json.encode(body)
+        headers = {**(headers or {}), "Content-Type": content_type} if content else headers
+        for attempt in range(_PATIENCE):
+            try:
+                response = await self._http.request(method, path, params=params, content=content, headers=headers)
+            except httpx.TransportError as error:
+                metrics.REQUESTS.labels("<error>", method).inc()
+                # A kept connection may have been closed at the other end; all but a create may be sent twice.
+                if isinstance(error, (httpx.ReadError, httpx.RemoteProtocolError)) and not attempt and method != "POST":
+                    continue
+                raise Transient(f"{method} {path}: {type(error).__name__}") from error
+            metrics.REQUESTS.labels(str(response.status_code), method).inc()
+            if response.status_code < 300:
+                return response.content
+            wait = float(response.headers.get("Retry-After") or 1)
+            if response.status_code != 429 or wait > _LONGEST_WAIT or attempt + 1 == _PATIENCE:
+                raise _error(response.status_code, response.content, f"{method} {path}")
+            await asyncio.sleep(wait)
+        raise Transient(f"{method} {path}: the connection was closed twice")
+
+
+def _object(content: bytes) -> Object:
+    return cast("Object", msgspec.json.decode(content))
+
+
+def _error(code: int, content: bytes, request: str) -> Exception:
+    """What an answer means: SpecError where the content was refused, a Transient otherwise."""
+    try:
+        status = cast("Object", msgspec.json.decode(content))
+    except msgspec.DecodeError:
+        status = {}
+    message = status.get("message") or content[:200].decode(errors="replace")
+    details = status.get("details") or {}
+    if code in (400, 422) and "resourceVersion" not in message:
+        return _refusal(details, message)
+    if code == 403 and "is being terminated" in message:
+        return Transient(message)
+    if code == 403:
+        return Forbidden(f"the operator lacks a permission: {message}")
+    kind = {404: Missing, 409: Conflict, 410: Gone}.get(code, Transient)
+    return kind(f"{request}: {code} {message}")
+
+
+def _refusal(details: Mapping[str, Any], message: str) -> SpecError:
+    """What the API server refused, as `Kind/name field: message`."""
+    causes = details.get("causes") or []
+    what = f"{details.get('kind', 'object')}/{details.get('name', '')}".rstrip("/")
+    if not causes:
+        return SpecError(what, message)
+    fields = "; ".join(f"{cause.get('field', '')}: {cause.get('message', '')}" for cause in causes[:3])
+    first, _, rest = fields.partition(": ")
+    return SpecError(f"{what} {first}".strip(), rest)

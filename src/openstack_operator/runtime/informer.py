@@ -1,0 +1,141 @@
+"""Keeps a store equal to one kind in the cluster, through outages and expired versions."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from typing import Literal, NoReturn
+
+import msgspec
+import structlog
+
+from ..plan import Transient
+from . import metrics
+from .client import Client, Forbidden, Gone, Missing
+from .store import Cached, Store, cached
+
+_log: structlog.stdlib.BoundLogger = structlog.get_logger()
+
+_WATCH_SECONDS = 290
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 30.0
+_BREATH = 256
+"""Events after which others may use the loop."""
+
+
+class _ListMeta(msgspec.Struct, rename="camel"):
+    resource_version: str = ""
+    continue_: str = msgspec.field(default="", name="continue")
+
+
+class _Page(msgspec.Struct):
+    metadata: _ListMeta
+    items: list[msgspec.Raw] | None = None
+
+
+class _Event(msgspec.Struct):
+    type: Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"]
+    object: msgspec.Raw
+
+
+class _Version(msgspec.Struct):
+    metadata: _ListMeta
+
+
+class _Status(msgspec.Struct):
+    code: int = 0
+    message: str = ""
+
+
+_page = msgspec.json.Decoder(_Page)
+_event = msgspec.json.Decoder(_Event)
+_bookmark = msgspec.json.Decoder(_Version)
+_status = msgspec.json.Decoder(_Status)
+
+
+class Informer:
+    """List and watch of one kind, in one namespace or in all, narrowed by a label selector."""
+
+    def __init__(
+        self,
+        client: Client,
+        store: Store,
+        *,
+        namespace: str | None = None,
+        selector: str = "",
+        metadata_only: bool = False,
+    ) -> None:
+        self.synced = asyncio.Event()
+        """Set once the first list is in."""
+        self.store = store
+        self._client = client
+        self._namespace = namespace
+        self._query = {"labelSelector": selector} if selector else {}
+        self._metadata_only = metadata_only
+        self._version = ""
+        """Where the watch continues; empty asks for a new list."""
+
+    async def run(self) -> NoReturn:
+        """Runs until canceled; no fault of the API server ends it."""
+        pause = _FIRST_PAUSE
+        while True:
+            try:
+                if not self._version:
+                    await self._list()
+                    self.synced.set()
+                await self._watch()
+                pause = _FIRST_PAUSE
+                continue
+            except Gone:
+                self._version = ""
+            except (Forbidden, Missing) as error:
+                # The permission or the kind itself is missing: others must go on, and it may still come.
+                _log.warning("cannot watch", kind=self.store.kind.kind, error=str(error))
+                self._version, pause = "", max(pause, 5.0)
+            except Transient as error:
+                _log.debug("watch broke", kind=self.store.kind.kind, error=str(error))
+            await asyncio.sleep(pause * random.uniform(0.5, 1))  # noqa: S311  (spreads load, guards nothing)
+            pause = min(pause * 2, _LONGEST_PAUSE)
+
+    async def _list(self) -> None:
+        metrics.RELISTS.labels(self.store.kind.kind).inc()
+        items: list[Cached] = []
+        token = ""
+        while True:
+            query = {**self._query, **({"continue": token} if token else {})}
+            content = await self._client.page(
+                self.store.kind, self._namespace, query, metadata_only=self._metadata_only
+            )
+            page = _page.decode(content)
+            items += [cached(bytes(item), self.store.kind) for item in page.items or ()]
+            token = page.metadata.continue_
+            if not token:
+                break
+            await asyncio.sleep(0)
+        self.store.replace(self._namespace, items)
+        self._version = page.metadata.resource_version
+
+    async def _watch(self) -> None:
+        """Follows changes until the server ends the watch. Raises Gone when the version has expired."""
+        seconds = str(int(_WATCH_SECONDS * random.uniform(0.8, 1)))  # noqa: S311
+        query = {**self._query, "resourceVersion": self._version, "timeoutSeconds": seconds}
+        lines = self._client.watch(self.store.kind, self._namespace, query, metadata_only=self._metadata_only)
+        count = 0
+        counter = metrics.EVENTS.labels(self.store.kind.kind)
+        async for line in lines:
+            event = _event.decode(line)
+            if event.type == "ERROR":
+                status = _status.decode(event.object)
+                raise Gone(status.message) if status.code == 410 else Transient(status.message)
+            if event.type == "BOOKMARK":
+                self._version = _bookmark.decode(event.object).metadata.resource_version
+                continue
+            item = cached(bytes(event.object), self.store.kind)
+            if event.type == "DELETED":
+                self.store.remove(item)
+            else:
+                self.store.put(item)
+            self._version = item.meta.resource_version
+            counter.inc()
+            count += 1
+            if count % _BREATH == 0:
+                await asyncio.sleep(0)

@@ -1,0 +1,77 @@
+"""Where each kind lives in the Kubernetes API."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ..api import Resource
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind and its collection in the API."""
+
+    api_version: str
+    kind: str
+    plural: str
+
+    @property
+    def group(self) -> str:
+        """The API group; empty for the core."""
+        return self.api_version.rpartition("/")[0]
+
+    def path(self, namespace: str | None = None, name: str | None = None, sub: str | None = None) -> str:
+        """The URL path of the collection, of one object, or of its subresource."""
+        parts = ["apis" if "/" in self.api_version else "api", self.api_version]
+        if namespace:
+            parts += ["namespaces", namespace]
+        parts += [part for part in (self.plural, name, sub) if part]
+        return "/" + "/".join(parts)
+
+    @classmethod
+    def of(cls, resource: Resource[Any]) -> Kind:
+        """The kind of one of our own resources."""
+        return cls(resource.api_version, resource.kind, resource.plural)
+
+
+NAMESPACE = Kind("v1", "Namespace", "namespaces")
+POD = Kind("v1", "Pod", "pods")
+SECRET = Kind("v1", "Secret", "secrets")
+JOB = Kind("batch/v1", "Job", "jobs")
+DEPLOYMENT = Kind("apps/v1", "Deployment", "deployments")
+STATEFUL_SET = Kind("apps/v1", "StatefulSet", "statefulsets")
+DAEMON_SET = Kind("apps/v1", "DaemonSet", "daemonsets")
+CLAIM = Kind("v1", "PersistentVolumeClaim", "persistentvolumeclaims")
+LEASE = Kind("coordination.k8s.io/v1", "Lease", "leases")
+EVENT = Kind("events.k8s.io/v1", "Event", "events")
+
+CHILDREN = (
+    SECRET,
+    CLAIM,
+    DEPLOYMENT,
+    STATEFUL_SET,
+    DAEMON_SET,
+    JOB,
+    Kind("v1", "ConfigMap", "configmaps"),
+    Kind("v1", "Service", "services"),
+    Kind("v1", "ServiceAccount", "serviceaccounts"),
+    Kind("policy/v1", "PodDisruptionBudget", "poddisruptionbudgets"),
+    Kind("rbac.authorization.k8s.io/v1", "Role", "roles"),
+    Kind("rbac.authorization.k8s.io/v1", "RoleBinding", "rolebindings"),
+)
+"""Kinds a plan may hold besides resources of ours; each is watched, and each needs its line of RBAC."""
+
+
+class Catalog:
+    """Every kind the engine works with, found by what an object says of itself."""
+
+    def __init__(self, resources: Iterable[Resource[Any]]) -> None:
+        self.resources = tuple(Kind.of(resource) for resource in resources)
+        self.all = (*CHILDREN, *self.resources)
+        self._known = {(kind.api_version, kind.kind): kind for kind in self.all}
+
+    def of(self, obj: Mapping[str, Any]) -> Kind:
+        """The kind of an object. Raises KeyError for one that is not watched, which no plan may hold."""
+        return self._known[obj["apiVersion"], obj["kind"]]

@@ -1,0 +1,28 @@
+"""What the engine counts, under the names controller-runtime gave them, so that stock dashboards work."""
+
+from __future__ import annotations
+
+from prometheus_client import Counter, Gauge, Histogram
+
+RECONCILES = Counter("controller_runtime_reconcile", "Passes by how they ended.", ["controller", "result"])
+ERRORS = Counter("controller_runtime_reconcile_errors", "Passes that ended in an error.", ["controller"])
+PANICS = Counter(
+    "controller_runtime_reconcile_panics", "Passes that ended in an exception nobody foresaw.", ["controller"]
+)
+SECONDS = Histogram(
+    "controller_runtime_reconcile_time_seconds",
+    "How long a pass takes.",
+    ["controller"],
+    buckets=(0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30),
+)
+ACTIVE = Gauge("controller_runtime_active_workers", "Passes going on now.", ["controller"])
+DEPTH = Gauge("workqueue_depth", "Keys that wait for a worker.", ["name"])
+ADDS = Counter("workqueue_adds", "Keys added.", ["name"])
+RETRIES = Counter("workqueue_retries", "Keys added again after a failure.", ["name"])
+REQUESTS = Counter("rest_client_requests", "Requests to the Kubernetes API.", ["code", "method"])
+OBJECTS = Gauge("openstack_operator_cached_objects", "Objects in the cache.", ["kind"])
+EVENTS = Counter("openstack_operator_watch_events", "Changes a watch told of.", ["kind"])
+RELISTS = Counter("openstack_operator_relists", "Times a kind was listed anew.", ["kind"])
+LEADER = Gauge("leader_election_master_status", "1 while this replica leads.", ["name"])
+LAG = Gauge("openstack_operator_loop_lag_seconds", "How late the event loop last woke.")
+CHANGES = Counter("openstack_operator_remote_changes", "What actuators changed outside Kubernetes.", ["kind"])

@@ -1,0 +1,98 @@
+"""A work queue: each key at most once in it, never with two workers, later again after each failure."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import deque
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+from . import metrics
+
+K = TypeVar("K")
+
+FIRST_DELAY, LONGEST_DELAY = 1.0, 300.0
+
+
+class WorkQueue(Generic[K]):
+    """Keys to be worked on. A key added while a worker has it is handed out again when that worker is done."""
+
+    def __init__(self, name: str, clock: Callable[[], float] | None = None) -> None:
+        self._clock = clock or (lambda: asyncio.get_running_loop().time())
+        self._ready: deque[K] = deque()
+        self._queued: set[K] = set()
+        self._working: set[K] = set()
+        self._again: set[K] = set()
+        self._failures: dict[K, int] = {}
+        self._timers: dict[K, tuple[float, asyncio.TimerHandle]] = {}
+        self._wakeup = asyncio.Event()
+        self._depth = metrics.DEPTH.labels(name)
+        self._adds = metrics.ADDS.labels(name)
+        self._retries = metrics.RETRIES.labels(name)
+
+    def __len__(self) -> int:
+        return len(self._ready)
+
+    def add(self, key: K) -> None:
+        """The key is worked on as soon as a worker is free."""
+        if key in self._working:
+            self._again.add(key)
+        elif key not in self._queued:
+            self._queued.add(key)
+            self._ready.append(key)
+            self._adds.inc()
+            self._depth.set(len(self._ready))
+            self._wakeup.set()
+
+    def add_after(self, key: K, seconds: float) -> None:
+        """Adds the key after that time; of several such times the earliest counts."""
+        due = self._clock() + seconds
+        known = self._timers.get(key)
+        if known is not None:
+            if known[0] <= due:
+                return
+            known[1].cancel()
+        self._timers[key] = due, asyncio.get_running_loop().call_later(seconds, self._fire, key)
+
+    def retry(self, key: K, *, slowly: bool = False) -> float:
+        """Adds the key after a time that doubles with each failure; returns the seconds. `slowly` starts at a minute."""
+        failures = self._failures[key] = self._failures.get(key, 0) + 1
+        first = 60.0 if slowly else FIRST_DELAY
+        # The exponent is bounded, since a float ends at 2**1024.
+        delay = min(first * 2 ** min(failures - 1, 16), LONGEST_DELAY) * random.uniform(0.75, 1)  # noqa: S311
+        self._retries.inc()
+        self.add_after(key, delay)
+        return delay
+
+    def forget(self, key: K) -> None:
+        """The key did well: its next failure is its first."""
+        self._failures.pop(key, None)
+
+    def drop(self, key: K) -> None:
+        """What the key stood for is gone: no timer is left for it."""
+        self.forget(key)
+        if timer := self._timers.pop(key, None):
+            timer[1].cancel()
+
+    async def get(self) -> K:
+        """The next key, which is this worker's until `done`."""
+        while not self._ready:
+            self._wakeup.clear()
+            await self._wakeup.wait()
+        key = self._ready.popleft()
+        self._queued.discard(key)
+        self._working.add(key)
+        self._depth.set(len(self._ready))
+        return key
+
+    def done(self, key: K) -> None:
+        """Gives the key back."""
+        self._working.discard(key)
+        if key in self._again:
+            self._again.discard(key)
+            self.add(key)
+
+    def _fire(self, key: K) -> None:
+        del self._timers[key]
+        self.add(key)

@@ -1,0 +1,173 @@
+"""What the cluster holds, as immutable bytes with typed metadata, found by name and by owner."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, cast
+
+import msgspec
+
+from ..kube import INSTANCE, KIND, fitting
+from ..plan import Object
+from . import metrics
+from .kinds import Kind
+
+OwnerLabels = tuple[str, str, str]
+"""(namespace, lower-case kind, instance label) of the resource an object was made for."""
+
+
+class OwnerReference(msgspec.Struct, rename="camel", frozen=True):
+    """Who an object belongs to."""
+
+    kind: str
+    name: str
+    uid: str
+    api_version: str = ""
+    controller: bool = False
+
+
+class Meta(msgspec.Struct, rename="camel", frozen=True):
+    """The metadata the engine looks at."""
+
+    name: str
+    uid: str = ""
+    resource_version: str = ""
+    namespace: str = ""
+    generation: int = 0
+    deletion_timestamp: str | None = None
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+    owner_references: tuple[OwnerReference, ...] = ()
+    finalizers: tuple[str, ...] = ()
+
+    @property
+    def controller(self) -> OwnerReference | None:
+        """The owner that controls this object."""
+        return next((owner for owner in self.owner_references if owner.controller), None)
+
+    @property
+    def owner_labels(self) -> OwnerLabels:
+        """Whom the labels name as owner; empty strings where they do not."""
+        return self.namespace, self.labels.get(KIND, ""), self.labels.get(INSTANCE, "")
+
+
+@dataclass(frozen=True, slots=True)
+class Cached:
+    """One object. Whoever decodes it gets a copy of their own, so nobody can change what others read."""
+
+    meta: Meta
+    raw: bytes
+
+    def decode(self) -> Object:
+        """The object in the shape of its YAML, without managedFields."""
+        return cast("Object", msgspec.json.decode(self.raw))
+
+
+_fields = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_meta = msgspec.json.Decoder(Meta)
+
+
+def cached(item: bytes, kind: Kind) -> Cached:
+    """An entry from the JSON of an object; items of a list lack their kind, which is filled in."""
+    fields = _fields.decode(item)
+    metadata = _fields.decode(fields["metadata"])
+    # Half of an object's size, of use to the API server only.
+    metadata.pop("managedFields", None)
+    encoded = msgspec.json.encode(metadata)
+    named: dict[str, Any] = {"apiVersion": kind.api_version, "kind": kind.kind}
+    raw = msgspec.json.encode({**fields, **named, "metadata": msgspec.Raw(encoded)})
+    return Cached(_meta.decode(encoded), raw)
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What happened to one object; None stands for not being there."""
+
+    kind: Kind
+    old: Cached | None
+    new: Cached | None
+
+    @property
+    def meta(self) -> Meta:
+        """Metadata of the newer side there is."""
+        return cast("Cached", self.new or self.old).meta
+
+
+class Store:
+    """All objects of one kind. Tells of each change once, whether a watch or our own write brought it."""
+
+    def __init__(self, kind: Kind, notify: Callable[[Change], None]) -> None:
+        self.kind = kind
+        self._notify = notify
+        self._objects: dict[tuple[str, str], Cached] = {}
+        self._owned: dict[OwnerLabels, set[tuple[str, str]]] = {}
+        self._gauge = metrics.OBJECTS.labels(kind.kind)
+
+    def __len__(self) -> int:
+        return len(self._objects)
+
+    def __iter__(self) -> Iterator[Cached]:
+        return iter(tuple(self._objects.values()))
+
+    def get(self, namespace: str, name: str) -> Cached | None:
+        """The object as last heard of."""
+        return self._objects.get((namespace, name))
+
+    def owned(self, namespace: str, kind: str, name: str) -> list[Cached]:
+        """Objects labelled as made for that resource."""
+        keys = self._owned.get((namespace, kind.lower(), fitting(name)), ())
+        return [self._objects[key] for key in sorted(keys)]
+
+    def put(self, new: Cached, *, quiet: bool = False) -> None:
+        """Takes in an object; older news than what is known changes nothing. `quiet` tells nobody: it was our write."""
+        key = new.meta.namespace, new.meta.name
+        old = self._objects.get(key)
+        if old is not None and _version(new) <= _version(old):
+            return
+        self._set(key, old, new)
+        if not quiet:
+            self._notify(Change(self.kind, old, new))
+
+    def remove(self, last: Cached) -> None:
+        """Forgets an object, unless it was made anew since."""
+        key = last.meta.namespace, last.meta.name
+        old = self._objects.get(key)
+        if old is None or (old.meta.uid != last.meta.uid and _version(last) < _version(old)):
+            return
+        self._set(key, old, None)
+        self._notify(Change(self.kind, old, None))
+
+    def replace(self, namespace: str | None, items: Iterable[Cached]) -> None:
+        """Takes in a whole list, of one namespace or of all; tells of every difference, deletions included."""
+        found = {(item.meta.namespace, item.meta.name): item for item in items}
+        for key, old in list(self._objects.items()):
+            if key not in found and namespace in (None, key[0]):
+                self._set(key, old, None)
+                self._notify(Change(self.kind, old, None))
+        for key, new in found.items():
+            old = self._objects.get(key)
+            # Not compared by order: after a restore of etcd the list is right, however old it looks.
+            if old is None or old.meta.resource_version != new.meta.resource_version:
+                self._set(key, old, new)
+                self._notify(Change(self.kind, old, new))
+
+    def _set(self, key: tuple[str, str], old: Cached | None, new: Cached | None) -> None:
+        if old is not None:
+            group = self._owned.get(old.meta.owner_labels)
+            if group is not None:
+                group.discard(key)
+                if not group:
+                    del self._owned[old.meta.owner_labels]
+        if new is None:
+            self._objects.pop(key, None)
+        else:
+            self._objects[key] = new
+            if new.meta.owner_labels[1]:
+                self._owned.setdefault(new.meta.owner_labels, set()).add(key)
+        self._gauge.set(len(self._objects))
+
+
+def _version(item: Cached) -> int:
+    """Resource versions count up within one API server's storage (KEP-5504)."""
+    return int(item.meta.resource_version or 0)

@@ -1,0 +1,1 @@
+"""One folder a service: a model, a configuration, a plan."""

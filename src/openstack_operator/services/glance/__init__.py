@@ -1,0 +1,1 @@
+"""OpenStack Glance: images instances boot from."""

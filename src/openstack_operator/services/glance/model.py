@@ -1,0 +1,50 @@
+"""What users write to get a Glance."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from ...api import (
+    Column,
+    Component,
+    Model,
+    Name,
+    Resource,
+    ServiceSpec,
+    StorageSize,
+    UsesCache,
+    UsesDatabase,
+    UsesIdentity,
+)
+
+
+class ImageStorage(Model):
+    """The volume images are kept on."""
+
+    size: StorageSize = "10Gi"
+    """Size of the volume; may grow, never shrink."""
+    storage_class: Name | None = None
+    """StorageClass; unset takes the cluster's default."""
+    access_mode: Literal["ReadWriteOnce", "ReadWriteMany"] = "ReadWriteOnce"
+    """ReadWriteMany is needed for replicas on several nodes."""
+    retention: Literal["Retain", "Delete"] = "Retain"
+    """What becomes of the images when this Glance is deleted."""
+
+
+class GlanceSpec(ServiceSpec, UsesDatabase, UsesCache, UsesIdentity):
+    """OpenStack Glance: images instances boot from."""
+
+    api: Component = Component()
+    """The Image API."""
+    storage_type: Literal["pvc", "ceph", "swift"] = "pvc"
+    """Where images are kept. Only pvc is built so far; the others are answered with a condition."""
+    storage: ImageStorage = ImageStorage()
+    """The volume of storageType pvc."""
+
+
+GLANCE = Resource(
+    kind="Glance",
+    plural="glances",
+    spec=GlanceSpec,
+    columns=(Column("Storage", ".spec.storageType"), Column("Endpoint", ".status.endpoint")),
+)

@@ -1,0 +1,1 @@
+"""OpenStack Keystone: users, projects, tokens and the service catalog."""

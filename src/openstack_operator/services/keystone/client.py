@@ -1,0 +1,46 @@
+"""The administrator's clouds.yaml, and a pod with the openstack command that uses it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import yaml
+
+from ... import kube, parts
+from ...plan import Context, Step
+from .model import KeystoneSpec
+
+
+def clouds_yaml(admin: Mapping[str, str], region: str, *, internal: str, public: str) -> str:
+    """clouds.yaml with two clouds: `openstack` inside the Kubernetes cluster, `openstack-public` outside."""
+    auth = {
+        "username": admin["username"],
+        "password": admin["password"],
+        "project_name": admin["project"],
+        "user_domain_name": "Default",
+        "project_domain_name": "Default",
+    }
+    clouds = {
+        name: {"auth": {"auth_url": url, **auth}, "region_name": region, "interface": interface}
+        for name, url, interface in (("openstack", internal, "internal"), ("openstack-public", public, "public"))
+    }
+    return yaml.safe_dump({"clouds": clouds}, sort_keys=True)
+
+
+def client(ctx: Context[KeystoneSpec], clouds: parts.Config, *, after: Sequence[Step]) -> Step:
+    """Deployment `keystoneclient`: `kubectl exec deploy/keystoneclient -- openstack …`."""
+    main = kube.Container(
+        component=ctx.release["openstackclient"],
+        env={"OS_CLOUD": "openstack", "HOME": "/tmp"},  # noqa: S108
+        mounts=(*clouds.mounts, *kube.scratch("/tmp")),  # noqa: S108
+        memory="16Mi",
+        cpu="1m",
+    )
+    settings = ctx.spec.model_copy(update={"image": None, "resources": None})
+    # It sleeps as PID 1 and would ignore the signal to stop.
+    template = kube.pod(
+        ctx, "client", main, wanted=kube.settings(settings), annotations={kube.CONFIG_DIGEST: clouds.digest}, grace=0
+    )
+    wanted = kube.workload(ctx, "Deployment", "client", template, replicas=1)
+    wanted["metadata"]["name"] = kube.fitting(f"{ctx.owner}client")
+    return Step(name="Client", objects=(wanted,), after=(clouds, *after))

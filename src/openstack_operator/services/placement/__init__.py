@@ -1,0 +1,1 @@
+"""OpenStack Placement: inventories of resources, and who has claimed them."""

@@ -1,0 +1,20 @@
+"""What users write to get a Placement."""
+
+from __future__ import annotations
+
+from ...api import Column, Component, Resource, ServiceSpec, UsesCache, UsesDatabase, UsesIdentity
+
+
+class PlacementSpec(ServiceSpec, UsesDatabase, UsesCache, UsesIdentity):
+    """OpenStack Placement: inventories of resources, and who has claimed them."""
+
+    api: Component = Component()
+    """The Placement API."""
+
+
+PLACEMENT = Resource(
+    kind="Placement",
+    plural="placements",
+    spec=PlacementSpec,
+    columns=(Column("Endpoint", ".status.endpoint"),),
+)

@@ -1,0 +1,17 @@
+"""Placement: a schema, an API and its place in the catalog; the plainest service there is."""
+
+from __future__ import annotations
+
+from ... import oslo, parts
+from ...plan import Context, Plan
+from .model import PlacementSpec
+
+
+def plan(ctx: Context[PlacementSpec]) -> Plan:
+    """Everything a Placement is made of; published: internalURL, publicURL."""
+    base = parts.foundation(ctx, section="placement_database")
+    conf = parts.config(ctx, "placement.conf", oslo.merge(base.sections, {"api": {"auth_strategy": "keystone"}}))
+    sync = parts.job(ctx, "db-sync", ["placement-manage", "db", "sync"], conf, after=base.schema, condition="Schema")
+    api = parts.api(ctx, "api", 8778, conf, settings=ctx.spec.api, health="/", after=(*base.steps, sync))
+    entry = parts.catalog(ctx, "placement", "Placement", api, after=(*base.steps, api))
+    return Plan(*base.steps, conf, sync, api, entry, endpoint=api.public, published=api.published)
