@@ -5,7 +5,7 @@ from __future__ import annotations
 from .carry_out import Apply, Judge, Verdicts, carry_out, condition_type, conditions
 from .context import Context, Referent
 from .errors import MissingReference, NotBuilt, SpecError, Transient
-from .release import Component, Release
+from .release import Component, Release, parse
 from .steps import Group, Key, Object, Outcome, Plan, Step, key
 from .verdict import READY, State, Verdict, failed, progressing, waiting, worst
 
@@ -35,6 +35,7 @@ __all__ = [
     "conditions",
     "failed",
     "key",
+    "parse",
     "progressing",
     "waiting",
     "worst",

@@ -1,4 +1,4 @@
-"""What a release runs: image, user and command of each component, as data."""
+"""What a release runs: image, user and commands of each component, as data."""
 
 from __future__ import annotations
 
@@ -16,8 +16,14 @@ class Component:
     image: str
     uid: int
     gid: int
-    command: Sequence[str] = ()
+    commands: Mapping[str, Sequence[str]] = field(default_factory=dict[str, Sequence[str]])
+    """By purpose: `run`, `manage` (the command that makes schemas), `ready`, `stop`."""
     env: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    @property
+    def command(self) -> Sequence[str]:
+        """What runs it; `{port}`, `{processes}` and `{threads}` are left for its caller."""
+        return self.commands.get("run", ())
 
 
 @dataclass(frozen=True)
@@ -29,12 +35,16 @@ class Release:
     components: Mapping[str, Component]
 
     def __getitem__(self, component: str) -> Component:
+        """Raises SpecError for a component this profile does not have."""
         try:
             return self.components[component]
         except KeyError:
-            raise SpecError(
-                "spec.imageProfile", f"release {self.name} has no {component!r} in profile {self.profile!r}"
-            ) from None
+            message = f"release {self.name} has no {component!r} in profile {self.profile!r}"
+            raise SpecError("spec.imageProfile", message) from None
+
+    def __contains__(self, component: str) -> bool:
+        """Whether this component is a process of its own in this profile."""
+        return component in self.components
 
 
 def parse(data: Mapping[str, Any], profile: str) -> Release:
@@ -44,17 +54,10 @@ def parse(data: Mapping[str, Any], profile: str) -> Release:
     except KeyError:
         choices = ", ".join(data.get("profiles", {}))
         raise SpecError("spec.imageProfile", f"there is no profile {profile!r}; choose from {choices}") from None
-    return Release(
-        str(data["release"]),
-        profile,
-        {
-            name: Component(
-                image=entry["image"],
-                uid=entry.get("uid", 0),
-                gid=entry.get("gid", entry.get("uid", 0)),
-                command=tuple(entry.get("command", ())),
-                env=dict(entry.get("env", {})),
-            )
-            for name, entry in components.items()
-        },
-    )
+    return Release(str(data["release"]), profile, {name: _component(entry) for name, entry in components.items()})
+
+
+def _component(entry: Mapping[str, Any]) -> Component:
+    uid = entry.get("uid", 0)
+    commands = {purpose: tuple(words) for purpose, words in entry.get("commands", {}).items()}
+    return Component(entry["image"], uid, entry.get("gid", uid), commands, dict(entry.get("env", {})))
