@@ -60,8 +60,12 @@ def parent(name: str) -> str:
     return match["name"]
 
 
+@functools.cache
 def files(name: str) -> dict[str, File]:
-    """The build context of an image: path → file. All of it counts for the tag."""
+    """The build context of an image: path → file. All of it counts for the tag.
+
+    Read once: what is built must be what the tag was made from, also when a file is edited meanwhile.
+    """
     context = _tree(FOLDER / name)
     if name == "python":
         context["requirements.lock"] = _file(ROOT / "requirements.lock")

@@ -1,0 +1,100 @@
+"""The images' catalog: order, tags, and the release file that names them."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+from images import catalog
+from images.build import missing
+
+RELEASE = catalog.ROOT / "releases" / "2025.1.yaml"
+
+
+def release() -> dict[str, dict[str, dict[str, object]]]:
+    profiles = yaml.safe_load(RELEASE.read_text(encoding="utf-8"))["profiles"]
+    return {name: profile["components"] for name, profile in profiles.items()}
+
+
+def test_every_image_comes_after_its_parent() -> None:
+    order = (catalog.DEBIAN, *catalog.names())
+    assert all(order.index(catalog.parent(name)) < order.index(name) for name in catalog.names())
+
+
+def test_only_what_is_missing_is_built() -> None:
+    references = {name: catalog.reference(name) for name in (catalog.DEBIAN, *catalog.names())}
+    assert missing(["keystone"], set(references.values())) == []
+    assert missing(["keystone"], set()) == ["debian", "base", "oslo", "keystone"]
+    assert missing(["keystone", "glance"], {references["oslo"]}) == ["glance", "keystone"]
+    assert missing(["compute"], {references["oslo"], references["compute"]}) == []
+
+
+def test_a_tag_follows_content_and_parents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def tags(containerfile: str, *, executable: bool = False) -> dict[str, str]:
+        for name, parent in {"base": "debian", "oslo": "base"}.items():
+            (tmp_path / name).mkdir(exist_ok=True)
+            text = f"ARG PARENT={catalog.PREFIX}/{parent}\nFROM ${{PARENT}}\n"
+            (tmp_path / name / "Containerfile").write_text(text, encoding="utf-8")
+        (tmp_path / "base" / "dpkg.cfg").write_text(containerfile, encoding="utf-8")
+        (tmp_path / "base" / "script").write_text("true\n", encoding="utf-8")
+        (tmp_path / "base" / "script").chmod(0o755 if executable else 0o644)
+        (tmp_path / "epoch").write_text("2025-11-20\n", encoding="utf-8")
+        for cached in (catalog.names, catalog.parent, catalog.files, catalog.tag):
+            cached.cache_clear()
+        return {name: catalog.tag(name) for name in ("base", "oslo")}
+
+    monkeypatch.setattr(catalog, "FOLDER", tmp_path)
+    try:
+        first = tags("a")
+        assert tags("a") == first
+        assert not tags("b").items() & first.items()
+        assert not tags("a", executable=True).items() & first.items()
+    finally:
+        monkeypatch.undo()
+        for cached in (catalog.names, catalog.parent, catalog.files, catalog.tag):
+            cached.cache_clear()
+
+
+def test_the_release_file_gets_the_tags() -> None:
+    text = catalog.resolved(RELEASE.read_text(encoding="utf-8"))
+    assert ":build" not in re.sub(r"#.*", "", text)
+    assert f"image: {catalog.reference('keystone')}" in text
+    assert "image: quay.io/openstack.kolla/keystone:2025.1-debian-bookworm" in text
+
+
+def test_the_release_names_every_image_that_pods_run() -> None:
+    named = {str(component["image"]).split("/")[-1].split(":")[0] for component in release()["debian"].values()}
+    assert named == set(catalog.deployed())
+
+
+def test_a_component_of_one_profile_is_known_to_the_other() -> None:
+    debian, kolla = release()["debian"], release()["kolla"]
+    # neutron-server of this release does their work.
+    served = {"neutron-rpc-server", "neutron-periodic-workers", "neutron-ovn-maintenance-worker"}
+    assert set(debian) - set(kolla) == served
+    assert set(kolla) <= set(debian)
+
+
+def test_accounts_are_those_the_images_make() -> None:
+    users = (catalog.FOLDER / "base" / "users").read_text(encoding="utf-8")
+    made = {int(uid) for uid in re.findall(r"^\S+ (\d+) /", users, re.MULTILINE)}
+    for name in ("mariadb", "rabbitmq"):
+        containerfile = (catalog.FOLDER / name / "Containerfile").read_text(encoding="utf-8")
+        made |= {int(uid) for uid in re.findall(r"--uid (\d+)", containerfile)}
+    for name, component in release()["debian"].items():
+        assert component["uid"] in made | {0}, name
+        assert (component["uid"] == 0) == bool(component.get("privileged")), name
+
+
+def test_commands_use_known_placeholders() -> None:
+    for components in release().values():
+        for name, component in components.items():
+            commands = component["commands"]
+            assert isinstance(commands, dict)
+            assert set(commands) <= {"run", "manage", "ready", "stop", "prepare"}, name
+            words = [word for command in commands.values() for word in command]
+            assert all(isinstance(word, str) for word in words), name
+            assert set(re.findall(r"\{(\w*)\}", " ".join(words))) <= {"port", "processes", "threads"}, name
