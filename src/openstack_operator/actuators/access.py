@@ -1,0 +1,34 @@
+"""Where a remote side is and how to log in to it, from what the engine gathered."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..api import Ref, SecretKeyRef
+from ..plan import Context, MissingReference, SpecError, Transient
+
+
+def published(ctx: Context[Any], ref: Ref, field: str) -> str:
+    """What the referent publishes under this name. Raises Transient while it has not."""
+    referent = ctx.refs.get(ref)
+    if referent is None or not referent.published.get(field):
+        raise Transient(f"{ref.kind} {ref.name} has not published its {field} yet")
+    return referent.published[field]
+
+
+def admin(ctx: Context[Any], ref: Ref, key: str) -> str:
+    """A key of the referent's administrator Secret. Raises Transient while it is not there."""
+    secret = published(ctx, ref, "adminSecret")
+    if not (value := ctx.secrets.get(secret, {}).get(key)):
+        raise Transient(f"Secret {secret} of {ref.kind} {ref.name} has no key {key!r} yet")
+    return value
+
+
+def password(ctx: Context[Any], ref: SecretKeyRef) -> str:
+    """The password the spec points at. Raises SpecError where there is none to use."""
+    value = ctx.secrets.get(ref.name, {}).get(ref.key)
+    if value is None:
+        raise MissingReference("spec.passwordSecretRef", f"there is no Secret {ref.name!r} with a key {ref.key!r}")
+    if not value or not value.isprintable():
+        raise SpecError("spec.passwordSecretRef", f"key {ref.key!r} of Secret {ref.name!r} is empty or not one line")
+    return value

@@ -1,0 +1,122 @@
+"""KeystoneService: an entry of the catalog and its endpoints in one region, over the identity API."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from ..plan import Context
+from . import loop
+from .keystone import Keystone, Row, session
+from .loop import Conflict, Facets
+from .models import KeystoneServiceSpec
+
+
+class Service:
+    """The entry of the catalog."""
+
+    path = "spec.name"
+
+    def __init__(self, keystone: Keystone, spec: KeystoneServiceSpec) -> None:
+        self.name = f"service {spec.name} ({spec.type})"
+        self.id = ""
+        self._keystone = keystone
+        self._spec = spec
+        self._duplicates: list[Row] = []
+
+    @property
+    def wanted(self) -> Facets:
+        return {"enabled": True, "description": self._spec.description, "duplicates": 0}
+
+    def find(self) -> Facets | None:
+        rows = self._keystone.rows("services", type=self._spec.type, name=self._spec.name)
+        if not rows:
+            return None
+        first, *self._duplicates = rows
+        self.id = first["id"]
+        return {
+            "enabled": first["enabled"],
+            "description": first.get("description") or "",
+            "duplicates": len(self._duplicates),
+        }
+
+    def create(self) -> None:
+        values = {"type": self._spec.type, "name": self._spec.name, "description": self._spec.description}
+        self.id = self._keystone.create("service", values)["id"]
+
+    def update(self, changed: frozenset[str]) -> None:
+        # Keystone removes the endpoints of a service with it.
+        for row in self._duplicates:
+            self._keystone.delete("service", row["id"])
+        if changed - {"duplicates"}:
+            self._keystone.update("service", self.id, {"enabled": True, "description": self._spec.description})
+
+    def delete(self) -> None:
+        """Removed once no region has an endpoint of it."""
+        if not self._keystone.rows("endpoints", service_id=self.id):
+            self._keystone.delete("service", self.id)
+
+
+class Endpoints:
+    """The endpoints of a service in one region, looked at together: one request lists them all."""
+
+    path = "spec.endpoints"
+
+    def __init__(self, keystone: Keystone, spec: KeystoneServiceSpec, service: Service) -> None:
+        self.name = f"endpoints of {spec.name} in {spec.region}"
+        self._keystone = keystone
+        self._region = spec.region
+        self._urls = {name: url for name, url in spec.endpoints.model_dump().items() if url}
+        self._service = service
+        self._rows: list[Row] = []
+
+    @property
+    def wanted(self) -> Facets:
+        return {interface: [(url, True)] for interface, url in self._urls.items()}
+
+    def find(self) -> Facets | None:
+        rows = self._keystone.rows("endpoints", service_id=self._service.id) if self._service.id else []
+        self._rows = [row for row in rows if row["region_id"] == self._region]
+        found = {row["interface"]: [] for row in self._rows}
+        for row in self._rows:
+            found[row["interface"]].append((row["url"], row["enabled"]))
+        return found or None
+
+    def _of(self, interface: str) -> list[Row]:
+        return [row for row in self._rows if row["interface"] == interface]
+
+    def create(self) -> None:
+        with suppress(Conflict):  # most often it is there already
+            self._keystone.create("region", {"id": self._region})
+        self.update(frozenset(self._urls))
+
+    def update(self, changed: frozenset[str]) -> None:
+        for interface in sorted(changed):
+            rows, url = self._of(interface), self._urls.get(interface)
+            kept = rows[:1] if url else []
+            for row in rows[len(kept) :]:
+                self._keystone.delete("endpoint", row["id"])
+            values = {"url": url, "enabled": True}
+            if kept:
+                self._keystone.update("endpoint", kept[0]["id"], values)
+            elif url:
+                place = {"service_id": self._service.id, "region_id": self._region, "interface": interface}
+                self._keystone.create("endpoint", {**place, **values})
+
+    def delete(self) -> None:
+        for row in self._rows:
+            self._keystone.delete("endpoint", row["id"])
+
+
+def ensure(ctx: Context[KeystoneServiceSpec]) -> list[str]:
+    """Service and endpoints are as the spec says, each once; what was changed comes out."""
+    keystone = session(ctx, ctx.spec.keystone_ref)
+    service = Service(keystone, ctx.spec)
+    return loop.ensure((service, Endpoints(keystone, ctx.spec, service)))
+
+
+def remove(ctx: Context[KeystoneServiceSpec]) -> None:
+    """The endpoints in this region are gone, and the service where no other region has one."""
+    keystone = session(ctx, ctx.spec.keystone_ref)
+    service = Service(keystone, ctx.spec)
+    if service.find() is not None:
+        loop.remove((Endpoints(keystone, ctx.spec, service), service))

@@ -1,0 +1,92 @@
+"""HTTP with the outcomes a pass knows: an answer, absence, a conflict, a refusal, or a world out of reach."""
+
+from __future__ import annotations
+
+import ssl
+from functools import cache
+from typing import Any
+
+import httpx2
+
+from ..plan import Transient
+from .loop import Conflict, Refused
+
+CONNECT = 4
+"""Seconds to wait for a connection: a Service without endpoints refuses at once, a lost node does not."""
+
+_REFUSALS = frozenset({400, 405, 413, 422})
+
+
+class Unauthorized(Transient):
+    """The credentials are not accepted, or not yet."""
+
+
+@cache
+def _trust() -> ssl.SSLContext:
+    """Made once: loading the system's certificates takes 40 ms of CPU."""
+    return ssl.create_default_context()
+
+
+class Api:
+    """One HTTP API under a base URL; threads may share it."""
+
+    def __init__(self, name: str, url: str, *, seconds: float, auth: tuple[str, str] | None = None) -> None:
+        self.name = name
+        self._url = url.rstrip("/")
+        self._client = httpx2.Client(
+            auth=auth,
+            timeout=httpx2.Timeout(seconds, connect=CONNECT),
+            verify=_trust(),
+            # What a proxy for the world outside says about addresses inside the cluster is of no use.
+            trust_env=False,
+        )
+
+    def call(
+        self,
+        method: str,
+        path: str,
+        *,
+        json: Any = None,
+        params: dict[str, str] | None = None,
+        headers: dict[str, str] | None = None,
+        secret: bool = False,
+    ) -> httpx2.Response | None:
+        """The answer; None for 404. With `secret` the answer's text is kept out of every error, as servers quote
+        what they were sent. Raises Unauthorized, Conflict, Refused or Transient.
+        """
+        try:
+            response = self._client.request(method, self._url + path, json=json, params=params, headers=headers)
+        except (httpx2.NetworkError, httpx2.TimeoutException) as error:
+            raise Transient(f"{self.name} is unreachable: {error} ({type(error).__name__})") from None
+        except (httpx2.RequestError, httpx2.InvalidURL) as error:
+            # The text of these quotes headers, which hold credentials.
+            raise Transient(f"{self.name} cannot be asked at {self._url}: {type(error).__name__}") from None
+        return self._judged(response, f"{self.name}: {method} {path}", secret=secret)
+
+    def _judged(self, response: httpx2.Response, what: str, *, secret: bool) -> httpx2.Response | None:
+        status = response.status_code
+        if response.is_success:
+            return response
+        if status == 404:
+            return None
+        text = f"{what}: HTTP {status}" + ("" if secret else f" {_reason(response)}".rstrip())
+        if status == 401:
+            raise Unauthorized(text)
+        if status == 409:
+            raise Conflict(text)
+        if status in _REFUSALS:
+            raise Refused(f"{text} (the answer may quote a secret; see the log of {self.name})" if secret else text)
+        raise Transient(text)
+
+
+def _reason(response: httpx2.Response) -> str:
+    """What the server says is wrong, in the forms RabbitMQ and Keystone say it."""
+    try:
+        body = response.json()
+    except ValueError:
+        return ""
+    if not isinstance(body, dict):
+        return ""
+    reason = body.get("reason") or body.get("error")
+    text = reason.get("message", "") if isinstance(reason, dict) else reason or ""
+    return " ".join(str(text).split())[:300]

@@ -1,0 +1,165 @@
+"""KeystoneUser: a service user with its project and roles, over the identity API."""
+
+from __future__ import annotations
+
+from ..plan import Context, SpecError
+from . import access, loop
+from .keystone import Keystone, Login, session
+from .loop import Facets
+from .models import KeystoneUserSpec
+
+
+def _domain(keystone: Keystone, name: str) -> str:
+    if not (rows := keystone.rows("domains", name=name)):
+        raise SpecError("spec.domain", f"there is no domain {name!r} in Keystone")
+    return rows[0]["id"]
+
+
+class Project:
+    """The project the user works in."""
+
+    path = "spec.project"
+
+    def __init__(self, keystone: Keystone, spec: KeystoneUserSpec, login: Login | None) -> None:
+        self.name = f"project {spec.project}"
+        self.id = login.project if login else ""
+        self._keystone = keystone
+        self._spec = spec
+
+    @property
+    def wanted(self) -> Facets:
+        return {"enabled": True}
+
+    def find(self) -> Facets | None:
+        if self.id:
+            return self.wanted
+        domain = _domain(self._keystone, self._spec.domain)
+        for row in self._keystone.rows("projects", name=self._spec.project, domain_id=domain):
+            self.id = row["id"]
+            return {"enabled": row["enabled"]}
+        return None
+
+    def create(self) -> None:
+        domain = _domain(self._keystone, self._spec.domain)
+        self.id = self._keystone.create("project", {"name": self._spec.project, "domain_id": domain})["id"]
+
+    def update(self, changed: frozenset[str]) -> None:
+        self._keystone.update("project", self.id, {"enabled": True})
+
+    def delete(self) -> None:
+        self._keystone.delete("project", self.id)
+
+
+class User:
+    """The user; a login tells whether the password is right, which Keystone shows to nobody."""
+
+    path = "spec.user"
+
+    def __init__(self, keystone: Keystone, spec: KeystoneUserSpec, password: str, login: Login | None) -> None:
+        self.name = f"user {spec.user}"
+        self.id = login.user if login else ""
+        self._keystone = keystone
+        self._spec = spec
+        self._password = password
+
+    @property
+    def wanted(self) -> Facets:
+        return {"enabled": True, "password": True}
+
+    def _works(self) -> bool:
+        return self._keystone.login(self._spec.user, self._password, self._spec.domain) is not None
+
+    def find(self) -> Facets | None:
+        if self.id:
+            return self.wanted
+        domain = _domain(self._keystone, self._spec.domain)
+        for row in self._keystone.rows("users", name=self._spec.user, domain_id=domain):
+            self.id = row["id"]
+            return {"enabled": row["enabled"], "password": self._works()}
+        return None
+
+    def create(self) -> None:
+        values = {
+            "name": self._spec.user,
+            "domain_id": _domain(self._keystone, self._spec.domain),
+            "password": self._password,
+        }
+        self.id = self._keystone.create("user", values, secret=True)["id"]
+
+    def update(self, changed: frozenset[str]) -> None:
+        if "enabled" in changed:
+            self._keystone.update("user", self.id, {"enabled": True})
+        # A disabled user cannot log in, whatever its password; setting the same one again may break a password policy.
+        if not self._works():
+            self._keystone.update("user", self.id, {"password": self._password}, secret=True)
+
+    def delete(self) -> None:
+        self._keystone.delete("user", self.id)
+
+
+class Roles:
+    """The roles the user has in the project."""
+
+    path = "spec.roles"
+
+    def __init__(self, keystone: Keystone, spec: KeystoneUserSpec, user: User, project: Project) -> None:
+        self.name = f"roles of {spec.user}"
+        self._keystone = keystone
+        self._roles = spec.roles
+        self._user = user
+        self._project = project
+
+    @property
+    def wanted(self) -> Facets:
+        return dict.fromkeys(self._roles, True)
+
+    def find(self) -> Facets | None:
+        # A token lists implied roles too; only the assignments tell what was given.
+        scope = {"user.id": self._user.id, "scope.project.id": self._project.id}
+        rows = self._keystone.rows("role_assignments", include_names="true", **scope)
+        return {row["role"]["name"]: True for row in rows}
+
+    def create(self) -> None:
+        self.update(frozenset(self._roles))
+
+    def update(self, changed: frozenset[str]) -> None:
+        known = {row["name"]: row["id"] for row in self._keystone.rows("roles")}
+        for role in sorted(changed):
+            if role not in known:
+                raise SpecError(self.path, f"there is no role {role!r}; choose from {', '.join(sorted(known))}")
+            at = f"/projects/{self._project.id}/users/{self._user.id}/roles/{known[role]}"
+            self._keystone.call("PUT" if role in self._roles else "DELETE", at)
+
+    def delete(self) -> None:
+        self.update(frozenset(self._roles))
+
+
+def _administers(ctx: Context[KeystoneUserSpec]) -> bool:
+    return ctx.spec.user == access.admin(ctx, ctx.spec.keystone_ref, "username")
+
+
+def ensure(ctx: Context[KeystoneUserSpec]) -> list[str]:
+    """User, project and roles are as the spec says; what was changed comes out.
+
+    A login into the project proves in one request what matters to the service: that it can log in. Where it works only
+    the roles are listed; where it does not, each thing is looked at. It costs Keystone one bcrypt hash a pass.
+    """
+    spec = ctx.spec
+    keystone = session(ctx, spec.keystone_ref)
+    if _administers(ctx):
+        raise SpecError("spec.user", f"{spec.user!r} administers Keystone; choose another name")
+    password = access.password(ctx, spec.password_secret_ref)
+    login = keystone.login(spec.user, password, spec.domain, spec.project)
+    project = Project(keystone, spec, login)
+    user = User(keystone, spec, password, login)
+    return loop.ensure((project, user, Roles(keystone, spec, user, project)))
+
+
+def remove(ctx: Context[KeystoneUserSpec]) -> None:
+    """The user is gone, and its roles with it. The project stays: other service users work in it."""
+    if _administers(ctx):
+        return
+    keystone = session(ctx, ctx.spec.keystone_ref)
+    for domain in keystone.rows("domains", name=ctx.spec.domain):
+        for row in keystone.rows("users", name=ctx.spec.user, domain_id=domain["id"]):
+            keystone.delete("user", row["id"])

@@ -1,0 +1,131 @@
+"""The identity API, as its administrator and as whoever wants to know whether a password works."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from threading import Lock
+from typing import Any
+
+import httpx2
+
+from ..api import KeystoneRef
+from ..plan import Context, Transient
+from . import access
+from .http import Api, Unauthorized
+from .loop import Refused
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Login:
+    """What a login proved: the user exists, is enabled and has this password, and so on for the project."""
+
+    user: str
+    """Id of the user."""
+    project: str = ""
+    """Id of the project; empty when the login was for none."""
+
+
+def _credentials(user: str, password: str, domain: str, project: str | None) -> Row:
+    within = {"name": domain}
+    identity = {
+        "methods": ["password"],
+        "password": {"user": {"name": user, "domain": within, "password": password}},
+    }
+    scope = {"scope": {"project": {"name": project, "domain": within}} if project else "unscoped"}
+    return {"auth": {"identity": identity, **scope}}
+
+
+class Keystone:
+    """A session of the administrator; threads share it, and a token is fetched only when there is none that works."""
+
+    def __init__(self, url: str, username: str, password: str) -> None:
+        self._api = Api("Keystone", url, seconds=10)
+        self._credentials = _credentials(username, password, "Default", "admin")
+        self._lock = Lock()
+        self._token = ""
+
+    def call(
+        self,
+        method: str,
+        path: str,
+        json: Any = None,
+        params: dict[str, str] | None = None,
+        *,
+        secret: bool = False,
+    ) -> httpx2.Response | None:
+        """As `Api.call`, with the administrator's token."""
+        token = self._token or self._log_in("")
+        try:
+            return self._api.call(method, path, json=json, params=params, headers=_token(token), secret=secret)
+        except Unauthorized:
+            fresh = self._log_in(token)
+            return self._api.call(method, path, json=json, params=params, headers=_token(fresh), secret=secret)
+
+    def _log_in(self, stale: str) -> str:
+        with self._lock:
+            if self._token == stale:
+                self._token = self._new_token()
+            return self._token
+
+    def _new_token(self) -> str:
+        try:
+            answer = self._api.call("POST", "/auth/tokens", json=self._credentials, secret=True)
+        except Refused as refused:
+            # The spec of a user is not to blame for how its administrator logs in.
+            raise Transient(str(refused)) from None
+        if answer is None:
+            raise Transient("Keystone: there is no identity API at the address it publishes")
+        return answer.headers["X-Subject-Token"]
+
+    def login(self, user: str, password: str, domain: str, project: str | None = None) -> Login | None:
+        """What a login as this user proves; None where it is not accepted."""
+        credentials = _credentials(user, password, domain, project)
+        try:
+            answer = self._api.call("POST", "/auth/tokens", json=credentials, secret=True)
+        except (Unauthorized, Refused):
+            return None
+        if answer is None:
+            return None
+        token = answer.json()["token"]
+        return Login(token["user"]["id"], token.get("project", {}).get("id", ""))
+
+    def rows(self, collection: str, **filters: str) -> list[Row]:
+        """What a collection lists, in an order that does not change."""
+        answer = self.call("GET", f"/{collection}", params=filters)
+        rows: list[Row] = answer.json()[collection] if answer else []
+        return sorted(rows, key=lambda row: str(row.get("id", "")))
+
+    def create(self, kind: str, values: Mapping[str, Any], *, secret: bool = False) -> Row:
+        """A new row of `<kind>s`. Raises Conflict where it exists."""
+        answer = self.call("POST", f"/{kind}s", {kind: values}, secret=secret)
+        if answer is None:
+            raise Transient(f"Keystone: what a new {kind} belongs to has just gone")
+        return answer.json()[kind]
+
+    def update(self, kind: str, row: str, values: Mapping[str, Any], *, secret: bool = False) -> None:
+        """The row has these values."""
+        if self.call("PATCH", f"/{kind}s/{row}", {kind: values}, secret=secret) is None:
+            raise Transient(f"Keystone: the {kind} to change has just gone")
+
+    def delete(self, kind: str, row: str) -> None:
+        """The row is gone."""
+        self.call("DELETE", f"/{kind}s/{row}")
+
+
+def _token(token: str) -> dict[str, str]:
+    return {"X-Auth-Token": token}
+
+
+@lru_cache(maxsize=256)
+def _session(url: str, username: str, password: str) -> Keystone:
+    return Keystone(url, username, password)
+
+
+def session(ctx: Context[Any], ref: KeystoneRef) -> Keystone:
+    """The administrator's session with a Keystone, shared by all resources that name it."""
+    url = access.published(ctx, ref, "internalURL")
+    return _session(url, access.admin(ctx, ref, "username"), access.admin(ctx, ref, "password"))

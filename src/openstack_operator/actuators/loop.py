@@ -1,0 +1,100 @@
+"""The one loop of find, create, update, delete that keeps things outside Kubernetes as their specs say."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Mapping
+from contextlib import contextmanager
+from typing import Protocol
+
+from ..plan import SpecError, Transient
+
+Facets = Mapping[str, object]
+"""What can differ about a thing, by a name fit for a log line. Values are compared, never shown: some are secrets."""
+
+
+class Conflict(Transient):
+    """Somebody else made the same thing at the same time."""
+
+
+class Refused(Exception):
+    """The remote side understood and does not accept what it was told; becomes a SpecError, which names the field."""
+
+
+class Thing(Protocol):
+    """One thing on a remote side, for the length of one pass; it may remember what `find` saw."""
+
+    name: str
+    """As in `schema nova`."""
+    path: str
+    """The field of the spec to blame when the remote side refuses the thing."""
+
+    @property
+    def wanted(self) -> Facets:
+        """What the spec says."""
+        ...
+
+    def find(self) -> Facets | None:
+        """What the remote side has; None where the thing does not exist."""
+        ...
+
+    def create(self) -> None:
+        """The thing exists as wanted; raises Conflict where it exists already."""
+        ...
+
+    def update(self, changed: frozenset[str]) -> None:
+        """Each of the changed facets, present on either side, is as wanted."""
+        ...
+
+    def delete(self) -> None:
+        """The thing that was found is gone."""
+        ...
+
+
+def ensure(things: Iterable[Thing]) -> list[str]:
+    """All things, in this order, are as wanted; what had to be done comes out, a sentence each.
+
+    Raises Transient where the remote side is out of reach and SpecError where it refuses.
+    """
+    return [change for thing in things if (change := _ensure_one(thing))]
+
+
+def remove(things: Iterable[Thing]) -> None:
+    """All things are gone, in this order. Raises as `ensure` does."""
+    for thing in things:
+        with _blaming(thing.path):
+            if thing.find() is not None:
+                thing.delete()
+
+
+@contextmanager
+def _blaming(path: str) -> Generator[None]:
+    try:
+        yield
+    except Refused as refused:
+        raise SpecError(path, str(refused)) from None
+
+
+def _ensure_one(thing: Thing) -> str:
+    with _blaming(thing.path):
+        found = thing.find()
+        if found is None:
+            try:
+                thing.create()
+            except Conflict:
+                # Another worker was quicker, as for the project all service users share.
+                if (found := thing.find()) is None:
+                    raise
+            else:
+                return f"{thing.name} created"
+        if not (changed := _differences(found, thing.wanted)):
+            return ""
+        thing.update(changed)
+        return f"{thing.name} repaired: {', '.join(sorted(changed))}"
+
+
+def _differences(found: Facets, wanted: Facets) -> frozenset[str]:
+    return frozenset(
+        facet
+        for facet in {*found, *wanted}
+        if (facet in found, found.get(facet)) != (facet in wanted, wanted.get(facet))
+    )

@@ -1,0 +1,158 @@
+"""RabbitMQVhost: a virtual host, its user and what the user may do, over the management API."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import hmac
+from functools import lru_cache
+from typing import Any
+from urllib.parse import quote
+
+from ..plan import Context, SpecError, Transient
+from . import access, loop
+from .http import Api
+from .loop import Facets
+from .models import RabbitMQVhostSpec
+
+_EVERYTHING = {"configure": ".*", "write": ".*", "read": ".*"}
+
+
+@lru_cache(maxsize=256)
+def _api(url: str, username: str, password: str) -> Api:
+    return Api("RabbitMQ", f"{url.rstrip('/')}/api", seconds=5, auth=(username, password))
+
+
+def matches(password: str, stored: str) -> bool:
+    """Whether a password hash as RabbitMQ keeps it, base64(salt + SHA-256(salt + password)) with a salt of four
+    bytes, is that of this password (https://www.rabbitmq.com/docs/passwords).
+    """
+    try:
+        raw = base64.b64decode(stored, validate=True)
+    except binascii.Error:
+        return False
+    salt, found = raw[:4], raw[4:]
+    return hmac.compare_digest(found, hashlib.sha256(salt + password.encode()).digest())
+
+
+class Vhost:
+    """A virtual host."""
+
+    path = "spec.vhost"
+
+    def __init__(self, api: Api, vhost: str) -> None:
+        self.name = f"virtual host {vhost}"
+        self._api = api
+        self._at = f"/vhosts/{quote(vhost, safe='')}"
+
+    @property
+    def wanted(self) -> Facets:
+        # Its queue type only matters when queues are made, and a broker may be too old to tell: not compared.
+        return {}
+
+    def find(self) -> Facets | None:
+        return None if self._api.call("GET", self._at) is None else {}
+
+    def create(self) -> None:
+        _done(self._api, "PUT", self._at, {"default_queue_type": "quorum"})
+
+    def update(self, changed: frozenset[str]) -> None:
+        """Nothing of a virtual host is compared."""
+
+    def delete(self) -> None:
+        self._api.call("DELETE", self._at)
+
+
+class User:
+    """A user without tags."""
+
+    path = "spec.user"
+
+    def __init__(self, api: Api, user: str, password: str) -> None:
+        self.name = f"user {user}"
+        self._api = api
+        self._at = f"/users/{quote(user, safe='')}"
+        self._password = password
+
+    @property
+    def wanted(self) -> Facets:
+        return {"password": True, "tags": ()}
+
+    def find(self) -> Facets | None:
+        if (response := self._api.call("GET", self._at)) is None:
+            return None
+        body = response.json()
+        # RabbitMQ before 3.9 writes tags as one string.
+        return {"password": matches(self._password, body.get("password_hash", "")), "tags": tuple(body["tags"])}
+
+    def create(self) -> None:
+        _done(self._api, "PUT", self._at, {"password": self._password, "tags": ""}, secret=True)
+
+    def update(self, changed: frozenset[str]) -> None:
+        self.create()
+
+    def delete(self) -> None:
+        self._api.call("DELETE", self._at)
+
+
+class Permissions:
+    """What the user may do in the virtual host: everything."""
+
+    path = "spec.user"
+
+    def __init__(self, api: Api, vhost: str, user: str) -> None:
+        self.name = f"permissions of {user} in {vhost}"
+        self._api = api
+        self._at = f"/permissions/{quote(vhost, safe='')}/{quote(user, safe='')}"
+
+    @property
+    def wanted(self) -> Facets:
+        return _EVERYTHING
+
+    def find(self) -> Facets | None:
+        if (response := self._api.call("GET", self._at)) is None:
+            return None
+        body = response.json()
+        return {name: body.get(name) for name in _EVERYTHING}
+
+    def create(self) -> None:
+        _done(self._api, "PUT", self._at, _EVERYTHING)
+
+    def update(self, changed: frozenset[str]) -> None:
+        self.create()
+
+    def delete(self) -> None:
+        self._api.call("DELETE", self._at)
+
+
+def _done(api: Api, method: str, path: str, body: dict[str, Any], *, secret: bool = False) -> None:
+    if api.call(method, path, json=body, secret=secret) is None:
+        raise Transient(f"RabbitMQ: {method} {path}: what it belongs to has just gone")
+
+
+def _connect(ctx: Context[RabbitMQVhostSpec]) -> Api:
+    ref = ctx.spec.rabbitmq_ref
+    url = access.published(ctx, ref, "managementURL")
+    return _api(url, access.admin(ctx, ref, "default_user"), access.admin(ctx, ref, "default_pass"))
+
+
+def _administers(ctx: Context[RabbitMQVhostSpec]) -> bool:
+    return ctx.spec.user == access.admin(ctx, ctx.spec.rabbitmq_ref, "default_user")
+
+
+def ensure(ctx: Context[RabbitMQVhostSpec]) -> list[str]:
+    """Virtual host, user and permissions are as the spec says; what was changed comes out."""
+    spec, api = ctx.spec, _connect(ctx)
+    if _administers(ctx):
+        raise SpecError("spec.user", f"{spec.user!r} administers the broker; choose another name")
+    user = User(api, spec.user, access.password(ctx, spec.password_secret_ref))
+    return loop.ensure((Vhost(api, spec.vhost), user, Permissions(api, spec.vhost, spec.user)))
+
+
+def remove(ctx: Context[RabbitMQVhostSpec]) -> None:
+    """User and virtual host are gone, and all queues with them."""
+    if _administers(ctx):
+        return
+    api = _connect(ctx)
+    loop.remove((User(api, ctx.spec.user, ""), Vhost(api, ctx.spec.vhost)))

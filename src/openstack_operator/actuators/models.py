@@ -1,0 +1,177 @@
+"""Small resources, each for one thing that lives outside Kubernetes."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from ..api import (
+    Column,
+    DatabaseName,
+    KeystoneRef,
+    MariaDBRef,
+    Model,
+    RabbitMQRef,
+    Region,
+    Resource,
+    SecretKeyRef,
+    immutable,
+    rule,
+    validated,
+)
+
+SqlUser = Annotated[
+    str,
+    # MariaDB's limit is 128; MySQL clients and tools stop at 80.
+    Field(min_length=1, max_length=80, pattern=r"^[A-Za-z0-9_]+$"),
+    validated(
+        immutable("the account's name"),
+        rule("!(self in ['root', 'mysql', 'PUBLIC'])", "this account belongs to the server; choose another name"),
+    ),
+]
+
+BrokerName = Annotated[str, Field(min_length=1, max_length=255, pattern=r"^[A-Za-z0-9_.:-]+$")]
+
+IdentityName = Annotated[str, Field(min_length=1, max_length=255, pattern=r"^\S(.*\S)?$")]
+
+Url = Annotated[
+    str,
+    # 225 is the Identity API's own limit for an endpoint.
+    Field(max_length=225, pattern=r"^https?://[^/\s]+\S*$"),
+]
+
+
+class MariaDBDatabaseSpec(Model):
+    """A schema in a MariaDB, with an account that may do everything in this schema and nothing elsewhere."""
+
+    rules = (
+        rule(
+            "!has(self.collation) || self.collation.startsWith(self.characterSet + '_')",
+            "collation belongs to another character set; it starts with characterSet and an underscore",
+            ".collation",
+        ),
+        rule(
+            "!(self.database.lowerAscii() in ['mysql', 'information_schema', 'performance_schema', 'sys'])",
+            "this schema belongs to the server; choose another name",
+            ".database",
+        ),
+    )
+
+    mariadb_ref: Annotated[MariaDBRef, validated(immutable("mariadbRef"))] = Field(
+        default=MariaDBRef(name="mariadb"), alias="mariadbRef"
+    )
+    """Server that holds the schema. Data does not move between servers by itself, so this cannot be changed."""
+    database: DatabaseName
+    """Name of the schema."""
+    user: SqlUser
+    """Name of the account. It belongs to this resource alone: privileges it has elsewhere are revoked."""
+    password_secret_ref: SecretKeyRef
+    """Password of the account; when the Secret changes, the account follows."""
+    # DevStack creates every schema this way, so it is what all services are tested with; all of them connect with
+    # charset=utf8, and tables that name a character set name this one.
+    character_set: Literal["utf8mb3", "utf8mb4"] = "utf8mb3"
+    """Character set of new tables; a change leaves those that exist as they are."""
+    # Tables that name a character set without a collation take the server's default. A schema that does the same can
+    # be joined with them on any version; MariaDB 11.5 changed that default.
+    collation: Annotated[str, Field(max_length=64, pattern=r"^[a-z0-9_]+$")] | None = None
+    """Sort order of new tables; unset takes the server's default for the character set."""
+    deletion_policy: Literal["Retain", "Delete"] = "Retain"
+    """Whether the schema goes when this resource does. The account always goes."""
+
+
+class RabbitMQVhostSpec(Model):
+    """A virtual host of a RabbitMQ, with a user that may do everything in it."""
+
+    rabbitmq_ref: Annotated[RabbitMQRef, validated(immutable("rabbitmqRef"))] = Field(
+        default=RabbitMQRef(name="rabbitmq"), alias="rabbitmqRef"
+    )
+    """Broker that holds the virtual host."""
+    vhost: Annotated[BrokerName, validated(immutable("the virtual host's name"))]
+    """Name of the virtual host. Durable queues in it are quorum queues unless a client asks for another type."""
+    user: Annotated[BrokerName, validated(immutable("the user's name"))]
+    """Name of the user; it gets no tag, so it cannot log in to the management interface."""
+    password_secret_ref: SecretKeyRef
+    """Password of the user; when the Secret changes, the user follows."""
+
+
+class KeystoneUserSpec(Model):
+    """A user of Keystone with roles in one project, as services use it."""
+
+    keystone_ref: Annotated[KeystoneRef, validated(immutable("keystoneRef"))] = KeystoneRef(name="keystone")
+    """Keystone that holds the user."""
+    user: Annotated[IdentityName, validated(immutable("the user's name"))]
+    """Name of the user."""
+    password_secret_ref: SecretKeyRef
+    """Password of the user; when the Secret changes, the user follows."""
+    domain: Annotated[str, Field(min_length=1, max_length=64), validated(immutable("domain"))] = "Default"
+    """Name of the domain of user and project; it must exist."""
+    project: Annotated[str, Field(min_length=1, max_length=64), validated(immutable("project"))] = "service"
+    """Name of the project; made where it does not exist, and kept when this resource goes."""
+    roles: Annotated[
+        list[Annotated[str, Field(min_length=1, max_length=255)]],
+        Field(min_length=1, max_length=32, json_schema_extra={"x-kubernetes-list-type": "set"}),
+    ] = ["admin", "service"]
+    """Names of the roles the user has in the project, exactly these; they must exist."""
+
+
+class Endpoints(Model):
+    """URLs of a service by who uses them."""
+
+    public: Url
+    """For everyone."""
+    internal: Url
+    """For services of the same cloud."""
+    admin: Url | None = None
+    """For administrators; hardly any service still has one."""
+
+
+class KeystoneServiceSpec(Model):
+    """A service in Keystone's catalog with its endpoints in one region."""
+
+    keystone_ref: Annotated[KeystoneRef, validated(immutable("keystoneRef"))] = KeystoneRef(name="keystone")
+    """Keystone that holds the catalog."""
+    type: Annotated[
+        str,
+        Field(min_length=1, max_length=255, pattern=r"^[a-z0-9]([-a-z0-9_]*[a-z0-9])?$"),
+        validated(immutable("the service's type")),
+    ]
+    """What clients look for: compute, image, network."""
+    name: Annotated[IdentityName, validated(immutable("the service's name"))]
+    """Name of the service, shown to people."""
+    description: Annotated[str, Field(max_length=1024)] = ""
+    """What the service is, shown to people."""
+    region: Region = "RegionOne"
+    """Region of the endpoints; endpoints in other regions are left alone."""
+    endpoints: Endpoints
+    """URLs of the service; an interface that is not given here is removed."""
+
+
+DATABASE = Resource(
+    kind="MariaDBDatabase",
+    plural="mariadbdatabases",
+    spec=MariaDBDatabaseSpec,
+    short_names=("mdbdb",),
+    columns=(Column("Database", ".spec.database"), Column("Server", ".spec.mariadbRef.name")),
+)
+VHOST = Resource(
+    kind="RabbitMQVhost",
+    plural="rabbitmqvhosts",
+    spec=RabbitMQVhostSpec,
+    short_names=("rmqvhost",),
+    columns=(Column("Vhost", ".spec.vhost"), Column("Broker", ".spec.rabbitmqRef.name")),
+)
+USER = Resource(
+    kind="KeystoneUser",
+    plural="keystoneusers",
+    spec=KeystoneUserSpec,
+    short_names=("ksuser",),
+    columns=(Column("User", ".spec.user"), Column("Project", ".spec.project")),
+)
+SERVICE = Resource(
+    kind="KeystoneService",
+    plural="keystoneservices",
+    spec=KeystoneServiceSpec,
+    short_names=("kssvc",),
+    columns=(Column("Type", ".spec.type"), Column("Public", ".spec.endpoints.public", priority=1)),
+)
