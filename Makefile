@@ -28,3 +28,41 @@ $(VENV)/.installed: requirements-dev.lock pyproject.toml
 lock: ## Renews the lock files
 	$(PY) -m uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header pyproject.toml -o requirements.lock
 	$(PY) -m uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header --group dev pyproject.toml -o requirements-dev.lock
+
+.PHONY: cloud
+cloud: venv ## A real cloud from nothing, and a server in it that answers
+	$(PY) -m cloud up
+
+.PHONY: proof
+proof: venv ## Boots a server in the cloud that runs
+	$(PY) -m cloud proof
+
+.PHONY: cloud-down
+cloud-down: venv ## Removes the embedded cluster and all in it; caches stay
+	$(PY) -m cloud down
+
+.PHONY: lint
+lint: venv ## Formatting, lint, types, direction of imports
+	$(PY) -m ruff format --check .
+	$(PY) -m ruff check .
+	$(PY) -m pyright
+	$(VENV)/bin/lint-imports
+
+.PHONY: test
+test: venv ## unit, cases, stories, shape, cluster (a real kube-apiserver)
+	$(PY) -m localcluster build --only apiserver
+	$(MAKE) --no-print-directory lint
+	$(PY) -m pytest -q -n 2 tests/unit tests/cases tests/stories tests/shape tests/cluster
+
+.PHONY: e2e
+e2e: venv ## The cloud, its proof, what day two brings, and its removal
+	$(PY) -m pytest -v -p no:randomly -p no:xdist tests/e2e
+
+.PHONY: bench
+bench: venv ## Speed, writes, memory; a table and build/bench.json
+	$(PY) -m localcluster build --only apiserver
+	$(PY) -m bench
+
+.PHONY: generate
+generate: venv ## CRDs, RBAC and the field reference, from the models
+	$(VENV)/bin/openstack-operator generate

@@ -1,0 +1,1 @@
+"""One command from a bare machine to a server that answers: build, start, deploy, watch, prove."""

@@ -1,0 +1,128 @@
+"""The Kubernetes cluster the cloud goes to: the user's own, kind, or the embedded one."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from localcluster.target import target
+
+ROOT = Path(__file__).resolve().parent.parent
+NODE_LABELS = ("openstack-control-plane", "openstack-compute-node", "openvswitch", "openstack-gateway")
+
+
+class CloudError(Exception):
+    """Something the user can act on; shown without a traceback."""
+
+
+def run(*command: str, stdin: str | None = None, timeout: float = 600) -> str:
+    """Standard output of a command. Raises CloudError with its last words when it fails."""
+    try:
+        done = subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=timeout, check=False)
+    except subprocess.TimeoutExpired:
+        raise CloudError(f"{' '.join(command[:6])} … did not end within {timeout:.0f} s") from None
+    if done.returncode:
+        words = (done.stderr or done.stdout).strip()[-2000:]
+        raise CloudError(f"{' '.join(command[:6])} … failed:\n{words}")
+    return done.stdout
+
+
+def module(name: str, *arguments: str, timeout: float = 3600) -> str:
+    """Standard output of one of the project's own command line modules; its messages go to the terminal."""
+    done = subprocess.run(
+        [sys.executable, "-m", name, *arguments],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        text=True,
+        timeout=timeout,
+        check=False,
+    )
+    if done.returncode:
+        raise CloudError(f"python -m {name} {' '.join(arguments)} failed; its messages stand above")
+    return done.stdout
+
+
+@dataclass(frozen=True)
+class Kubernetes:
+    """A reachable cluster."""
+
+    kind: str
+    """existing, kind or embedded"""
+    kubeconfig: Path | None
+    """None leaves it to kubectl's own rules."""
+
+    def kubectl(self, *arguments: str, stdin: str | None = None, timeout: float = 120) -> str:
+        """Standard output of kubectl."""
+        return run(*self.command(), *arguments, stdin=stdin, timeout=timeout)
+
+    def command(self) -> Sequence[str]:
+        """kubectl for this cluster."""
+        if self.kind == "embedded":
+            return sys.executable, "-m", "localcluster", "kubectl"
+        return ("kubectl",) if self.kubeconfig is None else ("kubectl", f"--kubeconfig={self.kubeconfig}")
+
+    def get(self, *arguments: str) -> dict[str, Any]:
+        """What `kubectl get … -o json` prints."""
+        return json.loads(self.kubectl("get", *arguments, "-o", "json"))
+
+    def items(self, *arguments: str) -> list[dict[str, Any]]:
+        """The objects of a list."""
+        return self.get(*arguments)["items"]
+
+    def apply(self, *documents: dict[str, Any]) -> None:
+        """Server-side apply of whole objects."""
+        listed = {"apiVersion": "v1", "kind": "List", "items": list(documents)}
+        self.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", stdin=json.dumps(listed))
+
+    def exists(self, *arguments: str) -> bool:
+        """Whether `kubectl get` finds it."""
+        return bool(self.kubectl("get", *arguments, "--ignore-not-found", "-o", "name").strip())
+
+    def address(self) -> str:
+        """The address of a control-plane node under which NodePorts answer from here."""
+        nodes = self.items("nodes", "-l", "openstack-control-plane=enabled")
+        for node in nodes:
+            for entry in node["status"]["addresses"]:
+                if entry["type"] == "InternalIP":
+                    return entry["address"]
+        raise CloudError("no node with the label openstack-control-plane=enabled has an address")
+
+
+def ensure() -> Kubernetes:
+    """The cluster to use, started where it is ours to start; nodes labelled. Raises CloudError saying what lacks."""
+    chosen = target()
+    print(f"    using {chosen.kind} cluster: {chosen.why}")
+    if chosen.kind == "existing":
+        if not shutil.which("kubectl"):
+            raise CloudError("kubectl is not in PATH; install it, or unset KUBECONFIG to use the embedded cluster")
+        cluster = Kubernetes("existing", None)
+        _check_labels(cluster)
+        return cluster
+    labels = [word for label in NODE_LABELS for word in ("--label", f"{label}=enabled")]
+    path = module("localcluster", "up", *labels).strip().splitlines()[-1]
+    os.environ["KUBECONFIG"] = path
+    return Kubernetes(chosen.kind, Path(path))
+
+
+def running() -> Kubernetes:
+    """The cluster `ensure` used before."""
+    chosen = target()
+    if chosen.kind == "existing":
+        return Kubernetes("existing", None)
+    path = module("localcluster", "kubeconfig").strip()
+    os.environ["KUBECONFIG"] = path
+    return Kubernetes(chosen.kind, Path(path))
+
+
+def _check_labels(cluster: Kubernetes) -> None:
+    missing = [label for label in NODE_LABELS if not cluster.items("nodes", "-l", f"{label}=enabled")]
+    if missing:
+        pairs = " ".join(f"{label}=enabled" for label in missing)
+        raise CloudError(f"no node is labelled for this role; choose nodes and run: kubectl label node NAME… {pairs}")

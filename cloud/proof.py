@@ -1,0 +1,189 @@
+"""The proof: a server booted through the public APIs answers on its floating IP."""
+
+from __future__ import annotations
+
+import base64
+import re
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+from openstack.config import OpenStackConfig
+from openstack.connection import Connection
+
+from .kubernetes import ROOT, CloudError, Kubernetes, module
+from .stopwatch import Stopwatch
+
+CLOUD = "openstack-public"
+NAME = "demo"
+EXTERNAL = "172.24.4.0/24"
+T = TypeVar("T")
+
+
+def clouds(cluster: Kubernetes, namespace: str) -> Path:
+    """build/clouds.yaml from the administrator's Secret, readable by its owner only."""
+    secret = cluster.get("secret", "keystone-clouds", "-n", namespace)
+    path = ROOT / "build" / "clouds.yaml"
+    path.parent.mkdir(exist_ok=True)
+    path.touch(mode=0o600)
+    path.write_bytes(base64.b64decode(secret["data"]["clouds.yaml"]))
+    return path
+
+
+def connect(cluster: Kubernetes, namespace: str) -> Connection:
+    """A connection to the public APIs as the administrator."""
+    config = OpenStackConfig(config_files=[str(clouds(cluster, namespace))])
+    return Connection(config=config.get_one(CLOUD))
+
+
+def until(what: str, look: Callable[[], T | None], timeout: float = 60, pause: float = 0.5) -> T:
+    """The first true answer of `look`. Raises CloudError naming `what` when there is none in time."""
+    deadline = time.monotonic() + timeout
+    while time.monotonic() < deadline:
+        if found := look():
+            return found
+        time.sleep(pause)
+    raise CloudError(f"{what}: not within {timeout:.0f} s")
+
+
+class Node:
+    """Commands on a gateway node, run in the pod that holds its Open vSwitch (it is on the node's network)."""
+
+    def __init__(self, cluster: Kubernetes, namespace: str) -> None:
+        self.cluster, self.namespace = cluster, namespace
+
+    def run(self, *command: str) -> str:
+        pods = self.cluster.items(
+            "pods", "-n", self.namespace, "-l", "openstack.k8s.io/kind=ovnnetwork,openstack.k8s.io/role=chassis"
+        )
+        names = [p["metadata"]["name"] for p in pods if p["status"].get("phase") == "Running"]
+        if not names:
+            raise CloudError("no pod with Open vSwitch runs; is a node labelled openvswitch=enabled?")
+        return self.cluster.kubectl("exec", "-n", self.namespace, names[0], "-c", "ovs-vswitchd", "--", *command)
+
+    def succeeds(self, *command: str) -> bool:
+        try:
+            self.run(*command)
+        except CloudError:
+            return False
+        return True
+
+
+def prove(cluster: Kubernetes, namespace: str, watch: Stopwatch) -> dict[str, Any]:
+    """Image, flavor, networks, router, security group, keypair, server, floating IP; facts for the report."""
+    conn = connect(cluster, namespace)
+    with watch.step("proof: image, flavor, networks, router, security group, keypair"):
+        image, flavor = _image(conn), _flavor(conn)
+        network, external, group = _networks(conn)
+        keypair = conn.compute.find_keypair(NAME) or conn.compute.create_keypair(name=NAME)
+    with watch.step("proof: server ACTIVE"):
+        _remove_server(conn)
+        started = time.monotonic()
+        server = conn.compute.create_server(
+            name=NAME,
+            image_id=image.id,
+            flavor_id=flavor.id,
+            key_name=keypair.name,
+            networks=[{"uuid": network.id}],
+            security_groups=[{"name": group.name}],
+        )
+        server = conn.compute.wait_for_server(server, interval=0.5, wait=120)
+        active = round(time.monotonic() - started, 1)
+    port = next(iter(conn.network.ports(device_id=server.id)))
+    fixed = port.fixed_ips[0]["ip_address"]
+    with watch.step("proof: console shows its address and its metadata"):
+        until(
+            "the console log to show the address OVN's DHCP gave and the metadata",
+            lambda: _booted(conn, server, fixed),
+            120,
+        )
+    with watch.step("proof: floating IP answers ping and TCP from the node"):
+        node = Node(cluster, namespace)
+        address = _floating(conn, external, port)
+        until(f"ping of {address}", lambda: node.succeeds("ping", "-c1", "-W1", address), 60)
+        reply = until(f"HTTP from {address}", lambda: _http(node, address), 60)
+    return {
+        "server_active_seconds": active,
+        "server": server.id,
+        "fixed_ip": fixed,
+        "floating_ip": address,
+        "reply": reply,
+    }
+
+
+def _http(node: Node, address: str) -> str | None:
+    try:
+        return node.run("curl", "-sS", "--max-time", "3", f"http://{address}/").strip() or None
+    except CloudError:
+        return None
+
+
+def _image(conn: Connection) -> Any:
+    path = Path(module("images", "guest").strip().splitlines()[-1])
+    found = conn.image.find_image(NAME)
+    if found and found.status == "active":
+        return found
+    return conn.image.create_image(
+        NAME, filename=str(path), disk_format="qcow2", container_format="bare", visibility="public", wait=True
+    )
+
+
+def _flavor(conn: Connection) -> Any:
+    return conn.compute.find_flavor("m1.nano") or conn.compute.create_flavor(name="m1.nano", ram=128, vcpus=1, disk=1)
+
+
+def _networks(conn: Connection) -> tuple[Any, Any, Any]:
+    """Tenant network, provider network and security group; a router between the networks."""
+    net = conn.network
+    external = net.find_network("public") or net.create_network(
+        name="public",
+        is_router_external=True,
+        provider_network_type="flat",
+        provider_physical_network="physnet1",
+    )
+    if not net.find_subnet("public"):
+        net.create_subnet(
+            name="public",
+            network_id=external.id,
+            ip_version=4,
+            cidr=EXTERNAL,
+            gateway_ip="172.24.4.1",
+            is_dhcp_enabled=False,
+            allocation_pools=[{"start": "172.24.4.10", "end": "172.24.4.250"}],
+        )
+    network = net.find_network(NAME) or net.create_network(name=NAME)
+    subnet = net.find_subnet(NAME) or net.create_subnet(
+        name=NAME, network_id=network.id, ip_version=4, cidr="10.20.0.0/24"
+    )
+    if not net.find_router(NAME):
+        router = net.create_router(name=NAME, external_gateway_info={"network_id": external.id})
+        net.add_interface_to_router(router, subnet.id)
+    group = net.find_security_group(NAME)
+    if not group:
+        group = net.create_security_group(name=NAME)
+        for rule in ({"protocol": "icmp"}, {"protocol": "tcp", "port_range_min": 80, "port_range_max": 80}):
+            net.create_security_group_rule(security_group_id=group.id, direction="ingress", ether_type="IPv4", **rule)
+    return network, external, group
+
+
+def _remove_server(conn: Connection) -> None:
+    if old := conn.compute.find_server(NAME):
+        for address in conn.network.ips():
+            if address.port_id and any(p.id == address.port_id for p in conn.network.ports(device_id=old.id)):
+                conn.network.delete_ip(address)
+        conn.compute.delete_server(old)
+        conn.compute.wait_for_delete(old, interval=0.5)
+
+
+def _booted(conn: Connection, server: Any, fixed: str) -> bool:
+    output = conn.compute.get_server_console_output(server) or {}
+    text = output.get("output", "")
+    named = re.search(rf"hostname\S*\s*[:=]?\s*{NAME}", text) or f"instance-id: {server.id}" in text or "i-0" in text
+    return bool(fixed in text and named)
+
+
+def _floating(conn: Connection, external: Any, port: Any) -> str:
+    for address in conn.network.ips(port_id=port.id):
+        return address.floating_ip_address
+    return conn.network.create_ip(floating_network_id=external.id, port_id=port.id).floating_ip_address

@@ -1,0 +1,60 @@
+"""What happens while a control plane converges, live."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+
+from .kubernetes import CloudError, Kubernetes
+
+_MARKS = {"True": "[green]✔[/green]", "False": "[yellow]…[/yellow]", "Unknown": "[red]?[/red]"}
+
+
+def conditions(plane: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """Conditions of an object by type."""
+    return {c["type"]: c for c in plane.get("status", {}).get("conditions", [])}
+
+
+def ready(plane: dict[str, Any]) -> bool:
+    """Whether Ready is True for the present spec."""
+    found = conditions(plane).get("Ready", {})
+    return found.get("status") == "True" and found.get("observedGeneration") == plane["metadata"].get("generation")
+
+
+def wait(cluster: Kubernetes, namespace: str, name: str, console: Console, timeout: float) -> float:
+    """Seconds until the control plane is Ready, shown meanwhile. Raises CloudError with what it waits for."""
+    started, shown, plane = time.monotonic(), "", dict[str, Any]()
+    with Live(console=console, refresh_per_second=4, transient=True) as live:
+        while (elapsed := time.monotonic() - started) < timeout:
+            plane = cluster.get("openstackcontrolplane", name, "-n", namespace)
+            if ready(plane):
+                return elapsed
+            live.update(_table(plane, elapsed))
+            line = _line(plane)
+            if not console.is_terminal and line != shown:
+                console.print(f"    {elapsed:5.1f} s  {line}")
+                shown = line
+            time.sleep(1)
+    message = conditions(plane).get("Ready", {}).get("message", "nothing reported; does the operator run?")
+    raise CloudError(f"{namespace}/{name} was not Ready after {timeout:.0f} s: {message}")
+
+
+def _line(plane: dict[str, Any]) -> str:
+    done = [
+        t.removesuffix("Ready") for t, c in conditions(plane).items() if c["status"] == "True" and t.endswith("Ready")
+    ]
+    return f"{plane.get('status', {}).get('phase', 'new')}: ready {', '.join(sorted(done)) or 'nothing yet'}"
+
+
+def _table(plane: dict[str, Any], elapsed: float) -> Table:
+    phase = plane.get("status", {}).get("phase", "new")
+    table = Table(
+        "", "what", "message", title=f"{plane['metadata']['name']}: {phase}, {elapsed:.0f} s", title_justify="left"
+    )
+    for type_, condition in conditions(plane).items():
+        table.add_row(_MARKS.get(condition["status"], "?"), type_, condition.get("message", "")[:100])
+    return table
