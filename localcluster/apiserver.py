@@ -10,7 +10,7 @@ import subprocess
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Generator
 from pathlib import Path
 
 from . import build, components
@@ -19,7 +19,7 @@ _START_TIMEOUT = 60.0
 
 
 @contextlib.contextmanager
-def running(directory: Path | str, *, controllers: bool = False) -> Iterator[Path]:
+def running(directory: Path | str, *, controllers: bool = False) -> Generator[Path]:
     """The path of an admin kubeconfig, valid inside the `with` block; logs and data are in `directory`.
 
     With `controllers`, kube-controller-manager runs too: garbage collection, namespaces, service accounts, ReplicaSets.
@@ -60,7 +60,7 @@ def _config(home: Path, plane: components.ControlPlane, client: str) -> Path:
 
 
 @contextlib.contextmanager
-def _processes(home: Path):
+def _processes(home: Path) -> Generator[Callable[[str, list[str]], subprocess.Popen[bytes]]]:
     """Gives a function that starts a process with a log; ends them all, the last one first."""
     started: list[subprocess.Popen[bytes]] = []
 

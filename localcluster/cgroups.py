@@ -57,7 +57,7 @@ def exists(name: str) -> bool:
 
 
 def clear(name: str) -> None:
-    """No process is left in the cgroup `name`, and the cgroup is gone; raises TimeoutError where that takes too long."""
+    """The cgroup `name` is gone with all its processes; raises TimeoutError where that takes too long."""
     deadline = time.monotonic() + _GONE_TIMEOUT
     while exists(name):
         for pid in members(name):

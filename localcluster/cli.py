@@ -8,19 +8,32 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Protocol
 
-from . import build, cgroups, cluster, doctor, network, node
+from . import build, cluster, doctor, existing, kind, node
 from .commands import CommandError
 from .layout import DEFAULT_NAME, Cluster
+from .target import target
 
 _ERRORS = (build.BuildError, cluster.ClusterError, node.NodeError, CommandError, TimeoutError, ValueError)
 
 
+class Backend(Protocol):
+    """Who runs the cluster: the modules cluster, kind and existing."""
+
+    def up(self, cluster: Cluster, nodes: int, labels: dict[str, str]) -> None: ...
+    def down(self, cluster: Cluster, *, purge: bool = False) -> None: ...
+    def load(self, cluster: Cluster, files: list[Path]) -> None: ...
+    def images(self, cluster: Cluster) -> list[tuple[str, str, str]]: ...
+    def status(self, cluster: Cluster) -> bool: ...
+    def stop_node(self, cluster: Cluster, name: str) -> None: ...
+    def start_node(self, cluster: Cluster, name: str) -> None: ...
+    def command_in(self, cluster: Cluster, name: str, *command: str) -> list[str]: ...
+    def kubectl_command(self, cluster: Cluster) -> list[str]: ...
+
+
 def main() -> int:
     arguments = _parser().parse_args()
-    if arguments.command not in {"build", "doctor", "kubeconfig"} and os.geteuid():
-        print(f"{arguments.command}: needs root, as it makes namespaces; try sudo", file=sys.stderr)
-        return 1
     try:
         return _run(arguments)
     except _ERRORS as error:
@@ -29,55 +42,62 @@ def main() -> int:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    target = Cluster(arguments.name)
     match arguments.command:
         case "doctor":
             return doctor.report()
         case "build":
             build.build(arguments.only)
+            return 0
+        case _:
+            return _work(_backend(arguments), Cluster(arguments.name), arguments)
+
+
+def _backend(arguments: argparse.Namespace) -> Backend:
+    chosen = target()
+    if chosen.kind == "kind":
+        return kind
+    if chosen.kind == "existing":
+        return existing
+    if arguments.command not in {"kubeconfig", "kubectl"} and os.geteuid():
+        raise CommandError(f"{arguments.command}: needs root, as it makes namespaces or enters them; try sudo")
+    return cluster
+
+
+def _work(backend: Backend, chosen: Cluster, arguments: argparse.Namespace) -> int:
+    match arguments.command:
         case "up":
-            doctor.install_packages()
-            started = time.monotonic()
-            cluster.up(target, arguments.nodes, dict(arguments.label))
-            print(f"cluster {target.name} runs ({time.monotonic() - started:.1f} s)", file=sys.stderr)
-            print(target.kubeconfig)
+            return _up(backend, chosen, arguments)
         case "down":
-            cluster.down(target, purge=arguments.purge)
+            backend.down(chosen, purge=arguments.purge)
         case "load":
-            cluster.load(target, arguments.files)
+            backend.load(chosen, arguments.files)
         case "images":
-            for each in cluster.running(target):
-                for reference, digest in sorted(cluster.present(each).items()):
-                    print(each.name, reference, digest)
+            for image in backend.images(chosen):
+                print(*image)
         case "kubectl":
-            return subprocess.run([*cluster.kubectl_command(target), *arguments.arguments], check=False).returncode
+            return subprocess.run([*backend.kubectl_command(chosen), *arguments.arguments], check=False).returncode
         case "exec":
-            inside = node.command_in(target.node_called(arguments.node), *arguments.arguments)
+            inside = backend.command_in(chosen, arguments.node, *arguments.arguments)
             return subprocess.run(inside, check=False).returncode
         case "status":
-            return _status(target)
+            return 0 if backend.status(chosen) else 1
         case "kubeconfig":
-            print(target.kubeconfig)
+            print(os.environ["KUBECONFIG"] if backend is existing else chosen.kubeconfig)
         case "stop-node":
-            cluster.stop_node(target, arguments.node)
+            backend.stop_node(chosen, arguments.node)
         case _:
-            cluster.start_node(target, arguments.node)
+            backend.start_node(chosen, arguments.node)
     return 0
 
 
-def _status(target: Cluster) -> int:
-    """Prints what runs; 0 if every node does."""
-    subnet = network.subnet_of(target)
-    if subnet is None and not cgroups.exists(target.cgroup):
-        print(f"cluster {target.name}: down")
-        return 1
-    states = {each: node.pid(each) for each in target.nodes()}
-    for each, pid in states.items():
-        address = each.address(subnet) if subnet else "no address"
-        print(each.name, address, f"pid {pid}" if pid else "down")
-    if any(states.values()):
-        print(cluster.kubectl(target, "get", "nodes,pods", "--all-namespaces", "--output=wide"))
-    return 0 if states and all(states.values()) else 1
+def _up(backend: Backend, chosen: Cluster, arguments: argparse.Namespace) -> int:
+    if backend is cluster:
+        doctor.install_packages()
+    started = time.monotonic()
+    backend.up(chosen, arguments.nodes, dict(arguments.label))
+    print(f"cluster {chosen.name} runs ({time.monotonic() - started:.1f} s)", file=sys.stderr)
+    print(os.environ["KUBECONFIG"] if backend is existing else chosen.kubeconfig)
+    return 0
 
 
 def _label(text: str) -> tuple[str, str]:

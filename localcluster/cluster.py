@@ -12,13 +12,14 @@ import time
 from collections.abc import Callable, Generator
 from pathlib import Path
 
-from . import build, cgroups, components, images, network, node
+from . import archives, build, cgroups, components, network, node
 from .apiserver import ready
 from .commands import run
 from .layout import API_PORT, MAX_NODES, Cluster, Node
 
 _MANIFESTS = Path(__file__).parent / "manifests"
 _READY_TIMEOUT = 120.0
+_RECOVERY_TIMEOUT = 15.0
 
 
 class ClusterError(Exception):
@@ -33,20 +34,22 @@ def up(cluster: Cluster, nodes: int, labels: dict[str, str]) -> None:
     if not 1 <= nodes <= MAX_NODES:
         raise ClusterError(f"--nodes {nodes}: choose from 1 to {MAX_NODES}")
     build.build()
-    images.addons()
+    addons = archives.addons()
     with _alone(cluster):
-        begun = node.pid(cluster.node(1)) is None
-        if begun:
+        anew = not _sound(cluster)
+        if anew:
             _clear(cluster)
         subnet = network.create(cluster)
-        if begun:
+        if anew:
             _prepare(cluster, subnet)
         for index in range(1, nodes + 1):
             each = cluster.node(index)
             if node.pid(each) is None:
                 node.stop(each)
                 node.start(each, subnet, fresh=not each.boot_file.exists())
-        _await("the API server", lambda: ready(url(cluster, subnet), cluster.pki / "ca.crt"), cluster)
+        _await("the API server", lambda: _answers(cluster, subnet), cluster)
+        # A node that was started from other sources has other images of them.
+        load(cluster, list(addons.values()))
         _apply_addons(cluster)
         _await("the nodes", lambda: _all_ready(cluster), cluster)
         if labels:
@@ -76,13 +79,13 @@ def start_node(cluster: Cluster, name: str) -> None:
         if node.pid(each) is None:
             node.stop(each)
             node.start(each, subnet, fresh=False)
-        _await("the API server", lambda: ready(url(cluster, subnet), cluster.pki / "ca.crt"), cluster)
+        _await("the API server", lambda: _answers(cluster, subnet), cluster)
 
 
-def load(cluster: Cluster, archives: list[Path]) -> None:
+def load(cluster: Cluster, files: list[Path]) -> None:
     """Every running node has the images of the archives, OCI layouts or Docker's; those it has already are skipped."""
-    for archive in archives:
-        wanted = images.held_by(archive)
+    for archive in files:
+        wanted = archives.held_by(archive)
         imports = [
             (each, subprocess.Popen(_ctr(each, "import", "--snapshotter=overlayfs", "-"), stdin=archive.open("rb")))
             for each in running(cluster)
@@ -97,6 +100,31 @@ def present(each: Node) -> dict[str, str]:
     """Image name → digest of its manifest, of the images a node has."""
     lines = run(*_ctr(each, "list")).splitlines()[1:]
     return {fields[0]: fields[2] for fields in (line.split() for line in lines)}
+
+
+def images(cluster: Cluster) -> list[tuple[str, str, str]]:
+    """(node, image name, digest) of all images on the running nodes."""
+    return [(each.name, *image) for each in running(cluster) for image in sorted(present(each).items())]
+
+
+def command_in(cluster: Cluster, name: str, *command: str) -> list[str]:
+    """The command line that runs `command` in a node; raises NodeError if the node does not run."""
+    return node.command_in(cluster.node_called(name), *command)
+
+
+def status(cluster: Cluster) -> bool:
+    """Whether every node runs; prints which do, and what runs on them."""
+    subnet = network.subnet_of(cluster)
+    if subnet is None and not cgroups.exists(cluster.cgroup):
+        print(f"cluster {cluster.name}: down")
+        return False
+    states = {each: node.pid(each) for each in cluster.nodes()}
+    for each, pid in states.items():
+        address = each.address(subnet) if subnet else "no address"
+        print(each.name, address, f"pid {pid}" if pid else "down")
+    if any(states.values()):
+        print(kubectl(cluster, "get", "nodes,pods", "--all-namespaces", "--output=wide"))
+    return bool(states) and all(states.values())
 
 
 def running(cluster: Cluster) -> list[Node]:
@@ -114,6 +142,24 @@ def kubectl_command(cluster: Cluster) -> list[str]:
 
 def url(cluster: Cluster, subnet: ipaddress.IPv4Network) -> str:
     return f"https://{cluster.node(1).address(subnet)}:{API_PORT}"
+
+
+def _sound(cluster: Cluster) -> bool:
+    """Whether the control plane runs and can be reached; False after a start that broke off, or a reboot."""
+    subnet = network.subnet_of(cluster)
+    if subnet is None or node.pid(cluster.node(1)) is None:
+        return False
+    deadline = time.monotonic() + _RECOVERY_TIMEOUT
+    while not _answers(cluster, subnet):
+        # Its supervisor may be restarting it.
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.2)
+    return True
+
+
+def _answers(cluster: Cluster, subnet: ipaddress.IPv4Network) -> bool:
+    return ready(url(cluster, subnet), cluster.pki / "ca.crt")
 
 
 def _ctr(each: Node, verb: str, *arguments: str) -> list[str]:
@@ -145,7 +191,7 @@ def _clear(cluster: Cluster) -> None:
 def _apply_addons(cluster: Cluster) -> None:
     manifests = "\n---\n".join(path.read_text() for path in sorted(_MANIFESTS.glob("*.yaml")))
     for image in ("coredns", "storage"):
-        manifests = manifests.replace(f"IMAGE_{image.upper()}", images.reference_of(image))
+        manifests = manifests.replace(f"IMAGE_{image.upper()}", archives.reference_of(image))
     kubectl(cluster, "apply", "--server-side", "--force-conflicts", "-f", "-", stdin=manifests)
 
 

@@ -50,7 +50,10 @@ def examine() -> Iterator[Finding]:
     yield Finding("root", "run as root: namespaces, mounts and containers need it" if os.geteuid() else "")
     yield Finding("go", "" if shutil.which("go") else "install Go 1.24 or newer from https://go.dev/dl")
     missing = missing_packages()
-    yield Finding("system packages", f"apt-get install {' '.join(missing)}" if missing else "")
+    if missing and shutil.which("apt-get"):
+        yield Finding(f"system packages: `up` installs {' '.join(missing)}")
+    else:
+        yield Finding("system packages", f"install {' '.join(missing)}" if missing else "")
     yield from _sizes()
     yield from _kernel()
 

@@ -121,9 +121,18 @@ def _identity() -> str:
 
 
 def start_time(pid: int) -> str:
-    """When the process started, in clock ticks since boot; the pair of both never comes again before a reboot."""
-    # The second field is the command in parentheses, which may hold spaces.
-    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
+    """When the process started, in clock ticks since boot; the pair of both never comes again before a reboot.
+
+    Raises ProcessLookupError if there is none, or only what is left of one until its parent takes notice.
+    """
+    try:
+        # The second field is the command in parentheses, which may hold spaces.
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except FileNotFoundError as error:
+        raise ProcessLookupError(pid) from error
+    if fields[0] in {"Z", "X"}:
+        raise ProcessLookupError(pid)
+    return fields[19]
 
 
 if __name__ == "__main__":

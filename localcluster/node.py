@@ -49,7 +49,7 @@ def start(node: Node, subnet: ipaddress.IPv4Network, *, fresh: bool) -> None:
             env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[1]), "PYTHONDONTWRITEBYTECODE": "1"},
             start_new_session=True,
             # A v2 cgroup that has children cannot hold processes, hence one below the node's own.
-            preexec_fn=lambda: cgroups.join(f"{node.cgroup}/system"),
+            preexec_fn=lambda: cgroups.join(f"{node.cgroup}/system"),  # noqa: PLW1509  # there are no threads
         )
     network.connect(node, subnet, _await_pid(node, process, log))
     assert process.stdin

@@ -7,7 +7,7 @@ import ipaddress
 from pathlib import Path
 from typing import Any
 
-from . import build, components, images, paths
+from . import archives, build, components, paths
 from .furnish import CACHE, STATE
 from .layout import API_PORT, Node
 
@@ -105,7 +105,7 @@ def _prepare(*, fresh: bool) -> str:
     if fresh:
         lines.append('old=$($ctr containers ls -q); [ -z "$old" ] || $ctr containers rm $old')
     lines.append("have=$($ctr images ls -q)")
-    for reference, archive in images.addons().items():
+    for reference, archive in archives.addons().items():
         inside = CACHE / archive.relative_to(paths.cache() / "localcluster")
         lines.append(f'case "$have" in *{reference}*) ;; *) $ctr images import {inside} ;; esac')
     return "\n".join(lines)
@@ -123,7 +123,7 @@ disabled_plugins = ["io.containerd.internal.v1.opt", "io.containerd.snapshotter.
 address = "{_CONTAINERD_SOCKET}"
 
 [plugins."io.containerd.grpc.v1.cri"]
-sandbox_image = "{images.reference_of("pause")}"
+sandbox_image = "{archives.reference_of("pause")}"
 # Lowering the score takes CAP_SYS_RESOURCE, which root in a container often lacks; runc dies of the refusal.
 restrict_oom_score_adj = true
 

@@ -1,0 +1,79 @@
+"""The same life of a cluster with kind, where Docker runs."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+from .commands import CommandError, run
+from .layout import Cluster
+
+
+def up(cluster: Cluster, nodes: int, labels: dict[str, str]) -> None:
+    """A kind cluster runs, with `nodes` nodes if it did not run before, and all of them are labelled."""
+    if cluster.name not in run("kind", "get", "clusters").split():
+        roles = ["control-plane", *["worker"] * (nodes - 1)]
+        config = "kind: Cluster\napiVersion: kind.x-k8s.io/v1alpha4\nnodes:\n" + "".join(
+            f"- role: {r}\n" for r in roles
+        )
+        run("kind", "create", "cluster", f"--name={cluster.name}", "--wait=120s", "--config=-", stdin=config)
+    cluster.home.mkdir(parents=True, exist_ok=True)
+    cluster.kubeconfig.touch(mode=0o600)
+    cluster.kubeconfig.write_text(run("kind", "get", "kubeconfig", f"--name={cluster.name}"))
+    if labels:
+        wanted = [f"{key}={value}" for key, value in labels.items()]
+        run(*kubectl_command(cluster), "label", "nodes", "--all", "--overwrite", *wanted)
+
+
+def down(cluster: Cluster, *, purge: bool = False) -> None:
+    """The kind cluster and its images are gone; kind keeps images inside its nodes, so `purge` adds nothing."""
+    del purge
+    run("kind", "delete", "cluster", f"--name={cluster.name}")
+    shutil.rmtree(cluster.home, ignore_errors=True)
+
+
+def load(cluster: Cluster, files: list[Path]) -> None:
+    """Every node has the images of the archives."""
+    for archive in files:
+        run("kind", "load", "image-archive", str(archive), f"--name={cluster.name}")
+
+
+def images(cluster: Cluster) -> list[tuple[str, str, str]]:
+    """(node, image name, digest) of all images."""
+    found: list[tuple[str, str, str]] = []
+    for node in run("kind", "get", "nodes", f"--name={cluster.name}").split():
+        lines = run("docker", "exec", node, "ctr", "--namespace=k8s.io", "images", "list").splitlines()[1:]
+        found += [(node, line.split()[0], line.split()[2]) for line in lines]
+    return found
+
+
+def kubectl_command(cluster: Cluster) -> list[str]:
+    if not shutil.which("kubectl"):
+        raise CommandError("kubectl: not found; install the version that goes with kind's")
+    return ["kubectl", f"--kubeconfig={cluster.kubeconfig}"]
+
+
+def command_in(cluster: Cluster, name: str, *command: str) -> list[str]:
+    """The command line that runs `command` in a node."""
+    del cluster
+    return ["docker", "exec", *(["--interactive", "--tty"] if os.isatty(0) else ["--interactive"]), name, *command]
+
+
+def stop_node(cluster: Cluster, name: str) -> None:
+    del cluster
+    run("docker", "kill", name)
+
+
+def start_node(cluster: Cluster, name: str) -> None:
+    del cluster
+    run("docker", "start", name)
+
+
+def status(cluster: Cluster) -> bool:
+    """Whether the cluster exists; prints its nodes and pods."""
+    if cluster.name not in run("kind", "get", "clusters").split():
+        print(f"cluster {cluster.name}: down")
+        return False
+    print(run(*kubectl_command(cluster), "get", "nodes,pods", "--all-namespaces", "--output=wide"))
+    return True
