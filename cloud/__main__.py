@@ -9,38 +9,23 @@ from pathlib import Path
 
 from rich.console import Console
 
-from . import deploy, proof, view
-from .kubernetes import ROOT, CloudError, ensure, module, running
+from . import proof
+from .kubernetes import ROOT, CloudError, module, running
+from .session import SAMPLES, Session
 from .stopwatch import Stopwatch
 
-SAMPLE = ROOT / "deploy" / "samples" / "controlplane_minimal.yaml"
+SAMPLE = SAMPLES / "controlplane_minimal.yaml"
 REPORT = ROOT / "build" / "cloud.json"
 
 
-def up(console: Console, sample: Path, timeout: float) -> None:
+def up(sample: Path, timeout: float) -> None:
     """From nothing to a server that answers."""
-    watch = Stopwatch(console)
-    with watch.step("check this machine"):
-        module("localcluster", "doctor")
-    with watch.step("build Kubernetes (once)"):
-        module("localcluster", "build")
-    with watch.step("build images (once)"):
-        module("images", "build")
-        module("images", "guest")
-    with watch.step("start Kubernetes"):
-        cluster = ensure()
-    with watch.step("load images (once)"):
-        module("images", "load")
-    with watch.step("install the operator"):
-        deploy.install(cluster)
-    plane = deploy.control_plane(cluster, sample)
-    name, namespace = plane["metadata"]["name"], plane["metadata"]["namespace"]
-    with watch.step("apply to Ready"):
-        view.wait(cluster, namespace, name, console, timeout)
-    facts = proof.prove(cluster, namespace, watch)
-    watch.write(REPORT, proof=facts)
-    console.print(watch.table())
-    console.print(_usage(facts, cluster.kubeconfig))
+    session = Session.start()
+    cloud = session.converge(sample, timeout=timeout)
+    facts = session.prove(cloud)
+    session.watch.write(REPORT, proof=facts)
+    session.console.print(session.watch.table())
+    session.console.print(_usage(facts, session.cluster.kubeconfig), highlight=False, soft_wrap=True)
 
 
 def _usage(facts: dict[str, str], kubeconfig: Path | None) -> str:
@@ -71,7 +56,7 @@ def main() -> int:
     try:
         match arguments.command:
             case "up":
-                up(console, arguments.sample, arguments.timeout)
+                up(arguments.sample, arguments.timeout)
             case "proof":
                 watch = Stopwatch(console)
                 proof.prove(running(), arguments.namespace, watch)

@@ -1,0 +1,53 @@
+"""One real cloud for all end-to-end tests, which run in the order they are written."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from openstack.connection import Connection
+
+from cloud import proof
+from cloud.kubernetes import ROOT, Kubernetes, module
+from cloud.session import Session
+
+REPORT = ROOT / "build" / "e2e.json"
+
+
+class Report:
+    """What was measured, in build/e2e.json."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("{}\n")
+
+    def add(self, **facts: Any) -> None:
+        """Merges facts into the file, so that a run cut short leaves what it knew."""
+        self.path.write_text(json.dumps({**json.loads(self.path.read_text()), **facts}, indent=2) + "\n")
+
+
+@pytest.fixture(scope="session")
+def report() -> Report:
+    return Report(REPORT)
+
+
+@pytest.fixture(scope="session")
+def session() -> Iterator[Session]:
+    """The cluster with the operator in it; removed at the end."""
+    yield Session.start()
+    module("localcluster", "down")
+
+
+@pytest.fixture(scope="session")
+def cluster(session: Session) -> Kubernetes:
+    return session.cluster
+
+
+@pytest.fixture
+def conn(cluster: Kubernetes) -> Connection:
+    """The public APIs as the administrator."""
+    return proof.connect(cluster, "openstack")

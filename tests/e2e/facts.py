@@ -1,0 +1,45 @@
+"""What end-to-end tests compare: objects, pods and passwords of a namespace."""
+
+from __future__ import annotations
+
+import re
+
+from cloud import view
+from cloud.kubernetes import Kubernetes
+from cloud.proof import until
+from cloud.session import Cloud
+from cloud.timeline import KINDS
+
+OWNED = "deployments,statefulsets,daemonsets,jobs,services,secrets,poddisruptionbudgets,persistentvolumeclaims"
+MANAGED = "app.kubernetes.io/managed-by=openstack-operator"
+
+
+def inventory(cluster: Kubernetes, namespace: str, kinds: str = "") -> set[tuple[str, str]]:
+    """(kind, name) of everything the operator made in a namespace; digests in names are cut off."""
+    listed = kinds or ",".join((OWNED, *(kind for kind in KINDS if kind != "openstackcontrolplanes")))
+    items = cluster.items(listed, "-n", namespace, "-l", MANAGED)
+    return {(i["kind"], re.sub(r"-[0-9a-f]{8}$", "", i["metadata"]["name"])) for i in items}
+
+
+def passwords(cluster: Kubernetes, namespace: str) -> dict[str, dict[str, str]]:
+    """Data of every Secret of generated values by name, still encoded."""
+    found = cluster.items("secrets", "-n", namespace, "-l", MANAGED)
+    kinds = ("-credentials", "-admin", "-keys")
+    return {s["metadata"]["name"]: s["data"] for s in found if s["metadata"]["name"].endswith(kinds)}
+
+
+def pods(cluster: Kubernetes, namespace: str) -> dict[str, str]:
+    """uid of every pod that is to keep running, by name."""
+    found = cluster.items("pods", "-n", namespace)
+    return {p["metadata"]["name"]: p["metadata"]["uid"] for p in found if p["status"].get("phase") == "Running"}
+
+
+def ready_again(cluster: Kubernetes, cloud: Cloud, timeout: float = 240) -> None:
+    """Waits until the control plane is Ready and stays so for two looks."""
+    looks: list[bool] = []
+
+    def steady() -> bool:
+        looks.append(view.ready(cluster.get("openstackcontrolplane", cloud.name, "-n", cloud.namespace)))
+        return looks[-2:] == [True, True]
+
+    until(f"{cloud.name} to be Ready again", steady, timeout, 1)

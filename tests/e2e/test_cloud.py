@@ -1,0 +1,183 @@
+"""A real cloud on a real Kubernetes, through deployment, use, repair, change and removal."""
+
+from __future__ import annotations
+
+import random
+import time
+from typing import Any, cast
+
+import pytest
+from openstack.connection import Connection
+from openstack.identity.v3._proxy import Proxy as IdentityProxy
+
+from cloud import deploy, proof, view
+from cloud.kubernetes import Kubernetes
+from cloud.proof import until
+from cloud.session import SAMPLES, Cloud, Session
+from cloud.timeline import timeline
+
+from .conftest import Report
+from .facts import inventory, passwords, pods, ready_again
+
+NAMESPACE = "openstack"
+SECOND = "second"
+KILLS = 20
+
+
+@pytest.fixture(scope="module")
+def cloud(session: Session, report: Report) -> Cloud:
+    """The minimal sample, Ready."""
+    made = session.converge(SAMPLES / "controlplane_minimal.yaml")
+    rows = timeline(session.cluster, made.namespace, made.began)
+    report.add(apply_to_ready_seconds=made.seconds, steps=session.watch.steps, timeline=rows)
+    return made
+
+
+def test_a_server_answers_on_its_floating_ip(session: Session, cloud: Cloud, report: Report) -> None:
+    facts = session.prove(cloud)
+    report.add(proof=facts, steps=session.watch.steps)
+    assert facts["reply"], "the server's own web page came back through the floating IP"
+
+
+def test_every_owned_object_comes_back(cluster: Kubernetes, cloud: Cloud, conn: Connection, report: Report) -> None:
+    """Each of Placement's objects is deleted in turn; servers and data are untouched."""
+    servers = {s.id: s.status for s in conn.compute.servers()}
+    providers = sum(1 for _ in conn.placement.resource_providers())
+    took: dict[str, float] = {}
+    for kind, name in (
+        ("deployment", "placement-api"),
+        ("service", "placement-api"),
+        ("secret", "placement-config"),
+        ("poddisruptionbudget", "placement-api"),
+        ("mariadbdatabase", "placement-db"),
+        ("keystoneuser", "placement-user"),
+        ("keystoneservice", "placement-catalog"),
+    ):
+        old = cluster.get(kind, name, "-n", NAMESPACE)["metadata"]["uid"]
+        started = time.monotonic()
+        cluster.kubectl("delete", kind, name, "-n", NAMESPACE, "--wait=false")
+        until(f"{kind}/{name} to come back", lambda k=kind, n=name, o=old: _other(cluster, k, n, o), 60)
+        ready_again(cluster, cloud)
+        took[f"{kind}/{name}"] = round(time.monotonic() - started, 1)
+    report.add(deleted_to_ready_again_seconds=took)
+    assert {s.id: s.status for s in conn.compute.servers()} == servers
+    assert sum(1 for _ in conn.placement.resource_providers()) == providers > 0
+
+
+def _other(cluster: Kubernetes, kind: str, name: str, uid: str) -> bool:
+    found = cluster.kubectl("get", kind, name, "-n", NAMESPACE, "--ignore-not-found", "-o", "jsonpath={.metadata.uid}")
+    return found not in {"", uid}
+
+
+def test_drift_outside_kubernetes_is_repaired(cluster: Kubernetes, conn: Connection, report: Report) -> None:
+    """The SQL account and the catalog's endpoint are removed behind the operator's back."""
+    started = time.monotonic()
+    _sql(cluster, "DROP USER 'placement'@'%'")
+    until("the SQL account to come back", lambda: "placement" in _sql(cluster, "SELECT user FROM mysql.user"), 180, 2)
+    report.add(sql_account_repaired_seconds=round(time.monotonic() - started, 1))
+    identity = cast("IdentityProxy", conn.identity)
+    service = next(s for s in identity.services() if s.type == "placement")
+    for endpoint in identity.endpoints(service_id=service.id):
+        identity.delete_endpoint(endpoint)
+    started = time.monotonic()
+    until("the endpoints to come back", lambda: len(list(identity.endpoints(service_id=service.id))) >= 2, 300, 2)
+    report.add(endpoints_repaired_seconds=round(time.monotonic() - started, 1))
+
+
+def _sql(cluster: Kubernetes, statement: str) -> str:
+    script = 'exec mariadb -uroot -p"$(cat "$MARIADB_ROOT_PASSWORD_FILE")" -N'
+    command = ("exec", "-i", "-n", NAMESPACE, "mariadb-server-0", "--", "sh", "-c", script)
+    return cluster.kubectl(*command, stdin=statement + ";\n")
+
+
+def test_a_changed_option_rolls_only_nova(cluster: Kubernetes, cloud: Cloud, conn: Connection, report: Report) -> None:
+    before = pods(cluster, NAMESPACE)
+    patch = '{"spec":{"nova":{"config":{"DEFAULT":{"cpu_allocation_ratio":3.5}}}}}'
+    started = time.monotonic()
+    cluster.kubectl("patch", "openstackcontrolplane", cloud.name, "-n", NAMESPACE, "--type=merge", "-p", patch)
+    until("Placement to show the new ratio", lambda: _ratio(conn) == 3.5, 240, 2)
+    ready_again(cluster, cloud)
+    report.add(option_changed_seconds=round(time.monotonic() - started, 1))
+    rolled = {name for name, uid in before.items() if pods(cluster, NAMESPACE).get(name) != uid}
+    assert rolled, "something of Nova was restarted"
+    assert all(name.startswith("nova-") for name in rolled), f"only Nova's pods roll, not {sorted(rolled)}"
+    assert not any("libvirt" in name for name in rolled), "guests' hypervisor is left alone"
+    assert all(s.status == "ACTIVE" for s in conn.compute.servers())
+
+
+def _ratio(conn: Connection) -> float:
+    for provider in conn.placement.resource_providers():
+        for inventory_ in conn.placement.resource_provider_inventories(provider):
+            if inventory_.resource_class == "VCPU":
+                return float(inventory_.allocation_ratio)
+    return 0.0
+
+
+def test_a_bad_spec_leaves_everything_running(cluster: Kubernetes, cloud: Cloud) -> None:
+    before = pods(cluster, NAMESPACE)
+    wired = '{"spec":{"placement":{"config":{"placement_database":{"connection":"sqlite://"}}}}}'
+    cluster.kubectl("patch", "openstackcontrolplane", cloud.name, "-n", NAMESPACE, "--type=merge", "-p", wired)
+    condition = until("InvalidSpec", lambda: _invalid(cluster, "placement", "placement"), 30)
+    assert "spec.config.placement_database.connection" in condition["message"]
+    assert pods(cluster, NAMESPACE) == before
+    undo = '{"spec":{"placement":{"config":null}}}'
+    cluster.kubectl("patch", "openstackcontrolplane", cloud.name, "-n", NAMESPACE, "--type=merge", "-p", undo)
+    ready_again(cluster, cloud)
+
+
+def _invalid(cluster: Kubernetes, kind: str, name: str) -> dict[str, Any] | None:
+    found = view.conditions(cluster.get(kind, name, "-n", NAMESPACE)).get("Ready", {})
+    return found if found.get("reason") == "InvalidSpec" else None
+
+
+def test_killed_at_any_moment_it_converges_to_the_same(session: Session, cloud: Cloud, report: Report) -> None:
+    """A second cloud, without compute nodes, is deployed while the operator is killed at random moments."""
+    cluster = session.cluster
+    dice = random.Random(20261120)
+    plane = deploy.control_plane(cluster, SAMPLES / "controlplane_two.yaml", SECOND)
+    seen: dict[str, dict[str, str]] = {}
+    started = time.monotonic()
+    for _ in range(KILLS):
+        time.sleep(dice.uniform(0.5, 6))
+        cluster.kubectl(
+            "delete", "pod", "-n", deploy.OPERATOR_NAMESPACE, "-l", "app.kubernetes.io/name=openstack-operator",
+            "--grace-period=0", "--force",
+        )  # fmt: skip
+        for name, values in passwords(cluster, SECOND).items():
+            assert seen.setdefault(name, values) == values, f"{name} kept its passwords"
+    killing = round(time.monotonic() - started, 1)
+    view.wait(cluster, SECOND, plane["metadata"]["name"], session.console, 600)
+    for name, values in passwords(cluster, SECOND).items():
+        assert seen.setdefault(name, values) == values, f"{name} kept its passwords"
+    report.add(kills=KILLS, killing_seconds=killing, killed_cloud_ready_seconds=round(time.monotonic() - started, 1))
+    same = inventory(cluster, SECOND)
+    missing = inventory(cluster, NAMESPACE) - same
+    assert not same - inventory(cluster, NAMESPACE), "nothing that an undisturbed deployment does not have"
+    compute = ("compute", "libvirt", "chassis", "gateway", "metadata-agent")
+    extra = [name for _, name in missing if not any(word in name for word in compute)]
+    assert not extra, "nothing is missing but what runs on compute nodes"
+
+
+def test_two_clouds_are_ready(cluster: Kubernetes, cloud: Cloud) -> None:
+    planes = cluster.items("openstackcontrolplanes", "--all-namespaces")
+    assert {p["metadata"]["namespace"]: view.ready(p) for p in planes} == {NAMESPACE: True, SECOND: True}
+
+
+def test_deletion_removes_everything_in_order(session: Session, cloud: Cloud, report: Report) -> None:
+    cluster = session.cluster
+    kept = {("PersistentVolumeClaim", n) for _, n in inventory(cluster, SECOND, "persistentvolumeclaims")}
+    started = time.monotonic()
+    cluster.kubectl("delete", "openstackcontrolplane", "--all", "-n", SECOND, "--timeout=180s", timeout=200)
+    left = until("everything but what is retained to go", lambda: _settled(cluster, kept), 120, 1)
+    report.add(deletion_seconds=round(time.monotonic() - started, 1), retained=sorted("/".join(pair) for pair in left))
+    cluster.kubectl("delete", "namespace", SECOND, "--timeout=120s", timeout=130)
+    assert view.ready(cluster.get("openstackcontrolplane", cloud.name, "-n", NAMESPACE)), "the other cloud is untouched"
+    assert proof.connect(cluster, NAMESPACE).authorize()
+
+
+def _settled(cluster: Kubernetes, kept: set[tuple[str, str]]) -> set[tuple[str, str]] | None:
+    """What is left once only volumes and the Secrets that belong to their data are."""
+    left = inventory(cluster, SECOND)
+    volumes = {pair for pair in left if pair[0] == "PersistentVolumeClaim"}
+    secrets = {pair for pair in left if pair[0] == "Secret"}
+    return left if left == volumes | secrets and volumes <= kept else None
