@@ -56,7 +56,7 @@ class WorkQueue(Generic[K]):
         self._timers[key] = due, asyncio.get_running_loop().call_later(seconds, self._fire, key)
 
     def retry(self, key: K, *, slowly: bool = False) -> float:
-        """Adds the key after a time that doubles with each failure; returns the seconds. `slowly` starts at a minute."""
+        """Adds the key after a time that doubles at each failure, and returns it. `slowly` starts at one minute."""
         failures = self._failures[key] = self._failures.get(key, 0) + 1
         first = 60.0 if slowly else FIRST_DELAY
         # The exponent is bounded, since a float ends at 2**1024.

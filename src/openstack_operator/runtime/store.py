@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import msgspec
 
@@ -15,6 +15,14 @@ from .kinds import Kind
 
 OwnerLabels = tuple[str, str, str]
 """(namespace, lower-case kind, instance label) of the resource an object was made for."""
+
+
+class Request(NamedTuple):
+    """A resource to look at; why is deliberately not said."""
+
+    kind: str
+    namespace: str
+    name: str
 
 
 class OwnerReference(msgspec.Struct, rename="camel", frozen=True):
@@ -87,6 +95,8 @@ class Change:
     kind: Kind
     old: Cached | None
     new: Cached | None
+    by: Request | None = None
+    """Whose pass wrote it, if it was one of ours: they know already."""
 
     @property
     def meta(self) -> Meta:
@@ -119,24 +129,23 @@ class Store:
         keys = self._owned.get((namespace, kind.lower(), fitting(name)), ())
         return [self._objects[key] for key in sorted(keys)]
 
-    def put(self, new: Cached, *, quiet: bool = False) -> None:
-        """Takes in an object; older news than what is known changes nothing. `quiet` tells nobody: it was our write."""
+    def put(self, new: Cached, *, by: Request | None = None) -> None:
+        """Takes in an object; older news than what is known changes nothing."""
         key = new.meta.namespace, new.meta.name
         old = self._objects.get(key)
         if old is not None and _version(new) <= _version(old):
             return
         self._set(key, old, new)
-        if not quiet:
-            self._notify(Change(self.kind, old, new))
+        self._notify(Change(self.kind, old, new, by))
 
-    def remove(self, last: Cached) -> None:
+    def remove(self, last: Cached, *, by: Request | None = None) -> None:
         """Forgets an object, unless it was made anew since."""
         key = last.meta.namespace, last.meta.name
         old = self._objects.get(key)
         if old is None or (old.meta.uid != last.meta.uid and _version(last) < _version(old)):
             return
         self._set(key, old, None)
-        self._notify(Change(self.kind, old, None))
+        self._notify(Change(self.kind, old, None, by))
 
     def replace(self, namespace: str | None, items: Iterable[Cached]) -> None:
         """Takes in a whole list, of one namespace or of all; tells of every difference, deletions included."""

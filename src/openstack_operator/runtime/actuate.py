@@ -1,0 +1,140 @@
+"""One pass over a resource whose counterpart lives outside Kubernetes: ensure it, or remove it."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from concurrent.futures import Executor
+from typing import Any
+
+import structlog
+
+from ..api import Ref, references
+from ..kube import own
+from ..plan import READY, Context, SpecError, State, Transient, Verdict, waiting
+from . import metrics
+from .client import Forbidden
+from .finalizers import add, drop
+from .gather import ADMIN_SECRET, parse
+from .kinds import NAMESPACE
+from .passes import Next, Parts
+from .registry import Actuator
+from .report import Report
+from .store import Cached, Request
+
+_log: structlog.stdlib.BoundLogger = structlog.get_logger()
+
+FINALIZER = "openstack.k8s.io/cleanup"
+_REMOVE_AGAIN = 5.0
+"""Seconds between tries to remove; whoever deletes something waits for it."""
+
+
+class Actuating:
+    """Keeps what lives outside Kubernetes as resources of one kind say."""
+
+    def __init__(self, actuator: Actuator, parts: Parts, threads: Executor) -> None:
+        self.resource = actuator.resource
+        self._actuator = actuator
+        self._parts = parts
+        self._threads = threads
+
+    async def reconcile(self, request: Request, held: Cached) -> Next:
+        """Ensures or removes; the outcome is reported. Raises SpecError and Transient."""
+        if held.meta.deletion_timestamp is not None:
+            return await self._delete(request, held)
+        live = held.decode()
+        spec = parse(self.resource, live)
+        gathered = await self._parts.gatherer.gather(self.resource, held, spec, admin=True)
+        if gathered.missing:
+            return await self._report(request, held, Report(conditions={"Ready": gathered.missing}, partial=True))
+        was_ready = own(live).ready
+        pending = [
+            f"{ref.kind}/{ref.name}" for ref, referent in gathered.context.refs.items() if not referent.verdict.ready
+        ]
+        if pending:
+            return await self._unchanged(
+                request, held, waiting("waiting for " + ", ".join(pending)), was_ready=was_ready
+            )
+        held = await add(self._parts.world, request, held, FINALIZER)
+        try:
+            await self._ensure(request, gathered.context)
+        except Transient as error:
+            if not was_ready:
+                raise
+            verdict = Verdict(State.RETRYING, str(error))
+            then = await self._unchanged(request, held, verdict, was_ready=True)
+            return Next(then.after, retry=True)
+        await self._report(request, held, Report(conditions={"Ready": READY}, published={}))
+        # Spread, so that what was made together is not asked for together ever after.
+        return Next(after=self._actuator.interval.total_seconds() * random.uniform(0.8, 1.2))  # noqa: S311
+
+    async def _ensure(self, request: Request, context: Context[Any]) -> None:
+        loop = asyncio.get_running_loop()
+        changes = await loop.run_in_executor(self._threads, self._actuator.ensure, context)
+        for change in changes:
+            metrics.CHANGES.labels(request.kind).inc()
+            where = {"kind": request.kind, "namespace": request.namespace, "name": request.name}
+            _log.info("remote changed", change=change, **where)
+
+    async def _unchanged(self, request: Request, held: Cached, verdict: Verdict, *, was_ready: bool) -> Next:
+        """Nothing is known to have become worse out there: a resource that was ready stays so."""
+        ready = READY if was_ready else verdict
+        flow = verdict if was_ready else None
+        return await self._report(request, held, Report(conditions={"Ready": ready}, flow=flow, partial=True))
+
+    async def _delete(self, request: Request, held: Cached) -> Next:
+        """Removes what is out there and lets the resource go."""
+        if FINALIZER not in held.meta.finalizers:
+            return Next()
+        context = await self._removable(request, held)
+        if context is not None:
+            try:
+                await asyncio.get_running_loop().run_in_executor(self._threads, self._actuator.remove, context)
+            except Transient as error:
+                verdict = Verdict(State.PROGRESSING, f"deleting: {error}", "Deleting")
+                await self._report(request, held, Report(conditions={"Ready": verdict}, partial=True))
+                return Next(after=_REMOVE_AGAIN)
+            except SpecError as error:
+                # Holding the resource for ever would not make the remote side accept it.
+                _log.warning("left behind", kind=request.kind, name=request.name, error=str(error))
+        await drop(self._parts.world, request, held, FINALIZER)
+        return Next()
+
+    async def _removable(self, request: Request, held: Cached) -> Context[Any] | None:
+        """The context to remove with; None where the remote side goes away itself or cannot be addressed anymore."""
+        try:
+            spec = parse(self.resource, held.decode())
+        except SpecError:
+            return None
+        refs = [ref for _, ref in references(spec)]
+        if any(self._leaves(request, ref) for ref in refs) or await self._namespace_ends(request):
+            return None
+        context = (await self._parts.gatherer.gather(self.resource, held, spec, admin=True)).context
+        for referent in context.refs.values():
+            admin = referent.published.get(ADMIN_SECRET)
+            if not referent.published or (admin and admin not in context.secrets):
+                return None
+        return context
+
+    def _leaves(self, request: Request, ref: Ref) -> bool:
+        """Whether the remote side is gone or about to be, itself or with a resource it belongs to."""
+        world = self._parts.world
+        kind, name = ref.kind, ref.name
+        while True:
+            held = world.find(kind, request.namespace, name)
+            if held is None or held.meta.deletion_timestamp is not None:
+                return True
+            controller = held.meta.controller
+            if controller is None or not world.ours(controller.kind):
+                return False
+            kind, name = controller.kind, controller.name
+
+    async def _namespace_ends(self, request: Request) -> bool:
+        try:
+            namespace = await self._parts.world.client.get(NAMESPACE, None, request.namespace)
+        except Forbidden:
+            return False
+        return namespace is None or "deletionTimestamp" in namespace["metadata"]
+
+    async def _report(self, request: Request, held: Cached, report: Report) -> Next:
+        return Next(after=await self._parts.reporter.report(request, held, report))

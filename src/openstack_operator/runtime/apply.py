@@ -1,0 +1,253 @@
+"""Makes objects as a plan wants them, and writes only what differs."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import hashlib
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
+from typing import Any, TypeVar, cast
+
+import msgspec
+
+from ..kube import INSTANCE, KIND, MANAGED_BY, conditions, fitting
+from ..plan import Key, Object, Plan, SpecError, Step, Transient, key
+from .client import Conflict, Forbidden
+from .gather import RETAIN
+from .kinds import JOB, POD, STATEFUL_SET, Kind
+from .store import Cached, Request
+from .world import World, entry
+
+APPLIED = "openstack.k8s.io/applied"
+"""Annotation: digest of what was last applied, so that a pass without changes need not write."""
+
+_MEMORY = 20_000
+_LOG_LINES, _LOG_BYTES = 10, 1024
+
+T = TypeVar("T")
+
+
+class Memo:
+    """What the API server is known to store in another form than it was written: `1000m` comes back as `1`."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[str, str]] = {}
+        self.logs: dict[str, str] = {}
+        """End of the log of failed jobs, by uid."""
+
+    def settled(self, held: Cached, stamp: str) -> bool:
+        """Whether applying this content to this version of the object was found to change nothing."""
+        return self._known.get(held.meta.uid) == (stamp, _generation(held))
+
+    def learn(self, held: Cached, stamp: str) -> None:
+        """Applying this content made the object what it is now."""
+        if len(self._known) > _MEMORY:
+            self._known.clear()
+            self.logs.clear()
+        self._known[held.meta.uid] = stamp, _generation(held)
+
+
+def _generation(held: Cached) -> str:
+    """What changes with the content; kinds without a generation have their version, which status changes too."""
+    return str(held.meta.generation or held.meta.resource_version)
+
+
+class Applier:
+    """Writes the objects of one resource during one pass."""
+
+    def __init__(self, world: World, memo: Memo, request: Request, owner: Cached, owner_kind: Kind) -> None:
+        self._world = world
+        self._memo = memo
+        self._request = request
+        self._owner = owner
+        self._owner_kind = owner_kind
+        self.forbidden = False
+        """Whether a permission was missing."""
+
+    def present(self, step: Step) -> bool:
+        """Whether every object of the step exists."""
+        return all(self._held(self._world.catalog.of(obj), obj) is not None for obj in step.objects)
+
+    async def apply(self, step: Step) -> Sequence[Object]:
+        """Writes what differs and returns the objects as they are now.
+
+        Raises Transient when the API is out of reach, SpecError when it refuses or another owner has the object.
+        """
+        try:
+            return await together(self._one(obj, guarded=step.guarded) for obj in step.objects)
+        except Forbidden:
+            self.forbidden = True
+            raise
+
+    async def prune(self, plan: Plan, children: Iterable[tuple[Kind, Cached]]) -> None:
+        """Deletes owned objects the plan does not hold. Raises Transient."""
+        wanted = {key(obj) for obj in plan.objects}
+        await together(self._delete(kind, child) for kind, child in children if self._obsolete(kind, child, wanted))
+
+    def _obsolete(self, kind: Kind, child: Cached, wanted: set[Key]) -> bool:
+        meta = child.meta
+        kept = meta.controller is None or meta.annotations.get(RETAIN) == "true"
+        return not kept and meta.deletion_timestamp is None and (kind.kind, meta.name) not in wanted
+
+    async def _delete(self, kind: Kind, child: Cached) -> None:
+        await delete(self._world, kind, child, "Background", by=self._request)
+
+    def _held(self, kind: Kind, obj: Object) -> Cached | None:
+        return self._world.stores[kind].get(self._owner.meta.namespace, obj["metadata"]["name"])
+
+    async def _one(self, wanted: Object, *, guarded: bool) -> Object:
+        kind = self._world.catalog.of(wanted)
+        held = self._held(kind, wanted)
+        live = held.decode() if held else None
+        body = self._complete(wanted)
+        if held and live:
+            self._check(kind, held)
+            body = _with_live_claims(body, live) if kind is STATEFUL_SET else body
+        stamp = _stamp(body)
+        body["metadata"]["annotations"] = {**body["metadata"].get("annotations", {}), APPLIED: stamp}
+        applied = held is not None and held.meta.annotations.get(APPLIED) == stamp
+        if held and live and applied and (covers(body, live) or self._memo.settled(held, stamp)):
+            return await self._judged(kind, held, live)
+        written = await (self._guarded(kind, body, held) if guarded else self._world.client.apply(kind, body))
+        new = entry(written, kind)
+        self._world.stores[kind].put(new, by=self._request)
+        result = new.decode()
+        if not covers(body, result):
+            self._memo.learn(new, stamp)
+        return await self._judged(kind, new, result)
+
+    def _complete(self, wanted: Object) -> Object:
+        """The object with its namespace, labels and owner."""
+        owner, metadata = self._owner.meta, wanted["metadata"]
+        labels = {
+            **metadata.get("labels", {}),
+            "app.kubernetes.io/managed-by": MANAGED_BY,
+            KIND: self._request.kind.lower(),
+            INSTANCE: fitting(owner.name),
+        }
+        added: Object = {"namespace": owner.namespace, "labels": labels}
+        if metadata.get("annotations", {}).get(RETAIN) != "true":
+            reference = {
+                "apiVersion": self._owner_kind.api_version,
+                "kind": self._owner_kind.kind,
+                "name": owner.name,
+                "uid": owner.uid,
+                "controller": True,
+                "blockOwnerDeletion": True,
+            }
+            added["ownerReferences"] = [reference]
+        return {**wanted, "metadata": {**metadata, **added}}
+
+    def _check(self, kind: Kind, held: Cached) -> None:
+        """Raises SpecError for an object of another owner, Transient for one on its way out."""
+        what, controller = f"{kind.kind}/{held.meta.name}", held.meta.controller
+        if controller is not None and controller.uid != self._owner.meta.uid:
+            if (controller.kind, controller.name) == (self._request.kind, self._request.name):
+                raise Transient(f"{what} of an earlier {controller.kind} of this name is not gone yet")
+            raise SpecError(what, f"belongs to {controller.kind}/{controller.name}; rename one of the two")
+        if held.meta.deletion_timestamp is not None:
+            raise Transient(f"{what} is being deleted")
+
+    async def _guarded(self, kind: Kind, body: Object, held: Cached | None) -> Object:
+        """Creates, or replaces exactly the version that was read. Raises Conflict, a Transient."""
+        client = self._world.client
+        if held is not None:
+            kept = {"resourceVersion": held.meta.resource_version, "finalizers": list(held.meta.finalizers)}
+            return await client.replace(kind, {**body, "metadata": {**body["metadata"], **kept}})
+        try:
+            return await client.create(kind, body)
+        except Conflict:
+            name = body["metadata"]["name"]
+            live = await client.get(kind, self._owner.meta.namespace, name)
+            labels = (live or {}).get("metadata", {}).get("labels") or {}
+            if live and labels.get("app.kubernetes.io/managed-by") != MANAGED_BY:
+                raise SpecError(f"{kind.kind}/{name}", "exists and was not made by the operator; delete it") from None
+            raise
+
+    async def _judged(self, kind: Kind, held: Cached, live: Object) -> Object:
+        """The object, a failed Job with the end of its log in `status.log`, where the readiness rule looks for it."""
+        if kind is not JOB or conditions(live).get("Failed", {}).get("status") != "True":
+            return live
+        if held.meta.uid not in self._memo.logs:
+            self._memo.logs[held.meta.uid] = await last_words(self._world, held)
+        return {**live, "status": {**live["status"], "log": self._memo.logs[held.meta.uid]}}
+
+
+async def delete(world: World, kind: Kind, held: Cached, policy: str, *, by: Request) -> None:
+    """Deletes exactly that object; what finalizers leave of it stays known as being deleted. Raises Transient."""
+    store = world.stores[kind]
+    try:
+        left = await world.client.delete(kind, held.meta.namespace, held.meta.name, held.meta.uid, policy)
+    except Conflict:
+        # Another object bears the name by now; the watch will tell of it.
+        return
+    if left is None:
+        store.remove(held, by=by)
+    else:
+        store.put(entry(left, kind), by=by)
+
+
+async def last_words(world: World, job: Cached) -> str:
+    """The last lines a failed job's pods wrote; empty when no pod is left. Raises Transient."""
+    query = {"labelSelector": f"job-name={job.meta.name}"}
+    listed = msgspec.json.decode(await world.client.page(POD, job.meta.namespace, query))
+    found: list[tuple[str, str]] = []
+    for pod in listed.get("items") or ():
+        status = pod.get("status") or {}
+        for container in [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]:
+            ended = (container.get("state") or {}).get("terminated") or {}
+            if ended.get("exitCode") and ended.get("message"):
+                found.append((ended.get("finishedAt") or "", ended["message"]))
+    text = max(found, default=("", ""))[1].strip()
+    return "\n".join(text.splitlines()[-_LOG_LINES:])[-_LOG_BYTES:]
+
+
+async def together(tasks: Iterable[Awaitable[T]]) -> list[T]:
+    """Runs all to their end, then returns their results or raises the gravest of their errors."""
+    results = await asyncio.gather(*tasks, return_exceptions=True)
+    errors = [result for result in results if isinstance(result, BaseException)]
+    if errors:
+        raise min(errors, key=lambda error: isinstance(error, Transient) + isinstance(error, (Transient, SpecError)))
+    return cast("list[T]", results)
+
+
+def _stamp(body: Object) -> str:
+    return hashlib.sha256(msgspec.json.encode(body, order="sorted")).hexdigest()[:16]
+
+
+def covers(wanted: Any, live: Any) -> bool:
+    """Whether everything wanted stands in the live value; zero values may be absent, as the API server drops them."""
+    if isinstance(wanted, Mapping):
+        fields = cast("Mapping[str, Any]", wanted)
+        if not isinstance(live, Mapping):
+            return not fields and live is None
+        held = cast("Mapping[str, Any]", live)
+        return all(covers(value, held.get(name)) for name, value in fields.items())
+    if isinstance(wanted, (list, tuple)):
+        return _covers_list(cast("Sequence[Any]", wanted), live)
+    return wanted == live or (not wanted and live is None)
+
+
+def _covers_list(wanted: Sequence[Any], live: Any) -> bool:
+    if not isinstance(live, list):
+        return not wanted and live is None
+    held = cast("list[Any]", live)
+    if len(wanted) == len(held):
+        return all(covers(one, other) for one, other in zip(wanted, held, strict=True))
+    # Others may add entries of their own, a finalizer or a sidecar; ours must still be among them.
+    return all(any(covers(one, other) for other in held) for one in wanted)
+
+
+def _with_live_claims(body: Object, live: Object) -> Object:
+    """The StatefulSet with the claim sizes it was made with, which Kubernetes does not let change."""
+    sizes = {
+        claim["metadata"]["name"]: claim["spec"].get("resources")
+        for claim in live["spec"].get("volumeClaimTemplates") or ()
+    }
+    if not sizes:
+        return body
+    kept = copy.deepcopy(body)
+    for claim in kept["spec"].get("volumeClaimTemplates") or ():
+        if resources := sizes.get(claim["metadata"]["name"]):
+            claim["spec"]["resources"] = resources
+    return kept

@@ -1,0 +1,164 @@
+"""What a plan may look at, collected before it is made; what is missing is found all at once."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, cast
+
+import pydantic
+
+from ..api import Model, Ref, Resource, references, secret_references
+from ..kube import own, secret_data
+from ..plan import Context, Object, Referent, Release, SpecError, Verdict, failed, waiting
+from .kinds import Kind
+from .registry import Releases
+from .store import Cached, Request
+from .world import Target, World
+
+ADMIN_SECRET = "adminSecret"  # noqa: S105  (a key of the contract, not a secret)
+RETAIN = "openstack.k8s.io/retain"
+
+_NO_RELEASE = Release("", "", {})
+
+
+def parse(resource: Resource[Any], live: Object) -> Model:
+    """The spec as a typed value. Raises SpecError with the path of each field that is wrong."""
+    try:
+        return cast("Model", resource.spec.model_validate(live.get("spec") or {}))
+    except pydantic.ValidationError as error:
+        # Without the input: it may hold a secret.
+        wrong = [(_path(entry["loc"]), entry["msg"]) for entry in error.errors(include_input=False, include_url=False)]
+        first, rest = wrong[0], wrong[1:]
+        raise SpecError(first[0], "; ".join([first[1], *(f"{path}: {text}" for path, text in rest)])) from None
+
+
+def _path(location: tuple[int | str, ...]) -> str:
+    return "spec" + "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in location)
+
+
+@dataclass
+class Missing:
+    """Inputs a plan cannot do without."""
+
+    absent: list[str] = field(default_factory=list[str])
+    unpublished: list[str] = field(default_factory=list[str])
+
+    @property
+    def verdict(self) -> Verdict | None:
+        """All of them in one verdict; what does not exist weighs more than what has not reported yet."""
+        if self.absent:
+            return failed("; ".join([*self.absent, *self.unpublished]), "MissingReference")
+        return waiting("; ".join(self.unpublished)) if self.unpublished else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gathered:
+    """A context, or why there is none that can be planned with."""
+
+    context: Context[Any]
+    children: tuple[tuple[Kind, Cached], ...]
+    """Objects this very resource owns or retains."""
+    missing: Verdict | None
+
+
+class Gatherer:
+    """Collects contexts; the only place that reads the clock and draws passwords."""
+
+    def __init__(self, world: World, releases: Releases | None = None, domain: str = "cluster.local") -> None:
+        self._world = world
+        self._releases = releases
+        self._domain = domain
+
+    async def gather(self, resource: Resource[Any], held: Cached, spec: Model, *, admin: bool = False) -> Gathered:
+        """The world around one resource. With `admin`, its referents' admin Secrets are read too.
+
+        Raises SpecError for an unknown release, Transient when a Secret could not be read.
+        """
+        request = Request(resource.kind, held.meta.namespace, held.meta.name)
+        missing, targets = Missing(), set[Target]()
+        refs = self._referents(request, spec, missing, targets)
+        data = await self._secrets(request, spec, missing, targets)
+        if admin:
+            data |= await self._admin_secrets(request, refs, missing, targets)
+        # Before what was read can change: whoever uses an object is woken by its next change.
+        children = tuple(self._children(request, held))
+        context = Context(
+            kind=resource.kind,
+            owner=held.meta.name,
+            namespace=held.meta.namespace,
+            spec=spec,
+            release=self._releases(spec) if self._releases and not admin else _NO_RELEASE,
+            refs=refs,
+            secrets=data,
+            children={(kind.kind, child.meta.name): child.decode() for kind, child in children},
+            now=datetime.now(UTC),
+            draw=lambda: secrets.token_urlsafe(24),
+            domain=self._domain,
+        )
+        return Gathered(context=context, children=children, missing=missing.verdict)
+
+    def forget(self, request: Request) -> None:
+        """The resource is gone; nothing wakes it anymore."""
+        self._world.users.set(request, ())
+
+    def _referents(self, request: Request, spec: Model, missing: Missing, targets: set[Target]) -> dict[Ref, Referent]:
+        found: dict[Ref, Referent] = {}
+        for path, ref in references(spec):
+            targets.add((ref.kind, request.namespace, ref.name))
+            self._world.users.set(request, targets)
+            held = self._world.find(ref.kind, request.namespace, ref.name)
+            if held is None:
+                missing.absent.append(f"{path}: there is no {ref.kind} {ref.name!r} in this namespace")
+                continue
+            live = held.decode()
+            published: Mapping[str, str] = (live.get("status") or {}).get("published") or {}
+            if not published:
+                missing.unpublished.append(f"waiting for {ref.kind}/{ref.name} to publish its address")
+            found[ref] = Referent(published, own(live))
+        return found
+
+    async def _secrets(
+        self, request: Request, spec: Model, missing: Missing, targets: set[Target]
+    ) -> dict[str, Mapping[str, str]]:
+        wanted = secret_references(spec)
+        targets.update(("Secret", request.namespace, ref.name) for _, ref in wanted)
+        self._world.users.set(request, targets)
+        found: dict[str, Mapping[str, str]] = {}
+        for path, ref in wanted:
+            held = await self._world.secret(request.namespace, ref.name) if ref.name not in found else None
+            if held is not None:
+                found[ref.name] = secret_data(held.decode())
+            if ref.name not in found:
+                missing.absent.append(f"{path}.name: there is no Secret {ref.name!r} in this namespace")
+            elif ref.key not in found[ref.name]:
+                missing.absent.append(f"{path}.key: Secret {ref.name!r} has no key {ref.key!r}")
+        return found
+
+    async def _admin_secrets(
+        self, request: Request, refs: Mapping[Ref, Referent], missing: Missing, targets: set[Target]
+    ) -> dict[str, Mapping[str, str]]:
+        names = {ref: referent.published.get(ADMIN_SECRET) for ref, referent in refs.items()}
+        targets.update(("Secret", request.namespace, name) for name in names.values() if name)
+        self._world.users.set(request, targets)
+        found: dict[str, Mapping[str, str]] = {}
+        for ref, name in names.items():
+            held = await self._world.secret(request.namespace, name) if name else None
+            if name and held is None:
+                missing.unpublished.append(f"waiting for Secret/{name} of {ref.kind}/{ref.name}")
+            elif name and held:
+                found[name] = secret_data(held.decode())
+        return found
+
+    def _children(self, request: Request, held: Cached) -> list[tuple[Kind, Cached]]:
+        return [(kind, child) for kind, child in self._world.children(request) if _belongs(child, held)]
+
+
+def _belongs(child: Cached, owner: Cached) -> bool:
+    """What is retained outlives its owner and belongs to whoever bears its name next."""
+    controller = child.meta.controller
+    if controller is not None:
+        return controller.uid == owner.meta.uid
+    return child.meta.annotations.get(RETAIN) == "true"

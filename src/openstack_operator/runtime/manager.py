@@ -1,0 +1,174 @@
+"""Runs everything: informers, queues, workers, and stops in good order."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import structlog
+
+from ..kube import own
+from ..plan import Verdict
+from . import metrics
+from .actuate import Actuating
+from .client import Client
+from .events import Recorder
+from .gather import Gatherer
+from .kinds import SECRET, Catalog
+from .leader import Leader
+from .passes import Guard, Parts, Pass
+from .queue import WorkQueue
+from .reconcile import Reconciler
+from .registry import Actuator, Releases, Service
+from .report import Reporter
+from .store import Cached, Change, Request
+from .world import World
+
+_log: structlog.stdlib.BoundLogger = structlog.get_logger()
+
+_COALESCE = 0.01
+"""Seconds a change waits for others of the same resource; a roll-out changes a dozen objects at once."""
+_RESYNC = 600.0
+"""Seconds after which every resource is looked at again, whatever happened."""
+
+
+class Manager:
+    """The operator as a whole."""
+
+    def __init__(
+        self,
+        client: Client,
+        services: Sequence[Service],
+        actuators: Sequence[Actuator],
+        releases: Releases,
+        namespaces: Sequence[str] = (),
+        *,
+        leader: Leader | None = None,
+        workers: int = 8,
+        domain: str = "cluster.local",
+    ) -> None:
+        catalog = Catalog([entry.resource for entry in (*services, *actuators)])
+        self.world = World(client, catalog, namespaces, self._changed)
+        self._leader = leader
+        self._workers = workers
+        self._queues: dict[str, WorkQueue[Request]] = {}
+        self._active = False
+        gatherer = Gatherer(self.world, releases, domain)
+        parts = Parts(self.world, gatherer, Reporter(self.world, Recorder(client)))
+        self._guard = Guard(parts)
+        self._threads = ThreadPoolExecutor(workers, "actuator")
+        self._passes: dict[str, Pass] = {
+            **{service.resource.kind: Reconciler(service, parts) for service in services},
+            **{actuator.resource.kind: Actuating(actuator, parts, self._threads) for actuator in actuators},
+        }
+        # Threads that wait for a remote side must not keep the rest from being worked on.
+        local, remote = WorkQueue[Request]("services"), WorkQueue[Request]("actuators")
+        self._queues |= {service.resource.kind: local for service in services}
+        self._queues |= {actuator.resource.kind: remote for actuator in actuators}
+
+    async def run(self) -> None:
+        """Runs until canceled or until the leadership is lost; work in hand is canceled at an await."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                informers = [group.create_task(informer.run()) for informer in self.world.informers]
+                await self.world.synced()
+                _log.info("synced", objects=sum(map(len, self.world.stores.values())))
+                if self._leader:
+                    await self._leader.lead(self._work)
+                else:
+                    await self._work()
+                for task in informers:
+                    task.cancel()
+        finally:
+            self._threads.shutdown(wait=False, cancel_futures=True)
+
+    async def _work(self) -> None:
+        """Reconciles until canceled."""
+        self._active = True
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._resync())
+                for queue in dict.fromkeys(self._queues.values()):
+                    for _ in range(self._workers):
+                        group.create_task(self._worker(queue))
+        finally:
+            self._active = False
+
+    async def _worker(self, queue: WorkQueue[Request]) -> None:
+        while True:
+            request = await queue.get()
+            with metrics.ACTIVE.labels(request.kind).track_inprogress():
+                then = await self._guard.run(self._passes[request.kind], request)
+            if self.world.held(request) is None:
+                queue.drop(request)
+            elif then.retry:
+                queue.retry(request, slowly=then.slowly)
+            else:
+                queue.forget(request)
+            if then.after is not None:
+                queue.add_after(request, then.after)
+            queue.done(request)
+
+    async def _resync(self) -> None:
+        """Looks at everything once, then again and again, spread over the time in between."""
+        for request in self._requests():
+            self._queues[request.kind].add(request)
+        while True:
+            await asyncio.sleep(_RESYNC)
+            for request in self._requests():
+                self._queues[request.kind].add_after(request, random.uniform(0, _RESYNC))  # noqa: S311
+
+    def _requests(self) -> list[Request]:
+        return [
+            Request(kind.kind, held.meta.namespace, held.meta.name)
+            for kind in self.world.catalog.resources
+            for held in self.world.stores[kind]
+        ]
+
+    def _changed(self, change: Change) -> None:
+        """Wakes whoever a change concerns, except for whose own work it was."""
+        if not self._active:
+            return
+        for request in self._concerned(change):
+            if request != change.by and request.kind in self._queues:
+                self._queues[request.kind].add_after(request, _COALESCE)
+
+    def _concerned(self, change: Change) -> list[Request]:
+        meta, kind = change.meta, change.kind
+        found: list[Request] = []
+        if kind in self.world.catalog.resources:
+            if _spec_changed(change):
+                found.append(Request(kind.kind, meta.namespace, meta.name))
+            if _contract(change.old) != _contract(change.new):
+                found += self.world.users.of((kind.kind, meta.namespace, meta.name))
+        elif kind is SECRET:
+            found += self.world.users.of((kind.kind, meta.namespace, meta.name))
+        if owner := self.world.owner(change.meta):
+            found.append(owner)
+        return found
+
+
+def _spec_changed(change: Change) -> bool:
+    """Whether more than the status changed."""
+    if change.old is None or change.new is None:
+        return True
+    old, new = change.old.meta, change.new.meta
+    return (old.uid, old.generation, old.deletion_timestamp, old.annotations, old.finalizers) != (
+        new.uid,
+        new.generation,
+        new.deletion_timestamp,
+        new.annotations,
+        new.finalizers,
+    )
+
+
+def _contract(held: Cached | None) -> object:
+    """What users of a resource look at."""
+    if held is None:
+        return None
+    live = held.decode()
+    verdict: Verdict = own(live)
+    published = (live.get("status") or {}).get("published")
+    return published, verdict.state, held.meta.deletion_timestamp

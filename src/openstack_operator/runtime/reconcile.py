@@ -1,0 +1,80 @@
+"""One pass over one resource: read, gather, plan, carry out, prune, report."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime
+from types import MappingProxyType
+
+from ..kube import judge
+from ..plan import State, Transient, Verdict, carry_out, conditions
+from .apply import Applier
+from .gather import Gathered, parse
+from .passes import Next, Parts
+from .registry import Service
+from .report import Report
+from .store import Cached, Request
+from .teardown import Teardown
+
+_LONGEST_SLEEP = 86_400.0
+
+
+class Reconciler:
+    """Keeps resources of one kind as their plans say."""
+
+    def __init__(self, service: Service, parts: Parts) -> None:
+        self.resource = service.resource
+        self._service = service
+        self._parts = parts
+        self._teardown = Teardown(service, parts.world, parts.gatherer) if service.teardown else None
+
+    async def reconcile(self, request: Request, held: Cached) -> Next:
+        """One pass; its outcome is reported, whatever it was, except for Transient and what nobody foresaw."""
+        if held.meta.deletion_timestamp is not None:
+            return await self._delete(request, held)
+        if self._teardown:
+            held = await self._teardown.hold(request, held)
+        spec = parse(self.resource, held.decode())
+        gathered = await self._parts.gatherer.gather(self.resource, held, spec)
+        if gathered.missing:
+            return await self._report(request, held, Report(conditions={"Ready": gathered.missing}, partial=True))
+        return await self._carry_out(request, held, gathered)
+
+    async def _carry_out(self, request: Request, held: Cached, gathered: Gathered) -> Next:
+        context, world = gathered.context, self._parts.world
+        if self._service.observe:
+            facts = await self._service.observe(world.client, context)
+            context = replace(context, facts=facts)
+        plan = self._service.plan(context)
+        applier = Applier(world, self._parts.memo, request, held, world.resource(request.kind))
+        verdicts = await carry_out(plan, applier.apply, judge, applier.present)
+        found = conditions(plan, verdicts)
+        try:
+            await applier.prune(plan, gathered.children)
+        except Transient as error:
+            found["Ready"] = Verdict(State.RETRYING, str(error))
+        phase = self._service.phases(MappingProxyType(found)) if self._service.phases else None
+        outcome = plan.outcome
+        report = Report(conditions=found, published=outcome.published, endpoint=outcome.endpoint, phase=phase)
+        then = await self._report(request, held, report)
+        wake = _seconds_until(outcome.wake, context.now)
+        if any(verdict.state is State.RETRYING for verdict in found.values()):
+            return Next(after=then.after, retry=True, slowly=applier.forbidden)
+        return Next(after=min((wait for wait in (then.after, wake) if wait is not None), default=None))
+
+    async def _delete(self, request: Request, held: Cached) -> Next:
+        """Kubernetes collects what belongs to a deleted resource; only a teardown in order is ours."""
+        waits_for = await self._teardown.advance(request, held) if self._teardown else ""
+        if not waits_for:
+            return Next()
+        verdict = Verdict(State.PROGRESSING, f"deleting: waiting for {waits_for}", "Deleting")
+        return await self._report(request, held, Report(conditions={"Ready": verdict}, partial=True))
+
+    async def _report(self, request: Request, held: Cached, report: Report) -> Next:
+        return Next(after=await self._parts.reporter.report(request, held, report))
+
+
+def _seconds_until(moment: datetime | None, now: datetime) -> float | None:
+    if moment is None:
+        return None
+    return min(max((moment - now).total_seconds(), 1.0), _LONGEST_SLEEP)

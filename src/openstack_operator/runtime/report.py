@@ -1,0 +1,157 @@
+"""What a pass found, as the status of its resource: written once, and only when it changed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+import structlog
+
+from ..kube import conditions
+from ..plan import Object, SpecError, State, Verdict
+from .client import Conflict, Missing
+from .events import Recorder
+from .store import Cached, Request
+from .world import World, entry
+
+_log: structlog.stdlib.BoundLogger = structlog.get_logger()
+
+_SETTLE = 1.0
+"""Seconds a status that is only on its way may change before it is written."""
+_SETTLE_RETRYING = 5.0
+"""The same for what the next try will probably mend."""
+_MESSAGE = 2048
+
+INTERNAL = "InternalError"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    """The outcome of a pass."""
+
+    conditions: Mapping[str, Verdict]
+    """By type; `Ready` is among them."""
+    published: Mapping[str, str] | None = None
+    """None keeps what was published, since nothing was found out about it."""
+    endpoint: str | None = None
+    phase: str | None = None
+    partial: bool = False
+    """Whether other conditions stay as they are, since no plan was carried out."""
+    flow: Verdict | None = None
+    """How things go on, where that is not what Ready says: a remote side that is out of reach keeps Ready as it was."""
+
+    @property
+    def ready(self) -> Verdict:
+        return self.conditions["Ready"]
+
+
+@dataclass
+class Reporter:
+    """Writes statuses."""
+
+    world: World
+    recorder: Recorder
+    clock: Callable[[], float] = time.monotonic
+    _pending: dict[Request, float] = field(default_factory=dict[Request, float])
+    """Since when a status differs from what is written."""
+
+    async def report(self, request: Request, held: Cached, report: Report) -> float | None:
+        """Writes the status, or returns the seconds after which to come again because it may still change.
+
+        Raises Transient when it could not be written.
+        """
+        live = held.decode()
+        old: Object = live.get("status") or {}
+        new = status(report, old, held.meta.generation)
+        if same(new, old):
+            self._pending.pop(request, None)
+            return None
+        if (wait := self._settling(request, report, old, new)) > 0:
+            return wait
+        kind = self.world.resource(request.kind)
+        body = {
+            "apiVersion": kind.api_version,
+            "kind": kind.kind,
+            # With its uid, so that a namesake made meanwhile does not get this status.
+            "metadata": {"name": held.meta.name, "namespace": held.meta.namespace, "uid": held.meta.uid},
+            "status": new,
+        }
+        try:
+            written = await self.world.client.apply_status(kind, body)
+        except (Missing, Conflict):
+            self.forget(request)
+            return None
+        except SpecError as error:
+            # An object that was stored under an older schema may be refused as a whole.
+            _log.warning("cannot write status", kind=request.kind, name=request.name, error=str(error))
+            return None
+        self._pending.pop(request, None)
+        self.world.stores[kind].put(entry(written, kind), by=request)
+        await self.recorder.tell(held, kind, conditions({"status": old}), conditions({"status": new}))
+        return None
+
+    def forget(self, request: Request) -> None:
+        """The resource is gone."""
+        self._pending.pop(request, None)
+
+    def _settling(self, request: Request, report: Report, old: Object, new: Object) -> float:
+        """Seconds this status should still be held back: others act on Ready and on what is published,
+        so that is written at once; steps that follow each other quickly are not worth a write each."""
+        flow = report.flow or report.ready
+        if flow.ready or new.get("published") != old.get("published"):
+            return 0.0
+        if flow.state is State.FAILED and flow.cause != "MissingReference":
+            return 0.0
+        settle = _SETTLE_RETRYING if flow.state is State.RETRYING else _SETTLE
+        now = self.clock()
+        return self._pending.setdefault(request, now) + settle - now
+
+
+def status(report: Report, old: Object, generation: int) -> Object:
+    """The status after a report, with the times at which each condition last changed its status."""
+    before = conditions({"status": old})
+    found: dict[str, Verdict] = dict(report.conditions)
+    flow = report.flow or report.ready
+    if not flow.ready:
+        kind = "Stalled" if flow.state is State.FAILED else "Reconciling"
+        found[kind] = Verdict(State.READY, flow.message, flow.cause)
+    written = {name: _condition(name, verdict, before.get(name), generation) for name, verdict in found.items()}
+    if report.partial:
+        kept = {name: old for name, old in before.items() if name not in ("Reconciling", "Stalled")}
+        written = kept | written
+    new: Object = {"observedGeneration": generation, "conditions": list(written.values())}
+    if report.published is None:
+        carried = {"published": old.get("published"), "endpoint": old.get("endpoint"), "phase": old.get("phase")}
+    else:
+        carried = {"published": dict(report.published), "endpoint": report.endpoint, "phase": report.phase}
+    return new | {name: value for name, value in carried.items() if value}
+
+
+def same(new: Object, old: Object) -> bool:
+    """Whether two statuses say the same, in whatever order."""
+    return conditions({"status": new}) == conditions({"status": old}) and {**new, "conditions": 0} == {
+        **old,
+        "conditions": 0,
+    }
+
+
+def _condition(name: str, verdict: Verdict, before: Mapping[str, Any] | None, generation: int) -> Object:
+    unknown = verdict.state is State.RETRYING or verdict.reason == INTERNAL
+    value = "True" if verdict.ready else "Unknown" if unknown else "False"
+    unchanged = before is not None and before["status"] == value
+    return {
+        "type": name,
+        "status": value,
+        "reason": verdict.cause,
+        "message": verdict.message[:_MESSAGE],
+        "observedGeneration": generation,
+        "lastTransitionTime": before["lastTransitionTime"] if unchanged and before else stamp(),
+    }
+
+
+def stamp() -> str:
+    """Now, as metav1.Time."""
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

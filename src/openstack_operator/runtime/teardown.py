@@ -1,0 +1,76 @@
+"""Deletes what a resource made in the reverse order of its plan, so that what others still need goes last."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from ..plan import Context, Plan, SpecError, key
+from .apply import delete, together
+from .finalizers import add, drop
+from .gather import Gatherer, parse
+from .kinds import Kind
+from .registry import Service
+from .store import Cached, Request
+from .world import World
+
+FINALIZER = "openstack.k8s.io/teardown"
+
+Children = tuple[tuple[Kind, Cached], ...]
+
+
+class Teardown:
+    """Deletion in order, for a resource whose children need each other while they go."""
+
+    def __init__(self, service: Service, world: World, gatherer: Gatherer) -> None:
+        self._service = service
+        self._world = world
+        self._gatherer = gatherer
+
+    async def hold(self, request: Request, held: Cached) -> Cached:
+        """The resource with the finalizer that keeps it until its teardown is done."""
+        return await add(self._world, request, held, FINALIZER)
+
+    async def advance(self, request: Request, held: Cached) -> str:
+        """Deletes the next step's objects; returns what is still to go, empty once the resource was let go."""
+        if FINALIZER not in held.meta.finalizers:
+            return ""
+        plan, children = await self._plan(request, held)
+        stage = _last_stage(plan, [(kind, child) for kind, child in children if child.meta.controller is not None])
+        if not stage:
+            await drop(self._world, request, held, FINALIZER)
+            return ""
+        await together(
+            # Foreground: the object stays until all that belongs to it is gone, so its absence says that much.
+            delete(self._world, kind, child, "Foreground", by=request)
+            for kind, child in stage
+            if child.meta.deletion_timestamp is None
+        )
+        return ", ".join(f"{kind.kind}/{child.meta.name}" for kind, child in stage)
+
+    async def _plan(self, request: Request, held: Cached) -> tuple[Plan | None, Children]:
+        """The plan, None where none can be made, and the children there are."""
+        try:
+            spec = parse(self._service.resource, held.decode())
+            gathered = await self._gatherer.gather(self._service.resource, held, spec)
+            context: Context[Any] = gathered.context
+            return (None if gathered.missing else self._service.plan(context)), gathered.children
+        except SpecError:
+            found = ((kind, child) for kind, child in self._world.children(request))
+            owned = ((k, c) for k, c in found if c.meta.controller and c.meta.controller.uid == held.meta.uid)
+            return None, tuple(owned)
+
+
+def _last_stage(plan: Plan | None, children: Iterable[tuple[Kind, Cached]]) -> list[tuple[Kind, Cached]]:
+    """The objects to go next: what the plan does not know, then those of the last step that has any left."""
+    left = {(kind.kind, child.meta.name): (kind, child) for kind, child in children}
+    if plan is None:
+        return list(left.values())
+    planned = {key(obj) for obj in plan.objects}
+    unknown = [entry for name, entry in left.items() if name not in planned]
+    if unknown:
+        return unknown
+    for step in reversed(list(plan)):
+        if stage := [left[key(obj)] for obj in step.objects if key(obj) in left]:
+            return stage
+    return []

@@ -1,0 +1,132 @@
+"""The cluster as this process knows it: one store a kind, and who depends on whom."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+import msgspec
+
+from ..kube import MANAGED_BY, fitting
+from ..plan import Transient
+from .client import Client
+from .informer import Informer
+from .kinds import SECRET, Catalog, Kind
+from .store import Cached, Change, Meta, Request, Store, cached
+
+Target = tuple[str, str, str]
+"""(kind, namespace, name) of something a spec names."""
+
+_OURS = f"app.kubernetes.io/managed-by={MANAGED_BY}"
+_NOT_OURS = f"app.kubernetes.io/managed-by!={MANAGED_BY}"
+
+
+class Users:
+    """Which resources name which objects in their specs."""
+
+    def __init__(self) -> None:
+        self._targets: dict[Request, frozenset[Target]] = {}
+        self._users: dict[Target, set[Request]] = {}
+
+    def of(self, target: Target) -> Sequence[Request]:
+        """Resources whose specs name that object."""
+        return tuple(self._users.get(target, ()))
+
+    def set(self, request: Request, targets: Iterable[Target]) -> None:
+        """From now on this resource uses exactly those objects."""
+        new, old = frozenset(targets), self._targets.get(request, frozenset())
+        for target in old - new:
+            users = self._users[target]
+            users.discard(request)
+            if not users:
+                del self._users[target]
+        for target in new - old:
+            self._users.setdefault(target, set()).add(request)
+        if new:
+            self._targets[request] = new
+        else:
+            self._targets.pop(request, None)
+
+
+class World:
+    """Stores of all kinds, and the informers that fill them."""
+
+    def __init__(
+        self, client: Client, catalog: Catalog, namespaces: Sequence[str], notify: Callable[[Change], None]
+    ) -> None:
+        self.client = client
+        self.catalog = catalog
+        self.users = Users()
+        self.stores = {kind: Store(kind, notify) for kind in catalog.all}
+        self.foreign = Store(SECRET, notify)
+        """Metadata of Secrets that are not ours; their content is fetched when a spec names one."""
+        self._resources = {kind.kind: kind for kind in reversed(catalog.resources)}
+        scopes: Sequence[str | None] = namespaces or (None,)
+        self.informers = [informer for scope in scopes for informer in self._informers(scope)]
+
+    def _informers(self, scope: str | None) -> Iterator[Informer]:
+        for kind, store in self.stores.items():
+            selector = "" if kind in self.catalog.resources else _OURS
+            yield Informer(self.client, store, namespace=scope, selector=selector)
+        yield Informer(self.client, self.foreign, namespace=scope, selector=_NOT_OURS, metadata_only=True)
+
+    def resource(self, kind: str) -> Kind:
+        """One of our own kinds by its name. Raises KeyError for others."""
+        return self._resources[kind]
+
+    def ours(self, kind: str) -> bool:
+        """Whether a kind is one of our own."""
+        return kind in self._resources
+
+    def find(self, kind: str, namespace: str, name: str) -> Cached | None:
+        """A resource of ours."""
+        return self.stores[self._resources[kind]].get(namespace, name) if kind in self._resources else None
+
+    def held(self, request: Request) -> Cached | None:
+        """The resource a request is about."""
+        return self.find(*request)
+
+    def children(self, request: Request) -> Iterator[tuple[Kind, Cached]]:
+        """Everything labelled as made for a resource, whoever controls it now."""
+        for kind, store in self.stores.items():
+            for child in store.owned(request.namespace, request.kind, request.name):
+                yield kind, child
+
+    def owner(self, child: Meta) -> Request | None:
+        """The resource an object was made for, from its controller or, for what is retained, from its labels."""
+        namespace, kind, instance = child.owner_labels
+        controller = child.controller
+        if controller is not None:
+            return Request(controller.kind, namespace, controller.name) if controller.kind in self._resources else None
+        for resource in self.catalog.resources:
+            if resource.kind.lower() == kind:
+                names = (held.meta.name for held in self.stores[resource] if held.meta.namespace == namespace)
+                found = instance if self.find(resource.kind, namespace, instance) else None
+                found = found or next((name for name in names if fitting(name) == instance), None)
+                return Request(resource.kind, namespace, found) if found else None
+        return None
+
+    async def synced(self) -> None:
+        """Returns once every store holds what the cluster holds."""
+        for informer in self.informers:
+            await informer.synced.wait()
+
+    @property
+    def ready(self) -> bool:
+        """Whether every store was filled once."""
+        return all(informer.synced.is_set() for informer in self.informers)
+
+    async def secret(self, namespace: str, name: str) -> Cached | None:
+        """A Secret with its data: ours from the cache, another's fetched. Raises Transient."""
+        if ours := self.stores[SECRET].get(namespace, name):
+            return ours
+        if self.foreign.get(namespace, name) is None:
+            return None
+        live = await self.client.get(SECRET, namespace, name)
+        if live is None:
+            raise Transient(f"Secret/{name} is being deleted")
+        return entry(live, SECRET)
+
+
+def entry(live: object, kind: Kind) -> Cached:
+    """A cache entry of an object an API call returned."""
+    return cached(msgspec.json.encode(live), kind)
