@@ -31,6 +31,9 @@ class Service:
         rows = self._keystone.rows("services", type=self._spec.type, name=self._spec.name)
         if not rows:
             return None
+        if len(rows) > 1:
+            # Clients use the one with endpoints, and Keystone removes the endpoints of a service with it.
+            rows.sort(key=lambda row: -len(self._keystone.rows("endpoints", service_id=row["id"])))
         first, *self._duplicates = rows
         self.id = first["id"]
         return {
@@ -44,7 +47,6 @@ class Service:
         self.id = self._keystone.create("service", values)["id"]
 
     def update(self, changed: frozenset[str]) -> None:
-        # Keystone removes the endpoints of a service with it.
         for row in self._duplicates:
             self._keystone.delete("service", row["id"])
         if changed - {"duplicates"}:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 from ..plan import Context, SpecError
 from . import access, loop
 from .keystone import Keystone, Login, session
@@ -9,10 +11,19 @@ from .loop import Facets
 from .models import KeystoneUserSpec
 
 
-def _domain(keystone: Keystone, name: str) -> str:
-    if not (rows := keystone.rows("domains", name=name)):
-        raise SpecError("spec.domain", f"there is no domain {name!r} in Keystone")
-    return rows[0]["id"]
+class Domain:
+    """The domain of user and project, looked up once a pass and only when needed."""
+
+    def __init__(self, keystone: Keystone, name: str) -> None:
+        self._keystone = keystone
+        self._name = name
+
+    @cached_property
+    def id(self) -> str:
+        """Raises SpecError where there is no such domain."""
+        if not (rows := self._keystone.rows("domains", name=self._name)):
+            raise SpecError("spec.domain", f"there is no domain {self._name!r} in Keystone")
+        return rows[0]["id"]
 
 
 class Project:
@@ -20,11 +31,12 @@ class Project:
 
     path = "spec.project"
 
-    def __init__(self, keystone: Keystone, spec: KeystoneUserSpec, login: Login | None) -> None:
-        self.name = f"project {spec.project}"
+    def __init__(self, keystone: Keystone, project: str, domain: Domain, login: Login | None) -> None:
+        self.name = f"project {project}"
         self.id = login.project if login else ""
         self._keystone = keystone
-        self._spec = spec
+        self._project = project
+        self._domain = domain
 
     @property
     def wanted(self) -> Facets:
@@ -33,15 +45,13 @@ class Project:
     def find(self) -> Facets | None:
         if self.id:
             return self.wanted
-        domain = _domain(self._keystone, self._spec.domain)
-        for row in self._keystone.rows("projects", name=self._spec.project, domain_id=domain):
+        for row in self._keystone.rows("projects", name=self._project, domain_id=self._domain.id):
             self.id = row["id"]
             return {"enabled": row["enabled"]}
         return None
 
     def create(self) -> None:
-        domain = _domain(self._keystone, self._spec.domain)
-        self.id = self._keystone.create("project", {"name": self._spec.project, "domain_id": domain})["id"]
+        self.id = self._keystone.create("project", {"name": self._project, "domain_id": self._domain.id})["id"]
 
     def update(self, changed: frozenset[str]) -> None:
         self._keystone.update("project", self.id, {"enabled": True})
@@ -55,12 +65,15 @@ class User:
 
     path = "spec.user"
 
-    def __init__(self, keystone: Keystone, spec: KeystoneUserSpec, password: str, login: Login | None) -> None:
+    def __init__(
+        self, keystone: Keystone, spec: KeystoneUserSpec, password: str, domain: Domain, login: Login | None
+    ) -> None:
         self.name = f"user {spec.user}"
         self.id = login.user if login else ""
         self._keystone = keystone
         self._spec = spec
         self._password = password
+        self._domain = domain
 
     @property
     def wanted(self) -> Facets:
@@ -72,25 +85,22 @@ class User:
     def find(self) -> Facets | None:
         if self.id:
             return self.wanted
-        domain = _domain(self._keystone, self._spec.domain)
-        for row in self._keystone.rows("users", name=self._spec.user, domain_id=domain):
+        for row in self._keystone.rows("users", name=self._spec.user, domain_id=self._domain.id):
             self.id = row["id"]
             return {"enabled": row["enabled"], "password": self._works()}
         return None
 
     def create(self) -> None:
-        values = {
-            "name": self._spec.user,
-            "domain_id": _domain(self._keystone, self._spec.domain),
-            "password": self._password,
-        }
+        values = {"name": self._spec.user, "domain_id": self._domain.id, "password": self._password}
         self.id = self._keystone.create("user", values, secret=True)["id"]
 
     def update(self, changed: frozenset[str]) -> None:
         if "enabled" in changed:
             self._keystone.update("user", self.id, {"enabled": True})
-        # A disabled user cannot log in, whatever its password; setting the same one again may break a password policy.
-        if not self._works():
+            # Before, no password worked; and to set the one it has again may break a password policy.
+            if self._works():
+                return
+        if "password" in changed:
             self._keystone.update("user", self.id, {"password": self._password}, secret=True)
 
     def delete(self) -> None:
@@ -150,8 +160,9 @@ def ensure(ctx: Context[KeystoneUserSpec]) -> list[str]:
         raise SpecError("spec.user", f"{spec.user!r} administers Keystone; choose another name")
     password = access.password(ctx, spec.password_secret_ref)
     login = keystone.login(spec.user, password, spec.domain, spec.project)
-    project = Project(keystone, spec, login)
-    user = User(keystone, spec, password, login)
+    domain = Domain(keystone, spec.domain)
+    project = Project(keystone, spec.project, domain, login)
+    user = User(keystone, spec, password, domain, login)
     return loop.ensure((project, user, Roles(keystone, spec, user, project)))
 
 
