@@ -53,6 +53,7 @@ from .spec import (
     UsesDatabase,
     UsesIdentity,
     UsesMessaging,
+    UsesVolume,
 )
 
 __all__ = [
@@ -99,6 +100,7 @@ __all__ = [
     "UsesDatabase",
     "UsesIdentity",
     "UsesMessaging",
+    "UsesVolume",
     "crd",
     "immutable",
     "references",

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from .fields import DatabaseName, Hostname, Image, Name, Opaque, Quantity, Region, Replicas, Sections
-from .model import Model
+from .fields import DatabaseName, Hostname, Image, Name, Opaque, Quantity, Region, Replicas, Sections, StorageSize
+from .model import Model, Rule, rule
 from .refs import KeystoneRef, MariaDBRef, MemcachedRef, RabbitMQRef
 
 
@@ -74,6 +74,27 @@ class ServiceSpec(RunSpec):
     itself (addresses, passwords) is refused."""
     expose: Expose = Expose()
     """How clients outside the cluster reach the API."""
+
+
+class UsesVolume(Model):
+    """Mixed into the spec of a service whose members keep a volume each."""
+
+    storage_size: StorageSize = "10Gi"
+    """Size of each member's volume; may grow where the StorageClass allows it, never shrink."""
+    storage_class: Name | None = None
+    """StorageClass of the volumes; unset takes the cluster's default. Cannot be changed later."""
+    retention: Literal["Retain", "Delete"] = "Retain"
+    """What becomes of the volumes when this resource is deleted. What is retained is used again by a resource of the
+    same name."""
+
+    rules: ClassVar[tuple[Rule, ...]] = (
+        rule(
+            "has(self.storageClass) == has(oldSelf.storageClass)"
+            " && (!has(self.storageClass) || self.storageClass == oldSelf.storageClass)",
+            "the storage class cannot be changed once set; create a new resource instead",
+            ".storageClass",
+        ),
+    )
 
 
 class DatabaseSource(Model):

@@ -13,6 +13,9 @@ from ..plan import Context, Object
 NAME_LIMIT = 63
 """DNS labels, label values and pod hostnames stop here (RFC 1035)."""
 
+STATEFUL_SET_LIMIT = NAME_LIMIT - 11
+"""A StatefulSet labels its pods with its name, a dash and ten characters (controller-revision-hash)."""
+
 MANAGED_BY = "openstack-operator"
 INSTANCE = "app.kubernetes.io/instance"
 COMPONENT = "app.kubernetes.io/component"
@@ -124,7 +127,7 @@ def workload(
     return obj(
         ctx,
         kind,
-        ctx.name(component),
+        fitting(ctx.name(component), STATEFUL_SET_LIMIT if kind == "StatefulSet" else NAME_LIMIT),
         "apps/v1",
         component=component,
         spec={

@@ -26,7 +26,7 @@ class Mount:
     name: str
     path: str
     volume: Mapping[str, Any] = field(default_factory=lambda: {"emptyDir": {}})
-    """The volume's source as in a pod spec."""
+    """The volume's source as in a pod spec; empty where a StatefulSet brings the volume itself."""
     sub_path: str | None = None
     read_only: bool = False
     propagation: str | None = None
@@ -119,14 +119,15 @@ def _env(env: Mapping[str, Any]) -> list[Object] | None:
 
 
 def _security(container: Container) -> Object:
+    root = container.root or container.component.uid == 0
     if container.privileged:
-        return {"privileged": True, "runAsUser": 0 if container.root else container.component.uid}
+        return {"privileged": True, "runAsUser": 0 if root else container.component.uid}
     return drop_none(
         {
             "allowPrivilegeEscalation": False,
             "readOnlyRootFilesystem": not container.writable_root,
-            "runAsNonRoot": not container.root,
-            "runAsUser": 0 if container.root else container.component.uid,
+            "runAsNonRoot": not root,
+            "runAsUser": 0 if root else container.component.uid,
             "runAsGroup": 0 if container.root else container.component.gid,
             "capabilities": {"drop": ["ALL"], "add": list(container.capabilities) or None},
             "seccompProfile": {"type": "RuntimeDefault"},
@@ -194,7 +195,7 @@ def pod(
 ) -> Object:
     """A pod template of a component. `spec` adds fields of a pod spec (hostNetwork, hostPID …)."""
     everyone = [*init, *containers]
-    volumes = {mount.name: {"name": mount.name, **mount.volume} for c in everyone for mount in c.mounts}
+    volumes = {mount.name: {"name": mount.name, **mount.volume} for c in everyone for mount in c.mounts if mount.volume}
     groups = {c.component.gid for c in containers if not c.root and not c.privileged}
     host_network = spec.get("hostNetwork")
     return drop_none(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from .config import Config, config, options, written
+from .config import Config, config, layered, options, written
 from .credentials import Credentials, credentials
+from .members import POD_NAME, Members, hosts, members, volume
 from .names import program, title
 from .sources import (
     API,
@@ -25,12 +26,14 @@ from .workloads import CONNECTED_TO_BROKER, Api, api, job, public_url, state, wo
 __all__ = [
     "API",
     "CONNECTED_TO_BROKER",
+    "POD_NAME",
     "Api",
     "Config",
     "Credentials",
     "Database",
     "Foundation",
     "Identity",
+    "Members",
     "Messaging",
     "api",
     "catalog",
@@ -38,8 +41,11 @@ __all__ = [
     "credentials",
     "database",
     "foundation",
+    "hosts",
     "identity",
     "job",
+    "layered",
+    "members",
     "memcached",
     "messaging",
     "options",
@@ -49,6 +55,7 @@ __all__ = [
     "sql_name",
     "state",
     "title",
+    "volume",
     "worker",
     "written",
 ]

@@ -33,10 +33,15 @@ def options(ctx: Context[Any], wired: Sections, *, defaults: Sections | None = N
     for section, values in user.items():
         if not isinstance(values, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]  # the API server prunes, tests may not
             raise SpecError(f"spec.config.{section}", "expected options and their values")
+    return layered(oslo.merge(oslo.options.defaults(), defaults or {}), user, wired)
+
+
+def layered(defaults: Sections, user: Sections, wired: Sections) -> Sections:
+    """Sections with later layers winning. Raises SpecError where the user sets an option the operator wires."""
     if taken := oslo.overlap(user, wired):
         named = ", ".join(taken)
         raise SpecError(f"spec.config.{taken[0]}", f"the operator sets {named} itself; remove it from config")
-    return oslo.merge(oslo.options.defaults(), defaults or {}, user, wired)
+    return oslo.merge(defaults, user, wired)
 
 
 def config(

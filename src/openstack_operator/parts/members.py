@@ -1,0 +1,106 @@
+"""Pods that keep their name, and with it their volume: members of a database, a broker, a cache."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from .. import kube
+from ..api import UsesVolume
+from ..plan import Context, Object, Step
+from .names import title
+
+_VOLUME = "data"
+
+POD_NAME = {"POD_NAME": {"fieldRef": {"fieldPath": "metadata.name"}}}
+"""Environment of a member that needs to know its name; other variables may say `$(POD_NAME)` after it."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Members(Step):
+    """Pods with a stable name each."""
+
+    hosts: Sequence[str]
+    """Host name of each member, in order."""
+
+
+def volume(path: str, folder: str) -> kube.Mount:
+    """Where a member has its own volume. A folder of it, since a new file system holds a lost+found."""
+    return kube.Mount(name=_VOLUME, path=path, volume={}, sub_path=folder)
+
+
+def hosts(ctx: Context[Any], component: str, service: str, replicas: int) -> tuple[str, ...]:
+    """Host names of the members of a StatefulSet behind the headless Service of that name."""
+    name = kube.fitting(ctx.name(component), kube.STATEFUL_SET_LIMIT)
+    return tuple(f"{name}-{ordinal}.{ctx.host(kube.fitting(service))}" for ordinal in range(replicas))
+
+
+def members(
+    ctx: Context[Any],
+    component: str,
+    template: Object,
+    *,
+    service: str,
+    ports: Mapping[str, int],
+    replicas: int,
+    storage: UsesVolume | None = None,
+    condition: str = "",
+    after: Sequence[Step] = (),
+) -> Members:
+    """StatefulSet `<owner>-<component>` behind the headless Service `service`, never two of its pods taken down at
+    once by a drain. `storage` is given where the template mounts a `volume`.
+    """
+    target = kube.selector(ctx, component)
+    wanted = kube.workload(
+        ctx,
+        "StatefulSet",
+        component,
+        template,
+        replicas=replicas,
+        serviceName=kube.fitting(service),
+        # Members that wait for one another must all be started; and starting them one by one only takes longer.
+        podManagementPolicy="Parallel",
+        **(_claims(storage) if storage else {}),
+    )
+    return Members(
+        name=condition or title(component),
+        objects=(
+            kube.service(ctx, service, ports, target, headless=True),
+            wanted,
+            kube.disruption_budget(ctx, ctx.name(component), target),
+            *(_grown(ctx, wanted, storage) if storage else ()),
+        ),
+        after=tuple(after),
+        hosts=hosts(ctx, component, service, replicas),
+    )
+
+
+def _claim(storage: UsesVolume) -> Object:
+    return {
+        "accessModes": ["ReadWriteOnce"],
+        "storageClassName": storage.storage_class,
+        "resources": {"requests": {"storage": storage.storage_size}},
+    }
+
+
+def _claims(storage: UsesVolume) -> Object:
+    """One volume a member. That of a member taken away stays: it may come back."""
+    return {
+        "volumeClaimTemplates": [{"metadata": {"name": _VOLUME}, "spec": _claim(storage)}],
+        "persistentVolumeClaimRetentionPolicy": {"whenDeleted": storage.retention, "whenScaled": "Retain"},
+    }
+
+
+def _grown(ctx: Context[Any], wanted: Object, storage: UsesVolume) -> Sequence[Object]:
+    """The members' claims, where they are to be larger than Kubernetes made them: a StatefulSet never changes its
+    claims. They are marked as retained, for they belong to the StatefulSet and must not go when they are as wanted.
+    """
+    live = ctx.children.get(("StatefulSet", wanted["metadata"]["name"]))
+    if live is None:
+        return ()
+    made = live["spec"]["volumeClaimTemplates"][0]["spec"]["resources"]["requests"]["storage"]
+    if made == storage.storage_size:
+        return ()
+    names = (f"{_VOLUME}-{wanted['metadata']['name']}-{ordinal}" for ordinal in range(wanted["spec"]["replicas"]))
+    return [kube.retained(kube.obj(ctx, "PersistentVolumeClaim", name, spec=_claim(storage))) for name in names]

@@ -1,0 +1,1 @@
+"""MariaDB: the SQL server every service keeps its state in."""

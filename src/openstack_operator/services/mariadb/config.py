@@ -1,0 +1,57 @@
+"""my.cnf in three layers."""
+
+from __future__ import annotations
+
+from ... import oslo, parts
+from ...api import Sections
+
+PORT = 3306
+
+DEFAULTS: Sections = {
+    "mysqld": {
+        "max_connections": 1024,
+        # A minimal cloud's tables fit; the server as a whole stays under 200 MiB.
+        "innodb_buffer_pool_size": "128M",
+        "innodb_log_file_size": "64M",
+        "table_open_cache": 512,
+        "table_definition_cache": 512,
+        "key_buffer_size": "1M",
+        "aria_pagecache_buffer_size": "8M",
+        "tmp_table_size": "8M",
+        "performance_schema": False,
+        # Every check of the port would be a line about a client that left.
+        "log_warnings": 1,
+    }
+}
+
+WIRED = {
+    "bind_address": "0.0.0.0",  # noqa: S104  (the address of a pod is not known beforehand)
+    "port": PORT,
+    "datadir": "/var/lib/mysql",
+    "socket": "/run/mysqld/mysqld.sock",
+    "pid_file": "/run/mysqld/mysqld.pid",
+    # Clients come from pods, whose addresses have no names worth a lookup.
+    "skip_name_resolve": True,
+    "character_set_server": "utf8mb4",
+    "collation_server": "utf8mb4_general_ci",
+    "default_storage_engine": "InnoDB",
+    # What Galera needs, so that a single server can become a cluster.
+    "binlog_format": "ROW",
+    "innodb_autoinc_lock_mode": 2,
+    "wsrep_on": False,
+    # MariaDB 11.6.2 and newer would answer OpenStack's transactions with error 1020 (MDEV-35124).
+    "innodb_snapshot_isolation": False,
+}
+
+_SERVER_GROUPS = {"mysqld", "server", "mariadb", "mariadbd", "galera"}
+
+
+def my_cnf(user: Sections) -> str:
+    """The file mariadbd reads. Raises SpecError where the user sets an option the operator wires, in whichever of
+    the server's groups.
+    """
+    # Dashes and underscores mean the same in option names.
+    given = {group: {o.replace("-", "_"): value for o, value in options.items()} for group, options in user.items()}
+    # `mariadb-11.8` is a group of that version's server.
+    groups = {group for group in given if group in _SERVER_GROUPS or group[-1:].isdigit()} | {"mysqld"}
+    return oslo.render(parts.layered(DEFAULTS, given, dict.fromkeys(groups, WIRED)))

@@ -1,0 +1,1 @@
+"""RabbitMQ: the broker services send their RPC through."""
