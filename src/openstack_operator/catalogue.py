@@ -4,14 +4,24 @@ from __future__ import annotations
 
 from .actuators import ACTUATORS as REMOTES
 from .runtime.registry import Actuator, Service
+from .services.controlplane.model import CONTROL_PLANE
+from .services.controlplane.service import phase as cloud_phase
+from .services.controlplane.service import plan as cloud
 from .services.glance.model import GLANCE
 from .services.glance.service import plan as glance
 from .services.keystone.model import KEYSTONE
 from .services.keystone.service import plan as keystone
+from .services.mariadb.model import MARIADB
+from .services.mariadb.service import plan as mariadb
 from .services.placement.model import PLACEMENT
 from .services.placement.service import plan as placement
+from .services.rabbitmq.model import RABBITMQ
+from .services.rabbitmq.service import plan as rabbitmq
 
 SERVICES = (
+    Service(resource=CONTROL_PLANE, plan=cloud, teardown=True, phases=cloud_phase),
+    Service(resource=MARIADB, plan=mariadb),
+    Service(resource=RABBITMQ, plan=rabbitmq),
     Service(resource=KEYSTONE, plan=keystone),
     Service(resource=GLANCE, plan=glance),
     Service(resource=PLACEMENT, plan=placement),
@@ -21,3 +31,6 @@ ACTUATORS = tuple(
     Actuator(resource=remote.resource, ensure=remote.ensure, remove=remote.remove, interval=remote.interval)
     for remote in REMOTES
 )
+
+RESOURCES = tuple(entry.resource for entry in (*SERVICES, *ACTUATORS))
+"""Every kind, in the order users meet them."""

@@ -20,7 +20,7 @@ from .fields import (
     immutable,
     validated,
 )
-from .model import Model, Rule, rule
+from .model import Model, Rule, Template, rule
 from .refs import (
     GlanceRef,
     KeystoneRef,
@@ -96,6 +96,7 @@ __all__ = [
     "Sections",
     "ServiceSpec",
     "StorageSize",
+    "Template",
     "UsesCache",
     "UsesDatabase",
     "UsesIdentity",

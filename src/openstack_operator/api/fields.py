@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from .model import rule
 
@@ -32,12 +32,22 @@ QuorumReplicas = Annotated[
 ]
 """Members of a cluster that votes; odd."""
 
+
+def _text(value: Any) -> Any:
+    """A whole number as text; YAML reads `cpu: 2` as one."""
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
 Quantity = Annotated[
     str,
     Field(max_length=32, pattern=r"^[0-9]+(\.[0-9]+)?(Ki|Mi|Gi|Ti|Pi|k|M|G|T|P|m)?$"),
-    validated(rule("isQuantity(self)", "not a quantity; write a number with a unit, such as 10Gi or 500m")),
+    BeforeValidator(_text),
+    validated(
+        rule("type(self) == int || isQuantity(self)", "not a quantity; write a number with a unit: 10Gi, 500m"),
+        **{"x-kubernetes-int-or-string": True},
+    ),
 ]
-"""An amount as Kubernetes writes it: 10Gi, 500m."""
+"""An amount as Kubernetes writes it: 10Gi, 500m, 2."""
 
 StorageSize = Annotated[
     str,
@@ -57,6 +67,13 @@ Image = Annotated[
     Field(
         max_length=512,
         pattern=r"^[a-z0-9][a-z0-9._:/-]*[a-z0-9](:[A-Za-z0-9_][A-Za-z0-9._-]{0,127})?(@sha256:[a-f0-9]{64})?$",
+    ),
+    # The pattern decides; this only says it in words, since a pattern's own message is the pattern.
+    validated(
+        rule(
+            "self.matches('^[a-z0-9][^A-Z ]*[a-z0-9](:[^ :]+)?(@sha256:[a-f0-9]{64})?$')",
+            "not a container image; write registry/name:tag or registry/name@sha256:digest, the name in lower case",
+        )
     ),
 ]
 """A container image: registry/name:tag or registry/name@sha256:digest."""

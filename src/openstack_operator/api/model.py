@@ -20,6 +20,12 @@ def _add_rules(schema: dict[str, Any], model: type[Any]) -> None:
     rules = [entry for base in reversed(model.__mro__) for entry in base.__dict__.get("rules", ())]
     if rules:
         schema["x-kubernetes-validations"] = rules
+    if issubclass(model, Template):
+        schema[HANDED_ON] = True
+
+
+HANDED_ON = "x-handed-on"
+"""Marks a schema whose defaults are someone else's to fill in; never leaves this package."""
 
 
 class Model(BaseModel):
@@ -40,3 +46,12 @@ class Model(BaseModel):
     def __hash__(self) -> int:
         """By content, so that values with maps in them can be keys too."""
         return hash((type(self), self.model_dump_json()))
+
+
+class Template(Model):
+    """Mixed into a spec that becomes another resource's. What is unset stays unset, so that the other resource's own
+    defaults hold, and its references are that resource's concern.
+    """
+
+    enabled: bool = True
+    """Whether this service runs. Turning it off removes what it made; volumes follow their own retention."""

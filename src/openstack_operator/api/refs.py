@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
 from .fields import Name
-from .model import Model
+from .model import Model, Template
 
 
 class Ref(Model):
@@ -84,11 +84,12 @@ class SecretKeyRef(Model):
 def found(spec: Any, kind: type[Any], path: str = "spec") -> Iterator[tuple[str, Any]]:
     """Every value of `kind` in a spec with its path as users write it: (`spec.database.mariadbRef`, ref).
 
-    All the runtime needs to fetch, index and watch what a resource depends on.
+    All the runtime needs to fetch, index and watch what a resource depends on. What a template names is left out:
+    the resource made of it waits for that.
     """
     if isinstance(spec, kind):
         yield path, spec
-    elif isinstance(spec, Model):
+    elif isinstance(spec, Model) and not isinstance(spec, Template):
         for name, info in type(spec).model_fields.items():
             yield from found(getattr(spec, name), kind, f"{path}.{info.alias or name}")
     elif isinstance(spec, Mapping):

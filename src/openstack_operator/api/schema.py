@@ -4,12 +4,21 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from .model import Model
+from .model import HANDED_ON, Model, rule
 from .resource import AGE_COLUMN, READY_COLUMNS, Column, Resource
 
 Schema = dict[str, Any]
 
-_DROPPED = frozenset({"$defs", "title", "const", "discriminator"})
+_DROPPED = frozenset({"$defs", "title", "const", "discriminator", HANDED_ON})
+
+_NAME: Schema = {
+    "type": "object",
+    "properties": {"name": {"type": "string", "maxLength": 63}},
+}
+_NAME_RULE = rule(
+    "self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",
+    "metadata.name becomes part of DNS names; use lower case letters, digits and dashes, a letter first",
+)
 
 CONDITION: Schema = {
     "type": "object",
@@ -66,6 +75,9 @@ def _flatten(node: Any, defs: Schema) -> Any:
     if "$ref" in schema:
         target = defs[schema["$ref"].rpartition("/")[2]]
         schema = {**target, **{k: v for k, v in schema.items() if k != "$ref"}}
+    if schema.get("x-kubernetes-int-or-string"):
+        schema = {k: v for k, v in schema.items() if k != "type"}
+        return {**schema, "anyOf": [{"type": "integer"}, {"type": "string"}]}
     if "anyOf" in schema:
         return _flatten(_without_null(schema), defs)
     if "const" in schema:
@@ -77,7 +89,18 @@ def _flatten(node: Any, defs: Schema) -> Any:
     if names := flat.pop("propertyNames", None):
         flat["properties"] = dict.fromkeys(names["enum"], flat["additionalProperties"])
         del flat["additionalProperties"]
-    return flat
+    return _undefaulted(flat) if schema.get(HANDED_ON) else flat
+
+
+def _undefaulted(schema: Schema) -> Schema:
+    """The schema without defaults at any depth."""
+    bare = {name: value for name, value in schema.items() if name != "default"}
+    if properties := bare.get("properties"):
+        bare["properties"] = {name: _undefaulted(value) for name, value in properties.items()}
+    for name in ("items", "additionalProperties"):
+        if isinstance(bare.get(name), dict):
+            bare[name] = _undefaulted(bare[name])
+    return bare
 
 
 def _keyword(name: str, value: Any, defs: Schema) -> Any:
@@ -123,11 +146,11 @@ def crd(resource: Resource[Model]) -> Schema:
         "properties": {
             "apiVersion": {"type": "string"},
             "kind": {"type": "string"},
-            "metadata": {"type": "object"},
+            "metadata": _NAME,
             "spec": {**spec, "description": f"What is wanted of this {resource.kind}."},
             "status": STATUS,
         },
-        "x-kubernetes-validations": list(resource.rules) or None,
+        "x-kubernetes-validations": [_NAME_RULE, *resource.rules],
     }
     return {
         "apiVersion": "apiextensions.k8s.io/v1",

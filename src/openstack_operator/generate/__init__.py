@@ -1,0 +1,72 @@
+"""Files made from the models: definitions, permissions, the operator's own deployment, the field reference."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from ..api import crd
+from ..catalogue import ACTUATORS, RESOURCES, SERVICES
+from ..manifests import dump, dump_all, load
+from ..release_files import ReleaseFiles
+from ..render import Paper, Planned
+from .deployment import deployment
+from .permissions import permissions
+from .reference import contents, reference
+
+SAMPLES = Path("deploy/samples")
+CASES = "src/openstack_operator/services/*/cases/[!.]*.yaml"
+OWNED = ("deploy/crds/*.yaml", "docs/reference/*.md")
+"""Whatever else is found there was made from a model that is gone."""
+
+_HEADER = "# Made by `openstack-operator generate`; change the models instead.\n"
+
+
+def rendered(root: Path) -> list[Planned]:
+    """Every sample and every case of a checkout on paper, and each kind with nothing but a name."""
+    plain = [
+        {"kind": service.resource.kind, "metadata": {"name": "plain"}}
+        for service in SERVICES
+        if not service.resource.spec.model_json_schema().get("required")
+    ]
+    manifests = [load(root / SAMPLES), plain]
+    manifests += [load(path) for path in sorted(root.glob(CASES)) if not path.name.endswith(".golden.yaml")]
+    return [
+        planned
+        for objects in manifests
+        for planned in Paper(SERVICES, ACTUATORS, ReleaseFiles(root / "releases")).render(objects)
+    ]
+
+
+def generated(root: Path) -> dict[Path, str]:
+    """Content of every generated file, by its path in a checkout."""
+    files = {Path(f"deploy/crds/{resource.plural}.yaml"): _HEADER + dump(crd(resource)) for resource in RESOURCES}
+    files[Path("deploy/rbac.yaml")] = _HEADER + dump_all(permissions(rendered(root)))
+    files[Path("deploy/operator.yaml")] = _HEADER + dump_all(deployment())
+    files |= {Path(f"docs/reference/{resource.kind.lower()}.md"): reference(resource) for resource in RESOURCES}
+    files[Path("docs/reference/README.md")] = contents(RESOURCES)
+    return files
+
+
+def stale(root: Path, files: Mapping[Path, str]) -> list[Path]:
+    """Files that differ from what the models say, or that no model makes anymore."""
+    wrong = [path for path, text in files.items() if not (root / path).is_file() or (root / path).read_text() != text]
+    return sorted({*wrong, *_orphans(root, files)})
+
+
+def write(root: Path, files: Mapping[Path, str]) -> list[Path]:
+    """Brings a checkout up to date; returns what changed."""
+    changed = stale(root, files)
+    for path in changed:
+        target = root / path
+        if path in files:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_text(files[path], encoding="utf-8")
+        else:
+            target.unlink()
+    return changed
+
+
+def _orphans(root: Path, files: Mapping[Path, str]) -> set[Path]:
+    found = {path.relative_to(root) for pattern in OWNED for path in root.glob(pattern)}
+    return found - set(files)

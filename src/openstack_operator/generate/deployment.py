@@ -1,0 +1,84 @@
+"""The operator's own Deployment."""
+
+from __future__ import annotations
+
+from ..kube import Object
+from .permissions import NAMESPACE, OPERATOR
+
+PORT = 8080
+RELEASES = "/etc/openstack-operator/releases"
+LABELS = {"app.kubernetes.io/name": OPERATOR}
+
+
+def deployment() -> list[Object]:
+    """The namespace and the Deployment. The image's tag is filled in where it is deployed."""
+    return [
+        {
+            "apiVersion": "v1",
+            "kind": "Namespace",
+            "metadata": {"name": NAMESPACE, "labels": {"pod-security.kubernetes.io/enforce": "restricted"}},
+        },
+        {
+            "apiVersion": "apps/v1",
+            "kind": "Deployment",
+            "metadata": {"name": OPERATOR, "namespace": NAMESPACE, "labels": LABELS},
+            "spec": {
+                "replicas": 1,
+                "selector": {"matchLabels": LABELS},
+                "template": {"metadata": {"labels": LABELS}, "spec": _pod()},
+            },
+        },
+    ]
+
+
+def _pod() -> Object:
+    return {
+        "serviceAccountName": OPERATOR,
+        "enableServiceLinks": False,
+        "terminationGracePeriodSeconds": 15,
+        "securityContext": {
+            "runAsNonRoot": True,
+            "runAsUser": 65532,
+            "runAsGroup": 65532,
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+        "containers": [_container()],
+        "volumes": [
+            {"name": "tmp", "emptyDir": {}},
+            # Another release needs another ConfigMap, not another operator; without one, those in the image serve.
+            {"name": "releases", "configMap": {"name": f"{OPERATOR}-releases", "optional": True}},
+        ],
+    }
+
+
+def _container() -> Object:
+    return {
+        "name": "operator",
+        "image": f"{OPERATOR}:latest",
+        "imagePullPolicy": "IfNotPresent",
+        "args": ["run", "--leader-elect", "--log-format=json", f"--health-port={PORT}", f"--releases={RELEASES}"],
+        "env": [{"name": "POD_NAMESPACE", "valueFrom": {"fieldRef": {"fieldPath": "metadata.namespace"}}}],
+        "ports": [{"name": "health", "containerPort": PORT}],
+        "startupProbe": _probe("/healthz", period=1, failures=60),
+        "readinessProbe": _probe("/readyz", period=5, failures=2),
+        "livenessProbe": _probe("/healthz", period=10, failures=3),
+        "resources": {"requests": {"cpu": "100m", "memory": "160Mi"}},
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        },
+        "volumeMounts": [
+            {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108  (an emptyDir)
+            {"name": "releases", "mountPath": RELEASES, "readOnly": True},
+        ],
+    }
+
+
+def _probe(path: str, *, period: int, failures: int) -> Object:
+    return {
+        "httpGet": {"path": path, "port": "health"},
+        "periodSeconds": period,
+        "failureThreshold": failures,
+        "timeoutSeconds": 3,
+    }

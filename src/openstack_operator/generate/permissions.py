@@ -1,0 +1,94 @@
+"""What the operator may do: exactly the kinds it was seen to make, and a short table of what the engine needs."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+
+from ..catalogue import ACTUATORS, RESOURCES, SERVICES
+from ..kube import Object
+from ..render import Planned
+from ..runtime.kinds import CHILDREN, Catalog
+
+OPERATOR = "openstack-operator"
+NAMESPACE = "openstack-operator"
+
+WATCH = ("get", "list", "watch")
+# Server-side apply makes what is not there: create and patch in one.
+APPLY = ("create", "patch", "delete")
+
+Rules = dict[tuple[str, str], set[str]]
+"""Verbs by (API group, resource)."""
+
+ENGINE: Mapping[tuple[str, str], Sequence[str]] = {
+    # The last lines of a failed job's log stand in the status of its pods.
+    ("", "pods"): ("get", "list"),
+    # Whether what is being deleted goes with its whole namespace.
+    ("", "namespaces"): ("get",),
+    ("events.k8s.io", "events"): ("create", "patch"),
+}
+
+
+def permissions(rendered: Iterable[Planned]) -> list[Object]:
+    """ServiceAccount, roles and bindings for an operator that serves every namespace."""
+    metadata = {"name": OPERATOR}
+    lease = {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["get", "create", "update"]}
+    return [
+        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {**metadata, "namespace": NAMESPACE}},
+        _role("ClusterRole", metadata, _grouped(rules(rendered))),
+        _binding("ClusterRoleBinding", "ClusterRole", metadata),
+        _role("Role", {**metadata, "namespace": NAMESPACE}, [lease]),
+        _binding("RoleBinding", "Role", {**metadata, "namespace": NAMESPACE}),
+    ]
+
+
+def rules(rendered: Iterable[Planned]) -> Rules:
+    """Everything the engine does with the kinds of these plans."""
+    found: Rules = defaultdict(set)
+    for kind in CHILDREN:
+        found[kind.group, kind.plural].update(WATCH)
+    for entry in (*SERVICES, *ACTUATORS):
+        group, plural = entry.resource.group, entry.resource.plural
+        # A finalizer is set by patching the resource; owner references that block its deletion need `finalizers`.
+        found[group, plural].update((*WATCH, "patch"))
+        found[group, f"{plural}/status"].update(("get", "patch"))
+        found[group, f"{plural}/finalizers"].update(("update",))
+    catalog = Catalog(RESOURCES)
+    for planned in rendered:
+        for step in planned.plan or ():
+            for obj in step.objects:
+                kind = catalog.of(obj)
+                found[kind.group, kind.plural].update((*APPLY, *(("update",) if step.guarded else ())))
+    for what, verbs in ENGINE.items():
+        found[what].update(verbs)
+    return found
+
+
+def _grouped(found: Rules) -> list[Object]:
+    """One rule for all resources of a group with the same verbs."""
+    together: dict[tuple[str, tuple[str, ...]], list[str]] = defaultdict(list)
+    for (group, resource), verbs in sorted(found.items()):
+        together[group, tuple(sorted(verbs))].append(resource)
+    return [
+        {"apiGroups": [group], "resources": resources, "verbs": list(verbs)}
+        for (group, verbs), resources in together.items()
+    ]
+
+
+def _role(kind: str, metadata: Mapping[str, str], granted: Sequence[Object]) -> Object:
+    return {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": kind,
+        "metadata": dict(metadata),
+        "rules": list(granted),
+    }
+
+
+def _binding(kind: str, role: str, metadata: Mapping[str, str]) -> Object:
+    return {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": kind,
+        "metadata": dict(metadata),
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": role, "name": OPERATOR},
+        "subjects": [{"kind": "ServiceAccount", "name": OPERATOR, "namespace": NAMESPACE}],
+    }

@@ -1,0 +1,140 @@
+"""The field reference: one page a kind, a table a model, from the docstrings of the models."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import yaml
+
+from ..api import Model, Resource, Template
+
+Schema = dict[str, Any]
+
+
+def reference(resource: Resource[Any]) -> str:
+    """The page of a kind."""
+    whole = resource.spec.model_json_schema(by_alias=True)
+    defs: Schema = whole.get("$defs", {})
+    names = ", ".join(f"`{name}`" for name in (resource.plural, *resource.short_names))
+    lines = [
+        f"# {resource.kind}",
+        "",
+        _line(whole.get("description", "")),
+        "",
+        f"`apiVersion: {resource.api_version}`, namespaced; `kubectl get` knows it as {names}.",
+        "",
+        "## spec",
+        "",
+        *_table(whole),
+    ]
+    for name, schema in sorted(_shown(resource.spec, defs).items()):
+        lines += ["", f"## {name}", "", _line(schema.get("description", "")), "", *_body(name, schema, resource.spec)]
+    return "\n".join([*lines, ""])
+
+
+def contents(resources: Iterable[Resource[Any]]) -> str:
+    """The page that lists all kinds."""
+    rows = [
+        f"| [{resource.kind}]({resource.kind.lower()}.md) | {_line(_sentence(resource))} |" for resource in resources
+    ]
+    head = ["# Field reference", "", "Every kind of the API, from the docstrings of its model.", ""]
+    return "\n".join([*head, "| kind | what it is |", "| --- | --- |", *rows, ""])
+
+
+def _sentence(resource: Resource[Any]) -> str:
+    return str(resource.spec.model_json_schema().get("description", ""))
+
+
+def _templates(spec: type[Model]) -> dict[str, str]:
+    """Templates among a spec's fields with the kind each becomes, for those that are specs of another kind."""
+    found: dict[str, str] = {}
+    for info in spec.model_fields.values():
+        model = info.annotation
+        if isinstance(model, type) and issubclass(model, Template):
+            specs = [base.__name__ for base in model.__mro__ if base.__name__.endswith("Spec")]
+            if specs:
+                found[model.__name__] = specs[0].removesuffix("Spec")
+    return found
+
+
+def _shown(spec: type[Model], defs: Schema) -> Schema:
+    """Models that get a section: all but those only templates of other kinds lead to."""
+    templates = _templates(spec)
+    found: Schema = {}
+    waiting = list(_refs(spec.model_json_schema(by_alias=True).get("properties", {})))
+    while waiting:
+        name = waiting.pop()
+        if name not in found:
+            found[name] = defs[name]
+            if name not in templates:
+                waiting += _refs(defs[name].get("properties", {}))
+    return found
+
+
+def _refs(node: Any) -> Iterable[str]:
+    if isinstance(node, dict):
+        for name, value in node.items():
+            if name == "$ref":
+                yield str(value).rpartition("/")[2]
+            else:
+                yield from _refs(value)
+    elif isinstance(node, list):
+        for value in node:
+            yield from _refs(value)
+
+
+def _body(name: str, schema: Schema, spec: type[Model]) -> list[str]:
+    """A template repeats no other page: `enabled`, and where the rest stands."""
+    if kind := _templates(spec).get(name):
+        own = {"properties": {"enabled": schema["properties"]["enabled"]}}
+        return [f"Every field of [{kind}]({kind.lower()}.md); what is unset there takes its default.", "", *_table(own)]
+    return _table(schema)
+
+
+def _table(schema: Schema) -> list[str]:
+    required = set(schema.get("required", ()))
+    rows = [
+        f"| `{name}` | {_type(field)} | {'required' if name in required else _default(field)} "
+        f"| {_line(field.get('description', ''))} |"
+        for name, field in schema.get("properties", {}).items()
+    ]
+    if not rows:
+        return ["It has no fields."]
+    return ["| field | type | default | |", "| --- | --- | --- | --- |", *rows]
+
+
+def _type(field: Schema) -> str:  # noqa: PLR0911  (a table of cases)
+    if "$ref" in field:
+        name = field["$ref"].rpartition("/")[2]
+        return f"[{name}](#{name.lower()})"
+    if options := [option for option in field.get("anyOf", ()) if option.get("type") != "null"]:
+        return _type(options[0])
+    if field.get("x-kubernetes-int-or-string"):
+        return "quantity"
+    if values := field.get("enum") or ([field["const"]] if "const" in field else []):
+        return ", ".join(f"`{value}`" for value in values)
+    if field.get("type") == "array":
+        return f"list of {_type(field.get('items', {}))}"
+    if isinstance(field.get("additionalProperties"), dict):
+        return f"map of {_type(field['additionalProperties'])}"
+    return str(field.get("type", "any"))
+
+
+def _default(field: Schema) -> str:
+    value = field.get("default")
+    if value is None or value in ("", [], {}):
+        return ""
+    if isinstance(value, dict):
+        return _shortened({name: entry for name, entry in value.items() if entry not in (None, [], {})})
+    return f"`{value}`" if isinstance(value, str) else f"`{yaml.safe_dump(value, default_flow_style=True).split()[0]}`"
+
+
+def _shortened(value: Schema) -> str:
+    """A small object on one line; a large one is described by its own section."""
+    text = yaml.safe_dump(value, default_flow_style=True, sort_keys=False, width=1000).strip()
+    return f"`{text}`" if value and len(text) <= 60 else ""
+
+
+def _line(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|")

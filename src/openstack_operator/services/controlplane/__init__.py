@@ -1,0 +1,1 @@
+"""OpenStackControlPlane: a whole cloud from one resource."""

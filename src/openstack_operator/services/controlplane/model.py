@@ -1,0 +1,141 @@
+"""What users write to get a whole cloud."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import ConfigDict, Field
+
+from ...api import Column, Expose, Model, Name, Region, Replicas, Resource, Template, rule
+from ..glance.model import GlanceSpec
+from ..keystone.model import KeystoneSpec
+from ..mariadb.model import MariaDBSpec
+from ..placement.model import PlacementSpec
+from ..rabbitmq.model import RabbitMQSpec
+
+
+class Issuer(Model):
+    """Who signs certificates."""
+
+    name: Name
+    """Name of the issuer."""
+    kind: Literal["Issuer", "ClusterIssuer"] = "Issuer"
+    """cert-manager's kind of it."""
+
+
+class Tls(Model):
+    """Encryption between clients and APIs, and among the cloud's own parts."""
+
+    rules = (
+        rule("!self.enabled || has(self.issuerRef)", "certificates need a signer; set issuerRef", field=".issuerRef"),
+    )
+
+    enabled: bool = False
+    """Whether connections are encrypted. Not built yet: turning it on is answered with a condition."""
+    issuer_ref: Issuer | None = None
+    """cert-manager's issuer of the certificates."""
+
+
+class MariaDBTemplate(Template, MariaDBSpec):
+    """The cloud's MariaDB."""
+
+
+class RabbitMQTemplate(Template, RabbitMQSpec):
+    """The cloud's RabbitMQ."""
+
+
+class KeystoneTemplate(Template, KeystoneSpec):
+    """The cloud's Keystone."""
+
+
+class GlanceTemplate(Template, GlanceSpec):
+    """The cloud's Glance."""
+
+
+class PlacementTemplate(Template, PlacementSpec):
+    """The cloud's Placement."""
+
+
+class LaterTemplate(Template):
+    """A service that is not built yet."""
+
+    # What it will take is not known yet, so nothing a user wrote is pruned.
+    model_config = ConfigDict(json_schema_extra={"x-kubernetes-preserve-unknown-fields": True})
+
+    enabled: bool = False
+    """Whether this service runs. Not built yet: turning it on is answered with a condition."""
+    replicas: Replicas = 1
+    """Number of pods of each of the service's components that scales."""
+
+
+class VolumeBackend(Model):
+    """Where volumes are kept."""
+
+    model_config = ConfigDict(json_schema_extra={"x-kubernetes-preserve-unknown-fields": True})
+
+    name: Name
+    """Name of the backend; a volume type may ask for it."""
+    type: Literal["ceph", "lvm"]
+    """Kind of storage."""
+
+
+class CinderTemplate(LaterTemplate):
+    """The cloud's Cinder."""
+
+    backends: Annotated[
+        list[VolumeBackend],
+        Field(
+            max_length=32,
+            json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]},
+        ),
+    ] = []
+    """Where volumes are kept, one entry a backend."""
+
+
+class ControlPlaneSpec(Model):
+    """A whole OpenStack cloud: its infrastructure, its services and how they are wired together."""
+
+    region: Region = "RegionOne"
+    """Name of the OpenStack region this cloud is."""
+    release: str = "2025.1"
+    """OpenStack release every service runs, unless its own template says otherwise."""
+    image_profile: Literal["debian", "kolla"] = "debian"
+    """Which set of images of that release."""
+    storage_backend: Literal["ceph", "lvm"] | None = None
+    """Where images and volumes are kept; unset keeps images on a volume of the Kubernetes cluster. ceph is not built
+    yet: it is answered with a condition."""
+    network_backend: Literal["ovn", "ovs"] = "ovn"
+    """What carries the tenants' networks. ovs is not built yet: it is answered with a condition."""
+    tls: Tls = Tls()
+    """Encryption of all connections."""
+    expose: Expose = Expose()
+    """How clients outside the Kubernetes cluster reach the APIs, unless a service's template says otherwise."""
+    mariadb: MariaDBTemplate = MariaDBTemplate()
+    """SQL server of all services."""
+    rabbitmq: RabbitMQTemplate = RabbitMQTemplate()
+    """Message broker of all services."""
+    keystone: KeystoneTemplate = KeystoneTemplate()
+    """Users, projects, tokens and the service catalog."""
+    glance: GlanceTemplate = GlanceTemplate()
+    """Images instances boot from."""
+    placement: PlacementTemplate = PlacementTemplate()
+    """Inventories of resources, and who has claimed them."""
+    cinder: CinderTemplate = CinderTemplate()
+    """Volumes. Not built yet: turning it on is answered with a condition."""
+    heat: LaterTemplate = LaterTemplate()
+    """Orchestration. Not built yet: turning it on is answered with a condition."""
+    horizon: LaterTemplate = LaterTemplate()
+    """Dashboard. Not built yet: turning it on is answered with a condition."""
+
+
+CONTROL_PLANE = Resource(
+    kind="OpenStackControlPlane",
+    plural="openstackcontrolplanes",
+    spec=ControlPlaneSpec,
+    short_names=("oscp",),
+    columns=(
+        Column("Phase", ".status.phase"),
+        Column("Region", ".spec.region"),
+        Column("Endpoint", ".status.endpoint"),
+    ),
+)
