@@ -127,4 +127,4 @@ class Simulator:
             await self._client.merge_status(change.kind, change.meta.namespace, change.meta.name, wanted)
         except (Transient, SpecError) as error:
             # Deleted or changed meanwhile, which the watch tells of; a refused status shows as a test that hangs.
-            print(f"simulator: {change.kind.kind}/{change.meta.name}: {error}")  # noqa: T201
+            print(f"simulator: {change.kind.kind}/{change.meta.name}: {error}")

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
-from collections.abc import Sequence
+import signal
+from collections.abc import Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import structlog
 
@@ -16,6 +19,7 @@ from .actuate import Actuating
 from .client import Client
 from .events import Recorder
 from .gather import Gatherer
+from .health import Health
 from .kinds import SECRET, Catalog
 from .leader import Leader
 from .passes import Guard, Parts, Pass
@@ -46,12 +50,14 @@ class Manager:
         namespaces: Sequence[str] = (),
         *,
         leader: Leader | None = None,
+        health: tuple[str, int] | None = None,
         workers: int = 8,
         domain: str = "cluster.local",
     ) -> None:
         catalog = Catalog([entry.resource for entry in (*services, *actuators)])
         self.world = World(client, catalog, namespaces, self._changed)
         self._leader = leader
+        self._health = health
         self._workers = workers
         self._queues: dict[str, WorkQueue[Request]] = {}
         self._active = False
@@ -69,30 +75,53 @@ class Manager:
         self._queues |= {actuator.resource.kind: remote for actuator in actuators}
 
     async def run(self) -> None:
-        """Runs until canceled or until the leadership is lost; work in hand is canceled at an await."""
+        """Runs until SIGTERM or SIGINT, or until canceled; what is being written then is finished or was not begun.
+
+        Raises LeadershipLostError when another replica took over.
+        """
+        loop, whole = asyncio.get_running_loop(), asyncio.ensure_future(self._run())
+        signals = (signal.SIGTERM, signal.SIGINT)
+        stopped = asyncio.Event()
+
+        def stop() -> None:
+            stopped.set()
+            whole.cancel()
+
+        # Only the main thread of a process has signals.
+        with contextlib.suppress(RuntimeError, ValueError):
+            for number in signals:
+                loop.add_signal_handler(number, stop)
         try:
-            async with asyncio.TaskGroup() as group:
-                informers = [group.create_task(informer.run()) for informer in self.world.informers]
-                await self.world.synced()
-                _log.info("synced", objects=sum(map(len, self.world.stores.values())))
-                if self._leader:
-                    await self._leader.lead(self._work)
-                else:
-                    await self._work()
-                for task in informers:
-                    task.cancel()
+            await whole
+        except asyncio.CancelledError:
+            whole.cancel()
+            await asyncio.gather(whole, return_exceptions=True)
+            if not stopped.is_set():
+                raise
+            _log.info("stopped")
+        finally:
+            for number in signals:
+                loop.remove_signal_handler(number)
+
+    async def _run(self) -> None:
+        health = Health(self.world.is_ready)
+        served = [health.serve(self._health)] if self._health else []
+        try:
+            await any_of(self._lead(), *(informer.run() for informer in self.world.informers), *served)
         finally:
             self._threads.shutdown(wait=False, cancel_futures=True)
+
+    async def _lead(self) -> None:
+        await self.world.synced()
+        _log.info("synced", objects=sum(map(len, self.world.stores.values())))
+        await (self._leader.lead(self._work) if self._leader else self._work())
 
     async def _work(self) -> None:
         """Reconciles until canceled."""
         self._active = True
+        queues = dict.fromkeys(self._queues.values())
         try:
-            async with asyncio.TaskGroup() as group:
-                group.create_task(self._resync())
-                for queue in dict.fromkeys(self._queues.values()):
-                    for _ in range(self._workers):
-                        group.create_task(self._worker(queue))
+            await any_of(self._resync(), *(self._worker(queue) for queue in queues for _ in range(self._workers)))
         finally:
             self._active = False
 
@@ -112,7 +141,7 @@ class Manager:
             queue.done(request)
 
     async def _resync(self) -> None:
-        """Looks at everything once, then again and again, spread over the time in between."""
+        """Looks at everything once, then again and again, spread over the time in between; never ends."""
         for request in self._requests():
             self._queues[request.kind].add(request)
         while True:
@@ -172,3 +201,16 @@ def _contract(held: Cached | None) -> object:
     verdict: Verdict = own(live)
     published = (live.get("status") or {}).get("published")
     return published, verdict.state, held.meta.deletion_timestamp
+
+
+async def any_of(*parts: Coroutine[Any, Any, Any]) -> None:
+    """Runs all of them until the first one ends, however it does; the others are canceled. Raises what it raised."""
+    tasks = [asyncio.ensure_future(part) for part in parts]
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+    for task in done:
+        task.result()

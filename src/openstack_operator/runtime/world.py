@@ -110,8 +110,7 @@ class World:
         for informer in self.informers:
             await informer.synced.wait()
 
-    @property
-    def ready(self) -> bool:
+    def is_ready(self) -> bool:
         """Whether every store was filled once."""
         return all(informer.synced.is_set() for informer in self.informers)
 

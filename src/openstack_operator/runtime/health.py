@@ -1,0 +1,60 @@
+"""What the kubelet and Prometheus ask the operator: is it alive, is it ready, what did it count."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable
+
+from prometheus_client import generate_latest
+
+from . import metrics
+
+_BEAT = 1.0
+_LATE = 10.0
+"""Seconds the event loop may be busy with one thing before the process counts as stuck."""
+
+
+class Health:
+    """Answers GET /healthz, /readyz and /metrics."""
+
+    def __init__(self, ready: Callable[[], bool]) -> None:
+        self._ready = ready
+        self._beaten = time.monotonic()
+
+    async def serve(self, address: tuple[str, int]) -> None:
+        """Serves until canceled. Raises OSError where the port is taken."""
+        server = await asyncio.start_server(self._answer, *address)
+        async with server:
+            while True:
+                await asyncio.sleep(_BEAT)
+                now = time.monotonic()
+                metrics.LAG.set(max(0.0, now - self._beaten - _BEAT))
+                self._beaten = now
+
+    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            async with asyncio.timeout(5):
+                request = await reader.readuntil(b"\r\n\r\n")
+            status, content = self._content(request.split(b" ", 2)[1])
+            head = f"HTTP/1.1 {status}\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\n"
+            writer.write(f"{head}Content-Length: {len(content)}\r\nConnection: close\r\n\r\n".encode() + content)
+            await writer.drain()
+        except (OSError, EOFError, IndexError, TimeoutError, asyncio.LimitOverrunError):
+            # Whoever asked went away or does not speak HTTP.
+            pass
+        finally:
+            writer.close()
+            with contextlib.suppress(OSError):
+                await writer.wait_closed()
+
+    def _content(self, path: bytes) -> tuple[str, bytes]:
+        if path == b"/metrics":
+            return "200 OK", generate_latest()
+        if path == b"/readyz":
+            return ("200 OK", b"ok\n") if self._ready() else ("503 Service Unavailable", b"not synced yet\n")
+        if path == b"/healthz":
+            late = time.monotonic() - self._beaten > _LATE
+            return ("503 Service Unavailable", b"the event loop was stuck\n") if late else ("200 OK", b"ok\n")
+        return "404 Not Found", b"ask /healthz, /readyz or /metrics\n"
