@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
 import socket
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,7 +14,8 @@ from . import __version__
 from .catalogue import ACTUATORS, SERVICES
 from .release_files import ReleaseFiles, packaged
 from .runtime.client import Client
-from .runtime.leader import Leader
+from .runtime.health import Health
+from .runtime.leader import Leader, LeadershipLostError
 from .runtime.logs import configure
 from .runtime.manager import Manager
 
@@ -40,11 +39,14 @@ class Settings:
 
 
 def serve(settings: Settings) -> int:
-    """Runs the operator until SIGTERM or SIGINT; returns the exit status."""
+    """Runs the operator until SIGTERM or SIGINT; returns the exit status, 1 where the lease was lost."""
     configure(json=settings.json_logs, debug=settings.debug)
     _log.info("starting", version=__version__, namespaces=settings.namespaces or "all")
-    asyncio.run(_serve(settings))
-    _log.info("stopped")
+    try:
+        asyncio.run(_serve(settings))
+    except LeadershipLostError as error:
+        _log.error("stopped", error=str(error))
+        return 1
     return 0
 
 
@@ -56,13 +58,12 @@ async def _serve(settings: Settings) -> None:
         else None
     )
     folders = [folder for folder in (settings.releases, packaged()) if folder]
-    manager = Manager(client, SERVICES, ACTUATORS, ReleaseFiles(*folders), settings.namespaces, leader=leader)
-    work = asyncio.create_task(manager.run())
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, work.cancel)
+    # All addresses: the kubelet and Prometheus ask from outside the pod.
+    health = ("0.0.0.0", settings.health_port) if settings.health_port else None  # noqa: S104
+    manager = Manager(
+        client, SERVICES, ACTUATORS, ReleaseFiles(*folders), settings.namespaces, leader=leader, health=health
+    )
     try:
-        with suppress(asyncio.CancelledError):
-            await work
+        await manager.run()
     finally:
         await client.close()
