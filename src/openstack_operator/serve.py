@@ -14,7 +14,6 @@ from . import __version__
 from .catalogue import ACTUATORS, SERVICES
 from .release_files import ReleaseFiles, packaged
 from .runtime.client import Client
-from .runtime.health import Health
 from .runtime.leader import Leader, LeadershipLostError
 from .runtime.logs import configure
 from .runtime.manager import Manager
