@@ -13,6 +13,8 @@ from .services.keystone.model import KEYSTONE
 from .services.keystone.service import plan as keystone
 from .services.mariadb.model import MARIADB
 from .services.mariadb.service import plan as mariadb
+from .services.neutron.model import NEUTRON
+from .services.neutron.service import plan as neutron
 from .services.placement.model import PLACEMENT
 from .services.placement.service import plan as placement
 from .services.rabbitmq.model import RABBITMQ
@@ -25,6 +27,7 @@ SERVICES = (
     Service(resource=KEYSTONE, plan=keystone),
     Service(resource=GLANCE, plan=glance),
     Service(resource=PLACEMENT, plan=placement),
+    Service(resource=NEUTRON, plan=neutron),
 )
 
 ACTUATORS = tuple(

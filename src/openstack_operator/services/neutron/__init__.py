@@ -1,0 +1,1 @@
+"""OpenStack Neutron: networks, routers and floating IPs."""

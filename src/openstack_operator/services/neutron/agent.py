@@ -1,0 +1,55 @@
+"""The OVN metadata agent: one on every compute node, in the node's network."""
+
+from __future__ import annotations
+
+from ... import kube, oslo, parts
+from ...plan import Context, Step
+from .config import agent_conf
+from .model import NeutronSpec
+
+NAME = "metadata-agent"
+
+LISTENS = kube.Probe(
+    # The kernel's table and not the file: a socket file outlives its server. 00010000 is a listening socket.
+    command=["grep", "-qs", " 00010000 .*/var/lib/neutron/metadata_proxy$", "/proc/net/unix"],
+    period=15,
+)
+
+
+def metadata_agent(ctx: Context[NeutronSpec], secret: str, *, after: tuple[Step, ...]) -> tuple[Step, Step]:
+    """The agent's configuration and its DaemonSet; `secret` is shared with Nova's metadata API."""
+    conf = parts.written(
+        ctx,
+        {
+            "neutron.conf": oslo.render(parts.options(ctx, agent_conf(ctx, secret))),
+            "neutron_ovn_metadata_agent.ini": "# Every option is in neutron.conf.\n",
+        },
+        suffix=f"{NAME}-config",
+        directory="/etc/neutron",
+    )
+    main = kube.Container(
+        component=parts.program(ctx, NAME),
+        env={"OS_DEFAULT__HOST": {"fieldRef": {"fieldPath": "spec.nodeName"}}},
+        mounts=(
+            *conf.mounts,
+            kube.host("openvswitch", "/run/openvswitch"),
+            # Shared with the node, so that a new agent finds the namespaces and their ports as the old one left them.
+            kube.host("netns", "/run/netns", propagation="Bidirectional"),
+            *kube.scratch("/var/lib/neutron", "/run/lock", "/tmp"),  # noqa: S108
+        ),
+        ready=LISTENS,
+        memory="448Mi",
+        privileged=True,
+        root=True,
+    )
+    template = kube.pod(
+        ctx,
+        NAME,
+        main,
+        wanted=kube.settings(ctx.spec.metadata_agent),
+        node_selector=kube.COMPUTE,
+        annotations={kube.CONFIG_DIGEST: conf.digest},
+        hostNetwork=True,
+    )
+    daemons = kube.workload(ctx, "DaemonSet", NAME, template)
+    return conf, Step(name="MetadataAgent", objects=(daemons,), after=(conf, *after))

@@ -1,0 +1,78 @@
+"""Neutron's options: the server's, and the few a metadata agent on a compute node may know."""
+
+from __future__ import annotations
+
+from ... import oslo, parts
+from ...api import Sections
+from ...plan import Context
+from .model import NeutronSpec
+
+DEFAULTS: Sections = {
+    "DEFAULT": {
+        "service_plugins": "ovn-router",
+        "api_paste_config": "/etc/neutron/api-paste.ini",
+        "rpc_workers": 1,
+        "rpc_state_report_workers": 0,
+    },
+    # The userspace datapath cannot tell a sender that its packet is too big.
+    "ovn": {"ovn_emit_need_to_frag": False},
+    "securitygroup": {"enable_security_group": True},
+}
+
+
+def neutron_conf(ctx: Context[NeutronSpec], base: parts.Foundation) -> Sections:
+    """What the operator wires for the API and the workers."""
+    # Nova is told about ports by Neutron's own user; its endpoint comes from the catalog.
+    peer = {**base.auth, "endpoint_type": "internal"}
+    return oslo.merge(
+        base.sections,
+        {
+            "DEFAULT": {
+                "core_plugin": "ml2",
+                "auth_strategy": "keystone",
+                "dns_domain": ctx.spec.dns_domain,
+                "notify_nova_on_port_status_changes": True,
+                "notify_nova_on_port_data_changes": True,
+            },
+            "nova": peer,
+            "placement": peer,
+        },
+        _ml2(ctx),
+    )
+
+
+def _ml2(ctx: Context[NeutronSpec]) -> Sections:
+    ml2, network = ctx.spec.ml2, ctx.refs[ctx.spec.ovn.ovn_network_ref]
+    return {
+        "ml2": {
+            "mechanism_drivers": "ovn",
+            "type_drivers": ",".join(ml2.type_drivers),
+            "tenant_network_types": ",".join(ml2.tenant_network_types),
+            "extension_drivers": ",".join(ml2.extension_drivers),
+            "overlay_ip_version": 4,
+        },
+        "ml2_type_flat": {"flat_networks": ",".join(ml2.flat_networks)},
+        "ml2_type_vlan": {"network_vlan_ranges": ",".join(ml2.network_vlan_ranges)},
+        "ml2_type_geneve": {"vni_ranges": ml2.vni_ranges, "max_header_size": ml2.max_header_size},
+        "ovn": {
+            "ovn_nb_connection": network["northbound"],
+            "ovn_sb_connection": network["southbound"],
+            "ovn_metadata_enabled": True,
+            "enable_distributed_floating_ip": ctx.spec.ovn.distributed_floating_ips,
+        },
+    }
+
+
+def agent_conf(ctx: Context[NeutronSpec], secret: str) -> Sections:
+    """What the operator wires for the metadata agent: no database, no broker, no password but the shared `secret`."""
+    return {
+        "DEFAULT": {
+            "nova_metadata_host": ctx.spec.metadata_host or ctx.host("nova-metadata"),
+            "nova_metadata_port": 8775,
+            "metadata_proxy_shared_secret": secret,
+            "metadata_workers": 0,
+        },
+        "agent": {"root_helper": "sudo neutron-rootwrap /etc/neutron/rootwrap.conf"},
+        "ovs": {"ovsdb_connection": "unix:/run/openvswitch/db.sock"},
+        "ovn": {"ovn_sb_connection": ctx.refs[ctx.spec.ovn.ovn_network_ref]["southbound"]},
+    }

@@ -1,0 +1,103 @@
+"""Neutron's special rules; what its plan looks like as a whole stands in its golden."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from oslo_config import cfg
+
+from openstack_operator import kube
+from openstack_operator.plan import NotBuilt, Object, Plan, SpecError, parse
+from openstack_operator.services.neutron.model import NEUTRON
+from openstack_operator.services.neutron.service import plan
+from openstack_operator.testing import context
+
+RELEASES = yaml.safe_load((Path(__file__).parents[2] / "releases" / "2025.1.yaml").read_text())
+PUBLISHED = {
+    "MariaDB": {"host": "mariadb.openstack.svc", "port": "3306"},
+    "RabbitMQ": {"host": "rabbitmq.openstack.svc", "port": "5672"},
+    "Memcached": {"servers": "memcached-0:11211"},
+    "Keystone": {"internalURL": "http://keystone-api:5000/v3", "region": "RegionOne"},
+    "OVNNetwork": {"northbound": "tcp:ovn-nb-0:6641,tcp:ovn-nb-1:6641", "southbound": "tcp:ovn-sb-0:6642"},
+}
+
+
+def planned(spec: Mapping[str, Any] | None = None, profile: str = "debian") -> Plan:
+    return plan(context(NEUTRON, spec, release=parse(RELEASES, profile), published=PUBLISHED))
+
+
+def made(result: Plan) -> dict[tuple[str, str], Object]:
+    return {(obj["kind"], obj["metadata"]["name"]): obj for obj in result.objects}
+
+
+def options(result: Plan, secret: str, path: Path) -> cfg.ConfigOpts:
+    """The rendered file as oslo.config reads it."""
+    path.write_text(kube.secret_data(made(result)["Secret", secret])["neutron.conf"])
+    conf = cfg.ConfigOpts()
+    conf.register_opts([cfg.StrOpt("ovn_nb_connection"), cfg.StrOpt("ovn_sb_connection")], group="ovn")
+    conf.register_opts([cfg.ListOpt("type_drivers"), cfg.StrOpt("mechanism_drivers")], group="ml2")
+    conf.register_opts([cfg.StrOpt("connection")], group="database")
+    conf.register_opts([cfg.StrOpt("username"), cfg.StrOpt("endpoint_type")], group="nova")
+    conf.register_opts([cfg.StrOpt("nova_metadata_host"), cfg.StrOpt("metadata_proxy_shared_secret")])
+    conf(["--config-file", str(path)], default_config_files=[])
+    return conf
+
+
+def test_the_configuration_is_what_oslo_config_reads(tmp_path: Path) -> None:
+    conf = options(planned(), "neutron-config", tmp_path / "neutron.conf")
+    assert conf.ml2.type_drivers == ["local", "flat", "vlan", "geneve"]
+    assert conf.ovn.ovn_nb_connection == PUBLISHED["OVNNetwork"]["northbound"]
+    assert conf.database.connection.startswith("mysql+pymysql://neutron:")
+    assert (conf.nova.username, conf.nova.endpoint_type) == ("neutron", "internal")
+
+
+def test_the_agent_knows_no_database_and_no_service_password(tmp_path: Path) -> None:
+    conf = options(planned(), "neutron-metadata-agent-config", tmp_path / "neutron.conf")
+    assert conf.database.connection is None
+    assert conf.nova.username is None
+    assert conf.ovn.ovn_sb_connection == "tcp:ovn-sb-0:6642"
+    assert conf.nova_metadata_host == "nova-metadata.openstack.svc.cluster.local"
+
+
+def test_the_shared_secret_is_the_published_one(tmp_path: Path) -> None:
+    result = planned()
+    secret = made(result)["Secret", result.outcome.published["metadataSecret"]]
+    conf = options(result, "neutron-metadata-agent-config", tmp_path / "neutron.conf")
+    assert conf.metadata_proxy_shared_secret == kube.secret_data(secret)["metadata"]
+
+
+def test_a_wired_option_is_refused() -> None:
+    with pytest.raises(SpecError, match=r"spec\.config\.ml2\.mechanism_drivers"):
+        planned({"config": {"ml2": {"mechanism_drivers": "openvswitch"}}})
+
+
+def test_what_is_not_built_is_said() -> None:
+    with pytest.raises(NotBuilt, match=r"spec\.mechanism: ovs is not built yet"):
+        planned({"mechanism": "ovs"})
+
+
+def test_a_change_of_options_rolls_pods_and_repeats_no_job() -> None:
+    before, after = made(planned()), made(planned({"config": {"DEFAULT": {"debug": True}}}))
+    jobs = {key for key in before if key[0] == "Job"}
+    assert jobs == {key for key in after if key[0] == "Job"}
+    for key in (("Deployment", "neutron-api"), ("DaemonSet", "neutron-metadata-agent")):
+        assert before[key]["spec"]["template"] != after[key]["spec"]["template"]
+
+
+def test_a_profile_whose_api_does_the_maintenance_has_no_worker() -> None:
+    name = ("Deployment", "neutron-ovn-maintenance-worker")
+    assert name in made(planned())
+    assert name not in made(planned(profile="kolla"))
+
+
+def test_the_agent_ignores_where_the_control_plane_runs() -> None:
+    spec = made(planned({"nodeSelector": {"role": "control"}}))["DaemonSet", "neutron-metadata-agent"]["spec"]
+    assert spec["template"]["spec"]["nodeSelector"] == kube.COMPUTE
+
+
+def test_a_cloud_without_compute_nodes_has_no_agent() -> None:
+    assert ("DaemonSet", "neutron-metadata-agent") not in made(planned({"metadataAgent": {"enabled": False}}))
