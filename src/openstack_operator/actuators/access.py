@@ -16,10 +16,10 @@ def published(ctx: Context[Any], ref: Ref, field: str) -> str:
     return referent.published[field]
 
 
-def admin(ctx: Context[Any], ref: Ref, key: str) -> str:
-    """A key of the referent's administrator Secret. Raises Transient while it is not there."""
+def admin(ctx: Context[Any], ref: Ref, key: str, default: str = "") -> str:
+    """A key of the referent's administrator Secret. Raises Transient while it is not there and has no default."""
     secret = published(ctx, ref, "adminSecret")
-    if not (value := ctx.secrets.get(secret, {}).get(key)):
+    if not (value := ctx.secrets.get(secret, {}).get(key) or default):
         raise Transient(f"Secret {secret} of {ref.kind} {ref.name} has no key {key!r} yet")
     return value
 

@@ -42,9 +42,9 @@ def _credentials(user: str, password: str, domain: str, project: str | None) -> 
 class Keystone:
     """A session of the administrator; threads share it, and a token is fetched only when there is none that works."""
 
-    def __init__(self, url: str, username: str, password: str) -> None:
+    def __init__(self, url: str, username: str, password: str, project: str) -> None:
         self._api = Api("Keystone", url, seconds=10)
-        self._credentials = _credentials(username, password, "Default", "admin")
+        self._credentials = _credentials(username, password, "Default", project)
         self._lock = Lock()
         self._token = ""
 
@@ -121,11 +121,12 @@ def _token(token: str) -> dict[str, str]:
 
 
 @lru_cache(maxsize=256)
-def _session(url: str, username: str, password: str) -> Keystone:
-    return Keystone(url, username, password)
+def _session(url: str, username: str, password: str, project: str) -> Keystone:
+    return Keystone(url, username, password, project)
 
 
 def session(ctx: Context[Any], ref: KeystoneRef) -> Keystone:
     """The administrator's session with a Keystone, shared by all resources that name it."""
     url = access.published(ctx, ref, "internalURL")
-    return _session(url, access.admin(ctx, ref, "username"), access.admin(ctx, ref, "password"))
+    username, password = access.admin(ctx, ref, "username"), access.admin(ctx, ref, "password")
+    return _session(url, username, password, access.admin(ctx, ref, "project", default="admin"))

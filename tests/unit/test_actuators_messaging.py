@@ -1,0 +1,239 @@
+"""RabbitMQVhost against a management API in memory."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Generator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from remotes import Answer, Request, context, serving
+
+from openstack_operator.actuators import ACTUATORS
+from openstack_operator.actuators.messaging import matches
+from openstack_operator.plan import Context, MissingReference, SpecError, Transient
+
+VHOST = ACTUATORS[1]
+PASSWORD = "s3'c r&et%"
+ALL = {"configure": ".*", "write": ".*", "read": ".*"}
+
+
+def stored(password: str, salt: bytes = b"salt") -> str:
+    return base64.b64encode(salt + hashlib.sha256(salt + password.encode()).digest()).decode()
+
+
+class Broker:
+    """What RabbitMQ 4 keeps, and how it answers."""
+
+    def __init__(self) -> None:
+        self.vhosts: dict[str, Any] = {"/": {}}
+        self.users: dict[str, Any] = {"admin": {"password_hash": stored("adminpw"), "tags": ["administrator"]}}
+        self.permissions: dict[tuple[str, str], Any] = {}
+        self.writes = 0
+        self.fault: Answer | None = None
+
+    def answer(self, request: Request) -> Answer:
+        user, _, password = base64.b64decode(request.headers["Authorization"].split()[1]).decode().partition(":")
+        if not matches(password, self.users.get(user, {}).get("password_hash", "")):
+            return Answer(401, {"error": "not_authorized", "reason": "Login failed"})
+        self.writes += request.method != "GET"
+        if self.fault and request.method != "GET":
+            return self.fault
+        match request.path:
+            case ("api", "vhosts", name):
+                return self.row(request, self.vhosts, name, request.body)
+            case ("api", "users", name):
+                return self.row(request, self.users, name, self.user(request.body))
+            case ("api", "permissions", vhost, name):
+                if vhost not in self.vhosts or name not in self.users:
+                    return Answer(404, {"error": "Object Not Found"})
+                return self.row(request, self.permissions, (vhost, name), request.body)
+            case _:
+                return Answer(404)
+
+    def user(self, body: Any) -> Any:
+        return body and {"password_hash": stored(body["password"]), "tags": [t for t in [body["tags"]] if t]}
+
+    def row(self, request: Request, rows: dict[Any, Any], key: Any, body: Any) -> Answer:
+        if request.method == "PUT":
+            rows[key] = body
+            return Answer(201)
+        if key not in rows:
+            return Answer(404, {"error": "Object Not Found"})
+        if request.method == "DELETE":
+            del rows[key]
+            self.permissions = {k: v for k, v in self.permissions.items() if key not in k}
+            return Answer(204)
+        return Answer(200, rows[key])
+
+
+@pytest.fixture
+def broker() -> Broker:
+    return Broker()
+
+
+@pytest.fixture
+def ctx(broker: Broker) -> Generator[Context[Any]]:
+    with serving(broker) as url:
+        yield wanted(url)
+
+
+def wanted(url: str, *, user: str = "nova-cell1", password: str = PASSWORD, admin: str = "adminpw") -> Context[Any]:
+    return context(
+        VHOST,
+        {"vhost": "nova-cell1", "user": user, "passwordSecretRef": {"name": "p", "key": "k"}},
+        {"managementURL": f"{url}/", "adminSecret": "a"},
+        {"a": {"default_user": "admin", "default_pass": admin}, "p": {"k": password}},
+    )
+
+
+def healthy(broker: Broker, password: str = PASSWORD) -> bool:
+    user = broker.users["nova-cell1"]
+    return (
+        "nova-cell1" in broker.vhosts
+        and user["tags"] == []
+        and matches(password, user["password_hash"])
+        and broker.permissions["nova-cell1", "nova-cell1"] == ALL
+    )
+
+
+def test_everything_is_made_once(broker: Broker, ctx: Context[Any]) -> None:
+    assert VHOST.ensure(ctx) == [
+        "virtual host nova-cell1 created",
+        "user nova-cell1 created",
+        "permissions of nova-cell1 in nova-cell1 created",
+    ]
+    assert healthy(broker)
+    assert broker.vhosts["nova-cell1"] == {"default_queue_type": "quorum"}
+    writes = broker.writes
+    assert VHOST.ensure(ctx) == []
+    assert broker.writes == writes
+
+
+def without_user(broker: Broker) -> None:
+    del broker.users["nova-cell1"]
+    broker.permissions.clear()
+
+
+def without_vhost(broker: Broker) -> None:
+    del broker.vhosts["nova-cell1"]
+    broker.permissions.clear()
+
+
+def with_another_password(broker: Broker) -> None:
+    broker.users["nova-cell1"]["password_hash"] = stored("other")
+
+
+def with_no_password(broker: Broker) -> None:
+    broker.users["nova-cell1"]["password_hash"] = ""
+
+
+def as_administrator(broker: Broker) -> None:
+    broker.users["nova-cell1"]["tags"] = ["administrator"]
+
+
+def with_fewer_permissions(broker: Broker) -> None:
+    broker.permissions["nova-cell1", "nova-cell1"] = {**ALL, "write": ""}
+
+
+@pytest.mark.parametrize(
+    "drift",
+    [
+        without_user,
+        without_vhost,
+        with_another_password,
+        with_no_password,
+        as_administrator,
+        with_fewer_permissions,
+    ],
+)
+def test_drift_is_repaired(broker: Broker, ctx: Context[Any], drift: Any) -> None:
+    VHOST.ensure(ctx)
+    drift(broker)
+    assert VHOST.ensure(ctx)
+    assert healthy(broker)
+    assert VHOST.ensure(ctx) == []
+
+
+def test_a_new_password_in_the_secret_reaches_the_broker(broker: Broker, ctx: Context[Any]) -> None:
+    VHOST.ensure(ctx)
+    rotated = replace(ctx, secrets={**ctx.secrets, "p": {"k": "new"}})
+    assert VHOST.ensure(rotated) == ["user nova-cell1 repaired: password"]
+    assert healthy(broker, "new")
+
+
+def test_removal_takes_user_and_vhost_and_forgives_absence(broker: Broker, ctx: Context[Any]) -> None:
+    VHOST.ensure(ctx)
+    VHOST.remove(replace(ctx, secrets={"a": ctx.secrets["a"]}))
+    VHOST.remove(ctx)
+    assert set(broker.vhosts) == {"/"}
+    assert set(broker.users) == {"admin"}
+
+
+def test_the_administrator_is_nobodys_user(broker: Broker, ctx: Context[Any]) -> None:
+    taken = replace(ctx, spec=ctx.spec.model_copy(update={"user": "admin"}))
+    with pytest.raises(SpecError, match=r"spec\.user: 'admin' administers"):
+        VHOST.ensure(taken)
+    VHOST.remove(taken)
+    assert "admin" in broker.users
+
+
+def test_a_broker_that_cannot_be_reached_or_does_not_let_us_in_yet_is_tried_again(ctx: Context[Any]) -> None:
+    with pytest.raises(Transient, match="unreachable"):
+        VHOST.ensure(wanted("http://127.0.0.1:1"))
+    refused = replace(ctx, secrets={**ctx.secrets, "a": {"default_user": "admin", "default_pass": "wrong-secret"}})
+    with pytest.raises(Transient, match="401") as caught:
+        VHOST.ensure(refused)
+    assert "wrong-secret" not in str(caught.value)
+    with pytest.raises(Transient, match="has not published its managementURL"):
+        VHOST.ensure(replace(ctx, refs={}))
+    with pytest.raises(Transient, match="no key 'default_user'"):
+        VHOST.ensure(replace(ctx, secrets={}))
+
+
+@pytest.mark.parametrize("status", [500, 503, 429, 409, 403])
+def test_trouble_of_the_broker_is_transient(broker: Broker, ctx: Context[Any], status: int) -> None:
+    broker.fault = Answer(status, {"reason": "trouble"})
+    with pytest.raises(Transient, match="trouble"):
+        VHOST.ensure(ctx)
+
+
+def test_what_the_broker_refuses_names_the_field_and_shows_no_password(broker: Broker, ctx: Context[Any]) -> None:
+    broker.fault = Answer(400, {"error": "bad_request", "reason": "vhost limit reached"})
+    with pytest.raises(SpecError, match=r"spec\.vhost: .*vhost limit reached"):
+        VHOST.ensure(ctx)
+    broker.vhosts["nova-cell1"] = {}
+    broker.fault = Answer(400, {"error": "bad_request", "reason": f"weak password {PASSWORD}"})
+    with pytest.raises(SpecError, match=r"spec\.user: ") as caught:
+        VHOST.ensure(ctx)
+    assert PASSWORD not in str(caught.value)
+
+
+@pytest.mark.parametrize("value", ["", "two\nlines"])
+def test_a_password_that_cannot_work_is_refused(ctx: Context[Any], value: str) -> None:
+    with pytest.raises(SpecError, match=r"spec\.passwordSecretRef: ") as caught:
+        VHOST.ensure(replace(ctx, secrets={**ctx.secrets, "p": {"k": value}}))
+    assert not value or value not in str(caught.value)
+
+
+def test_a_missing_password_is_a_missing_reference(ctx: Context[Any]) -> None:
+    with pytest.raises(MissingReference, match=r"spec\.passwordSecretRef: there is no Secret 'p' with a key 'k'"):
+        VHOST.ensure(replace(ctx, secrets={**ctx.secrets, "p": {}}))
+
+
+def test_names_are_quoted_in_addresses(broker: Broker, ctx: Context[Any]) -> None:
+    odd = ctx.spec.model_copy(update={"vhost": "../users/admin", "user": "a/b?c#d"})
+    VHOST.ensure(replace(ctx, spec=odd))
+    assert "../users/admin" in broker.vhosts
+    assert "a/b?c#d" in broker.users
+    VHOST.remove(replace(ctx, spec=odd))
+    assert set(broker.users) == {"admin"}
+
+
+def test_hashes_as_rabbitmq_documents_them() -> None:
+    # The worked example of https://www.rabbitmq.com/docs/passwords: password test12, salt 908D C60A.
+    assert matches("test12", "kI3GCqW5JLMJa4iX1lo7X4D6XbYqlLgxIs30+P6tENUV2POR")
+    assert not matches("test13", "kI3GCqW5JLMJa4iX1lo7X4D6XbYqlLgxIs30+P6tENUV2POR")
+    assert not matches("x", "not base64!")
