@@ -129,6 +129,8 @@ def _defaults(value: Any) -> Any:
     if isinstance(value, dict):
         given = cast("Schema", value)
         return {name: _defaults(entry) for name, entry in given.items() if entry is not None}
+    if isinstance(value, list):
+        return [_defaults(entry) for entry in cast("list[Any]", value)]
     return value
 
 

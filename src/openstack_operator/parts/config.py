@@ -36,11 +36,13 @@ def options(ctx: Context[Any], wired: Sections, *, defaults: Sections | None = N
     return layered(oslo.merge(oslo.options.defaults(), defaults or {}), user, wired)
 
 
-def layered(defaults: Sections, user: Sections, wired: Sections) -> Sections:
-    """Sections with later layers winning. Raises SpecError where the user sets an option the operator wires."""
+def layered(defaults: Sections, user: Sections, wired: Sections, path: str = "spec.config") -> Sections:
+    """Sections with later layers winning. Raises SpecError where the user, in the field `path`, sets an option the
+    operator wires.
+    """
     if taken := oslo.overlap(user, wired):
         named = ", ".join(taken)
-        raise SpecError(f"spec.config.{taken[0]}", f"the operator sets {named} itself; remove it from config")
+        raise SpecError(f"{path}.{taken[0]}", f"the operator sets {named} itself; remove it from config")
     return oslo.merge(defaults, user, wired)
 
 

@@ -150,9 +150,11 @@ def worker(
     mounts: Sequence[kube.Mount] = (),
     name: str = "",
     grace: int = 30,
+    stable: bool = False,
 ) -> Step:
     """Deployment of pods without an address: schedulers, conductors, agents. `name` where it differs from the
-    component's, as for one conductor a cell.
+    component's, as for one conductor a cell. `stable` pods keep their names (a StatefulSet), for services that list
+    themselves in a database by host name and would leave a dead entry with every new pod.
     """
     name = name or component
     entry = program(ctx, component)
@@ -171,7 +173,12 @@ def worker(
         annotations={kube.CONFIG_DIGEST: config.digest},
         grace=grace,
     )
-    wanted = kube.workload(ctx, "Deployment", name, template, replicas=kube.replicas(ctx.spec.replicas, settings))
+    replicas = kube.replicas(ctx.spec.replicas, settings)
+    if stable:
+        names = {"serviceName": ctx.name(name), "podManagementPolicy": "Parallel"}
+        wanted = kube.workload(ctx, "StatefulSet", name, template, replicas=replicas, **names)
+    else:
+        wanted = kube.workload(ctx, "Deployment", name, template, replicas=replicas)
     return Step(name=title(name), objects=(wanted,), after=(config, *after))
 
 
