@@ -13,8 +13,12 @@ from .services.keystone.model import KEYSTONE
 from .services.keystone.service import plan as keystone
 from .services.mariadb.model import MARIADB
 from .services.mariadb.service import plan as mariadb
+from .services.memcached.model import MEMCACHED
+from .services.memcached.service import plan as memcached
 from .services.neutron.model import NEUTRON
 from .services.neutron.service import plan as neutron
+from .services.ovnnetwork.model import OVN_NETWORK
+from .services.ovnnetwork.service import plan as ovn_network
 from .services.placement.model import PLACEMENT
 from .services.placement.service import plan as placement
 from .services.rabbitmq.model import RABBITMQ
@@ -24,9 +28,11 @@ SERVICES = (
     Service(resource=CONTROL_PLANE, plan=cloud, teardown=True, phases=cloud_phase),
     Service(resource=MARIADB, plan=mariadb),
     Service(resource=RABBITMQ, plan=rabbitmq),
+    Service(resource=MEMCACHED, plan=memcached),
     Service(resource=KEYSTONE, plan=keystone),
     Service(resource=GLANCE, plan=glance),
     Service(resource=PLACEMENT, plan=placement),
+    Service(resource=OVN_NETWORK, plan=ovn_network),
     Service(resource=NEUTRON, plan=neutron),
 )
 

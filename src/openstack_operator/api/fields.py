@@ -98,6 +98,22 @@ Cidr = Annotated[
 ]
 """A network: address/prefix length."""
 
+InterfaceName = Annotated[str, Field(min_length=1, max_length=15, pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")]
+"""Name of a network interface; Linux stops at 15 characters."""
+
+HostAddress = Annotated[
+    str,
+    Field(max_length=43),
+    validated(
+        rule("isCIDR(self)", "not an address with a prefix length; write one such as 172.24.4.1/24"),
+        rule(
+            "!isCIDR(self) || string(cidr(self).masked()) != self || cidr(self).prefixLength() > 30",
+            "names the network, not a host in it; write the host's address, such as 172.24.4.1/24",
+        ),
+    ),
+]
+"""An address of a host and the length of its network's prefix."""
+
 Hostname = Annotated[str, Field(max_length=253, pattern=r"^[A-Za-z0-9]([-A-Za-z0-9.]*[A-Za-z0-9])?$")]
 """A DNS name or an IPv4 address."""
 

@@ -182,6 +182,22 @@ def replicas(service_replicas: int, component: ComponentSettings | None) -> int:
     return service_replicas if component is None or component.replicas is None else component.replicas
 
 
+def lacking(affinity: Mapping[str, Any] | None, labels: Mapping[str, str]) -> Object:
+    """The affinity, narrowed to nodes that lack at least one of the labels."""
+    given: Object = dict(affinity or {})
+    nodes: Object = given.get("nodeAffinity", {})
+    required: Object = nodes.get("requiredDuringSchedulingIgnoredDuringExecution", {})
+    without = [{"key": key, "operator": "NotIn", "values": [value]} for key, value in labels.items()]
+    # Terms are alternatives; the expressions in one hold together.
+    terms = [
+        {**term, "matchExpressions": [*term.get("matchExpressions", ()), expression]}
+        for term in required.get("nodeSelectorTerms") or [{}]
+        for expression in without
+    ]
+    required = {**required, "nodeSelectorTerms": terms}
+    return {**given, "nodeAffinity": {**nodes, "requiredDuringSchedulingIgnoredDuringExecution": required}}
+
+
 def pod(
     ctx: Context[Any],
     component: str,

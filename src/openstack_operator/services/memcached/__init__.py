@@ -1,0 +1,1 @@
+"""Memcached: where services remember tokens for a while."""

@@ -1,0 +1,29 @@
+"""What users write to get a Memcached."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from ...api import Column, Replicas, Resource, RunSpec
+
+
+class MemcachedSpec(RunSpec):
+    """Memcached: where services remember tokens for a while."""
+
+    replicas: Replicas = 1
+    """Servers, among which clients spread the keys; what a lost server held is simply made again. With none, services
+    do not cache."""
+    memory_mb: Annotated[int, Field(ge=16, le=1048576, alias="memoryMB")] = 64
+    """Memory of each server for what it remembers, in MiB."""
+    max_connections: Annotated[int, Field(ge=64, le=65536)] = 1024
+    """Connections each server accepts at a time."""
+
+
+MEMCACHED = Resource(
+    kind="Memcached",
+    plural="memcacheds",
+    spec=MemcachedSpec,
+    columns=(Column("Replicas", ".spec.replicas", "integer"), Column("Memory (MiB)", ".spec.memoryMB", "integer", 1)),
+)

@@ -1,0 +1,105 @@
+"""What runs on the nodes: Open vSwitch and the controller that tells it what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ... import kube
+from ...api import PodSettings
+from ...plan import Component, Context, Group, SpecError, Step
+from .model import OVNNetworkSpec
+
+_SWITCH = kube.host("openvswitch", "/run/openvswitch")
+
+
+def chassis(ctx: Context[OVNNetworkSpec], southbound: str, *, after: tuple[Step, ...]) -> Group:
+    """DaemonSets `<owner>-gateway` and `<owner>-chassis`: nodes that connect to physical networks, and the others.
+
+    They differ in nothing but who they are for, so that a node that becomes a gateway keeps its networks.
+    """
+    spec = ctx.spec
+    if not spec.chassis.enabled:
+        return Group("Controllers", [])
+    nodes = kube.NETWORK if spec.chassis.node_selector is None else spec.chassis.node_selector
+    labels = spec.gateway.node_selector
+    gateway = {
+        "OVN_CMS_OPTIONS": "enable-chassis-as-gw",
+        "OVS_EXTERNAL_ADDRESS": spec.external_bridge.address or "",
+    }
+    common = _environment(ctx, southbound)
+    wanted = kube.settings(spec, spec.chassis)
+    steps = [_daemons(ctx, "gateway", common | gateway, wanted, {**nodes, **labels}, after)]
+    if labels:
+        others = wanted.model_copy(update={"affinity": kube.lacking(wanted.affinity, labels)})
+        steps.append(_daemons(ctx, "chassis", common, others, nodes, after))
+    return Group("Controllers", steps)
+
+
+def _environment(ctx: Context[OVNNetworkSpec], southbound: str) -> dict[str, Any]:
+    """How a node is described in its own database."""
+    spec = ctx.spec
+    bridge = spec.external_bridge
+    return {
+        "OVS_DATAPATH": spec.datapath,
+        "OVS_SYSTEM_ID": {"fieldRef": {"fieldPath": "spec.nodeName"}},
+        "OVN_REMOTE": southbound,
+        "OVN_ENCAP_TYPE": spec.encap_type,
+        "OVN_ENCAP_IP": {"fieldRef": {"fieldPath": "status.hostIP"}},
+        "OVN_BRIDGE_MAPPINGS": _mappings(spec),
+        "OVS_EXTERNAL_BRIDGE": bridge.name,
+        "OVS_EXTERNAL_INTERFACE": bridge.interface or "",
+    }
+
+
+def _mappings(spec: OVNNetworkSpec) -> str:
+    """physnet:bridge[,physnet:bridge]"""
+    mappings = spec.bridge_mappings
+    if mappings is None:
+        mappings = {"physnet1": spec.external_bridge.name}
+    for network in mappings:
+        if not network or set(network) & set(' ,:"'):
+            message = "a physical network's name has no spaces, quotes, commas or colons"
+            raise SpecError(f"spec.bridgeMappings.{network}", message)
+    return ",".join(f"{network}:{bridge}" for network, bridge in sorted(mappings.items()))
+
+
+def _daemons(
+    ctx: Context[OVNNetworkSpec],
+    component: str,
+    env: Mapping[str, Any],
+    wanted: PodSettings,
+    nodes: Mapping[str, str],
+    after: tuple[Step, ...],
+) -> Step:
+    template = kube.pod(
+        ctx,
+        component,
+        _container(ctx.release["ovs-vswitchd"], "ovs-vswitchd", "64Mi", _SWITCH, env=env),
+        _container(ctx.release["ovs-db"], "ovs-db", "16Mi", _SWITCH, kube.host("database", "/var/lib/openvswitch")),
+        _container(ctx.release["ovn-controller"], "ovn-controller", "32Mi", _SWITCH, kube.host("ovn", "/run/ovn")),
+        wanted=wanted.model_copy(update={"node_selector": dict(nodes)}),
+        hostNetwork=True,
+    )
+    # A node whose switch restarts is without a network for a moment: never two of them at a time.
+    strategy = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 1, "maxSurge": 0}}
+    daemons = kube.workload(ctx, "DaemonSet", component, template, updateStrategy=strategy)
+    return Step(name=component.capitalize(), objects=(daemons,), after=after)
+
+
+def _container(
+    program: Component, name: str, memory: str, *mounts: kube.Mount, env: Mapping[str, Any] | None = None
+) -> kube.Container:
+    stop = program.commands.get("stop")
+    return kube.Container(
+        component=program,
+        name=name,
+        env=env or {},
+        mounts=mounts,
+        # Nothing is routed to these pods; the probes only tell of a roll-out, so seldom is often enough.
+        ready=kube.Probe(command=program.commands["ready"], period=30),
+        lifecycle={"preStop": {"exec": {"command": list(stop)}}} if stop else None,
+        memory=memory,
+        privileged=True,
+        root=True,
+    )

@@ -1,0 +1,86 @@
+"""What users write to get an OVNNetwork."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from ...api import (
+    Column,
+    Component,
+    HostAddress,
+    InterfaceName,
+    Model,
+    PodSettings,
+    QuorumReplicas,
+    Resource,
+    RunSpec,
+    StorageSize,
+    UsesVolume,
+)
+
+
+class ExternalBridge(Model):
+    """The Open vSwitch bridge through which virtual networks meet physical ones."""
+
+    name: InterfaceName = "br-ex"
+    """Name of the bridge; made on every node."""
+    address: HostAddress | None = None
+    """Address the bridge itself bears on gateway nodes, with its prefix length: the router of the external network
+    where no physical one is there. For one gateway node; unset where a physical router has it."""
+    interface: InterfaceName | None = None
+    """Network interface of the nodes to put into the bridge. It carries nothing else from then on."""
+
+
+class Gateway(Model):
+    """Nodes where traffic enters and leaves the virtual networks."""
+
+    node_selector: dict[str, str] = {"openstack-gateway": "enabled"}
+    """Labels by which a node of the chassis is a gateway as well."""
+
+
+class Chassis(PodSettings):
+    """Open vSwitch and ovn-controller on the nodes of the cloud. Both belong to the node, so only one OVNNetwork of a
+    Kubernetes cluster may use a node: a second one needs a nodeSelector of its own or `enabled: false`."""
+
+    enabled: bool = True
+    """Whether any nodes are used. Without, there are networks but nothing that runs instances can reach them."""
+
+
+class OVNNetworkSpec(RunSpec, UsesVolume):
+    """OVN: the virtual networks of the cloud, and the switch on every node that carries them out."""
+
+    replicas: QuorumReplicas = 1
+    """Members of the northbound and of the southbound database. More than one is not built yet and answered with a
+    condition."""
+    storage_size: StorageSize = "1Gi"
+    """Size of each database member's volume; may grow where the StorageClass allows it, never shrink."""
+    northbound: PodSettings = PodSettings()
+    """The database of wanted networks, which Neutron writes."""
+    southbound: PodSettings = PodSettings()
+    """The database of flows, which the nodes read."""
+    northd: Component = Component()
+    """Turns networks into flows. One pod works, further ones stand by; unset replicas are as many as `replicas`."""
+    chassis: Chassis = Chassis()
+    """Open vSwitch and ovn-controller on the nodes labelled `openvswitch=enabled`."""
+    gateway: Gateway = Gateway()
+    """Which of these nodes connect virtual networks to physical ones."""
+    datapath: Literal["auto", "system", "netdev"] = "auto"
+    """Where packets are switched: in the kernel (system) or in Open vSwitch's own process (netdev). auto takes the
+    kernel's where it has one."""
+    encap_type: Literal["geneve"] = "geneve"
+    """How packets travel between nodes."""
+    bridge_mappings: Annotated[dict[str, InterfaceName], Field(max_length=64)] | None = None
+    """Bridge of each physical network, by the network's name in Neutron; unset maps physnet1 to the external bridge.
+    Of these bridges only the external one is made here."""
+    external_bridge: ExternalBridge = ExternalBridge()
+    """The bridge through which virtual networks meet physical ones."""
+
+
+OVN_NETWORK = Resource(
+    kind="OVNNetwork",
+    plural="ovnnetworks",
+    spec=OVNNetworkSpec,
+    columns=(Column("Replicas", ".spec.replicas", "integer"), Column("Datapath", ".spec.datapath")),
+)
