@@ -25,7 +25,7 @@ ENGINE: Mapping[tuple[str, str], Sequence[str]] = {
     ("", "pods"): ("get", "list"),
     # Whether what is being deleted goes with its whole namespace.
     ("", "namespaces"): ("get",),
-    ("events.k8s.io", "events"): ("create", "patch"),
+    ("events.k8s.io", "events"): ("create",),
 }
 
 

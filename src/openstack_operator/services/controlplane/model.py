@@ -10,6 +10,9 @@ from ...api import Column, Expose, Model, Name, Region, Replicas, Resource, Temp
 from ..glance.model import GlanceSpec
 from ..keystone.model import KeystoneSpec
 from ..mariadb.model import MariaDBSpec
+from ..memcached.model import MemcachedSpec
+from ..neutron.model import NeutronSpec
+from ..ovnnetwork.model import OVNNetworkSpec
 from ..placement.model import PlacementSpec
 from ..rabbitmq.model import RabbitMQSpec
 
@@ -44,6 +47,10 @@ class RabbitMQTemplate(Template, RabbitMQSpec):
     """The cloud's RabbitMQ."""
 
 
+class MemcachedTemplate(Template, MemcachedSpec):
+    """The cloud's Memcached."""
+
+
 class KeystoneTemplate(Template, KeystoneSpec):
     """The cloud's Keystone."""
 
@@ -54,6 +61,14 @@ class GlanceTemplate(Template, GlanceSpec):
 
 class PlacementTemplate(Template, PlacementSpec):
     """The cloud's Placement."""
+
+
+class OVNTemplate(Template, OVNNetworkSpec):
+    """The cloud's OVNNetwork."""
+
+
+class NeutronTemplate(Template, NeutronSpec):
+    """The cloud's Neutron."""
 
 
 class LaterTemplate(Template):
@@ -114,12 +129,18 @@ class ControlPlaneSpec(Model):
     """SQL server of all services."""
     rabbitmq: RabbitMQTemplate = RabbitMQTemplate()
     """Message broker of all services."""
+    memcached: MemcachedTemplate = MemcachedTemplate()
+    """Cache of all services."""
     keystone: KeystoneTemplate = KeystoneTemplate()
     """Users, projects, tokens and the service catalog."""
     glance: GlanceTemplate = GlanceTemplate()
     """Images instances boot from."""
     placement: PlacementTemplate = PlacementTemplate()
     """Inventories of resources, and who has claimed them."""
+    ovn: OVNTemplate = OVNTemplate()
+    """Virtual switches and routers on the nodes, and their databases."""
+    neutron: NeutronTemplate = NeutronTemplate()
+    """Networks, ports, routers and floating addresses."""
     cinder: CinderTemplate = CinderTemplate()
     """Volumes. Not built yet: turning it on is answered with a condition."""
     heat: LaterTemplate = LaterTemplate()

@@ -31,7 +31,9 @@ class ML2(Model):
 
     rules = (
         rule(
-            "self.tenantNetworkTypes.all(t, t in self.typeDrivers)",
+            # A control plane's template leaves out what is not set.
+            "!has(self.tenantNetworkTypes) || !has(self.typeDrivers)"
+            " || self.tenantNetworkTypes.all(t, t in self.typeDrivers)",
             "every type in tenantNetworkTypes must be in typeDrivers too",
         ),
     )

@@ -1,0 +1,45 @@
+"""Every service's manifests become exactly the objects that stand beside them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from openstack_operator.catalogue import ACTUATORS, SERVICES
+from openstack_operator.manifests import dump_all, load
+from openstack_operator.release_files import ReleaseFiles
+from openstack_operator.render import Paper
+
+ROOT = Path(__file__).parent.parent.parent
+FOLDERS = sorted((ROOT / "src" / "openstack_operator" / "services").glob("*/cases"))
+CASES = [path for folder in FOLDERS for path in sorted(folder.glob("*.yaml")) if not path.stem.endswith(".golden")]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda path: f"{path.parent.parent.name}-{path.stem}")
+def test_case(case: Path, update: bool) -> None:
+    golden = case.with_suffix(".golden.yaml")
+    paper = Paper(SERVICES, ACTUATORS, ReleaseFiles(ROOT / "releases"), drawn="drawn")
+    # The first is the resource the case is about; what its own children become stands in their goldens.
+    planned = next(paper.render(load(case), "openstack"))
+    text = dump_all(planned.objects)
+    if update:
+        golden.write_text(text, encoding="utf-8")
+    assert golden.exists(), f"there is no {golden.name} yet; make it with `pytest tests/cases --update` and read it"
+    assert text == golden.read_text(encoding="utf-8"), "the plan changed; read the diff, then rewrite with --update"
+
+
+def test_every_service_has_cases() -> None:
+    named = {service.plan.__module__.rpartition(".")[0].rpartition(".")[2] for service in SERVICES}
+    assert named == {case.parent.parent.name for case in CASES}
+
+
+def test_no_golden_without_its_case() -> None:
+    goldens = {path for folder in FOLDERS for path in folder.glob("*.golden.yaml")}
+    assert goldens == {case.with_suffix(".golden.yaml") for case in CASES}
+
+
+def test_at_most_three_cases_a_service() -> None:
+    for folder in FOLDERS:
+        cases = [case.stem for case in CASES if case.parent == folder]
+        assert len(cases) <= 3, f"{folder.parent.name}: goldens are for reading diffs; assert special rules instead"

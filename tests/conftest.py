@@ -1,0 +1,35 @@
+"""What every layer of tests shares: where the checkout is, its release, and the option that rewrites goldens."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from openstack_operator.plan import Release
+from openstack_operator.release_files import ReleaseFiles
+from openstack_operator.services.placement.model import PlacementSpec
+
+ROOT = Path(__file__).parent.parent
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--update", action="store_true", help="rewrite goldens instead of comparing with them")
+
+
+@pytest.fixture
+def update(request: pytest.FixtureRequest) -> bool:
+    """Whether goldens are rewritten."""
+    return bool(request.config.getoption("--update"))
+
+
+@pytest.fixture(scope="session")
+def root() -> Path:
+    """The checkout."""
+    return ROOT
+
+
+@pytest.fixture(scope="session")
+def release() -> Release:
+    """What runs by default."""
+    return ReleaseFiles(ROOT / "releases")(PlacementSpec())

@@ -1,0 +1,178 @@
+"""Models and their schemas: what users may write, and what the API server is told of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pydantic
+import pytest
+
+from openstack_operator.api import (
+    Component,
+    Image,
+    KeystoneRef,
+    MariaDBRef,
+    Model,
+    Quantity,
+    Resource,
+    SecretKeyRef,
+    ServiceSpec,
+    Template,
+    UsesDatabase,
+    UsesIdentity,
+    crd,
+    references,
+    rule,
+    secret_references,
+    structural,
+)
+from openstack_operator.catalogue import RESOURCES
+
+
+class Example(ServiceSpec, UsesDatabase, UsesIdentity):
+    """A service."""
+
+    rules = (rule("self.replicas > 0", "say something"),)
+
+    api: Component = Component()
+    """The API."""
+    secret_ref: SecretKeyRef | None = None
+    """A secret."""
+
+
+class ExampleTemplate(Template, Example):
+    """A service within something larger."""
+
+
+class Whole(Model):
+    """Something larger."""
+
+    example: ExampleTemplate = ExampleTemplate()
+    """Its service."""
+
+
+class Sized(Model):
+    """Amounts."""
+
+    requests: dict[str, Quantity] = {}
+    """Requests."""
+    image: Image | None = None
+    """Image."""
+
+
+EXAMPLE = Resource(kind="Example", plural="examples", spec=Example)
+
+
+def walked(schema: Any, path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
+    """Every schema inside a schema, with where it stands."""
+    yield path, schema
+    for name, field in schema.get("properties", {}).items():
+        yield from walked(field, f"{path}.{name}")
+    for inner in ("items", "additionalProperties"):
+        if isinstance(schema.get(inner), dict):
+            yield from walked(schema[inner], f"{path}[]")
+
+
+def test_references_are_found_with_their_path() -> None:
+    spec = Example(secret_ref=SecretKeyRef(name="s"))
+    assert dict(references(spec)) == {
+        "spec.database.mariadbRef": MariaDBRef(name="mariadb"),
+        "spec.keystone.keystoneRef": KeystoneRef(name="keystone"),
+    }
+    assert secret_references(spec) == [("spec.secretRef", SecretKeyRef(name="s"))]
+
+
+def test_what_a_template_names_is_its_resources_concern() -> None:
+    assert references(Whole()) == []
+
+
+def test_a_template_hands_on_no_defaults() -> None:
+    fields = dict(walked(structural(Whole)))
+    assert [path for path, schema in fields.items() if "default" in schema] == []
+    assert fields[".example.replicas"]["maximum"] == 32
+    assert Whole.model_validate({"example": {"replicas": 2}}).example.model_dump(exclude_unset=True) == {"replicas": 2}
+
+
+def test_a_spec_has_its_defaults_and_its_rules() -> None:
+    schema = structural(Example)
+    assert schema["properties"]["replicas"]["default"] == 1
+    assert schema["properties"]["database"]["default"] == {"mariadbRef": {"name": "mariadb"}}
+    assert {"rule": "self.replicas > 0", "message": "say something"} in schema["x-kubernetes-validations"]
+
+
+def test_a_whole_number_is_a_quantity() -> None:
+    assert Sized.model_validate({"requests": {"cpu": 2, "memory": "1Gi"}}).requests == {"cpu": "2", "memory": "1Gi"}
+    quantity = structural(Sized)["properties"]["requests"]["additionalProperties"]
+    assert quantity["x-kubernetes-int-or-string"] is True
+    assert "type" not in quantity
+    assert quantity["pattern"]
+
+
+@pytest.mark.parametrize("amount", ["", "-1", "ten", "1 Gi", True, "1GiB"])
+def test_what_is_no_quantity_is_refused(amount: object) -> None:
+    with pytest.raises(pydantic.ValidationError):
+        Sized.model_validate({"requests": {"cpu": amount}})
+
+
+@pytest.mark.parametrize(
+    "image",
+    [
+        "nova",
+        "localhost/openstack-operator/nova:0123abcd",
+        "registry.example.org:5000/a/b_c:1.0-x",
+        "quay.io/openstack.kolla/nova-api@sha256:" + "0" * 64,
+    ],
+)
+def test_images_are_accepted(image: str) -> None:
+    assert Sized(image=image).image == image
+
+
+@pytest.mark.parametrize("image", ["", "Nova", "nova:", "nova image", "nova@sha256:12", "nova:v1@sha512:" + "0" * 64])
+def test_what_is_no_image_is_refused(image: str) -> None:
+    with pytest.raises(pydantic.ValidationError):
+        Sized(image=image)
+
+
+def test_equal_specs_are_equal_keys() -> None:
+    assert hash(Example()) == hash(Example(replicas=1))
+    assert hash(Example()) != hash(Example(replicas=2))
+
+
+@pytest.mark.parametrize("resource", RESOURCES, ids=lambda resource: resource.kind)
+def test_every_field_is_documented(resource: Resource[Any]) -> None:
+    fields = walked(structural(resource.spec))
+    # The entries of lists and maps are described by the field that holds them.
+    silent = [path for path, schema in fields if not path.endswith("[]") and not schema.get("description")]
+    limited = {f".{kind}.{amount}" for kind in ("requests", "limits") for amount in ("cpu", "memory")}
+    assert [path for path in silent if not path.endswith(tuple(limited))] == []
+
+
+@pytest.mark.parametrize("resource", RESOURCES, ids=lambda resource: resource.kind)
+def test_every_definition_is_structural(resource: Resource[Any]) -> None:
+    definition = crd(resource)
+    schema = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    for path, node in walked(schema):
+        assert not {"$ref", "$defs", "title", "const", "oneOf", "allOf", "propertyNames"} & set(node), path
+        if "x-kubernetes-int-or-string" in node:
+            assert "type" not in node, path
+            continue
+        assert node.get("type") or node.get("x-kubernetes-preserve-unknown-fields"), f"{path} has no type"
+        assert None not in (node.get("default"), *_values(node.get("default"))) or "default" not in node, path
+        assert not ("properties" in node and "additionalProperties" in node), path
+        assert set(node.get("x-kubernetes-list-map-keys", ())) <= set(node.get("items", {}).get("properties", ())), path
+
+
+def _values(default: Any) -> list[Any]:
+    return list(default.values()) if isinstance(default, dict) else []
+
+
+def test_the_protected_group_says_who_approved_it() -> None:
+    assert "api-approved.kubernetes.io" in crd(EXAMPLE)["metadata"]["annotations"]
+    other = Resource(kind="Other", plural="others", spec=Example, group="example.org")
+    assert "annotations" not in crd(other)["metadata"]
+
+
+def test_kinds_have_names_of_their_own() -> None:
+    names = [name for resource in RESOURCES for name in (resource.plural, *resource.short_names)]
+    assert len(names) == len(set(names))

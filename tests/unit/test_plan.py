@@ -1,0 +1,199 @@
+"""The language of plans: order, holding back, and what is told of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from openstack_operator.plan import (
+    READY,
+    Group,
+    MissingReference,
+    NotBuilt,
+    Object,
+    Plan,
+    SpecError,
+    State,
+    Step,
+    Transient,
+    Verdict,
+    carry_out,
+    condition_type,
+    conditions,
+    failed,
+    progressing,
+    waiting,
+    worst,
+)
+from openstack_operator.plan.carry_out import ready
+from openstack_operator.plan.release import parse
+
+
+def thing(name: str) -> Object:
+    return {"apiVersion": "v1", "kind": "Thing", "metadata": {"name": name}}
+
+
+def step(name: str, *after: Step, barrier: bool = False) -> Step:
+    return Step(name=name, objects=(thing(name.lower()),), after=after, barrier=barrier)
+
+
+class World:
+    """Applies everything; what is named in `verdicts` is judged so, the rest is ready."""
+
+    def __init__(self, *present: Step, **verdicts: Verdict | Exception) -> None:
+        self.existing = set(present)
+        self.verdicts = verdicts
+        self.applied: list[str] = []
+
+    async def apply(self, step: Step) -> Sequence[Object]:
+        self.applied.append(step.name)
+        if isinstance(error := self.verdicts.get(step.name), Exception):
+            raise error
+        return step.objects
+
+    def judge(self, live: Object) -> Verdict:
+        found = {name.lower(): verdict for name, verdict in self.verdicts.items()}.get(live["metadata"]["name"], READY)
+        assert isinstance(found, Verdict)
+        return found
+
+    async def carry_out(self, plan: Plan) -> dict[str, Verdict]:
+        verdicts = await carry_out(plan, self.apply, self.judge, self.existing.__contains__)
+        return {step.name: verdict for step, verdict in verdicts.items()}
+
+
+async def test_what_is_new_waits_for_what_it_needs() -> None:
+    db = step("Db")
+    api = step("Api", db)
+    world = World(Db=progressing("starting"))
+    found = await world.carry_out(Plan(db, api))
+    assert world.applied == ["Db"]
+    assert found == {"Db": progressing("starting"), "Api": waiting("waiting for Db")}
+
+
+async def test_an_outage_does_not_hold_back_what_exists() -> None:
+    db = step("Db")
+    api = step("Api", db)
+    world = World(api, Db=progressing("lost a pod"))
+    await world.carry_out(Plan(db, api))
+    assert world.applied == ["Db", "Api"]
+
+
+async def test_a_barrier_holds_back_changes_too() -> None:
+    schema = step("Schema", barrier=True)
+    api = step("Api", schema)
+    world = World(api, Schema=progressing("running"))
+    found = await world.carry_out(Plan(schema, api))
+    assert world.applied == ["Schema"]
+    assert found["Api"].state is State.WAITING
+
+
+async def test_a_known_answer_applies_nothing() -> None:
+    keystone = Step(name="Keystone", verdict=progressing("Keystone/keystone: 0/1 pods ready"))
+    api = step("Api", keystone)
+    world = World()
+    found = await world.carry_out(Plan(keystone, api))
+    assert world.applied == []
+    assert found["Api"] == waiting("waiting for Keystone")
+
+
+async def test_an_observation_adds_to_what_is_judged() -> None:
+    members = Step(name="Members", objects=(thing("members"),), verdict=progressing("2 of 3 joined"))
+    assert (await World().carry_out(Plan(members)))["Members"] == progressing("2 of 3 joined")
+
+
+async def test_one_refusal_does_not_stop_the_others() -> None:
+    one, other = step("One"), step("Other")
+    world = World(One=SpecError("spec.x", "too long"), Other=Transient("conflict"))
+    found = await world.carry_out(Plan(one, other))
+    assert found == {"One": failed("spec.x: too long", "InvalidSpec"), "Other": Verdict(State.RETRYING, "conflict")}
+
+
+def test_a_step_before_what_it_needs_is_a_mistake() -> None:
+    db = step("Db")
+    with pytest.raises(ValueError, match="Api comes before Db"):
+        Plan(step("Api", db), db)
+
+
+def test_two_steps_with_one_object_are_a_mistake() -> None:
+    with pytest.raises(ValueError, match="Thing/db is made by Db and by Db"):
+        Plan(step("Db"), step("Db"))
+
+
+def test_a_step_counts_once_however_often_it_is_named() -> None:
+    db = step("Db")
+    assert next(iter(Plan(db, db, step("Api", db)))) is db
+
+
+def test_a_group_is_one_condition() -> None:
+    one, other = step("One"), step("Other")
+    plan = Plan(Group("Cells", [one, Group("More", [other])]))
+    verdicts = {one: READY, other: progressing("cell1: 0/1 pods ready")}
+    assert conditions(plan, verdicts)["CellsReady"] == progressing("cell1: 0/1 pods ready")
+
+
+def test_published_facts_are_copied() -> None:
+    facts = {"host": "a"}
+    plan = Plan(published=facts, endpoint="http://a", wake=datetime(2026, 1, 1, tzinfo=UTC))
+    facts["host"] = "b"
+    assert plan.outcome.published == {"host": "a"}
+
+
+@pytest.mark.parametrize(
+    ("name", "type_"), [("Database", "DatabaseReady"), ("OVNConnected", "OVNConnected"), ("APIReady", "APIReady")]
+)
+def test_conditions_say_what_is_true(name: str, type_: str) -> None:
+    assert condition_type(name) == type_
+
+
+def test_ready_names_causes_and_not_what_waits_for_them() -> None:
+    summary = {"Database": progressing("db is starting"), "API": waiting("waiting for Database"), "Config": READY}
+    assert ready(summary) == progressing("Database: db is starting")
+
+
+def test_ready_names_what_waits_where_nothing_else_is_wrong() -> None:
+    assert ready({"API": waiting("waiting for Keystone/keystone")}) == waiting("API: waiting for Keystone/keystone")
+
+
+def test_ready_takes_the_reason_of_the_worst() -> None:
+    found = ready({"Schema": failed("job failed", "JobFailed"), "API": progressing("0/1 pods ready")})
+    assert (found.state, found.reason) == (State.FAILED, "JobFailed")
+    assert "job failed" in found.message
+
+
+VERDICTS = st.builds(Verdict, st.sampled_from(State), st.text(max_size=5), st.just(""))
+
+
+@given(st.lists(VERDICTS))
+def test_the_worst_decides_and_nothing_hides_behind_the_first(verdicts: list[Verdict]) -> None:
+    found = worst(verdicts)
+    assert found.state == max((v.state for v in verdicts), default=State.READY)
+    for verdict in verdicts:
+        assert verdict.state is not found.state or verdict.message in found.message
+
+
+def test_errors_name_the_field_and_their_reason() -> None:
+    assert str(SpecError("spec.cells", "two cells are called a")) == "spec.cells: two cells are called a"
+    reasons = [error("spec", "").reason for error in (SpecError, MissingReference, NotBuilt)]
+    assert reasons == ["InvalidSpec", "MissingReference", "NotBuilt"]
+
+
+DATA = {
+    "release": "2025.1",
+    "profiles": {"debian": {"components": {"nova-api": {"image": "nova:1", "uid": 7, "commands": {"run": ["nova"]}}}}},
+}
+
+
+def test_a_release_says_what_runs_a_component() -> None:
+    component = parse(DATA, "debian")["nova-api"]
+    assert (component.image, component.uid, component.gid, component.command) == ("nova:1", 7, 7, ("nova",))
+
+
+def test_a_release_names_what_it_lacks() -> None:
+    with pytest.raises(SpecError, match=r"spec.imageProfile: there is no profile 'x'; choose from debian"):
+        parse(DATA, "x")
+    with pytest.raises(SpecError, match=r"release 2025.1 has no 'heat-api' in profile 'debian'"):
+        parse(DATA, "debian")["heat-api"]
