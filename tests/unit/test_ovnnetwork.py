@@ -1,0 +1,125 @@
+"""OVNNetwork: what must hold besides its goldens."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from openstack_operator import kube
+from openstack_operator.plan import NotBuilt, Object, Plan, Release, SpecError, key
+from openstack_operator.release_files import ReleaseFiles
+from openstack_operator.services.ovnnetwork.model import OVN_NETWORK
+from openstack_operator.services.ovnnetwork.service import plan
+from openstack_operator.testing import context
+
+
+def result(release: Release, spec: dict[str, Any] | None = None) -> Plan:
+    return plan(context(OVN_NETWORK, spec, release=release, owner="ovn"))
+
+
+def planned(release: Release, spec: dict[str, Any] | None = None) -> dict[tuple[str, str], Object]:
+    return {key(obj): obj for obj in result(release, spec).objects}
+
+
+def pod(objects: dict[tuple[str, str], Object], name: str) -> Object:
+    return objects["DaemonSet", name]["spec"]["template"]["spec"]
+
+
+def environment(pod: Object) -> dict[str, Any]:
+    return {e["name"]: e.get("value", e.get("valueFrom")) for c in pod["containers"] for e in c.get("env", ())}
+
+
+def test_the_contract(release: Release) -> None:
+    assert result(release).outcome.published == {
+        "northbound": "tcp:ovn-nb-0.ovn-nb.openstack.svc.cluster.local:6641",
+        "southbound": "tcp:ovn-sb-0.ovn-sb.openstack.svc.cluster.local:6642",
+    }
+
+
+def test_only_the_seed_creates_a_cluster(release: Release) -> None:
+    main = planned(release)["StatefulSet", "ovn-nb"]["spec"]["template"]["spec"]["containers"][0]
+    env = {entry["name"]: entry.get("value") for entry in main["env"]}
+    assert env["OVN_ADDRESS"] == "$(POD_NAME).ovn-nb.openstack.svc.cluster.local"
+    assert env["OVN_SEED"] == "ovn-nb-0.ovn-nb.openstack.svc.cluster.local"
+    assert main["lifecycle"]["preStop"]["exec"]["command"] == ["ovn-db-stop", "nb"]
+
+
+def test_a_node_is_a_gateway_or_not_but_never_both(release: Release) -> None:
+    objects = planned(release)
+    gateway, chassis = pod(objects, "ovn-gateway"), pod(objects, "ovn-chassis")
+    assert gateway["nodeSelector"] == {"openvswitch": "enabled", "openstack-gateway": "enabled"}
+    assert chassis["nodeSelector"] == {"openvswitch": "enabled"}
+    required = chassis["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    expression = {"key": "openstack-gateway", "operator": "NotIn", "values": ["enabled"]}
+    assert required == {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}
+
+
+def test_only_gateways_say_so_and_bear_the_external_address(release: Release) -> None:
+    objects = planned(release, {"externalBridge": {"address": "172.24.4.1/24"}})
+    gateway = environment(pod(objects, "ovn-gateway"))
+    chassis = environment(pod(objects, "ovn-chassis"))
+    assert gateway["OVN_CMS_OPTIONS"] == "enable-chassis-as-gw"
+    assert gateway["OVS_EXTERNAL_ADDRESS"] == "172.24.4.1/24"
+    assert not {"OVN_CMS_OPTIONS", "OVS_EXTERNAL_ADDRESS"} & set(chassis)
+    # Provider networks and distributed floating IPs need the bridge everywhere.
+    assert chassis["OVS_EXTERNAL_BRIDGE"] == "br-ex"
+    assert chassis["OVN_BRIDGE_MAPPINGS"] == "physnet1:br-ex"
+
+
+def test_where_every_node_is_a_gateway_there_are_no_others(release: Release) -> None:
+    objects = planned(release, {"gateway": {"nodeSelector": {}}})
+    assert pod(objects, "ovn-gateway")["nodeSelector"] == {"openvswitch": "enabled"}
+    assert ("DaemonSet", "ovn-chassis") not in objects
+
+
+def test_users_affinity_holds_beside_ours() -> None:
+    term = {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]}
+    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}}
+    narrowed = kube.lacking(affinity, {"one": "x", "two": "y"})
+    required = narrowed["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    # Lacking one label is enough, and terms are alternatives.
+    assert [[e["key"] for e in t["matchExpressions"]] for t in required["nodeSelectorTerms"]] == [
+        ["zone", "one"],
+        ["zone", "two"],
+    ]
+    assert len(term["matchExpressions"]) == 1, "the user's own value stays as it was"
+
+
+def test_a_second_cloud_leaves_the_nodes_alone(release: Release) -> None:
+    objects = planned(release, {"chassis": {"enabled": False}})
+    assert not [kind for kind, _ in objects if kind == "DaemonSet"]
+
+
+def test_nodes_of_one_ovnnetwork_are_one_condition(release: Release) -> None:
+    assert set(result(release).condition.values()) == {"Northbound", "Southbound", "Northd", "Controllers"}
+
+
+def test_the_physical_network_follows_the_external_bridge(release: Release) -> None:
+    env = environment(pod(planned(release, {"externalBridge": {"name": "br-wan"}}), "ovn-chassis"))
+    assert env["OVN_BRIDGE_MAPPINGS"] == "physnet1:br-wan"
+
+
+@pytest.mark.parametrize("network", ["", "a,b", "a:b", 'a"b', "a b"])
+def test_names_that_would_break_the_mapping_are_refused(release: Release, network: str) -> None:
+    with pytest.raises(SpecError, match=r"^spec.bridgeMappings"):
+        planned(release, {"bridgeMappings": {network: "br-ex"}})
+
+
+def test_a_restart_of_the_switch_is_not_caused_by_what_the_switch_does_not_see(release: Release) -> None:
+    before = pod(planned(release), "ovn-gateway")
+    elsewhere = {"storageSize": "9Gi", "northd": {"replicas": 3}, "northbound": {"priorityClassName": "high"}}
+    assert pod(planned(release, elsewhere), "ovn-gateway") == before
+
+
+def test_more_than_one_member_is_not_built_yet(release: Release) -> None:
+    with pytest.raises(NotBuilt, match=r"^spec.replicas: .* use 1$"):
+        planned(release, {"replicas": 3})
+
+
+def test_kolla_images_run_the_same_plan() -> None:
+    spec = OVN_NETWORK.spec.model_validate({"imageProfile": "kolla"})
+    objects = planned(ReleaseFiles()(spec), {"imageProfile": "kolla"})
+    main = objects["StatefulSet", "ovn-nb"]["spec"]["template"]["spec"]["containers"][0]
+    assert main["securityContext"]["runAsUser"] == 0
+    assert not main["securityContext"]["runAsNonRoot"], "the kubelet would refuse to start uid 0"

@@ -1,0 +1,78 @@
+"""RabbitMQ: what must hold besides its goldens."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from openstack_operator import kube
+from openstack_operator.plan import NotBuilt, Object, Release, SpecError, key
+from openstack_operator.services.rabbitmq.config import rabbitmq_conf
+from openstack_operator.services.rabbitmq.model import RABBITMQ
+from openstack_operator.services.rabbitmq.service import plan
+from openstack_operator.testing import context
+
+
+def planned(release: Release, spec: dict[str, Any] | None = None, **changes: Any) -> dict[tuple[str, str], Object]:
+    return {key(obj): obj for obj in plan(context(RABBITMQ, spec, release=release, **changes)).objects}
+
+
+def test_the_contract(release: Release) -> None:
+    outcome = plan(context(RABBITMQ, release=release)).outcome
+    assert outcome.published == {
+        "host": "rabbitmq.openstack.svc.cluster.local",
+        "port": "5672",
+        "managementURL": "http://rabbitmq.openstack.svc.cluster.local:15672",
+        "adminSecret": "rabbitmq-credentials",
+    }
+    assert set(kube.secret_data(planned(release)["Secret", "rabbitmq-credentials"])) == {
+        "default_user",
+        "default_pass",
+        "erlang-cookie",
+    }
+
+
+def test_the_node_is_named_after_its_pod_behind_the_members_service(release: Release) -> None:
+    objects = planned(release)
+    server = objects["StatefulSet", "rabbitmq-server"]["spec"]
+    env = server["template"]["spec"]["containers"][0]["env"]
+    values = {entry["name"]: entry.get("value") for entry in env}
+    assert values["RABBITMQ_NODENAME"] == "rabbit@$(POD_NAME).rabbitmq-members.openstack.svc.cluster.local"
+    # Kubernetes expands only variables that come before.
+    assert list(values).index("POD_NAME") < list(values).index("RABBITMQ_NODENAME")
+    members = objects["Service", server["serviceName"]]["spec"]
+    assert members["publishNotReadyAddresses"], "members must find each other before they can be ready"
+
+
+def test_it_is_alive_while_it_waits_for_other_members(release: Release) -> None:
+    main = planned(release)["StatefulSet", "rabbitmq-server"]["spec"]["template"]["spec"]["containers"][0]
+    assert main["readinessProbe"]["tcpSocket"]["port"] == 5672
+    assert main["livenessProbe"]["tcpSocket"]["port"] == 25672
+
+
+def test_account_and_cookie_belong_to_the_volume(release: Release) -> None:
+    kept = planned(release)["Secret", "rabbitmq-credentials"]
+    assert kept["metadata"]["annotations"][kube.RETAIN] == "true"
+    gone = planned(release, {"retention": "Delete"})["Secret", "rabbitmq-credentials"]
+    assert "annotations" not in gone["metadata"]
+
+
+def test_more_than_one_member_is_not_built_yet(release: Release) -> None:
+    with pytest.raises(NotBuilt, match=r"^spec.replicas: .* use 1$"):
+        planned(release, {"replicas": 3})
+
+
+def test_configuration_is_three_layers() -> None:
+    lines = rabbitmq_conf({"heartbeat": 30, "disk_free_limit.absolute": "1GB", "log.file.rotation.compress": True})
+    known = dict(line.split(" = ") for line in lines.splitlines())
+    assert known["heartbeat"] == "30"
+    assert known["disk_free_limit.absolute"] == "1GB"
+    assert known["log.file.rotation.compress"] == "true"
+    assert known["listeners.tcp.default"] == "5672"
+
+
+@pytest.mark.parametrize("name", ["listeners.tcp.default", "default_pass", "cluster_formation.classic_config.nodes.1"])
+def test_wired_keys_are_refused(name: str) -> None:
+    with pytest.raises(SpecError, match=f"^spec.config.{name}: the operator sets {name} itself"):
+        rabbitmq_conf({name: "x"})
