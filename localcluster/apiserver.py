@@ -22,7 +22,8 @@ _START_TIMEOUT = 60.0
 def running(directory: Path | str, *, controllers: bool = False) -> Generator[Path]:
     """The path of an admin kubeconfig, valid inside the `with` block; logs and data are in `directory`.
 
-    With `controllers`, kube-controller-manager runs too: garbage collection, namespaces, service accounts, ReplicaSets.
+    With `controllers`, kube-controller-manager runs too: garbage collection, namespaces, service accounts, ReplicaSets;
+    or only those a string names, as its option `--controllers` does.
     Raises BuildError where the binaries are not built, RuntimeError with the end of the log where a process dies.
     """
     home = Path(directory).absolute()
@@ -41,7 +42,8 @@ def running(directory: Path | str, *, controllers: bool = False) -> Generator[Pa
             manager = components.controllers(
                 plane, build.binary("kubernetes", "kube-controller-manager"), _config(home, plane, "controllers")
             )
-            start("kube-controller-manager", [*manager, f"--secure-port={controllers_port}"])
+            chosen = [f"--controllers={controllers}"] if isinstance(controllers, str) else []
+            start("kube-controller-manager", [*manager, *chosen, f"--secure-port={controllers_port}"])
         yield admin
 
 

@@ -41,12 +41,14 @@ def furnish(boot: dict[str, Any]) -> None:
     _mount("-t", "sysfs", "sysfs", "/sys")
     _mount("--move", str(stage / "localcluster/cgroup"), "/sys/fs/cgroup")
     files = _own_files(home, boot)
-    _mount("--bind", str(home / "log"), "/var/log")
-    _mount("--bind", str(home / "lib"), "/var/lib")
-    _mount("--bind", str(stage / "localcluster/images"), "/var/lib/containerd")
+    # First of all that covers: the state may be below any of the others.
+    _mount("--move", str(stage), "/run")
+    inside = STATE / home.relative_to(boot["cluster_home"])
+    _mount("--bind", str(inside / "log"), "/var/log")
+    _mount("--bind", str(inside / "lib"), "/var/lib")
+    _mount("--bind", "/run/localcluster/images", "/var/lib/containerd")
     for folder in ("/tmp", "/dev/shm"):
         _mount("-t", "tmpfs", "-o", "mode=1777", "tmpfs", folder)
-    _mount("--move", str(stage), "/run")
     for source, target in files.items():
         _cover(STATE / source.relative_to(boot["cluster_home"]), Path(target))
     _mount("-o", "remount,bind,ro", "/")

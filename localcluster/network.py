@@ -36,6 +36,8 @@ def create(cluster: Cluster) -> ipaddress.IPv4Network:
 def connect(node: Node, subnet: ipaddress.IPv4Network, pid: int) -> None:
     """The node whose first process is `pid` has its address on the bridge, and routes to the others' pods."""
     address = node.address(subnet)
+    # The kernel takes its time to remove the cable of a node that was lost a moment ago.
+    run("ip", "link", "delete", node.interface, check=False)
     run("ip", "link", "add", node.interface, "type", "veth", "peer", "name", "eth0", "netns", str(pid))
     run("ip", "link", "set", node.interface, "master", node.cluster.bridge, "up")
     batch = [
