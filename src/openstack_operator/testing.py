@@ -94,11 +94,16 @@ class Simulator:
 
     KINDS = (DEPLOYMENT, STATEFUL_SET, DAEMON_SET, JOB)
 
-    def __init__(self, client: Client, skip: Callable[[str, str], bool] = lambda kind, name: False) -> None:
+    def __init__(
+        self,
+        client: Client,
+        namespace: str | None = None,
+        skip: Callable[[str, str], bool] = lambda kind, name: False,
+    ) -> None:
         self._client = client
         self._skip = skip
         self._tasks = set[asyncio.Task[None]]()
-        self._informers = [Informer(client, Store(kind, self._changed)) for kind in self.KINDS]
+        self._informers = [Informer(client, Store(kind, self._changed), namespace=namespace) for kind in self.KINDS]
 
     async def run(self) -> None:
         """Runs until canceled."""

@@ -1,0 +1,64 @@
+"""A real kube-apiserver with etcd, the garbage collector and the namespace controller, once for all tests here."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import os
+from collections.abc import AsyncIterator, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from localcluster import apiserver, build
+from openstack_operator import api
+from openstack_operator.kube import conditions
+from openstack_operator.runtime.client import Client
+from openstack_operator.runtime.kinds import NAMESPACE, Kind
+
+from . import toy
+from .harness import Cluster, eventually
+
+CRD = Kind("apiextensions.k8s.io/v1", "CustomResourceDefinition", "customresourcedefinitions")
+
+_names = itertools.count()
+
+
+@pytest.fixture(scope="session")
+def kubeconfig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    try:
+        build.binary("kubernetes", "kube-apiserver")
+    except build.BuildError as error:
+        pytest.skip(str(error))
+    # Only what collects garbage: the controllers of workloads would argue with the simulator.
+    chosen = "garbage-collector-controller,namespace-controller"
+    with apiserver.running(tmp_path_factory.mktemp("cluster"), controllers=chosen) as path:
+        os.environ["KUBECONFIG"] = str(path)
+        asyncio.run(_install(api.crd(resource) for resource in toy.RESOURCES))
+        yield path
+        del os.environ["KUBECONFIG"]
+
+
+async def _install(definitions: Iterable[dict[str, Any]]) -> None:
+    client = Client.connect()
+    for definition in definitions:
+        definition["metadata"]["namespace"] = None
+        await client.create(CRD, definition)
+
+        async def served(name: str = definition["metadata"]["name"]) -> bool:
+            return "Established" in conditions(await client.get(CRD, None, name) or {})
+
+        await eventually(served)
+    await client.close()
+
+
+@pytest.fixture
+async def cluster(kubeconfig: Path) -> AsyncIterator[Cluster]:
+    client = Client.connect()
+    name = f"test-{os.getpid()}-{next(_names)}"
+    await client.create(
+        NAMESPACE, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "namespace": None}}
+    )
+    yield Cluster(client, name)
+    await client.close()

@@ -1,0 +1,75 @@
+"""What lives outside Kubernetes: kept, looked at again, and removed."""
+
+from __future__ import annotations
+
+from . import toy
+from .harness import Cluster, eventually
+from .test_deletion import gone
+
+
+async def test_an_account_is_made_and_mended(cluster: Cluster):
+    async with cluster.simulator(), cluster.operator(interval=0.2):
+        await cluster.create(toy.ACCOUNT, "account")
+        await cluster.ready(toy.ACCOUNT, "account", "MissingReference")
+        await cluster.create(toy.SERVER, "server")
+        await cluster.ready(toy.ACCOUNT, "account")
+        cluster.remote.accounts.clear()
+
+        async def mended() -> bool:
+            return "app" in cluster.remote.accounts
+
+        await eventually(mended)
+
+
+async def test_ready_stays_when_the_remote_side_is_out_of_reach_later(cluster: Cluster):
+    async with cluster.simulator(), cluster.operator(interval=0.2):
+        await cluster.create(toy.SERVER, "server")
+        await cluster.create(toy.ACCOUNT, "account")
+        await cluster.ready(toy.ACCOUNT, "account")
+        cluster.remote.down = True
+
+        async def retrying() -> bool:
+            return (await cluster.condition(toy.ACCOUNT, "account", "Reconciling")).get("reason") == "Retrying"
+
+        await eventually(retrying, 15)
+        assert (await cluster.condition(toy.ACCOUNT, "account"))["status"] == "True"
+
+
+async def test_an_account_waits_for_its_server_to_be_ready(cluster: Cluster):
+    async with cluster.simulator("StatefulSet"), cluster.operator():
+        await cluster.create(toy.SERVER, "server")
+        await cluster.create(toy.ACCOUNT, "account")
+        condition = await cluster.ready(toy.ACCOUNT, "account", "Waiting")
+        assert condition["message"] == "waiting for Server/server"
+        assert not cluster.remote.accounts
+
+
+async def test_what_the_remote_side_refuses_is_the_users_to_change(cluster: Cluster):
+    async with cluster.simulator(), cluster.operator():
+        await cluster.create(toy.SERVER, "server")
+        await cluster.create(toy.ACCOUNT, "account", user="refused")
+        condition = await cluster.ready(toy.ACCOUNT, "account", "InvalidSpec")
+        assert condition["message"] == "spec.user: the server has no such name"
+
+
+async def test_a_deleted_account_is_removed_out_there(cluster: Cluster):
+    async with cluster.simulator(), cluster.operator():
+        await cluster.create(toy.SERVER, "server")
+        await cluster.create(toy.ACCOUNT, "account")
+        await cluster.ready(toy.ACCOUNT, "account")
+        await cluster.delete(toy.ACCOUNT, "account")
+        await gone(cluster, (toy.ACCOUNT, "account"))
+        assert cluster.remote.removed == ["app"]
+
+
+async def test_an_account_whose_server_is_gone_is_let_go(cluster: Cluster):
+    async with cluster.simulator(), cluster.operator():
+        await cluster.create(toy.SERVER, "server")
+        await cluster.create(toy.ACCOUNT, "account")
+        await cluster.ready(toy.ACCOUNT, "account")
+        await cluster.delete(toy.SERVER, "server")
+        await gone(cluster, (toy.SERVER, "server"))
+        cluster.remote.down = True
+        await cluster.delete(toy.ACCOUNT, "account")
+        await gone(cluster, (toy.ACCOUNT, "account"))
+        assert cluster.remote.removed == []

@@ -1,0 +1,285 @@
+"""The engine against a real API server: what is planned comes to be, and stays."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from typing import Any
+
+import msgspec
+import pytest
+
+from openstack_operator.kube import secret_data
+from openstack_operator.plan import SpecError
+from openstack_operator.runtime.kinds import CLAIM, DEPLOYMENT, JOB, POD, SECRET, STATEFUL_SET, Kind
+from openstack_operator.runtime.manager import Manager
+from openstack_operator.runtime.store import Request
+
+from . import toy
+from .harness import Cluster, eventually
+
+SERVICE = Kind("v1", "Service", "services")
+EVENTS = Kind("events.k8s.io/v1", "Event", "events")
+
+
+async def quiet(manager: Manager, seconds: float = 0.5) -> int:
+    """Looks at everything again; returns the number of writes that took."""
+    before = manager.world.client.writes
+    for kind in manager.world.catalog.resources:
+        for held in manager.world.stores[kind]:
+            request = Request(kind.kind, held.meta.namespace, held.meta.name)
+            manager._queues[kind.kind].add(request)  # pyright: ignore[reportPrivateUsage]
+    await asyncio.sleep(seconds)
+    return manager.world.client.writes - before
+
+
+async def test_one_resource_becomes_a_running_stack_and_then_nothing_is_written(cluster: Cluster):
+    async with cluster.simulator(), cluster.operator() as manager:
+        await cluster.create(toy.STACK, "stack")
+        await cluster.ready(toy.STACK, "stack")
+        app = await cluster.get(toy.APP, "app")
+        assert app
+        assert app["status"]["endpoint"] == f"http://app-api.{cluster.namespace}.svc.cluster.local"
+        assert {c["type"] for c in app["status"]["conditions"]} == {
+            "DatabaseReady",
+            "ConfigReady",
+            "SchemaReady",
+            "APIReady",
+            "AgentsReady",
+            "Ready",
+        }
+        assert cluster.remote.accounts
+        assert await quiet(manager) == 0
+    # A new process knows only what the cluster holds; values stored in another form cost it one write each, once.
+    async with cluster.simulator(), cluster.operator() as manager:
+        await asyncio.sleep(1)
+        assert await quiet(manager) == 0
+
+
+async def test_changes_by_hand_are_undone(cluster: Cluster):
+    async with cluster.simulator(), cluster.operator():
+        await cluster.create(toy.STACK, "stack")
+        await cluster.ready(toy.STACK, "stack")
+        await cluster.change(DEPLOYMENT, "app-api", "/spec/replicas", 0)
+        await cluster.delete(SERVICE, "app-api")
+        await cluster.delete(SECRET, "app-config")
+
+        async def mended() -> bool:
+            run = await cluster.get(DEPLOYMENT, "app-api")
+            rest = [await cluster.get(SERVICE, "app-api"), await cluster.get(SECRET, "app-config")]
+            return bool(run and run["spec"]["replicas"] == 1 and all(rest))
+
+        await eventually(mended)
+
+
+async def test_a_changed_option_rolls_only_what_reads_it(cluster: Cluster):
+    async with cluster.simulator(), cluster.operator():
+        await cluster.create(toy.STACK, "stack")
+        await cluster.ready(toy.STACK, "stack")
+        before = {
+            kind: await cluster.get(kind, name) for kind, name in ((STATEFUL_SET, "server-db"), (DEPLOYMENT, "app-api"))
+        }
+        await cluster.change(toy.STACK, "stack", "/spec/options", {"debug": "true"})
+        await cluster.ready(toy.STACK, "stack")
+
+        async def rolled() -> bool:
+            run = await cluster.get(DEPLOYMENT, "app-api")
+            return bool(run) and run["metadata"]["generation"] > before[DEPLOYMENT]["metadata"]["generation"]  # type: ignore[index]
+
+        await eventually(rolled)
+        server = await cluster.get(STATEFUL_SET, "server-db")
+        assert server and before[STATEFUL_SET]
+        assert server["metadata"]["generation"] == before[STATEFUL_SET]["metadata"]["generation"]
+
+
+async def test_new_work_is_a_new_job_and_the_old_one_goes(cluster: Cluster):
+    async with cluster.simulator(), cluster.operator() as manager:
+        await cluster.create(toy.STACK, "stack")
+        await cluster.ready(toy.STACK, "stack")
+        [old] = [job.meta.name for job in manager.world.stores[JOB]]
+        await cluster.change(toy.STACK, "stack", "/spec/options", {"schema": "2"})
+
+        async def replaced() -> bool:
+            names = {job.meta.name for job in manager.world.stores[JOB]}
+            return len(names) == 1 and old not in names
+
+        await eventually(replaced)
+        await cluster.ready(toy.STACK, "stack")
+
+
+async def test_pods_wait_for_what_they_need(cluster: Cluster):
+    async with cluster.simulator("Job"), cluster.operator():
+        await cluster.create(toy.STACK, "stack")
+        condition = await cluster.ready(toy.APP, "app", "Progressing")
+        assert condition["message"].startswith("Schema: job app-db-sync-")
+        assert await cluster.get(DEPLOYMENT, "app-api") is None
+        assert (await cluster.condition(toy.APP, "app", "Reconciling"))["status"] == "True"
+        assert (await cluster.condition(toy.APP, "app", "APIReady"))["message"] == "waiting for Schema"
+
+
+async def test_a_failed_job_shows_the_end_of_its_log(cluster: Cluster):
+    async with cluster.simulator("Job"), cluster.operator() as manager:
+        await cluster.create(toy.STACK, "stack")
+        await eventually(lambda: _jobs(manager))
+        [job] = manager.world.stores[JOB]
+        await _failed_pod(cluster, job.meta.name, "Traceback\nOperationalError: (1045) Access denied")
+        failed = {"type": "Failed", "status": "True", "reason": "BackoffLimitExceeded", "message": "too often"}
+        target = {**failed, "type": "FailureTarget"}
+        stamp = "2026-01-01T00:00:00Z"
+        conditions = [c | {"lastTransitionTime": stamp} for c in (target, failed)]
+        status = {"startTime": stamp, "failed": 1, "conditions": conditions}
+        await cluster.client.merge_status(JOB, cluster.namespace, job.meta.name, status)
+        condition = await cluster.ready(toy.APP, "app", "JobFailed")
+        assert condition["message"].endswith("Access denied")
+        assert (await cluster.condition(toy.APP, "app", "Stalled"))["status"] == "True"
+        warned = await eventually(lambda: _events(cluster, "JobFailed"))
+        assert warned[0]["regarding"]["name"] == "app"
+
+
+async def _jobs(manager: Manager) -> bool:
+    return len(manager.world.stores[JOB]) > 0
+
+
+async def _events(cluster: Cluster, reason: str) -> list[dict[str, Any]]:
+    listed = msgspec.json.decode(await cluster.client.page(EVENTS, cluster.namespace, {}))
+    return [event for event in listed["items"] if event["reason"] == reason]
+
+
+async def _failed_pod(cluster: Cluster, job: str, message: str) -> None:
+    meta = {**cluster.meta(f"{job}-x"), "labels": {"job-name": job}}
+    spec = {"containers": [{"name": "main", "image": "x"}], "automountServiceAccountToken": False}
+    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": cluster.meta("default")}
+    await cluster.client.create(Kind("v1", "ServiceAccount", "serviceaccounts"), account)
+    await cluster.client.create(POD, {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec})
+    ended = {"terminated": {"exitCode": 1, "message": message, "finishedAt": "2026-01-01T00:00:00Z"}}
+    container = {"name": "main", "image": "x", "imageID": "", "ready": False, "restartCount": 0, "state": ended}
+    status = {"phase": "Failed", "containerStatuses": [container]}
+    await cluster.client.merge_status(POD, cluster.namespace, f"{job}-x", status)
+
+
+async def test_everything_missing_is_named_at_once_and_nothing_is_touched(cluster: Cluster):
+    async with cluster.simulator(), cluster.operator():
+        await cluster.create(toy.APP, "app", password={"name": "mine"}, server={"name": "elsewhere"})
+        condition = await cluster.ready(toy.APP, "app", "MissingReference")
+        assert "spec.server: there is no Server 'elsewhere'" in condition["message"]
+        assert "spec.password.name: there is no Secret 'mine'" in condition["message"]
+        assert await cluster.get(SECRET, "app-config") is None
+
+
+async def test_a_secret_of_the_users_own_is_waited_for_and_its_loss_stops_nothing(cluster: Cluster):
+    async with cluster.simulator(), cluster.operator():
+        await cluster.create(toy.SERVER, "server")
+        await cluster.create(toy.APP, "app", password={"name": "mine"})
+        await cluster.ready(toy.APP, "app", "MissingReference")
+        secret = {"apiVersion": "v1", "kind": "Secret", "metadata": cluster.meta("mine"), "stringData": {"other": "x"}}
+        await cluster.client.create(SECRET, secret)
+
+        async def lacks_key() -> bool:
+            message = (await cluster.condition(toy.APP, "app")).get("message", "")
+            return message == "spec.password.key: Secret 'mine' has no key 'password'"
+
+        await eventually(lacks_key)
+        await cluster.change(SECRET, "mine", "/data/password", "eA==")
+        await cluster.ready(toy.APP, "app")
+        await cluster.delete(SECRET, "mine")
+        await cluster.ready(toy.APP, "app", "MissingReference")
+        app = await cluster.get(toy.APP, "app")
+        assert app and app["status"]["published"]
+        assert await cluster.get(DEPLOYMENT, "app-api")
+
+
+async def test_a_stored_object_that_cannot_be_parsed_stops_no_other(cluster: Cluster):
+    async with cluster.simulator(), cluster.operator():
+        await cluster.create(toy.APP, "broken", options={"refused": "yes"})
+        await cluster.create(toy.STACK, "stack")
+        condition = await cluster.ready(toy.APP, "broken", "InvalidSpec")
+        assert condition["message"] == "spec.options: Value error, refused is no option"
+        await cluster.ready(toy.STACK, "stack")
+
+
+async def test_a_fault_of_ours_is_found_by_its_id_and_tells_no_secret(
+    cluster: Cluster, capsys: pytest.CaptureFixture[str]
+):
+    async with cluster.simulator(), cluster.operator():
+        await cluster.create(toy.SERVER, "server")
+        await cluster.create(toy.APP, "app", options={"boom": "hunter2"})
+        condition = await cluster.ready(toy.APP, "app", "InternalError")
+        assert condition["status"] == "Unknown"
+        mark = condition["message"].rpartition(" ")[2]
+    log = capsys.readouterr()
+    assert mark in log.out + log.err
+    assert "hunter2" not in log.out + log.err + str(condition)
+
+
+async def test_an_object_of_another_owner_is_never_taken(cluster: Cluster):
+    async with cluster.simulator(), cluster.operator():
+        other = await cluster.create(toy.SERVER, "other")
+        owner = {"apiVersion": other["apiVersion"], "kind": "Server", "name": "other", "uid": other["metadata"]["uid"]}
+        meta = {**cluster.meta("app-config"), "ownerReferences": [{**owner, "controller": True}]}
+        await cluster.client.create(SECRET, {"apiVersion": "v1", "kind": "Secret", "metadata": meta})
+        await cluster.create(toy.SERVER, "server")
+        await cluster.create(toy.APP, "app")
+        condition = await cluster.ready(toy.APP, "app", "InvalidSpec")
+        assert "Secret/app-config" in condition["message"]
+        secret = await cluster.get(SECRET, "app-config")
+        assert secret and "data" not in secret
+
+
+async def test_a_guarded_secret_of_somebody_else_is_not_overwritten(cluster: Cluster):
+    async with cluster.operator():
+        secret = {"apiVersion": "v1", "kind": "Secret", "metadata": cluster.meta("server-password")}
+        await cluster.client.create(SECRET, secret)
+        await cluster.create(toy.SERVER, "server")
+        condition = await cluster.ready(toy.SERVER, "server", "InvalidSpec")
+        assert "Secret/server-password: exists and was not made by the operator" in condition["message"]
+
+
+async def test_what_cannot_be_changed_is_refused_by_name(cluster: Cluster):
+    async with cluster.simulator(), cluster.operator() as manager:
+        await cluster.create(toy.SERVER, "server")
+        await cluster.ready(toy.SERVER, "server")
+        live = await cluster.get(STATEFUL_SET, "server-db")
+        assert live
+        body = {k: live[k] for k in ("apiVersion", "kind")} | {"metadata": cluster.meta("server-db")}
+        body["spec"] = live["spec"] | {"serviceName": "another"}
+        with pytest.raises(SpecError, match=r"StatefulSet/server-db spec: .*updates to statefulset spec"):
+            await manager.world.client.apply(STATEFUL_SET, body)
+
+
+async def test_what_is_retained_outlives_its_owner_and_serves_the_next(cluster: Cluster):
+    async with cluster.simulator(), cluster.operator() as manager:
+        await cluster.create(toy.SERVER, "server")
+        await cluster.ready(toy.SERVER, "server")
+        claim = await cluster.get(CLAIM, "server-data")
+        await cluster.delete(toy.SERVER, "server")
+
+        async def gone() -> bool:
+            return await cluster.get(STATEFUL_SET, "server-db") is None
+
+        await eventually(gone)
+        await cluster.create(toy.SERVER, "server")
+        await cluster.ready(toy.SERVER, "server")
+        kept = await cluster.get(CLAIM, "server-data")
+        assert claim and kept and kept["metadata"]["uid"] == claim["metadata"]["uid"]
+        assert await quiet(manager) == 0
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_killed_at_any_moment_it_converges_to_the_same_passwords(cluster: Cluster, seed: int):
+    chance = random.Random(seed)
+    passwords: set[str] = set()
+
+    async def look() -> None:
+        if secret := await cluster.get(SECRET, "server-password"):
+            passwords.add(secret_data(secret)["root"])
+
+    async with cluster.simulator():
+        await cluster.create(toy.STACK, "stack")
+        for _ in range(7):
+            async with cluster.operator():
+                await asyncio.sleep(chance.uniform(0, 0.1))
+            await look()
+        async with cluster.operator():
+            await cluster.ready(toy.STACK, "stack")
+        await look()
+    assert len(passwords) == 1
