@@ -17,6 +17,8 @@ from .services.memcached.model import MEMCACHED
 from .services.memcached.service import plan as memcached
 from .services.neutron.model import NEUTRON
 from .services.neutron.service import plan as neutron
+from .services.nova.model import NOVA
+from .services.nova.service import plan as nova
 from .services.ovnnetwork.model import OVN_NETWORK
 from .services.ovnnetwork.service import plan as ovn_network
 from .services.placement.model import PLACEMENT
@@ -34,6 +36,7 @@ SERVICES = (
     Service(resource=PLACEMENT, plan=placement),
     Service(resource=OVN_NETWORK, plan=ovn_network),
     Service(resource=NEUTRON, plan=neutron),
+    Service(resource=NOVA, plan=nova),
 )
 
 ACTUATORS = tuple(

@@ -1,0 +1,1 @@
+"""OpenStack Nova: virtual machines, in cells."""

@@ -1,0 +1,156 @@
+"""What runs on compute nodes: libvirt, nova-compute, and the job that makes new nodes known."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ... import kube, oslo, parts
+from ...api import PodSettings
+from ...plan import Context, Group, Step
+from . import config
+from .cells import Built, Shared, manage
+from .model import NovaSpec
+
+CELL_LABEL = "openstack-cell"
+
+LEAVE_CGROUP = """\
+# Guests outlive this container: its runtime ends what it finds in the container's cgroups, so libvirt and the guests it
+# starts leave them, in every hierarchy (v1 has many, v2 one).
+leave() {
+    while IFS=: read -r _ names path; do
+        root=/sys/fs/cgroup/${names#name=}
+        [ -n "$names" ] || [ -e "$root/cgroup.procs" ] || root=/sys/fs/cgroup/unified
+        [ -e "$root/cgroup.procs" ] || continue
+        above=$root${path%%/kubepods*}
+        mkdir -p "$above/openstack-guests"
+        for file in cpuset.cpus cpuset.mems; do
+            if [ -e "$above/$file" ]; then cat "$above/$file" > "$above/openstack-guests/$file"; fi
+        done
+        echo 0 > "$above/openstack-guests/cgroup.procs"
+    done < /proc/self/cgroup
+}
+leave || echo "warning: guests will end with this container" >&2
+exec "$@"
+"""
+
+
+def compute(ctx: Context[NovaSpec], cells: list[Built], shared: Shared) -> Group:
+    """Compute nodes of all cells."""
+    if not ctx.spec.compute.enabled:
+        return Group("Compute", ())
+    hypervisor = _libvirt(ctx)
+    daemons = [step for cell in cells for step in _nova_compute(ctx, cell, shared, first=cell is cells[0])]
+    return Group("Compute", (hypervisor, *daemons))
+
+
+def discovery(ctx: Context[NovaSpec], conf: parts.Config, cells: list[Built], computes: Group) -> Group:
+    """The computes, and a job a number of nodes that ends when as many are in the map of cells: servers may be booted
+    on a node from then on, not when its pod is ready.
+    """
+    live = [ctx.children.get(("DaemonSet", ctx.name(cell.name, "compute")), {}) for cell in cells]
+    nodes = sum((daemons.get("status") or {}).get("desiredNumberScheduled", 0) for daemons in live)
+    daemons = [step for step in computes.steps if isinstance(step, Step)]
+    if not nodes or not daemons:
+        return computes
+    script = "\n".join(
+        (
+            f"known() {{ {manage(ctx)} cell_v2 list_hosts | awk -F '|' 'NF > 4' | tail -n +2 | wc -l; }}",
+            f"{manage(ctx)} cell_v2 discover_hosts",
+            f'until [ "$(known)" -ge {nodes} ]; do sleep 1; {manage(ctx)} cell_v2 discover_hosts; done',
+        )
+    )
+    found = parts.job(ctx, "discover-hosts", ["sh", "-ec", script], conf, after=tuple(daemons))
+    return Group("Compute", (*daemons, found))
+
+
+def _libvirt(ctx: Context[NovaSpec]) -> Step:
+    """libvirt, which no change of Nova's configuration restarts; guests outlive it."""
+    entry = ctx.release["libvirt"]
+    main = kube.Container(
+        component=entry,
+        command=["sh", "-c", LEAVE_CGROUP, "libvirt", *entry.command],
+        # With the node's processes in sight init is another one; as a subreaper tini buries libvirt's children still.
+        env={"VIRT_TYPE": ctx.spec.compute.virt_type, "TINI_SUBREAPER": "1"},
+        mounts=(
+            *_shared_folders(ctx),
+            kube.host("cgroup", "/sys/fs/cgroup"),
+            kube.host("libvirt", "/var/lib/libvirt"),
+            kube.host("guests", "/etc/libvirt/qemu"),
+        ),
+        ready=kube.Probe(command=entry.commands["ready"], period=30, timeout=10),
+        memory="64Mi",
+        privileged=True,
+        root=True,
+    )
+    wanted = kube.settings(
+        ctx.spec.compute.model_copy(update={"image": None, "resources": None}), ctx.spec.compute.libvirt
+    )
+    template = kube.pod(ctx, "libvirt", main, wanted=wanted, node_selector=kube.COMPUTE, hostNetwork=True, hostPID=True)
+    return Step(name="Libvirt", objects=(kube.workload(ctx, "DaemonSet", "libvirt", template),))
+
+
+def _nova_compute(ctx: Context[NovaSpec], cell: Built, shared: Shared, *, first: bool) -> tuple[Step, Step]:
+    """nova-compute on the nodes of one cell, with its configuration."""
+    name = f"{cell.name}-compute"
+    sections = config.compute(ctx, cell.messaging, shared.identity, cell.console)
+    conf = parts.written(ctx, {"nova.conf": oslo.render(sections)}, suffix=f"{name}-config", directory="/etc/nova")
+    entry = parts.program(ctx, "compute")
+    main = kube.Container(
+        component=entry,
+        env=_node_env(),
+        mounts=(*conf.mounts, *_shared_folders(ctx), *kube.scratch("/run/lock", "/tmp")),  # noqa: S108
+        ready=parts.CONNECTED_TO_BROKER,
+        memory="288Mi",
+        privileged=True,
+        root=not entry.uid,
+    )
+    template = kube.pod(
+        ctx,
+        name,
+        main,
+        wanted=_in_cell(kube.settings(ctx.spec.compute), cell.name, first=first),
+        node_selector=kube.COMPUTE,
+        annotations={kube.CONFIG_DIGEST: conf.digest},
+        hostNetwork=True,
+        # It starts as root and becomes nova, who has to read the configuration.
+        securityContext={"fsGroup": parts.program(ctx, "conductor").gid, "fsGroupChangePolicy": "OnRootMismatch"},
+    )
+    daemons = kube.workload(ctx, "DaemonSet", name, template)
+    # A conductor that does not listen yet costs nova-compute ten seconds: that long it waits for the first answer.
+    return conf, Step(name="NovaCompute", objects=(daemons,), after=(conf, *shared.needed, cell.conductor))
+
+
+def _shared_folders(ctx: Context[NovaSpec]) -> list[kube.Mount]:
+    """Folders of the node that libvirt and nova-compute must see under one path; /dev/pts carries the console logs."""
+    disks = {"hostPath": {"path": ctx.spec.compute.instance_storage_path, "type": "DirectoryOrCreate"}}
+    return [
+        kube.Mount(name="disks", path=parts.state(ctx), volume=disks),
+        kube.host("libvirt-run", "/run/libvirt"),
+        kube.host("openvswitch", "/run/openvswitch"),
+        kube.host("pts", "/dev/pts", kind="Directory"),
+    ]
+
+
+def _node_env() -> dict[str, Any]:
+    """Options that differ from node to node, as oslo.config reads them from the environment. The host is named as its
+    OVN chassis is, or ports cannot be bound to it.
+    """
+    address = {"fieldRef": {"fieldPath": "status.hostIP"}}
+    return {
+        "EVENTLET_NO_GREENDNS": "yes",
+        "OS_DEFAULT__HOST": {"fieldRef": {"fieldPath": "spec.nodeName"}},
+        "OS_DEFAULT__MY_IP": address,
+        "OS_VNC__SERVER_LISTEN": address,
+        "OS_VNC__SERVER_PROXYCLIENT_ADDRESS": address,
+    }
+
+
+def _in_cell(wanted: PodSettings, name: str, *, first: bool) -> PodSettings:
+    """Settings with an affinity to the cell's nodes, unless the user has one. It is the same however many cells there
+    are, so that a new cell restarts nothing in the others.
+    """
+    terms: list[dict[str, Any]] = [{"matchExpressions": [{"key": CELL_LABEL, "operator": "In", "values": [name]}]}]
+    if first:
+        terms.append({"matchExpressions": [{"key": CELL_LABEL, "operator": "DoesNotExist"}]})
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
+    return wanted if wanted.affinity else wanted.model_copy(update={"affinity": {"nodeAffinity": required}})

@@ -1,0 +1,92 @@
+"""Nova's options: what the control plane's processes share, a cell's own, and the few a compute node may know."""
+
+from __future__ import annotations
+
+from ... import oslo, parts
+from ...api import Sections
+from ...plan import Context, MissingReference
+from .model import NovaSpec
+
+DEFAULTS: Sections = {
+    "conductor": {"workers": 1},
+    # New nodes are found by a job; this finds the ones that came while no operator was there to see it.
+    "scheduler": {"workers": 1, "discover_hosts_in_cells_interval": 30},
+}
+
+COMPUTE_DEFAULTS: Sections = {
+    "DEFAULT": {
+        "reserved_host_memory_mb": 512,
+        "resume_guests_state_on_host_boot": True,
+        # Neutron tells of every change of a port.
+        "heal_instance_info_cache_interval": -1,
+    },
+    # Only emulated guests have this cache of translated code; the default is a fifth of their memory footprint.
+    "libvirt": {"tb_cache_size": 32},
+}
+
+
+def database(connection: str) -> Sections:
+    """The schema of a process's own cell."""
+    return {"database": oslo.options.database(connection)}
+
+
+def api_database(connection: str) -> Sections:
+    """The schema that knows all cells."""
+    return {"api_database": oslo.options.database(connection)}
+
+
+def clients(ctx: Context[NovaSpec], user: parts.Identity) -> Sections:
+    """How every Nova process calls the other services: as Nova's own user, at their internal endpoints."""
+    internal = {"region_name": ctx.spec.region, "valid_interfaces": "internal"}
+    own = {**user.options, **internal}
+    return {
+        "service_user": {**user.options, "send_service_user_token": True},
+        "placement": own,
+        "neutron": own,
+        "glance": internal,
+        "keystone": internal,
+        # A cell has no way to the schema above it, which this check would need.
+        "workarounds": {"disable_group_policy_check_upcall": True},
+    }
+
+
+def control(ctx: Context[NovaSpec], user: parts.Identity) -> Sections:
+    """What APIs and the scheduler need besides."""
+    cached = parts.memcached(ctx)
+    return {
+        "keystone_authtoken": oslo.options.keystone_auth(user.options, cached),
+        "cache": {"enabled": True, "backend": "oslo_cache.memcache_pool", "memcache_servers": cached},
+        "neutron": {"service_metadata_proxy": True, "metadata_proxy_shared_secret": _shared_secret(ctx)},
+    }
+
+
+def _shared_secret(ctx: Context[NovaSpec]) -> str:
+    """What Neutron's metadata agents sign their requests with."""
+    secret = ctx.refs[ctx.spec.neutron_ref]["metadataSecret"]
+    try:
+        return ctx.secrets[secret]["metadata"]
+    except KeyError:
+        raise MissingReference("spec.neutronRef", f"Secret {secret} of that Neutron has no key 'metadata'") from None
+
+
+def novncproxy() -> Sections:
+    """The proxy listens for everyone; a token it looks up in the cell's schema decides."""
+    return {"vnc": {"novncproxy_host": "0.0.0.0", "novncproxy_port": 6080}}  # noqa: S104
+
+
+def compute(ctx: Context[NovaSpec], bus: parts.Messaging, user: parts.Identity, console: str) -> Sections:
+    """All options of nova-compute: no schema, only its cell's broker. `console` is the base URL of the cell's proxy."""
+    virt_type = ctx.spec.compute.virt_type
+    wired = oslo.merge(
+        oslo.options.messaging(bus.url),
+        clients(ctx, user),
+        {
+            "DEFAULT": {"compute_driver": "libvirt.LibvirtDriver", "state_path": parts.state(ctx)},
+            # For auto, nova-compute-start puts what libvirt found on its node over this.
+            "libvirt": {"connection_uri": "qemu:///system", "virt_type": "kvm" if virt_type == "auto" else virt_type},
+            "vnc": {"enabled": True, "novncproxy_base_url": f"{console}/vnc_lite.html"},
+            "os_vif_ovs": {"ovsdb_connection": "tcp:127.0.0.1:6640"},
+        },
+    )
+    service = parts.options(ctx, wired, defaults=COMPUTE_DEFAULTS)
+    return parts.layered(service, ctx.spec.compute.config, wired, "spec.compute.config")

@@ -1,0 +1,111 @@
+"""What users write to get a Nova."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from ...api import (
+    Column,
+    Component,
+    DatabaseSource,
+    GlanceRef,
+    MessagingSource,
+    Model,
+    NeutronRef,
+    PlacementRef,
+    PodSettings,
+    Resource,
+    Sections,
+    ServiceSpec,
+    UsesCache,
+    UsesDatabase,
+    UsesIdentity,
+    UsesMessaging,
+    rule,
+    validated,
+)
+
+CellName = Annotated[
+    str,
+    Field(min_length=1, max_length=20, pattern=r"^[a-z]([-a-z0-9]*[a-z0-9])?$"),
+    validated(
+        rule("self != 'cell0' && self != 'api'", "cell0 always exists and api names a schema; choose another name")
+    ),
+]
+
+
+class Cell(Model):
+    """A share of the compute nodes, with a database and a broker of its own. A node whose label `openstack-cell` names
+    a cell belongs to that one, nodes without the label to the first cell of the list."""
+
+    name: CellName
+    """Name of the cell."""
+    conductor: Component = Component()
+    """The cell's conductor, which keeps compute nodes away from the database."""
+    database: DatabaseSource | None = None
+    """Database of this cell; unset takes the server of the service."""
+    messaging: MessagingSource | None = None
+    """Broker of this cell; unset takes the one of the service. The cell has a virtual host of its own either way."""
+
+
+Cells = Annotated[
+    list[Cell],
+    Field(min_length=1, max_length=32),
+    validated(
+        rule(
+            "oldSelf.all(old, self.exists(cell, cell.name == old.name))",
+            "a cell cannot be removed: its compute nodes and servers would be lost; keep it in the list",
+        ),
+        **{"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]},
+    ),
+]
+
+
+class Compute(PodSettings):
+    """libvirt and nova-compute on every compute node, where nothing of the service's own pod settings applies."""
+
+    enabled: bool = True
+    """False where this cloud has no compute nodes of its own."""
+    virt_type: Literal["auto", "kvm", "qemu"] = "auto"
+    """How instances are virtualized; auto takes kvm where it works and the qemu emulator elsewhere, node by node."""
+    instance_storage_path: Annotated[str, Field(max_length=255, pattern=r"^/[^:\s]+$")] = "/var/lib/nova"
+    """Folder of each node that holds the instances' disks and the node's identity; must outlive reboots."""
+    config: Sections = {}
+    """Options for nova-compute alone, merged over the service's config."""
+    libvirt: PodSettings = PodSettings()
+    """Image and resources of libvirt; it runs where nova-compute does."""
+
+
+class NovaSpec(ServiceSpec, UsesDatabase, UsesMessaging, UsesCache, UsesIdentity):
+    """OpenStack Nova: virtual machines, in cells."""
+
+    placement_ref: PlacementRef = PlacementRef(name="placement")
+    """Placement that counts the resources."""
+    glance_ref: GlanceRef = GlanceRef(name="glance")
+    """Glance that holds the images."""
+    neutron_ref: NeutronRef = NeutronRef(name="neutron")
+    """Neutron that connects the instances."""
+    api: Component = Component()
+    """The Compute API."""
+    metadata: Component = Component()
+    """The API that answers what instances ask about themselves."""
+    scheduler: Component = Component()
+    """The scheduler, which chooses nodes."""
+    conductor: Component = Component()
+    """The super conductor, which hands new servers to the cells."""
+    novncproxy: Component = Component()
+    """The proxy to the instances' screens, one Deployment a cell."""
+    cells: Cells = [Cell(name="cell1")]
+    """Cells that hold compute nodes. cell0, where servers end up that found no node, exists without being listed."""
+    compute: Compute = Compute()
+    """What runs on compute nodes."""
+
+
+NOVA = Resource(
+    kind="Nova",
+    plural="novas",
+    spec=NovaSpec,
+    columns=(Column("Endpoint", ".status.endpoint"),),
+)

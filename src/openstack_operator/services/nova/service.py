@@ -1,0 +1,89 @@
+"""Nova: two schemas above the cells, APIs, a scheduler and a conductor; then cells, and the compute nodes in them."""
+
+from __future__ import annotations
+
+from itertools import chain
+
+from ... import oslo, parts
+from ...plan import Context, Group, Plan
+from . import config
+from .cells import Shared, cell, schema, schema_name
+from .compute import compute, discovery
+from .model import NovaSpec
+
+
+def plan(ctx: Context[NovaSpec]) -> Plan:
+    """Everything a Nova is made of; published: internalURL, publicURL."""
+    spec = ctx.spec
+    passwords = [f"{each.name}-{what}" for each in spec.cells for what in ("database", "messaging")]
+    creds = parts.credentials(ctx, "api-database", "cell0-database", "messaging", "identity", *passwords)
+    server = spec.database.mariadb_ref
+    api_db = parts.database(ctx, creds, "api-database", schema_name(ctx, "api"), server=server, name="api-db")
+    # cell0 only records servers that found no node; nothing runs in it.
+    cell0 = parts.database(ctx, creds, "cell0-database", schema_name(ctx, "cell0"), server=server, name="cell0-db")
+    bus = parts.messaging(ctx, creds, "messaging", broker=spec.messaging.rabbitmq_ref)
+    user = parts.identity(ctx, creds, "identity")
+    peers = [
+        parts.requires(ctx, name, ref)
+        for name, ref in (("Placement", spec.placement_ref), ("Glance", spec.glance_ref), ("Neutron", spec.neutron_ref))
+    ]
+    conf = parts.config(
+        ctx,
+        "nova.conf",
+        oslo.merge(
+            config.api_database(api_db.url),
+            config.database(cell0.url),
+            oslo.options.messaging(bus.url),
+            config.clients(ctx, user),
+            config.control(ctx, user),
+        ),
+        defaults=config.DEFAULTS,
+    )
+    sync = schema(ctx, conf, after=(api_db, cell0))
+    needed = (user, *peers)
+    shared = Shared(credentials=creds, api_database=api_db, identity=user, schema=sync, needed=needed)
+    cells = [cell(ctx, each, shared) for each in spec.cells]
+    running = (*needed, bus, sync)
+    conductor = parts.worker(
+        ctx,
+        "conductor",
+        conf,
+        settings=spec.conductor,
+        after=running,
+        ready=parts.CONNECTED_TO_BROKER,
+        stable=True,
+    )
+    scheduler = parts.worker(
+        ctx,
+        "scheduler",
+        conf,
+        settings=spec.scheduler,
+        after=running,
+        ready=parts.CONNECTED_TO_BROKER,
+        stable=True,
+    )
+    # One thread: with eventlet, a second one waits for answers to its RPC for ever.
+    api = parts.api(ctx, "api", 8774, conf, settings=spec.api, health="/", after=running, memory="192Mi", threads=1)
+    metadata = parts.api(
+        ctx, "metadata", 8775, conf, settings=spec.metadata, health="/", after=running, exposed=False, threads=1
+    )
+    entry = parts.catalog(ctx, "compute", "Compute", api, path="/v2.1", after=(user, api))
+    return Plan(
+        creds,
+        api_db,
+        cell0,
+        bus,
+        user,
+        *peers,
+        conf,
+        sync,
+        conductor,
+        Group("Cells", list(chain.from_iterable(each.steps for each in cells))),
+        discovery(ctx, conf, cells, compute(ctx, cells, shared)),
+        scheduler,
+        api,
+        metadata,
+        entry,
+        endpoint=f"{api.public}/v2.1",
+        published=api.published,
+    )
