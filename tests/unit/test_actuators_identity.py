@@ -1,0 +1,377 @@
+"""KeystoneUser and KeystoneService against an identity API in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from itertools import count
+from threading import Lock
+from typing import Any
+
+import pytest
+from remotes import Answer, Request, context, serving
+
+from openstack_operator.actuators import ACTUATORS
+from openstack_operator.plan import Context, SpecError, Transient
+
+_, _, USER, SERVICE = ACTUATORS
+PASSWORD = "s3'c r&et%"
+GONE = Answer(404, {"error": {"message": "Could not find it"}})
+UNIQUE = {"projects": ("name", "domain_id"), "users": ("name", "domain_id"), "regions": ("id",)}
+
+
+class Identity:
+    """What Keystone keeps, and how it answers."""
+
+    def __init__(self) -> None:
+        self.ids = (f"{number:032x}" for number in count(1))
+        self.rows: dict[str, dict[str, Any]] = {
+            name: {} for name in ("domains", "projects", "users", "roles", "services", "endpoints", "regions")
+        }
+        self.assigned: set[tuple[str, str, str]] = set()
+        self.tokens: set[str] = set()
+        self.lock = Lock()
+        self.asked: list[tuple[str, ...]] = []
+        self.fault: Answer | None = None
+        self.add("domains", id="default", name="Default")
+        self.add("regions", id="RegionOne")
+        for name in ("admin", "member", "service"):
+            self.add("roles", name=name)
+        admin = self.add("users", name="admin", domain_id="default", password="adminpw")
+        project = self.add("projects", name="admin", domain_id="default")
+        self.assigned.add((admin["id"], project["id"], self.one("roles", name="admin")["id"]))
+
+    def add(self, collection: str, **values: Any) -> dict[str, Any]:
+        row: dict[str, Any] = {"id": next(self.ids), "enabled": True, **values}
+        self.rows[collection][row["id"]] = row
+        return row
+
+    def all(self, collection: str, **filters: Any) -> list[dict[str, Any]]:
+        rows = self.rows[collection].values()
+        return [row for row in rows if all(row.get(name) == value for name, value in filters.items())]
+
+    def one(self, collection: str, **filters: Any) -> dict[str, Any]:
+        (row,) = self.all(collection, **filters)
+        return row
+
+    def roles(self, user: str, project: str = "service") -> set[str]:
+        who, where = self.one("users", name=user)["id"], self.one("projects", name=project)["id"]
+        return {self.rows["roles"][role]["name"] for u, p, role in self.assigned if (u, p) == (who, where)}
+
+    def answer(self, request: Request) -> Answer:
+        if request.path[0] != "v3":
+            return Answer(404)
+        with self.lock:
+            self.asked.append((request.method, *request.path[1:]))
+            if request.path == ("v3", "auth", "tokens"):
+                return self.token(request.body["auth"])
+            if request.headers.get("X-Auth-Token") not in self.tokens:
+                return Answer(401, {"error": {"message": "The request you have made requires authentication."}})
+            if self.fault and request.method != "GET":
+                return self.fault
+            return self.authorized(request)
+
+    def token(self, auth: Any) -> Answer:
+        claim = auth["identity"]["password"]["user"]
+        domain = {row["name"]: row["id"] for row in self.rows["domains"].values()}.get(claim["domain"]["name"])
+        users = self.all("users", name=claim["name"], domain_id=domain, password=claim["password"], enabled=True)
+        token: dict[str, Any] = {"user": {"id": users[0]["id"]}} if users else {}
+        if users and auth["scope"] != "unscoped":
+            scope = auth["scope"]["project"]
+            projects = self.all("projects", name=scope["name"], domain_id=domain, enabled=True)
+            given = [a for a in self.assigned if projects and a[:2] == (users[0]["id"], projects[0]["id"])]
+            token = {**token, "project": {"id": projects[0]["id"]}} if given else {}
+        if not token:
+            return Answer(401, {"error": {"message": "The request you have made requires authentication."}})
+        subject = next(self.ids)
+        self.tokens.add(subject)
+        return Answer(201, {"token": token}, {"X-Subject-Token": subject})
+
+    def authorized(self, request: Request) -> Answer:
+        match request.path[1:]:
+            case ("role_assignments",):
+                return self.assignments(request)
+            case (collection,) if request.method == "GET":
+                return Answer(200, {collection: self.all(collection, **request.query)})
+            case (collection,):
+                return self.create(collection, request.body[collection[:-1]])
+            case ("projects", project, "users", user, "roles", role):
+                known = project in self.rows["projects"] and user in self.rows["users"] and role in self.rows["roles"]
+                if known:
+                    change = self.assigned.add if request.method == "PUT" else self.assigned.discard
+                    change((user, project, role))
+                return Answer(204) if known else GONE
+            case (collection, row) if row in self.rows[collection]:
+                if request.method == "DELETE":
+                    self.delete(collection, row)
+                    return Answer(204)
+                self.rows[collection][row].update(request.body[collection[:-1]])
+                return Answer(200, {})
+            case _:
+                return GONE
+
+    def assignments(self, request: Request) -> Answer:
+        scope = (request.query["user.id"], request.query["scope.project.id"])
+        roles = [{"role": self.rows["roles"][role]} for *at, role in sorted(self.assigned) if tuple(at) == scope]
+        return Answer(200, {"role_assignments": roles})
+
+    def create(self, collection: str, values: dict[str, Any]) -> Answer:
+        keys = UNIQUE.get(collection, ())
+        if keys and self.all(collection, **{key: values[key] for key in keys}):
+            return Answer(409, {"error": {"message": "Conflict occurred attempting to store it"}})
+        if collection == "endpoints" and values["region_id"] not in self.rows["regions"]:
+            return Answer(400, {"error": {"message": "Region not found"}})
+        return Answer(201, {collection[:-1]: self.add(collection, **values)})
+
+    def delete(self, collection: str, row: str) -> None:
+        del self.rows[collection][row]
+        self.assigned = {entry for entry in self.assigned if row not in entry}
+        for endpoint in self.all("endpoints", service_id=row):
+            del self.rows["endpoints"][endpoint["id"]]
+
+
+@pytest.fixture
+def keystone() -> Identity:
+    return Identity()
+
+
+@pytest.fixture
+def url(keystone: Identity) -> Generator[str]:
+    with serving(keystone) as address:
+        yield f"{address}/v3"
+
+
+def wanted_user(url: str, *, admin: str = "adminpw", **spec: Any) -> Context[Any]:
+    return context(
+        USER,
+        {"user": "glance", "passwordSecretRef": {"name": "p", "key": "k"}} | spec,
+        {"internalURL": url, "adminSecret": "a"},
+        {"a": {"username": "admin", "password": admin}, "p": {"k": PASSWORD}},
+    )
+
+
+def wanted_service(url: str, **spec: Any) -> Context[Any]:
+    endpoints = {"public": "http://public:9292", "internal": "http://internal:9292"}
+    return context(
+        SERVICE,
+        {"type": "image", "name": "glance", "description": "Images", "endpoints": endpoints} | spec,
+        {"internalURL": url, "adminSecret": "a"},
+        {"a": {"username": "admin", "password": "adminpw"}},
+    )
+
+
+def can_work(keystone: Identity, password: str = PASSWORD) -> bool:
+    user, project = keystone.one("users", name="glance"), keystone.one("projects", name="service")
+    return (
+        user["password"] == password
+        and user["enabled"]
+        and project["enabled"]
+        and keystone.roles("glance") == {"admin", "service"}
+    )
+
+
+def test_a_user_is_made_with_project_and_roles_once(keystone: Identity, url: str) -> None:
+    assert USER.ensure(wanted_user(url)) == [
+        "project service created",
+        "user glance created",
+        "roles of glance repaired: admin, service",
+    ]
+    assert can_work(keystone)
+    keystone.asked.clear()
+    assert USER.ensure(wanted_user(url)) == []
+    assert keystone.asked == [("POST", "auth", "tokens"), ("GET", "role_assignments")]
+
+
+USER_DRIFTS: dict[str, Callable[[Identity], object]] = {
+    "user gone": lambda k: k.delete("users", k.one("users", name="glance")["id"]),
+    "project gone": lambda k: k.delete("projects", k.one("projects", name="service")["id"]),
+    "password": lambda k: k.one("users", name="glance").update(password="other"),
+    "disabled": lambda k: k.one("users", name="glance").update(enabled=False),
+    "disabled with another password": lambda k: k.one("users", name="glance").update(enabled=False, password="x"),
+    "project disabled": lambda k: k.one("projects", name="service").update(enabled=False),
+    "a role less": lambda k: k.assigned.remove(
+        next(a for a in k.assigned if a[2] == k.one("roles", name="service")["id"])
+    ),
+    "a role more": lambda k: k.assigned.add(
+        (
+            k.one("users", name="glance")["id"],
+            k.one("projects", name="service")["id"],
+            k.one("roles", name="member")["id"],
+        )
+    ),
+}
+
+
+@pytest.mark.parametrize("drift", USER_DRIFTS)
+def test_drift_of_a_user_is_repaired(keystone: Identity, url: str, drift: str) -> None:
+    USER.ensure(wanted_user(url))
+    USER_DRIFTS[drift](keystone)
+    assert USER.ensure(wanted_user(url))
+    assert can_work(keystone)
+    assert USER.ensure(wanted_user(url)) == []
+
+
+def test_a_new_password_in_the_secret_reaches_keystone(keystone: Identity, url: str) -> None:
+    USER.ensure(wanted_user(url))
+    ctx = wanted_user(url)
+    assert USER.ensure(replace(ctx, secrets={**ctx.secrets, "p": {"k": "new"}})) == ["user glance repaired: password"]
+    assert can_work(keystone, "new")
+
+
+def test_removing_a_user_keeps_the_project(keystone: Identity, url: str) -> None:
+    USER.ensure(wanted_user(url))
+    USER.remove(wanted_user(url))
+    USER.remove(wanted_user(url))
+    USER.remove(wanted_user(url, domain="Nowhere"))
+    assert [row["name"] for row in keystone.rows["users"].values()] == ["admin"]
+    assert keystone.one("projects", name="service")
+
+
+def test_the_administrator_is_nobodys_user(keystone: Identity, url: str) -> None:
+    with pytest.raises(SpecError, match=r"spec\.user: 'admin' administers"):
+        USER.ensure(wanted_user(url, user="admin"))
+    USER.remove(wanted_user(url, user="admin"))
+    assert keystone.one("users", name="admin")
+
+
+def test_users_that_need_the_same_project_at_once_share_it(keystone: Identity, url: str) -> None:
+    users = [f"u{number}" for number in range(6)]
+    with ThreadPoolExecutor(len(users)) as threads:
+        list(threads.map(USER.ensure, [wanted_user(url, user=user) for user in users]))
+    assert all(keystone.roles(user) == {"admin", "service"} for user in users)
+    assert sum(asked == ("POST", "auth", "tokens") for asked in keystone.asked) == len(users) + 1
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ({"roles": ["amdin"]}, r"spec\.roles: there is no role 'amdin'; choose from admin, member, service"),
+        ({"domain": "Nowhere"}, r"spec\.domain: there is no domain 'Nowhere'"),
+    ],
+)
+def test_what_must_exist_is_named_where_it_does_not(url: str, spec: dict[str, Any], message: str) -> None:
+    with pytest.raises(SpecError, match=message):
+        USER.ensure(wanted_user(url, **spec))
+
+
+def test_what_keystone_refuses_names_the_field_and_shows_no_password(keystone: Identity, url: str) -> None:
+    keystone.add("projects", name="service", domain_id="default")
+    keystone.fault = Answer(400, {"error": {"message": f"The password {PASSWORD} is too weak"}})
+    with pytest.raises(SpecError, match=r"spec\.user: Keystone: POST /users: HTTP 400") as caught:
+        USER.ensure(wanted_user(url))
+    assert PASSWORD not in str(caught.value)
+    keystone.fault = Answer(400, {"error": {"message": "Invalid input for field 'type'"}})
+    with pytest.raises(SpecError, match=r"spec\.name: .*Invalid input"):
+        SERVICE.ensure(wanted_service(url))
+
+
+def test_trouble_of_keystone_is_transient(keystone: Identity, url: str) -> None:
+    for status in (403, 409, 500, 503):
+        keystone.fault = Answer(status, {"error": {"message": "trouble"}})
+        with pytest.raises(Transient, match="trouble"):
+            SERVICE.ensure(wanted_service(url))
+    with pytest.raises(Transient, match="unreachable"):
+        SERVICE.ensure(wanted_service("http://127.0.0.1:1/v3"))
+    with pytest.raises(Transient, match="no identity API"):
+        SERVICE.ensure(wanted_service(url.replace("/v3", "/v9")))
+
+
+def test_an_administrator_who_cannot_log_in_yet_is_tried_again(url: str) -> None:
+    with pytest.raises(Transient, match="401") as caught:
+        USER.ensure(wanted_user(url, admin="wrong-secret"))
+    assert "wrong-secret" not in str(caught.value)
+
+
+def test_a_token_that_no_longer_works_is_replaced_once(keystone: Identity, url: str) -> None:
+    SERVICE.ensure(wanted_service(url))
+    keystone.tokens.clear()
+    keystone.asked.clear()
+    assert SERVICE.ensure(wanted_service(url)) == []
+    assert keystone.asked.count(("POST", "auth", "tokens")) == 1
+
+
+def endpoints(keystone: Identity, region: str = "RegionOne") -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for row in keystone.all("endpoints", region_id=region, enabled=True):
+        found.setdefault(row["interface"], []).append(row["url"])
+    return found
+
+
+WANTED = {"public": ["http://public:9292"], "internal": ["http://internal:9292"]}
+
+
+def test_a_service_is_made_with_its_endpoints_once(keystone: Identity, url: str) -> None:
+    assert SERVICE.ensure(wanted_service(url)) == [
+        "service glance (image) created",
+        "endpoints of glance in RegionOne created",
+    ]
+    assert keystone.one("services", type="image")["description"] == "Images"
+    assert endpoints(keystone) == WANTED
+    keystone.asked.clear()
+    assert SERVICE.ensure(wanted_service(url)) == []
+    assert keystone.asked == [("GET", "services"), ("GET", "endpoints")]
+
+
+def at(keystone: Identity, interface: str) -> dict[str, Any]:
+    return keystone.one("endpoints", interface=interface)
+
+
+def twin(keystone: Identity, interface: str) -> None:
+    values = {name: value for name, value in at(keystone, "public").items() if name not in ("id", "interface")}
+    keystone.add("endpoints", **values, interface=interface)
+
+
+def service(keystone: Identity) -> dict[str, Any]:
+    return keystone.one("services", type="image")
+
+
+SERVICE_DRIFTS: dict[str, Callable[[Identity], object]] = {
+    "endpoint gone": lambda k: k.delete("endpoints", at(k, "public")["id"]),
+    "endpoints gone": lambda k: k.rows["endpoints"].clear(),
+    "another address": lambda k: at(k, "internal").update(url="http://elsewhere"),
+    "endpoint disabled": lambda k: at(k, "public").update(enabled=False),
+    "endpoint twice": lambda k: twin(k, "public"),
+    "unwanted interface": lambda k: twin(k, "admin"),
+    "service gone": lambda k: k.delete("services", service(k)["id"]),
+    "service disabled": lambda k: service(k).update(enabled=False),
+    "description": lambda k: service(k).update(description=None),
+    "service twice": lambda k: k.add("services", id="0", type="image", name="glance", description="Images"),
+}
+
+
+@pytest.mark.parametrize("drift", SERVICE_DRIFTS)
+def test_drift_of_a_service_is_repaired(keystone: Identity, url: str, drift: str) -> None:
+    SERVICE.ensure(wanted_service(url))
+    SERVICE_DRIFTS[drift](keystone)
+    assert SERVICE.ensure(wanted_service(url))
+    assert endpoints(keystone) == WANTED
+    entry = service(keystone)
+    assert (entry["enabled"], entry["description"]) == (True, "Images")
+    assert SERVICE.ensure(wanted_service(url)) == []
+
+
+def test_of_two_services_the_one_with_endpoints_stays(keystone: Identity, url: str) -> None:
+    SERVICE.ensure(wanted_service(url))
+    kept = service(keystone)["id"]
+    SERVICE_DRIFTS["service twice"](keystone)
+    assert SERVICE.ensure(wanted_service(url)) == ["service glance (image) repaired: duplicates"]
+    assert service(keystone)["id"] == kept
+
+
+def test_regions_share_a_service_and_leave_each_other_alone(keystone: Identity, url: str) -> None:
+    SERVICE.ensure(wanted_service(url))
+    SERVICE.ensure(wanted_service(url, region="RegionTwo"))
+    assert endpoints(keystone) == endpoints(keystone, "RegionTwo") == WANTED
+    SERVICE.remove(wanted_service(url))
+    assert endpoints(keystone) == {}
+    assert endpoints(keystone, "RegionTwo") == WANTED
+    SERVICE.remove(wanted_service(url, region="RegionTwo"))
+    SERVICE.remove(wanted_service(url, region="RegionTwo"))
+    assert keystone.all("services", type="image") == []
+
+
+def test_an_admin_endpoint_is_made_where_wanted(keystone: Identity, url: str) -> None:
+    wanted = {"public": "http://public:9292", "internal": "http://internal:9292", "admin": "http://admin:9292"}
+    SERVICE.ensure(wanted_service(url, endpoints=wanted))
+    assert endpoints(keystone) == {interface: [address] for interface, address in wanted.items()}
