@@ -1,0 +1,77 @@
+"""What is generated is committed as the models say it now."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from openstack_operator.catalogue import RESOURCES
+from openstack_operator.generate import generated, stale, write
+from openstack_operator.manifests import load
+from openstack_operator.runtime.kinds import CHILDREN
+
+
+@pytest.fixture(scope="module")
+def files() -> dict[Path, str]:
+    return generated(Path(__file__).parent.parent.parent)
+
+
+def test_generated_files_are_current(root: Path, files: dict[Path, str]) -> None:
+    assert stale(root, files) == [], "run `make generate` and commit what it writes"
+
+
+def test_generation_is_deterministic(root: Path, files: dict[Path, str]) -> None:
+    assert generated(root) == files
+
+
+def test_writing_mends_what_is_stale_and_removes_what_no_model_makes(tmp_path: Path, files: dict[Path, str]) -> None:
+    write(tmp_path, files)
+    changed, gone = tmp_path / "deploy/rbac.yaml", tmp_path / "deploy/crds/gone.yaml"
+    changed.write_text("changed")
+    gone.write_text("made of a model that is gone")
+    assert write(tmp_path, files) == [Path("deploy/crds/gone.yaml"), Path("deploy/rbac.yaml")]
+    assert not gone.exists()
+    assert stale(tmp_path, files) == []
+
+
+def role(root: Path, kind: str) -> list[dict[str, Any]]:
+    return next(obj["rules"] for obj in load(root / "deploy" / "rbac.yaml") if obj["kind"] == kind)
+
+
+def test_permissions_name_everything(root: Path) -> None:
+    for rule in role(root, "ClusterRole") + role(root, "Role"):
+        assert "*" not in (*rule["apiGroups"], *rule["resources"], *rule["verbs"])
+
+
+def test_permissions_are_no_way_to_more_of_them(root: Path) -> None:
+    risky = {"pods/exec", "pods/attach", "pods/portforward", "serviceaccounts/token", "clusterroles", "nodes"}
+    for rule in role(root, "ClusterRole"):
+        assert not risky & set(rule["resources"])
+        assert not {"escalate", "bind", "impersonate"} & set(rule["verbs"])
+        if rule["apiGroups"] == ["rbac.authorization.k8s.io"]:
+            assert set(rule["verbs"]) == {"get", "list", "watch"}
+
+
+def test_everything_that_is_watched_may_be_watched(root: Path) -> None:
+    granted = {
+        (group, resource)
+        for rule in role(root, "ClusterRole")
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        if {"get", "list", "watch"} <= set(rule["verbs"])
+    }
+    assert {(kind.group, kind.plural) for kind in CHILDREN} <= granted
+    assert {(resource.group, resource.plural) for resource in RESOURCES} <= granted
+
+
+def test_the_operator_is_confined(root: Path) -> None:
+    deployment = next(obj for obj in load(root / "deploy" / "operator.yaml") if obj["kind"] == "Deployment")
+    pod = deployment["spec"]["template"]["spec"]
+    container = pod["containers"][0]
+    assert pod["securityContext"]["runAsNonRoot"] is True
+    assert container["securityContext"]["readOnlyRootFilesystem"] is True
+    assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+    assert {"startupProbe", "readinessProbe", "livenessProbe"} <= set(container)
+    assert container["resources"]["requests"]["memory"] == "160Mi"

@@ -1,0 +1,53 @@
+"""Imports go in one direction, and planning is pure."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+from importlinter.cli import lint_imports
+
+PURE = ("api", "plan", "kube", "oslo", "parts", "services")
+
+
+def sources(root: Path, *packages: str) -> list[Path]:
+    package = root / "src" / "openstack_operator"
+    return sorted(path for name in packages or ("",) for path in (package / name).rglob("*.py"))
+
+
+def test_import_contracts(root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.syspath_prepend(root / "src")
+    status = lint_imports(config_filename=str(root / ".importlinter"), no_cache=True)
+    assert status == 0, capsys.readouterr().out
+
+
+def test_planning_does_not_look_at_the_clock(root: Path) -> None:
+    looks = {"now", "utcnow", "today"}
+    for path in sources(root, *PURE):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+                assert node.func.attr not in looks, f"{path}:{node.lineno}: ctx.now is the time"
+
+
+def test_planning_opens_no_file(root: Path) -> None:
+    for path in sources(root, *PURE):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+                assert node.func.id not in {"open", "exec", "eval", "print", "input"}, f"{path}:{node.lineno}"
+
+
+def test_everything_is_caught_in_one_place(root: Path) -> None:
+    broad = [
+        f"{path.relative_to(root)}:{node.lineno}"
+        for path in sources(root)
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ExceptHandler)
+        and (node.type is None or (isinstance(node.type, ast.Name) and node.type.id in {"Exception", "BaseException"}))
+    ]
+    assert len(broad) == 1, broad
+
+
+def test_nothing_sleeps_while_planning_or_in_actuators(root: Path) -> None:
+    for path in sources(root, *PURE, "actuators"):
+        assert ".sleep(" not in path.read_text(encoding="utf-8"), path
