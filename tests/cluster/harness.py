@@ -32,7 +32,7 @@ class Cluster:
         client = Client.connect()
         actuators = toy.actuators(self.remote, changes.pop("interval", 60))
         manager = Manager(client, toy.SERVICES, actuators, lambda spec: toy.RELEASE, [self.namespace], **changes)
-        async with _task(manager.run()):
+        async with running(manager.run()):
             await manager.world.synced()
             yield manager
         await client.close()
@@ -42,7 +42,7 @@ class Cluster:
         """Workloads are ready at once, except for the named kinds."""
         client = Client.connect()
         simulator = Simulator(client, self.namespace, lambda kind, name: kind in skip)
-        async with _task(simulator.run()):
+        async with running(simulator.run()):
             await simulator.synced()
             yield
         await client.close()
@@ -84,7 +84,8 @@ class Cluster:
 
 
 @asynccontextmanager
-async def _task(work: Any) -> AsyncIterator[None]:
+async def running(work: Any) -> AsyncIterator[None]:
+    """The work goes on inside the `with` block; what it fails with is raised after it."""
     task = asyncio.ensure_future(work)
     try:
         yield

@@ -14,7 +14,7 @@ from ..kube import INSTANCE, KIND, MANAGED_BY, conditions, fitting
 from ..plan import Key, Object, Plan, SpecError, Step, Transient, key
 from .client import Conflict, Forbidden
 from .gather import RETAIN
-from .kinds import JOB, POD, STATEFUL_SET, Kind
+from .kinds import CLAIM, JOB, POD, STATEFUL_SET, Kind
 from .store import Cached, Request
 from .world import World, entry
 
@@ -141,7 +141,9 @@ class Applier:
     def _check(self, kind: Kind, held: Cached) -> None:
         """Raises SpecError for an object of another owner, Transient for one on its way out."""
         what, controller = f"{kind.kind}/{held.meta.name}", held.meta.controller
-        if controller is not None and controller.uid != self._owner.meta.uid:
+        # A StatefulSet may control the claims of its members; what is wanted of them is only that they grow.
+        claimed = kind is CLAIM and controller is not None and controller.kind == STATEFUL_SET.kind
+        if controller is not None and controller.uid != self._owner.meta.uid and not claimed:
             if (controller.kind, controller.name) == (self._request.kind, self._request.name):
                 raise Transient(f"{what} of an earlier {controller.kind} of this name is not gone yet")
             raise SpecError(what, f"belongs to {controller.kind}/{controller.name}; rename one of the two")
