@@ -19,11 +19,11 @@ _START_TIMEOUT = 60.0
 
 
 @contextlib.contextmanager
-def running(directory: Path | str, *, controllers: bool = False) -> Generator[Path]:
+def running(directory: Path | str, *, controllers: bool | str = False) -> Generator[Path]:
     """The path of an admin kubeconfig, valid inside the `with` block; logs and data are in `directory`.
 
     With `controllers`, kube-controller-manager runs too: garbage collection, namespaces, service accounts, ReplicaSets;
-    or only those a string names, as its option `--controllers` does.
+    a string chooses among its controllers, as its option of that name does: "garbage-collector-controller".
     Raises BuildError where the binaries are not built, RuntimeError with the end of the log where a process dies.
     """
     home = Path(directory).absolute()

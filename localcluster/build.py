@@ -6,6 +6,7 @@ import fcntl
 import hashlib
 import os
 import platform
+import re
 import shutil
 import subprocess
 import sys
@@ -94,7 +95,9 @@ def ensure(part: Part) -> Path:
     done = folder(part)
     if done.exists():
         return done
-    _check_go()
+    problem = go_problem()
+    if problem:
+        raise BuildError(f"go: {problem}")
     done.parent.mkdir(parents=True, exist_ok=True)
     with (done.parent / f"{part.name}.lock").open("w") as lock:
         # Two checkouts may build at once; the second one finds the work done.
@@ -132,9 +135,17 @@ def _go(part: Part, *arguments: str) -> None:
         raise BuildError(f"{part.name}: `{' '.join(command[3:])}` failed in {SOURCES / part.name}; see above")
 
 
-def _check_go() -> None:
+def go_problem() -> str:
+    """What is wrong with the Go installation, with the cure; empty if nothing is."""
+    cure = "install Go 1.24 or newer from https://go.dev/dl and add it to PATH"
     if not shutil.which("go"):
-        raise BuildError("go: not found; install Go 1.24 or newer from https://go.dev/dl and add it to PATH")
+        return f"not found; {cure}"
+    done = subprocess.run(["go", "env", "GOVERSION"], cwd="/", capture_output=True, text=True, check=False)
+    found = re.match(r"go1\.(\d+)", done.stdout)
+    # From 1.21 on, Go fetches the newer version that a module asks for by itself.
+    if not found or int(found[1]) < 21:
+        return f"{done.stdout.strip() or done.stderr.strip()} is too old; {cure}"
+    return ""
 
 
 def _digest(part: Part) -> str:

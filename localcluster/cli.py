@@ -10,12 +10,20 @@ import time
 from pathlib import Path
 from typing import Protocol
 
-from . import build, cluster, doctor, existing, kind, node
+from . import build, cluster, doctor, existing, kind, network, node
 from .commands import CommandError
 from .layout import DEFAULT_NAME, Cluster
 from .target import target
 
-_ERRORS = (build.BuildError, cluster.ClusterError, node.NodeError, CommandError, TimeoutError, ValueError)
+_ERRORS = (
+    build.BuildError,
+    cluster.ClusterError,
+    doctor.MissingError,
+    node.NodeError,
+    CommandError,
+    TimeoutError,
+    ValueError,
+)
 
 
 class Backend(Protocol):
@@ -93,6 +101,8 @@ def _work(backend: Backend, chosen: Cluster, arguments: argparse.Namespace) -> i
 def _up(backend: Backend, chosen: Cluster, arguments: argparse.Namespace) -> int:
     if backend is cluster:
         doctor.install_packages()
+        if network.subnet_of(chosen) is None:
+            doctor.require()
     started = time.monotonic()
     backend.up(chosen, arguments.nodes, dict(arguments.label))
     print(f"cluster {chosen.name} runs ({time.monotonic() - started:.1f} s)", file=sys.stderr)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from . import paths
+from .build import go_problem
 from .cgroups import hierarchies
 from .commands import run
 from .programs import CNI_FOLDERS, CNI_PLUGINS
@@ -30,6 +31,10 @@ _PACKAGES = {
 }
 
 
+class MissingError(Exception):
+    """What a machine lacks, with how to get it."""
+
+
 @dataclass(frozen=True)
 class Finding:
     """One thing looked at; `cure` says what to do, and is empty if nothing is wrong."""
@@ -46,9 +51,16 @@ def report() -> int:
     return 1 if any(finding.cure for finding in findings) else 0
 
 
+def require() -> None:
+    """Raises MissingError, naming all that is missing, where a cluster could not start."""
+    lacks = [f"{finding.what}: {finding.cure}" for finding in examine() if finding.cure]
+    if lacks:
+        raise MissingError("this machine lacks:\n  " + "\n  ".join(lacks))
+
+
 def examine() -> Iterator[Finding]:
     yield Finding("root", "run as root: namespaces, mounts and containers need it" if os.geteuid() else "")
-    yield Finding("go", "" if shutil.which("go") else "install Go 1.24 or newer from https://go.dev/dl")
+    yield Finding("go", go_problem())
     missing = missing_packages()
     if missing and shutil.which("apt-get"):
         yield Finding(f"system packages: `up` installs {' '.join(missing)}")
@@ -71,7 +83,7 @@ def install_packages() -> None:
     if not missing:
         return
     if not shutil.which("apt-get"):
-        raise ValueError(f"install these first, by the names your system has for them: {' '.join(missing)}")
+        raise MissingError(f"install these first, by the names your system has for them: {' '.join(missing)}")
     print(f"installing {' '.join(missing)} with apt-get ...", file=sys.stderr)
     run("apt-get", "update", "--quiet=2")
     run("apt-get", "install", "--quiet=2", "--yes", "--no-install-recommends", *missing)

@@ -11,6 +11,7 @@ from . import archives, build, components, paths
 from .furnish import CACHE, STATE
 from .layout import API_PORT, Node
 
+_KUBELET_ROOT = "/var/lib/kubelet"
 _CONTAINERD_SOCKET = "/run/containerd/containerd.sock"
 CNI_FOLDERS = (Path("/usr/lib/cni"), Path("/opt/cni/bin"))
 CNI_PLUGINS = ("ptp", "host-local", "portmap", "loopback")
@@ -63,11 +64,12 @@ def _control_plane(plane: components.ControlPlane, home: Path) -> list[dict[str,
         return _inside("kubernetes", name)
 
     manager = components.controllers(plane, kubernetes("kube-controller-manager"), home / "controllers.kubeconfig")
+    plugins = f"--flex-volume-plugin-dir={_KUBELET_ROOT}/volume-plugins"
     scheduler = components.scheduler(plane, kubernetes("kube-scheduler"), home / "scheduler.kubeconfig")
     return [
         {"name": "etcd", "command": components.etcd(plane, _inside("etcd", "etcd"))},
         {"name": "kube-apiserver", "command": components.apiserver(plane, kubernetes("kube-apiserver"))},
-        {"name": "kube-controller-manager", "command": manager, "url": plane.url},
+        {"name": "kube-controller-manager", "command": [*manager, plugins], "url": plane.url},
         {"name": "kube-scheduler", "command": scheduler, "url": plane.url},
     ]
 
@@ -79,8 +81,8 @@ def _node_programs(node: Node, home: Path, address: str, url: str, *, fresh: boo
         f"--kubeconfig={home}/node-{node.name}.kubeconfig",
         f"--hostname-override={node.name}",
         f"--node-ip={address}",
-        "--root-dir=/var/lib/kubelet",
-        "--cert-dir=/var/lib/kubelet/pki",
+        f"--root-dir={_KUBELET_ROOT}",
+        f"--cert-dir={_KUBELET_ROOT}/pki",
     ]
     proxy = [str(_inside("kubernetes", "kube-proxy")), f"--config={home}/proxy.json"]
     return [
@@ -193,6 +195,8 @@ def _kubelet(node: Node) -> dict[str, Any]:
         "oomScoreAdj": 0,
         "registryPullQPS": 0,
         "serializeImagePulls": False,
+        # The default is on the host's file system, which a node cannot write to.
+        "volumePluginDir": f"{_KUBELET_ROOT}/volume-plugins",
         "resolvConf": "/etc/resolv.conf",
     }
 

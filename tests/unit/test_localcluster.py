@@ -1,0 +1,185 @@
+"""The embedded cluster's decisions that need no root and no cluster."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tarfile
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from localcluster import archives, build, cgroups, components, init, layout, paths
+from localcluster.target import target
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENSTACK_OPERATOR_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("OPENSTACK_OPERATOR_STATE", str(tmp_path / "state"))
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+    # No kind and no Docker, whatever this machine has.
+    monkeypatch.setenv("PATH", str(tmp_path))
+
+
+def test_the_cache_follows_the_conventions(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPENSTACK_OPERATOR_CACHE")
+    monkeypatch.setenv("XDG_CACHE_HOME", "/var/cache/somebody")
+    assert paths.cache() == Path("/var/cache/somebody/openstack-operator")
+
+
+def test_a_kubeconfig_of_the_users_own_wins(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KUBECONFIG", "/home/somebody/.kube/config")
+    assert target().kind == "existing"
+    assert "/home/somebody/.kube/config" in target().why
+
+
+def test_the_embedded_clusters_kubeconfig_is_not_the_users_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KUBECONFIG", str(layout.Cluster().kubeconfig))
+    assert target().kind == "embedded"
+
+
+def test_kind_is_used_where_docker_answers(tmp_path: Path) -> None:
+    for command in ("kind", "docker"):
+        (tmp_path / command).write_text("#!/bin/sh\n")
+        (tmp_path / command).chmod(0o755)
+    assert target().kind == "kind"
+
+
+@given(st.from_regex(r"\A[a-z][a-z0-9-]{0,8}\Z"), st.integers(1, layout.MAX_NODES))
+def test_interface_names_fit_the_kernel(name: str, index: int) -> None:
+    assert len(layout.Cluster(name).node(index).interface) <= 15
+
+
+@pytest.mark.parametrize("name", ["", "Upper", "ten-letters", "1st", "a/b"])
+def test_a_name_that_does_not_fit_is_refused(name: str) -> None:
+    with pytest.raises(ValueError, match="--name"):
+        layout.Cluster(name)
+
+
+def test_nodes_have_addresses_of_their_own() -> None:
+    subnet = layout.subnets("openstack")[0]
+    nodes = [layout.Cluster().node(index) for index in range(1, layout.MAX_NODES + 1)]
+    assert len({node.address(subnet) for node in nodes}) == len({node.pod_range for node in nodes}) == len(nodes)
+    # The host's own address on the bridge.
+    assert str(subnet[1]) not in {node.address(subnet) for node in nodes}
+
+
+def test_an_unknown_node_is_named_with_those_there_are() -> None:
+    cluster = layout.Cluster()
+    node = cluster.node(1)
+    node.home.mkdir(parents=True)
+    node.boot_file.touch()
+    with pytest.raises(ValueError, match=r"node7: there is no such node; there are: node1"):
+        cluster.node_called("node7")
+
+
+def test_a_change_of_the_source_is_a_new_build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = tmp_path / "go" / "etcd"
+    source.mkdir(parents=True)
+    monkeypatch.setattr(build, "SOURCES", tmp_path / "go")
+    (source / "main.go").write_text("package main\n")
+    first = build.folder(build.PARTS["etcd"])
+    (source / "main.go").write_text("package main // changed\n")
+    assert build.folder(build.PARTS["etcd"]) != first
+
+
+def test_a_missing_go_is_said_plainly() -> None:
+    with pytest.raises(build.BuildError, match=r"go: not found; install Go"):
+        build.build("etcd")
+
+
+def test_an_unknown_part_is_answered_with_the_known_ones() -> None:
+    with pytest.raises(build.BuildError, match=r"--only apisrever: choose from apiserver, kubernetes"):
+        build.build("apisrever")
+
+
+def test_an_archive_says_what_it_holds(tmp_path: Path) -> None:
+    (tmp_path / "tool").write_bytes(b"\x7fELF")
+    archives.write(tmp_path / "image.tar", "localhost/tool:1", [tmp_path / "tool"])
+    held = archives.held_by(tmp_path / "image.tar")
+    assert list(held) == ["localhost/tool:1"]
+    with tarfile.open(tmp_path / "image.tar") as tar:
+        blob = tar.extractfile("blobs/sha256/" + held["localhost/tool:1"].removeprefix("sha256:"))
+        assert blob
+        assert len(json.load(blob)["layers"]) == 1
+
+
+def test_a_docker_archive_does_not_tell(tmp_path: Path) -> None:
+    (tmp_path / "manifest.json").write_text("[]")
+    with tarfile.open(tmp_path / "image.tar", "w") as tar:
+        tar.add(tmp_path / "manifest.json", "manifest.json")
+    assert archives.held_by(tmp_path / "image.tar") == {}
+
+
+def test_private_files_are_private_from_the_start(tmp_path: Path) -> None:
+    path = components.write_private(tmp_path / "new" / "kubeconfig", {"a": 1})
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert json.loads(path.read_text()) == {"a": 1}
+
+
+def test_a_process_is_known_by_its_start_time() -> None:
+    assert init.start_time(os.getpid()) == init.start_time(os.getpid())
+
+
+def test_a_zombie_does_not_run() -> None:
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    # Waits without reaping, so that the zombie stays.
+    os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+    with pytest.raises(ProcessLookupError):
+        init.start_time(process.pid)
+    process.wait()
+
+
+def test_the_supervisor_restarts_orders_and_ends(tmp_path: Path) -> None:
+    program = """
+import sys
+from pathlib import Path
+from localcluster.init import Program, supervise
+def program(name, script, **more):
+    return Program(name, ["/bin/sh", "-c", f"echo {name} >> order; {script}"], **more)
+supervise(
+    [
+        program("service", "exec sleep 60", after=["setup"]),
+        program("setup", "exit 0", file="go", once=True),
+        program("starter", "touch go; exec sleep 60"),
+    ],
+    Path("."),
+    Path("ca.crt"),
+)
+"""
+    environment = os.environ | {"PYTHONPATH": str(Path(build.__file__).parents[1])}
+    process = subprocess.Popen(
+        [sys.executable, "-c", program], cwd=tmp_path, env=environment, start_new_session=True, stdout=subprocess.PIPE
+    )
+    try:
+        order = _lines(tmp_path / "order", 3)
+        assert order == ["starter", "setup", "service"]
+    finally:
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=10)
+        for child in children:
+            os.kill(int(child), signal.SIGKILL)
+    assert process.returncode == 0
+
+
+def test_cgroups_that_are_not_there_have_no_members() -> None:
+    assert cgroups.members("localcluster-absent") == set()
+    assert not cgroups.exists("localcluster-absent")
+
+
+def _lines(path: Path, count: int) -> list[str]:
+    lines: list[str] = []
+    for _ in range(500):
+        lines = path.read_text().split() if path.exists() else []
+        if len(lines) >= count:
+            return lines
+        time.sleep(0.02)
+    raise AssertionError(f"{path}: {lines}")
