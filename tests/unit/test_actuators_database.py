@@ -16,7 +16,7 @@ from pymysql.converters import escape_string
 from remotes import context
 
 from openstack_operator.actuators import ACTUATORS
-from openstack_operator.actuators.database import hashed, literal, quoted
+from openstack_operator.actuators.sql import hashed, literal, quoted
 from openstack_operator.plan import Context, Referent, SpecError, Transient
 
 DATABASE = ACTUATORS[0]

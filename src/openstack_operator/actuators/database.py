@@ -2,102 +2,25 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Generator
 from contextlib import contextmanager
-from typing import Any
 
-import pymysql
-from pymysql.constants import ER
-
-from ..plan import Context, Transient
-from . import access, loop
-from .loop import Conflict, Facets, Refused
+from ..plan import Context
+from . import access, loop, sql
+from .loop import Facets
 from .models import MariaDBDatabaseSpec
-
-_CONNECT, _ANSWER = 4, 10
-"""Seconds to wait for a connection, and for an answer."""
-
-_EXISTS = frozenset({ER.DB_CREATE_EXISTS, ER.CANNOT_USER})
-_REFUSALS = frozenset(
-    {ER.UNKNOWN_CHARACTER_SET, ER.UNKNOWN_COLLATION, ER.COLLATION_CHARSET_MISMATCH, ER.TOO_LONG_IDENT}
-)
-"""What the driver takes for trouble of the server's, though only the spec can change it."""
+from .sql import Server, hashed, literal, quoted
 
 _GRANT = re.compile(r"GRANT (?P<what>.*) TO .*?(?P<option> WITH GRANT OPTION)?", re.DOTALL)
-
-
-def quoted(identifier: str) -> str:
-    """An identifier as it stands in a statement, safe also where the driver fills in `%s`."""
-    return "`" + identifier.replace("`", "``").replace("%", "%%") + "`"
-
-
-def literal(schema: str) -> str:
-    """A schema's name as GRANT wants it: there `_` and `%` are wildcards, and nova_api would match novaXapi too."""
-    return re.sub(r"([\\_%])", r"\\\1", schema)
-
-
-def hashed(password: str) -> str:
-    """The password as mysql_native_password keeps it, so that the password itself is in no statement and no log."""
-    once = hashlib.sha1(password.encode(), usedforsecurity=False).digest()
-    return "*" + hashlib.sha1(once, usedforsecurity=False).hexdigest().upper()
-
-
-class Server:
-    """A connection to MariaDB as root."""
-
-    def __init__(self, connection: pymysql.connections.Connection[Any]) -> None:
-        self._connection = connection
-
-    def run(self, statement: str, *arguments: str, secret: bool = False) -> list[tuple[Any, ...]]:
-        """The rows. With `secret` the server's words, which quote the statement, are kept out of every error.
-
-        Raises Transient where trying again may help, Refused where it cannot.
-        """
-        try:
-            with self._connection.cursor() as cursor:
-                cursor.execute(statement, arguments)
-                return list(cursor.fetchall())
-        except pymysql.MySQLError as error:
-            raise _judged(error, secret=secret) from None
-
-
-def _judged(error: pymysql.MySQLError, *, secret: bool) -> Exception:
-    code, said = (*error.args, 0, "")[:2]
-    text = f"MariaDB: error {code}" if secret else f"MariaDB: error {code} {said}"
-    if code in _EXISTS:
-        return Conflict(text)
-    if code in _REFUSALS or isinstance(error, pymysql.ProgrammingError | pymysql.DataError):
-        return Refused(text)
-    # A server that starts, stops, joins its cluster, is read-only, full or has just gone.
-    return Transient(text)
 
 
 @contextmanager
 def _connected(ctx: Context[MariaDBDatabaseSpec]) -> Generator[Server]:
     ref = ctx.spec.mariadb_ref
     host, port = access.published(ctx, ref, "host"), int(access.published(ctx, ref, "port"))
-    root = access.admin(ctx, ref, "root")
-    try:
-        connection = pymysql.connect(
-            host=host,
-            port=port,
-            user="root",
-            password=root,
-            charset="utf8mb4",
-            autocommit=True,
-            # Without a CA to check against TLS keeps nobody out, and it costs 15 ms of CPU a connection. No password
-            # crosses the wire: logins are challenged, statements carry hashes.
-            ssl_disabled=True,
-            connect_timeout=_CONNECT,
-            read_timeout=_ANSWER,
-            write_timeout=_ANSWER,
-        )
-    except pymysql.MySQLError as error:
-        raise Transient(f"{ref.kind} {ref.name} at {host}:{port} does not let root in: error {error.args[0]}") from None
-    with connection:
-        yield Server(connection)
+    with sql.connected(host, port, access.admin(ctx, ref, "root")) as server:
+        yield server
 
 
 class Schema:

@@ -18,6 +18,9 @@ from .loop import Refused
 
 Row = dict[str, Any]
 
+_ANSWER = 10
+"""Seconds to wait for an answer; to hash a password takes one of them on a busy machine."""
+
 
 @dataclass(frozen=True)
 class Login:
@@ -39,11 +42,12 @@ def _credentials(user: str, password: str, domain: str, project: str | None) -> 
     return {"auth": {"identity": identity, **scope}}
 
 
+# openstacksdk would do as well, for 24 MiB of memory and a second HTTP library; a dozen calls do not need it.
 class Keystone:
     """A session of the administrator; threads share it, and a token is fetched only when there is none that works."""
 
     def __init__(self, url: str, username: str, password: str, project: str) -> None:
-        self._api = Api("Keystone", url, seconds=10)
+        self._api = Api("Keystone", url, seconds=_ANSWER)
         self._credentials = _credentials(username, password, "Default", project)
         self._lock = Lock()
         self._token = ""
@@ -66,10 +70,15 @@ class Keystone:
             return self._api.call(method, path, json=json, params=params, headers=_token(fresh), secret=secret)
 
     def _log_in(self, stale: str) -> str:
-        with self._lock:
+        # Threads that wait for the same login must not each wait it out in turn when Keystone does not answer.
+        if not self._lock.acquire(timeout=_ANSWER):
+            raise Transient("Keystone takes long to let its administrator in")
+        try:
             if self._token == stale:
                 self._token = self._new_token()
             return self._token
+        finally:
+            self._lock.release()
 
     def _new_token(self) -> str:
         try:

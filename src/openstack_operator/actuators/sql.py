@@ -1,0 +1,98 @@
+"""MariaDB as root, with the outcomes a pass knows: rows, a conflict, a refusal, or a world out of reach."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Any
+
+import pymysql
+from pymysql.constants import ER
+
+from ..plan import Transient
+from .loop import Conflict, Refused
+
+_CONNECT, _ANSWER = 4, 10
+"""Seconds to wait for a connection, and for an answer."""
+
+_EXISTS = frozenset({ER.DB_CREATE_EXISTS, ER.CANNOT_USER})
+_REFUSALS = frozenset(
+    {ER.UNKNOWN_CHARACTER_SET, ER.UNKNOWN_COLLATION, ER.COLLATION_CHARSET_MISMATCH, ER.TOO_LONG_IDENT}
+)
+"""What the driver takes for trouble of the server's, though only the spec can change it."""
+
+
+def quoted(identifier: str) -> str:
+    """An identifier as it stands in a statement, safe also where the driver fills in `%s`."""
+    return "`" + identifier.replace("`", "``").replace("%", "%%") + "`"
+
+
+def literal(schema: str) -> str:
+    """A schema's name as GRANT wants it: there `_` and `%` are wildcards, and nova_api would match novaXapi too."""
+    return re.sub(r"([\\_%])", r"\\\1", schema)
+
+
+def hashed(password: str) -> str:
+    """The password as mysql_native_password keeps it, so that the password itself is in no statement and no log."""
+    once = hashlib.sha1(password.encode(), usedforsecurity=False).digest()
+    return "*" + hashlib.sha1(once, usedforsecurity=False).hexdigest().upper()
+
+
+class Server:
+    """A connection to MariaDB as root."""
+
+    def __init__(self, connection: pymysql.connections.Connection[Any]) -> None:
+        self._connection = connection
+
+    def run(self, statement: str, *arguments: str, secret: bool = False) -> list[tuple[Any, ...]]:
+        """The rows. With `secret` the server's words, which quote the statement, are kept out of every error.
+
+        Raises Transient where trying again may help, Refused where it cannot.
+        """
+        try:
+            with self._connection.cursor() as cursor:
+                cursor.execute(statement, arguments)
+                return list(cursor.fetchall())
+        except pymysql.MySQLError as error:
+            raise _judged(error, secret=secret) from None
+
+
+def _text(error: pymysql.MySQLError) -> str:
+    return " ".join(("MariaDB: error", *map(str, error.args)))
+
+
+def _judged(error: pymysql.MySQLError, *, secret: bool) -> Exception:
+    code = error.args[0] if error.args else 0
+    text = f"MariaDB: error {code}" if secret else _text(error)
+    if code in _EXISTS:
+        return Conflict(text)
+    if code in _REFUSALS or isinstance(error, pymysql.ProgrammingError | pymysql.DataError):
+        return Refused(text)
+    # A server that starts, stops, joins its cluster, is read-only, full or has just gone.
+    return Transient(text)
+
+
+@contextmanager
+def connected(host: str, port: int, root: str) -> Generator[Server]:
+    """A connection with the password `root`, closed at the end. Raises Transient where there is none to have."""
+    try:
+        connection = pymysql.connect(
+            host=host,
+            port=port,
+            user="root",
+            password=root,
+            charset="utf8mb4",
+            autocommit=True,
+            # Without a CA to check against TLS keeps nobody out, and it costs 15 ms of CPU a connection. No password
+            # crosses the wire: logins are challenged, statements carry hashes.
+            ssl_disabled=True,
+            connect_timeout=_CONNECT,
+            read_timeout=_ANSWER,
+            write_timeout=_ANSWER,
+        )
+    except pymysql.MySQLError as error:
+        raise Transient(f"{_text(error)} (at {host}:{port})") from None
+    with connection:
+        yield Server(connection)
