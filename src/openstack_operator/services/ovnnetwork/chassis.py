@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from typing import Any
 
@@ -90,10 +91,14 @@ def _daemons(
 def _container(
     program: Component, name: str, memory: str, *mounts: kube.Mount, env: Mapping[str, Any] | None = None
 ) -> kube.Container:
-    stop = program.commands.get("stop")
+    command, prepare, stop = program.command, program.commands.get("prepare"), program.commands.get("stop")
+    if prepare:
+        # Not in an init container: it speaks to the database, which starts beside this program.
+        command = ["sh", "-ec", f'{shlex.join(prepare)}; exec "$@"', "sh", *command]
     return kube.Container(
         component=program,
         name=name,
+        command=command,
         env=env or {},
         mounts=mounts,
         # Nothing is routed to these pods; the probes only tell of a roll-out, so seldom is often enough.
