@@ -10,6 +10,7 @@ from pathlib import Path
 
 ROOT = Path("/sys/fs/cgroup")
 _GONE_TIMEOUT = 20.0
+_KUBELETS = {"cpu", "cpuset", "hugetlb", "io", "memory", "pids"}
 
 
 def unified() -> bool:
@@ -31,10 +32,18 @@ def create(name: str) -> None:
         for part in Path(name).parts:
             parent, path = path, path / part
             path.mkdir(exist_ok=True)
+            if unified():
+                _pass_on(parent)
             # A v1 cpuset starts empty, and an empty one refuses processes.
             for setting in ("cpuset.cpus", "cpuset.mems"):
                 if not unified() and (path / setting).exists() and not (path / setting).read_text().strip():
                     (path / setting).write_text((parent / setting).read_text())
+
+
+def _pass_on(parent: Path) -> None:
+    """What is below a v2 cgroup can use the controllers kubelet insists on, as far as the kernel has them."""
+    for controller in set((parent / "cgroup.controllers").read_text().split()) & _KUBELETS:
+        (parent / "cgroup.subtree_control").write_text(f"+{controller}")
 
 
 def join(name: str) -> None:
