@@ -12,6 +12,7 @@ from ..keystone.model import KeystoneSpec
 from ..mariadb.model import MariaDBSpec
 from ..memcached.model import MemcachedSpec
 from ..neutron.model import NeutronSpec
+from ..nova.model import NovaSpec
 from ..ovnnetwork.model import OVNNetworkSpec
 from ..placement.model import PlacementSpec
 from ..rabbitmq.model import RabbitMQSpec
@@ -69,6 +70,10 @@ class OVNTemplate(Template, OVNNetworkSpec):
 
 class NeutronTemplate(Template, NeutronSpec):
     """The cloud's Neutron."""
+
+
+class NovaTemplate(Template, NovaSpec):
+    """The cloud's Nova."""
 
 
 class LaterTemplate(Template):
@@ -141,6 +146,8 @@ class ControlPlaneSpec(Model):
     """Virtual switches and routers on the nodes, and their databases."""
     neutron: NeutronTemplate = NeutronTemplate()
     """Networks, ports, routers and floating addresses."""
+    nova: NovaTemplate = NovaTemplate()
+    """Virtual machines."""
     cinder: CinderTemplate = CinderTemplate()
     """Volumes. Not built yet: turning it on is answered with a condition."""
     heat: LaterTemplate = LaterTemplate()

@@ -1,0 +1,131 @@
+"""The control plane: one resource a service, everything that is not built said at once, phases."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from openstack_operator.plan import READY, Context, NotBuilt, Object, Plan, Release, progressing
+from openstack_operator.services.controlplane.model import CONTROL_PLANE, ControlPlaneSpec
+from openstack_operator.services.controlplane.service import MEMBERS, phase, plan
+from openstack_operator.testing import context
+
+BUILT = ("mariadb", "rabbitmq", "memcached", "keystone", "glance", "placement", "ovn", "neutron", "nova")
+
+
+def cloud(release: Release, spec: dict[str, Any] | None = None, **changes: Any) -> Context[ControlPlaneSpec]:
+    return context(CONTROL_PLANE, spec, release=release, owner="cloud", **changes)
+
+
+def children(planned: Plan) -> dict[str, Object]:
+    return {obj["metadata"]["name"]: obj for obj in planned.objects}
+
+
+def test_every_service_that_is_built_runs_by_default(release: Release) -> None:
+    planned = plan(cloud(release))
+    assert tuple(children(planned)) == BUILT
+    # All are made at once; their own references put them in order.
+    assert all(step.after == () for step in planned)
+
+
+def test_a_service_that_is_turned_off_is_left_out(release: Release) -> None:
+    planned = plan(cloud(release, {"nova": {"enabled": False}}))
+    assert set(BUILT) - set(children(planned)) == {"nova"}
+
+
+def test_a_child_gets_what_its_template_says_and_what_the_cloud_says_of_all(release: Release) -> None:
+    spec = {
+        "region": "North",
+        "expose": {"type": "NodePort", "host": "cloud.example.org"},
+        "keystone": {"replicas": 3, "fernet": {"maxActiveKeys": 5}, "nodeSelector": {"rack": "a"}},
+        "placement": {"expose": {"type": "ClusterIP"}},
+    }
+    made = children(plan(cloud(release, spec)))
+    assert made["keystone"]["spec"] == {
+        "region": "North",
+        "release": "2025.1",
+        "imageProfile": "debian",
+        "expose": {"type": "NodePort", "host": "cloud.example.org"},
+        "replicas": 3,
+        "fernet": {"maxActiveKeys": 5},
+        "nodeSelector": {"rack": "a"},
+    }
+    assert made["placement"]["spec"]["expose"] == {"type": "ClusterIP"}
+    assert made["mariadb"]["spec"] == {"release": "2025.1", "imageProfile": "debian"}
+    assert made["neutron"]["spec"]["mechanism"] == "ovn"
+
+
+def test_a_childs_name_is_what_the_others_refer_to_by_default(release: Release) -> None:
+    for child in plan(cloud(release)).objects:
+        assert child["metadata"]["namespace"] == "openstack"
+        assert child["kind"].lower() in {child["metadata"]["name"], f"{child['metadata']['name']}network"}
+
+
+SEED: dict[str, Any] = {
+    "storageBackend": "ceph",
+    "tls": {"enabled": True, "issuerRef": {"name": "openstack-ca", "kind": "ClusterIssuer"}},
+    "glance": {"storageType": "ceph"},
+    "cinder": {"enabled": True, "backends": [{"name": "ceph-rbd", "type": "ceph"}]},
+    "horizon": {"enabled": True, "replicas": 1},
+    "heat": {"enabled": False},
+}
+
+
+def test_everything_that_is_not_built_is_named_at_once(release: Release) -> None:
+    with pytest.raises(NotBuilt) as raised:
+        plan(cloud(release, SEED))
+    text = str(raised.value)
+    named = ("storageBackend", "tls.enabled", "glance.storageType", "cinder.enabled", "horizon.enabled")
+    for field in named:
+        assert text.count(f"spec.{field}: ") == 1
+    assert "heat" not in text
+    assert raised.value.reason == "NotBuilt"
+
+
+@pytest.mark.parametrize(
+    ("spec", "field"),
+    [
+        ({"networkBackend": "ovs"}, "spec.networkBackend"),
+        ({"heat": {"enabled": True}}, "spec.heat.enabled"),
+        ({"glance": {"storageType": "swift"}}, "spec.glance.storageType"),
+    ],
+)
+def test_each_gap_names_its_field_and_what_to_write(release: Release, spec: dict[str, Any], field: str) -> None:
+    with pytest.raises(NotBuilt) as raised:
+        plan(cloud(release, spec))
+    assert raised.value.path == field
+    assert "not built yet; " in str(raised.value)
+
+
+def test_what_is_off_may_say_anything(release: Release) -> None:
+    spec = {"storageBackend": "lvm", "cinder": {"enabled": False, "backends": [{"name": "a", "type": "lvm"}]}}
+    assert tuple(children(plan(cloud(release, spec)))) == BUILT
+
+
+def test_the_endpoint_is_keystones(release: Release) -> None:
+    keystone = {"status": {"endpoint": "http://cloud.example.org:5000/v3"}}
+    planned = plan(cloud(release, children={("Keystone", "keystone"): keystone}))
+    assert planned.outcome.endpoint == "http://cloud.example.org:5000/v3"
+    assert plan(cloud(release)).outcome.endpoint is None
+
+
+def test_the_phase_is_the_first_part_that_misses_something() -> None:
+    starting = progressing("starting")
+    everything = {f"{member.condition}Ready": READY for member in MEMBERS}
+    assert phase(everything) == "Ready"
+    assert phase({**everything, "NovaReady": starting}) == "ComputeAndStorage"
+    assert phase({**everything, "NovaReady": starting, "OVNReady": starting}) == "CoreServices"
+    assert phase({**everything, "KeystoneReady": starting, "NeutronReady": starting}) == "Identity"
+    assert phase({**everything, "HorizonReady": starting}) == "OptionalServices"
+    assert phase(dict.fromkeys(everything, starting)) == "Infrastructure"
+
+
+def test_what_is_not_enabled_holds_no_phase() -> None:
+    assert phase({"MariaDBReady": READY, "Ready": READY}) == "Ready"
+
+
+def test_templates_have_every_field_of_their_service() -> None:
+    fields = {name: info.annotation for name, info in ControlPlaneSpec.model_fields.items()}
+    for member in MEMBERS:
+        assert fields[member.field] is not None, member.field

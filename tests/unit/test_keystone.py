@@ -1,0 +1,154 @@
+"""Keystone: keys that age without refusing a token, a bootstrap, and the administrator's files."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from itertools import count
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from openstack_operator import kube
+from openstack_operator.plan import Object, Plan, Release, SpecError
+from openstack_operator.services.keystone.keys import KeyRing, due, fernet_key, new_ring
+from openstack_operator.services.keystone.model import KEYSTONE
+from openstack_operator.services.keystone.service import ROTATED, plan
+from openstack_operator.testing import context
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+CONTRACTS = {
+    "MariaDB": {"host": "mariadb.openstack", "port": "3306"},
+    "Memcached": {"servers": "memcached-0:11211"},
+}
+
+
+def planned(release: Release, spec: dict[str, Any] | None = None, **changes: Any) -> Plan:
+    return plan(context(KEYSTONE, spec, release=release, published=CONTRACTS, **changes))
+
+
+def secret(made: Plan, name: str) -> Object:
+    return next(obj for obj in made.objects if (obj["kind"], obj["metadata"]["name"]) == ("Secret", name))
+
+
+@given(st.integers(3, 12), st.integers(1, 40))
+def test_a_server_that_is_one_rotation_late_reads_every_new_token(keep: int, rotations: int) -> None:
+    numbers = count()
+    ring = new_ring(NOW, lambda: f"key{next(numbers)}")
+    for _ in range(rotations):
+        late = ring
+        ring = ring.rotate(NOW, keep, lambda: f"key{next(numbers)}")
+        # What signs now, others have held as their staged key since the rotation before.
+        assert ring.keys[max(ring.keys)] == late.keys[0]
+        # What signed before can still be read.
+        assert late.keys[max(late.keys)] in ring.keys.values()
+        assert len(ring.keys) <= keep
+        assert len(set(ring.keys.values())) == len(ring.keys)
+
+
+@given(st.integers(3, 12))
+def test_a_ring_grows_to_its_size_and_stays(keep: int) -> None:
+    numbers = count()
+    ring = new_ring(NOW, lambda: str(next(numbers)))
+    for _ in range(keep):
+        ring = ring.rotate(NOW, keep, lambda: str(next(numbers)))
+    assert len(ring.keys) == keep
+
+
+def test_a_smaller_ring_drops_the_oldest_keys() -> None:
+    ring = KeyRing({0: "staged", 3: "oldest", 4: "older", 5: "primary"}, NOW)
+    assert ring.rotate(NOW, 3, lambda: "new").keys == {0: "new", 5: "primary", 6: "staged"}
+
+
+@pytest.mark.parametrize(
+    ("schedule", "then"),
+    [
+        ("0 0 * * 0", datetime(2026, 1, 4, tzinfo=UTC)),
+        ("@daily", datetime(2026, 1, 2, tzinfo=UTC)),
+        ("@monthly", datetime(2026, 2, 1, tzinfo=UTC)),
+        ("30 4 29 2 *", datetime(2028, 2, 29, 4, 30, tzinfo=UTC)),
+    ],
+)
+def test_when_a_rotation_is_due(schedule: str, then: datetime) -> None:
+    assert due(schedule, NOW, "spec") == then
+
+
+@pytest.mark.parametrize("schedule", ["", "never", "61 * * * *", "0 0 30 2 *", "@reboot"])
+def test_a_schedule_that_never_comes_names_its_field(schedule: str) -> None:
+    with pytest.raises(SpecError, match=r"spec.fernet.rotationSchedule: .* is not a schedule"):
+        due(schedule, NOW, "spec.fernet.rotationSchedule")
+
+
+def test_a_fernet_key_is_32_bytes() -> None:
+    assert len(fernet_key("x" * 32)) == 44
+
+
+def held(ring: KeyRing, release: Release, name: str = "keystone-fernet-keys") -> dict[tuple[str, str], Object]:
+    data = {str(index): key for index, key in ring.keys.items()}
+    found = kube.secret(context(KEYSTONE, release=release, published=CONTRACTS), name, data)
+    return {("Secret", name): kube.annotated(found, {ROTATED: ring.rotated.isoformat()})}
+
+
+def test_keys_stay_until_their_time_and_the_plan_wakes_then(release: Release) -> None:
+    ring = KeyRing({0: "a", 1: "b"}, NOW)
+    children = held(ring, release) | held(ring, release, "keystone-credential-keys")
+    made = planned(release, {"fernet": {"rotationSchedule": "@daily"}}, children=children, now=NOW + timedelta(hours=5))
+    assert kube.secret_data(secret(made, "keystone-fernet-keys")) == {"0": "a", "1": "b"}
+    assert made.outcome.wake == NOW + timedelta(days=1)
+
+
+def test_keys_that_are_due_rotate_once_however_late(release: Release) -> None:
+    children = held(KeyRing({0: "a", 1: "b"}, NOW), release)
+    late = NOW + timedelta(days=60)
+    made = planned(release, children=children, now=late, draw=lambda: "n" * 32)
+    keys = secret(made, "keystone-fernet-keys")
+    assert kube.secret_data(keys) == {"0": fernet_key("n" * 32), "1": "b", "2": "a"}
+    assert keys["metadata"]["annotations"][ROTATED] == late.isoformat()
+    assert made.outcome.wake is not None
+    assert made.outcome.wake > late
+
+
+def test_a_rotation_rolls_no_pod(release: Release) -> None:
+    before = planned(release, children=held(KeyRing({0: "a", 1: "b"}, NOW), release))
+    after = planned(release, children=held(KeyRing({0: "c", 1: "b", 2: "a"}, NOW), release))
+    api = [next(obj for obj in made.objects if obj["metadata"]["name"] == "keystone-api") for made in (before, after)]
+    assert api[0] == api[1]
+
+
+def test_keys_of_stored_credentials_outlive_their_keystone(release: Release) -> None:
+    made = planned(release)
+    assert kube.RETAIN in secret(made, "keystone-credential-keys")["metadata"]["annotations"]
+    assert kube.RETAIN not in secret(made, "keystone-fernet-keys")["metadata"]["annotations"]
+
+
+def test_the_users_own_administrator(release: Release) -> None:
+    ref = {"name": "mine", "key": "pw"}
+    spec = {"bootstrap": {"adminUser": "root", "adminProject": "ops", "adminPasswordSecretRef": ref}}
+    made = planned(release, spec, secrets={"mine": {"pw": "chosen"}})
+    data = kube.secret_data(secret(made, "keystone-admin"))
+    assert data == {"username": "root", "project": "ops", "password": "chosen"}
+
+
+def test_clouds_yaml_has_both_sides(release: Release) -> None:
+    live = {"kind": "Service", "spec": {"ports": [{"port": 5000, "nodePort": 30500}]}}
+    spec = {"region": "North", "expose": {"type": "NodePort", "host": "cloud.example.org"}}
+    made = planned(release, spec, children={("Service", "keystone-api"): live})
+    clouds = yaml.safe_load(kube.secret_data(secret(made, "keystone-clouds"))["clouds.yaml"])["clouds"]
+    assert clouds["openstack"]["auth"]["auth_url"] == "http://keystone-api.openstack.svc.cluster.local:5000/v3"
+    assert clouds["openstack-public"]["auth"]["auth_url"] == "http://cloud.example.org:30500/v3"
+    assert {cloud["region_name"] for cloud in clouds.values()} == {"North"}
+
+
+def test_no_password_stands_in_a_command_or_in_what_is_published(release: Release) -> None:
+    made = planned(release, draw=lambda: "s3cr3t-" * 5)
+    for obj in made.objects:
+        if obj["kind"] != "Secret":
+            assert "s3cr3t" not in str(obj), obj["metadata"]["name"]
+    assert "s3cr3t" not in str(made.outcome)
+
+
+def test_the_client_is_called_keystoneclient(release: Release) -> None:
+    names = {obj["metadata"]["name"] for obj in planned(release).objects if obj["kind"] == "Deployment"}
+    assert "keystoneclient" in names

@@ -1,0 +1,254 @@
+"""Objects as data: names, digests, pods, and what counts as ready."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from openstack_operator import kube
+from openstack_operator.api import Component as Settings
+from openstack_operator.api import PodSettings, Resources
+from openstack_operator.plan import Component, Context, Object, Release, State
+from openstack_operator.services.placement.model import PlacementSpec
+
+NGINX = Component(image="nginx:1", uid=101, gid=102, commands={"run": ("nginx",)}, env={"A": "image", "B": "image"})
+
+
+def context(owner: str = "placement") -> Context[PlacementSpec]:
+    return Context(
+        kind="Placement", owner=owner, namespace="openstack", spec=PlacementSpec(), release=Release("r", "debian", {})
+    )
+
+
+NAMES = st.from_regex(r"[a-z]([-a-z0-9.]{0,200}[a-z0-9])?", fullmatch=True)
+
+
+@given(NAMES, st.integers(20, 63))
+def test_a_fitting_name_fits_and_ends_well(name: str, limit: int) -> None:
+    found = kube.fitting(name, limit)
+    assert len(found) <= limit
+    assert found[-1] not in "-."
+    assert found == name or len(name) > limit
+
+
+@given(NAMES, NAMES)
+def test_different_names_stay_different(one: str, other: str) -> None:
+    if one != other:
+        assert kube.fitting(one) != kube.fitting(other)
+
+
+@given(NAMES)
+def test_fitting_again_changes_nothing(name: str) -> None:
+    assert kube.fitting(kube.fitting(name)) == kube.fitting(name)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=3),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+)
+
+
+@given(JSON)
+def test_none_is_not_wanted_at_any_depth(value: Any) -> None:
+    def nones(found: Any) -> bool:
+        if isinstance(found, dict):
+            return any(entry is None or nones(entry) for entry in found.values())
+        return isinstance(found, list) and any(nones(entry) for entry in found)
+
+    assert not nones(kube.drop_none(value))
+
+
+@given(st.dictionaries(st.text(), st.text()))
+def test_a_digest_follows_content_and_not_order(data: dict[str, str]) -> None:
+    assert kube.digest(data) == kube.digest(json.loads(json.dumps(dict(reversed(data.items())))))
+    assert kube.digest(data) != kube.digest({**data, "more": "x" * 40})
+
+
+@given(st.dictionaries(st.text(min_size=1), st.text()))
+def test_a_secret_says_what_was_put_in(data: dict[str, str]) -> None:
+    assert kube.secret_data(kube.secret(context(), "s", data)) == data
+
+
+def test_an_absent_secret_holds_nothing() -> None:
+    assert kube.secret_data(None) == {}
+
+
+def test_every_object_of_a_long_name_fits() -> None:
+    ctx = context("a" * 63)
+    pod = kube.pod(ctx, "server", kube.Container(component=NGINX), wanted=PodSettings())
+    for kind, limit in (("Deployment", 63), ("DaemonSet", 63), ("StatefulSet", 52)):
+        assert len(kube.workload(ctx, kind, "server", pod)["metadata"]["name"]) <= limit
+    job = kube.job(ctx, "db-sync", pod)
+    assert len(job["metadata"]["name"]) <= 63
+    for value in job["metadata"]["labels"].values():
+        assert len(value) <= 63
+
+
+def test_selectors_are_part_of_the_pods_labels_and_free_of_versions() -> None:
+    ctx = context()
+    workload = kube.workload(ctx, "Deployment", "api", kube.pod(ctx, "api", wanted=PodSettings()))
+    wanted = workload["spec"]["selector"]["matchLabels"]
+    assert wanted.items() <= workload["spec"]["template"]["metadata"]["labels"].items()
+
+
+def test_changed_work_is_another_job() -> None:
+    ctx = context()
+
+    def job(image: str) -> str:
+        container = kube.Container(component=Component(image=image, uid=1, gid=1))
+        return kube.job(ctx, "db-sync", kube.pod(ctx, "db-sync", container, wanted=PodSettings()))["metadata"]["name"]
+
+    assert job("a:1") == job("a:1")
+    assert job("a:1") != job("a:2")
+
+
+def container(**changes: Any) -> Object:
+    main = kube.Container(component=NGINX, **changes)
+    return kube.pod(context(), "api", main, wanted=PodSettings())["spec"]["containers"][0]
+
+
+def test_containers_are_tight_by_default() -> None:
+    assert container()["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "runAsNonRoot": True,
+        "runAsUser": 101,
+        "runAsGroup": 102,
+        "capabilities": {"drop": ["ALL"]},
+        "seccompProfile": {"type": "RuntimeDefault"},
+    }
+
+
+def test_only_what_is_opened_is_open() -> None:
+    found = container(capabilities=["NET_ADMIN"])["securityContext"]["capabilities"]
+    assert found == {"drop": ["ALL"], "add": ["NET_ADMIN"]}
+    assert container(privileged=True, root=True)["securityContext"] == {"privileged": True, "runAsUser": 0}
+
+
+def test_own_environment_wins_over_the_images() -> None:
+    env = {"B": "own", "C": {"fieldRef": {"fieldPath": "spec.nodeName"}}}
+    assert container(env=env)["env"] == [
+        {"name": "A", "value": "image"},
+        {"name": "B", "value": "own"},
+        {"name": "C", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}},
+    ]
+
+
+def test_pods_bear_no_token_and_one_group_owns_their_volumes() -> None:
+    spec = kube.pod(context(), "api", kube.Container(component=NGINX), wanted=PodSettings())["spec"]
+    assert spec["automountServiceAccountToken"] is False
+    assert spec["securityContext"]["fsGroup"] == 102
+    assert spec["nodeSelector"] == kube.CONTROL_PLANE
+
+
+def test_what_is_written_for_the_main_container_is_not_for_its_neighbours() -> None:
+    wanted = PodSettings(image="mine:1", resources=Resources(requests={"cpu": "2"}, limits={"memory": "1Gi"}))
+    side = kube.Container(name="side", component=NGINX)
+    found = kube.pod(context(), "api", kube.Container(component=NGINX), side, wanted=wanted)["spec"]["containers"]
+    assert found[0]["image"] == "mine:1"
+    assert found[0]["resources"] == {"requests": {"cpu": "2", "memory": "128Mi"}, "limits": {"memory": "1Gi"}}
+    assert found[1]["image"] == "nginx:1"
+    assert found[1]["resources"] == {"requests": {"cpu": "10m", "memory": "128Mi"}}
+
+
+def test_a_component_wins_over_its_service() -> None:
+    service = PodSettings(node_selector={"a": "b"}, priority_class_name="low")
+    found = kube.settings(service, Settings(priority_class_name="high", replicas=3))
+    assert (found.node_selector, found.priority_class_name) == ({"a": "b"}, "high")
+    assert kube.replicas(2, Settings()) == 2
+    assert kube.replicas(2, Settings(replicas=0)) == 0
+
+
+def test_a_volume_is_declared_once_however_often_it_is_mounted() -> None:
+    found = kube.pod(
+        context(), "api", kube.Container(component=NGINX, mounts=kube.scratch("/tmp", "/run")), wanted=PodSettings()
+    )
+    assert found["spec"]["volumes"] == [{"name": "scratch", "emptyDir": {}}]
+    assert [mount["subPath"] for mount in found["spec"]["containers"][0]["volumeMounts"]] == ["tmp", "run"]
+
+
+def live(kind: str, status: Object, *, api: str = "apps/v1", generation: int = 2, **spec: Any) -> Object:
+    metadata = {"name": "x", "generation": generation}
+    return {"apiVersion": api, "kind": kind, "metadata": metadata, "spec": spec, "status": status}
+
+
+SEEN = {"observedGeneration": 2}
+DEPLOYMENTS = [
+    ({}, False),
+    ({**SEEN}, False),
+    ({**SEEN, "replicas": 2, "updatedReplicas": 2, "readyReplicas": 1}, False),
+    ({**SEEN, "replicas": 3, "updatedReplicas": 2, "readyReplicas": 3}, False),
+    ({"observedGeneration": 1, "replicas": 2, "updatedReplicas": 2, "readyReplicas": 2}, False),
+    ({**SEEN, "replicas": 2, "updatedReplicas": 2, "readyReplicas": 2}, True),
+]
+
+
+@pytest.mark.parametrize(("status", "ready"), DEPLOYMENTS)
+def test_a_deployment_is_ready_when_every_pod_is_of_the_newest_template(status: Object, ready: bool) -> None:
+    assert kube.judge(live("Deployment", status, replicas=2)).ready is ready
+
+
+def test_a_deployment_of_none_is_ready() -> None:
+    assert kube.judge(live("Deployment", SEEN, replicas=0)).ready
+
+
+def test_a_stateful_set_whose_revision_is_current_is_up_to_date() -> None:
+    status = {**SEEN, "replicas": 1, "readyReplicas": 1, "currentRevision": "a", "updateRevision": "a"}
+    assert kube.judge(live("StatefulSet", status, replicas=1)).ready
+    assert not kube.judge(live("StatefulSet", {**status, "updateRevision": "b"}, replicas=1)).ready
+
+
+@pytest.mark.parametrize(("wanted", "ready_pods", "ready"), [(0, 0, True), (2, 1, False), (2, 2, True)])
+def test_a_daemon_set_is_ready_on_every_node(wanted: int, ready_pods: int, ready: bool) -> None:
+    counts = {"desiredNumberScheduled": wanted, "updatedNumberScheduled": wanted, "numberReady": ready_pods}
+    assert kube.judge(live("DaemonSet", {**SEEN, **counts})).ready is ready
+
+
+def condition(type_: str, status: str = "True", **fields: Any) -> Object:
+    return {"conditions": [{"type": type_, "status": status, **fields}]}
+
+
+def test_a_job_is_ready_once_it_is_complete() -> None:
+    assert kube.judge(live("Job", condition("Complete"), api="batch/v1")).ready
+    running = kube.judge(live("Job", {"failed": 2}, api="batch/v1"))
+    assert (running.state, running.message) == (State.PROGRESSING, "job x is running, 2 tries failed")
+
+
+def test_a_failed_job_shows_the_end_of_its_log() -> None:
+    status = {**condition("Failed", message="backoff limit"), "log": "no such table\n"}
+    found = kube.judge(live("Job", status, api="batch/v1"))
+    assert (found.state, found.reason) == (State.FAILED, "JobFailed")
+    assert found.message == "job x failed; its log ends: no such table"
+    without = kube.judge(live("Job", condition("Failed", message="backoff limit"), api="batch/v1"))
+    assert "backoff limit" in without.message
+
+
+def test_a_claim_waits_for_its_first_pod_and_is_ready_meanwhile() -> None:
+    assert kube.judge(live("PersistentVolumeClaim", {"phase": "Pending"}, api="v1")).ready
+    assert kube.judge(live("PersistentVolumeClaim", {"phase": "Lost"}, api="v1")).state is State.FAILED
+
+
+OURS = "openstack.k8s.io/v1alpha1"
+
+
+def test_a_resource_of_ours_answers_for_itself() -> None:
+    ready = condition("Ready", observedGeneration=2, reason="Ready", message="")
+    assert kube.judge(live("Keystone", ready, api=OURS)).ready
+    stale = condition("Ready", observedGeneration=1, reason="Ready", message="")
+    assert kube.judge(live("Keystone", stale, api=OURS)).message == "Keystone/x has not reported yet"
+    assert not kube.judge(live("Keystone", {}, api=OURS)).ready
+
+
+@pytest.mark.parametrize("reason", ["InvalidSpec", "MissingReference", "JobFailed", "NotBuilt"])
+def test_what_needs_a_person_is_passed_on(reason: str) -> None:
+    status = condition("Ready", "False", observedGeneration=2, reason=reason, message="spec.x: wrong")
+    found = kube.judge(live("Keystone", status, api=OURS))
+    assert (found.state, found.reason, found.message) == (State.FAILED, reason, "Keystone/x: spec.x: wrong")
+
+
+def test_kinds_without_a_rule_are_ready_when_they_exist() -> None:
+    assert kube.judge({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "x"}}).ready
