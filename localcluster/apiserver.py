@@ -19,11 +19,18 @@ _START_TIMEOUT = 60.0
 
 
 @contextlib.contextmanager
-def running(directory: Path | str, *, controllers: bool | str = False) -> Generator[Path]:
+def running(
+    directory: Path | str,
+    *,
+    controllers: bool | str = False,
+    prepare: Callable[[Path], None] = lambda admin: None,
+) -> Generator[Path]:
     """The path of an admin kubeconfig, valid inside the `with` block; logs and data are in `directory`.
 
     With `controllers`, kube-controller-manager runs too: garbage collection, namespaces, service accounts, ReplicaSets;
     a string chooses among its controllers, as its option of that name does: "garbage-collector-controller".
+    `prepare` is called with the kubeconfig before they start: the place for CRDs, since the garbage collector looks for
+    new kinds only every 30 seconds.
     Raises BuildError where the binaries are not built, RuntimeError with the end of the log where a process dies.
     """
     home = Path(directory).absolute()
@@ -38,6 +45,7 @@ def running(directory: Path | str, *, controllers: bool | str = False) -> Genera
         # The endpoint of the Service "kubernetes" must not be loopback: the API server refuses to publish that.
         server = start("kube-apiserver", [*command, "--endpoint-reconciler-type=none"])
         _wait(plane, server, home / "kube-apiserver.log")
+        prepare(admin)
         if controllers:
             manager = components.controllers(
                 plane, build.binary("kubernetes", "kube-controller-manager"), _config(home, plane, "controllers")

@@ -33,11 +33,15 @@ def kubeconfig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         pytest.skip(str(error))
     # Only what collects garbage: the controllers of workloads would argue with the simulator.
     chosen = "garbage-collector-controller,namespace-controller"
-    with apiserver.running(tmp_path_factory.mktemp("cluster"), controllers=chosen) as path:
-        os.environ["KUBECONFIG"] = str(path)
-        asyncio.run(_install(api.crd(resource) for resource in toy.RESOURCES))
+    directory = tmp_path_factory.mktemp("cluster")
+    with apiserver.running(directory, controllers=chosen, prepare=_prepare) as path:
         yield path
         del os.environ["KUBECONFIG"]
+
+
+def _prepare(kubeconfig: Path) -> None:
+    os.environ["KUBECONFIG"] = str(kubeconfig)
+    asyncio.run(_install(api.crd(resource) for resource in toy.RESOURCES))
 
 
 async def _install(definitions: Iterable[dict[str, Any]]) -> None:
