@@ -33,7 +33,7 @@ class Planned:
 
     id: Id
     plan: Plan | None
-    context: Context[Any] | None = None
+    context: Context[Any]
 
     @property
     def objects(self) -> list[Object]:
@@ -74,6 +74,13 @@ class Paper:
         for id_ in found:
             yield from self._with_children(id_)
 
+    def context(self, manifest: Object, namespace: str = "default") -> Context[Any]:
+        """What the plan of a resource would look at. Raises SpecError for a spec its model refuses."""
+        id_ = self._take(manifest, namespace)
+        if id_ is None:
+            raise LookupError(f"{manifest['kind']} is not a kind of this operator")
+        return self._context(id_)
+
     def _makes_resources(self, kind: str) -> bool:
         return kind in self._services and self._services[kind].teardown
 
@@ -107,13 +114,21 @@ class Paper:
         self._planned[id_] = Planned(id_, plan, context)
         return self._planned[id_]
 
-    def _worked_out(self, id_: Id) -> tuple[Plan | None, Context[Any] | None]:
-        spec = parse(self._resources[id_.kind], self._manifests[id_])
+    def _worked_out(self, id_: Id) -> tuple[Plan | None, Context[Any]]:
+        context = self._context(id_)
         service = self._services.get(id_.kind)
         if service is None:
-            return None, None
+            return None, context
+        plan = service.plan(context)
+        for obj in plan.objects:
+            if obj["kind"] == "Secret":
+                self._secrets[id_.namespace, obj["metadata"]["name"]] = secret_data(obj)
+        return plan, context
+
+    def _context(self, id_: Id) -> Context[Any]:
+        spec = parse(self._resources[id_.kind], self._manifests[id_])
         refs = {ref: self._referent(id_, ref) for _, ref in references(spec)}
-        context = Context(
+        return Context(
             kind=id_.kind,
             owner=id_.name,
             namespace=id_.namespace,
@@ -123,11 +138,6 @@ class Paper:
             secrets=self._contents(id_, spec, refs),
             draw=lambda: self._drawn,
         )
-        plan = service.plan(context)
-        for obj in plan.objects:
-            if obj["kind"] == "Secret":
-                self._secrets[id_.namespace, obj["metadata"]["name"]] = secret_data(obj)
-        return plan, context
 
     def _referent(self, user: Id, ref: Ref) -> Referent:
         id_ = Id(ref.kind, user.namespace, ref.name)

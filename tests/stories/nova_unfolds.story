@@ -1,0 +1,74 @@
+
+Neutron is not ready: API: neutron-api: 0/1 pods ready.
+  + Secret/nova-credentials
+  + MariaDBDatabase/nova-api-db
+  + MariaDBDatabase/nova-cell0-db
+  + RabbitMQVhost/nova-messaging
+  + KeystoneUser/nova-user
+  + Secret/nova-config
+  + MariaDBDatabase/nova-cell1-db
+  + RabbitMQVhost/nova-cell1
+  + Secret/nova-cell1-setup
+  + Secret/nova-cell1-config
+  + Service/nova-cell1-novncproxy
+  + DaemonSet/nova-libvirt
+  + Secret/nova-cell1-compute-config
+  DatabaseReady: Progressing, MariaDBDatabase/nova-api-db has not reported yet; MariaDBDatabase/nova-cell0-db has not reported yet
+  MessagingReady: Progressing, RabbitMQVhost/nova-messaging has not reported yet
+  IdentityReady: Progressing, KeystoneUser/nova-user has not reported yet
+  NeutronReady: Progressing, not ready: API: neutron-api: 0/1 pods ready
+  SchemaReady: Waiting, waiting for Database
+  ConductorReady: Waiting, waiting for Identity, Neutron, Messaging, Schema
+  CellsReady: Waiting, waiting for Database, Schema; waiting for Identity, Neutron, Messaging, Cell1Setup
+  ComputeReady: Waiting, waiting for Identity, Neutron, Cell1Conductor
+  SchedulerReady: Waiting, waiting for Identity, Neutron, Messaging, Schema
+  APIReady: Waiting, waiting for Identity, Neutron, Messaging, Schema
+  MetadataReady: Waiting, waiting for Identity, Neutron, Messaging, Schema
+  EndpointReady: Waiting, waiting for Identity, API
+  Ready: Progressing, Database: MariaDBDatabase/nova-api-db has not reported yet; MariaDBDatabase/nova-cell0-db has not reported yet; Messaging: RabbitMQVhost/nova-messaging has not reported yet; Identity: KeystoneUser/nova-user has not reported yet; Neutron: not ready: API: neutron-api: 0/1 pods ready
+
+Finished: MariaDBDatabase, RabbitMQVhost, KeystoneUser.
+  + Job/nova-db-sync-…
+  NeutronReady: Progressing, not ready: API: neutron-api: 0/1 pods ready
+  SchemaReady: Progressing, job nova-db-sync-… is running
+  ConductorReady: Waiting, waiting for Neutron, Schema
+  CellsReady: Waiting, waiting for Schema; waiting for Neutron, Cell1Setup
+  ComputeReady: Waiting, waiting for Neutron, Cell1Conductor
+  SchedulerReady: Waiting, waiting for Neutron, Schema
+  APIReady: Waiting, waiting for Neutron, Schema
+  MetadataReady: Waiting, waiting for Neutron, Schema
+  EndpointReady: Waiting, waiting for API
+  Ready: Progressing, Neutron: not ready: API: neutron-api: 0/1 pods ready; Schema: job nova-db-sync-… is running
+
+Finished: Job.
+  + Job/nova-cell1-setup-…
+  NeutronReady: Progressing, not ready: API: neutron-api: 0/1 pods ready
+  ConductorReady: Waiting, waiting for Neutron
+  CellsReady: Waiting, waiting for Neutron, Cell1Setup
+  ComputeReady: Waiting, waiting for Neutron, Cell1Conductor
+  SchedulerReady: Waiting, waiting for Neutron
+  APIReady: Waiting, waiting for Neutron
+  MetadataReady: Waiting, waiting for Neutron
+  EndpointReady: Waiting, waiting for API
+  Ready: Progressing, Neutron: not ready: API: neutron-api: 0/1 pods ready
+
+Neutron is ready.
+  + StatefulSet/nova-conductor
+  + StatefulSet/nova-scheduler
+  + Deployment/nova-api
+  + Service/nova-api
+  + PodDisruptionBudget/nova-api
+  + Deployment/nova-metadata
+  + Service/nova-metadata
+  + PodDisruptionBudget/nova-metadata
+  ConductorReady: Progressing, nova-conductor: 0/1 pods ready
+  CellsReady: Waiting, waiting for Cell1Setup
+  ComputeReady: Waiting, waiting for Cell1Conductor
+  SchedulerReady: Progressing, nova-scheduler: 0/1 pods ready
+  APIReady: Progressing, nova-api: 0/1 pods ready
+  MetadataReady: Progressing, nova-metadata: 0/1 pods ready
+  EndpointReady: Waiting, waiting for API
+  Ready: Progressing, Conductor: nova-conductor: 0/1 pods ready; Scheduler: nova-scheduler: 0/1 pods ready; API: nova-api: 0/1 pods ready; Metadata: nova-metadata: 0/1 pods ready
+
+… until everything stands.
+  Ready: True

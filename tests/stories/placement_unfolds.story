@@ -1,0 +1,45 @@
+
+A Placement appears; its database answers, Keystone does not yet.
+  + Secret/placement-credentials
+  + MariaDBDatabase/placement-db
+  + KeystoneUser/placement-user
+  + Secret/placement-config
+  DatabaseReady: Progressing, MariaDBDatabase/placement-db has not reported yet
+  IdentityReady: Progressing, KeystoneUser/placement-user has not reported yet
+  SchemaReady: Waiting, waiting for Database
+  APIReady: Waiting, waiting for Database, Identity, Schema
+  EndpointReady: Waiting, waiting for Database, Identity, API
+  Ready: Progressing, Database: MariaDBDatabase/placement-db has not reported yet; Identity: KeystoneUser/placement-user has not reported yet
+
+Finished: MariaDBDatabase.
+  + Job/placement-db-sync-…
+  IdentityReady: Progressing, KeystoneUser/placement-user has not reported yet
+  SchemaReady: Progressing, job placement-db-sync-… is running
+  APIReady: Waiting, waiting for Identity, Schema
+  EndpointReady: Waiting, waiting for Identity, API
+  Ready: Progressing, Identity: KeystoneUser/placement-user has not reported yet; Schema: job placement-db-sync-… is running
+
+Finished: Job.
+  IdentityReady: Progressing, KeystoneUser/placement-user has not reported yet
+  APIReady: Waiting, waiting for Identity
+  EndpointReady: Waiting, waiting for Identity, API
+  Ready: Progressing, Identity: KeystoneUser/placement-user has not reported yet
+
+Finished: KeystoneUser.
+  + Deployment/placement-api
+  + Service/placement-api
+  + PodDisruptionBudget/placement-api
+  APIReady: Progressing, placement-api: 0/1 pods ready
+  EndpointReady: Waiting, waiting for API
+  Ready: Progressing, API: placement-api: 0/1 pods ready
+
+Finished: Deployment.
+  + KeystoneService/placement-catalog
+  EndpointReady: Progressing, KeystoneService/placement-catalog has not reported yet
+  Ready: Progressing, Endpoint: KeystoneService/placement-catalog has not reported yet
+
+Finished: everything that was applied.
+  Ready: True
+
+Nothing changes.
+  Ready: True

@@ -1,0 +1,129 @@
+"""How plans unfold over passes, through outages and upgrades, as text people read."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from openstack_operator.plan import READY, Release, progressing
+
+from .narrator import Story
+
+HERE = Path(__file__).parent
+
+
+@pytest.fixture
+def told(request: pytest.FixtureRequest, update: bool) -> Callable[[Story], None]:
+    """Compares a story with the one written down under the test's name."""
+    path = HERE / f"{request.node.name.removeprefix('test_')}.story"
+
+    def compare(story: Story) -> None:
+        if update:
+            path.write_text(story.text, encoding="utf-8")
+        assert path.exists(), f"there is no {path.name} yet; make it with `pytest tests/stories --update` and read it"
+        assert story.text == path.read_text(encoding="utf-8"), "the story changed; read the diff, then --update"
+
+    return compare
+
+
+def renewed(release: Release) -> Release:
+    """The same programs in other images."""
+    components = {
+        name: dataclasses.replace(component, image=f"{component.image}-next")
+        for name, component in release.components.items()
+    }
+    return dataclasses.replace(release, name="next", components=components)
+
+
+async def test_placement_unfolds(release: Release, told: Callable[[Story], None]) -> None:
+    story = Story("Placement", release)
+    story.say("A Placement appears; its database answers, Keystone does not yet.")
+    await story.look()
+    story.finishes("MariaDBDatabase")
+    await story.look()
+    story.finishes("Job")
+    await story.look()
+    story.finishes("KeystoneUser")
+    await story.look()
+    story.finishes("Deployment")
+    await story.look()
+    story.finishes()
+    await story.look()
+    story.say("Nothing changes.")
+    await story.look()
+    told(story)
+
+
+async def test_keystone_unfolds(release: Release, told: Callable[[Story], None]) -> None:
+    story = Story("Keystone", release)
+    story.say("A Keystone appears.")
+    await story.look()
+    story.finishes("MariaDBDatabase")
+    await story.look()
+    story.finishes("Job")
+    await story.look()
+    story.finishes("Deployment")
+    await story.look()
+    story.finishes()
+    await story.look()
+    told(story)
+
+
+async def test_nova_unfolds(release: Release, told: Callable[[Story], None]) -> None:
+    story = Story("Nova", release)
+    story.referent("Neutron", progressing("not ready: API: neutron-api: 0/1 pods ready"))
+    await story.look()
+    story.finishes("MariaDBDatabase", "RabbitMQVhost", "KeystoneUser")
+    await story.look()
+    story.finishes("Job")
+    await story.look()
+    story.referent("Neutron", READY)
+    await story.look()
+    await story.look_until_quiet()
+    told(story)
+
+
+async def test_an_outage_does_not_block_scaling(release: Release, told: Callable[[Story], None]) -> None:
+    story = Story("Placement", release)
+    await story.look_until_quiet()
+    story.breaks("KeystoneUser", "KeystoneService", message="Keystone/keystone: API: keystone-api: 0/1 pods ready")
+    story.user_writes(replicas=3)
+    await story.look()
+    told(story)
+
+
+async def test_a_new_release_waits_for_its_schema(release: Release, told: Callable[[Story], None]) -> None:
+    story = Story("Placement", release)
+    await story.look_until_quiet()
+    story.release_becomes(renewed(release))
+    await story.look()
+    story.finishes("Job")
+    await story.look()
+    story.finishes()
+    await story.look()
+    told(story)
+
+
+async def test_a_failed_schema_keeps_what_runs(release: Release, told: Callable[[Story], None]) -> None:
+    story = Story("Placement", release)
+    await story.look_until_quiet()
+    story.release_becomes(renewed(release))
+    await story.look()
+    story.fails("placement-db-sync", "DBMigrationError: Table 'traits' already exists")
+    await story.look()
+    story.release_becomes(release)
+    await story.look()
+    told(story)
+
+
+async def test_a_wired_option_leaves_everything_as_it_is(release: Release, told: Callable[[Story], None]) -> None:
+    story = Story("Placement", release)
+    await story.look_until_quiet()
+    story.user_writes(config={"keystone_authtoken": {"password": "mine"}})
+    await story.look()
+    story.user_writes(config={})
+    await story.look()
+    told(story)
