@@ -7,8 +7,8 @@ from typing import Any
 from ... import kube, oslo, parts
 from ...api import PodSettings
 from ...plan import Context, Group, Step
-from . import config
-from .cells import Built, Shared, manage
+from . import config, jobs
+from .cells import Built, Shared
 from .model import NovaSpec
 
 CELL_LABEL = "openstack-cell"
@@ -35,32 +35,14 @@ exec "$@"
 
 
 def compute(ctx: Context[NovaSpec], cells: list[Built], shared: Shared) -> Group:
-    """Compute nodes of all cells."""
+    """Compute nodes of all cells, and a job a number of nodes that ends when all of them are known."""
     if not ctx.spec.compute.enabled:
         return Group("Compute", ())
-    hypervisor = _libvirt(ctx)
     daemons = [step for cell in cells for step in _nova_compute(ctx, cell, shared, first=cell is cells[0])]
-    return Group("Compute", (hypervisor, *daemons))
-
-
-def discovery(ctx: Context[NovaSpec], conf: parts.Config, cells: list[Built], computes: Group) -> Group:
-    """The computes, and a job a number of nodes that ends when as many are in the map of cells: servers may be booted
-    on a node from then on, not when its pod is ready.
-    """
     live = [ctx.children.get(("DaemonSet", ctx.name(cell.name, "compute")), {}) for cell in cells]
-    nodes = sum((daemons.get("status") or {}).get("desiredNumberScheduled", 0) for daemons in live)
-    daemons = [step for step in computes.steps if isinstance(step, Step)]
-    if not nodes or not daemons:
-        return computes
-    script = "\n".join(
-        (
-            f"known() {{ {manage(ctx)} cell_v2 list_hosts | awk -F '|' 'NF > 4' | tail -n +2 | wc -l; }}",
-            f"{manage(ctx)} cell_v2 discover_hosts",
-            f'until [ "$(known)" -ge {nodes} ]; do sleep 1; {manage(ctx)} cell_v2 discover_hosts; done',
-        )
-    )
-    found = parts.job(ctx, "discover-hosts", ["sh", "-ec", script], conf, after=tuple(daemons))
-    return Group("Compute", (*daemons, found))
+    nodes = sum((each.get("status") or {}).get("desiredNumberScheduled", 0) for each in live)
+    found = [jobs.hosts(ctx, shared.config, nodes, after=tuple(daemons))] if nodes else []
+    return Group("Compute", (_libvirt(ctx), *daemons, *found))
 
 
 def _libvirt(ctx: Context[NovaSpec]) -> Step:

@@ -6,9 +6,9 @@ from itertools import chain
 
 from ... import oslo, parts
 from ...plan import Context, Group, Plan
-from . import config
-from .cells import Shared, cell, schema, schema_name
-from .compute import compute, discovery
+from . import config, jobs
+from .cells import Shared, cell, schema_name
+from .compute import compute
 from .model import NovaSpec
 
 
@@ -39,9 +39,9 @@ def plan(ctx: Context[NovaSpec]) -> Plan:
         ),
         defaults=config.DEFAULTS,
     )
-    sync = schema(ctx, conf, after=(api_db, cell0))
+    sync = jobs.schema(ctx, conf, after=(api_db, cell0))
     needed = (user, *peers)
-    shared = Shared(credentials=creds, api_database=api_db, identity=user, schema=sync, needed=needed)
+    shared = Shared(credentials=creds, identity=user, config=conf, schema=sync, needed=needed)
     cells = [cell(ctx, each, shared) for each in spec.cells]
     running = (*needed, bus, sync)
     conductor = parts.worker(
@@ -79,7 +79,7 @@ def plan(ctx: Context[NovaSpec]) -> Plan:
         sync,
         conductor,
         Group("Cells", list(chain.from_iterable(each.steps for each in cells))),
-        discovery(ctx, conf, cells, compute(ctx, cells, shared)),
+        compute(ctx, cells, shared),
         scheduler,
         api,
         metadata,
