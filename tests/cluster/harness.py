@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -27,7 +27,7 @@ class Cluster:
     remote: toy.Remote = field(default_factory=toy.Remote)
 
     @asynccontextmanager
-    async def operator(self, **changes: Any) -> AsyncIterator[Manager]:
+    async def operator(self, **changes: Any) -> AsyncGenerator[Manager]:
         """An operator that serves this namespace, synced."""
         client = Client.connect()
         actuators = toy.actuators(self.remote, changes.pop("interval", 60))
@@ -38,7 +38,7 @@ class Cluster:
         await client.close()
 
     @asynccontextmanager
-    async def simulator(self, *skip: str) -> AsyncIterator[None]:
+    async def simulator(self, *skip: str) -> AsyncGenerator[None]:
         """Workloads are ready at once, except for the named kinds."""
         client = Client.connect()
         simulator = Simulator(client, self.namespace, lambda kind, name: kind in skip)
@@ -84,7 +84,7 @@ class Cluster:
 
 
 @asynccontextmanager
-async def running(work: Any) -> AsyncIterator[None]:
+async def running(work: Any) -> AsyncGenerator[None]:
     """The work goes on inside the `with` block; what it fails with is raised after it."""
     task = asyncio.ensure_future(work)
     try:

@@ -33,6 +33,11 @@ async def quiet(manager: Manager, seconds: float = 0.5) -> int:
     return manager.world.client.writes - before
 
 
+def generation(live: dict[str, Any] | None) -> int:
+    assert live
+    return live["metadata"]["generation"]
+
+
 async def test_one_resource_becomes_a_running_stack_and_then_nothing_is_written(cluster: Cluster):
     async with cluster.simulator(), cluster.operator() as manager:
         await cluster.create(toy.STACK, "stack")
@@ -84,12 +89,11 @@ async def test_a_changed_option_rolls_only_what_reads_it(cluster: Cluster):
 
         async def rolled() -> bool:
             run = await cluster.get(DEPLOYMENT, "app-api")
-            return bool(run) and run["metadata"]["generation"] > before[DEPLOYMENT]["metadata"]["generation"]  # type: ignore[index]
+            return generation(run) > generation(before[DEPLOYMENT])
 
         await eventually(rolled)
         server = await cluster.get(STATEFUL_SET, "server-db")
-        assert server and before[STATEFUL_SET]
-        assert server["metadata"]["generation"] == before[STATEFUL_SET]["metadata"]["generation"]
+        assert generation(server) == generation(before[STATEFUL_SET])
 
 
 async def test_new_work_is_a_new_job_and_the_old_one_goes(cluster: Cluster):
@@ -110,8 +114,12 @@ async def test_new_work_is_a_new_job_and_the_old_one_goes(cluster: Cluster):
 async def test_pods_wait_for_what_they_need(cluster: Cluster):
     async with cluster.simulator("Job"), cluster.operator():
         await cluster.create(toy.STACK, "stack")
-        condition = await cluster.ready(toy.APP, "app", "Progressing")
-        assert condition["message"].startswith("Schema: job app-db-sync-")
+
+        async def waits_for_the_schema() -> bool:
+            message = (await cluster.condition(toy.APP, "app")).get("message", "")
+            return message.startswith("Schema: job app-db-sync-")
+
+        await eventually(waits_for_the_schema)
         assert await cluster.get(DEPLOYMENT, "app-api") is None
         assert (await cluster.condition(toy.APP, "app", "Reconciling"))["status"] == "True"
         assert (await cluster.condition(toy.APP, "app", "APIReady"))["message"] == "waiting for Schema"

@@ -48,13 +48,9 @@ class Actuating:
         if gathered.missing:
             return await self._report(request, held, Report(conditions={"Ready": gathered.missing}, partial=True))
         was_ready = own(live).ready
-        pending = [
-            f"{ref.kind}/{ref.name}" for ref, referent in gathered.context.refs.items() if not referent.verdict.ready
-        ]
-        if pending:
-            return await self._unchanged(
-                request, held, waiting("waiting for " + ", ".join(pending)), was_ready=was_ready
-            )
+        if pending := _pending(held, gathered.context):
+            verdict = waiting("waiting for " + ", ".join(pending))
+            return await self._unchanged(request, held, verdict, was_ready=was_ready)
         held = await add(self._parts.world, request, held, FINALIZER)
         try:
             await self._ensure(request, gathered.context)
@@ -138,3 +134,14 @@ class Actuating:
 
     async def _report(self, request: Request, held: Cached, report: Report) -> Next:
         return Next(after=await self._parts.reporter.report(request, held, report))
+
+
+def _pending(held: Cached, context: Context[Any]) -> list[str]:
+    """Referents that are not ready yet. A resource that is part of its referent cannot wait for it to be complete:
+    that it exists says that what it needs of it is there."""
+    owner = held.meta.controller
+    return [
+        f"{ref.kind}/{ref.name}"
+        for ref, referent in context.refs.items()
+        if not referent.verdict.ready and not (owner and (owner.kind, owner.name) == (ref.kind, ref.name))
+    ]

@@ -105,7 +105,8 @@ class Reporter:
             return 0.0
         if flow.state is State.FAILED and flow.cause != "MissingReference":
             return 0.0
-        settle = _SETTLE_RETRYING if flow.state is State.RETRYING else _SETTLE
+        mends = flow.state is State.RETRYING and flow.reason != INTERNAL
+        settle = _SETTLE_RETRYING if mends else _SETTLE
         now = self.clock()
         return self._pending.setdefault(request, now) + settle - now
 

@@ -1,0 +1,93 @@
+"""The API server as a user's tools speak to it: strict about fields, and asked only to say what it would do."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import httpx2 as httpx
+from lightkube.config.client_adapter import ConnectionParams
+from lightkube.config.kubeconfig import KubeConfig
+
+from openstack_operator.catalogue import RESOURCES
+from openstack_operator.kube import conditions
+from openstack_operator.manifests import load
+from openstack_operator.plan import Object
+from openstack_operator.runtime.client import FIELD_MANAGER
+from openstack_operator.runtime.kinds import NAMESPACE, Catalog, Kind
+
+MORE = (
+    NAMESPACE,
+    Kind("apiextensions.k8s.io/v1", "CustomResourceDefinition", "customresourcedefinitions"),
+    Kind("rbac.authorization.k8s.io/v1", "ClusterRole", "clusterroles"),
+    Kind("rbac.authorization.k8s.io/v1", "ClusterRoleBinding", "clusterrolebindings"),
+)
+CATALOG = Catalog(RESOURCES)
+
+
+def kind_of(obj: Object) -> Kind:
+    """Where an object lives."""
+    named = next((kind for kind in MORE if (kind.api_version, kind.kind) == (obj["apiVersion"], obj["kind"])), None)
+    return named or CATALOG.of(obj)
+
+
+class Rest:
+    """Requests in one namespace, each answered with its status and the server's words."""
+
+    def __init__(self, kubeconfig: Path, namespace: str) -> None:
+        config = KubeConfig.from_file(str(kubeconfig)).get()
+        assert config is not None
+        self._http = httpx.Client(**ConnectionParams(timeout=httpx.Timeout(30), trust_env=False).httpx_params(config))
+        self.namespace = namespace
+
+    def define(self, root: Path) -> None:
+        """Brings our kinds, and returns once they are served."""
+        found = [obj for path in sorted((root / "deploy" / "crds").glob("*.yaml")) for obj in load(path)]
+        for obj in found:
+            status, answer = self.apply(obj)
+            assert status in (200, 201), f"{obj['metadata']['name']}: {answer['message']}"
+        deadline = time.monotonic() + 20
+        while [obj for obj in found if "Established" not in self._conditions(obj)]:
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+
+    def _conditions(self, obj: Object) -> dict[str, Object]:
+        answer = self._http.get(kind_of(obj).path(None, obj["metadata"]["name"]))
+        return {name: entry for name, entry in conditions(answer.json()).items() if entry["status"] == "True"}
+
+    def close(self) -> None:
+        self._http.close()
+
+    def create(self, obj: Object, *, dry: bool = True) -> tuple[int, Object]:
+        """Asks for a new object."""
+        return self._ask("POST", kind_of(obj).path(self.namespace), obj, dry=dry)
+
+    def change(self, obj: Object, spec: Mapping[str, Any]) -> tuple[int, Object]:
+        """Asks for a change of an object's spec; nothing is changed."""
+        path = kind_of(obj).path(self.namespace, obj["metadata"]["name"])
+        return self._ask("PATCH", path, {"spec": spec}, "application/merge-patch+json", dry=True)
+
+    def apply(self, obj: Object) -> tuple[int, Object]:
+        """Server-side apply, as the operator does it."""
+        kind = kind_of(obj)
+        namespace = None if kind in MORE else self.namespace
+        path = kind.path(namespace, obj["metadata"]["name"])
+        # The field manager of the project's own client, for whoever else brought a definition.
+        manager: dict[str, str] = {"fieldManager": FIELD_MANAGER, "force": "true"}
+        return self._ask("PATCH", path, obj, "application/apply-patch+yaml", query=manager)
+
+    def _ask(
+        self,
+        method: str,
+        path: str,
+        body: Object,
+        type_: str = "application/json",
+        *,
+        dry: bool = False,
+        query: Mapping[str, str] | None = None,
+    ) -> tuple[int, Object]:
+        params = {"fieldValidation": "Strict", **({"dryRun": "All"} if dry else {}), **(query or {})}
+        answer = self._http.request(method, path, json=body, params=params, headers={"Content-Type": type_})
+        return answer.status_code, answer.json()

@@ -1,0 +1,161 @@
+"""Bad input is refused by the API server itself, in words that name the field and the fix."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from openstack_operator.catalogue import RESOURCES
+from openstack_operator.kube import digest
+from openstack_operator.manifests import load
+from openstack_operator.plan import Object
+
+from .rest import Rest
+
+API = "openstack.k8s.io/v1alpha1"
+
+
+def manifest(kind: str, spec: dict[str, Any], name: str = "refused") -> Object:
+    return {"apiVersion": API, "kind": kind, "metadata": {"name": name}, "spec": spec}
+
+
+@pytest.fixture(scope="module")
+def rest(kubeconfig: Path, root: Path) -> Iterator[Rest]:
+    connection = Rest(kubeconfig, "default")
+    connection.define(root)
+    yield connection
+    connection.close()
+
+
+CLOUD = "OpenStackControlPlane"
+REFUSED: list[tuple[str, dict[str, Any], str, str]] = [
+    (CLOUD, {"storageBackend": "nfs"}, "spec.storageBackend", '"ceph", "lvm"'),
+    (CLOUD, {"networkBackend": "calico"}, "spec.networkBackend", '"ovn", "ovs"'),
+    (CLOUD, {"neutron": {"mechanism": "linuxbridge"}}, "spec.neutron.mechanism", '"ovn", "ovs"'),
+    (CLOUD, {"mariadb": {"replicas": 2}}, "spec.mariadb.replicas", "use 1, 3 or 5"),
+    (CLOUD, {"tls": {"enabled": True}}, "spec.tls.issuerRef", "set issuerRef"),
+    (CLOUD, {"keystone": {"fernet": {"rotationSchedule": "weekly"}}}, "keystone.fernet.rotationSchedule", "@weekly"),
+    (CLOUD, {"glance": {"storage": {"size": "ten"}}}, "spec.glance.storage.size", "such as 10Gi"),
+    (CLOUD, {"nova": {"cells": [{"name": "a"}, {"name": "a"}]}}, "spec.nova.cells[1]", "Duplicate"),
+    (
+        CLOUD,
+        {"cinder": {"backends": [{"name": "a", "type": "lvm"}, {"name": "a", "type": "ceph"}]}},
+        "spec.cinder.backends[1]",
+        "Duplicate",
+    ),
+    ("MariaDB", {"replicas": 4}, "spec.replicas", "use 1, 3 or 5"),
+    ("RabbitMQ", {"replicas": 2}, "spec.replicas", "use 1, 3 or 5"),
+    ("OVNNetwork", {"replicas": 2}, "spec.replicas", "use 1, 3 or 5"),
+    ("OVNNetwork", {"externalBridge": {"address": "172.24.4.1"}}, "spec.externalBridge.address", "172.24.4.1/24"),
+    ("OVNNetwork", {"externalBridge": {"address": "172.24.4.0/24"}}, "spec.externalBridge.address", "host's address"),
+    ("OVNNetwork", {"datapath": "dpdk"}, "spec.datapath", '"auto", "system", "netdev"'),
+    ("Neutron", {"mechanism": "linuxbridge"}, "spec.mechanism", '"ovn", "ovs"'),
+    ("Neutron", {"ml2": {"typeDrivers": ["flat"], "tenantNetworkTypes": ["geneve"]}}, "spec.ml2", "in typeDrivers too"),
+    ("Nova", {"cells": [{"name": "a"}, {"name": "a"}]}, "spec.cells[1]", "Duplicate"),
+    ("Nova", {"cells": [{"name": "cell0"}]}, "spec.cells[0].name", "choose another name"),
+    ("Nova", {"compute": {"virtType": "xen"}}, "spec.compute.virtType", '"auto", "kvm", "qemu"'),
+    ("Keystone", {"fernet": {"rotationSchedule": "0 0 * *"}}, "spec.fernet.rotationSchedule", "five cron fields"),
+    ("Keystone", {"fernet": {"maxActiveKeys": 2}}, "spec.fernet.maxActiveKeys", "greater than or equal to 3"),
+    ("Keystone", {"image": "Key Stone"}, "spec.image", "write registry/name:tag"),
+    ("Keystone", {"resources": {"requests": {"memory": "1 GB"}}}, "spec.resources.requests.memory", "10Gi, 500m"),
+    ("Keystone", {"replicas": -1}, "spec.replicas", "greater than or equal to 0"),
+    ("Keystone", {"expose": {"type": "Ingress"}}, "spec.expose.type", '"ClusterIP", "NodePort", "LoadBalancer"'),
+    ("Glance", {"storageType": "nfs"}, "spec.storageType", '"pvc", "ceph", "swift"'),
+    ("Glance", {"storage": {"size": "1GB"}}, "spec.storage.size", "such as 10Gi"),
+    ("Placement", {"database": {"database": "a-b"}}, "spec.database.database", "should match"),
+    ("MariaDBDatabase", {}, "spec.database", "Required"),
+    ("KeystoneUser", {"user": "nova"}, "spec.passwordSecretRef", "Required"),
+]
+
+
+@pytest.mark.parametrize(("kind", "spec", "field", "fix"), REFUSED, ids=[f"{kind}-{f}" for kind, _, f, _ in REFUSED])
+def test_refused(rest: Rest, kind: str, spec: dict[str, Any], field: str, fix: str) -> None:
+    status, answer = rest.create(manifest(kind, spec))
+    assert status == 422, answer
+    assert field in answer["message"]
+    assert fix in answer["message"]
+
+
+def test_a_field_that_does_not_exist_is_refused(rest: Rest) -> None:
+    status, answer = rest.create(manifest("Keystone", {"fernet": {"schedule": "@daily"}}))
+    assert status == 400
+    assert 'unknown field "spec.fernet.schedule"' in answer["message"]
+
+
+@pytest.mark.parametrize("name", ["no.dots", "9lives", "a" * 64])
+def test_a_name_that_is_no_part_of_a_dns_name_is_refused(rest: Rest, name: str) -> None:
+    status, answer = rest.create(manifest("Keystone", {}, name))
+    assert status == 422
+    assert "metadata.name" in answer["message"]
+
+
+DATABASE = {"database": "nova", "user": "nova", "passwordSecretRef": {"name": "s"}}
+CHANGED: list[tuple[str, dict[str, Any], dict[str, Any], str, str]] = [
+    (CLOUD, {"region": "A"}, {"region": "B"}, "spec.region", "create a new resource"),
+    (CLOUD, {"mariadb": {"storageSize": "10Gi"}}, {"mariadb": {"storageSize": "9Gi"}}, "mariadb.storageSize", "shrink"),
+    ("Keystone", {"region": "A"}, {"region": "B"}, "spec.region", "create a new resource"),
+    (
+        "Placement",
+        {"database": {"database": "a"}},
+        {"database": {"database": "b"}},
+        "spec.database.database",
+        "changed",
+    ),
+    ("MariaDB", {"storageSize": "2Gi"}, {"storageSize": "1500Mi"}, "spec.storageSize", "choose a larger one"),
+    ("Glance", {"storage": {"size": "2Ti"}}, {"storage": {"size": "1Ti"}}, "spec.storage.size", "keep the old size"),
+    ("MariaDBDatabase", DATABASE, {"database": "other"}, "spec.database", "cannot be changed once set"),
+    ("Nova", {"cells": [{"name": "a"}, {"name": "b"}]}, {"cells": [{"name": "a"}]}, "spec.cells", "cannot be removed"),
+]
+
+
+@pytest.mark.parametrize(
+    ("kind", "spec", "change", "field", "fix"), CHANGED, ids=[f"{kind}-{f}" for kind, _, _, f, _ in CHANGED]
+)
+def test_what_cannot_change(
+    rest: Rest, kind: str, spec: dict[str, Any], change: dict[str, Any], field: str, fix: str
+) -> None:
+    live = manifest(kind, spec, f"changed-{digest([spec, change])}")
+    status, answer = rest.create(live, dry=False)
+    assert status == 201, answer
+    status, answer = rest.change(live, change)
+    assert status == 422, answer
+    assert field in answer["message"]
+    assert fix in answer["message"]
+    assert rest.change(live, spec)[0] == 200
+
+
+GROWN = [
+    ("MariaDB", {"storageSize": "2Gi"}, {"storageSize": "3000Mi"}),
+    ("Keystone", {}, {"resources": {"requests": {"cpu": 2, "memory": "1Gi"}}}),
+    ("Nova", {}, {"cells": [{"name": "cell1"}, {"name": "far"}]}),
+    (CLOUD, {}, {"nova": {"cells": [{"name": "cell1"}]}, "neutron": {"ml2": {"typeDrivers": ["flat"]}}}),
+]
+
+
+@pytest.mark.parametrize(("kind", "spec", "change"), GROWN, ids=[kind for kind, _, _ in GROWN])
+def test_what_may_change(rest: Rest, kind: str, spec: dict[str, Any], change: dict[str, Any]) -> None:
+    live = manifest(kind, spec, f"grown-{digest([spec, change])}")
+    assert rest.create(live, dry=False)[0] == 201
+    assert rest.change(live, change)[0] == 200
+
+
+def bare(schema: dict[str, Any]) -> dict[str, Any]:
+    """Every optional object spelled out, with nothing in it."""
+    return {
+        name: bare(field)
+        for name, field in schema.get("properties", {}).items()
+        if field.get("type") == "object" and "properties" in field and not field.get("required")
+    }
+
+
+@pytest.mark.parametrize("resource", RESOURCES, ids=lambda resource: resource.kind)
+def test_rules_bear_what_is_unset(rest: Rest, root: Path, resource: Any) -> None:
+    definition = load(root / "deploy" / "crds" / f"{resource.plural}.yaml")[0]
+    schema = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
+    if schema.get("required"):
+        return
+    status, answer = rest.create(manifest(resource.kind, bare(schema)))
+    assert status == 201, answer
