@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from images import catalog
+from images.archive import on_every_node
 from images.build import missing
 
 RELEASE = catalog.ROOT / "releases" / "2025.1.yaml"
@@ -30,6 +31,11 @@ def test_only_what_is_missing_is_built() -> None:
     assert missing(["keystone"], set()) == ["debian", "base", "oslo", "keystone"]
     assert missing(["keystone", "glance"], {references["oslo"]}) == ["glance", "keystone"]
     assert missing(["compute"], {references["oslo"], references["compute"]}) == []
+
+
+def test_an_image_is_there_when_no_node_lacks_it() -> None:
+    assert on_every_node("") == set()
+    assert on_every_node("one a:1 sha256:1\none b:1 sha256:2\ntwo a:1 sha256:1\n") == {"a:1"}
 
 
 def test_a_tag_follows_content_and_parents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
