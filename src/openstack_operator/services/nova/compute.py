@@ -51,8 +51,7 @@ def _libvirt(ctx: Context[NovaSpec]) -> Step:
     main = kube.Container(
         component=entry,
         command=["sh", "-c", LEAVE_CGROUP, "libvirt", *entry.command],
-        # With the node's processes in sight init is another one; as a subreaper tini buries libvirt's children still.
-        env={"VIRT_TYPE": ctx.spec.compute.virt_type, "TINI_SUBREAPER": "1"},
+        env={"VIRT_TYPE": ctx.spec.compute.virt_type},
         mounts=(
             *_shared_folders(ctx),
             kube.host("cgroup", "/sys/fs/cgroup"),

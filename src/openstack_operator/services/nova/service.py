@@ -44,23 +44,9 @@ def plan(ctx: Context[NovaSpec]) -> Plan:
     shared = Shared(credentials=creds, identity=user, config=conf, schema=sync, needed=needed)
     cells = [cell(ctx, each, shared) for each in spec.cells]
     running = (*needed, bus, sync)
-    conductor = parts.worker(
-        ctx,
-        "conductor",
-        conf,
-        settings=spec.conductor,
-        after=running,
-        ready=parts.CONNECTED_TO_BROKER,
-        stable=True,
-    )
-    scheduler = parts.worker(
-        ctx,
-        "scheduler",
-        conf,
-        settings=spec.scheduler,
-        after=running,
-        ready=parts.CONNECTED_TO_BROKER,
-        stable=True,
+    conductor, scheduler = (
+        parts.worker(ctx, name, conf, settings=settings, after=running, ready=parts.CONNECTED_TO_BROKER, stable=True)
+        for name, settings in (("conductor", spec.conductor), ("scheduler", spec.scheduler))
     )
     # One thread: with eventlet, a second one waits for answers to its RPC for ever.
     api = parts.api(ctx, "api", 8774, conf, settings=spec.api, health="/", after=running, memory="192Mi", threads=1)
