@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from localcluster.cluster import kubectl_command
+from localcluster.layout import Cluster
 from localcluster.target import target
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -65,7 +67,7 @@ class Kubernetes:
     def command(self) -> Sequence[str]:
         """kubectl for this cluster."""
         if self.kind == "embedded":
-            return sys.executable, "-m", "localcluster", "kubectl"
+            return kubectl_command(Cluster())
         return ("kubectl",) if self.kubeconfig is None else ("kubectl", f"--kubeconfig={self.kubeconfig}")
 
     def get(self, *arguments: str) -> dict[str, Any]:
