@@ -94,7 +94,12 @@ class Buildah:
             cache.directory("apt", "lists"): "/var/lib/apt/lists",
         }
         command = self._command(
-            "bud", self.policy, "--isolation=chroot", "--network=host", "--layers=false", "--pull-never"
+            "bud",
+            f"--signature-policy={self.policy}",
+            "--isolation=chroot",
+            "--network=host",
+            "--layers=false",
+            "--pull-never",
         )
         command += [f"--volume={source}:{target}" for source, target in mounts.items()]
         command += [f"--build-arg=PARENT={parent}", f"--file={context / 'Containerfile'}", f"--tag={reference}"]
