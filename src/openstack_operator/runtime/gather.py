@@ -73,7 +73,7 @@ class Gatherer:
         self._domain = domain
 
     async def gather(self, resource: Resource[Any], held: Cached, spec: Model, *, admin: bool = False) -> Gathered:
-        """The world around one resource. With `admin`, its referents' admin Secrets are read too.
+        """The world around one resource, with the Secrets its referents publish; the admin's only with `admin`.
 
         Raises SpecError for an unknown release, Transient when a Secret could not be read.
         """
@@ -81,8 +81,7 @@ class Gatherer:
         missing, targets = Missing(), set[Target]()
         refs = self._referents(request, spec, missing, targets)
         data = await self._secrets(request, spec, missing, targets)
-        if admin:
-            data |= await self._admin_secrets(request, refs, missing, targets)
+        data |= await self._published_secrets(request, refs, missing, targets, admin=admin)
         # Before what was read can change: whoever uses an object is woken by its next change.
         children = tuple(self._children(request, held))
         context = Context(
@@ -113,11 +112,10 @@ class Gatherer:
             if held is None:
                 missing.absent.append(f"{path}: there is no {ref.kind} {ref.name!r} in this namespace")
                 continue
-            live = held.decode()
-            published: Mapping[str, str] = (live.get("status") or {}).get("published") or {}
+            published = self._world.published(held)
             if not published:
                 missing.unpublished.append(f"waiting for {ref.kind}/{ref.name} to publish its address")
-            found[ref] = Referent(published, own(live))
+            found[ref] = Referent(published, own(held.decode()))
         return found
 
     async def _secrets(
@@ -137,18 +135,24 @@ class Gatherer:
                 missing.absent.append(f"{path}.key: Secret {ref.name!r} has no key {ref.key!r}")
         return found
 
-    async def _admin_secrets(
-        self, request: Request, refs: Mapping[Ref, Referent], missing: Missing, targets: set[Target]
+    async def _published_secrets(
+        self, request: Request, refs: Mapping[Ref, Referent], missing: Missing, targets: set[Target], *, admin: bool
     ) -> dict[str, Mapping[str, str]]:
-        names = {ref: referent.published.get(ADMIN_SECRET) for ref, referent in refs.items()}
-        targets.update(("Secret", request.namespace, name) for name in names.values() if name)
+        """Secrets the contracts name: `<what>Secret` publishes the name of one."""
+        names = {
+            name: f"{ref.kind}/{ref.name}"
+            for ref, referent in refs.items()
+            for key, name in referent.published.items()
+            if key.endswith("Secret") and (admin or key != ADMIN_SECRET)
+        }
+        targets.update(("Secret", request.namespace, name) for name in names)
         self._world.users.set(request, targets)
         found: dict[str, Mapping[str, str]] = {}
-        for ref, name in names.items():
-            held = await self._world.secret(request.namespace, name) if name else None
-            if name and held is None:
-                missing.unpublished.append(f"waiting for Secret/{name} of {ref.kind}/{ref.name}")
-            elif name and held:
+        for name, referent in names.items():
+            held = await self._world.secret(request.namespace, name)
+            if held is None:
+                missing.unpublished.append(f"waiting for Secret/{name} of {referent}")
+            else:
                 found[name] = secret_data(held.decode())
         return found
 

@@ -62,7 +62,7 @@ class Manager:
         self._queues: dict[str, WorkQueue[Request]] = {}
         self._active = False
         gatherer = Gatherer(self.world, releases, domain)
-        parts = Parts(self.world, gatherer, Reporter(self.world, Recorder(client)))
+        parts = Parts(self.world, gatherer, Reporter(self.world, Recorder(client), self._wake))
         self._guard = Guard(parts)
         self._threads = ThreadPoolExecutor(workers, "actuator")
         self._passes: dict[str, Pass] = {
@@ -161,8 +161,11 @@ class Manager:
         if not self._active:
             return
         for request in self._concerned(change):
-            if request != change.by and request.kind in self._queues:
-                self._queues[request.kind].add_after(request, _COALESCE)
+            if request != change.by:
+                self._wake(request)
+
+    def _wake(self, request: Request) -> None:
+        self._queues[request.kind].add_after(request, _COALESCE)
 
     def _concerned(self, change: Change) -> list[Request]:
         meta, kind = change.meta, change.kind

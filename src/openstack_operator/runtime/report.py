@@ -54,6 +54,8 @@ class Reporter:
 
     world: World
     recorder: Recorder
+    wake: Callable[[Request], None] = lambda request: None
+    """Has a resource looked at again."""
     clock: Callable[[], float] = time.monotonic
     _pending: dict[Request, float] = field(default_factory=dict[Request, float])
     """Since when a status differs from what is written."""
@@ -65,6 +67,9 @@ class Reporter:
         """
         live = held.decode()
         old: Object = live.get("status") or {}
+        if report.published is not None and self.world.publish(held, report.published):
+            for user in self.world.users.of(request.target):
+                self.wake(user)
         new = status(report, old, held.meta.generation)
         if same(new, old):
             self._pending.pop(request, None)
@@ -98,10 +103,10 @@ class Reporter:
         self._pending.pop(request, None)
 
     def _settling(self, request: Request, report: Report, old: Object, new: Object) -> float:
-        """Seconds this status should still be held back: others act on Ready and on what is published,
-        so that is written at once; steps that follow each other quickly are not worth a write each."""
+        """Seconds this status should still be held back: others act on Ready, so that is written at once, and whom a
+        failure concerns should not wait; but steps that follow each other quickly are not worth a write each."""
         flow = report.flow or report.ready
-        if flow.ready or new.get("published") != old.get("published"):
+        if flow.ready:
             return 0.0
         if flow.state is State.FAILED and flow.cause != "MissingReference":
             return 0.0

@@ -24,6 +24,11 @@ class Request(NamedTuple):
     namespace: str
     name: str
 
+    @property
+    def target(self) -> tuple[str, str, str]:
+        """The resource as something a spec may name."""
+        return self.kind, self.namespace, self.name
+
 
 class OwnerReference(msgspec.Struct, rename="camel", frozen=True):
     """Who an object belongs to."""

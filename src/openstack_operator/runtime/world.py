@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -56,8 +56,10 @@ class World:
         self.client = client
         self.catalog = catalog
         self.users = Users()
-        self.stores = {kind: Store(kind, notify) for kind in catalog.all}
-        self.foreign = Store(SECRET, notify)
+        self._notify = notify
+        self._published: dict[str, Mapping[str, str]] = {}
+        self.stores = {kind: Store(kind, self._changed) for kind in catalog.all}
+        self.foreign = Store(SECRET, self._changed)
         """Metadata of Secrets that are not ours; their content is fetched when a spec names one."""
         self._resources = {kind.kind: kind for kind in reversed(catalog.resources)}
         scopes: Sequence[str | None] = namespaces or (None,)
@@ -68,6 +70,11 @@ class World:
             selector = "" if kind in self.catalog.resources else _OURS
             yield Informer(self.client, store, namespace=scope, selector=selector)
         yield Informer(self.client, self.foreign, namespace=scope, selector=_NOT_OURS, metadata_only=True)
+
+    def _changed(self, change: Change) -> None:
+        if change.old and (change.new is None or change.new.meta.uid != change.old.meta.uid):
+            self._published.pop(change.old.meta.uid, None)
+        self._notify(change)
 
     def resource(self, kind: str) -> Kind:
         """One of our own kinds by its name. Raises KeyError for others."""
@@ -84,6 +91,20 @@ class World:
     def held(self, request: Request) -> Cached | None:
         """The resource a request is about."""
         return self.find(*request)
+
+    def publish(self, held: Cached, published: Mapping[str, str]) -> bool:
+        """Takes in what a resource has to tell its users, ahead of its status, which is written less often.
+
+        Returns whether that is news.
+        """
+        news = self.published(held) != published
+        self._published[held.meta.uid] = dict(published)
+        return news
+
+    def published(self, held: Cached) -> Mapping[str, str]:
+        """What a resource tells its users; empty before its first plan."""
+        known = self._published.get(held.meta.uid)
+        return known if known is not None else (held.decode().get("status") or {}).get("published") or {}
 
     def children(self, request: Request) -> Iterator[tuple[Kind, Cached]]:
         """Everything labelled as made for a resource, whoever controls it now."""
