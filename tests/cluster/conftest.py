@@ -13,6 +13,7 @@ import pytest
 
 from localcluster import apiserver, build
 from openstack_operator import api
+from openstack_operator.catalogue import RESOURCES
 from openstack_operator.kube import conditions
 from openstack_operator.runtime.client import Client
 from openstack_operator.runtime.kinds import NAMESPACE, Kind
@@ -51,7 +52,7 @@ def kubeconfig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 def _prepare(kubeconfig: Path) -> None:
     os.environ["KUBECONFIG"] = str(kubeconfig)
-    asyncio.run(_install(api.crd(resource) for resource in toy.RESOURCES))
+    asyncio.run(_install([api.crd(resource) for resource in (*toy.RESOURCES, *RESOURCES)]))
 
 
 async def _install(definitions: Iterable[dict[str, Any]]) -> None:

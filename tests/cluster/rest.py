@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,8 +11,6 @@ from lightkube.config.client_adapter import ConnectionParams
 from lightkube.config.kubeconfig import KubeConfig
 
 from openstack_operator.catalogue import RESOURCES
-from openstack_operator.kube import conditions
-from openstack_operator.manifests import load
 from openstack_operator.plan import Object
 from openstack_operator.runtime.client import FIELD_MANAGER
 from openstack_operator.runtime.kinds import NAMESPACE, Catalog, Kind
@@ -41,21 +38,6 @@ class Rest:
         assert config is not None
         self._http = httpx.Client(**ConnectionParams(timeout=httpx.Timeout(30), trust_env=False).httpx_params(config))
         self.namespace = namespace
-
-    def define(self, root: Path) -> None:
-        """Brings our kinds, and returns once they are served."""
-        found = [obj for path in sorted((root / "deploy" / "crds").glob("*.yaml")) for obj in load(path)]
-        for obj in found:
-            status, answer = self.apply(obj)
-            assert status in (200, 201), f"{obj['metadata']['name']}: {answer['message']}"
-        deadline = time.monotonic() + 20
-        while [obj for obj in found if "Established" not in self._conditions(obj)]:
-            assert time.monotonic() < deadline
-            time.sleep(0.1)
-
-    def _conditions(self, obj: Object) -> dict[str, Object]:
-        answer = self._http.get(kind_of(obj).path(None, obj["metadata"]["name"]))
-        return {name: entry for name, entry in conditions(answer.json()).items() if entry["status"] == "True"}
 
     def close(self) -> None:
         self._http.close()

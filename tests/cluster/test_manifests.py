@@ -66,18 +66,9 @@ spec:
 """
 
 
-@pytest.fixture(scope="module")
-def definitions(kubeconfig: Path, root: Path) -> Path:
-    """The API server with our kinds."""
-    connection = Rest(kubeconfig, "default")
-    connection.define(root)
-    connection.close()
-    return kubeconfig
-
-
 @pytest.fixture
-def rest(definitions: Path, cluster: Cluster) -> Iterator[Rest]:
-    connection = Rest(definitions, cluster.namespace)
+def rest(kubeconfig: Path, cluster: Cluster) -> Iterator[Rest]:
+    connection = Rest(kubeconfig, cluster.namespace)
     yield connection
     connection.close()
 

@@ -23,9 +23,8 @@ def manifest(kind: str, spec: dict[str, Any], name: str = "refused") -> Object:
 
 
 @pytest.fixture(scope="module")
-def rest(kubeconfig: Path, root: Path) -> Iterator[Rest]:
+def rest(kubeconfig: Path) -> Iterator[Rest]:
     connection = Rest(kubeconfig, "default")
-    connection.define(root)
     yield connection
     connection.close()
 

@@ -1,0 +1,139 @@
+"""A whole cloud on a real API server: workloads finish at once, what lies outside Kubernetes is out of the picture."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from openstack_operator.catalogue import ACTUATORS, RESOURCES, SERVICES
+from openstack_operator.kube import conditions
+from openstack_operator.plan import Context
+from openstack_operator.release_files import ReleaseFiles
+from openstack_operator.runtime.client import Client
+from openstack_operator.runtime.kinds import DEPLOYMENT, NAMESPACE, Kind
+from openstack_operator.runtime.manager import Manager
+from openstack_operator.services.controlplane.model import CONTROL_PLANE
+
+from .harness import Cluster, eventually, running
+
+RESOURCE = {resource.kind: resource for resource in RESOURCES}
+
+
+def agrees(_: Context[Any]) -> tuple[str, ...]:
+    """Nothing had to be changed."""
+    return ()
+
+
+@asynccontextmanager
+async def operator(cluster: Cluster, root: Path) -> AsyncGenerator[None]:
+    """The operator with every service; its actuators agree with everything."""
+    client = Client.connect()
+    remotes = [replace(actuator, ensure=agrees, remove=agrees) for actuator in ACTUATORS]
+    manager = Manager(client, SERVICES, remotes, ReleaseFiles(root / "releases"), [cluster.namespace])
+    async with running(manager.run()), cluster.simulator():
+        yield
+    await client.close()
+
+
+async def phase(cluster: Cluster, name: str = "cloud") -> str:
+    return ((await cluster.get(CONTROL_PLANE, name) or {}).get("status") or {}).get("phase", "")
+
+
+async def test_a_cloud_becomes_ready_and_settles(cluster: Cluster, root: Path) -> None:
+    async with operator(cluster, root):
+        await cluster.create(CONTROL_PLANE, "cloud", expose={"type": "ClusterIP"})
+        await cluster.ready(CONTROL_PLANE, "cloud")
+        live = await cluster.get(CONTROL_PLANE, "cloud") or {}
+        assert live["status"]["phase"] == "Ready"
+        assert live["status"]["endpoint"].startswith("http://keystone-api.")
+        wanted = {"MariaDB", "RabbitMQ", "Memcached", "Keystone", "Glance", "Placement", "OVN", "Neutron", "Nova"}
+        assert {f"{name}Ready" for name in wanted} <= set(conditions(live))
+
+
+async def test_a_service_that_is_turned_off_goes_with_all_it_made(cluster: Cluster, root: Path) -> None:
+    async with operator(cluster, root):
+        await cluster.create(CONTROL_PLANE, "cloud")
+        await cluster.ready(CONTROL_PLANE, "cloud")
+        assert await cluster.get(DEPLOYMENT, "nova-api")
+        await cluster.change(CONTROL_PLANE, "cloud", "/spec/nova", {"enabled": False})
+
+        async def gone() -> bool:
+            return (
+                await cluster.get(DEPLOYMENT, "nova-api") is None
+                and await cluster.get(RESOURCE["Nova"], "nova") is None
+            )
+
+        await eventually(gone)
+        assert await cluster.get(DEPLOYMENT, "neutron-api")
+
+
+async def test_what_is_not_built_is_said_and_everything_running_stays(cluster: Cluster, root: Path) -> None:
+    async with operator(cluster, root):
+        await cluster.create(CONTROL_PLANE, "cloud")
+        await cluster.ready(CONTROL_PLANE, "cloud")
+        before = await cluster.get(DEPLOYMENT, "keystone-api") or {}
+        await cluster.change(CONTROL_PLANE, "cloud", "/spec/storageBackend", "ceph")
+        await cluster.change(CONTROL_PLANE, "cloud", "/spec/horizon", {"enabled": True})
+        await cluster.change(CONTROL_PLANE, "cloud", "/spec/nova", {"enabled": False})
+        condition = await cluster.ready(CONTROL_PLANE, "cloud", "NotBuilt")
+        assert condition["status"] == "False"
+        assert "spec.storageBackend" in condition["message"]
+        assert "spec.horizon.enabled" in condition["message"]
+        after = await cluster.get(DEPLOYMENT, "keystone-api") or {}
+        assert after["metadata"]["resourceVersion"] == before["metadata"]["resourceVersion"]
+        assert await cluster.get(RESOURCE["Nova"], "nova")
+
+
+async def test_a_second_cloud_does_not_steal_the_firsts(cluster: Cluster, root: Path) -> None:
+    async with operator(cluster, root):
+        await cluster.create(CONTROL_PLANE, "cloud")
+        await cluster.ready(CONTROL_PLANE, "cloud")
+        await cluster.create(CONTROL_PLANE, "other", region="Other")
+
+        async def refused() -> dict[str, Any] | None:
+            condition = await cluster.condition(CONTROL_PLANE, "other")
+            return condition if condition.get("reason") == "InvalidSpec" else None
+
+        condition = await eventually(refused)
+        assert "cloud" in condition["message"]
+        keystone = await cluster.get(RESOURCE["Keystone"], "keystone") or {}
+        assert keystone["spec"]["region"] == "RegionOne"
+        assert (await cluster.condition(CONTROL_PLANE, "cloud"))["status"] == "True"
+
+
+async def test_a_broken_service_is_named_by_the_cloud(cluster: Cluster, root: Path) -> None:
+    async with operator(cluster, root):
+        wired = {"keystone_authtoken": {"password": "mine"}}
+        await cluster.create(CONTROL_PLANE, "cloud", placement={"config": wired})
+
+        async def named() -> dict[str, Any] | None:
+            condition = await cluster.condition(CONTROL_PLANE, "cloud")
+            return condition if condition.get("reason") == "InvalidSpec" else None
+
+        condition = await eventually(named)
+        assert "spec.config.keystone_authtoken.password" in condition["message"]
+        # Neutron does not need Placement; Nova does.
+        await cluster.ready(RESOURCE["Neutron"], "neutron")
+        assert await phase(cluster) == "CoreServices"
+
+
+async def test_deletion_leaves_nothing_but_what_is_retained(cluster: Cluster, root: Path) -> None:
+    async with operator(cluster, root):
+        await cluster.create(CONTROL_PLANE, "cloud")
+        await cluster.ready(CONTROL_PLANE, "cloud")
+        await cluster.delete(CONTROL_PLANE, "cloud")
+
+        async def gone() -> bool:
+            kinds = [Kind.of(resource) for resource in RESOURCES] + [DEPLOYMENT]
+            return not any([await listed(cluster, kind) for kind in kinds])
+
+        await eventually(gone, 30)
+    assert await cluster.client.get(NAMESPACE, None, cluster.namespace)
+
+
+async def listed(cluster: Cluster, kind: Kind) -> list[Any]:
+    return json.loads(await cluster.client.page(kind, cluster.namespace, {}))["items"]
