@@ -10,7 +10,6 @@ from .model import NeutronSpec
 DEFAULTS: Sections = {
     "DEFAULT": {
         "service_plugins": "ovn-router",
-        "api_paste_config": "/etc/neutron/api-paste.ini",
         "rpc_workers": 1,
         "rpc_state_report_workers": 0,
     },
