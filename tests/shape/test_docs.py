@@ -1,0 +1,76 @@
+"""The walk through Placement says what the code says, and its blocks run."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from openstack_operator.catalogue import ACTUATORS, SERVICES
+from openstack_operator.manifests import dump_all, load
+from openstack_operator.release_files import ReleaseFiles
+from openstack_operator.render import Paper
+from openstack_operator.runtime.registry import Service
+
+ROOT = Path(__file__).parent.parent.parent
+WALK = (ROOT / "docs" / "adding-a-service.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"^<!-- (\S+) -->\n```python\n(.*?)^```", WALK, re.MULTILINE | re.DOTALL)
+CONSOLE = re.findall(r"^```console\n\$ (.*?)\n(.*?)^```", WALK, re.MULTILINE | re.DOTALL)
+PLACEMENT = "src/openstack_operator/services/placement"
+
+
+def test_every_block_of_code_is_checked() -> None:
+    assert len(BLOCKS) == WALK.count("```python")
+    assert len(CONSOLE) == WALK.count("```console")
+
+
+@pytest.mark.parametrize(("path", "code"), [block for block in BLOCKS if block[0] != "run"])
+def test_a_block_is_what_the_file_says(path: str, code: str) -> None:
+    assert code in (ROOT / path).read_text(encoding="utf-8")
+
+
+def walked(module: str) -> dict[str, Any]:
+    """What the blocks of a module of Placement define, run one after the other."""
+    source = "\n".join(code for path, code in BLOCKS if path == f"{PLACEMENT}/{module}.py")
+    package = "openstack_operator.services.placement"
+    names: dict[str, Any] = {"__name__": f"{package}.{module}", "__package__": package}
+    exec(compile(f"from __future__ import annotations\n{source}", f"{module}.py", "exec"), names)
+    return names
+
+
+def test_the_walk_makes_a_whole_service() -> None:
+    walked_service = Service(resource=walked("model")["PLACEMENT"], plan=walked("service")["plan"])
+    services = [walked_service, *(service for service in SERVICES if service.resource.kind != "Placement")]
+    paper = Paper(services, ACTUATORS, ReleaseFiles(ROOT / "releases"), drawn="drawn")
+    case = ROOT / PLACEMENT / "cases" / "minimal.yaml"
+    planned = next(paper.render(load(case), "openstack"))
+    assert dump_all(planned.objects) == case.with_suffix(".golden.yaml").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("code", [code for path, code in BLOCKS if path == "run"])
+def test_a_block_runs(code: str) -> None:
+    exec(compile(code, "docs/adding-a-service.md", "exec"), {"__name__": "walk"})
+
+
+@pytest.mark.parametrize(("command", "output"), CONSOLE, ids=[command for command, _ in CONSOLE])
+def test_a_command_prints_what_is_shown(command: str, output: str) -> None:
+    program = f"{sys.executable} -m openstack_operator.cli"
+    done = subprocess.run(
+        ["sh", "-c", command.replace("openstack-operator", program, 1)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.strip() == output.strip()
+
+
+@pytest.mark.parametrize("page", sorted(ROOT.glob("docs/**/*.md")), ids=lambda page: page.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
+        if "://" not in target:
+            assert (page.parent / target).exists(), target
