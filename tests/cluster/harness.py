@@ -13,6 +13,7 @@ from openstack_operator.kube import conditions
 from openstack_operator.runtime.client import Client
 from openstack_operator.runtime.kinds import Kind
 from openstack_operator.runtime.manager import Manager
+from openstack_operator.runtime.report import Patience
 from openstack_operator.testing import Simulator
 
 from . import toy
@@ -31,6 +32,8 @@ class Cluster:
         """An operator that serves this namespace, synced."""
         client = Client.connect()
         actuators = toy.actuators(self.remote, changes.pop("interval", 60))
+        patience = Patience(first=0.2, later=0.2, retrying=0.5)
+        changes = {"patience": patience, **changes}
         manager = Manager(client, toy.SERVICES, actuators, lambda spec: toy.RELEASE, [self.namespace], **changes)
         async with running(manager.run()):
             await manager.world.synced()

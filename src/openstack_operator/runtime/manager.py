@@ -26,7 +26,7 @@ from .passes import Guard, Parts, Pass
 from .queue import WorkQueue
 from .reconcile import Reconciler
 from .registry import Actuator, Releases, Service
-from .report import Reporter
+from .report import PATIENCE, Patience, Reporter
 from .store import Cached, Change, Request
 from .world import World
 
@@ -53,6 +53,7 @@ class Manager:
         health: tuple[str, int] | None = None,
         workers: int = 8,
         domain: str = "cluster.local",
+        patience: Patience = PATIENCE,
     ) -> None:
         catalog = Catalog([entry.resource for entry in (*services, *actuators)])
         self.world = World(client, catalog, namespaces, self._changed)
@@ -62,7 +63,7 @@ class Manager:
         self._queues: dict[str, WorkQueue[Request]] = {}
         self._active = False
         gatherer = Gatherer(self.world, releases, domain)
-        parts = Parts(self.world, gatherer, Reporter(self.world, Recorder(client), self._wake))
+        parts = Parts(self.world, gatherer, Reporter(self.world, Recorder(client), self._wake, patience))
         self._guard = Guard(parts)
         self._threads = ThreadPoolExecutor(workers, "actuator")
         self._passes: dict[str, Pass] = {

@@ -19,13 +19,23 @@ from .world import World, entry
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger()
 
-_SETTLE = 1.0
-"""Seconds a status that is only on its way may change before it is written."""
-_SETTLE_RETRYING = 5.0
-"""The same for what the next try will probably mend."""
 _MESSAGE = 2048
 
 INTERNAL = "InternalError"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Patience:
+    """Seconds a status that is only on its way may change before it is written."""
+
+    first: float = 3.0
+    """Of a resource that has none yet: most of a roll-out is over before a reader could follow."""
+    later: float = 1.0
+    retrying: float = 5.0
+    """What the next try will probably mend."""
+
+
+PATIENCE = Patience()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,6 +66,7 @@ class Reporter:
     recorder: Recorder
     wake: Callable[[Request], None] = lambda request: None
     """Has a resource looked at again."""
+    patience: Patience = PATIENCE
     clock: Callable[[], float] = time.monotonic
     _pending: dict[Request, float] = field(default_factory=dict[Request, float])
     """Since when a status differs from what is written."""
@@ -111,7 +122,8 @@ class Reporter:
         if flow.state is State.FAILED and flow.cause != "MissingReference":
             return 0.0
         mends = flow.state is State.RETRYING and flow.reason != INTERNAL
-        settle = _SETTLE_RETRYING if mends else _SETTLE
+        first = self.patience.later if old.get("conditions") else self.patience.first
+        settle = self.patience.retrying if mends else first
         now = self.clock()
         return self._pending.setdefault(request, now) + settle - now
 
