@@ -12,6 +12,7 @@ import yaml
 from oslo_config import cfg
 
 from openstack_operator import kube
+from openstack_operator.api import structural
 from openstack_operator.plan import (
     READY,
     MissingReference,
@@ -114,6 +115,12 @@ def test_ten_cells_are_one_condition() -> None:
     found = conditions(result, dict.fromkeys(result, READY))
     assert [name for name in found if "Cell" in name] == ["CellsReady"]
     assert sum(name.endswith("-conductor") for _, name in made(result)) == 11
+
+
+def test_two_cells_with_one_name_are_refused_by_the_api_server() -> None:
+    cells = structural(NOVA.spec)["properties"]["cells"]
+    assert (cells["x-kubernetes-list-type"], cells["x-kubernetes-list-map-keys"]) == ("map", ["name"])
+    assert cells["default"] == [{"name": "cell1", "conductor": {}}]
 
 
 def test_a_new_cell_changes_nothing_in_the_others() -> None:
