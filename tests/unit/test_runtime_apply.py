@@ -1,0 +1,123 @@
+"""What counts as a difference, and what a status says."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from openstack_operator.plan import READY, SpecError, State, Transient, Verdict, failed, progressing, waiting
+from openstack_operator.runtime.apply import covers, together
+from openstack_operator.runtime.report import Report, same, status
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=3),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+)
+
+
+@given(JSON)
+def test_a_value_covers_itself(value: Any):
+    assert covers(value, value)
+
+
+@given(st.dictionaries(st.text(max_size=3), JSON), st.dictionaries(st.text(min_size=4, max_size=6), JSON))
+def test_what_others_add_is_no_difference(wanted: dict[str, Any], added: dict[str, Any]):
+    assert covers(wanted, {**wanted, **added})
+
+
+@pytest.mark.parametrize(
+    ("wanted", "live", "same"),
+    [
+        ({"replicas": 2}, {"replicas": 1}, False),
+        ({"replicas": 0}, {}, True),
+        ({"replicas": 0}, {"replicas": 1}, False),
+        ({"emptyDir": {}}, {"emptyDir": {}}, True),
+        ({"limits": {}}, {}, True),
+        ([{"name": "a"}], [{"name": "a", "protocol": "TCP"}], True),
+        ([{"name": "a"}], [{"name": "sidecar"}, {"name": "a"}], True),
+        ([{"name": "a"}], [{"name": "sidecar"}], False),
+        (["x"], None, False),
+        ({"a": {"b": 1}}, {"a": "text"}, False),
+    ],
+)
+def test_differences(wanted: Any, live: Any, same: bool):
+    assert covers(wanted, live) is same
+
+
+async def test_all_are_run_and_the_gravest_error_is_raised():
+    ran: list[str] = []
+
+    async def work(name: str, error: Exception | None) -> str:
+        ran.append(name)
+        if error:
+            raise error
+        return name
+
+    assert await together([work("a", None), work("b", None)]) == ["a", "b"]
+    errors = [Transient("t"), SpecError("spec", "s"), KeyError("k")]
+    with pytest.raises(KeyError):
+        await together([work(str(error), error) for error in errors])
+    with pytest.raises(SpecError):
+        await together([work(str(error), error) for error in errors[:2]])
+    assert len(ran) == 7
+
+
+def found(report: Report, old: dict[str, Any] | None = None) -> dict[str, dict[str, Any]]:
+    return {c["type"]: c for c in status(report, old or {}, 3)["conditions"]}
+
+
+@pytest.mark.parametrize(
+    ("verdict", "value", "reason", "flow"),
+    [
+        (READY, "True", "Ready", None),
+        (progressing("1/2"), "False", "Progressing", "Reconciling"),
+        (waiting("for x"), "False", "Waiting", "Reconciling"),
+        (Verdict(State.RETRYING, "later"), "Unknown", "Retrying", "Reconciling"),
+        (Verdict(State.RETRYING, "id", "InternalError"), "Unknown", "InternalError", "Reconciling"),
+        (failed("no", "InvalidSpec"), "False", "InvalidSpec", "Stalled"),
+    ],
+)
+def test_conditions(verdict: Verdict, value: str, reason: str, flow: str | None):
+    conditions = found(Report(conditions={"Ready": verdict}))
+    assert (conditions["Ready"]["status"], conditions["Ready"]["reason"]) == (value, reason)
+    assert conditions["Ready"]["observedGeneration"] == 3
+    assert set(conditions) == {"Ready"} | ({flow} if flow else set())
+
+
+def test_a_transition_is_a_change_of_status_not_of_message():
+    old = status(Report(conditions={"Ready": progressing("1/2")}), {}, 1)
+    for condition in old["conditions"]:
+        condition["lastTransitionTime"] = "2020-01-01T00:00:00Z"
+    later = found(Report(conditions={"Ready": progressing("2/3")}), old)
+    assert later["Ready"]["lastTransitionTime"] == "2020-01-01T00:00:00Z"
+    assert found(Report(conditions={"Ready": READY}), old)["Ready"]["lastTransitionTime"] > "2026"
+
+
+def test_a_pass_that_got_nowhere_keeps_what_was_known():
+    plan = Report(conditions={"APIReady": READY, "Ready": READY}, published={"url": "x"}, endpoint="x")
+    old = status(plan, {}, 1)
+    new = status(Report(conditions={"Ready": failed("no", "InvalidSpec")}, partial=True), old, 2)
+    assert new["published"] == {"url": "x"}
+    assert {c["type"]: c["status"] for c in new["conditions"]} == {
+        "APIReady": "True",
+        "Ready": "False",
+        "Stalled": "True",
+    }
+    mended = status(plan, new, 2)
+    assert {c["type"] for c in mended["conditions"]} == {"APIReady", "Ready"}
+
+
+def test_a_remote_side_out_of_reach_leaves_ready_as_it_was():
+    away = Report(conditions={"Ready": READY}, flow=Verdict(State.RETRYING, "no answer"))
+    conditions = found(away)
+    assert conditions["Ready"]["status"] == "True"
+    assert (conditions["Reconciling"]["status"], conditions["Reconciling"]["reason"]) == ("True", "Retrying")
+
+
+def test_the_order_of_conditions_is_no_change():
+    one = status(Report(conditions={"A": READY, "Ready": READY}), {}, 1)
+    assert same(one, {**one, "conditions": one["conditions"][::-1]})
+    assert not same(one, {**one, "observedGeneration": 2})

@@ -1,0 +1,148 @@
+"""Outages, expired versions, overload and refusals, as an API server of the worst kind gives them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx2 as httpx
+import pytest
+from faulty_api import FaultyApi
+
+from openstack_operator.plan import SpecError, Transient
+from openstack_operator.runtime.client import Client, Conflict, Forbidden, Missing
+from openstack_operator.runtime.informer import Informer
+from openstack_operator.runtime.kinds import SECRET
+from openstack_operator.runtime.store import Change, Store
+
+
+@pytest.fixture
+async def api() -> AsyncIterator[FaultyApi]:
+    async with FaultyApi() as api:
+        yield api
+
+
+@pytest.fixture
+async def client(api: FaultyApi) -> AsyncIterator[Client]:
+    client = Client(httpx.AsyncClient(base_url=api.url, trust_env=False))
+    yield client
+    await client.close()
+
+
+class Watched:
+    """An informer at work, and what it told of."""
+
+    def __init__(self, client: Client) -> None:
+        self.changes: list[Change] = []
+        self.store = Store(SECRET, self.changes.append)
+        self.informer = Informer(client, self.store)
+        self.task = asyncio.ensure_future(self.informer.run())
+
+    async def holds(self, *names: str) -> None:
+        async with asyncio.timeout(5):
+            while {item.meta.name for item in self.store} != set(names):  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+
+    @property
+    def deleted(self) -> list[str]:
+        return [change.meta.name for change in self.changes if change.new is None]
+
+
+@pytest.fixture
+async def watched(client: Client) -> AsyncIterator[Watched]:
+    watched = Watched(client)
+    yield watched
+    watched.task.cancel()
+    await asyncio.gather(watched.task, return_exceptions=True)
+
+
+async def test_lists_of_several_pages_and_changes_in_pieces(api: FaultyApi, watched: Watched):
+    for name in "abcde":
+        api.put(name)
+    await watched.holds(*"abcde")
+    api.put("f")
+    api.remove("a")
+    await watched.holds(*"bcdef")
+    assert watched.deleted == ["a"]
+
+
+async def test_what_was_deleted_during_an_outage_is_noticed(api: FaultyApi, watched: Watched):
+    for name in "abc":
+        api.put(name)
+    await watched.holds(*"abc")
+    api.down = True
+    api.cut()
+    api.remove("b")
+    api.put("d")
+    api.expire()
+    await asyncio.sleep(0.3)
+    api.down = False
+    await watched.holds(*"acd")
+    assert watched.deleted == ["b"]
+
+
+async def test_a_cut_watch_continues_where_it_was(api: FaultyApi, watched: Watched):
+    api.put("a")
+    await watched.holds("a")
+    lists = sum("watch" not in request for request in api.requests)
+    api.cut()
+    api.put("b")
+    await watched.holds("a", "b")
+    assert sum("watch" not in request for request in api.requests) == lists
+
+
+async def test_an_informer_waits_for_an_api_that_is_not_there_yet(api: FaultyApi, client: Client):
+    api.down = True
+    watched = Watched(client)
+    await asyncio.sleep(0.2)
+    assert not watched.informer.synced.is_set()
+    api.put("a")
+    api.down = False
+    await watched.holds("a")
+    assert watched.informer.synced.is_set()
+    watched.task.cancel()
+    await asyncio.gather(watched.task, return_exceptions=True)
+
+
+def refusal(code: int, message: str, **details: Any) -> tuple[int, dict[str, Any], dict[str, str]]:
+    return code, {"kind": "Status", "message": message, "details": details}, {}
+
+
+@pytest.mark.parametrize(
+    ("answer", "error", "text"),
+    [
+        (refusal(409, "the object has been modified"), Conflict, "modified"),
+        (refusal(403, "secrets is forbidden: cannot patch"), Forbidden, "lacks a permission: secrets is forbidden"),
+        (refusal(403, "namespace x is being terminated"), Transient, "terminated"),
+        (refusal(404, "not found"), Missing, "not found"),
+        (refusal(500, "etcd"), Transient, "etcd"),
+        (refusal(400, "strict decoding error", kind="Secret", name="s"), SpecError, "Secret/s: strict"),
+        (
+            refusal(422, "long", kind="Job", name="j", causes=[{"field": "spec.template", "message": "immutable"}]),
+            SpecError,
+            "^Job/j spec.template: immutable$",
+        ),
+    ],
+)
+async def test_errors_say_what_to_do(api: FaultyApi, client: Client, answer: Any, error: type[Exception], text: str):
+    api.answers.append(answer)
+    with pytest.raises(error, match=text) as raised:
+        await client.apply(SECRET, {"metadata": {"name": "s", "namespace": "x"}})
+    assert type(raised.value) is error
+
+
+async def test_an_overloaded_server_is_asked_again_when_it_says(api: FaultyApi, client: Client):
+    slow = (429, {"message": "later"}, {"Retry-After": "0.01"})
+    api.answers += [slow, slow, (200, {"kind": "Secret", "metadata": {}}, {})]
+    await client.apply(SECRET, {"metadata": {"name": "s", "namespace": "x"}})
+    api.answers += [slow, slow, slow]
+    with pytest.raises(Transient, match="429"):
+        await client.apply(SECRET, {"metadata": {"name": "s", "namespace": "x"}})
+
+
+async def test_what_is_out_of_reach_is_transient(api: FaultyApi, client: Client):
+    api._server.close()  # pyright: ignore[reportPrivateUsage]
+    api.cut()
+    with pytest.raises(Transient, match="ConnectError"):
+        await client.get(SECRET, "x", "s")

@@ -1,0 +1,121 @@
+"""The work queue, against a model of sets, and its delays."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from openstack_operator.runtime.queue import LONGEST_DELAY, WorkQueue
+
+KEYS = st.sampled_from("abcd")
+
+
+class QueueMachine(RuleBasedStateMachine):
+    """Keys wait, or are with a worker, or both: then they come again. None is lost, none is with two workers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.loop = asyncio.new_event_loop()
+        self.queue = WorkQueue[str]("model")
+        self.waiting: list[str] = []
+        self.working: set[str] = set()
+        self.again: set[str] = set()
+
+    def teardown(self) -> None:
+        self.loop.close()
+
+    @rule(key=KEYS)
+    def add(self, key: str) -> None:
+        self.queue.add(key)
+        if key in self.working:
+            self.again.add(key)
+        elif key not in self.waiting:
+            self.waiting.append(key)
+
+    @precondition(lambda self: self.waiting)
+    @rule()
+    def get(self) -> None:
+        key = self.loop.run_until_complete(self.queue.get())
+        assert key == self.waiting.pop(0)
+        assert key not in self.working
+        self.working.add(key)
+
+    @precondition(lambda self: self.working)
+    @rule(data=st.data())
+    def done(self, data: Any) -> None:
+        key = data.draw(st.sampled_from(sorted(self.working)))
+        self.queue.done(key)
+        self.working.discard(key)
+        if key in self.again:
+            self.again.discard(key)
+            self.waiting.append(key)
+
+    @invariant()
+    def as_long_as_the_model(self) -> None:
+        assert len(self.queue) == len(self.waiting)
+
+
+TestQueue = QueueMachine.TestCase
+
+
+async def test_workers_never_share_a_key_and_lose_none():
+    queue, working, seen = WorkQueue[int]("t"), set[int](), dict[int, int]()
+
+    async def worker() -> None:
+        while True:
+            key = await queue.get()
+            assert key not in working
+            working.add(key)
+            await asyncio.sleep(0)
+            seen[key] = seen.get(key, 0) + 1
+            working.discard(key)
+            queue.done(key)
+
+    async with asyncio.TaskGroup() as group:
+        workers = [group.create_task(worker()) for _ in range(4)]
+        for round_ in range(20):
+            for key in range(50):
+                queue.add(key)
+            if round_ % 5 == 0:
+                await asyncio.sleep(0)
+        while len(queue) or working:  # noqa: ASYNC110
+            await asyncio.sleep(0)
+        for each in workers:
+            each.cancel()
+    assert sorted(seen) == list(range(50))
+    assert all(1 <= count <= 20 for count in seen.values())
+
+
+async def test_the_earliest_of_several_times_counts():
+    queue = WorkQueue[str]("t")
+    queue.add_after("a", 60)
+    queue.add_after("a", 0.01)
+    queue.add_after("a", 30)
+    async with asyncio.timeout(1):
+        assert await queue.get() == "a"
+
+
+async def test_delays_double_up_to_a_limit_and_success_forgets():
+    queue = WorkQueue[str]("t")
+    delays = [queue.retry("a") for _ in range(12)]
+    for failures, delay in enumerate(delays):
+        whole = min(2.0**failures, LONGEST_DELAY)
+        assert 0.75 * whole <= delay <= whole
+    queue.forget("a")
+    assert queue.retry("a") <= 1
+    assert queue.retry("b", slowly=True) >= 45
+    for _ in range(2000):
+        queue.retry("c")
+    for key in "abc":
+        queue.drop(key)
+
+
+async def test_a_dropped_key_does_not_come_back():
+    queue = WorkQueue[str]("t")
+    queue.add_after("a", 0.01)
+    queue.drop("a")
+    await asyncio.sleep(0.03)
+    assert len(queue) == 0

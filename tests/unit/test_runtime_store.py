@@ -1,0 +1,122 @@
+"""The cache: equal to the cluster whatever order news arrive in, and read only."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from openstack_operator.runtime.kinds import SECRET
+from openstack_operator.runtime.store import Cached, Change, Store, cached
+
+NAMES = st.sampled_from(["a", "b", "c"])
+NAMESPACES = st.sampled_from(["x", "y"])
+
+
+def item(namespace: str, name: str, version: int, uid: str = "u", **meta: Any) -> Cached:
+    metadata = {"name": name, "namespace": namespace, "uid": uid, "resourceVersion": str(version), **meta}
+    return cached(msgspec.json.encode({"metadata": metadata, "data": {"v": str(version)}}), SECRET)
+
+
+class StoreMachine(RuleBasedStateMachine):
+    """A cluster that changes, and a store that hears of it: late, twice, or only by a list after an outage."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.version = 0
+        self.cluster: dict[tuple[str, str], Cached] = {}
+        self.seen: dict[tuple[str, str], Cached] = {}
+        self.store = Store(SECRET, self.notified)
+        self.late: list[Cached] = []
+
+    def notified(self, change: Change) -> None:
+        """A reader that only follows changes must end up with what the store holds."""
+        key = change.meta.namespace, change.meta.name
+        assert self.seen.get(key) == change.old
+        if change.new is None:
+            del self.seen[key]
+        else:
+            self.seen[key] = change.new
+
+    def write(self, namespace: str, name: str) -> Cached:
+        self.version += 1
+        old = self.cluster.get((namespace, name))
+        uid = old.meta.uid if old else f"u{self.version}"
+        new = self.cluster[namespace, name] = item(namespace, name, self.version, uid)
+        return new
+
+    @rule(namespace=NAMESPACES, name=NAMES)
+    def watched(self, namespace: str, name: str) -> None:
+        self.store.put(self.write(namespace, name))
+
+    @rule(namespace=NAMESPACES, name=NAMES)
+    def own_write_then_the_watch_tells_of_it_too(self, namespace: str, name: str) -> None:
+        older = self.cluster.get((namespace, name))
+        new = self.write(namespace, name)
+        self.store.put(new)
+        if older:
+            self.store.put(older)
+        self.store.put(new)
+
+    @rule(namespace=NAMESPACES, name=NAMES)
+    def deleted(self, namespace: str, name: str) -> None:
+        if old := self.cluster.pop((namespace, name), None):
+            self.version += 1
+            self.store.remove(item(namespace, name, self.version, old.meta.uid))
+
+    @rule(namespace=NAMESPACES, name=NAMES)
+    def made_anew_before_the_watch_tells_of_the_deletion(self, namespace: str, name: str) -> None:
+        if old := self.cluster.pop((namespace, name), None):
+            self.version += 1
+            last = item(namespace, name, self.version, old.meta.uid)
+            self.store.put(self.write(namespace, name))
+            self.store.remove(last)
+
+    @rule(
+        changes=st.lists(st.tuples(NAMESPACES, NAMES, st.booleans()), max_size=6),
+        namespace=st.sampled_from([None, "x"]),
+    )
+    def outage(self, changes: list[tuple[str, str, bool]], namespace: str | None) -> None:
+        for space, name, exists in changes:
+            if namespace in (None, space):
+                if exists:
+                    self.write(space, name)
+                else:
+                    self.cluster.pop((space, name), None)
+        self.store.replace(namespace, [i for (space, _), i in self.cluster.items() if namespace in (None, space)])
+
+    @invariant()
+    def equal(self) -> None:
+        assert {(i.meta.namespace, i.meta.name): i for i in self.store} == self.cluster == self.seen
+
+
+TestStore = StoreMachine.TestCase
+
+
+def test_managed_fields_are_dropped_and_kinds_filled_in():
+    entry = item("x", "a", 1, managedFields=[{"manager": "kubectl"}])
+    assert b"managedFields" not in entry.raw
+    assert entry.decode()["kind"] == "Secret"
+    assert entry.decode()["data"] == {"v": "1"}
+
+
+def test_nobody_changes_what_others_read():
+    store = Store(SECRET, lambda change: None)
+    store.put(item("x", "a", 1))
+    found = store.get("x", "a")
+    assert found
+    found.decode()["data"]["v"] = "changed"
+    assert found.decode()["data"]["v"] == "1"
+
+
+def test_objects_are_found_by_the_owner_their_labels_name():
+    store = Store(SECRET, lambda change: None)
+    labels = {"openstack.k8s.io/kind": "nova", "app.kubernetes.io/instance": "nova"}
+    store.put(item("x", "a", 1, labels=labels))
+    store.put(item("x", "b", 2))
+    assert [found.meta.name for found in store.owned("x", "Nova", "nova")] == ["a"]
+    assert store.owned("y", "Nova", "nova") == []
+    store.put(item("x", "a", 3))
+    assert store.owned("x", "Nova", "nova") == []
