@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 import base64
-import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
-from ..plan import Context, Object
-
-NAME_LIMIT = 63
-"""DNS labels, label values and pod hostnames stop here (RFC 1035)."""
+from ..plan import NAME_LIMIT, Context, Object, digest, fitting
 
 STATEFUL_SET_LIMIT = NAME_LIMIT - 11
 """A StatefulSet labels its pods with its name, a dash and ten characters (controller-revision-hash)."""
@@ -20,16 +15,6 @@ MANAGED_BY = "openstack-operator"
 INSTANCE = "app.kubernetes.io/instance"
 COMPONENT = "app.kubernetes.io/component"
 KIND = "openstack.k8s.io/kind"
-
-
-def digest(value: Any) -> str:
-    """Eight hexadecimal characters that follow any JSON value."""
-    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:8]
-
-
-def fitting(name: str, limit: int = NAME_LIMIT) -> str:
-    """The name itself, or its beginning and a digest of the whole where it exceeds the limit."""
-    return name if len(name) <= limit else f"{name[: limit - 9].rstrip('-.')}-{digest(name)}"
 
 
 def drop_none(value: Any) -> Any:

@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 from .. import kube, oslo
 from ..api import MariaDBRef, RabbitMQRef, Ref, Sections, UsesCache, UsesDatabase, UsesIdentity, UsesMessaging
-from ..plan import Context, Step
+from ..plan import Context, Step, fitting
 from .credentials import Credentials, credentials
 from .workloads import Api
 
@@ -206,5 +206,5 @@ def memcached(ctx: Context[Any]) -> str:
 
 
 def sql_name(name: str) -> str:
-    """A resource's name as an SQL identifier."""
-    return name.replace("-", "_").replace(".", "_")
+    """A resource's name as an SQL identifier, which MariaDB wants no longer than 64 characters."""
+    return fitting(name).replace("-", "_").replace(".", "_")

@@ -5,11 +5,13 @@ from __future__ import annotations
 from .carry_out import Apply, Judge, Verdicts, carry_out, condition_type, conditions
 from .context import Context, Referent
 from .errors import MissingReference, NotBuilt, SpecError, Transient
+from .names import NAME_LIMIT, digest, fitting
 from .release import Component, Release, parse
 from .steps import Group, Key, Object, Outcome, Plan, Step, key
 from .verdict import READY, State, Verdict, failed, progressing, waiting, worst
 
 __all__ = [
+    "NAME_LIMIT",
     "READY",
     "Apply",
     "Component",
@@ -33,7 +35,9 @@ __all__ = [
     "carry_out",
     "condition_type",
     "conditions",
+    "digest",
     "failed",
+    "fitting",
     "key",
     "parse",
     "progressing",

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Any, Generic, TypeVar
 
 from ..api import Model, Ref
+from .names import fitting
 from .release import Release
 from .steps import Key, Object
 from .verdict import READY, Verdict
@@ -51,8 +52,8 @@ class Context(Generic[SpecT]):
     """The DNS domain of the Kubernetes cluster."""
 
     def name(self, *parts: str) -> str:
-        """`<owner>-<part>…`, the name of everything made for this resource."""
-        return "-".join((self.owner, *parts))
+        """`<owner>-<part>…`, the name of everything made for this resource, at most 63 characters."""
+        return fitting("-".join((self.owner, *parts)))
 
     def host(self, service: str) -> str:
         """The fully qualified name of a Service in this namespace."""

@@ -1,0 +1,20 @@
+"""Names that fit: the same for the same words, different for different ones, however long."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any
+
+NAME_LIMIT = 63
+"""DNS labels, label values and pod hostnames stop here (RFC 1035)."""
+
+
+def digest(value: Any) -> str:
+    """Eight hexadecimal characters that follow any JSON value."""
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:8]
+
+
+def fitting(name: str, limit: int = NAME_LIMIT) -> str:
+    """The name itself, or its beginning and a digest of the whole where it exceeds the limit."""
+    return name if len(name) <= limit else f"{name[: limit - 9].rstrip('-.')}-{digest(name)}"
