@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import AsyncIterator, Mapping
-from typing import Any, cast
+from typing import Any, Self, cast
 
 import httpx2 as httpx
 import msgspec
@@ -54,7 +54,7 @@ class Client:
         """Requests made that may change something."""
 
     @classmethod
-    def connect(cls) -> Client:
+    def connect(cls) -> Self:
         """The cluster $KUBECONFIG names; without it the one this pod runs in, then ~/.kube/config.
 
         Raises lightkube's ConfigError where there is none.
