@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import ssl
 from collections.abc import AsyncIterator, Mapping
 from typing import Any, Self, cast
 
@@ -65,6 +66,10 @@ class Client:
             raise Transient("the kubeconfig names no cluster")
         # A proxy of the environment is meant for the world outside, not for the cluster; each watch holds a connection.
         settings = ConnectionParams(timeout=_TIMEOUT, trust_env=False).httpx_params(config)
+        if isinstance(settings["verify"], ssl.SSLContext):
+            # From Python 3.13 on certificates without key identifiers are refused, which cluster authorities of many
+            # ages lack; the chain, the name and the dates are verified as ever.
+            settings["verify"].verify_flags &= ~ssl.VERIFY_X509_STRICT
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=32, keepalive_expiry=60)
         return cls(httpx.AsyncClient(**settings, limits=limits))
 
@@ -107,7 +112,7 @@ class Client:
                         if line:
                             yield line
         except httpx.TransportError as error:
-            raise Transient(f"watch of {kind.plural}: {type(error).__name__}") from error
+            raise Transient(f"watch of {kind.plural}: {type(error).__name__} {error}") from error
 
     async def apply(self, kind: Kind, obj: Object) -> Object:
         """Server-side apply: every field of `obj` is as given afterwards. Returns the whole object."""
@@ -178,7 +183,7 @@ class Client:
                 # A kept connection may have been closed at the other end; all but a create may be sent twice.
                 if isinstance(error, (httpx.ReadError, httpx.RemoteProtocolError)) and not attempt and method != "POST":
                     continue
-                raise Transient(f"{method} {path}: {type(error).__name__}") from error
+                raise Transient(f"{method} {path}: {type(error).__name__} {error}") from error
             metrics.REQUESTS.labels(str(response.status_code), method).inc()
             if response.status_code < 300:
                 return response.content

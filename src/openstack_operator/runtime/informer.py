@@ -92,7 +92,9 @@ class Informer:
                 _log.warning("cannot watch", kind=self.store.kind.kind, error=str(error))
                 self._version, pause = "", max(pause, 5.0)
             except Transient as error:
-                _log.debug("watch broke", kind=self.store.kind.kind, error=str(error))
+                # A watch breaks now and then and is taken up again; a list that fails holds up everything.
+                log = _log.debug if self._version else _log.warning
+                log("watch broke", kind=self.store.kind.kind, error=str(error))
             await asyncio.sleep(pause * random.uniform(0.5, 1))  # noqa: S311  (spreads load, guards nothing)
             pause = min(pause * 2, _LONGEST_PAUSE)
 
