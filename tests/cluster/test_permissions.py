@@ -1,0 +1,113 @@
+"""The generated permissions are enough for a whole cloud's life, and are all the operator has."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import httpx2 as httpx
+import pytest
+from lightkube.config.client_adapter import ConnectionParams
+from lightkube.config.kubeconfig import KubeConfig
+
+from openstack_operator.catalogue import ACTUATORS, RESOURCES, SERVICES
+from openstack_operator.generate.permissions import NAMESPACE, OPERATOR
+from openstack_operator.manifests import load
+from openstack_operator.plan import Context
+from openstack_operator.release_files import ReleaseFiles
+from openstack_operator.runtime.client import Client, Forbidden
+from openstack_operator.runtime.kinds import DEPLOYMENT, EVENT, LEASE, POD, Kind
+from openstack_operator.runtime.leader import Leader
+from openstack_operator.runtime.manager import Manager
+from openstack_operator.services.controlplane.model import CONTROL_PLANE
+
+from .harness import Cluster, eventually, running
+from .rest import Rest
+
+ACCOUNT = f"system:serviceaccount:{NAMESPACE}:{OPERATOR}"
+
+
+def agrees(_: Context[Any]) -> tuple[str, ...]:
+    """Nothing had to be changed."""
+    return ()
+
+
+@pytest.fixture(scope="module")
+def granted(kubeconfig: Path, root: Path) -> Path:
+    """The API server with the generated roles and bindings."""
+    rest = Rest(kubeconfig, NAMESPACE)
+    for path in ("operator.yaml", "rbac.yaml"):
+        for obj in load(root / "deploy" / path):
+            if obj["kind"] != "Deployment":
+                assert rest.apply(obj)[0] in (200, 201)
+    rest.close()
+    return kubeconfig
+
+
+@asynccontextmanager
+async def account(kubeconfig: Path) -> AsyncGenerator[Client]:
+    """A connection as the operator's own account."""
+    config = KubeConfig.from_file(str(kubeconfig)).get()
+    assert config is not None
+    settings = ConnectionParams(timeout=httpx.Timeout(10), trust_env=False).httpx_params(config)
+    limits = httpx.Limits(max_connections=None)
+    client = Client(httpx.AsyncClient(**settings, limits=limits, headers={"Impersonate-User": ACCOUNT}))
+    yield client
+    await client.close()
+
+
+async def test_a_clouds_whole_life(granted: Path, cluster: Cluster, root: Path) -> None:
+    remotes = [replace(actuator, ensure=agrees, remove=agrees) for actuator in ACTUATORS]
+    async with account(granted) as client, cluster.simulator():
+        leader = Leader(client, NAMESPACE, "test", name=f"lease-{os.getpid()}")
+        manager = Manager(
+            client, SERVICES, remotes, ReleaseFiles(root / "releases"), [cluster.namespace], leader=leader
+        )
+        async with running(manager.run()):
+            await cluster.create(CONTROL_PLANE, "cloud")
+            await cluster.ready(CONTROL_PLANE, "cloud")
+            assert await cluster.client.get(LEASE, NAMESPACE, f"lease-{os.getpid()}")
+            await cluster.change(CONTROL_PLANE, "cloud", "/spec/nova", {"enabled": False})
+            await eventually(lambda: absent(cluster, DEPLOYMENT, "nova-api"))
+            await cluster.ready(CONTROL_PLANE, "cloud")
+            await cluster.delete(CONTROL_PLANE, "cloud")
+            await eventually(lambda: absent(cluster, Kind.of(CONTROL_PLANE), "cloud"), 30)
+    events = json.loads(await cluster.client.page(EVENT, cluster.namespace, {}))["items"]
+    assert [event for event in events if event["regarding"]["kind"] == CONTROL_PLANE.kind]
+
+
+async def absent(cluster: Cluster, kind: Kind, name: str) -> bool:
+    return await cluster.client.get(kind, cluster.namespace, name) is None
+
+
+async def test_a_failed_jobs_pods_may_be_read(granted: Path, cluster: Cluster) -> None:
+    async with account(granted) as client:
+        assert json.loads(await client.page(POD, cluster.namespace, {}))["items"] == []
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        Kind("v1", "Node", "nodes"),
+        Kind("rbac.authorization.k8s.io/v1", "ClusterRole", "clusterroles"),
+        Kind("apiextensions.k8s.io/v1", "CustomResourceDefinition", "customresourcedefinitions"),
+    ],
+    ids=lambda kind: kind.plural,
+)
+async def test_what_is_not_granted_is_refused(granted: Path, kind: Kind) -> None:
+    async with account(granted) as client:
+        with pytest.raises(Forbidden):
+            await client.page(kind, None, {})
+
+
+def test_every_kind_is_served(granted: Path) -> None:
+    rest = Rest(granted, "default")
+    for resource in RESOURCES:
+        status, _ = rest.create({"apiVersion": resource.api_version, "kind": resource.kind, "metadata": {"name": "x"}})
+        assert status in (201, 422), resource.kind
+    rest.close()
