@@ -1,0 +1,228 @@
+"""Shared building blocks: passwords kept, layers merged, URLs that survive any password."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from openstack_operator import kube, oslo, parts
+from openstack_operator.api import (
+    Component,
+    MariaDBRef,
+    NeutronRef,
+    RabbitMQRef,
+    Resource,
+    ServiceSpec,
+    UsesCache,
+    UsesDatabase,
+    UsesIdentity,
+    UsesMessaging,
+)
+from openstack_operator.parts.sources import CLEANUP
+from openstack_operator.plan import Component as Program
+from openstack_operator.plan import Context, Referent, Release, SpecError, State, Step, progressing
+from openstack_operator.testing import context
+
+
+class WidgetSpec(ServiceSpec, UsesDatabase, UsesMessaging, UsesCache, UsesIdentity):
+    """A service that leans on everything."""
+
+    api: Component = Component()
+    """Its API."""
+
+
+class PlainSpec(ServiceSpec):
+    """A service that leans on nothing."""
+
+
+WIDGET = Resource(kind="Widget", plural="widgets", spec=WidgetSpec)
+PLAIN = Resource(kind="Plain", plural="plains", spec=PlainSpec)
+CONTRACTS = {
+    "MariaDB": {"host": "db", "port": "3306"},
+    "RabbitMQ": {"host": "bus", "port": "5672"},
+    "Memcached": {"servers": "cache:11211"},
+    "Keystone": {"internalURL": "http://keystone:5000/v3"},
+}
+PROGRAM = Program(
+    image="widget:1",
+    uid=1,
+    gid=1,
+    commands={"run": ("widget", "--port", "{port}", "--threads", "{threads}")},
+    env={"IMAGE": "yes"},
+)
+RELEASE = Release("2025.1", "debian", {"widget-api": PROGRAM, "widget-worker": PROGRAM})
+
+
+def widget(spec: dict[str, Any] | None = None, **changes: Any) -> Context[Any]:
+    return context(WIDGET, spec, release=RELEASE, published=CONTRACTS, **changes)
+
+
+def data(step: Step) -> dict[str, str]:
+    return kube.secret_data(step.objects[0])
+
+
+def test_a_foundation_is_what_the_mixins_say() -> None:
+    base = parts.foundation(widget())
+    assert [step.name for step in base.steps] == ["Credentials", "Database", "Messaging", "Identity"]
+    assert set(base.credentials.values) == {"database", "messaging", "identity"}
+    assert set(base.sections) >= {"database", "DEFAULT", "oslo_messaging_rabbit", "keystone_authtoken"}
+    bare = parts.foundation(context(PLAIN, release=RELEASE), "extra")
+    assert [step.name for step in bare.steps] == ["Credentials"]
+    assert set(bare.credentials.values) == {"extra"}
+    assert (bare.sections, bare.auth, bare.database, bare.messaging) == ({}, {}, None, None)
+
+
+def test_a_schema_needs_the_database_alone() -> None:
+    base = parts.foundation(widget())
+    assert [step.name for step in base.schema] == ["Credentials", "Database"]
+
+
+def test_a_new_password_leaves_the_others() -> None:
+    held = kube.secret(widget(), "widget-credentials", {"database": "old", "unused": "kept"})
+    ctx = widget(children={("Secret", "widget-credentials"): held}, draw=lambda: "new")
+    creds = parts.credentials(ctx, "database", "cell2")
+    assert data(creds) == {"database": "old", "unused": "kept", "cell2": "new"}
+    assert creds.guarded
+    assert creds.ref("cell2") == {"name": "widget-credentials", "key": "cell2"}
+
+
+def test_an_empty_password_is_drawn_again() -> None:
+    held = kube.secret(widget(), "widget-credentials", {"database": ""})
+    ctx = widget(children={("Secret", "widget-credentials"): held}, draw=lambda: "new")
+    assert parts.credentials(ctx, "database")["database"] == "new"
+
+
+def test_known_values_stand_beside_drawn_ones() -> None:
+    creds = parts.credentials(widget(draw=lambda: "new"), "root", given={"user": "root"}, retain=True)
+    assert data(creds) == {"root": "new", "user": "root"}
+    assert creds.objects[0]["metadata"]["annotations"] == {kube.RETAIN: "true"}
+
+
+@given(st.text(min_size=1, max_size=40))
+def test_urls_survive_any_password(password: str) -> None:
+    ctx = widget(draw=lambda: password)
+    creds = parts.credentials(ctx, "database", "messaging")
+    database = parts.database(ctx, creds, "database", "widget", server=MariaDBRef(name="mariadb"))
+    bus = parts.messaging(ctx, creds, "messaging", broker=RabbitMQRef(name="rabbitmq"))
+    for url, host, port in ((database.url, "db", 3306), (bus.url, "bus", 5672)):
+        parsed = urlsplit(url)
+        assert (parsed.hostname, parsed.port) == (host, port)
+        assert unquote(parsed.password or "") == password
+
+
+def test_what_lives_elsewhere_is_cleaned_up() -> None:
+    base = parts.foundation(widget())
+    for step in base.steps[1:]:
+        assert step.objects[0]["metadata"]["finalizers"] == [CLEANUP]
+        assert base.credentials in step.after
+
+
+def test_configuration_has_three_layers() -> None:
+    ctx = widget({"config": {"a": {"defaulted": "user", "own": 1}}})
+    conf = parts.config(ctx, "widget.conf", {"a": {"wired": "w"}}, defaults={"a": {"defaulted": "d", "other": "o"}})
+    text = data(conf)["widget.conf"]
+    assert oslo.render({"a": {"defaulted": "user", "other": "o", "own": 1, "wired": "w"}}) in text
+    assert (conf.secret, conf.directory) == ("widget-config", "/etc/widget")
+
+
+def test_every_wired_option_that_is_set_is_named() -> None:
+    ctx = widget({"config": {"a": {"x": 1, "y": 2}, "b": {"z": 3}}})
+    with pytest.raises(SpecError, match=r"^spec.config.a.x: the operator sets a.x, b.z itself"):
+        parts.config(ctx, "widget.conf", {"a": {"x": 0}, "b": {"z": 0}})
+
+
+def test_a_section_that_is_no_section_is_said() -> None:
+    spec = WidgetSpec().model_copy(update={"config": {"DEFAULT": "debug"}})
+    with pytest.raises(SpecError, match=r"spec.config.DEFAULT: expected options"):
+        parts.options(replace(widget(), spec=spec), {})
+
+
+def conf(ctx: Context[Any], **options: Any) -> parts.Config:
+    return parts.config(ctx, "widget.conf", {"a": options})
+
+
+def test_a_job_follows_its_work_and_not_its_configuration() -> None:
+    ctx = widget()
+    one = parts.job(ctx, "db-sync", ["sync"], conf(ctx, x=1))
+    other = parts.job(ctx, "db-sync", ["sync"], conf(ctx, x=2))
+    again = parts.job(ctx, "db-sync", ["sync", "--again"], conf(ctx, x=1))
+    assert one.objects == other.objects
+    assert one.objects != again.objects
+    assert one.barrier
+    assert one.name == "DBSync"
+
+
+def test_an_api_is_pods_an_address_and_protection() -> None:
+    ctx = widget({"replicas": 2})
+    api = parts.api(ctx, "api", 8000, conf(ctx), settings=Component(replicas=3), threads=1)
+    kinds = [obj["kind"] for obj in api.objects]
+    assert kinds == ["Deployment", "Service", "PodDisruptionBudget"]
+    deployment = api.objects[0]
+    assert deployment["spec"]["replicas"] == 3
+    main = deployment["spec"]["template"]["spec"]["containers"][0]
+    assert main["command"] == ["widget", "--port", "8000", "--threads", "1"]
+    assert main["readinessProbe"]["httpGet"]["path"] == "/healthcheck"
+    # Being busy is no reason to be killed.
+    assert "httpGet" not in main["livenessProbe"]
+    assert api.internal == "http://widget-api.openstack.svc.cluster.local:8000"
+    assert api.published == {"internalURL": api.internal, "publicURL": api.internal}
+
+
+def test_an_api_that_is_not_exposed_stays_inside() -> None:
+    ctx = widget({"expose": {"type": "LoadBalancer", "host": "h"}})
+    api = parts.api(ctx, "api", 8000, conf(ctx), settings=None, exposed=False)
+    assert api.objects[1]["spec"]["type"] == "ClusterIP"
+    assert api.public == api.internal
+
+
+def test_a_worker_may_bear_another_name_than_its_program() -> None:
+    ctx = widget()
+    worker = parts.worker(ctx, "worker", conf(ctx), settings=None, name="cell1-worker")
+    assert worker.objects[0]["metadata"]["name"] == "widget-cell1-worker"
+    assert worker.name == "Cell1Worker"
+
+
+def test_an_unknown_program_is_the_profiles_fault() -> None:
+    with pytest.raises(SpecError, match=r"spec.imageProfile: release 2025.1 has no 'widget-agent'"):
+        parts.program(widget(), "agent")
+
+
+def test_what_is_required_is_another_resources_readiness() -> None:
+    ref = NeutronRef(name="neutron")
+    ctx: Context[Any] = Context(
+        kind="Widget",
+        owner="widget",
+        namespace="openstack",
+        spec=WidgetSpec(),
+        release=RELEASE,
+        refs=dict([(ref, Referent({}, progressing("not yet")))]),
+    )
+    step = parts.requires(ctx, "Neutron", ref)
+    assert step.objects == ()
+    assert step.verdict is not None
+    assert step.verdict.state is State.PROGRESSING
+
+
+def test_only_a_service_with_a_cache_is_told_of_it() -> None:
+    assert parts.memcached(widget()) == "cache:11211"
+    assert parts.memcached(context(PLAIN, release=RELEASE)) == ""
+
+
+@pytest.mark.parametrize(
+    ("component", "title"),
+    [("api", "API"), ("db-sync", "DBSync"), ("ovn-maintenance-worker", "OVNMaintenanceWorker"), ("nb", "NB")],
+)
+def test_titles(component: str, title: str) -> None:
+    assert parts.title(component) == title
+
+
+@given(st.from_regex(r"[a-z]([-a-z0-9]{0,90}[a-z0-9])?", fullmatch=True))
+def test_a_name_becomes_an_sql_identifier(name: str) -> None:
+    found = parts.sql_name(name)
+    assert len(found) <= 64
+    assert found.replace("_", "a").isalnum()
