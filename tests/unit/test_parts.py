@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 from urllib.parse import unquote, urlsplit
 
 import pytest
@@ -200,7 +200,7 @@ def test_what_is_required_is_another_resources_readiness() -> None:
         namespace="openstack",
         spec=WidgetSpec(),
         release=RELEASE,
-        refs=dict([(ref, Referent({}, progressing("not yet")))]),
+        refs={cast("Any", ref): Referent({}, progressing("not yet"))},
     )
     step = parts.requires(ctx, "Neutron", ref)
     assert step.objects == ()
