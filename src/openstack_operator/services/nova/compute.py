@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from ... import kube, oslo, parts
@@ -48,6 +49,7 @@ def compute(ctx: Context[NovaSpec], cells: list[Built], shared: Shared) -> Group
 def _libvirt(ctx: Context[NovaSpec]) -> Step:
     """libvirt, which no change of Nova's configuration restarts; guests outlive it."""
     entry = ctx.release["libvirt"]
+    libvirt = kube.host("libvirt", "/var/lib/libvirt")
     main = kube.Container(
         component=entry,
         command=["sh", "-c", LEAVE_CGROUP, "libvirt", *entry.command],
@@ -55,8 +57,9 @@ def _libvirt(ctx: Context[NovaSpec]) -> Step:
         mounts=(
             *_shared_folders(ctx),
             kube.host("cgroup", "/sys/fs/cgroup"),
-            kube.host("libvirt", "/var/lib/libvirt"),
-            kube.host("guests", "/etc/libvirt/qemu"),
+            libvirt,
+            # The guests' definitions lie beside their state: /etc of a node may be read-only.
+            replace(libvirt, path="/etc/libvirt/qemu", sub_path="definitions"),
         ),
         ready=kube.Probe(command=entry.commands["ready"], period=30, timeout=10),
         memory="64Mi",
