@@ -291,3 +291,44 @@ async def test_killed_at_any_moment_it_converges_to_the_same_passwords(cluster: 
             await cluster.ready(toy.STACK, "stack")
         await look()
     assert len(passwords) == 1
+
+
+async def test_a_resource_of_the_users_own_is_not_taken_over(cluster: Cluster):
+    async with cluster.simulator(), cluster.operator():
+        await cluster.create(toy.SERVER, "server", replicas=3)
+        await cluster.create(toy.STACK, "stack")
+        condition = await cluster.ready(toy.STACK, "stack", "InvalidSpec")
+        assert "Server/server: exists and was not made by the operator" in condition["message"]
+        server = await cluster.get(toy.SERVER, "server")
+        assert server and server["spec"]["replicas"] == 3
+
+
+async def test_credentials_survive_the_loss_of_their_labels(cluster: Cluster):
+    async with cluster.simulator(), cluster.operator() as manager:
+        await cluster.create(toy.SERVER, "server")
+        await cluster.ready(toy.SERVER, "server")
+        before = await cluster.get(SECRET, "server-password")
+        await cluster.change(SECRET, "server-password", "/metadata/labels", {"mine": "yes"})
+
+        async def labeled() -> bool:
+            labels = ((await cluster.get(SECRET, "server-password")) or {})["metadata"]["labels"]
+            return {"mine", "app.kubernetes.io/managed-by"} <= set(labels)
+
+        await eventually(labeled)
+        await cluster.ready(toy.SERVER, "server")
+        after = await cluster.get(SECRET, "server-password")
+        assert before and after and before["data"] == after["data"]
+        await eventually(lambda: _at_rest(manager))
+
+
+async def _at_rest(manager: Manager) -> bool:
+    return await quiet(manager) == 0
+
+
+async def test_a_rotation_is_told(cluster: Cluster):
+    async with cluster.simulator(), cluster.operator():
+        await cluster.create(toy.SERVER, "server")
+        await cluster.ready(toy.SERVER, "server")
+        await cluster.change(SECRET, "server-password", "/data", {})
+        told = await eventually(lambda: _events(cluster, "Rotated"))
+        assert told[0]["note"] == "renewed Secret/server-password"

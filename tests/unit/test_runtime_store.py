@@ -67,6 +67,27 @@ class StoreMachine(RuleBasedStateMachine):
             self.store.remove(item(namespace, name, self.version, old.meta.uid))
 
     @rule(namespace=NAMESPACES, name=NAMES)
+    def own_write_answered_after_the_watch_told_of_the_deletion(self, namespace: str, name: str) -> None:
+        written = self.write(namespace, name)
+        self.deleted(namespace, name)
+        self.store.put(written)
+
+    @rule(namespace=NAMESPACES, name=NAMES)
+    def own_write_answered_after_a_list_without_it(self, namespace: str, name: str) -> None:
+        written = self.write(namespace, name)
+        del self.cluster[namespace, name]
+        self.version += 1
+        self.store.replace(None, list(self.cluster.values()), str(self.version))
+        self.store.put(written)
+
+    @rule(namespace=NAMESPACES, name=NAMES)
+    def out_of_the_selector_and_back(self, namespace: str, name: str) -> None:
+        if old := self.cluster.get((namespace, name)):
+            self.version += 1
+            self.store.remove(item(namespace, name, self.version, old.meta.uid))
+            self.store.put(self.write(namespace, name))
+
+    @rule(namespace=NAMESPACES, name=NAMES)
     def made_anew_before_the_watch_tells_of_the_deletion(self, namespace: str, name: str) -> None:
         if old := self.cluster.pop((namespace, name), None):
             self.version += 1
@@ -85,7 +106,8 @@ class StoreMachine(RuleBasedStateMachine):
                     self.write(space, name)
                 else:
                     self.cluster.pop((space, name), None)
-        self.store.replace(namespace, [i for (space, _), i in self.cluster.items() if namespace in (None, space)])
+        listed = [i for (space, _), i in self.cluster.items() if namespace in (None, space)]
+        self.store.replace(namespace, listed, str(self.version))
 
     @invariant()
     def equal(self) -> None:

@@ -22,6 +22,7 @@ APPLIED = "openstack.k8s.io/applied"
 """Annotation: digest of what was last applied, so that a pass without changes need not write."""
 
 _MEMORY = 20_000
+_STRANGER = "exists and was not made by the operator; delete it, or give one of the two another name"
 _LOG_LINES, _LOG_BYTES = 10, 1024
 
 T = TypeVar("T")
@@ -61,8 +62,11 @@ class Applier:
         self._request = request
         self._owner = owner
         self._owner_kind = owner_kind
+        self._labels = owner.meta.namespace, request.kind.lower(), fitting(owner.meta.name)
         self.forbidden = False
         """Whether a permission was missing."""
+        self.renewed: list[str] = []
+        """Guarded objects whose content was replaced: keys that were rotated."""
 
     def present(self, step: Step) -> bool:
         """Whether every object of the step exists."""
@@ -122,8 +126,8 @@ class Applier:
         labels = {
             **metadata.get("labels", {}),
             "app.kubernetes.io/managed-by": MANAGED_BY,
-            KIND: self._request.kind.lower(),
-            INSTANCE: fitting(owner.name),
+            KIND: self._labels[1],
+            INSTANCE: self._labels[2],
         }
         added: Object = {"namespace": owner.namespace, "labels": labels}
         if metadata.get("annotations", {}).get(RETAIN) != "true":
@@ -147,6 +151,8 @@ class Applier:
             if (controller.kind, controller.name) == (self._request.kind, self._request.name):
                 raise Transient(f"{what} of an earlier {controller.kind} of this name is not gone yet")
             raise SpecError(what, f"belongs to {controller.kind}/{controller.name}; rename one of the two")
+        if controller is None and held.meta.owner_labels != self._labels:
+            raise SpecError(what, _STRANGER)
         if held.meta.deletion_timestamp is not None:
             raise Transient(f"{what} is being deleted")
 
@@ -154,6 +160,8 @@ class Applier:
         """Creates, or replaces exactly the version that was read. Raises Conflict, a Transient."""
         client = self._world.client
         if held is not None:
+            if body.get("data") != held.decode().get("data"):
+                self.renewed.append(f"{kind.kind}/{held.meta.name}")
             kept = {"resourceVersion": held.meta.resource_version, "finalizers": list(held.meta.finalizers)}
             return await client.replace(kind, {**body, "metadata": {**body["metadata"], **kept}})
         try:
@@ -161,10 +169,14 @@ class Applier:
         except Conflict:
             name = body["metadata"]["name"]
             live = await client.get(kind, self._owner.meta.namespace, name)
-            labels = (live or {}).get("metadata", {}).get("labels") or {}
-            if live and labels.get("app.kubernetes.io/managed-by") != MANAGED_BY:
-                raise SpecError(f"{kind.kind}/{name}", "exists and was not made by the operator; delete it") from None
-            raise
+            if live is None or entry(live, kind).meta.owner_labels == self._labels:
+                raise
+            controller = entry(live, kind).meta.controller
+            if controller is None or controller.uid != self._owner.meta.uid:
+                raise SpecError(f"{kind.kind}/{name}", _STRANGER) from None
+            # Ours, but somebody took its labels and with them our sight of it; what is in it stays.
+            labels = {**(live["metadata"].get("labels") or {}), **body["metadata"]["labels"]}
+            return await client.replace(kind, {**live, "metadata": {**live["metadata"], "labels": labels}})
 
     async def _judged(self, kind: Kind, held: Cached, live: Object) -> Object:
         """The object, a failed Job with the end of its log in `status.log`, where the readiness rule looks for it."""

@@ -38,7 +38,11 @@ class Recorder:
         if failed or lost:
             await self.warn(held, kind, new["reason"], new["message"] or f"{kind.kind} is no longer ready")
         elif became_ready and held.meta.controller is None:
-            await self._write(held, kind, "Normal", "Ready", f"{kind.kind} is ready")
+            await self.note(held, kind, "Ready", f"{kind.kind} is ready")
+
+    async def note(self, held: Cached, kind: Kind, reason: str, note: str) -> None:
+        """Tells of something that went as it should."""
+        await self._write(held, kind, "Normal", reason, note)
 
     async def warn(self, held: Cached, kind: Kind, reason: str, note: str) -> None:
         """Tells of something that needs the user's attention."""

@@ -9,7 +9,7 @@ from typing import Literal, NoReturn
 import msgspec
 import structlog
 
-from ..plan import Transient
+from ..plan import SpecError, Transient
 from . import metrics
 from .client import Client, Forbidden, Gone, Missing
 from .store import Cached, Store, cached
@@ -73,30 +73,34 @@ class Informer:
         self._metadata_only = metadata_only
         self._version = ""
         """Where the watch continues; empty asks for a new list."""
+        self._pause = _FIRST_PAUSE
 
     async def run(self) -> NoReturn:
         """Runs until canceled; no fault of the API server ends it."""
-        pause = _FIRST_PAUSE
+        kind = self.store.kind.kind
         while True:
             try:
                 if not self._version:
                     await self._list()
                     self.synced.set()
                 await self._watch()
-                pause = _FIRST_PAUSE
                 continue
             except Gone:
                 self._version = ""
             except (Forbidden, Missing) as error:
                 # The permission or the kind itself is missing: others must go on, and it may still come.
-                _log.warning("cannot watch", kind=self.store.kind.kind, error=str(error))
-                self._version, pause = "", max(pause, 5.0)
+                _log.warning("cannot watch", kind=kind, error=str(error))
+                self._version, self._pause = "", max(self._pause, 5.0)
             except Transient as error:
                 # A watch breaks now and then and is taken up again; a list that fails holds up everything.
                 log = _log.debug if self._version else _log.warning
-                log("watch broke", kind=self.store.kind.kind, error=str(error))
-            await asyncio.sleep(pause * random.uniform(0.5, 1))  # noqa: S311  (spreads load, guards nothing)
-            pause = min(pause * 2, _LONGEST_PAUSE)
+                log("watch broke", kind=kind, error=str(error))
+            except (SpecError, msgspec.MsgspecError) as error:
+                # No answer of this API: something else answers at its address, for now.
+                _log.warning("cannot read the answer", kind=kind, error=str(error))
+                self._version = ""
+            await asyncio.sleep(self._pause * random.uniform(0.5, 1))  # noqa: S311  (spreads load, guards nothing)
+            self._pause = min(self._pause * 2, _LONGEST_PAUSE)
 
     async def _list(self) -> None:
         metrics.RELISTS.labels(self.store.kind.kind).inc()
@@ -113,8 +117,8 @@ class Informer:
             if not token:
                 break
             await asyncio.sleep(0)
-        self.store.replace(self._namespace, items)
         self._version = page.metadata.resource_version
+        self.store.replace(self._namespace, items, self._version)
 
     async def _watch(self) -> None:
         """Follows changes until the server ends the watch. Raises Gone when the version has expired."""
@@ -125,6 +129,7 @@ class Informer:
         counter = metrics.EVENTS.labels(self.store.kind.kind)
         async for line in lines:
             event = _event.decode(line)
+            self._pause = _FIRST_PAUSE
             if event.type == "ERROR":
                 status = _status.decode(event.object)
                 raise Gone(status.message) if status.code == 410 else Transient(status.message)

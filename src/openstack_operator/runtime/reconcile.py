@@ -53,6 +53,9 @@ class Reconciler:
             await applier.prune(plan, gathered.children)
         except Transient as error:
             found["Ready"] = Verdict(State.RETRYING, str(error))
+        if applier.renewed:
+            note = "renewed " + ", ".join(applier.renewed)
+            await self._parts.reporter.recorder.note(held, world.resource(request.kind), "Rotated", note)
         phase = self._service.phases(MappingProxyType(found)) if self._service.phases else None
         outcome = plan.outcome
         report = Report(conditions=found, published=outcome.published, endpoint=outcome.endpoint, phase=phase)

@@ -13,6 +13,8 @@ from ..plan import Object
 from . import metrics
 from .kinds import Kind
 
+_REMEMBERED = 10_000
+
 OwnerLabels = tuple[str, str, str]
 """(namespace, lower-case kind, instance label) of the resource an object was made for."""
 
@@ -117,6 +119,10 @@ class Store:
         self._notify = notify
         self._objects: dict[tuple[str, str], Cached] = {}
         self._owned: dict[OwnerLabels, set[tuple[str, str]]] = {}
+        self._removed: dict[str, int] = {}
+        """Version at which an object went, by uid."""
+        self._listed: dict[str | None, int] = {}
+        """Version of the last whole list, by namespace: what it lacks was not there then."""
         self._gauge = metrics.OBJECTS.labels(kind.kind)
 
     def __len__(self) -> int:
@@ -138,7 +144,9 @@ class Store:
         """Takes in an object; older news than what is known changes nothing."""
         key = new.meta.namespace, new.meta.name
         old = self._objects.get(key)
-        if old is not None and _version(new) <= _version(old):
+        known = _version(old) if old else max(self._removed.get(new.meta.uid, 0), self._listed_at(new.meta.namespace))
+        # The answer to a write of ours may come after the watch told that the object is gone.
+        if _version(new) <= known:
             return
         self._set(key, old, new)
         self._notify(Change(self.kind, old, new, by))
@@ -147,13 +155,17 @@ class Store:
         """Forgets an object, unless it was made anew since."""
         key = last.meta.namespace, last.meta.name
         old = self._objects.get(key)
+        self._removed[last.meta.uid] = _version(last)
+        if len(self._removed) > _REMEMBERED:
+            del self._removed[next(iter(self._removed))]
         if old is None or (old.meta.uid != last.meta.uid and _version(last) < _version(old)):
             return
         self._set(key, old, None)
         self._notify(Change(self.kind, old, None, by))
 
-    def replace(self, namespace: str | None, items: Iterable[Cached]) -> None:
-        """Takes in a whole list, of one namespace or of all; tells of every difference, deletions included."""
+    def replace(self, namespace: str | None, items: Iterable[Cached], version: str = "") -> None:
+        """Takes in a whole list as of a version, of one namespace or of all; tells of every difference."""
+        self._listed[namespace] = int(version or 0)
         found = {(item.meta.namespace, item.meta.name): item for item in items}
         for key, old in list(self._objects.items()):
             if key not in found and namespace in (None, key[0]):
@@ -165,6 +177,9 @@ class Store:
             if old is None or old.meta.resource_version != new.meta.resource_version:
                 self._set(key, old, new)
                 self._notify(Change(self.kind, old, new))
+
+    def _listed_at(self, namespace: str) -> int:
+        return max(self._listed.get(namespace, 0), self._listed.get(None, 0))
 
     def _set(self, key: tuple[str, str], old: Cached | None, new: Cached | None) -> None:
         if old is not None:
