@@ -48,26 +48,23 @@ def until(what: str, look: Callable[[], T | None], timeout: float = 60, pause: f
 
 
 class Node:
-    """Commands on a gateway node, run in the pod that holds its Open vSwitch (it is on the node's network)."""
+    """A gateway node; commands run in the pod that holds its Open vSwitch, which is on the node's network."""
 
     def __init__(self, cluster: Kubernetes, namespace: str) -> None:
-        self.cluster, self.namespace = cluster, namespace
-
-    def run(self, *command: str) -> str:
-        pods = self.cluster.items(
-            "pods", "-n", self.namespace, "-l", "openstack.k8s.io/kind=ovnnetwork,openstack.k8s.io/role=chassis"
-        )
-        names = [p["metadata"]["name"] for p in pods if p["status"].get("phase") == "Running"]
+        label = "openstack.k8s.io/kind=ovnnetwork,app.kubernetes.io/component=gateway"
+        pods = cluster.items("pods", "-n", namespace, "-l", label)
+        names = [pod["metadata"]["name"] for pod in pods if pod["status"].get("phase") == "Running"]
         if not names:
-            raise CloudError("no pod with Open vSwitch runs; is a node labelled openvswitch=enabled?")
-        return self.cluster.kubectl("exec", "-n", self.namespace, names[0], "-c", "ovs-vswitchd", "--", *command)
+            raise CloudError("no gateway runs; is a node labelled openvswitch=enabled and openstack-gateway=enabled?")
+        self._exec = ("exec", "-n", namespace, names[0], "-c", "ovs-vswitchd", "--")
+        self._cluster = cluster
 
-    def succeeds(self, *command: str) -> bool:
+    def run(self, *command: str) -> str | None:
+        """Standard output of a command on the node, None when it fails."""
         try:
-            self.run(*command)
+            return self._cluster.kubectl(*self._exec, *command)
         except CloudError:
-            return False
-        return True
+            return None
 
 
 def prove(cluster: Kubernetes, namespace: str, watch: Stopwatch) -> dict[str, Any]:
@@ -101,22 +98,15 @@ def prove(cluster: Kubernetes, namespace: str, watch: Stopwatch) -> dict[str, An
     with watch.step("proof: floating IP answers ping and TCP from the node"):
         node = Node(cluster, namespace)
         address = _floating(conn, external, port)
-        until(f"ping of {address}", lambda: node.succeeds("ping", "-c1", "-W1", address), 60)
-        reply = until(f"HTTP from {address}", lambda: _http(node, address), 60)
+        until(f"ping of {address}", lambda: node.run("ping", "-c1", "-W1", address), 60)
+        reply = until(f"HTTP from {address}", lambda: node.run("curl", "-sS", "-m3", f"http://{address}/"), 60)
     return {
         "server_active_seconds": active,
         "server": server.id,
         "fixed_ip": fixed,
         "floating_ip": address,
-        "reply": reply,
+        "reply": reply.strip(),
     }
-
-
-def _http(node: Node, address: str) -> str | None:
-    try:
-        return node.run("curl", "-sS", "--max-time", "3", f"http://{address}/").strip() or None
-    except CloudError:
-        return None
 
 
 def _image(conn: Connection) -> Any:
