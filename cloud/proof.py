@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import re
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -167,10 +166,9 @@ def _remove_server(conn: Connection) -> None:
 
 
 def _booted(conn: Connection, server: Any, fixed: str) -> bool:
-    output = conn.compute.get_server_console_output(server) or {}
-    text = output.get("output", "")
-    named = re.search(rf"hostname\S*\s*[:=]?\s*{NAME}", text) or f"instance-id: {server.id}" in text or "i-0" in text
-    return bool(fixed in text and named)
+    """Whether the guest said which address OVN's DHCP gave it, and what the metadata service told it."""
+    text = (conn.compute.get_server_console_output(server) or {}).get("output", "")
+    return all(f"guest: {said}" in text for said in (f"address {fixed}", "instance-id ", f"hostname {NAME}", "ready"))
 
 
 def _floating(conn: Connection, external: Any, port: Any) -> str:
