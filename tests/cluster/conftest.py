@@ -78,5 +78,7 @@ async def cluster(kubeconfig: Path) -> AsyncIterator[Cluster]:
     )
     yield Cluster(client, name)
     await client.close()
+    # So that what a killed operator left is found here, where it is expected, and not in another test.
+    gc.collect()
     # What is left of a killed connection is found here, where it is expected, and not during another test.
     gc.collect()

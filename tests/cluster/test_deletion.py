@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from openstack_operator.runtime.kinds import CLAIM, NAMESPACE, STATEFUL_SET
 
 from . import toy
@@ -42,10 +44,11 @@ async def test_a_teardown_needs_no_remote_side(cluster: Cluster):
         await gone(cluster, (toy.STACK, "stack"), (toy.ACCOUNT, "account"), (toy.SERVER, "server"))
 
 
-async def test_a_teardown_begun_while_nothing_was_ready(cluster: Cluster):
-    async with cluster.operator():
+@pytest.mark.parametrize("moment", [0.0, 0.05, 0.1, 0.2])
+async def test_a_teardown_may_begin_at_any_moment(cluster: Cluster, moment: float):
+    async with cluster.simulator(), cluster.operator():
         await cluster.create(toy.STACK, "stack")
-        await asyncio.sleep(0.2)
+        await asyncio.sleep(moment)
         await cluster.delete(toy.STACK, "stack")
         await gone(cluster, (toy.STACK, "stack"), (toy.SERVER, "server"))
 
