@@ -136,7 +136,7 @@ class Store:
         return self._objects.get((namespace, name))
 
     def owned(self, namespace: str, kind: str, name: str) -> list[Cached]:
-        """Objects labelled as made for that resource."""
+        """Objects labeled as made for that resource."""
         keys = self._owned.get((namespace, kind.lower(), fitting(name)), ())
         return [self._objects[key] for key in sorted(keys)]
 

@@ -107,7 +107,7 @@ class World:
         return known if known is not None else (held.decode().get("status") or {}).get("published") or {}
 
     def children(self, request: Request) -> Iterator[tuple[Kind, Cached]]:
-        """Everything labelled as made for a resource, whoever controls it now."""
+        """Everything labeled as made for a resource, whoever controls it now."""
         for kind, store in self.stores.items():
             for child in store.owned(request.namespace, request.kind, request.name):
                 yield kind, child

@@ -63,7 +63,7 @@ class OVNNetworkSpec(RunSpec, UsesVolume):
     northd: Component = Component()
     """Turns networks into flows. One pod works, further ones stand by; unset replicas are as many as `replicas`."""
     chassis: Chassis = Chassis()
-    """Open vSwitch and ovn-controller on the nodes labelled `openvswitch=enabled`."""
+    """Open vSwitch and ovn-controller on the nodes labeled `openvswitch=enabled`."""
     gateway: Gateway = Gateway()
     """Which of these nodes connect virtual networks to physical ones."""
     datapath: Literal["auto", "system", "netdev"] = "auto"
