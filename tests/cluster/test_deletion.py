@@ -62,3 +62,13 @@ async def test_a_whole_namespace_can_be_deleted(cluster: Cluster):
         assert live
         await cluster.client._request("DELETE", NAMESPACE.path(None, cluster.namespace))  # pyright: ignore[reportPrivateUsage]
         await gone(cluster, (toy.STACK, "stack"), (toy.ACCOUNT, "account"), (toy.SERVER, "server"))
+
+
+async def test_what_cannot_be_planned_can_still_be_deleted(cluster: Cluster):
+    async with cluster.simulator(), cluster.operator():
+        await cluster.create(toy.STACK, "stack")
+        await cluster.ready(toy.STACK, "stack")
+        await cluster.change(toy.STACK, "stack", "/spec/options", {"unplannable": "yes"})
+        await cluster.ready(toy.STACK, "stack", "InternalError")
+        await cluster.delete(toy.STACK, "stack")
+        await gone(cluster, (toy.STACK, "stack"), (toy.SERVER, "server"), (toy.APP, "app"))

@@ -127,6 +127,8 @@ def plan_stack(ctx: Context[StackSpec]) -> Plan:
     def child(kind: str, name: str, **spec: Any) -> dict[str, Any]:
         return kube.obj(ctx, kind, name, SERVER.api_version, spec=spec)
 
+    if "unplannable" in ctx.spec.options:
+        raise ValueError("a fault of ours")
     return Plan(
         Step(name="Server", objects=(child("Server", "server", replicas=ctx.spec.replicas),)),
         Step(name="Account", objects=(child("Account", "account"),)),

@@ -55,7 +55,8 @@ class Teardown:
             gathered = await self._gatherer.gather(self._service.resource, held, spec)
             context: Context[Any] = gathered.context
             return (None if gathered.missing else self._service.plan(context)), gathered.children
-        except SpecError:
+        except (SpecError, LookupError, ValueError):
+            # A plan that fails, be it a fault of ours, must not keep the user from getting rid of the resource.
             found = ((kind, child) for kind, child in self._world.children(request))
             owned = ((k, c) for k, c in found if c.meta.controller and c.meta.controller.uid == held.meta.uid)
             return None, tuple(owned)
