@@ -75,6 +75,8 @@ def cell(ctx: Context[NovaSpec], wanted: Cell, shared: Shared) -> Built:
             after=needed,
             ready=kube.Probe(http=("/vnc_lite.html", 6080)),
             name=f"{name}-novncproxy",
+            # It does not end when asked to; viewers reconnect either way.
+            grace=3,
         ),
         name="NoVNCProxy",
     )
