@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from .runtime.client import Client
 from .runtime.leader import Leader, LeadershipLostError
 from .runtime.logs import configure
 from .runtime.manager import Manager
+from .runtime.registry import Actuator
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger()
 
@@ -37,19 +39,19 @@ class Settings:
     debug: bool = False
 
 
-def serve(settings: Settings) -> int:
+def serve(settings: Settings, actuators: Sequence[Actuator] = ACTUATORS) -> int:
     """Runs the operator until SIGTERM or SIGINT; returns the exit status, 1 where the lease was lost."""
     configure(json=settings.json_logs, debug=settings.debug)
     _log.info("starting", version=__version__, namespaces=settings.namespaces or "all")
     try:
-        asyncio.run(_serve(settings))
+        asyncio.run(_serve(settings, actuators))
     except LeadershipLostError as error:
         _log.error("stopped", error=str(error))
         return 1
     return 0
 
 
-async def _serve(settings: Settings) -> None:
+async def _serve(settings: Settings, actuators: Sequence[Actuator]) -> None:
     client = Client.connect()
     leader = (
         Leader(client, settings.lease_namespace, f"{socket.gethostname()}-{os.getpid()}")
@@ -60,7 +62,7 @@ async def _serve(settings: Settings) -> None:
     # All addresses: the kubelet and Prometheus ask from outside the pod.
     health = ("0.0.0.0", settings.health_port) if settings.health_port else None  # noqa: S104
     manager = Manager(
-        client, SERVICES, ACTUATORS, ReleaseFiles(*folders), settings.namespaces, leader=leader, health=health
+        client, SERVICES, actuators, ReleaseFiles(*folders), settings.namespaces, leader=leader, health=health
     )
     try:
         await manager.run()

@@ -1,0 +1,31 @@
+"""The operator as it is shipped, except that what lies outside Kubernetes agrees with everything at once."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from dataclasses import replace
+from typing import Any
+
+from openstack_operator.catalogue import ACTUATORS
+from openstack_operator.plan import Context
+from openstack_operator.serve import Settings, serve
+
+
+def agrees(_: Context[Any]) -> tuple[str, ...]:
+    """Nothing had to be changed."""
+    return ()
+
+
+def main() -> int:
+    """Serves all namespaces until SIGTERM."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--health-port", type=int, required=True)
+    parser.add_argument("--lease-namespace", help="where the lease lies; without it no lease is taken")
+    options = parser.parse_args()
+    remotes = [replace(actuator, ensure=agrees, remove=agrees) for actuator in ACTUATORS]
+    return serve(Settings(lease_namespace=options.lease_namespace, health_port=options.health_port), remotes)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

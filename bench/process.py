@@ -1,0 +1,122 @@
+"""An operator in a process of its own, and what the kernel and its own counters tell of it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import sys
+import urllib.request
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from prometheus_client.parser import text_string_to_metric_families
+
+_TICK = os.sysconf("SC_CLK_TCK")
+_MIB = 1024.0
+"""/proc counts memory in KiB."""
+READS = ("GET", "WATCH")
+
+
+@dataclass(frozen=True)
+class Writes:
+    """Requests of the operator that change something."""
+
+    made: int
+    created: int
+    """Those of them that made an object (201)."""
+    renewals: int
+    """Those of them that are PUTs, as of the lease; keys in rotation are replaced with PUT too."""
+
+    def __sub__(self, before: Writes) -> Writes:
+        return Writes(self.made - before.made, self.created - before.created, self.renewals - before.renewals)
+
+
+@dataclass(frozen=True)
+class Operator:
+    """A running operator."""
+
+    pid: int
+    port: int
+
+    def cpu(self) -> float:
+        """Seconds of processor time so far, of all its threads."""
+        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / _TICK
+
+    def memory(self) -> tuple[float, float]:
+        """MiB resident now and at most so far, libraries included."""
+        lines = Path(f"/proc/{self.pid}/status").read_text().splitlines()
+        held = dict(line.split(":", 1) for line in lines)
+        return int(held["VmRSS"].split()[0]) / _MIB, int(held["VmHWM"].split()[0]) / _MIB
+
+    async def writes(self) -> Writes:
+        """What it counted itself; asking costs it a few milliseconds."""
+        made = created = renewals = 0
+        for family in text_string_to_metric_families(await self.ask("/metrics")):
+            for sample in family.samples:
+                if sample.name == "rest_client_requests_total" and sample.labels["method"] not in READS:
+                    made += int(sample.value)
+                    created += int(sample.value) if sample.labels["code"] == "201" else 0
+                    renewals += int(sample.value) if sample.labels["method"] == "PUT" else 0
+        return Writes(made, created, renewals)
+
+    async def ask(self, path: str) -> str:
+        """What it answers. Raises OSError while it does not, or is not ready."""
+
+        def get() -> str:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=5) as answer:
+                return answer.read().decode()
+
+        return await asyncio.to_thread(get)
+
+
+@asynccontextmanager
+async def operator(kubeconfig: Path, log: Path, *options: str) -> AsyncGenerator[Operator]:
+    """An operator over that cluster, synced and idle.
+
+    Raises RuntimeError with the end of its log where it does not become ready.
+    """
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [sys.executable, "-m", "bench.operator", f"--health-port={port}", *options]
+    environment = {**os.environ, "KUBECONFIG": str(kubeconfig)}
+    with log.open("wb") as output:
+        process = await asyncio.create_subprocess_exec(*command, stdout=output, stderr=output, env=environment)
+    try:
+        running = Operator(process.pid, port)
+        await _until_ready(running, process, log)
+        yield running
+    finally:
+        with suppress(ProcessLookupError):
+            process.terminate()
+        await process.wait()
+
+
+async def _until_ready(running: Operator, process: asyncio.subprocess.Process, log: Path) -> None:
+    for _ in range(300):
+        if process.returncode is not None:
+            break
+        try:
+            await running.ask("/readyz")
+        except OSError:
+            await asyncio.sleep(0.1)
+            continue
+        await _until_idle(running)
+        return
+    raise RuntimeError(f"the operator did not start:\n{_tail(log)}")
+
+
+async def _until_idle(running: Operator) -> None:
+    """Returns once half a second went by with next to no work done: starting is over."""
+    before = -1.0
+    while running.cpu() - before > 0.02:
+        before = running.cpu()
+        await asyncio.sleep(0.5)
+
+
+def _tail(log: Path) -> str:
+    return "\n".join(log.read_text().splitlines()[-15:])

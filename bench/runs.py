@@ -1,0 +1,100 @@
+"""The measurements, each on a fresh cluster with a fresh operator."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass
+
+from .process import Operator, Writes, operator
+from .stage import Stage, stage
+
+_PERIOD = 5.0
+"""Seconds between a kubelet's questions, as in the operator's Deployment."""
+_SETTLED = 6.0
+"""Seconds without a write after which what follows a roll-out is over; statuses are held back for up to 5."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rollout:
+    """What it took to make control planes Ready."""
+
+    seconds: float
+    cpu: float
+    """Of the operator, seconds; its start is not part of it."""
+    writes: Writes
+    """Until everything had settled."""
+    peak: float
+    """MiB."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rest:
+    """What an operator does where nothing is to be done."""
+
+    writes: int
+    """Of one without a lease."""
+    restart: int
+    """Writes of a newly started operator until it was idle."""
+    cpu: float
+    """Of one that renews a lease and answers a kubelet's probes; percent of one core."""
+    renewals: float
+    """Of its lease, a minute."""
+    memory: float
+    peak: float
+
+
+async def rollout(count: int) -> Rollout:
+    """Makes so many control planes at once, each in a namespace of its own."""
+    async with stage() as cluster, operator(cluster.kubeconfig, cluster.directory / "operator.log") as running:
+        return await _rolled_out(cluster, running, count)
+
+
+async def rollout_and_rest(seconds: float) -> tuple[Rollout, Rest]:
+    """Makes one control plane, then watches two operators, started anew, do nothing for that time."""
+    async with stage() as cluster:
+        async with operator(cluster.kubeconfig, cluster.directory / "operator.log") as running:
+            made = await _rolled_out(cluster, running, 1)
+        # As deployed, and without a lease, so that each write can be seen; neither disturbs the other.
+        plain = operator(cluster.kubeconfig, cluster.directory / "plain.log")
+        leading = operator(cluster.kubeconfig, cluster.directory / "leading.log", "--lease-namespace=cloud-0")
+        async with plain as alone, leading as leader:
+            return made, await _rest(alone, leader, seconds)
+
+
+async def _rolled_out(cluster: Stage, running: Operator, count: int) -> Rollout:
+    names = [f"cloud-{number}" for number in range(count)]
+    await cluster.namespaces(names)
+    writes, cpu, start = await running.writes(), running.cpu(), time.perf_counter()
+    await cluster.clouds(names)
+    seconds, cpu = time.perf_counter() - start, running.cpu() - cpu
+    return Rollout(seconds=seconds, cpu=cpu, writes=await _settled(running) - writes, peak=running.memory()[1])
+
+
+async def _settled(running: Operator) -> Writes:
+    before, now = None, await running.writes()
+    while now != before:
+        await asyncio.sleep(_SETTLED)
+        before, now = now, await running.writes()
+    return now
+
+
+async def _rest(alone: Operator, leader: Operator, seconds: float) -> Rest:
+    restart = (await _settled(alone)).made
+    before, counted = await leader.writes(), await alone.writes()
+    cpu, end = leader.cpu(), time.monotonic() + seconds
+    while (left := end - time.monotonic()) > 0:
+        await leader.ask("/readyz")
+        await leader.ask("/healthz")
+        await asyncio.sleep(min(_PERIOD, left))
+    cpu = (leader.cpu() - cpu) / seconds * 100
+    mine, leaders = await alone.writes() - counted, await leader.writes() - before
+    memory, peak = leader.memory()
+    return Rest(
+        writes=mine.made + leaders.made - leaders.renewals,
+        restart=restart,
+        cpu=cpu,
+        renewals=leaders.renewals / seconds * 60,
+        memory=memory,
+        peak=peak,
+    )

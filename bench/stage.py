@@ -1,0 +1,93 @@
+"""A real kube-apiserver with etcd, a simulated rest of Kubernetes, and a user who applies clouds and waits."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import tempfile
+from collections.abc import AsyncGenerator, Iterable
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from localcluster import apiserver
+from openstack_operator.api import crd
+from openstack_operator.catalogue import RESOURCES
+from openstack_operator.kube import conditions
+from openstack_operator.manifests import load
+from openstack_operator.runtime.client import Client
+from openstack_operator.runtime.informer import Informer
+from openstack_operator.runtime.kinds import NAMESPACE, Kind
+from openstack_operator.runtime.store import Change, Store
+from openstack_operator.services.controlplane.model import CONTROL_PLANE
+from openstack_operator.testing import Simulator
+
+ROOT = Path(__file__).parent.parent
+SAMPLE = ROOT / "deploy" / "samples" / "controlplane_minimal.yaml"
+_CRD = Kind("apiextensions.k8s.io/v1", "CustomResourceDefinition", "customresourcedefinitions")
+_PATIENCE = 300
+
+
+@dataclass
+class Stage:
+    """A cluster and its user."""
+
+    client: Client
+    kubeconfig: Path
+    directory: Path
+    _ready: dict[str, asyncio.Event] = field(default_factory=dict[str, asyncio.Event])
+
+    async def namespaces(self, names: Iterable[str]) -> None:
+        """They exist afterwards."""
+        for name in names:
+            body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "namespace": None}}
+            await self.client.create(NAMESPACE, body)
+
+    async def clouds(self, names: Iterable[str]) -> None:
+        """Applies the minimal control plane to each of these namespaces; returns once all are Ready."""
+        (sample,) = [document for document in load(SAMPLE) if document["kind"] == CONTROL_PLANE.kind]
+        kind = Kind.of(CONTROL_PLANE)
+        wanted = [self._ready.setdefault(name, asyncio.Event()) for name in names]
+        async with asyncio.timeout(_PATIENCE):
+            for name in names:
+                await self.client.create(kind, {**sample, "metadata": {**sample["metadata"], "namespace": name}})
+            await asyncio.gather(*(event.wait() for event in wanted))
+
+    def changed(self, change: Change) -> None:
+        """Takes note of control planes that became Ready."""
+        live = change.new.decode() if change.new else {}
+        if conditions(live).get("Ready", {}).get("status") == "True":
+            self._ready.setdefault(change.meta.namespace, asyncio.Event()).set()
+
+
+@asynccontextmanager
+async def stage() -> AsyncGenerator[Stage]:
+    """A fresh cluster with the operator's kinds, whose workloads are ready as soon as they exist."""
+    with tempfile.TemporaryDirectory() as directory, apiserver.running(directory) as kubeconfig:
+        os.environ["KUBECONFIG"] = str(kubeconfig)
+        client = Client.connect()
+        found = Stage(client, kubeconfig, Path(directory))
+        await asyncio.gather(*(_install(client, crd(resource)) for resource in RESOURCES))
+        simulator = Simulator(client)
+        watcher = Informer(client, Store(Kind.of(CONTROL_PLANE), found.changed))
+        tasks: list[asyncio.Future[Any]] = [asyncio.ensure_future(part.run()) for part in (simulator, watcher)]
+        try:
+            await asyncio.gather(simulator.synced(), watcher.synced.wait())
+            yield found
+        finally:
+            for task in tasks:
+                task.cancel()
+            with suppress(asyncio.CancelledError):
+                await asyncio.gather(*tasks)
+            await client.close()
+
+
+async def _install(client: Client, definition: dict[str, Any]) -> None:
+    definition["metadata"]["namespace"] = None
+    await client.create(_CRD, definition)
+    async with asyncio.timeout(_PATIENCE):
+        while "Established" not in conditions(  # noqa: ASYNC110
+            await client.get(_CRD, None, definition["metadata"]["name"]) or {}
+        ):
+            await asyncio.sleep(0.05)
