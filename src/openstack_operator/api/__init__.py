@@ -20,6 +20,7 @@ from .fields import (
     Sections,
     StorageSize,
     immutable,
+    settled,
     validated,
 )
 from .model import Model, Rule, Template, rule
@@ -111,6 +112,7 @@ __all__ = [
     "references",
     "rule",
     "secret_references",
+    "settled",
     "structural",
     "validated",
 ]

@@ -25,6 +25,15 @@ def immutable(what: str) -> dict[str, Any]:
     return rule("self == oldSelf", f"{what} cannot be changed once set; create a new resource instead")
 
 
+def settled(field: str, what: str) -> dict[str, Any]:
+    """CEL rule of the object around an optional field: as it was first, set or unset, it stays."""
+    return rule(
+        f"has(self.{field}) == has(oldSelf.{field}) && (!has(self.{field}) || self.{field} == oldSelf.{field})",
+        f"{what} cannot be changed, set or unset later; create a new resource instead",
+        f".{field}",
+    )
+
+
 QuorumReplicas = Annotated[
     int,
     Field(ge=1, le=9),
@@ -62,29 +71,51 @@ StorageSize = Annotated[
 ]
 """Size of a volume; may grow, never shrink."""
 
+# The grammar of references (github.com/distribution/reference): registry, path, tag, digest.
+_IMAGE = (
+    r"^([A-Za-z0-9]([-A-Za-z0-9.]*[A-Za-z0-9])?(:[0-9]+)?/)?"
+    r"[a-z0-9]+([._-]+[a-z0-9]+)*(/[a-z0-9]+([._-]+[a-z0-9]+)*)*"
+    r"(:[A-Za-z0-9_][A-Za-z0-9._-]{0,127})?(@sha256:[a-f0-9]{64})?$"
+)
+
 Image = Annotated[
     str,
-    Field(
-        max_length=512,
-        pattern=r"^[a-z0-9][a-z0-9._:/-]*[a-z0-9](:[A-Za-z0-9_][A-Za-z0-9._-]{0,127})?(@sha256:[a-f0-9]{64})?$",
-    ),
-    # The pattern decides; this only says it in words, since a pattern's own message is the pattern.
+    Field(max_length=512, pattern=_IMAGE),
+    # Says it in words, since a pattern's own message is the pattern.
     validated(
         rule(
-            "self.matches('^[a-z0-9][^A-Z ]*[a-z0-9](:[^ :]+)?(@sha256:[a-f0-9]{64})?$')",
+            f"self.matches('{_IMAGE}')",
             "not a container image; write registry/name:tag or registry/name@sha256:digest, the name in lower case",
         )
     ),
 ]
 """A container image: registry/name:tag or registry/name@sha256:digest."""
 
+
+def _cron(values: str) -> str:
+    """A cron field: values, ranges and steps, separated by commas."""
+    entry = f"([*]|({values})(-({values}))?)(/[1-9][0-9]?)?"
+    return f"{entry}(,{entry})*"
+
+
+_MONTHS, _DAYS = "JAN|FEB|MAR|APR|MAY|JUN|JUL|AUG|SEP|OCT|NOV|DEC", "MON|TUE|WED|THU|FRI|SAT|SUN"
+_CRON = " +".join(
+    _cron(values)
+    for values in (
+        "[0-5]?[0-9]",
+        "[01]?[0-9]|2[0-3]",
+        "0?[1-9]|[12][0-9]|3[01]|L",
+        f"0?[1-9]|1[0-2]|{_MONTHS}",
+        f"[0-7]|{_DAYS}",
+    )
+)
+
 Schedule = Annotated[
     str,
     Field(max_length=100),
     validated(
         rule(
-            r"self.matches('^@(hourly|daily|weekly|monthly)$|"
-            r"^([0-9*,/-]+) +([0-9*,/-]+) +([0-9*,/L-]+) +([0-9A-Za-z*,/-]+) +([0-9A-Za-z*,/-]+)$')",
+            f"self.matches('^(@(hourly|daily|weekly|monthly)|{_CRON})$')",
             "not a schedule; write five cron fields such as '0 0 * * 0', or @daily, @weekly, @monthly",
         )
     ),
@@ -117,7 +148,18 @@ HostAddress = Annotated[
 Hostname = Annotated[str, Field(max_length=253, pattern=r"^[A-Za-z0-9]([-A-Za-z0-9.]*[A-Za-z0-9])?$")]
 """A DNS name or an IPv4 address."""
 
-Region = Annotated[str, Field(min_length=1, max_length=255), validated(immutable("region"))]
+Region = Annotated[
+    str,
+    Field(min_length=1, max_length=255),
+    validated(
+        immutable("region"),
+        # It stands in URLs, in configuration files and in Keystone's bootstrap command.
+        rule(
+            "self.matches('^[A-Za-z0-9]([-A-Za-z0-9 ._]*[A-Za-z0-9])?$')",
+            "not a region; use letters, digits, spaces, dots, dashes and underscores, a letter or digit at both ends",
+        ),
+    ),
+]
 """Name of an OpenStack region."""
 
 DatabaseName = Annotated[

@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from .fields import DatabaseName, Hostname, Image, Name, Opaque, Quantity, Region, Replicas, Sections, StorageSize
-from .model import Model, Rule, rule
+from .fields import (
+    DatabaseName,
+    Hostname,
+    Image,
+    Name,
+    Opaque,
+    Quantity,
+    Region,
+    Replicas,
+    Sections,
+    StorageSize,
+    immutable,
+    settled,
+    validated,
+)
+from .model import Model, Rule
 from .refs import KeystoneRef, MariaDBRef, MemcachedRef, RabbitMQRef
 
 
@@ -87,21 +101,18 @@ class UsesVolume(Model):
     """What becomes of the volumes when this resource is deleted. What is retained is used again by a resource of the
     same name."""
 
-    rules: ClassVar[tuple[Rule, ...]] = (
-        rule(
-            "has(self.storageClass) == has(oldSelf.storageClass)"
-            " && (!has(self.storageClass) || self.storageClass == oldSelf.storageClass)",
-            "the storage class cannot be changed once set; create a new resource instead",
-            ".storageClass",
-        ),
-    )
+    rules: ClassVar[tuple[Rule, ...]] = (settled("storageClass", "the storage class"),)
 
 
 class DatabaseSource(Model):
     """Where a service keeps its tables."""
 
-    mariadb_ref: MariaDBRef = Field(default=MariaDBRef(name="mariadb"), alias="mariadbRef")
-    """Server that holds the schema."""
+    rules: ClassVar[tuple[Rule, ...]] = (settled("database", "the database's name"),)
+
+    mariadb_ref: Annotated[MariaDBRef, validated(immutable("the server of a schema"))] = Field(
+        default=MariaDBRef(name="mariadb"), alias="mariadbRef"
+    )
+    """Server that holds the schema. Cannot be changed, since data does not move by itself."""
     database: DatabaseName | None = None
     """Name of the schema; unset takes the service's name."""
 
@@ -109,8 +120,10 @@ class DatabaseSource(Model):
 class MessagingSource(Model):
     """Where a service sends its RPC."""
 
-    rabbitmq_ref: RabbitMQRef = Field(default=RabbitMQRef(name="rabbitmq"), alias="rabbitmqRef")
-    """Broker; the service gets a virtual host of its own in it."""
+    rabbitmq_ref: Annotated[RabbitMQRef, validated(immutable("the broker"))] = Field(
+        default=RabbitMQRef(name="rabbitmq"), alias="rabbitmqRef"
+    )
+    """Broker; the service gets a virtual host of its own in it. Cannot be changed."""
 
 
 class CacheSource(Model):
@@ -123,8 +136,8 @@ class CacheSource(Model):
 class IdentitySource(Model):
     """Who authenticates a service."""
 
-    keystone_ref: KeystoneRef = KeystoneRef(name="keystone")
-    """Keystone that authenticates this service and lists its endpoints."""
+    keystone_ref: Annotated[KeystoneRef, validated(immutable("keystoneRef"))] = KeystoneRef(name="keystone")
+    """Keystone that authenticates this service and lists its endpoints. Cannot be changed."""
 
 
 class UsesDatabase(Model):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from ...api import (
     Column,
@@ -15,17 +15,24 @@ from ...api import (
     UsesCache,
     UsesDatabase,
     UsesIdentity,
+    immutable,
+    settled,
+    validated,
 )
 
 
 class ImageStorage(Model):
     """The volume images are kept on."""
 
+    rules = (settled("storageClass", "the storage class"),)
+
     size: StorageSize = "10Gi"
     """Size of the volume; may grow, never shrink."""
     storage_class: Name | None = None
     """StorageClass; unset takes the cluster's default."""
-    access_mode: Literal["ReadWriteOnce", "ReadWriteMany"] = "ReadWriteOnce"
+    access_mode: Annotated[Literal["ReadWriteOnce", "ReadWriteMany"], validated(immutable("the access mode"))] = (
+        "ReadWriteOnce"
+    )
     """ReadWriteMany is needed for replicas on several nodes."""
     retention: Literal["Retain", "Delete"] = "Retain"
     """What becomes of the images when this Glance is deleted."""

@@ -23,7 +23,9 @@ from ...api import (
     UsesDatabase,
     UsesIdentity,
     UsesMessaging,
+    immutable,
     rule,
+    settled,
     validated,
 )
 
@@ -31,7 +33,10 @@ CellName = Annotated[
     str,
     Field(min_length=1, max_length=20, pattern=r"^[a-z]([-a-z0-9]*[a-z0-9])?$"),
     validated(
-        rule("self != 'cell0' && self != 'api'", "cell0 always exists and api names a schema; choose another name")
+        rule(
+            "!(self in ['cell0', 'api', 'messaging']) && !self.endsWith('-compute')",
+            "cell0 always exists, and api, messaging and …-compute name other parts of Nova; choose another name",
+        )
     ),
 ]
 
@@ -39,6 +44,8 @@ CellName = Annotated[
 class Cell(Model):
     """A share of the compute nodes, with a database and a broker of its own. A node whose label `openstack-cell` names
     a cell belongs to that one, nodes without the label to the first cell of the list."""
+
+    rules = (settled("database", "a cell's database"), settled("messaging", "a cell's broker"))
 
     name: CellName
     """Name of the cell."""
@@ -58,6 +65,10 @@ Cells = Annotated[
             "oldSelf.all(old, self.exists(cell, cell.name == old.name))",
             "a cell cannot be removed: its compute nodes and servers would be lost; keep it in the list",
         ),
+        rule(
+            "self[0].name == oldSelf[0].name",
+            "the first cell has the nodes that name none, and their servers; keep it the first",
+        ),
         **{"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]},
     ),
 ]
@@ -70,8 +81,11 @@ class Compute(PodSettings):
     """False where this cloud has no compute nodes of its own."""
     virt_type: Literal["auto", "kvm", "qemu"] = "auto"
     """How instances are virtualized; auto takes kvm where it works and the qemu emulator elsewhere, node by node."""
-    instance_storage_path: Annotated[str, Field(max_length=255, pattern=r"^/[^:\s]+$")] = "/var/lib/nova"
-    """Folder of each node that holds the instances' disks and the node's identity; must outlive reboots."""
+    instance_storage_path: Annotated[
+        str, Field(max_length=255, pattern=r"^/[^:\s]+$"), validated(immutable("the folder of the instances' disks"))
+    ] = "/var/lib/nova"
+    """Folder of each node that holds the instances' disks and the node's identity; must outlive reboots. Cannot be
+    changed."""
     config: Sections = {}
     """Options for nova-compute alone, merged over the service's config."""
     libvirt: PodSettings = PodSettings()
