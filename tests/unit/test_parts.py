@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, cast
 from urllib.parse import unquote, urlsplit
 
@@ -136,10 +135,35 @@ def test_every_wired_option_that_is_set_is_named() -> None:
         parts.config(ctx, "widget.conf", {"a": {"x": 0}, "b": {"z": 0}})
 
 
-def test_a_section_that_is_no_section_is_said() -> None:
-    spec = WidgetSpec().model_copy(update={"config": {"DEFAULT": "debug"}})
-    with pytest.raises(SpecError, match=r"spec.config.DEFAULT: expected options"):
-        parts.options(replace(widget(), spec=spec), {})
+@pytest.mark.parametrize(("section", "option"), [("Database", "connection"), ("DATABASE", "connection")])
+def test_another_spelling_of_a_wired_option_is_refused_too(section: str, option: str) -> None:
+    with pytest.raises(SpecError, match=f"spec.config.{section}.{option}: the operator sets"):
+        parts.options(widget({"config": {section: {option: "mine"}}}), {"database": {"connection": "ours"}})
+    with pytest.raises(SpecError, match=r"spec\.config\.a\.b-c: the operator sets"):
+        parts.options(widget({"config": {"a": {"b-c": 1}}}), {"a": {"b_c": 2}})
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        ({"a]\n[database": {"connection": "mine"}}, "not a section's name"),
+        ({"": {"x": 1}}, "not a section's name"),
+        ({" database": {"connection": "mine"}}, "not a section's name"),
+        ({"a": {"x\n[database]\nconnection": "mine"}}, "not an option's name"),
+        ({"a": {"x=y": "mine"}}, "not an option's name"),
+        ({"a": {"x": {"y": 1}}}, r"spec\.config\.a\.x: not a value"),
+        ({"a": {"x": [["y"]]}}, r"spec\.config\.a\.x: not a value"),
+        ({"a": {"x": None}}, r"spec\.config\.a\.x: not a value"),
+    ],
+)
+def test_what_no_file_of_options_can_hold_is_said(config: dict[str, Any], message: str) -> None:
+    with pytest.raises(SpecError, match=message):
+        parts.options(widget({"config": config}), {"database": {"connection": "ours"}})
+
+
+def test_a_section_may_bear_what_services_call_theirs() -> None:
+    config = {"filter:authtoken": {"paste.filter_factory": "x"}, "workarounds": {"a": ["b", "c"]}, "a b": {"c": 1.5}}
+    assert parts.options(widget({"config": config}), {})["filter:authtoken"] == {"paste.filter_factory": "x"}
 
 
 def conf(ctx: Context[Any], **options: Any) -> parts.Config:

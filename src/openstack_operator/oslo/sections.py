@@ -18,8 +18,14 @@ def merge(*layers: Mapping[str, Mapping[str, Any]]) -> Sections:
 
 
 def overlap(one: Mapping[str, Mapping[str, Any]], other: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """Options both layers set, as `SECTION.option`, sorted."""
-    return sorted(f"{s}.{o}" for s, options in one.items() for o in options if o in other.get(s, {}))
+    """Options both layers set, as `SECTION.option` in the spelling of the first, sorted."""
+    taken = {_read_as(s, o) for s, options in other.items() for o in options}
+    return sorted(f"{s}.{o}" for s, options in one.items() for o in options if _read_as(s, o) in taken)
+
+
+def _read_as(section: str, option: str) -> tuple[str, str]:
+    """What oslo.config takes a spelling for: case matters in no section but DEFAULT, a dash is an underscore."""
+    return section if section == "DEFAULT" else section.lower(), option.replace("-", "_")
 
 
 def render(sections: Mapping[str, Mapping[str, Any]]) -> str:

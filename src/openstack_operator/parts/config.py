@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -29,21 +30,35 @@ class Config(Step):
 
 def options(ctx: Context[Any], wired: Sections, *, defaults: Sections | None = None) -> Sections:
     """The merged sections. Raises SpecError where the user sets an option the operator wires."""
-    user: Sections = ctx.spec.config
-    for section, values in user.items():
-        if not isinstance(values, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]  # the API server prunes, tests may not
-            raise SpecError(f"spec.config.{section}", "expected options and their values")
-    return layered(oslo.merge(oslo.options.defaults(), defaults or {}), user, wired)
+    return layered(oslo.merge(oslo.options.defaults(), defaults or {}), ctx.spec.config, wired)
 
 
 def layered(defaults: Sections, user: Sections, wired: Sections, path: str = "spec.config") -> Sections:
     """Sections with later layers winning. Raises SpecError where the user, in the field `path`, sets an option the
-    operator wires.
+    operator wires, or writes what a file of options cannot hold.
     """
+    for section, values in user.items():
+        if not _SECTION.fullmatch(section):
+            raise SpecError(f"{path}.{section!r}", "not a section's name; leave out brackets and spaces around it")
+        for option, value in values.items():
+            _check(f"{path}.{section}", option, value)
     if taken := oslo.overlap(user, wired):
         named = ", ".join(taken)
         raise SpecError(f"{path}.{taken[0]}", f"the operator sets {named} itself; remove it from config")
     return oslo.merge(defaults, user, wired)
+
+
+# A line break in a name would start a section of its own, past the check for what is wired.
+_SECTION = re.compile(r"[^\s\[\]]([^\n\r\[\]]*[^\s\[\]])?")
+_OPTION = re.compile(r"[^\s\[\]=:#;]+")
+
+
+def _check(section: str, option: str, value: Any) -> None:
+    if not _OPTION.fullmatch(option):
+        raise SpecError(f"{section}.{option!r}", "not an option's name; leave out spaces, brackets, = and :")
+    entries: list[Any] = value if isinstance(value, list) else [value]
+    if not all(isinstance(entry, (str, int, float)) for entry in entries):
+        raise SpecError(f"{section}.{option}", "not a value; write text, a number, true, false or a list of these")
 
 
 def config(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -27,8 +28,13 @@ WIRED: Mapping[str, Any] = {
     "log.file": False,
 }
 
-_WIRED_ELSEWHERE = ("default_user", "default_pass", "cluster_formation.")
-"""Beginnings of keys: the first account comes from a Secret, the members from the spec."""
+_WIRED_ELSEWHERE = (
+    *("default_user", "default_pass", "cluster_formation."),
+    *("listeners.tcp", "management.tcp", "management.listener", "loopback_users"),
+)
+"""Beginnings of keys: the first account comes from a Secret, the members from the spec, the ports from here."""
+
+_KEY = re.compile(r"[A-Za-z0-9_.$-]+")
 
 
 def rabbitmq_conf(user: Mapping[str, Any]) -> str:
@@ -38,6 +44,10 @@ def rabbitmq_conf(user: Mapping[str, Any]) -> str:
         raise SpecError(
             f"spec.config.{taken[0]}", f"the operator sets {', '.join(taken)} itself; remove it from config"
         )
+    for key, value in user.items():
+        # A line break would begin a line of its own, past the check for what is wired.
+        if not _KEY.fullmatch(key) or not isinstance(value, (str, int, float)) or "\n" in str(value):
+            raise SpecError(f"spec.config.{key!r}", "expected a key of rabbitmq.conf with a value on one line")
     merged = {**DEFAULTS, **user, **WIRED}
     return "".join(f"{key} = {_text(value)}\n" for key, value in sorted(merged.items()))
 
