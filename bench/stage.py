@@ -27,6 +27,8 @@ ROOT = Path(__file__).parent.parent
 SAMPLE = ROOT / "deploy" / "samples" / "controlplane_minimal.yaml"
 _CRD = Kind("apiextensions.k8s.io/v1", "CustomResourceDefinition", "customresourcedefinitions")
 _PATIENCE = 300
+_NEW = 2.5
+"""Seconds for which a kind counts as new: the API server delays each create of one that is younger than 2 seconds."""
 
 
 @dataclass
@@ -69,6 +71,7 @@ async def stage() -> AsyncGenerator[Stage]:
         client = Client.connect()
         found = Stage(client, kubeconfig, Path(directory))
         await asyncio.gather(*(_install(client, crd(resource)) for resource in RESOURCES))
+        await asyncio.sleep(_NEW)
         simulator = Simulator(client)
         watcher = Informer(client, Store(Kind.of(CONTROL_PLANE), found.changed))
         tasks: list[asyncio.Future[Any]] = [asyncio.ensure_future(part.run()) for part in (simulator, watcher)]
