@@ -29,12 +29,16 @@ def agrees(_: Context[Any]) -> tuple[str, ...]:
 
 
 @asynccontextmanager
-async def operator(cluster: Cluster, root: Path) -> AsyncGenerator[None]:
-    """The operator with every service; its actuators agree with everything."""
+async def operator(
+    cluster: Cluster, root: Path, *, releases: ReleaseFiles | None = None, skip: tuple[str, ...] = ()
+) -> AsyncGenerator[None]:
+    """The operator with every service; its actuators agree with everything. Workloads are ready at once, except for
+    the kinds to `skip`.
+    """
     client = Client.connect()
     remotes = [replace(actuator, ensure=agrees, remove=agrees) for actuator in ACTUATORS]
-    manager = Manager(client, SERVICES, remotes, ReleaseFiles(root / "releases"), [cluster.namespace])
-    async with running(manager.run()), cluster.simulator():
+    manager = Manager(client, SERVICES, remotes, releases or ReleaseFiles(root / "releases"), [cluster.namespace])
+    async with running(manager.run()), cluster.simulator(*skip):
         yield
     await client.close()
 

@@ -23,46 +23,23 @@ LARGE = """
 apiVersion: openstack.k8s.io/v1alpha1
 kind: OpenStackControlPlane
 metadata:
-  name: my-cloud
+  name: large
 spec:
-  region: RegionOne
-  storageBackend: ceph
+  region: Central
   networkBackend: ovn
-  tls:
-    enabled: true
-    issuerRef:
-      name: openstack-ca
-      kind: ClusterIssuer
-  mariadb:
-    replicas: 3
-    storageSize: 50Gi
-  rabbitmq:
-    replicas: 3
-  memcached:
-    replicas: 2
-  keystone:
-    replicas: 2
-  glance:
-    replicas: 2
-    storageType: ceph
-  placement:
-    replicas: 2
-  neutron:
-    replicas: 2
-    mechanism: ovn
-  nova:
-    replicas: 2
-  cinder:
-    enabled: true
-    replicas: 2
-    backends:
-      - name: ceph-rbd
-        type: ceph
-  heat:
-    enabled: false
-  horizon:
-    enabled: true
-    replicas: 1
+  storageBackend: ceph
+  tls: {enabled: true, issuerRef: {name: company-ca, kind: ClusterIssuer}}
+  mariadb: {replicas: 3, storageSize: 200Gi}
+  rabbitmq: {replicas: 3}
+  memcached: {replicas: 3}
+  keystone: {replicas: 3}
+  glance: {replicas: 3, storageType: ceph}
+  placement: {replicas: 3}
+  neutron: {replicas: 3, mechanism: ovn}
+  nova: {replicas: 3}
+  cinder: {enabled: true, replicas: 3, backends: [{name: fast, type: ceph}, {name: local, type: lvm}]}
+  heat: {enabled: false}
+  horizon: {enabled: true, replicas: 2}
 """
 
 

@@ -35,7 +35,6 @@ REFUSED: list[tuple[str, dict[str, Any], str, str]] = [
     (CLOUD, {"networkBackend": "calico"}, "spec.networkBackend", '"ovn", "ovs"'),
     (CLOUD, {"neutron": {"mechanism": "linuxbridge"}}, "spec.neutron.mechanism", '"ovn", "ovs"'),
     (CLOUD, {"mariadb": {"replicas": 2}}, "spec.mariadb.replicas", "use 1, 3 or 5"),
-    (CLOUD, {"tls": {"enabled": True}}, "spec.tls.issuerRef", "set issuerRef"),
     (CLOUD, {"keystone": {"fernet": {"rotationSchedule": "weekly"}}}, "keystone.fernet.rotationSchedule", "@weekly"),
     (CLOUD, {"glance": {"storage": {"size": "ten"}}}, "spec.glance.storage.size", "such as 10Gi"),
     (CLOUD, {"nova": {"cells": [{"name": "a"}, {"name": "a"}]}}, "spec.nova.cells[1]", "Duplicate"),

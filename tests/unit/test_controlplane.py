@@ -62,11 +62,15 @@ def test_a_childs_name_is_what_the_others_refer_to_by_default(release: Release) 
         assert child["kind"].lower() in {child["metadata"]["name"], f"{child['metadata']['name']}network"}
 
 
-SEED: dict[str, Any] = {
+LARGE: dict[str, Any] = {
     "storageBackend": "ceph",
-    "tls": {"enabled": True, "issuerRef": {"name": "openstack-ca", "kind": "ClusterIssuer"}},
+    "tls": {"enabled": True},
+    "mariadb": {"replicas": 3},
+    "rabbitmq": {"replicas": 5},
+    "ovn": {"replicas": 3, "enabled": False},
     "glance": {"storageType": "ceph"},
-    "cinder": {"enabled": True, "backends": [{"name": "ceph-rbd", "type": "ceph"}]},
+    "neutron": {"mechanism": "ovs"},
+    "cinder": {"enabled": True, "backends": [{"name": "fast", "type": "ceph"}]},
     "horizon": {"enabled": True, "replicas": 1},
     "heat": {"enabled": False},
 }
@@ -74,12 +78,13 @@ SEED: dict[str, Any] = {
 
 def test_everything_that_is_not_built_is_named_at_once(release: Release) -> None:
     with pytest.raises(NotBuilt) as raised:
-        plan(cloud(release, SEED))
+        plan(cloud(release, LARGE))
     text = str(raised.value)
     named = ("storageBackend", "tls.enabled", "glance.storageType", "cinder.enabled", "horizon.enabled")
-    for field in named:
+    for field in (*named, "mariadb.replicas", "rabbitmq.replicas", "neutron.mechanism"):
         assert text.count(f"spec.{field}: ") == 1
     assert "heat" not in text
+    assert "spec.ovn" not in text
     assert raised.value.reason == "NotBuilt"
 
 

@@ -71,8 +71,9 @@ def secret(ctx: Context[Any], name: str, data: Mapping[str, str], *, component: 
 
 
 def secret_data(live: Mapping[str, Any] | None) -> dict[str, str]:
-    """Plain text of a Secret's data; empty for None."""
-    return {k: base64.b64decode(v).decode() for k, v in ((live or {}).get("data") or {}).items()}
+    """Plain text of a Secret's data, bytes that are none as lone surrogates; empty for None."""
+    data: Mapping[str, str] = (live or {}).get("data") or {}
+    return {k: base64.b64decode(v).decode(errors="surrogateescape") for k, v in data.items()}
 
 
 def service(

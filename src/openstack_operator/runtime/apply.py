@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import copy
 import hashlib
+import re
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar, cast
 
@@ -24,6 +25,8 @@ APPLIED = "openstack.k8s.io/applied"
 _MEMORY = 20_000
 _STRANGER = "exists and was not made by the operator; delete it, or give one of the two another name"
 _LOG_LINES, _LOG_BYTES = 10, 1024
+# Programs quote the URL they cannot reach, and a condition may be read by many.
+_PASSWORD = re.compile(r"(://[^\s:/@]*:)[^\s@]+@")
 
 T = TypeVar("T")
 
@@ -212,7 +215,7 @@ async def last_words(world: World, job: Cached) -> str:
             ended = (container.get("state") or {}).get("terminated") or {}
             if ended.get("exitCode") and ended.get("message"):
                 found.append((ended.get("finishedAt") or "", ended["message"]))
-    text = max(found, default=("", ""))[1].strip()
+    text = _PASSWORD.sub(r"\1***@", max(found, default=("", ""))[1].strip())
     return "\n".join(text.splitlines()[-_LOG_LINES:])[-_LOG_BYTES:]
 
 

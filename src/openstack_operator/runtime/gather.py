@@ -133,6 +133,8 @@ class Gatherer:
                 missing.absent.append(f"{path}.name: there is no Secret {ref.name!r} in this namespace")
             elif ref.key not in found[ref.name]:
                 missing.absent.append(f"{path}.key: Secret {ref.name!r} has no key {ref.key!r}")
+            elif not found[ref.name][ref.key].isprintable():
+                missing.absent.append(f"{path}.key: {ref.key!r} of Secret {ref.name!r} is no text of one line")
         return found
 
     async def _published_secrets(

@@ -10,10 +10,20 @@ Gap = tuple[str, str]
 
 def gaps(spec: ControlPlaneSpec) -> list[Gap]:
     """Everything a spec asks for that is not built, not only the first."""
+    members = [("mariadb", spec.mariadb), ("rabbitmq", spec.rabbitmq), ("ovn", spec.ovn)]
     asked = [
         (spec.storage_backend == "ceph", "spec.storageBackend", "ceph is not built yet; leave it unset, or use lvm"),
         (spec.network_backend == "ovs", "spec.networkBackend", "ovs is not built yet; use ovn"),
+        (
+            spec.neutron.mechanism != "ovn",
+            "spec.neutron.mechanism",
+            f"{spec.neutron.mechanism} is not built yet; use ovn",
+        ),
         (spec.tls.enabled, "spec.tls.enabled", "encryption is not built yet; use false"),
+        *(
+            (each.enabled and each.replicas > 1, f"spec.{name}.replicas", "several members are not built yet; use 1")
+            for name, each in members
+        ),
         (
             spec.glance.storage_type != "pvc",
             "spec.glance.storageType",

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field
 
-from ...api import Column, Expose, Model, Name, Region, Replicas, Resource, Template, rule
+from ...api import Column, Expose, Model, Name, Region, Replicas, Resource, Template
 from ..glance.model import GlanceSpec
 from ..keystone.model import KeystoneSpec
 from ..mariadb.model import MariaDBSpec
@@ -29,10 +29,6 @@ class Issuer(Model):
 
 class Tls(Model):
     """Encryption between clients and APIs, and among the cloud's own parts."""
-
-    rules = (
-        rule("!self.enabled || has(self.issuerRef)", "certificates need a signer; set issuerRef", field=".issuerRef"),
-    )
 
     enabled: bool = False
     """Whether connections are encrypted. Not built yet: turning it on is answered with a condition."""

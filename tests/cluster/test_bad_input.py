@@ -1,0 +1,288 @@
+"""Bad input: a condition that names the field, in the resource and in its cloud, and nothing is lost."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from openstack_operator.catalogue import RESOURCES
+from openstack_operator.kube import conditions, secret_data
+from openstack_operator.release_files import ReleaseFiles
+from openstack_operator.runtime.client import Client
+from openstack_operator.runtime.kinds import CLAIM, DEPLOYMENT, EVENT, JOB, POD, SECRET, STATEFUL_SET, Kind
+from openstack_operator.services.controlplane.model import CONTROL_PLANE
+from openstack_operator.services.controlplane.service import MEMBERS
+
+from .conftest import CRD
+from .harness import Cluster, eventually
+from .test_controlplane import RESOURCE, listed, operator
+
+BUILT = [member for member in MEMBERS if member.kind in RESOURCE]
+WORKLOADS = (DEPLOYMENT, STATEFUL_SET, SECRET, JOB, Kind("apps/v1", "DaemonSet", "daemonsets"))
+
+
+async def said(cluster: Cluster, kind: str, name: str, *words: str, reason: str) -> str:
+    """Waits for a Ready condition with that reason and all the words; returns its message."""
+
+    async def found() -> str | None:
+        condition = await cluster.condition(RESOURCE[kind], name)
+        message = condition.get("message", "")
+        return message if condition.get("reason") == reason and all(word in message for word in words) else None
+
+    return await eventually(found)
+
+
+async def versions(cluster: Cluster) -> dict[str, str]:
+    """What runs, with the version of each object."""
+    return {
+        f"{kind.kind}/{obj['metadata']['name']}": obj["metadata"]["resourceVersion"]
+        for kind in WORKLOADS
+        for obj in await listed(cluster, kind)
+    }
+
+
+@asynccontextmanager
+async def nothing_changes(cluster: Cluster) -> AsyncGenerator[None]:
+    """What ran before the block runs after it, untouched."""
+    before = await versions(cluster)
+    yield
+    assert await versions(cluster) == before
+
+
+LARGE: dict[str, Any] = {
+    "storageBackend": "ceph",
+    "tls": {"enabled": True, "issuerRef": {"name": "company-ca", "kind": "ClusterIssuer"}},
+    "mariadb": {"replicas": 3, "storageSize": "200Gi"},
+    "rabbitmq": {"replicas": 3},
+    "glance": {"replicas": 2, "storageType": "ceph"},
+    "cinder": {"enabled": True, "replicas": 2, "backends": [{"name": "fast", "type": "ceph"}]},
+    "heat": {"enabled": True},
+    "horizon": {"enabled": True, "replicas": 1},
+}
+
+
+async def test_a_large_cloud_hears_everything_that_is_not_built(cluster: Cluster, root: Path) -> None:
+    async with operator(cluster, root):
+        await cluster.create(CONTROL_PLANE, "large", **LARGE)
+        named = ("storageBackend", "tls.enabled", "mariadb.replicas", "rabbitmq.replicas", "glance.storageType")
+        later = ("cinder.enabled", "heat.enabled", "horizon.enabled")
+        fields = [f"spec.{field}: " for field in (*named, *later)]
+        await said(cluster, CONTROL_PLANE.kind, "large", *fields, reason="NotBuilt")
+        assert not [obj for member in BUILT for obj in await listed(cluster, Kind.of(RESOURCE[member.kind]))]
+
+
+async def test_what_the_cloud_says_of_all_reaches_every_service_but_where_a_template_differs(
+    cluster: Cluster, root: Path, tmp_path: Path
+) -> None:
+    newer = yaml.safe_load((root / "releases" / "2025.1.yaml").read_text()) | {"release": "2025.2"}
+    (tmp_path / "2025.2.yaml").write_text(yaml.safe_dump(newer))
+    wanted = {
+        "region": "North",
+        "release": "2025.2",
+        "imageProfile": "kolla",
+        "expose": {"type": "NodePort", "host": "cloud.example.org"},
+    }
+    own = {
+        "placement": {"expose": {"type": "LoadBalancer"}, "region": "South"},
+        "glance": {"imageProfile": "debian", "release": "2025.1"},
+    }
+    async with operator(cluster, root, releases=ReleaseFiles(tmp_path, root / "releases")):
+        await cluster.create(CONTROL_PLANE, "cloud", **wanted, **own)
+        await cluster.ready(CONTROL_PLANE, "cloud")
+        for member in BUILT:
+            live = (await cluster.get(RESOURCE[member.kind], member.field) or {})["spec"]
+            shared = {name: value for name, value in wanted.items() if name in live}
+            assert {"release", "imageProfile"} <= set(shared)
+            assert {**live, **shared, **own.get(member.field, {})} == live, member.field
+        # What nobody set is the service's own default.
+        assert (await cluster.get(RESOURCE["Glance"], "glance") or {})["spec"]["storage"]["retention"] == "Retain"
+        run = await cluster.get(DEPLOYMENT, "keystone-api") or {}
+        assert "kolla" in run["spec"]["template"]["spec"]["containers"][0]["image"]
+
+
+async def test_a_wired_option_touches_nothing_that_runs(cluster: Cluster, root: Path) -> None:
+    async with operator(cluster, root):
+        await cluster.create(CONTROL_PLANE, "cloud")
+        await cluster.ready(CONTROL_PLANE, "cloud")
+        async with nothing_changes(cluster):
+            wired = {"config": {"Placement_Database": {"connection": "sqlite://"}}, "replicas": 3}
+            await cluster.change(CONTROL_PLANE, "cloud", "/spec/placement", wired)
+            path = "spec.config.Placement_Database.connection: the operator sets"
+            await said(cluster, "Placement", "placement", path, reason="InvalidSpec")
+            await said(cluster, CONTROL_PLANE.kind, "cloud", "Placement/placement", path, reason="InvalidSpec")
+        await cluster.change(CONTROL_PLANE, "cloud", "/spec/placement", {"config": {"DEFAULT": {"debug": True}}})
+        await cluster.ready(CONTROL_PLANE, "cloud")
+
+
+async def test_a_secret_that_goes_and_a_reference_into_nowhere_touch_nothing_that_runs(
+    cluster: Cluster, root: Path
+) -> None:
+    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": cluster.meta("mine"), "stringData": {"other": "x"}}
+    keystone = {"bootstrap": {"adminPasswordSecretRef": {"name": "mine"}}}
+    async with operator(cluster, root):
+        await cluster.create(CONTROL_PLANE, "cloud", keystone=keystone)
+        path = "spec.bootstrap.adminPasswordSecretRef"
+        message = f"{path}.name: there is no Secret 'mine' in this namespace"
+        for kind, name in (("Keystone", "keystone"), (CONTROL_PLANE.kind, "cloud")):
+            await said(cluster, kind, name, message, reason="MissingReference")
+        await cluster.client.create(SECRET, secret)
+        for kind, name in (("Keystone", "keystone"), (CONTROL_PLANE.kind, "cloud")):
+            await said(
+                cluster, kind, name, f"{path}.key: Secret 'mine' has no key 'password'", reason="MissingReference"
+            )
+        await cluster.change(SECRET, "mine", "/data/password", "gGh1aA==")
+        await said(
+            cluster, "Keystone", "keystone", f"{path}.key: ", "is no text of one line", reason="MissingReference"
+        )
+        await cluster.change(SECRET, "mine", "/data/password", "Y2hvc2Vu")
+        await cluster.ready(CONTROL_PLANE, "cloud")
+        async with nothing_changes(cluster):
+            await cluster.change(CONTROL_PLANE, "cloud", "/spec/nova", {"glanceRef": {"name": "elsewhere"}})
+            words = "spec.glanceRef: there is no Glance 'elsewhere' in this namespace"
+            await said(cluster, "Nova", "nova", words, reason="MissingReference")
+            await said(cluster, CONTROL_PLANE.kind, "cloud", "Nova/nova", words, reason="MissingReference")
+        await cluster.change(CONTROL_PLANE, "cloud", "/spec/nova", {})
+        await cluster.ready(CONTROL_PLANE, "cloud")
+        before = await cluster.get(DEPLOYMENT, "keystone-api")
+        await cluster.delete(SECRET, "mine")
+        await said(cluster, "Keystone", "keystone", message, reason="MissingReference")
+        assert before
+        assert before == await cluster.get(DEPLOYMENT, "keystone-api")
+
+
+async def test_what_only_the_services_own_kind_refuses_is_said_by_the_cloud(cluster: Cluster, root: Path) -> None:
+    async with operator(cluster, root):
+        await cluster.create(CONTROL_PLANE, "cloud")
+        await cluster.ready(CONTROL_PLANE, "cloud")
+        async with nothing_changes(cluster):
+            # Nothing stands in the template yet, so the cloud's own definition has nothing to compare with.
+            await cluster.change(CONTROL_PLANE, "cloud", "/spec/mariadb", {"storageSize": "1Gi"})
+            await said(cluster, CONTROL_PLANE.kind, "cloud", "spec.storageSize", "shrink", reason="InvalidSpec")
+            await cluster.change(CONTROL_PLANE, "cloud", "/spec/mariadb", {})
+            await cluster.change(CONTROL_PLANE, "cloud", "/spec/glance", {"database": {"database": "other"}})
+            await said(cluster, CONTROL_PLANE.kind, "cloud", "spec.database.database", reason="InvalidSpec")
+        await cluster.change(CONTROL_PLANE, "cloud", "/spec/glance", {})
+        await cluster.ready(CONTROL_PLANE, "cloud")
+
+
+async def test_a_failed_job_says_its_last_lines_up_to_the_cloud(cluster: Cluster, root: Path) -> None:
+    async with operator(cluster, root, skip=("Job",)):
+        await cluster.create(CONTROL_PLANE, "cloud")
+
+        async def bootstrap() -> str | None:
+            jobs = [job["metadata"]["name"] for job in await listed(cluster, JOB)]
+            return next((name for name in jobs if name.startswith("keystone-bootstrap-")), None)
+
+        job = await eventually(bootstrap)
+        url = "mysql+pymysql://keystone:{}@mariadb:3306/keystone"
+        await fail(cluster, job, f"Traceback\ncannot reach {url.format('hunter2')}\nno route")
+        for kind, name in (("Keystone", "keystone"), (CONTROL_PLANE.kind, "cloud")):
+            message = await said(cluster, kind, name, f"job {job} failed", "no route", reason="JobFailed")
+            assert url.format("***") in message
+            assert "hunter2" not in message
+
+
+async def fail(cluster: Cluster, job: str, log: str) -> None:
+    """Has a job fail as the job controller and the kubelet would tell it."""
+    meta = {**cluster.meta(f"{job}-x"), "labels": {"job-name": job}}
+    spec = {"containers": [{"name": "main", "image": "x"}], "automountServiceAccountToken": False}
+    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": cluster.meta("default")}
+    await cluster.client.create(Kind("v1", "ServiceAccount", "serviceaccounts"), account)
+    await cluster.client.create(POD, {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec})
+    stamp = "2026-01-01T00:00:00Z"
+    ended = {"terminated": {"exitCode": 1, "message": log, "finishedAt": stamp}}
+    container = {"name": "main", "image": "x", "imageID": "", "ready": False, "restartCount": 0, "state": ended}
+    status = {"phase": "Failed", "containerStatuses": [container]}
+    await cluster.client.merge_status(POD, cluster.namespace, f"{job}-x", status)
+    failed = {"type": "Failed", "status": "True", "reason": "BackoffLimitExceeded", "message": "too often"}
+    found = [{**failed, "type": type_, "lastTransitionTime": stamp} for type_ in ("FailureTarget", "Failed")]
+    await cluster.client.merge_status(
+        JOB, cluster.namespace, job, {"startTime": stamp, "failed": 1, "conditions": found}
+    )
+
+
+@asynccontextmanager
+async def unchecked(client: Client, name: str) -> AsyncGenerator[None]:
+    """For a while the API server takes any spec of that definition."""
+    definition = await client.get(CRD, None, name) or {}
+    path = "/spec/versions/0/schema/openAPIV3Schema"
+    strict = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    loose = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    await client.patch_json(CRD, "", name, [{"op": "replace", "path": path, "value": loose}])
+    yield
+    await client.patch_json(CRD, "", name, [{"op": "replace", "path": path, "value": strict}])
+
+
+async def test_stored_objects_that_cannot_be_parsed_stop_no_other(cluster: Cluster, root: Path) -> None:
+    broken: dict[str, Any] = {
+        "number": {"replicas": "many"},
+        "shape": {"api": ["not", "a", "map"], "database": 7},
+        "text": "not even a map",
+    }
+    placement = RESOURCE["Placement"]
+    async with operator(cluster, root):
+        await cluster.create(CONTROL_PLANE, "cloud")
+        await cluster.ready(CONTROL_PLANE, "cloud")
+        async with unchecked(cluster.client, placement.crd_name):
+            body = {"apiVersion": placement.api_version, "kind": placement.kind}
+            for name, spec in broken.items():
+
+                async def created(name: str = name, spec: Any = spec) -> bool:
+                    # The API server takes a moment to serve a changed definition.
+                    try:
+                        await cluster.client.create(
+                            Kind.of(placement), {**body, "metadata": cluster.meta(name), "spec": spec}
+                        )
+                    except Exception:
+                        return False
+                    return True
+
+                await eventually(created)
+            await said(cluster, "Placement", "number", "spec.replicas: ", reason="InvalidSpec")
+            await said(cluster, "Placement", "shape", "spec.database", "spec.api", reason="InvalidSpec")
+            await said(cluster, "Placement", "text", "spec: ", reason="InvalidSpec")
+        await cluster.change(CONTROL_PLANE, "cloud", "/spec/placement", {"replicas": 2})
+
+        async def scaled() -> bool:
+            live = await cluster.get(DEPLOYMENT, "placement-api") or {}
+            return live["spec"]["replicas"] == 2
+
+        await eventually(scaled)
+        await cluster.ready(CONTROL_PLANE, "cloud")
+
+
+@pytest.mark.parametrize("length", [40, 63])
+async def test_a_long_name_is_no_obstacle(cluster: Cluster, root: Path, length: int) -> None:
+    name = ("long-" * 13)[: length - 1] + "x"
+    async with operator(cluster, root):
+        await cluster.create(CONTROL_PLANE, "cloud", placement={"enabled": False}, nova={"enabled": False})
+        await cluster.create(RESOURCE["Placement"], name)
+        await cluster.create(CONTROL_PLANE, "y" * length, mariadb={"replicas": 3})
+        await said(cluster, CONTROL_PLANE.kind, "y" * length, "spec.mariadb.replicas", reason="NotBuilt")
+        await cluster.ready(RESOURCE["Placement"], name)
+
+
+async def test_no_secret_is_told(cluster: Cluster, root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    async with operator(cluster, root):
+        await cluster.create(CONTROL_PLANE, "cloud")
+        await cluster.ready(CONTROL_PLANE, "cloud")
+        await cluster.change(CONTROL_PLANE, "cloud", "/spec/placement", {"config": {"DEFAULT": {"debug": True}}})
+        await cluster.delete(DEPLOYMENT, "placement-api")
+        await eventually(lambda: cluster.get(DEPLOYMENT, "placement-api"))
+        await cluster.ready(CONTROL_PLANE, "cloud")
+    held = [obj for obj in await listed(cluster, SECRET) if not obj["metadata"]["name"].endswith("-config")]
+    secrets = {value for obj in held for value in secret_data(obj).values() if 24 <= len(value) <= 64}
+    assert len(secrets) > 15
+    kinds = {kind for kind in (*WORKLOADS, CLAIM, EVENT, *(Kind.of(r) for r in RESOURCES)) if kind != SECRET}
+    told = [json.dumps(await listed(cluster, kind)) for kind in kinds]
+    told.append(json.dumps([obj["metadata"] for obj in await listed(cluster, SECRET)]))
+    log = capsys.readouterr()
+    for text in (*told, log.out, log.err):
+        assert not [secret for secret in secrets if secret in text]
+    assert conditions(await cluster.get(CONTROL_PLANE, "cloud") or {})
