@@ -16,6 +16,7 @@ from openstack_operator.release_files import ReleaseFiles
 from openstack_operator.runtime.client import Client
 from openstack_operator.runtime.kinds import DEPLOYMENT, NAMESPACE, Kind
 from openstack_operator.runtime.manager import Manager
+from openstack_operator.runtime.report import Patience
 from openstack_operator.services.controlplane.model import CONTROL_PLANE
 
 from .harness import Cluster, eventually, running
@@ -37,7 +38,9 @@ async def operator(
     """
     client = Client.connect()
     remotes = [replace(actuator, ensure=agrees, remove=agrees) for actuator in ACTUATORS]
-    manager = Manager(client, SERVICES, remotes, releases or ReleaseFiles(root / "releases"), [cluster.namespace])
+    releases = releases or ReleaseFiles(root / "releases")
+    patience = Patience(first=0.2, later=0.2, retrying=0.5)
+    manager = Manager(client, SERVICES, remotes, releases, [cluster.namespace], patience=patience)
     async with running(manager.run()), cluster.simulator(*skip):
         yield
     await client.close()
