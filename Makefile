@@ -56,7 +56,8 @@ test: venv ## unit, cases, stories, shape, cluster (a real kube-apiserver)
 
 .PHONY: e2e
 e2e: venv ## The cloud, its proof, what day two brings, and its removal
-	$(PY) -m pytest -v -p no:randomly -p no:xdist tests/e2e
+	@# In order, in one process; openstacksdk's warnings are its own affair.
+	$(PY) -m pytest -v -W default -p no:randomly -p no:xdist tests/e2e
 
 .PHONY: bench
 bench: venv ## Speed, writes, memory; a table and build/bench.json

@@ -30,14 +30,6 @@ class Report:
         self.path.write_text(json.dumps({**json.loads(self.path.read_text()), **facts}, indent=2) + "\n")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """openstacksdk announces its next major release at every call; the lock file holds it where it is."""
-    for item in items:
-        if item.path.is_relative_to(Path(__file__).parent):
-            item.add_marker(pytest.mark.filterwarnings("ignore::DeprecationWarning"))
-            item.add_marker(pytest.mark.filterwarnings("ignore::PendingDeprecationWarning"))
-
-
 @pytest.fixture(scope="session")
 def report() -> Report:
     return Report(REPORT)
