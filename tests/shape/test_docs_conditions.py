@@ -1,0 +1,57 @@
+"""The page of conditions lists what plans report, kind by kind, and nothing else."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from pathlib import Path
+
+from openstack_operator.catalogue import ACTUATORS, SERVICES
+from openstack_operator.manifests import load
+from openstack_operator.plan import Plan, State, Verdict, condition_type, conditions
+from openstack_operator.release_files import ReleaseFiles
+from openstack_operator.render import Paper
+
+ROOT = Path(__file__).parent.parent.parent
+PAGE = (ROOT / "docs" / "conditions.md").read_text(encoding="utf-8")
+TABLES = PAGE.partition("<!-- conditions -->")[2].partition("<!-- end -->")[0]
+CASES = (ROOT / "src" / "openstack_operator" / "services").glob("*/cases/*.yaml")
+
+
+def listed() -> dict[str, set[str]]:
+    """Conditions by kind, from the page."""
+    sections = re.split(r"^### (\w+)$", TABLES, flags=re.MULTILINE)[1:]
+    return {
+        kind: set(re.findall(r"^\| `(\w+)` \|", text, re.MULTILINE))
+        for kind, text in zip(sections[::2], sections[1::2], strict=True)
+    }
+
+
+def reported() -> dict[str, set[str]]:
+    """Conditions by kind, from the plans of every case."""
+    found: dict[str, set[str]] = defaultdict(set)
+    for case in sorted(path for path in CASES if not path.stem.endswith(".golden")):
+        for planned in Paper(SERVICES, ACTUATORS, ReleaseFiles(ROOT / "releases")).render(load(case), "openstack"):
+            if planned.plan:
+                found[planned.id.kind] |= {condition_type(name) for name in planned.plan.condition.values()}
+    return dict(found)
+
+
+def test_every_condition_is_described() -> None:
+    assert listed() == reported()
+
+
+def test_the_conditions_of_all_kinds_are_described() -> None:
+    assert set(conditions(Plan(), {})) == {"Ready"}
+    for name in ("Ready", "Reconciling", "Stalled"):
+        assert f"| `{name}` |" in PAGE
+
+
+def test_every_reason_is_described() -> None:
+    """Reasons are written in CamelCase literals; those of states follow from their names."""
+    states = {Verdict(state).cause for state in State} - {"Failed"}
+    source = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "src").rglob("*.py"))
+    named = {"InvalidSpec", "MissingReference", "NotBuilt", "JobFailed", "VolumeLost", "Deleting", "InternalError"}
+    assert all(f'"{reason}"' in source for reason in named)
+    for reason in states | named:
+        assert f"| `{reason}` |" in PAGE
