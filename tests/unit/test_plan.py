@@ -91,6 +91,16 @@ async def test_a_barrier_holds_back_changes_too() -> None:
     assert found["Api"].state is State.WAITING
 
 
+async def test_what_runs_is_not_rolled_onto_what_was_refused() -> None:
+    config, other = step("Config"), step("Other")
+    api = step("Api", config)
+    world = World(api, Config=SpecError("Secret/config", "too long"))
+    found = await world.carry_out(Plan(config, api, other))
+    assert "Api" not in world.applied
+    assert "Other" in world.applied
+    assert found["Api"] == waiting("waiting for Config")
+
+
 async def test_a_known_answer_applies_nothing() -> None:
     keystone = Step(name="Keystone", verdict=progressing("Keystone/keystone: 0/1 pods ready"))
     api = step("Api", keystone)

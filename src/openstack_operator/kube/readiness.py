@@ -30,7 +30,9 @@ def _rollout(live: Object) -> Verdict:
         updated = status.get("replicas", 0)
     if updated >= wanted and ready >= wanted and status.get("replicas", 0) == wanted:
         return READY
-    return progressing(f"{_name(live)}: {min(updated, ready)}/{wanted} pods ready")
+    refused = conditions(live).get("ReplicaFailure", {})
+    why = f"; {refused.get('message')}" if refused.get("status") == "True" else ""
+    return progressing(f"{_name(live)}: {min(updated, ready)}/{wanted} pods ready{why}")
 
 
 def _daemons(live: Object) -> Verdict:

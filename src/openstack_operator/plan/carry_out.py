@@ -16,29 +16,33 @@ Judge = Callable[[Object], Verdict]
 
 async def carry_out(plan: Plan, apply: Apply, judge: Judge, present: Callable[[Step], bool]) -> Verdicts:
     """One verdict a step. A step is held if something it comes after is not ready and
-    (it does not exist yet or the blocker is a barrier): an outage of Keystone never blocks scaling Placement,
-    but new pods wait for their schema.
+    (it does not exist yet or the blocker is a barrier or was refused): an outage of Keystone never blocks scaling
+    Placement, but new pods wait for their schema, and running ones are not rolled onto what could not be made.
     """
     verdicts: Verdicts = {}
+    refused: set[Step] = set()
     for step in plan:
         blockers = [
-            needed for needed in step.after if not verdicts[needed].ready and (needed.barrier or not present(step))
+            needed
+            for needed in step.after
+            if not verdicts[needed].ready and (needed.barrier or needed in refused or not present(step))
         ]
         if step.verdict is not None and not step.objects:
             verdicts[step] = step.verdict
         elif blockers:
             verdicts[step] = waiting("waiting for " + ", ".join(dict.fromkeys(b.name for b in blockers)))
         else:
-            verdicts[step] = await _applied(step, apply, judge)
+            verdicts[step] = await _applied(step, apply, judge, refused)
     return verdicts
 
 
-async def _applied(step: Step, apply: Apply, judge: Judge) -> Verdict:
+async def _applied(step: Step, apply: Apply, judge: Judge, refused: set[Step]) -> Verdict:
     try:
         found = [judge(live) for live in await apply(step)]
     except Transient as error:
         return Verdict(State.RETRYING, str(error))
     except SpecError as error:
+        refused.add(step)
         return failed(str(error), error.reason)
     return worst([*found, step.verdict or READY])
 
