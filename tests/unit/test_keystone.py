@@ -128,7 +128,28 @@ def test_the_users_own_administrator(release: Release) -> None:
     spec = {"bootstrap": {"adminUser": "root", "adminProject": "ops", "adminPasswordSecretRef": ref}}
     made = planned(release, spec, secrets={"mine": {"pw": "chosen"}})
     data = kube.secret_data(secret(made, "keystone-admin"))
-    assert data == {"username": "root", "project": "ops", "password": "chosen"}
+    assert data == {"username": "root", "project": "ops", "password": "chosen", "salt": "drawn"}
+
+
+def test_a_password_that_changed_is_told_to_keystone(release: Release) -> None:
+    def job(password: str, salt: str = "drawn") -> str:
+        spec = {"bootstrap": {"adminPasswordSecretRef": {"name": "mine"}}}
+        made = planned(release, spec, secrets={"mine": {"password": password}}, draw=lambda: salt)
+        return next(obj["metadata"]["name"] for obj in made.objects if obj["kind"] == "Job")
+
+    assert job("one") == job("one") != job("other")
+    # Who may read jobs but no secrets cannot try passwords out against the digest.
+    assert job("one") != job("one", "another-salt-of-32-characters-xx")
+
+
+@pytest.mark.parametrize("lost", [{"0": "a"}, {"1": "b"}, {}, {"mine": "x"}])
+def test_a_ring_somebody_took_of_is_completed(release: Release, lost: dict[str, str]) -> None:
+    bare = kube.secret(context(KEYSTONE, release=release, published=CONTRACTS), "keystone-fernet-keys", lost)
+    made = planned(release, children={("Secret", "keystone-fernet-keys"): bare}, draw=lambda: "n" * 32)
+    keys = secret(made, "keystone-fernet-keys")
+    kept = {index: key for index, key in lost.items() if index.isdecimal()}
+    assert kube.secret_data(keys) == {"0": fernet_key("n" * 32), "1": fernet_key("n" * 32)} | kept
+    assert keys["metadata"]["annotations"][ROTATED] == NOW.isoformat()
 
 
 def test_clouds_yaml_has_both_sides(release: Release) -> None:
@@ -152,3 +173,13 @@ def test_no_password_stands_in_a_command_or_in_what_is_published(release: Releas
 def test_the_client_is_called_keystoneclient(release: Release) -> None:
     names = {obj["metadata"]["name"] for obj in planned(release).objects if obj["kind"] == "Deployment"}
     assert "keystoneclient" in names
+
+
+def test_the_client_has_settings_of_its_own(release: Release) -> None:
+    spec = {"replicas": 3, "image": "example.org/keystone:1", "client": {"image": "example.org/client:1"}}
+    run = next(obj for obj in planned(release, spec).objects if obj["metadata"]["name"] == "keystoneclient")
+    assert run["spec"]["replicas"] == 1
+    assert run["spec"]["template"]["spec"]["containers"][0]["image"] == "example.org/client:1"
+    gone = planned(release, {"client": {"replicas": 0}})
+    run = next(obj for obj in gone.objects if obj["metadata"]["name"] == "keystoneclient")
+    assert run["spec"]["replicas"] == 0

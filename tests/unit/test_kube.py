@@ -252,3 +252,31 @@ def test_what_needs_a_person_is_passed_on(reason: str) -> None:
 
 def test_kinds_without_a_rule_are_ready_when_they_exist() -> None:
     assert kube.judge({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "x"}}).ready
+
+
+@pytest.mark.parametrize(
+    ("quantity", "number"), [("2", 2), ("1.5", 1.5), ("500m", 0.5), ("1k", 1000), ("1Ki", 1024), ("2Gi", 2 * 1024**3)]
+)
+def test_an_amount_is_a_number(quantity: str, number: float) -> None:
+    assert kube.amount(quantity) == number
+
+
+@pytest.mark.parametrize(
+    ("given", "requests"),
+    [
+        ({}, {"cpu": "10m", "memory": "128Mi"}),
+        ({"limits": {"memory": "64Mi"}}, {"cpu": "10m", "memory": "64Mi"}),
+        ({"limits": {"memory": "4Gi", "cpu": 2}}, {"cpu": "10m", "memory": "128Mi"}),
+        ({"limits": {"memory": "64Mi"}, "requests": {"memory": "32Mi"}}, {"cpu": "10m", "memory": "32Mi"}),
+    ],
+)
+def test_a_limit_bounds_the_request_we_guess(given: dict[str, Any], requests: dict[str, str]) -> None:
+    wanted = PodSettings(resources=Resources.model_validate(given))
+    found = kube.pod(context(), "api", kube.Container(component=NGINX), wanted=wanted)
+    assert found["spec"]["containers"][0]["resources"]["requests"] == requests
+
+
+def test_pods_that_cannot_even_be_made_say_why() -> None:
+    status = {"conditions": [{"type": "ReplicaFailure", "status": "True", "message": "no PriorityClass with name x"}]}
+    live = {"kind": "Deployment", "apiVersion": "apps/v1", "metadata": {"name": "api"}, "spec": {}, "status": status}
+    assert kube.judge(live).message == "api: 0/1 pods ready; no PriorityClass with name x"

@@ -128,3 +128,33 @@ def test_kolla_images_run_the_same_plan() -> None:
     assert "ovs-vsctl --no-wait init" in switch[2]
     assert switch[2].endswith('; exec "$@"'), "PID 1 must be the switch itself, which is told when to stop"
     assert switch[4] == "dumb-init"
+
+
+def test_each_container_of_a_node_has_an_image_and_resources_of_its_own(release: Release) -> None:
+    spec = {
+        "image": "example.org/ovn:all",
+        "chassis": {
+            "resources": {"limits": {"memory": "2Gi"}},
+            "switchDatabase": {"resources": {"requests": {"memory": "24Mi"}}},
+            "controller": {"image": "example.org/ovn:own"},
+        },
+    }
+    for name in ("ovn-gateway", "ovn-chassis"):
+        switch, database, controller = pod(planned(release, spec), name)["containers"]
+        assert [c["image"][12:] for c in (switch, database, controller)] == ["ovn:all", "ovn:all", "ovn:own"]
+        assert switch["resources"]["limits"] == {"memory": "2Gi"}
+        assert database["resources"] == {"requests": {"cpu": "10m", "memory": "24Mi"}}
+        assert controller["resources"] == {"requests": {"cpu": "10m", "memory": "32Mi"}}
+
+
+@pytest.mark.parametrize(
+    "affinity",
+    [
+        {"nodeAffinity": "rack"},
+        {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": "rack"}}},
+        {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [["rack"]]}}},
+    ],
+)
+def test_an_affinity_that_is_none_names_its_field(release: Release, affinity: dict[str, Any]) -> None:
+    with pytest.raises(SpecError, match=r"spec\.chassis\.affinity: not an affinity"):
+        result(release, {"chassis": {"affinity": affinity}})

@@ -108,6 +108,22 @@ class Container:
     capabilities: Sequence[str] = ()
     """Added to none."""
     writable_root: bool = False
+    settings: PodSettings | None = None
+    """Image and resources where they are not those of the pod: of a container beside the main one."""
+
+
+_UNITS = {"m": 1e-3, "k": 1e3, "": 1.0} | {
+    unit + suffix: base**power
+    for suffix, base in (("", 1e3), ("i", 1024.0))
+    for power, unit in enumerate("KMGTP", 1)
+    if suffix or unit != "K"
+}
+
+
+def amount(quantity: str) -> float:
+    """The number a Kubernetes quantity stands for: 500m is 0.5, 1Ki is 1024."""
+    digits = quantity.rstrip("imkKMGTP")
+    return float(digits) * _UNITS[quantity[len(digits) :]]
 
 
 def _env(env: Mapping[str, Any]) -> list[Object] | None:
@@ -137,7 +153,11 @@ def _security(container: Container) -> Object:
 
 def _container(container: Container, settings: PodSettings, *, init: bool = False) -> Object:
     own = settings.resources.model_dump(exclude_defaults=True) if settings.resources else {}
-    requests = {"cpu": container.cpu, "memory": container.memory} | own.get("requests", {})
+    limits: Mapping[str, str] = own.get("limits", {})
+    measured = {"cpu": container.cpu, "memory": container.memory}
+    # Kubernetes refuses a request above its limit; what the user says of the limit holds for what we only guess.
+    guessed = {name: min(value, limits.get(name, value), key=amount) for name, value in measured.items()}
+    requests = guessed | own.get("requests", {})
     ready, alive = container.ready, container.alive
     return drop_none(
         {
@@ -147,7 +167,7 @@ def _container(container: Container, settings: PodSettings, *, init: bool = Fals
             "command": list(container.command or container.component.command) or None,
             "env": _env({**container.component.env, **container.env}),
             "ports": [{"name": name, "containerPort": port} for name, port in container.ports.items()] or None,
-            "resources": {"requests": requests, "limits": own.get("limits")} if not init else None,
+            "resources": {"requests": requests, "limits": limits or None} if not init else None,
             "securityContext": _security(container),
             # The last lines of a failed container's log stand in its status, where the operator reads them.
             "terminationMessagePolicy": "FallbackToLogsOnError",
@@ -232,7 +252,10 @@ def pod(
                 # Names are written in full; a search through every domain would triple the lookups.
                 "dnsConfig": {"options": [{"name": "ndots", "value": "2"}]},
                 "initContainers": [_container(c, wanted, init=True) for c in init] or None,
-                "containers": [_container(c, wanted if i == 0 else _shared(wanted)) for i, c in enumerate(containers)],
+                "containers": [
+                    _container(c, c.settings or (wanted if i == 0 else _shared(wanted)))
+                    for i, c in enumerate(containers)
+                ],
                 "volumes": list(volumes.values()) or None,
                 **spec,
             },

@@ -39,8 +39,13 @@ def client(ctx: Context[KeystoneSpec], clouds: parts.Config, *, after: Sequence[
     settings = ctx.spec.model_copy(update={"image": None, "resources": None})
     # It sleeps as PID 1 and would ignore the signal to stop.
     template = kube.pod(
-        ctx, "client", main, wanted=kube.settings(settings), annotations={kube.CONFIG_DIGEST: clouds.digest}, grace=0
+        ctx,
+        "client",
+        main,
+        wanted=kube.settings(settings, ctx.spec.client),
+        annotations={kube.CONFIG_DIGEST: clouds.digest},
+        grace=0,
     )
-    wanted = kube.workload(ctx, "Deployment", "client", template, replicas=1)
+    wanted = kube.workload(ctx, "Deployment", "client", template, replicas=kube.replicas(1, ctx.spec.client))
     wanted["metadata"]["name"] = kube.fitting(f"{ctx.owner}client")
     return Step(name="Client", objects=(wanted,), after=(clouds, *after))

@@ -51,6 +51,8 @@ class KeystoneSpec(ServiceSpec, UsesDatabase, UsesCache):
     """Keys that encrypt stored credentials (EC2, TOTP)."""
     bootstrap: Bootstrap = Bootstrap()
     """The first administrator and the region."""
+    client: Component = Component(replicas=1)
+    """The pod with the openstack command; the service's image, resources and replicas do not apply to it."""
 
 
 KEYSTONE = Resource(

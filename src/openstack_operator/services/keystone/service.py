@@ -46,7 +46,8 @@ def plan(ctx: Context[KeystoneSpec]) -> Plan:
         conf,
         after=(*base.schema, admin, fernet, credential),
         mounts=mounts,
-        env={"OS_BOOTSTRAP_PASSWORD": admin.env("password")},
+        # A password that changed is told to Keystone by another run; salted, since a user's own may be easy to guess.
+        env={"OS_BOOTSTRAP_PASSWORD": admin.env("password"), "ADMIN_DIGEST": kube.digest(admin.values)},
     )
     api = parts.api(ctx, "api", 5000, conf, settings=spec.api, after=(fernet, credential, setup), mounts=mounts)
     entry = parts.catalog(ctx, "identity", "Identity", api, path="/v3", keystone=ctx.owner, after=(api,))
@@ -84,8 +85,8 @@ def _admin(ctx: Context[KeystoneSpec]) -> parts.Credentials:
     boot = ctx.spec.bootstrap
     given = {"username": boot.admin_user, "project": boot.admin_project}
     if ref := boot.admin_password_secret_ref:
-        return parts.credentials(ctx, suffix="admin", given={**given, "password": ctx.secrets[ref.name][ref.key]})
-    return parts.credentials(ctx, "password", suffix="admin", given=given)
+        given["password"] = ctx.secrets[ref.name][ref.key]
+    return parts.credentials(ctx, "password", "salt", suffix="admin", given=given)
 
 
 def _bootstrap(ctx: Context[KeystoneSpec], internal: str) -> str:
@@ -100,15 +101,19 @@ def _bootstrap(ctx: Context[KeystoneSpec], internal: str) -> str:
     )
 
 
+def _held(ctx: Context[KeystoneSpec], name: str) -> KeyRing:
+    """The ring as the cluster holds it, completed where somebody took of it; a new one where there is none."""
+    live = ctx.children.get(("Secret", name), {})
+    found = {int(index): key for index, key in kube.secret_data(live).items() if index.isdecimal()}
+    keys = dict(new_ring(ctx.now, lambda: fernet_key(ctx.draw())).keys) if len(found) < 2 or 0 not in found else {}
+    rotated = live.get("metadata", {}).get("annotations", {}).get(ROTATED)
+    return KeyRing(keys | found, datetime.fromisoformat(rotated) if rotated else ctx.now)
+
+
 def _keys(ctx: Context[KeystoneSpec], ring: str, rotation: Rotation, field: str) -> tuple[Step, datetime]:
     """The Secret of a key repository and the moment its next rotation is due."""
     name = ctx.name(ring, "keys")
-    held = ctx.children.get(("Secret", kube.fitting(name)))
-    if held is None:
-        keys = new_ring(ctx.now, lambda: fernet_key(ctx.draw()))
-    else:
-        data = {int(index): key for index, key in kube.secret_data(held).items()}
-        keys = KeyRing(data, datetime.fromisoformat(held["metadata"]["annotations"][ROTATED]))
+    keys = _held(ctx, kube.fitting(name))
     if due(rotation.rotation_schedule, keys.rotated, field) <= ctx.now:
         keys = keys.rotate(ctx.now, rotation.max_active_keys, lambda: fernet_key(ctx.draw()))
     wanted = kube.secret(ctx, name, {str(index): key for index, key in keys.keys.items()})

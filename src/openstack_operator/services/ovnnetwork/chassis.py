@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from ... import kube
 from ...api import PodSettings
 from ...plan import Component, Context, Group, SpecError, Step
-from .model import OVNNetworkSpec
+from .model import OVNNetworkSpec, Program
 
 _SWITCH = kube.host("openvswitch", "/run/openvswitch")
 
@@ -32,7 +33,11 @@ def chassis(ctx: Context[OVNNetworkSpec], southbound: str, *, after: tuple[Step,
     wanted = kube.settings(spec, spec.chassis)
     steps = [_daemons(ctx, "gateway", common | gateway, wanted, {**nodes, **labels}, after)]
     if labels:
-        others = wanted.model_copy(update={"affinity": kube.lacking(wanted.affinity, labels)})
+        try:
+            affinity = kube.lacking(wanted.affinity, labels)
+        except (AttributeError, TypeError, ValueError):
+            raise SpecError("spec.chassis.affinity", "not an affinity as Kubernetes has it") from None
+        others = wanted.model_copy(update={"affinity": affinity})
         steps.append(_daemons(ctx, "chassis", common, others, nodes, after))
     return Group("Controllers", steps)
 
@@ -77,8 +82,14 @@ def _daemons(
         ctx,
         component,
         _container(ctx.release["ovs-vswitchd"], "ovs-vswitchd", "64Mi", _SWITCH, env=env),
-        _container(ctx.release["ovs-db"], "ovs-db", "16Mi", _SWITCH, kube.host("database", "/var/lib/openvswitch")),
-        _container(ctx.release["ovn-controller"], "ovn-controller", "32Mi", _SWITCH, kube.host("ovn", "/run/ovn")),
+        replace(
+            _container(ctx.release["ovs-db"], "ovs-db", "16Mi", _SWITCH, kube.host("database", "/var/lib/openvswitch")),
+            settings=_beside(ctx, ctx.spec.chassis.switch_database),
+        ),
+        replace(
+            _container(ctx.release["ovn-controller"], "ovn-controller", "32Mi", _SWITCH, kube.host("ovn", "/run/ovn")),
+            settings=_beside(ctx, ctx.spec.chassis.controller),
+        ),
         wanted=wanted.model_copy(update={"node_selector": dict(nodes)}),
         hostNetwork=True,
     )
@@ -86,6 +97,11 @@ def _daemons(
     strategy = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 1, "maxSurge": 0}}
     daemons = kube.workload(ctx, "DaemonSet", component, template, updateStrategy=strategy)
     return Step(name=component.capitalize(), objects=(daemons,), after=after)
+
+
+def _beside(ctx: Context[OVNNetworkSpec], program: Program) -> PodSettings:
+    """Image and resources of a container beside the switch."""
+    return PodSettings(image=program.image or ctx.spec.image, resources=program.resources)
 
 
 def _container(

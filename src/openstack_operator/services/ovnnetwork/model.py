@@ -10,11 +10,13 @@ from ...api import (
     Column,
     Component,
     HostAddress,
+    Image,
     InterfaceName,
     Model,
     PodSettings,
     QuorumReplicas,
     Resource,
+    Resources,
     RunSpec,
     StorageSize,
     UsesVolume,
@@ -40,12 +42,25 @@ class Gateway(Model):
     """Labels by which a node of the chassis is a gateway as well."""
 
 
+class Program(Model):
+    """A container of a node's pod."""
+
+    image: Image | None = None
+    """Image to run instead of the release's."""
+    resources: Resources | None = None
+    """Requests and limits."""
+
+
 class Chassis(PodSettings):
     """Open vSwitch and ovn-controller on the nodes of the cloud. Both belong to the node, so only one OVNNetwork of a
     Kubernetes cluster may use a node: a second one needs a nodeSelector of its own or `enabled: false`."""
 
     enabled: bool = True
     """Whether any nodes are used. Without, there are networks but nothing that runs instances can reach them."""
+    switch_database: Program = Program()
+    """Open vSwitch's own database. `image` and `resources` beside it are those of the switch."""
+    controller: Program = Program()
+    """ovn-controller, which tells the switch what to do."""
 
 
 class OVNNetworkSpec(RunSpec, UsesVolume):
