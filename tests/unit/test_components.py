@@ -1,0 +1,297 @@
+"""What holds for every pod of a whole cloud: settings, confinement, probes, sizes, secrecy, and when it restarts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from openstack_operator.api import Component, Model, PodSettings
+from openstack_operator.catalogue import ACTUATORS, SERVICES
+from openstack_operator.kube import COMPUTE, CONTROL_PLANE, GATEWAY, NETWORK, Object, amount
+from openstack_operator.manifests import load
+from openstack_operator.release_files import ReleaseFiles
+from openstack_operator.render import Paper
+from openstack_operator.services.controlplane.service import MEMBERS
+
+ROOT = Path(__file__).parent.parent.parent
+DRAWN = "correct-horse-battery-staple-123"
+RUNNING = ("Deployment", "StatefulSet", "DaemonSet")
+
+Workloads = dict[str, Object]
+
+
+def objects(spec: Mapping[str, Any], profile: str = "debian") -> list[Object]:
+    """Everything a cloud becomes."""
+    paper = Paper(SERVICES, ACTUATORS, ReleaseFiles(ROOT / "releases"), drawn=DRAWN)
+    wanted = {"imageProfile": profile, **spec}
+    manifest = {"kind": "OpenStackControlPlane", "metadata": {"name": "cloud"}, "spec": wanted}
+    return [obj for planned in paper.render([manifest], "openstack") for obj in planned.objects]
+
+
+def workloads(spec: Mapping[str, Any], profile: str = "debian") -> Workloads:
+    """Everything that runs pods for good, by name."""
+    return {obj["metadata"]["name"]: obj for obj in objects(spec, profile) if obj["kind"] in RUNNING}
+
+
+@cache
+def minimal() -> Workloads:
+    return workloads({})
+
+
+def pod(workload: Object) -> Object:
+    return workload["spec"]["template"]["spec"]
+
+
+def containers(spec: Mapping[str, Any] | None = None) -> Iterator[tuple[str, Object]]:
+    """Every container that runs for good, as workload/container."""
+    for name, workload in (workloads(spec) if spec is not None else minimal()).items():
+        for container in (*pod(workload)["containers"], *pod(workload).get("initContainers", ())):
+            yield f"{name}/{container['name']}", container
+
+
+COMPONENTS: dict[str, set[str]] = {
+    "mariadb": {"mariadb-server"},
+    "rabbitmq": {"rabbitmq-server"},
+    "memcached": {"memcached-server"},
+    "keystone.api": {"keystone-api"},
+    "keystone.client": {"keystoneclient"},
+    "glance.api": {"glance-api"},
+    "placement.api": {"placement-api"},
+    "ovn.northbound": {"ovn-nb"},
+    "ovn.southbound": {"ovn-sb"},
+    "ovn.northd": {"ovn-northd"},
+    "ovn.chassis": {"ovn-gateway", "ovn-chassis"},
+    "neutron.api": {"neutron-api"},
+    "neutron.ovnMaintenanceWorker": {"neutron-ovn-maintenance-worker"},
+    "neutron.metadataAgent": {"neutron-metadata-agent"},
+    "nova.api": {"nova-api"},
+    "nova.metadata": {"nova-metadata"},
+    "nova.scheduler": {"nova-scheduler"},
+    "nova.conductor": {"nova-conductor"},
+    "nova.novncproxy": {"nova-cell1-novncproxy"},
+    "nova.cells.0.conductor": {"nova-cell1-conductor"},
+    "nova.compute": {"nova-cell1-compute"},
+    "nova.compute.libvirt": {"nova-libvirt"},
+}
+FOLLOW = {"nova.compute": {"nova-libvirt"}}
+"""What runs wherever another component does."""
+
+SETTINGS: dict[str, Any] = {
+    "image": "registry.example:5000/team/own:1",
+    "resources": {"requests": {"cpu": "70m", "memory": "70Mi"}, "limits": {"memory": "7Gi"}},
+    "nodeSelector": {"rack": "seven"},
+    "tolerations": [{"key": "seven", "operator": "Exists"}],
+    "affinity": {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": []}},
+    "priorityClassName": "seven",
+}
+
+
+def nested(path: str, value: Any) -> dict[str, Any]:
+    """A spec with the value at a path; a cell's number stands for that cell."""
+    first, _, rest = path.partition(".")
+    if not rest:
+        return {first: value}
+    if rest.startswith("0."):
+        return {first: [{"name": "cell1", **nested(rest[2:], value)}]}
+    return {first: nested(rest, value)}
+
+
+def component_fields(model: type[Model], path: str) -> Iterator[tuple[str, type[Model]]]:
+    for name, info in model.model_fields.items():
+        kind = info.annotation
+        inner = f"{path}.{info.alias or name}"
+        if name == "cells":
+            inner, kind = f"{inner}.0", kind.__args__[0]  # type: ignore[union-attr]
+        if isinstance(kind, type) and issubclass(kind, Model):
+            if issubclass(kind, PodSettings):
+                yield inner, kind
+            yield from component_fields(kind, inner)
+
+
+def test_every_component_is_looked_at() -> None:
+    models = {service.resource.kind: service.resource.spec for service in SERVICES}
+    built = [member for member in MEMBERS if member.kind in models]
+    found = {path for member in built for path, _ in component_fields(models[member.kind], member.field)}
+    assert found | {"mariadb", "rabbitmq", "memcached"} == set(COMPONENTS)
+
+
+@pytest.mark.parametrize("path", COMPONENTS)
+def test_settings_of_a_component_reach_its_pods_and_no_others(path: str) -> None:
+    after, names = workloads(nested(path, SETTINGS)), COMPONENTS[path]
+    changed = {name for name in after if after[name] != minimal()[name]}
+    assert changed == names | FOLLOW.get(path, set())
+    for name in names:
+        spec, main = pod(after[name]), pod(after[name])["containers"][0]
+        assert main["image"] == SETTINGS["image"]
+        assert main["resources"] == SETTINGS["resources"]
+        assert spec["nodeSelector"].items() >= SETTINGS["nodeSelector"].items()
+        assert spec["tolerations"] == SETTINGS["tolerations"]
+        assert spec["affinity"].items() >= SETTINGS["affinity"].items()
+        assert spec["priorityClassName"] == "seven"
+    for name in FOLLOW.get(path, ()):
+        assert pod(after[name])["nodeSelector"] == SETTINGS["nodeSelector"]
+        assert pod(after[name])["containers"] == pod(minimal()[name])["containers"]
+
+
+@pytest.mark.parametrize("member", ["keystone", "glance", "placement", "neutron", "nova", "ovn"])
+def test_settings_of_a_service_reach_what_it_runs_on_the_control_plane(member: str) -> None:
+    placed = {name: value for name, value in SETTINGS.items() if name not in ("image", "resources")}
+    after = workloads({member: placed})
+    changed = {name for name in after if after[name] != minimal()[name]}
+    mine = {name for path, names in COMPONENTS.items() if path.startswith(f"{member}.") for name in names}
+    on_nodes = {"neutron-metadata-agent", "nova-libvirt", "nova-cell1-compute"}
+    assert changed == mine - on_nodes
+    for name in changed:
+        assert pod(after[name])["priorityClassName"] == "seven"
+        assert pod(after[name])["tolerations"] == SETTINGS["tolerations"]
+
+
+@pytest.mark.parametrize("path", [path for path in COMPONENTS if path.count(".") and "chassis" not in path])
+def test_replicas_of_a_component(path: str) -> None:
+    [name] = COMPONENTS[path]
+    if minimal()[name]["kind"] == "DaemonSet" or path in ("ovn.northbound", "ovn.southbound"):
+        return
+    after = workloads(nested(path, {"replicas": 4}))
+    assert after[name]["spec"]["replicas"] == 4
+    assert pod(after[name]) == pod(minimal()[name])
+    assert "replicas" in Component.model_fields
+
+
+def test_the_default_labels_of_nodes() -> None:
+    nodes = {"ovn-gateway": NETWORK | GATEWAY, "ovn-chassis": NETWORK}
+    nodes |= dict.fromkeys(("neutron-metadata-agent", "nova-libvirt", "nova-cell1-compute"), COMPUTE)
+    for name, workload in minimal().items():
+        assert pod(workload)["nodeSelector"] == nodes.get(name, CONTROL_PLANE), name
+
+
+PRIVILEGED = {
+    "ovn-gateway/ovs-vswitchd": "the kernel's datapath, interfaces of the node",
+    "ovn-gateway/ovs-db": "folders of the node that root owns",
+    "ovn-gateway/ovn-controller": "sockets of the node that root owns",
+    "ovn-chassis/ovs-vswitchd": "the kernel's datapath, interfaces of the node",
+    "ovn-chassis/ovs-db": "folders of the node that root owns",
+    "ovn-chassis/ovn-controller": "sockets of the node that root owns",
+    "neutron-metadata-agent/main": "network namespaces of the node",
+    "nova-libvirt/main": "cgroups, /dev/kvm and guests of the node",
+    "nova-cell1-compute/main": "disks of guests, interfaces of the node",
+}
+"""Every container that is not confined, and what for."""
+
+
+def test_only_what_works_on_the_node_itself_is_not_confined() -> None:
+    assert {name for name, found in containers() if found["securityContext"].get("privileged")} == set(PRIVILEGED)
+    assert {name.partition("/")[0] for name in PRIVILEGED} == {
+        name for name, workload in minimal().items() if pod(workload).get("hostNetwork")
+    }
+
+
+def test_everything_else_is_confined() -> None:
+    jobs = [obj for obj in objects({}) if obj["kind"] == "Job"]
+    found = {name: each for name, each in containers() if name not in PRIVILEGED}
+    found |= {obj["metadata"]["name"]: pod(obj)["containers"][0] for obj in jobs}
+    for name, container in found.items():
+        security = dict(container["securityContext"])
+        assert security.pop("runAsUser") > 0, name
+        assert security.pop("runAsGroup") > 0, name
+        assert security == {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "runAsNonRoot": True,
+            "capabilities": {"drop": ["ALL"]},
+            "seccompProfile": {"type": "RuntimeDefault"},
+        }, name
+    for workload in (*minimal().values(), *jobs):
+        assert pod(workload)["automountServiceAccountToken"] is False
+        assert not pod(workload).get("hostIPC")
+        assert not pod(workload).get("hostPID") or workload["metadata"]["name"] == "nova-libvirt"
+
+
+def test_pods_are_asked_whether_they_work() -> None:
+    for name, container in containers():
+        if name == "keystoneclient/main":
+            # It sleeps until somebody uses it.
+            continue
+        ready, start = container["readinessProbe"], container["startupProbe"]
+        assert start["periodSeconds"] == 1
+        assert start["failureThreshold"] >= 300
+        if "exec" in ready:
+            assert ready["periodSeconds"] >= 15, name
+        if name.endswith(("-api/main", "-metadata/main")):
+            assert ready["httpGet"]["path"], name
+
+
+def test_no_program_is_killed_for_being_busy() -> None:
+    for name, container in containers():
+        if alive := container.get("livenessProbe"):
+            # The kernel accepts connections for a program that has no time.
+            assert "tcpSocket" in alive, name
+            assert alive["periodSeconds"] * alive["failureThreshold"] >= 180, name
+
+
+def test_the_minimal_cloud_fits_into_eight_gibibytes() -> None:
+    manifests = load(ROOT / "deploy" / "samples" / "controlplane_minimal.yaml")
+    paper = Paper(SERVICES, ACTUATORS, ReleaseFiles(ROOT / "releases"))
+    made = [obj for planned in paper.render(manifests) for obj in planned.objects]
+    total = dict.fromkeys((*RUNNING, "Job"), 0.0)
+    for obj in made:
+        for container in pod(obj)["containers"] if obj["kind"] in total else ():
+            size = amount(container["resources"]["requests"]["memory"])
+            total[obj["kind"]] += size * obj["spec"].get("replicas", 1)
+    # Every job at once, or every Deployment with the second pod a roll-out starts.
+    assert sum(total.values()) <= 8 * 1024**3
+    assert sum(total.values()) - total["Job"] + total["Deployment"] <= 8 * 1024**3
+
+
+@pytest.mark.parametrize("profile", ["debian", "kolla"])
+def test_no_password_stands_outside_secrets(profile: str) -> None:
+    made = objects({"placement": {"config": {"DEFAULT": {"debug": True}}}}, profile)
+    assert sum(DRAWN in json.dumps(obj) for obj in made) == 0
+    for obj in made:
+        if obj["kind"] == "Secret":
+            assert DRAWN not in json.dumps({**obj, "data": {}})
+        assert "correct-horse" not in json.dumps(obj)
+
+
+ALL_OF_NOVA = {name for path, names in COMPONENTS.items() if path.startswith("nova.") for name in names}
+CHANGES: list[tuple[str, Any, set[str]]] = [
+    ("mariadb.config", {"mysqld": {"max_connections": 99}}, {"mariadb-server"}),
+    ("mariadb.storageSize", "20Gi", set()),
+    ("rabbitmq.config", {"heartbeat": 30}, {"rabbitmq-server"}),
+    ("memcached.memoryMB", 128, {"memcached-server"}),
+    ("keystone.config", {"DEFAULT": {"debug": True}}, {"keystone-api"}),
+    ("keystone.fernet", {"rotationSchedule": "@daily"}, set()),
+    ("keystone.replicas", 3, set()),
+    ("glance.config", {"DEFAULT": {"debug": True}}, {"glance-api"}),
+    ("placement.config", {"DEFAULT": {"debug": True}}, {"placement-api"}),
+    (
+        "neutron.config",
+        {"DEFAULT": {"debug": True}},
+        {"neutron-api", "neutron-ovn-maintenance-worker", "neutron-metadata-agent"},
+    ),
+    ("neutron.ml2", {"vniRanges": "1:99"}, {"neutron-api", "neutron-ovn-maintenance-worker"}),
+    ("ovn.bridgeMappings", {"physnet2": "br-ex"}, {"ovn-gateway", "ovn-chassis"}),
+    ("nova.config", {"DEFAULT": {"cpu_allocation_ratio": 3.0}}, ALL_OF_NOVA - {"nova-libvirt"}),
+    ("nova.compute.config", {"DEFAULT": {"cpu_allocation_ratio": 3.0}}, {"nova-cell1-compute"}),
+    ("nova.compute.virtType", "qemu", {"nova-cell1-compute", "nova-libvirt"}),
+    ("nova.cells", [{"name": "cell1"}, {"name": "far"}], set()),
+]
+
+
+@pytest.mark.parametrize(("path", "value", "rolled"), CHANGES, ids=[path for path, _, _ in CHANGES])
+def test_a_change_restarts_exactly_the_pods_it_concerns(path: str, value: Any, rolled: set[str]) -> None:
+    after = workloads(nested(path, value))
+    changed = {name for name, old in minimal().items() if after[name]["spec"]["template"] != old["spec"]["template"]}
+    assert changed == rolled
+
+
+@pytest.mark.parametrize(("path", "value", "rolled"), CHANGES, ids=[path for path, _, _ in CHANGES])
+def test_no_change_of_options_repeats_a_job(path: str, value: Any, rolled: set[str]) -> None:
+    def jobs(spec: dict[str, Any]) -> set[str]:
+        return {obj["metadata"]["name"] for obj in objects(spec) if obj["kind"] == "Job"}
+
+    assert jobs({}) <= jobs(nested(path, value))
