@@ -5,7 +5,7 @@ PY     := $(VENV)/bin/python
 
 .PHONY: help
 help: ## This list
-	@grep -hE '^[a-z][a-z-]*:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
+	@grep -hE '^[a-z][a-z0-9-]*:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
 .PHONY: venv
 venv: $(VENV)/.installed ## The virtual environment, from the lock file with hashes
