@@ -21,12 +21,21 @@ MORE = (
     Kind("rbac.authorization.k8s.io/v1", "ClusterRole", "clusterroles"),
     Kind("rbac.authorization.k8s.io/v1", "ClusterRoleBinding", "clusterrolebindings"),
 )
+INSTALLED = (
+    Kind("v1", "ServiceAccount", "serviceaccounts"),
+    Kind("rbac.authorization.k8s.io/v1", "Role", "roles"),
+    Kind("rbac.authorization.k8s.io/v1", "RoleBinding", "rolebindings"),
+)
+"""What is in a namespace besides what a plan may hold."""
 CATALOG = Catalog(RESOURCES)
 
 
 def kind_of(obj: Object) -> Kind:
     """Where an object lives."""
-    named = next((kind for kind in MORE if (kind.api_version, kind.kind) == (obj["apiVersion"], obj["kind"])), None)
+    named = next(
+        (kind for kind in (*MORE, *INSTALLED) if (kind.api_version, kind.kind) == (obj["apiVersion"], obj["kind"])),
+        None,
+    )
     return named or CATALOG.of(obj)
 
 
