@@ -39,8 +39,11 @@ async def test_an_account_waits_for_its_server_to_be_ready(cluster: Cluster):
     async with cluster.simulator("StatefulSet"), cluster.operator():
         await cluster.create(toy.SERVER, "server")
         await cluster.create(toy.ACCOUNT, "account")
-        condition = await cluster.ready(toy.ACCOUNT, "account", "Waiting")
-        assert condition["message"] == "waiting for Server/server"
+
+        async def waits() -> bool:
+            return (await cluster.condition(toy.ACCOUNT, "account")).get("message") == "waiting for Server/server"
+
+        await eventually(waits)
         assert not cluster.remote.accounts
 
 
