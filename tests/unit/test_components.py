@@ -211,6 +211,26 @@ def test_everything_else_is_confined() -> None:
         assert not pod(workload).get("hostPID") or workload["metadata"]["name"] == "nova-libvirt"
 
 
+KOLLA = {"keystone-api": 42425, "glance-api": 42415, "placement-api": 42482, "neutron-api": 42435, "nova-api": 42436}
+"""What Kolla calls its users by number."""
+
+
+def test_kollas_images_run_everything() -> None:
+    for name, workload in workloads({}, "kolla").items():
+        spec = pod(workload)
+        for container in spec["containers"]:
+            assert container["image"].startswith("quay.io/openstack.kolla/"), name
+            assert container["image"].endswith(":2025.1-debian-bookworm"), name
+            assert not any("{" in word and "}}" in word for word in container["command"]), name
+        main = spec["containers"][0]["securityContext"]
+        assert main["runAsUser"] == KOLLA.get(name, main["runAsUser"])
+        if any("hostPath" in volume for volume in spec.get("volumes", ())):
+            # kubelet makes these folders, for root.
+            assert main["runAsUser"] == 0, name
+        else:
+            assert spec["securityContext"]["fsGroup"] == main["runAsGroup"], name
+
+
 def test_pods_are_asked_whether_they_work() -> None:
     for name, container in containers():
         if name == "keystoneclient/main":
