@@ -3,29 +3,52 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from pathlib import Path
 
+from keystoneauth1.exceptions import ClientException
+from openstack.exceptions import SDKException
 from rich.console import Console
+from rich.markup import escape
+
+from localcluster.target import target
 
 from . import proof
 from .kubernetes import ROOT, CloudError, module, running
-from .session import SAMPLES, Session
+from .session import MINIMAL, Session
 from .stopwatch import Stopwatch
 
-SAMPLE = SAMPLES / "controlplane_minimal.yaml"
 REPORT = ROOT / "build" / "cloud.json"
 
 
 def up(sample: Path, timeout: float) -> None:
     """From nothing to a server that answers."""
-    session = Session.start()
+    session = Session.start(sample)
     cloud = session.converge(sample, timeout=timeout)
     facts = session.prove(cloud)
     session.watch.write(REPORT, proof=facts)
     session.console.print(session.watch.table())
     session.console.print(_usage(facts, session.cluster.kubeconfig), highlight=False, soft_wrap=True)
+
+
+def again(namespace: str, console: Console) -> None:
+    """Boots a server in the cloud that runs."""
+    cluster, watch = running(), Stopwatch(console)
+    proof.standing(cluster, namespace)
+    proof.prove(cluster, namespace, watch)
+    console.print(watch.table())
+
+
+def down() -> None:
+    """The cluster on this machine is gone, with all in it. Raises CloudError for one of the user's own."""
+    chosen = target()
+    if chosen.kind == "existing":
+        raise CloudError(
+            f"{chosen.why}, a cluster of your own, which is left as it is. Remove the cloud from it with"
+            " `kubectl delete openstackcontrolplane --all -n openstack`,"
+            " or unset KUBECONFIG to remove the cluster on this machine."
+        )
+    module("localcluster", "down")
 
 
 def _usage(facts: dict[str, str], kubeconfig: Path | None) -> str:
@@ -43,31 +66,34 @@ def _usage(facts: dict[str, str], kubeconfig: Path | None) -> str:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m cloud")
-    commands = parser.add_subparsers(dest="command", required=True)
-    start = commands.add_parser("up", help="everything, to a server that answers")
-    start.add_argument("--sample", type=Path, default=SAMPLE)
-    start.add_argument("--timeout", type=float, default=600, metavar="SECONDS", help="for apply to Ready")
-    again = commands.add_parser("proof", help="boot a server in the cloud that runs")
-    again.add_argument("--namespace", default="openstack")
-    commands.add_parser("down", help="remove the embedded cluster and all in it")
-    arguments = parser.parse_args()
-    console = Console()
+    arguments, console = _arguments(), Console()
     try:
         match arguments.command:
             case "up":
                 up(arguments.sample, arguments.timeout)
             case "proof":
-                watch = Stopwatch(console)
-                proof.prove(running(), arguments.namespace, watch)
-                console.print(watch.table())
+                again(arguments.namespace, console)
             case _:
-                os.environ.pop("KUBECONFIG", None)
-                module("localcluster", "down")
-    except CloudError as error:
-        console.print(f"[red]error:[/red] {error}", highlight=False)
+                down()
+    except KeyboardInterrupt:
+        console.print("stopped; `make cloud` goes on from here, `make cloud-down` removes what runs")
+        return 130
+    except (CloudError, SDKException, ClientException) as error:
+        console.print(f"[red]error:[/red] {escape(str(error))}", highlight=False, soft_wrap=True)
         return 1
     return 0
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m cloud")
+    commands = parser.add_subparsers(dest="command", required=True)
+    start = commands.add_parser("up", help="everything, to a server that answers")
+    start.add_argument("--sample", type=Path, default=MINIMAL)
+    start.add_argument("--timeout", type=float, default=600, metavar="SECONDS", help="for apply to Ready")
+    proved = commands.add_parser("proof", help="boot a server in the cloud that runs")
+    proved.add_argument("--namespace", default="openstack")
+    commands.add_parser("down", help="remove the embedded cluster and all in it")
+    return parser.parse_args()
 
 
 if __name__ == "__main__":

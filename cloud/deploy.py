@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import yaml
 
-from .kubernetes import ROOT, Kubernetes, module
+from .kubernetes import ROOT, CloudError, Kubernetes, module
 
 OPERATOR_NAMESPACE = "openstack-operator"
 RELEASES = "openstack-operator-releases"
@@ -17,8 +17,19 @@ Object = dict[str, Any]
 
 
 def documents(path: Path) -> list[Object]:
-    """The objects of a manifest."""
-    return [doc for doc in cast("list[Object | None]", list(yaml.safe_load_all(path.read_text()))) if doc]
+    """The objects of a manifest. Raises CloudError for a file that cannot be read as one."""
+    try:
+        found = cast("list[Object | None]", list(yaml.safe_load_all(path.read_text())))
+    except (OSError, yaml.YAMLError) as error:
+        raise CloudError(f"{path}: {error}") from None
+    return [doc for doc in found if doc]
+
+
+def images(sample: Path) -> list[str]:
+    """The images of this checkout that a sample needs; Kolla's come from a registry of their own."""
+    if _plane(documents(sample), sample)["spec"].get("imageProfile") == "kolla":
+        return ["operator"]
+    return list(json.loads(module("images", "list")))
 
 
 def install(cluster: Kubernetes, replicas: int = 1) -> None:
@@ -28,18 +39,19 @@ def install(cluster: Kubernetes, replicas: int = 1) -> None:
     cluster.kubectl(
         "wait", "--for=condition=Established", "--timeout=60s", *(f"crd/{c['metadata']['name']}" for c in crds)
     )
-    images = json.loads(module("images", "list"))
-    cluster.apply(*operator(images["operator"], replicas))
+    cluster.apply(*operator(cluster.registry, replicas))
     cluster.kubectl(
         "-n", OPERATOR_NAMESPACE, "rollout", "status", "deployment/openstack-operator", "--timeout=120s", timeout=130
     )
 
 
-def operator(image: str, replicas: int = 1) -> list[Object]:
-    """deploy/operator.yaml and deploy/rbac.yaml with this checkout's image and release data."""
+def operator(registry: str, replicas: int = 1) -> list[Object]:
+    """deploy/operator.yaml and deploy/rbac.yaml with this checkout's image and release data, from `registry` if set."""
     found = [*documents(ROOT / "deploy" / "rbac.yaml"), *documents(ROOT / "deploy" / "operator.yaml")]
     found.sort(key=lambda doc: doc["kind"] != "Namespace")
-    data = {"2025.1.yaml": module("images", "release")}
+    origin = [f"--registry={registry}"] if registry else []
+    image = json.loads(module("images", "list", *origin))["operator"]
+    data = {"2025.1.yaml": module("images", "release", *origin)}
     for doc in found:
         if doc["kind"] == "Deployment":
             doc["spec"]["replicas"] = replicas
@@ -59,14 +71,34 @@ def operator(image: str, replicas: int = 1) -> list[Object]:
 
 
 def control_plane(cluster: Kubernetes, sample: Path, namespace: str | None = None) -> Object:
-    """Applies a sample, exposed on a node's address where the cluster is on this machine; returns the control plane."""
+    """Applies a sample, exposed on a node's address unless the user's own cluster is served by what the sample says;
+    returns the control plane.
+    """
     found = documents(sample)
-    plane = next(doc for doc in found if doc["kind"] == "OpenStackControlPlane")
+    plane = _plane(found, sample)
     if namespace:
         for doc in found:
             doc["metadata"]["name" if doc["kind"] == "Namespace" else "namespace"] = namespace
-    if cluster.kind != "existing":
+    if cluster.kind != "existing" or "expose" not in plane["spec"]:
         # The host has no route to ClusterIPs, on purpose; a NodePort on the node's address it reaches.
         plane["spec"]["expose"] = {"type": "NodePort", "host": cluster.address()}
+    _await_removal(cluster, plane["metadata"])
     cluster.apply(*found)
     return plane
+
+
+def _plane(found: list[Object], sample: Path) -> Object:
+    for doc in found:
+        if doc["kind"] == "OpenStackControlPlane":
+            doc.setdefault("spec", {})
+            return doc
+    raise CloudError(f"{sample}: holds no OpenStackControlPlane")
+
+
+def _await_removal(cluster: Kubernetes, meta: Object) -> None:
+    """An earlier cloud of that name that is on its way out is gone; what is applied to it would go with it."""
+    where = ("openstackcontrolplane", meta["name"], "-n", meta["namespace"])
+    live = cluster.kubectl("get", *where, "--ignore-not-found", "-o", "json")
+    if live and json.loads(live)["metadata"].get("deletionTimestamp"):
+        print(f"    {meta['namespace']}/{meta['name']} is being removed; waiting until it is gone")
+        cluster.kubectl("wait", "--for=delete", "--timeout=300s", *where, timeout=310)

@@ -1,10 +1,9 @@
-"""The Kubernetes cluster the cloud goes to: the user's own, kind, or the embedded one."""
+"""The Kubernetes cluster the cloud goes to, and kubectl for it."""
 
 from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -59,6 +58,8 @@ class Kubernetes:
     """existing, kind or embedded"""
     kubeconfig: Path | None
     """None leaves it to kubectl's own rules."""
+    registry: str = ""
+    """Where its nodes pull this checkout's images from; empty where they were loaded onto them."""
 
     def kubectl(self, *arguments: str, stdin: str | None = None, timeout: float = 120) -> str:
         """Standard output of kubectl."""
@@ -88,25 +89,18 @@ class Kubernetes:
         return bool(self.kubectl("get", *arguments, "--ignore-not-found", "-o", "name").strip())
 
     def address(self) -> str:
-        """The address of a control-plane node under which NodePorts answer from here."""
-        nodes = self.items("nodes", "-l", "openstack-control-plane=enabled")
-        for node in nodes:
-            for entry in node["status"]["addresses"]:
-                if entry["type"] == "InternalIP":
-                    return entry["address"]
+        """The address of a control-plane node under which NodePorts answer from here, an external one if there is."""
+        for node in self.items("nodes", "-l", "openstack-control-plane=enabled"):
+            known = {entry["type"]: entry["address"] for entry in node["status"]["addresses"]}
+            if found := known.get("ExternalIP") or known.get("InternalIP"):
+                return found
         raise CloudError("no node with the label openstack-control-plane=enabled has an address")
 
 
-def ensure() -> Kubernetes:
-    """The cluster to use, started where it is ours to start; nodes labelled. Raises CloudError saying what lacks."""
+def started() -> Kubernetes:
+    """A cluster on this machine, kind or the embedded one, started and its nodes labelled."""
     chosen = target()
     print(f"    using {chosen.kind} cluster: {chosen.why}")
-    if chosen.kind == "existing":
-        if not shutil.which("kubectl"):
-            raise CloudError("kubectl is not in PATH; install it, or unset KUBECONFIG to use the embedded cluster")
-        cluster = Kubernetes("existing", None)
-        _check_labels(cluster)
-        return cluster
     labels = [word for label in NODE_LABELS for word in ("--label", f"{label}=enabled")]
     path = module("localcluster", "up", *labels).strip().splitlines()[-1]
     os.environ["KUBECONFIG"] = path
@@ -114,17 +108,18 @@ def ensure() -> Kubernetes:
 
 
 def running() -> Kubernetes:
-    """The cluster `ensure` used before."""
+    """The cluster of an earlier `make cloud`. Raises CloudError where none answers."""
     chosen = target()
-    if chosen.kind == "existing":
-        return Kubernetes("existing", None)
-    path = module("localcluster", "kubeconfig").strip()
-    os.environ["KUBECONFIG"] = path
-    return Kubernetes(chosen.kind, Path(path))
-
-
-def _check_labels(cluster: Kubernetes) -> None:
-    missing = [label for label in NODE_LABELS if not cluster.items("nodes", "-l", f"{label}=enabled")]
-    if missing:
-        pairs = " ".join(f"{label}=enabled" for label in missing)
-        raise CloudError(f"no node is labelled for this role; choose nodes and run: kubectl label node NAME… {pairs}")
+    path = None
+    if chosen.kind != "existing":
+        path = Path(module("localcluster", "kubeconfig").strip())
+        if not path.exists():
+            raise CloudError("no cluster runs on this machine; `make cloud` starts one, with a cloud in it")
+        os.environ["KUBECONFIG"] = str(path)
+    cluster = Kubernetes(chosen.kind, path)
+    try:
+        cluster.kubectl("version", "--request-timeout=10s")
+    except CloudError as error:
+        mend = "mend it" if path is None else "`make cloud` starts it anew"
+        raise CloudError(f"the cluster does not answer; {mend}\n{error}") from None
+    return cluster

@@ -11,10 +11,12 @@ from typing import Any, TypeVar
 from openstack.config import OpenStackConfig
 from openstack.connection import Connection
 
+from . import view
 from .kubernetes import ROOT, CloudError, Kubernetes, module
 from .stopwatch import Stopwatch
 
 CLOUD = "openstack-public"
+PLANES = "openstackcontrolplanes.openstack.k8s.io"
 NAME = "demo"
 EXTERNAL = "172.24.4.0/24"
 T = TypeVar("T")
@@ -44,6 +46,18 @@ def until(what: str, look: Callable[[], T | None], timeout: float = 60, pause: f
             return found
         time.sleep(pause)
     raise CloudError(f"{what}: not within {timeout:.0f} s")
+
+
+def standing(cluster: Kubernetes, namespace: str) -> None:
+    """Raises CloudError unless a cloud in the namespace is Ready, saying what there is instead."""
+    known = cluster.exists("crd", PLANES)
+    planes = cluster.items(PLANES, "-n", namespace) if known else []
+    if not planes:
+        raise CloudError(f"there is no cloud in namespace {namespace}; `make cloud` deploys one")
+    for plane in planes:
+        if not view.ready(plane):
+            message = view.conditions(plane).get("Ready", {}).get("message", "nothing reported; does the operator run?")
+            raise CloudError(f"{namespace}/{plane['metadata']['name']} is not Ready: {message}")
 
 
 class Node:

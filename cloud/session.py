@@ -9,11 +9,14 @@ from typing import Any
 
 from rich.console import Console
 
-from . import deploy, proof, view
-from .kubernetes import ROOT, Kubernetes, ensure, module
+from localcluster.target import target
+
+from . import deploy, own, proof, view
+from .kubernetes import ROOT, Kubernetes, module, started
 from .stopwatch import Stopwatch
 
 SAMPLES = ROOT / "deploy" / "samples"
+MINIMAL = SAMPLES / "controlplane_minimal.yaml"
 
 
 @dataclass(frozen=True)
@@ -25,21 +28,15 @@ class Session:
     console: Console
 
     @classmethod
-    def start(cls) -> Session:
-        """Builds what is missing, starts the cluster, loads the images, installs the operator."""
+    def start(cls, sample: Path = MINIMAL) -> Session:
+        """The operator runs, in the user's own cluster or one started here, and its nodes can have all images `sample`
+        needs.
+        """
         console = Console()
         watch = Stopwatch(console)
-        with watch.step("check this machine"):
-            module("localcluster", "doctor")
-        with watch.step("build Kubernetes (once)"):
-            module("localcluster", "build")
-        with watch.step("build images (once)"):
-            module("images", "build")
-            module("images", "guest")
-        with watch.step("start Kubernetes"):
-            cluster = ensure()
-        with watch.step("load images (once)"):
-            module("images", "load")
+        images = deploy.images(sample)
+        prepare = _own_cluster if target().kind == "existing" else _local_cluster
+        cluster = prepare(watch, sample, images)
         with watch.step("install the operator"):
             deploy.install(cluster)
         return cls(cluster, watch, console)
@@ -48,7 +45,9 @@ class Session:
         """Applies a sample and waits until its control plane is Ready, showing what happens."""
         began = time.time()
         plane = deploy.control_plane(self.cluster, sample, namespace)
-        meta = plane["metadata"]
+        meta, expose = plane["metadata"], plane["spec"]["expose"]
+        on = f" on {expose['host']}" if expose.get("host") else ""
+        self.console.print(f"    APIs are exposed by {expose.get('type', 'ClusterIP')}{on}", highlight=False)
         with self.watch.step(f"apply {meta['namespace']}/{meta['name']} to Ready"):
             seconds = view.wait(self.cluster, meta["namespace"], meta["name"], self.console, timeout)
         return Cloud(meta["name"], meta["namespace"], began, round(seconds, 1))
@@ -56,6 +55,38 @@ class Session:
     def prove(self, cloud: Cloud) -> dict[str, Any]:
         """Boots a server through the public APIs; facts for the report."""
         return proof.prove(self.cluster, cloud.namespace, self.watch)
+
+
+def _local_cluster(watch: Stopwatch, sample: Path, images: list[str]) -> Kubernetes:
+    """Builds what is missing, starts the cluster, loads the images."""
+    del sample
+    with watch.step("check this machine"):
+        module("localcluster", "doctor")
+    with watch.step("build Kubernetes (once)"):
+        module("localcluster", "build")
+    with watch.step("build images (once)"):
+        _build(images)
+    with watch.step("start Kubernetes"):
+        cluster = started()
+    with watch.step("load images (once)"):
+        module("images", "load", *images)
+    return cluster
+
+
+def _own_cluster(watch: Stopwatch, sample: Path, images: list[str]) -> Kubernetes:
+    """Starts nothing: the cluster takes the sample, and the registry the user named has the images."""
+    with watch.step("check your cluster"):
+        cluster = own.checked(sample, images)
+    with watch.step("build images (once)"):
+        _build(images)
+    with watch.step(f"push images to {cluster.registry} (once)"):
+        module("images", "push", cluster.registry, *images)
+    return cluster
+
+
+def _build(images: list[str]) -> None:
+    module("images", "build", *images)
+    module("images", "guest")
 
 
 @dataclass(frozen=True)

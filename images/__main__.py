@@ -1,4 +1,4 @@
-"""python -m images: build, list, release, load, guest."""
+"""python -m images: build, load, push, list, release, guest."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import argparse
 import json
 import sys
 
-from images import archive, cache, catalog
+from images import archive, cache, catalog, registry
 from images.build import build
 from images.engine import engine
 from images.shell import CommandError, say
@@ -21,11 +21,14 @@ def main(arguments: list[str] | None = None) -> int:
                 _build(options.names)
             case "load":
                 _load(options.names)
+            case "push":
+                _push(options.registry, options.names)
             case "list":
-                print(json.dumps({name: catalog.reference(name) for name in catalog.deployed()}, indent=2))
+                references = {name: catalog.reference(name, options.registry) for name in catalog.deployed()}
+                print(json.dumps(references, indent=2))
             case "release":
                 text = (catalog.ROOT / "releases" / f"{options.name}.yaml").read_text(encoding="utf-8")
-                print(catalog.resolved(text), end="")
+                print(catalog.resolved(text, prefix=options.registry), end="")
             case _:
                 _guest()
     except CommandError as error:
@@ -38,12 +41,23 @@ def _options() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m images", description="Container images, built once per content.")
     commands = parser.add_subparsers(dest="command", required=True)
     known = ", ".join(catalog.names())
-    for name, text in {"build": "build what is missing", "load": "bring the cluster what it lacks"}.items():
+    some = {
+        "build": "build what is missing",
+        "load": "bring the cluster what it lacks",
+        "push": "bring a registry what it lacks",
+    }
+    for name, text in some.items():
         command = commands.add_parser(name, help=text)
+        if name == "push":
+            command.add_argument("registry", type=registry.prefix, help="such as registry.example.org/team")
         command.add_argument("names", nargs="*", metavar="NAME", help=f"default: all that pods run. One of: {known}")
-    commands.add_parser("list", help="image → reference, as JSON")
+    listing = commands.add_parser("list", help="image → reference, as JSON")
     release = commands.add_parser("release", help="a release file with the tags filled in")
     release.add_argument("name", nargs="?", default="2025.1")
+    for command in (listing, release):
+        command.add_argument(
+            "--registry", type=registry.prefix, default=catalog.PREFIX, help="where nodes pull from; default: nowhere"
+        )
     commands.add_parser("guest", help="build the guest image, print its path")
     return parser
 
@@ -67,6 +81,13 @@ def _load(names: list[str]) -> None:
     builder = engine()
     build(builder, chosen)
     archive.load(builder, chosen)
+
+
+def _push(target: str, names: list[str]) -> None:
+    chosen = _chosen(names)
+    builder = engine()
+    build(builder, chosen)
+    registry.push(builder, target, chosen)
 
 
 def _guest() -> None:

@@ -93,20 +93,20 @@ def tag(name: str) -> str:
     return state.hexdigest()[:16]
 
 
-def reference(name: str) -> str:
-    """The full name of an image, as in a pod's `image`."""
-    return f"{PREFIX}/{name}:{tag(name)}"
+def reference(name: str, prefix: str = PREFIX) -> str:
+    """The full name of an image, as in a pod's `image`; `prefix` is the registry it is pulled from."""
+    return f"{prefix}/{name}:{tag(name)}"
 
 
-def resolved(release: str, *, leave: str = "") -> str:
+def resolved(release: str, *, leave: str = "", prefix: str = PREFIX) -> str:
     """The text of a release file with every `:build` of our images replaced by the tag of this checkout.
 
-    `leave` names an image whose tag cannot be known yet.
+    `leave` names an image whose tag cannot be known yet, `prefix` the registry that has the images.
     """
 
     def fill(match: re.Match[str]) -> str:
         name = match["name"]
-        return match[0] if name == leave else reference(name)
+        return match[0] if name == leave else reference(name, prefix)
 
     return re.sub(rf"{PREFIX}/(?P<name>[\w-]+):build\b", fill, release)
 

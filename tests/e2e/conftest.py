@@ -38,8 +38,10 @@ def report() -> Report:
 @pytest.fixture(scope="session")
 def session() -> Iterator[Session]:
     """The cluster with the operator in it; removed at the end."""
-    yield Session.start()
-    module("localcluster", "down")
+    started = Session.start()
+    yield started
+    if started.cluster.kind != "existing":
+        module("localcluster", "down")
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,155 @@
+"""What `make cloud` says and does before anything is built; a cluster is never reached from here."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from cloud import __main__ as command
+from cloud import deploy, own
+from cloud.kubernetes import CloudError, Kubernetes
+from cloud.session import MINIMAL
+from images import catalog
+from images.registry import prefix
+
+REGISTRY = "registry.example.org:5000/team/cloud"
+
+
+@dataclass(frozen=True)
+class Recorded(Kubernetes):
+    """A cluster with one node that remembers what is applied to it."""
+
+    applied: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+
+    def kubectl(self, *arguments: str, stdin: str | None = None, timeout: float = 120) -> str:
+        return ""
+
+    def items(self, *arguments: str) -> list[dict[str, Any]]:
+        addresses = [{"type": "InternalIP", "address": "10.0.0.7"}, {"type": "Hostname", "address": "one"}]
+        return [{"metadata": {"name": "one"}, "status": {"addresses": addresses}}] if arguments[0] == "nodes" else []
+
+    def apply(self, *documents: dict[str, Any]) -> None:
+        self.applied.extend(documents)
+
+
+def cluster(kind: str = "existing", registry: str = "") -> Recorded:
+    return Recorded(kind, None, registry)
+
+
+@pytest.fixture
+def sample(tmp_path: Path) -> Path:
+    return tmp_path / "sample.yaml"
+
+
+def write(path: Path, spec: dict[str, Any]) -> Path:
+    meta = {"name": "cloud", "namespace": "openstack"}
+    path.write_text(yaml.safe_dump({"kind": "OpenStackControlPlane", "metadata": meta, "spec": spec}))
+    return path
+
+
+@pytest.fixture
+def users_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KUBECONFIG", "/home/somebody/.kube/config")
+    monkeypatch.delenv(own.REGISTRY, raising=False)
+    # Nothing may be run: neither kubectl nor a builder is to be found.
+    monkeypatch.setenv("PATH", "/nonexistent")
+
+
+@pytest.mark.usefixtures("users_own")
+def test_a_cluster_of_ones_own_needs_a_registry_before_anything_is_done() -> None:
+    with pytest.raises(CloudError) as refused:
+        own.checked(MINIMAL, ["keystone", "operator"])
+    assert "Nothing was done" in str(refused.value)
+    for said in (own.REGISTRY, "/home/somebody/.kube/config", "keystone, operator", "imageProfile: kolla"):
+        assert said in str(refused.value)
+
+
+@pytest.mark.usefixtures("users_own")
+def test_a_registry_that_is_none_is_refused_before_anything_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(own.REGISTRY, "https://registry.example.org")
+    with pytest.raises(CloudError, match=f"{own.REGISTRY}: 'https://registry.example.org' is no registry"):
+        own.checked(MINIMAL, ["operator"])
+
+
+@pytest.mark.usefixtures("users_own")
+def test_a_cluster_of_ones_own_needs_kubectl(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(own.REGISTRY, REGISTRY)
+    with pytest.raises(CloudError, match="kubectl is not in PATH"):
+        own.checked(MINIMAL, ["operator"])
+
+
+@pytest.mark.usefixtures("users_own")
+def test_a_cluster_of_ones_own_is_never_taken_down() -> None:
+    with pytest.raises(CloudError, match="left as it is"):
+        command.down()
+
+
+def test_kolla_needs_only_the_operator_from_here(sample: Path) -> None:
+    assert deploy.images(write(sample, {"imageProfile": "kolla"})) == ["operator"]
+    assert deploy.images(MINIMAL) == list(catalog.deployed())
+
+
+def test_what_is_no_sample_is_refused(sample: Path) -> None:
+    for content, said in (("kind: Namespace", "no OpenStackControlPlane"), ("a: [", "sample.yaml: while parsing")):
+        sample.write_text(content)
+        with pytest.raises(CloudError, match=said):
+            deploy.images(sample)
+    with pytest.raises(CloudError, match="No such file"):
+        deploy.images(sample.with_name("missing.yaml"))
+
+
+def test_the_operator_and_its_release_come_from_the_registry() -> None:
+    documents = deploy.operator(REGISTRY)
+    images = [
+        doc["spec"]["template"]["spec"]["containers"][0]["image"] for doc in documents if doc["kind"] == "Deployment"
+    ]
+    assert images == [catalog.reference("operator", REGISTRY)]
+    release = next(doc["data"]["2025.1.yaml"] for doc in documents if doc["metadata"]["name"] == deploy.RELEASES)
+    assert catalog.PREFIX not in release
+    assert catalog.reference("nova", REGISTRY) in release
+
+
+def test_images_that_were_loaded_keep_their_names() -> None:
+    documents = deploy.operator("")
+    release = next(doc["data"]["2025.1.yaml"] for doc in documents if doc["metadata"]["name"] == deploy.RELEASES)
+    assert catalog.reference("nova") in release
+
+
+NODE_PORT = {"type": "NodePort", "host": "10.0.0.7"}
+LOAD_BALANCER = {"type": "LoadBalancer"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "wanted", "got"),
+    [
+        ("existing", None, NODE_PORT),
+        ("existing", LOAD_BALANCER, LOAD_BALANCER),
+        ("embedded", None, NODE_PORT),
+        ("embedded", LOAD_BALANCER, NODE_PORT),
+    ],
+)
+def test_apis_are_exposed_where_the_proof_reaches_them(
+    kind: str, wanted: dict[str, str] | None, got: dict[str, str], sample: Path
+) -> None:
+    target = cluster(kind)
+    plane = deploy.control_plane(target, write(sample, {"expose": wanted} if wanted else {}))
+    assert target.applied == [plane]
+    assert plane["spec"]["expose"] == got
+
+
+@pytest.mark.parametrize("text", ["registry.example.org", "localhost:5000/a/b-c", "127.0.0.1:5000/a_b/", "team/cloud"])
+def test_a_registry_is_host_port_and_path(text: str) -> None:
+    assert prefix(text) == text.rstrip("/")
+
+
+@pytest.mark.parametrize(
+    "text", ["", "/", "https://registry.example.org", "Registry/x", "a//b", "a:b", "a/b:tag", "-x"]
+)
+def test_what_is_no_registry_is_refused(text: str) -> None:
+    with pytest.raises(argparse.ArgumentTypeError, match="HOST"):
+        prefix(text)
