@@ -242,6 +242,60 @@ async def test_a_guarded_secret_of_somebody_else_is_not_overwritten(cluster: Clu
         assert "Secret/server-password: exists and was not made by the operator" in condition["message"]
 
 
+@pytest.mark.parametrize(
+    ("kind", "spec"),
+    [
+        (SERVICE, {"selector": {"app": "mine"}, "ports": [{"port": 80}]}),
+        (SECRET, {}),
+        (
+            DEPLOYMENT,
+            {
+                "selector": {"matchLabels": {"app": "mine"}},
+                "template": {
+                    "metadata": {"labels": {"app": "mine"}},
+                    "spec": {"containers": [{"name": "main", "image": "example.org/mine:1"}]},
+                },
+            },
+        ),
+    ],
+    ids=lambda value: value.kind if isinstance(value, Kind) else "",
+)
+async def test_what_the_user_made_under_a_name_of_ours_is_left_alone(
+    cluster: Cluster, kind: Kind, spec: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("openstack_operator.runtime.apply._UNWATCHED", 0.2)
+    name = "app-config" if kind is SECRET else "app-api"
+    body = {"apiVersion": kind.api_version, "kind": kind.kind} | ({"spec": spec} if spec else {})
+    mine = await cluster.client.create(kind, {**body, "metadata": cluster.meta(name)})
+    async with cluster.simulator(), cluster.operator():
+        await cluster.create(toy.STACK, "stack")
+        condition = await cluster.ready(toy.APP, "app", "InvalidSpec")
+        assert f"{kind.kind}/{name}: exists and was not made by the operator" in condition["message"]
+        live = await cluster.get(kind, name)
+        assert live
+        assert "labels" not in live["metadata"]
+        assert (live.get("spec"), live.get("data")) == (mine.get("spec"), None)
+        await cluster.delete(kind, name)
+        await cluster.ready(toy.STACK, "stack")
+
+
+async def test_labels_taken_from_our_own_come_back(cluster: Cluster):
+    async with cluster.simulator(), cluster.operator():
+        await cluster.create(toy.STACK, "stack")
+        await cluster.ready(toy.STACK, "stack")
+        for kind, name in ((SERVICE, "app-api"), (STATEFUL_SET, "server-db"), (SECRET, "app-config")):
+            await cluster.change(kind, name, "/metadata/labels", {"mine": "yes"})
+
+        async def labeled() -> bool:
+            found = [await cluster.get(SERVICE, "app-api"), await cluster.get(SECRET, "app-config")]
+            return all(
+                {"mine", "app.kubernetes.io/managed-by"} <= set((live or {})["metadata"]["labels"]) for live in found
+            )
+
+        await eventually(labeled)
+        await cluster.ready(toy.STACK, "stack")
+
+
 async def test_what_cannot_be_changed_is_refused_by_name(cluster: Cluster):
     async with cluster.simulator(), cluster.operator() as manager:
         await cluster.create(toy.SERVER, "server")

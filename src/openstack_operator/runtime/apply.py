@@ -15,7 +15,7 @@ from ..kube import INSTANCE, KIND, MANAGED_BY, conditions, fitting
 from ..plan import Key, Object, Plan, SpecError, Step, Transient, key
 from .client import Conflict, Forbidden
 from .gather import RETAIN
-from .kinds import CLAIM, JOB, POD, STATEFUL_SET, Kind
+from .kinds import CLAIM, JOB, POD, SECRET, STATEFUL_SET, Kind
 from .store import Cached, Request
 from .world import World, entry
 
@@ -24,6 +24,8 @@ APPLIED = "openstack.k8s.io/applied"
 
 _MEMORY = 20_000
 _STRANGER = "exists and was not made by the operator; delete it, or give one of the two another name"
+_UNWATCHED = 60.0
+"""Seconds after which to look again at what no watch tells of."""
 _LOG_LINES, _LOG_BYTES = 10, 1024
 # Programs quote the URL they cannot reach, and a condition may be read by many.
 _PASSWORD = re.compile(r"(://[^\s:/@]*:)[^\s@]+@")
@@ -68,6 +70,8 @@ class Applier:
         self._labels = owner.meta.namespace, request.kind.lower(), fitting(owner.meta.name)
         self.forbidden = False
         """Whether a permission was missing."""
+        self.again: float | None = None
+        """Seconds after which to come again, since no watch will tell that what stood in the way is gone."""
         self.renewed: list[str] = []
         """Guarded objects whose content was replaced: keys that were rotated."""
 
@@ -105,11 +109,14 @@ class Applier:
     async def _one(self, wanted: Object, *, guarded: bool) -> Object:
         kind = self._world.catalog.of(wanted)
         held = self._held(kind, wanted)
+        # What is guarded is created, which fails where the name is taken.
+        found = held or (None if guarded else await self._unlabeled(kind, wanted))
+        if found:
+            self._check(kind, found)
         live = held.decode() if held else None
         body = self._complete(wanted)
-        if held and live:
-            self._check(kind, held)
-            body = _with_live_claims(body, live) if kind is STATEFUL_SET else body
+        if live and kind is STATEFUL_SET:
+            body = _with_live_claims(body, live)
         stamp = _stamp(body)
         body["metadata"]["annotations"] = {**body["metadata"].get("annotations", {}), APPLIED: stamp}
         applied = held is not None and held.meta.annotations.get(APPLIED) == stamp
@@ -122,6 +129,16 @@ class Applier:
         if not covers(body, result):
             self._memo.learn(new, stamp)
         return await self._judged(kind, new, result)
+
+    async def _unlabeled(self, kind: Kind, wanted: Object) -> Cached | None:
+        """What bears the name without the label we watch by: somebody else's, which applying would take over."""
+        namespace, name = self._owner.meta.namespace, wanted["metadata"]["name"]
+        if kind in self._world.catalog.resources:
+            return None
+        if kind is SECRET:
+            return self._world.foreign.get(namespace, name)
+        live = await self._world.client.get(kind, namespace, name)
+        return entry(live, kind) if live else None
 
     def _complete(self, wanted: Object) -> Object:
         """The object with its namespace, labels and owner."""
@@ -153,8 +170,10 @@ class Applier:
         if controller is not None and controller.uid != self._owner.meta.uid and not claimed:
             if (controller.kind, controller.name) == (self._request.kind, self._request.name):
                 raise Transient(f"{what} of an earlier {controller.kind} of this name is not gone yet")
+            self.again = _UNWATCHED
             raise SpecError(what, f"belongs to {controller.kind}/{controller.name}; rename one of the two")
         if controller is None and held.meta.owner_labels != self._labels:
+            self.again = _UNWATCHED
             raise SpecError(what, _STRANGER)
         if held.meta.deletion_timestamp is not None:
             raise Transient(f"{what} is being deleted")

@@ -63,7 +63,7 @@ class Reconciler:
         wake = _seconds_until(outcome.wake, context.now)
         if any(verdict.state is State.RETRYING for verdict in found.values()):
             return Next(after=then.after, retry=True, slowly=applier.forbidden)
-        return Next(after=min((wait for wait in (then.after, wake) if wait is not None), default=None))
+        return Next(after=min((wait for wait in (then.after, wake, applier.again) if wait is not None), default=None))
 
     async def _delete(self, request: Request, held: Cached) -> Next:
         """Kubernetes collects what belongs to a deleted resource; only a teardown in order is ours."""
