@@ -257,6 +257,20 @@ async def test_stored_objects_that_cannot_be_parsed_stop_no_other(cluster: Clust
         await cluster.ready(CONTROL_PLANE, "cloud")
 
 
+async def test_what_is_refused_can_still_be_deleted(cluster: Cluster, root: Path) -> None:
+    async with operator(cluster, root):
+        await cluster.create(CONTROL_PLANE, "cloud")
+        await cluster.ready(CONTROL_PLANE, "cloud")
+        await cluster.change(CONTROL_PLANE, "cloud", "/spec/networkBackend", "ovs")
+        await said(cluster, CONTROL_PLANE.kind, "cloud", "spec.networkBackend", reason="NotBuilt")
+        await cluster.delete(CONTROL_PLANE, "cloud")
+
+        async def gone() -> bool:
+            return not any([await listed(cluster, Kind.of(resource)) for resource in RESOURCES])
+
+        await eventually(gone, 30)
+
+
 @pytest.mark.parametrize("length", [40, 63])
 async def test_a_long_name_is_no_obstacle(cluster: Cluster, root: Path, length: int) -> None:
     name = ("long-" * 13)[: length - 1] + "x"

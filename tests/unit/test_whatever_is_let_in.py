@@ -1,0 +1,106 @@
+"""Whatever a definition lets in becomes a plan or an error that names a field: never a fault of the operator."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from operator import itemgetter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from openstack_operator.api import structural
+from openstack_operator.catalogue import ACTUATORS, SERVICES
+from openstack_operator.kube import Object
+from openstack_operator.plan import Release, SpecError
+from openstack_operator.release_files import ReleaseFiles
+from openstack_operator.render import Paper
+from openstack_operator.runtime.registry import Service
+from openstack_operator.services.placement.model import PlacementSpec
+
+ROOT = Path(__file__).parent.parent.parent
+FILES = ReleaseFiles(ROOT / "releases")
+
+ANYTHING = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=8), inner, max_size=2),
+    max_leaves=4,
+)
+# What the operator itself looks into on its way to where the API server checks it.
+AFFINITY = st.fixed_dictionaries(
+    {},
+    optional={
+        "nodeAffinity": ANYTHING
+        | st.fixed_dictionaries({"requiredDuringSchedulingIgnoredDuringExecution": ANYTHING})
+        | st.fixed_dictionaries(
+            {"requiredDuringSchedulingIgnoredDuringExecution": st.fixed_dictionaries({"nodeSelectorTerms": ANYTHING})}
+        )
+    },
+)
+
+
+def values(schema: Mapping[str, Any], name: str = "") -> st.SearchStrategy[Any]:
+    """What the schema takes, as the API server would hand it on; CEL rules are left out."""
+    if "enum" in schema:
+        return st.sampled_from(schema["enum"])
+    if name == "affinity":
+        return AFFINITY
+    if schema.get("x-kubernetes-int-or-string"):
+        return st.sampled_from([0, 2, "100m", "1Gi", "2.5"])
+    if schema.get("x-kubernetes-preserve-unknown-fields") and "properties" not in schema:
+        return st.dictionaries(st.text(max_size=8), ANYTHING, max_size=2) if schema.get("type") else ANYTHING
+    match schema.get("type"):
+        case "object" if "properties" in schema:
+            return _objects(schema)
+        case "object":
+            keys = st.text(max_size=8) | st.sampled_from(["DEFAULT", "database", "Database", "mysqld"])
+            return st.dictionaries(keys, values(schema["additionalProperties"]), max_size=2)
+        case "array":
+            keys = schema.get("x-kubernetes-list-map-keys")
+            unique = itemgetter(*keys) if keys else None
+            low, high = schema.get("minItems", 0), min(schema.get("maxItems", 3), 3)
+            return st.lists(values(schema["items"]), min_size=low, max_size=high, unique_by=unique)
+        case "integer":
+            return st.integers(schema.get("minimum", -9), schema.get("maximum", 9))
+        case "boolean":
+            return st.booleans()
+        case _:
+            longest = min(schema.get("maxLength", 20), 40)
+            if "pattern" in schema:
+                texts: st.SearchStrategy[str] = st.from_regex(schema["pattern"], fullmatch=True)
+                return texts.filter(lambda text: len(text) <= longest)
+            return st.text(min_size=schema.get("minLength", 0), max_size=longest)
+
+
+def _objects(schema: Mapping[str, Any]) -> st.SearchStrategy[Any]:
+    fields = {name: values(field, name) for name, field in schema["properties"].items()}
+    required = {name: fields[name] for name in schema.get("required", ())}
+    # An object of all defaults is what most of a spec is.
+    few = st.fixed_dictionaries(required, optional={name: f for name, f in fields.items() if name not in required})
+    return few if required else st.just({}) | few
+
+
+def release(_: object) -> Release:
+    """Which one a spec names is not the question here."""
+    return FILES(PlacementSpec())
+
+
+@pytest.mark.parametrize("service", SERVICES, ids=lambda service: service.resource.kind)
+def test_every_spec_has_an_answer(service: Service) -> None:
+    @settings(
+        max_examples=15,
+        deadline=None,
+        suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
+        derandomize=True,
+    )
+    @given(values(structural(service.resource.spec)))
+    def answered(spec: Object) -> None:
+        manifest = {"kind": service.resource.kind, "metadata": {"name": "x"}, "spec": spec}
+        try:
+            next(Paper(SERVICES, ACTUATORS, release, drawn="drawn").render([manifest], "openstack"))
+        except SpecError as error:
+            assert error.path.startswith("spec")
+
+    answered()
