@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -69,9 +70,12 @@ def values(schema: Mapping[str, Any], name: str = "") -> st.SearchStrategy[Any]:
         case _:
             longest = min(schema.get("maxLength", 20), 40)
             if "pattern" in schema:
-                texts: st.SearchStrategy[str] = st.from_regex(schema["pattern"], fullmatch=True)
-                return texts.filter(lambda text: len(text) <= longest)
+                return st.from_regex(schema["pattern"], fullmatch=True).filter(partial(_fits, longest))
             return st.text(min_size=schema.get("minLength", 0), max_size=longest)
+
+
+def _fits(longest: int, text: str) -> bool:
+    return len(text) <= longest
 
 
 def _objects(schema: Mapping[str, Any]) -> st.SearchStrategy[Any]:
