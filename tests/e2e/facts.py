@@ -11,6 +11,9 @@ from cloud.session import Cloud
 from cloud.timeline import KINDS
 
 OWNED = "deployments,statefulsets,daemonsets,jobs,services,secrets,poddisruptionbudgets,persistentvolumeclaims"
+_STEADY = 6
+"""Looks, one a second: statuses that follow each other are written after three."""
+
 MANAGED = "app.kubernetes.io/managed-by=openstack-operator"
 
 
@@ -35,11 +38,11 @@ def pods(cluster: Kubernetes, namespace: str) -> dict[str, str]:
 
 
 def ready_again(cluster: Kubernetes, cloud: Cloud, timeout: float = 240) -> None:
-    """Waits until the control plane is Ready and stays so for two looks."""
+    """Waits until the control plane is Ready and stays so for longer than a status may be held back."""
     looks: list[bool] = []
 
     def steady() -> bool:
         looks.append(view.ready(cluster.get("openstackcontrolplane", cloud.name, "-n", cloud.namespace)))
-        return looks[-2:] == [True, True]
+        return all(looks[-_STEADY:]) and len(looks) >= _STEADY
 
     until(f"{cloud.name} to be Ready again", steady, timeout, 1)
