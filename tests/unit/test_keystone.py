@@ -16,7 +16,7 @@ from openstack_operator.plan import Object, Plan, Release, SpecError
 from openstack_operator.services.keystone.keys import KeyRing, due, fernet_key, new_ring
 from openstack_operator.services.keystone.model import KEYSTONE
 from openstack_operator.services.keystone.service import ROTATED, plan
-from openstack_operator.testing import context
+from openstack_operator.testing import context, granted
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 CONTRACTS = {
@@ -108,6 +108,39 @@ def test_keys_that_are_due_rotate_once_however_late(release: Release) -> None:
     assert keys["metadata"]["annotations"][ROTATED] == late.isoformat()
     assert made.outcome.wake is not None
     assert made.outcome.wake > late
+
+
+def jobs(made: Plan) -> list[Object]:
+    return [obj for obj in made.objects if "credential-migrate" in obj["metadata"]["name"]]
+
+
+def test_credential_keys_rotate_once_everything_is_encrypted_with_the_newest(release: Release) -> None:
+    ring = KeyRing({0: "a", 1: "b"}, NOW)
+    late = NOW + timedelta(days=60)
+    children = held(KeyRing({0: "a", 1: "b"}, late), release) | held(ring, release, "keystone-credential-keys")
+    assert not jobs(planned(release, children=children, now=NOW))
+
+    made = planned(release, children=children, now=late)
+    assert kube.secret_data(secret(made, "keystone-credential-keys")) == {"0": "a", "1": "b"}
+    (job,) = jobs(made)
+    main = job["spec"]["template"]["spec"]["containers"][0]
+    assert main["command"] == ["keystone-manage", "credential_migrate"]
+    assert "/etc/keystone/credential-keys" in {mount["mountPath"] for mount in main["volumeMounts"]}
+    # It is the job that wakes the plan, not the time that has passed.
+    assert made.outcome.wake == due("0 0 * * 0", late, "")
+
+    running = children | {("Job", job["metadata"]["name"]): job}
+    assert jobs(planned(release, children=running, now=late)) == [job]
+    done = children | {("Job", job["metadata"]["name"]): granted(job)}
+    rotated = planned(release, children=done, now=late, draw=lambda: "n" * 32)
+    keys = secret(rotated, "keystone-credential-keys")
+    assert kube.secret_data(keys) == {"0": fernet_key("n" * 32), "1": "b", "2": "a"}
+    assert not jobs(rotated)
+
+    # The next rotation has a migration of its own, even where the job of the last one still lies about.
+    later = done | {("Secret", "keystone-credential-keys"): keys}
+    (another,) = jobs(planned(release, children=later, now=late + timedelta(days=60)))
+    assert another["metadata"]["name"] != job["metadata"]["name"]
 
 
 def test_a_rotation_rolls_no_pod(release: Release) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime
 
 from ... import kube, oslo, parts
@@ -34,8 +36,8 @@ def plan(ctx: Context[KeystoneSpec]) -> Plan:
     spec = ctx.spec
     base = parts.foundation(ctx)
     admin = _admin(ctx)
-    fernet, fernet_due = _keys(ctx, "fernet", spec.fernet, "spec.fernet.rotationSchedule")
-    credential, credential_due = _keys(ctx, "credential", spec.credential_keys, "spec.credentialKeys.rotationSchedule")
+    fernet = _keys(ctx, "fernet", spec.fernet, "spec.fernet.rotationSchedule")
+    credential = _keys(ctx, "credential", spec.credential_keys, "spec.credentialKeys.rotationSchedule")
     conf = parts.config(ctx, "keystone.conf", oslo.merge(base.sections, keystone_conf(ctx)))
     mounts = [kube.folder(f"{ring}-keys", ctx.name(ring, "keys"), f"/etc/keystone/{ring}-keys") for ring in RINGS]
     internal = f"http://{ctx.host(ctx.name('api'))}:5000/v3"
@@ -49,6 +51,7 @@ def plan(ctx: Context[KeystoneSpec]) -> Plan:
         # A password that changed is told to Keystone by another run; salted, since a user's own may be easy to guess.
         env={"OS_BOOTSTRAP_PASSWORD": admin.env("password"), "ADMIN_DIGEST": kube.digest(admin.values)},
     )
+    migration = _migration(ctx, credential, conf, mounts, after=(*base.schema, fernet, credential, setup))
     api = parts.api(ctx, "api", 5000, conf, settings=spec.api, after=(fernet, credential, setup), mounts=mounts)
     entry = parts.catalog(ctx, "identity", "Identity", api, path="/v3", keystone=ctx.owner, after=(api,))
     public = f"{api.public}/v3"
@@ -65,6 +68,7 @@ def plan(ctx: Context[KeystoneSpec]) -> Plan:
         credential,
         conf,
         setup,
+        *migration,
         api,
         entry,
         clouds,
@@ -76,7 +80,7 @@ def plan(ctx: Context[KeystoneSpec]) -> Plan:
             "region": spec.region,
             "adminSecret": admin.secret,
         },
-        wake=min(fernet_due, credential_due),
+        wake=min((keys.due for keys in (fernet, credential) if not keys.migration), default=None),
     )
 
 
@@ -110,16 +114,56 @@ def _held(ctx: Context[KeystoneSpec], name: str) -> KeyRing:
     return KeyRing(keys | found, datetime.fromisoformat(rotated) if rotated else ctx.now)
 
 
-def _keys(ctx: Context[KeystoneSpec], ring: str, rotation: Rotation, field: str) -> tuple[Step, datetime]:
-    """The Secret of a key repository and the moment its next rotation is due."""
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Keys(Step):
+    """The Secret of a key repository."""
+
+    due: datetime
+    """When its next rotation is due."""
+    migration: str = ""
+    """The job that rotation waits for."""
+
+
+def _keys(ctx: Context[KeystoneSpec], ring: str, rotation: Rotation, field: str) -> Keys:
+    """The key repository as it should be now."""
     name = ctx.name(ring, "keys")
     keys = _held(ctx, kube.fitting(name))
+    migration = ""
     if due(rotation.rotation_schedule, keys.rotated, field) <= ctx.now:
-        keys = keys.rotate(ctx.now, rotation.max_active_keys, lambda: fernet_key(ctx.draw()))
+        # Each rotation has a migration of its own, named after the key it leaves everything encrypted with.
+        needed = f"credential-migrate-{max(keys.keys)}" if ring == "credential" else ""
+        if needed and not _done(ctx, needed):
+            migration = needed
+        else:
+            keys = keys.rotate(ctx.now, rotation.max_active_keys, lambda: fernet_key(ctx.draw()))
     wanted = kube.secret(ctx, name, {str(index): key for index, key in keys.keys.items()})
     wanted = kube.annotated(wanted, {ROTATED: keys.rotated.isoformat()})
     if ring == "credential":
         # What they encrypt lies in the database, and that may outlive this resource.
         wanted = kube.retained(wanted)
-    step = Step(name=f"{ring.capitalize()}Keys", objects=(wanted,), guarded=True)
-    return step, due(rotation.rotation_schedule, keys.rotated, field)
+    return Keys(
+        name=f"{ring.capitalize()}Keys",
+        objects=(wanted,),
+        guarded=True,
+        due=due(rotation.rotation_schedule, keys.rotated, field),
+        migration=migration,
+    )
+
+
+def _done(ctx: Context[KeystoneSpec], component: str) -> bool:
+    """Whether a job of that component was completed, in whichever image."""
+    jobs = (live for (kind, _), live in ctx.children.items() if kind == "Job")
+    return any(live["metadata"]["labels"][kube.COMPONENT] == component and kube.judge(live).ready for live in jobs)
+
+
+def _migration(
+    ctx: Context[KeystoneSpec], keys: Keys, conf: parts.Config, mounts: Sequence[kube.Mount], *, after: Sequence[Step]
+) -> Sequence[Step]:
+    """Encrypts every stored credential with the primary key, since a rotation takes away the oldest: Keystone allows
+    one only then (its administrator guide, credential encryption). Done before the rotation, not after it, when every
+    server has long had the primary key, so that nothing is stored meanwhile with an older one.
+    """
+    if not keys.migration:
+        return ()
+    command = ["keystone-manage", "credential_migrate"]
+    return (parts.job(ctx, keys.migration, command, conf, after=after, mounts=mounts, condition=keys.name),)
