@@ -12,7 +12,7 @@ import pytest
 
 from openstack_operator.api import Component, Model, PodSettings
 from openstack_operator.catalogue import ACTUATORS, SERVICES
-from openstack_operator.kube import COMPUTE, CONTROL_PLANE, GATEWAY, NETWORK, Object, amount
+from openstack_operator.kube import COMPUTE, CONTROL_PLANE, GATEWAY, NETWORK, Object, amount, secret_data
 from openstack_operator.manifests import load
 from openstack_operator.release_files import ReleaseFiles
 from openstack_operator.render import Paper
@@ -229,6 +229,34 @@ def test_kollas_images_run_everything() -> None:
             assert main["runAsUser"] == 0, name
         else:
             assert spec["securityContext"]["fsGroup"] == main["runAsGroup"], name
+
+
+SERVES_ITSELF = {
+    "glance-api": (9292, "glance-config", "glance-api.conf", "workers"),
+    "neutron-api": (9696, "neutron-config", "neutron.conf", "api_workers"),
+}
+"""APIs of Kolla's images without uWSGI: the port they bind by themselves, and where one process is asked for."""
+
+
+def test_kollas_apis_listen_where_they_are_asked() -> None:
+    found = objects({}, "kolla")
+    secrets = {obj["metadata"]["name"]: obj for obj in found if obj["kind"] == "Secret"}
+    served = {
+        obj["metadata"]["name"]: obj
+        for obj in found
+        if obj["kind"] == "Deployment" and obj["metadata"]["name"].endswith(("-api", "-metadata"))
+    }
+    assert set(served) == {"keystone-api", "glance-api", "placement-api", "neutron-api", "nova-api", "nova-metadata"}
+    for name, workload in served.items():
+        container = pod(workload)["containers"][0]
+        port = container["ports"][0]["containerPort"]
+        if name in SERVES_ITSELF:
+            upstream, secret, file, option = SERVES_ITSELF[name]
+            assert port == upstream
+            assert f"\n{option} = 1\n" in secret_data(secrets[secret])[file]
+        else:
+            assert f"0.0.0.0:{port}" in container["command"], name
+            assert container["command"][-2] == "--module", name
 
 
 def test_pods_are_asked_whether_they_work() -> None:

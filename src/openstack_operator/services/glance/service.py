@@ -8,6 +8,8 @@ from ...plan import Context, NotBuilt, Plan, Step
 from .model import GlanceSpec
 
 STATE = "/var/lib/glance"
+# Where Glance serves HTTP itself, as in Kolla's image, it would fork one process a core; uWSGI does not look.
+DEFAULTS: Sections = {"DEFAULT": {"workers": 1}}
 
 
 def glance_conf() -> Sections:
@@ -27,7 +29,7 @@ def plan(ctx: Context[GlanceSpec]) -> Plan:
     if ctx.spec.storage_type != "pvc":
         raise NotBuilt("spec.storageType", f"{ctx.spec.storage_type} is not built yet; use pvc")
     base = parts.foundation(ctx)
-    conf = parts.config(ctx, "glance-api.conf", oslo.merge(base.sections, glance_conf()))
+    conf = parts.config(ctx, "glance-api.conf", oslo.merge(base.sections, glance_conf()), defaults=DEFAULTS)
     claim = _claim(ctx)
     volume = kube.Mount(
         name="images", path=STATE, volume={"persistentVolumeClaim": {"claimName": claim.objects[0]["metadata"]["name"]}}
@@ -60,6 +62,7 @@ def _claim(ctx: Context[GlanceSpec]) -> Step:
             "resources": {"requests": {"storage": storage.size}},
         },
     )
+    wanted = kube.annotated(wanted, {kube.FIELD: "spec.storage.size"})
     if storage.retention == "Retain":
         wanted = kube.retained(wanted)
     return Step(name="Storage", objects=(wanted,))

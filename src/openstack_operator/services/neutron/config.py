@@ -10,6 +10,8 @@ from .model import NeutronSpec
 DEFAULTS: Sections = {
     "DEFAULT": {
         "service_plugins": "ovn-router",
+        # Where Neutron serves HTTP itself, as in Kolla's image, it would fork one process a core.
+        "api_workers": 1,
         "rpc_workers": 1,
         "rpc_state_report_workers": 0,
     },
