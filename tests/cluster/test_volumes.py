@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from typing import Any
+
+import pytest
 
 from openstack_operator import api, kube
 from openstack_operator.release_files import ReleaseFiles
@@ -40,11 +44,12 @@ async def bound_claim(cluster: Cluster, owner: dict[str, Any]) -> None:
     await cluster.client.merge_status(CLAIM, cluster.namespace, name, {"phase": "Bound"})
 
 
-async def test_a_bound_claim_grows_and_stays_its_statefulsets(cluster: Cluster):
+@asynccontextmanager
+async def database(cluster: Cluster, storage_class: str, *, grows: bool) -> AsyncGenerator[None]:
+    """A MariaDB `db` that is ready, with a bound volume of a StorageClass of that name."""
     await ensure(cluster.client, CRD, api.crd(MARIADB))
-    growing = {"provisioner": "example.org/none", "allowVolumeExpansion": True}
-    body = {"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": "growing"}, **growing}
-    await ensure(cluster.client, CLASS, body)
+    body = {"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": storage_class}}
+    await ensure(cluster.client, CLASS, body | {"provisioner": "example.org/none", "allowVolumeExpansion": grows})
 
     async def served() -> bool:
         return "Established" in kube.conditions(await cluster.client.get(CRD, None, MARIADB.crd_name) or {})
@@ -53,19 +58,46 @@ async def test_a_bound_claim_grows_and_stays_its_statefulsets(cluster: Cluster):
     client = Client.connect()
     manager = Manager(client, [Service(resource=MARIADB, plan=plan)], [], ReleaseFiles(), [cluster.namespace])
     async with cluster.simulator(), running(manager.run()):
-        await cluster.create(MARIADB, "db", storageClass="growing", retention="Delete")
+        await cluster.create(MARIADB, "db", storageClass=storage_class, retention="Delete")
         await cluster.ready(MARIADB, "db")
         live = await cluster.get(STATEFUL_SET, "db-server")
         assert live
         await bound_claim(cluster, live)
+        yield
+    await client.close()
 
+
+async def size(cluster: Cluster) -> str:
+    live = await cluster.get(CLAIM, "data-db-server-0")
+    assert live
+    return live["spec"]["resources"]["requests"]["storage"]
+
+
+async def test_a_bound_claim_grows_and_stays_its_statefulsets(cluster: Cluster):
+    async with database(cluster, "growing", grows=True):
         await cluster.change(MARIADB, "db", "/spec/storageSize", "20Gi")
         await cluster.ready(MARIADB, "db")
         await cluster.change(MARIADB, "db", "/spec/config", {"mysqld": {"max_connections": 99}})
         await cluster.ready(MARIADB, "db")
-
+        assert await size(cluster) == "20Gi"
         claim = await cluster.get(CLAIM, "data-db-server-0")
-        assert claim
-        assert claim["spec"]["resources"]["requests"]["storage"] == "20Gi"
-        assert claim["metadata"]["ownerReferences"][0]["kind"] == "StatefulSet"
-    await client.close()
+        assert claim and claim["metadata"]["ownerReferences"][0]["kind"] == "StatefulSet"
+
+
+async def test_a_volume_that_cannot_grow_names_the_field_and_the_way_out(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("openstack_operator.runtime.apply._UNWATCHED", 0.2)
+    async with database(cluster, "fixed", grows=False):
+        await cluster.change(MARIADB, "db", "/spec/storageSize", "20Gi")
+        condition = await cluster.ready(MARIADB, "db", "InvalidSpec")
+        assert "spec.storageSize: " in condition["message"]
+        assert (
+            "must support resize; a volume grows where its StorageClass has allowVolumeExpansion: true"
+            in (condition["message"])
+        )
+        assert await size(cluster) == "10Gi"
+        operations = [{"op": "replace", "path": "/allowVolumeExpansion", "value": True}]
+        await cluster.client.patch_json(CLASS, "", "fixed", operations)
+        await cluster.ready(MARIADB, "db")
+        assert await size(cluster) == "20Gi"

@@ -34,8 +34,8 @@ def test_other_stores_are_not_built_yet(release: Release, storage: str) -> None:
 
 
 def test_images_are_kept_unless_the_user_says_otherwise(release: Release) -> None:
-    assert claim(planned(release))["metadata"]["annotations"] == {kube.RETAIN: "true"}
-    assert "annotations" not in claim(planned(release, {"storage": {"retention": "Delete"}}))["metadata"]
+    assert claim(planned(release))["metadata"]["annotations"][kube.RETAIN] == "true"
+    assert kube.RETAIN not in claim(planned(release, {"storage": {"retention": "Delete"}}))["metadata"]["annotations"]
 
 
 def test_the_volume_is_what_the_spec_says(release: Release) -> None:

@@ -11,7 +11,7 @@ import pytest
 from faulty_api import FaultyApi
 
 from openstack_operator.plan import SpecError, Transient
-from openstack_operator.runtime.client import Client, Conflict, Forbidden, Missing
+from openstack_operator.runtime.client import Client, Conflict, Forbidden, Missing, NotAdmitted
 from openstack_operator.runtime.informer import Informer
 from openstack_operator.runtime.kinds import SECRET
 from openstack_operator.runtime.store import Change, Store
@@ -113,7 +113,21 @@ def refusal(code: int, message: str, **details: Any) -> tuple[int, dict[str, Any
     ("answer", "error", "text"),
     [
         (refusal(409, "the object has been modified"), Conflict, "modified"),
-        (refusal(403, "secrets is forbidden: cannot patch"), Forbidden, "lacks a permission: secrets is forbidden"),
+        (
+            refusal(403, 'secrets "s" is forbidden: User "operator" cannot patch resource "secrets" in API group ""'),
+            Forbidden,
+            'lacks a permission: secrets "s" is forbidden: User "operator" cannot patch',
+        ),
+        (
+            refusal(403, 'jobs.batch "s" is forbidden: cannot set blockOwnerDeletion if an ownerReference refers to a'),
+            Forbidden,
+            "lacks a permission: jobs.batch",
+        ),
+        (
+            refusal(403, 'secrets "s" is forbidden: exceeded quota: few', kind="secrets", name="s"),
+            NotAdmitted,
+            "^secrets/s: exceeded quota: few$",
+        ),
         (refusal(403, "namespace x is being terminated"), Transient, "terminated"),
         (refusal(404, "not found"), Missing, "not found"),
         (refusal(500, "etcd"), Transient, "etcd"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ..plan import Object
 from .objects import (
     COMPONENT,
+    FIELD,
     INSTANCE,
     KIND,
     MANAGED_BY,
@@ -51,6 +52,7 @@ __all__ = [
     "COMPUTE",
     "CONFIG_DIGEST",
     "CONTROL_PLANE",
+    "FIELD",
     "GATEWAY",
     "INSTANCE",
     "KIND",

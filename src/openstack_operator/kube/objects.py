@@ -59,6 +59,10 @@ RETAIN = "openstack.k8s.io/retain"
 """Annotation of what outlives its owner: no owner reference, never pruned."""
 
 
+FIELD = "openstack.k8s.io/field"
+"""Annotation: the field of the owner's spec that decides about an object, named when it is refused."""
+
+
 def retained(wanted: Object) -> Object:
     """The same object, kept when its owner is deleted and found again when the owner comes back."""
     return annotated(wanted, {RETAIN: "true"})

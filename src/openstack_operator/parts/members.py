@@ -103,4 +103,5 @@ def _grown(ctx: Context[Any], wanted: Object, storage: UsesVolume) -> Sequence[O
     if made == storage.storage_size:
         return ()
     names = (f"{_VOLUME}-{wanted['metadata']['name']}-{ordinal}" for ordinal in range(wanted["spec"]["replicas"]))
-    return [kube.retained(kube.obj(ctx, "PersistentVolumeClaim", name, spec=_claim(storage))) for name in names]
+    claims = [kube.obj(ctx, "PersistentVolumeClaim", name, spec=_claim(storage)) for name in names]
+    return [kube.retained(kube.annotated(claim, {kube.FIELD: "spec.storageSize"})) for claim in claims]

@@ -11,9 +11,9 @@ from typing import Any, TypeVar, cast
 
 import msgspec
 
-from ..kube import INSTANCE, KIND, MANAGED_BY, conditions, fitting
+from ..kube import FIELD, INSTANCE, KIND, MANAGED_BY, conditions, fitting
 from ..plan import Key, Object, Plan, SpecError, Step, Transient, key
-from .client import Conflict, Forbidden
+from .client import Conflict, Forbidden, NotAdmitted
 from .gather import RETAIN
 from .kinds import CLAIM, JOB, POD, SECRET, STATEFUL_SET, Kind
 from .store import Cached, Request
@@ -24,6 +24,7 @@ APPLIED = "openstack.k8s.io/applied"
 
 _MEMORY = 20_000
 _STRANGER = "exists and was not made by the operator; delete it, or give one of the two another name"
+_GROW = "; a volume grows where its StorageClass has allowVolumeExpansion: true, and stays as it is until then"
 _UNWATCHED = 60.0
 """Seconds after which to look again at what no watch tells of."""
 _LOG_LINES, _LOG_BYTES = 10, 1024
@@ -122,7 +123,7 @@ class Applier:
         applied = held is not None and held.meta.annotations.get(APPLIED) == stamp
         if held and live and applied and (covers(body, live) or self._memo.settled(held, stamp)):
             return await self._judged(kind, held, live)
-        written = await (self._guarded(kind, body, held) if guarded else self._world.client.apply(kind, body))
+        written = await self._write(kind, body, held, guarded=guarded)
         new = entry(written, kind)
         self._world.stores[kind].put(new, by=self._request)
         result = new.decode()
@@ -177,6 +178,14 @@ class Applier:
             raise SpecError(what, _STRANGER)
         if held.meta.deletion_timestamp is not None:
             raise Transient(f"{what} is being deleted")
+
+    async def _write(self, kind: Kind, body: Object, held: Cached | None, *, guarded: bool) -> Object:
+        try:
+            return await (self._guarded(kind, body, held) if guarded else self._world.client.apply(kind, body))
+        except NotAdmitted as error:
+            self.again = _UNWATCHED
+            field = body["metadata"]["annotations"].get(FIELD)
+            raise SpecError(field, f"{error}{_GROW if kind is CLAIM else ''}") if field else error from None
 
     async def _guarded(self, kind: Kind, body: Object, held: Cached | None) -> Object:
         """Creates, or replaces exactly the version that was read. Raises Conflict, a Transient."""

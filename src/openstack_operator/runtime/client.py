@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import ssl
 from collections.abc import AsyncIterator, Mapping
 from typing import Any, Self, cast
@@ -30,12 +31,20 @@ _METADATA_ONLY = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 _METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 
 
+# What the authorizer and the check of owner references answer; any other 403 is admission refusing the content.
+_NOT_ALLOWED = re.compile(r'User "[^"]*" cannot |cannot set blockOwnerDeletion')
+
+
 class Conflict(Transient):
     """Our view of the object was stale, or it exists already."""
 
 
 class Forbidden(Transient):
     """The operator lacks a permission; somebody has to grant it, so asking again soon is no use."""
+
+
+class NotAdmitted(SpecError):
+    """Admission refused the content: a plugin, a quota or a webhook, which may think otherwise without telling us."""
 
 
 class Gone(Transient):
@@ -210,18 +219,23 @@ def _error(code: int, content: bytes, request: str) -> Exception:
         return _refusal(details, message)
     if code == 403 and "is being terminated" in message:
         return Transient(message)
-    if code == 403:
+    if code == 403 and _NOT_ALLOWED.search(message):
         return Forbidden(f"the operator lacks a permission: {message}")
+    if code == 403:
+        return NotAdmitted(_named(details), message.partition(" is forbidden: ")[2] or message)
     kind = {404: Missing, 409: Conflict, 410: Gone}.get(code, Transient)
     return kind(f"{request}: {code} {message}")
 
 
 def _refusal(details: Mapping[str, Any], message: str) -> SpecError:
     """What the API server refused, as `Kind/name field: message`."""
-    causes = details.get("causes") or []
-    what = f"{details.get('kind', 'object')}/{details.get('name', '')}".rstrip("/")
+    causes, what = details.get("causes") or [], _named(details)
     if not causes:
         return SpecError(what, message)
     fields = "; ".join(f"{cause.get('field', '')}: {cause.get('message', '')}" for cause in causes[:3])
     first, _, rest = fields.partition(": ")
     return SpecError(f"{what} {first}".strip(), rest)
+
+
+def _named(details: Mapping[str, Any]) -> str:
+    return f"{details.get('kind', 'object')}/{details.get('name', '')}".rstrip("/")
