@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from localcluster.build import BuildError
 from localcluster.cluster import kubectl_command
 from localcluster.layout import Cluster
 from localcluster.target import target
@@ -37,14 +38,11 @@ def run(*command: str, stdin: str | None = None, timeout: float = 600) -> str:
 
 def module(name: str, *arguments: str, timeout: float = 3600) -> str:
     """Standard output of one of the project's own command line modules; its messages go to the terminal."""
-    done = subprocess.run(
-        [sys.executable, "-m", name, *arguments],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        text=True,
-        timeout=timeout,
-        check=False,
-    )
+    command = [sys.executable, "-m", name, *arguments]
+    try:
+        done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, timeout=timeout, check=False)
+    except subprocess.TimeoutExpired:
+        raise CloudError(f"python -m {name} {' '.join(arguments)} did not end within {timeout:.0f} s") from None
     if done.returncode:
         raise CloudError(f"python -m {name} {' '.join(arguments)} failed; its messages stand above")
     return done.stdout
@@ -68,7 +66,10 @@ class Kubernetes:
     def command(self) -> Sequence[str]:
         """kubectl for this cluster."""
         if self.kind == "embedded":
-            return kubectl_command(Cluster())
+            try:
+                return kubectl_command(Cluster())
+            except BuildError as error:
+                raise CloudError(f"{error}, or `make cloud`") from None
         return ("kubectl",) if self.kubeconfig is None else ("kubectl", f"--kubeconfig={self.kubeconfig}")
 
     def get(self, *arguments: str) -> dict[str, Any]:

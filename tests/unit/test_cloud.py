@@ -12,7 +12,7 @@ import yaml
 
 from cloud import __main__ as command
 from cloud import deploy, own
-from cloud.kubernetes import CloudError, Kubernetes
+from cloud.kubernetes import CloudError, Kubernetes, running
 from cloud.session import MINIMAL
 from images import catalog
 from images.registry import prefix
@@ -153,3 +153,17 @@ def test_a_registry_is_host_port_and_path(text: str) -> None:
 def test_what_is_no_registry_is_refused(text: str) -> None:
     with pytest.raises(argparse.ArgumentTypeError, match="HOST"):
         prefix(text)
+
+
+def test_where_nothing_runs_the_proof_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KUBECONFIG", "")
+    monkeypatch.setenv("PATH", "/nonexistent")
+    monkeypatch.setenv("OPENSTACK_OPERATOR_STATE", str(tmp_path))
+    monkeypatch.setenv("OPENSTACK_OPERATOR_CACHE", str(tmp_path / "cache"))
+    with pytest.raises(CloudError, match="no cluster runs on this machine; `make cloud` starts one"):
+        running()
+    path = tmp_path / "openstack" / "kubeconfig"
+    path.parent.mkdir()
+    path.write_text("left from before a reboot")
+    with pytest.raises(CloudError, match=r"does not answer; `make cloud` starts it anew\n.*is not built"):
+        running()
