@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import msgspec
@@ -125,23 +126,44 @@ async def test_pods_wait_for_what_they_need(cluster: Cluster):
         assert (await cluster.condition(toy.APP, "app", "APIReady"))["message"] == "waiting for Schema"
 
 
-async def test_a_failed_job_shows_the_end_of_its_log(cluster: Cluster):
+async def test_a_failed_job_shows_the_end_of_its_log_and_is_tried_again(cluster: Cluster):
     async with cluster.simulator("Job"), cluster.operator() as manager:
         await cluster.create(toy.STACK, "stack")
         await eventually(lambda: _jobs(manager))
         [job] = manager.world.stores[JOB]
         await _failed_pod(cluster, job.meta.name, "Traceback\nOperationalError: (1045) Access denied")
-        failed = {"type": "Failed", "status": "True", "reason": "BackoffLimitExceeded", "message": "too often"}
-        target = {**failed, "type": "FailureTarget"}
-        stamp = "2026-01-01T00:00:00Z"
-        conditions = [c | {"lastTransitionTime": stamp} for c in (target, failed)]
-        status = {"startTime": stamp, "failed": 1, "conditions": conditions}
-        await cluster.client.merge_status(JOB, cluster.namespace, job.meta.name, status)
+        # One second is left of the five minutes.
+        await _fails(cluster, job.meta.name, datetime.now(UTC) - timedelta(minutes=4, seconds=58))
         condition = await cluster.ready(toy.APP, "app", "JobFailed")
+        assert "failed, next try at " in condition["message"]
         assert condition["message"].endswith("Access denied")
         assert (await cluster.condition(toy.APP, "app", "Stalled"))["status"] == "True"
         warned = await eventually(lambda: _events(cluster, "JobFailed"))
         assert warned[0]["regarding"]["name"] == "app"
+
+        async def again() -> bool:
+            live = await cluster.get(JOB, job.meta.name)
+            return live is not None and live["metadata"]["uid"] != job.meta.uid
+
+        await eventually(again)
+
+        async def told() -> bool:
+            message = (await cluster.condition(toy.APP, "app"))["message"]
+            return "failed and is tried again; its log ends: " in message and message.endswith("Access denied")
+
+        await eventually(told)
+        await eventually(lambda: _at_rest(manager))
+    async with cluster.simulator(), cluster.operator():
+        await cluster.ready(toy.APP, "app")
+
+
+async def _fails(cluster: Cluster, job: str, at: datetime) -> None:
+    """A Job has used up its tries, as its controller tells it."""
+    stamp = at.strftime("%Y-%m-%dT%H:%M:%SZ")
+    failed = {"type": "Failed", "status": "True", "reason": "BackoffLimitExceeded", "message": "too often"}
+    found = [condition | {"lastTransitionTime": stamp} for condition in (failed | {"type": "FailureTarget"}, failed)]
+    status = {"startTime": stamp, "failed": 1, "conditions": found}
+    await cluster.client.merge_status(JOB, cluster.namespace, job, status)
 
 
 async def _jobs(manager: Manager) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -225,6 +226,19 @@ def test_a_failed_job_shows_the_end_of_its_log() -> None:
     assert found.message == "job x failed; its log ends: no such table"
     without = kube.judge(live("Job", condition("Failed", message="backoff limit"), api="batch/v1"))
     assert "backoff limit" in without.message
+
+
+def test_a_failed_job_is_tried_again_after_five_minutes_and_stays_failed_until_that_ends() -> None:
+    failed = condition("Failed", lastTransitionTime="2026-01-01T10:58:00Z", message="backoff limit")
+    job = live("Job", failed, api="batch/v1")
+    assert kube.next_try(job) == datetime(2026, 1, 1, 11, 3, tzinfo=UTC)
+    assert kube.judge(job).message == "job x failed, next try at 11:03 UTC: backoff limit"
+    again = kube.annotated(live("Job", {"failed": 1}, api="batch/v1"), {kube.LAST_FAILURE: kube.failure(job)})
+    assert kube.next_try(again) is None
+    found = kube.judge(again)
+    assert (found.state, found.reason) == (State.FAILED, "JobFailed")
+    assert found.message == "job x failed and is tried again: backoff limit"
+    assert kube.judge({**again, "status": condition("Complete")}).ready
 
 
 def test_a_claim_waits_for_its_first_pod_and_is_ready_meanwhile() -> None:

@@ -45,7 +45,7 @@ from .pods import (
     scratch,
     settings,
 )
-from .readiness import conditions, judge, own
+from .readiness import LAST_FAILURE, conditions, failure, judge, next_try, own
 
 __all__ = [
     "COMPONENT",
@@ -56,6 +56,7 @@ __all__ = [
     "GATEWAY",
     "INSTANCE",
     "KIND",
+    "LAST_FAILURE",
     "MANAGED_BY",
     "NETWORK",
     "RETAIN",
@@ -70,6 +71,7 @@ __all__ = [
     "digest",
     "disruption_budget",
     "drop_none",
+    "failure",
     "files",
     "fitting",
     "folder",
@@ -78,6 +80,7 @@ __all__ = [
     "judge",
     "labels",
     "lacking",
+    "next_try",
     "obj",
     "own",
     "pod",

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta
 from typing import Any
 
 from ..plan import READY, Object, State, Verdict, failed, progressing
+
+LAST_FAILURE = "openstack.k8s.io/last-failure"
+"""Annotation of a Job that is tried again: how the last try ended."""
+_PAUSE = timedelta(minutes=5)
+"""Between a Job's failure and its next try; a try is seven pods over ten minutes, so that this need not grow."""
 
 Rule = Callable[[Object], Verdict]
 
@@ -51,14 +57,33 @@ def conditions(live: Mapping[str, Any]) -> dict[str, Object]:
     return {c["type"]: c for c in (live.get("status") or {}).get("conditions") or ()}
 
 
+def failure(live: Object) -> str:
+    """How a failed Job ended, with the end of its log where the engine has put that into `status.log`; empty for any
+    other."""
+    condition = conditions(live).get("Failed", {})
+    if condition.get("status") != "True":
+        return ""
+    log = live["status"].get("log", "").strip()
+    return f"; its log ends: {log}" if log else f": {condition.get('message', '')}"
+
+
+def next_try(live: Object) -> datetime | None:
+    """When a failed Job is to be made anew; None for any other."""
+    condition = conditions(live).get("Failed", {})
+    failed_at = condition.get("lastTransitionTime") if condition.get("status") == "True" else None
+    return datetime.fromisoformat(failed_at) + _PAUSE if failed_at else None
+
+
 def _job(live: Object) -> Verdict:
-    found = conditions(live)
-    if found.get("Complete", {}).get("status") == "True":
+    if conditions(live).get("Complete", {}).get("status") == "True":
         return READY
-    if (condition := found.get("Failed", {})).get("status") == "True":
-        log = live["status"].get("log", "").strip()
-        tail = f"; its log ends: {log}" if log else f": {condition.get('message', '')}"
-        return failed(f"job {_name(live)} failed{tail}", "JobFailed")
+    if ended := failure(live):
+        again = next_try(live)
+        when = f", next try at {again:%H:%M} UTC" if again else ""
+        return failed(f"job {_name(live)} failed{when}{ended}", "JobFailed")
+    # A try that has not ended tells nothing better than the one before.
+    if ended := (live["metadata"].get("annotations") or {}).get(LAST_FAILURE):
+        return failed(f"job {_name(live)} failed and is tried again{ended}", "JobFailed")
     tries = (live.get("status") or {}).get("failed", 0)
     return progressing(f"job {_name(live)} is running" + (f", {tries} tries failed" if tries else ""))
 

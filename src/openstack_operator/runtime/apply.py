@@ -5,17 +5,18 @@ from __future__ import annotations
 import asyncio
 import copy
 import hashlib
-import re
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
+from datetime import datetime
 from typing import Any, TypeVar, cast
 
 import msgspec
 
-from ..kube import FIELD, INSTANCE, KIND, MANAGED_BY, conditions, fitting
+from ..kube import FIELD, INSTANCE, KIND, LAST_FAILURE, MANAGED_BY, annotated, failure, fitting, next_try
 from ..plan import Key, Object, Plan, SpecError, Step, Transient, key
 from .client import Conflict, Forbidden, NotAdmitted
 from .gather import RETAIN
-from .kinds import CLAIM, JOB, POD, SECRET, STATEFUL_SET, Kind
+from .jobs import last_words
+from .kinds import CLAIM, JOB, SECRET, STATEFUL_SET, Kind
 from .store import Cached, Request
 from .world import World, entry
 
@@ -27,9 +28,6 @@ _STRANGER = "exists and was not made by the operator; delete it, or give one of 
 _GROW = "; a volume grows where its StorageClass has allowVolumeExpansion: true, and stays as it is until then"
 _UNWATCHED = 60.0
 """Seconds after which to look again at what no watch tells of."""
-_LOG_LINES, _LOG_BYTES = 10, 1024
-# Programs quote the URL they cannot reach, and a condition may be read by many.
-_PASSWORD = re.compile(r"(://[^\s:/@]*:)[^\s@]+@")
 
 T = TypeVar("T")
 
@@ -62,17 +60,20 @@ def _generation(held: Cached) -> str:
 class Applier:
     """Writes the objects of one resource during one pass."""
 
-    def __init__(self, world: World, memo: Memo, request: Request, owner: Cached, owner_kind: Kind) -> None:
+    def __init__(
+        self, world: World, memo: Memo, request: Request, owner: Cached, owner_kind: Kind, now: datetime
+    ) -> None:
         self._world = world
         self._memo = memo
         self._request = request
         self._owner = owner
         self._owner_kind = owner_kind
+        self._now = now
         self._labels = owner.meta.namespace, request.kind.lower(), fitting(owner.meta.name)
         self.forbidden = False
         """Whether a permission was missing."""
         self.again: float | None = None
-        """Seconds after which to come again, since no watch will tell that what stood in the way is gone."""
+        """Seconds after which to come again, since no watch will tell that it is time or that the way is free."""
         self.renewed: list[str] = []
         """Guarded objects whose content was replaced: keys that were rotated."""
 
@@ -109,11 +110,13 @@ class Applier:
 
     async def _one(self, wanted: Object, *, guarded: bool) -> Object:
         kind = self._world.catalog.of(wanted)
-        held = self._held(kind, wanted)
+        held: Cached | None = self._held(kind, wanted)
         # What is guarded is created, which fails where the name is taken.
         found = held or (None if guarded else await self._unlabeled(kind, wanted))
         if found:
             self._check(kind, found)
+        if held and kind is JOB:
+            held, wanted = await self._tried(kind, held, wanted)
         live = held.decode() if held else None
         body = self._complete(wanted)
         if live and kind is STATEFUL_SET:
@@ -130,6 +133,25 @@ class Applier:
         if not covers(body, result):
             self._memo.learn(new, stamp)
         return await self._judged(kind, new, result)
+
+    async def _tried(self, kind: Kind, job: Cached, wanted: Object) -> tuple[Cached | None, Object]:
+        """The Job there is, and the one there should be: one that failed some time ago is deleted, for its cause may be
+        gone. It is tried again under the same name, and remembers how the last try ended.
+        """
+        live = await self._judged(kind, job, job.decode())
+        again, before = next_try(live), job.meta.annotations.get(LAST_FAILURE, "")
+        held: Cached | None = job
+        if again and again > self._now:
+            self._come_again((again - self._now).total_seconds())
+        elif again:
+            await delete(self._world, kind, job, "Background", by=self._request)
+            held, before = self._held(kind, wanted), failure(live)
+            if held:
+                raise Transient(f"{kind.kind}/{job.meta.name} is being deleted")
+        return held, annotated(wanted, {LAST_FAILURE: before}) if before else wanted
+
+    def _come_again(self, seconds: float) -> None:
+        self.again = seconds if self.again is None else min(self.again, seconds)
 
     async def _unlabeled(self, kind: Kind, wanted: Object) -> Cached | None:
         """What bears the name without the label we watch by: somebody else's, which applying would take over."""
@@ -171,10 +193,10 @@ class Applier:
         if controller is not None and controller.uid != self._owner.meta.uid and not claimed:
             if (controller.kind, controller.name) == (self._request.kind, self._request.name):
                 raise Transient(f"{what} of an earlier {controller.kind} of this name is not gone yet")
-            self.again = _UNWATCHED
+            self._come_again(_UNWATCHED)
             raise SpecError(what, f"belongs to {controller.kind}/{controller.name}; rename one of the two")
         if controller is None and held.meta.owner_labels != self._labels:
-            self.again = _UNWATCHED
+            self._come_again(_UNWATCHED)
             raise SpecError(what, _STRANGER)
         if held.meta.deletion_timestamp is not None:
             raise Transient(f"{what} is being deleted")
@@ -183,7 +205,7 @@ class Applier:
         try:
             return await (self._guarded(kind, body, held) if guarded else self._world.client.apply(kind, body))
         except NotAdmitted as error:
-            self.again = _UNWATCHED
+            self._come_again(_UNWATCHED)
             field = body["metadata"]["annotations"].get(FIELD)
             raise SpecError(field, f"{error}{_GROW if kind is CLAIM else ''}") if field else error from None
 
@@ -211,7 +233,7 @@ class Applier:
 
     async def _judged(self, kind: Kind, held: Cached, live: Object) -> Object:
         """The object, a failed Job with the end of its log in `status.log`, where the readiness rule looks for it."""
-        if kind is not JOB or conditions(live).get("Failed", {}).get("status") != "True":
+        if kind is not JOB or not failure(live):
             return live
         if held.meta.uid not in self._memo.logs:
             self._memo.logs[held.meta.uid] = await last_words(self._world, held)
@@ -230,21 +252,6 @@ async def delete(world: World, kind: Kind, held: Cached, policy: str, *, by: Req
         store.remove(held, by=by)
     else:
         store.put(entry(left, kind), by=by)
-
-
-async def last_words(world: World, job: Cached) -> str:
-    """The last lines a failed job's pods wrote; empty when no pod is left. Raises Transient."""
-    query = {"labelSelector": f"job-name={job.meta.name}"}
-    listed = msgspec.json.decode(await world.client.page(POD, job.meta.namespace, query))
-    found: list[tuple[str, str]] = []
-    for pod in listed.get("items") or ():
-        status = pod.get("status") or {}
-        for container in [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]:
-            ended = (container.get("state") or {}).get("terminated") or {}
-            if ended.get("exitCode") and ended.get("message"):
-                found.append((ended.get("finishedAt") or "", ended["message"]))
-    text = _PASSWORD.sub(r"\1***@", max(found, default=("", ""))[1].strip())
-    return "\n".join(text.splitlines()[-_LOG_LINES:])[-_LOG_BYTES:]
 
 
 async def together(tasks: Iterable[Awaitable[T]]) -> list[T]:

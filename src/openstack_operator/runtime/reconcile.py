@@ -46,7 +46,7 @@ class Reconciler:
             facts = await self._service.observe(world.client, context)
             context = replace(context, facts=facts)
         plan = self._service.plan(context)
-        applier = Applier(world, self._parts.memo, request, held, world.resource(request.kind))
+        applier = Applier(world, self._parts.memo, request, held, world.resource(request.kind), context.now)
         verdicts = await carry_out(plan, applier.apply, judge, applier.present)
         found = conditions(plan, verdicts)
         try:
