@@ -34,7 +34,6 @@ def messaging(url: str) -> Sections:
         "oslo_messaging_rabbit": {
             "rabbit_quorum_queue": True,
             "use_queue_manager": True,
-            "heartbeat_in_pthread": False,
             "rabbit_qos_prefetch_count": 16,
         },
         "oslo_messaging_notifications": {"driver": "noop"},
@@ -42,9 +41,8 @@ def messaging(url: str) -> Sections:
 
 
 def defaults() -> Sections:
-    """What users may change: logs to standard error, scope checks, locks on a writable path."""
+    """What users may change: logs to standard error, locks on a writable path."""
     return {
         "DEFAULT": {"use_stderr": True},
         "oslo_concurrency": {"lock_path": "/tmp/lock"},  # noqa: S108  (an emptyDir of the pod)
-        "oslo_policy": {"enforce_scope": True},
     }
