@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
 from openstack_operator import kube
-from openstack_operator.plan import NotBuilt, Object, Plan, Release, SpecError, key
+from openstack_operator.plan import NotBuilt, Object, Plan, Release, SpecError, Step, carry_out, conditions, key
 from openstack_operator.release_files import ReleaseFiles
 from openstack_operator.services.ovnnetwork.model import OVN_NETWORK
 from openstack_operator.services.ovnnetwork.service import plan
-from openstack_operator.testing import context
+from openstack_operator.testing import context, granted
 
 
 def result(release: Release, spec: dict[str, Any] | None = None) -> Plan:
@@ -93,6 +94,33 @@ def test_a_second_cloud_leaves_the_nodes_alone(release: Release) -> None:
 
 def test_nodes_of_one_ovnnetwork_are_one_condition(release: Release) -> None:
     assert set(result(release).condition.values()) == {"Northbound", "Southbound", "Northd", "Controllers"}
+
+
+@pytest.mark.parametrize(
+    ("datapath", "gateways", "others", "said"),
+    [
+        ("auto", 1, 0, ""),
+        ("auto", 1, 1, "where a node's kernel has no openvswitch, servers reach nobody on another node; 2 nodes need"),
+        ("netdev", 0, 2, "spec.datapath: servers reach nobody on another node; 2 nodes need the kernel's datapath"),
+        ("system", 1, 2, ""),
+    ],
+)
+async def test_several_nodes_are_told_what_a_switch_in_userspace_cannot(
+    release: Release, datapath: str, gateways: int, others: int, said: str
+) -> None:
+    counts = {"ovn-gateway": gateways, "ovn-chassis": others}
+    children = {("DaemonSet", name): {"status": {"desiredNumberScheduled": count}} for name, count in counts.items()}
+    made = plan(context(OVN_NETWORK, {"datapath": datapath}, release=release, owner="ovn", children=children))
+
+    async def apply(step: Step) -> Sequence[Object]:
+        return [granted(obj) for obj in step.objects]
+
+    found = conditions(made, await carry_out(made, apply, kube.judge, lambda _: True))
+    # It is said, and stops nothing.
+    assert found["Ready"].ready
+    assert found["ControllersReady"].ready
+    assert said in found["ControllersReady"].message
+    assert bool(said) == bool(found["ControllersReady"].message)
 
 
 def test_the_physical_network_follows_the_external_bridge(release: Release) -> None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from ... import kube
 from ...api import PodSettings
-from ...plan import Component, Context, Group, SpecError, Step
+from ...plan import READY, Component, Context, Group, SpecError, State, Step, Verdict, key
 from .model import OVNNetworkSpec, Program
 
 _SWITCH = kube.host("openvswitch", "/run/openvswitch")
@@ -39,7 +39,20 @@ def chassis(ctx: Context[OVNNetworkSpec], southbound: str, *, after: tuple[Step,
             raise SpecError("spec.chassis.affinity", "not an affinity as Kubernetes has it") from None
         others = wanted.model_copy(update={"affinity": affinity})
         steps.append(_daemons(ctx, "chassis", common, others, nodes, after))
-    return Group("Controllers", steps)
+    return Group("Controllers", [*steps, Step(name="Tunnels", verdict=_tunnels(ctx, steps))])
+
+
+def _tunnels(ctx: Context[OVNNetworkSpec], steps: Sequence[Step]) -> Verdict:
+    """What is to be said of tunnels between nodes, which stops nothing. A switch in userspace sends them only through a
+    bridge of its own, and the nodes' interface is in none: it carries Kubernetes too.
+    """
+    daemons = [ctx.children.get(key(obj), {}) for step in steps for obj in step.objects]
+    nodes = sum((live.get("status") or {}).get("desiredNumberScheduled", 0) for live in daemons)
+    if nodes < 2 or ctx.spec.datapath == "system":
+        return READY
+    where = "" if ctx.spec.datapath == "netdev" else "where a node's kernel has no openvswitch, "
+    text = f"spec.datapath: {where}servers reach nobody on another node; {nodes} nodes need the kernel's datapath"
+    return Verdict(State.READY, text)
 
 
 def _environment(ctx: Context[OVNNetworkSpec], southbound: str) -> dict[str, Any]:

@@ -83,7 +83,7 @@ class OVNNetworkSpec(RunSpec, UsesVolume):
     """Which of these nodes connect virtual networks to physical ones."""
     datapath: Literal["auto", "system", "netdev"] = "auto"
     """Where packets are switched: in the kernel (system) or in Open vSwitch's own process (netdev). auto takes the
-    kernel's where it has one."""
+    kernel's where it has one. Without the kernel's, servers on different nodes do not reach each other."""
     encap_type: Literal["geneve"] = "geneve"
     """How packets travel between nodes."""
     bridge_mappings: Annotated[dict[str, InterfaceName], Field(max_length=64)] | None = None
