@@ -165,5 +165,6 @@ def _migration(
     """
     if not keys.migration:
         return ()
+    # It logs an error about a folder of keys it cannot write, and goes on: it writes none.
     command = ["keystone-manage", "credential_migrate"]
     return (parts.job(ctx, keys.migration, command, conf, after=after, mounts=mounts, condition=keys.name),)
