@@ -130,8 +130,8 @@ def _container(
         command=command,
         env=env or {},
         mounts=mounts,
-        # Nothing is routed to these pods; the probes only tell of a roll-out, so seldom is often enough.
-        ready=kube.Probe(command=program.commands["ready"], period=30),
+        # ovn-controller connects anew once it has read its settings: asked in that moment, it must be asked again soon.
+        ready=kube.Probe(command=program.commands["ready"], period=15),
         lifecycle={"preStop": {"exec": {"command": list(stop)}}} if stop else None,
         memory=memory,
         privileged=True,
