@@ -58,7 +58,9 @@ def folder(name: str, secret: str, directory: str, *, mode: int = 0o440) -> Moun
 @dataclass(frozen=True, kw_only=True)
 class Probe:
     """How a container is asked; periods in seconds. A startup probe of one second keeps roll-outs short, since
-    readiness is asked again the moment it passes."""
+    readiness is asked the moment it passes. Not on a node whose kubelet is younger than the period, though: there the
+    first question waits for up to a whole one (kubelet's prober spreads what it asks after its own start).
+    """
 
     http: tuple[str, int] | None = None
     """(path, port)"""

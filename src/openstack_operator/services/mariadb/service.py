@@ -45,7 +45,7 @@ def _server(ctx: Context[MariaDBSpec], creds: parts.Credentials, conf: parts.Con
             kube.folder("credentials", creds.secret, SECRET_DIRECTORY),
             *kube.scratch("/run/mysqld", "/tmp"),  # noqa: S108
         ),
-        ready=kube.Probe(command=program.commands["ready"], period=15),
+        ready=kube.Probe(command=program.commands["ready"]),
         # A connection is accepted by the kernel even while every thread is busy.
         alive=kube.Probe(tcp=PORT),
         memory="192Mi",

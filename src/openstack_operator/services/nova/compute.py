@@ -61,7 +61,7 @@ def _libvirt(ctx: Context[NovaSpec]) -> Step:
             # The guests' definitions lie beside their state: /etc of a node may be read-only.
             replace(libvirt, path="/etc/libvirt/qemu", sub_path="definitions"),
         ),
-        ready=kube.Probe(command=entry.commands["ready"], period=30, timeout=10),
+        ready=kube.Probe(command=entry.commands["ready"], period=15, timeout=10),
         memory="64Mi",
         privileged=True,
         root=True,

@@ -130,8 +130,7 @@ def _container(
         command=command,
         env=env or {},
         mounts=mounts,
-        # ovn-controller connects anew once it has read its settings: asked in that moment, it must be asked again soon.
-        ready=kube.Probe(command=program.commands["ready"], period=15),
+        ready=kube.Probe(command=program.commands["ready"]),
         lifecycle={"preStop": {"exec": {"command": list(stop)}}} if stop else None,
         memory=memory,
         privileged=True,

@@ -46,7 +46,7 @@ def members(ctx: Context[OVNNetworkSpec], database: Database, settings: PodSetti
         },
         ports=ports,
         mounts=(parts.volume("/var/lib/ovn", "ovn"), *kube.scratch("/run/ovn", "/tmp")),  # noqa: S108
-        ready=kube.Probe(command=program.commands["ready"], period=15),
+        ready=kube.Probe(command=program.commands["ready"]),
         alive=kube.Probe(tcp=database.client),
         # Asked to, a leader hands over at once; told to by a signal, it leaves the others to wait for an election.
         lifecycle={"preStop": {"exec": {"command": list(program.commands["stop"])}}},

@@ -34,7 +34,7 @@ def _northd(ctx: Context[OVNNetworkSpec], northbound: str, southbound: str, *, a
         component=program,
         env={"OVN_NB_DB": northbound, "OVN_SB_DB": southbound},
         mounts=kube.scratch("/run/ovn", "/tmp"),  # noqa: S108
-        ready=kube.Probe(command=program.commands["ready"], period=15),
+        ready=kube.Probe(command=program.commands["ready"]),
         memory="32Mi",
     )
     template = kube.pod(ctx, "northd", main, wanted=kube.settings(ctx.spec, ctx.spec.northd))
