@@ -140,9 +140,9 @@ def test_a_restart_of_the_switch_is_not_caused_by_what_the_switch_does_not_see(r
     assert pod(planned(release, elsewhere), "ovn-gateway") == before
 
 
-def test_more_than_one_member_is_not_built_yet(release: Release) -> None:
+def test_more_than_one_member_of_kollas_images_is_not_built_yet(release: Release) -> None:
     with pytest.raises(NotBuilt, match=r"^spec.replicas: .* use 1$"):
-        planned(release, {"replicas": 3})
+        planned(release, {"replicas": 3, "imageProfile": "kolla"})
 
 
 def test_kolla_images_run_the_same_plan() -> None:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ... import kube, parts
 from ...api import PodSettings
-from ...plan import Context
+from ...plan import Context, Group, Step
+from . import raft
 from .model import OVNNetworkSpec
+
+_MOST = 9
+"""Members a database can have."""
 
 
 @dataclass(frozen=True)
@@ -15,51 +19,82 @@ class Database:
     """One of the two."""
 
     name: str
+    schema: str
     condition: str
     client: int
     raft: int
 
 
-NORTHBOUND = Database("nb", "Northbound", 6641, 6643)
-SOUTHBOUND = Database("sb", "Southbound", 6642, 6644)
+NORTHBOUND = Database("nb", "OVN_Northbound", "Northbound", 6641, 6643)
+SOUTHBOUND = Database("sb", "OVN_Southbound", "Southbound", 6642, 6644)
 
 
-def connection(database: Database, members: parts.Members) -> str:
-    """How clients reach a database: every member, since only one of them leads."""
-    return ",".join(f"tcp:{host}:{database.client}" for host in members.hosts)
+@dataclass(frozen=True)
+class Clustered(Group):
+    """The steps that make a database."""
+
+    connection: str
+    """How clients reach it: every member, since only one of them leads."""
+
+    @property
+    def serving(self) -> Step:
+        """The step that is ready when every member is."""
+        return next(step for step in self.steps if isinstance(step, parts.Members))
 
 
-def members(ctx: Context[OVNNetworkSpec], database: Database, settings: PodSettings) -> parts.Members:
-    """StatefulSet `<owner>-nb` or `<owner>-sb` behind a headless Service of the same name."""
-    program = ctx.release[f"ovn-{database.name}"]
-    service = ctx.name(database.name)
-    hosts = parts.hosts(ctx, database.name, service, ctx.spec.replicas)
+def members(ctx: Context[OVNNetworkSpec], database: Database, settings: PodSettings) -> Clustered:
+    """StatefulSet `<owner>-nb` or `<owner>-sb` behind a headless Service of the same name, and the record of its
+    members once there are several.
+    """
+    service, name = ctx.name(database.name), database.name
+    hosts = parts.hosts(ctx, name, service, _MOST)
+    live = ctx.children.get(("StatefulSet", kube.fitting(ctx.name(name), kube.STATEFUL_SET_LIMIT)))
+    record = raft.record(ctx, name, hosts, live)
+    wanted = kube.settings(ctx.spec, settings)
+    if record and wanted.affinity is None:
+        wanted = wanted.model_copy(update={"affinity": raft.spread(name, ctx)})
     ports = {"ovsdb": database.client, "raft": database.raft}
-    main = kube.Container(
+    step = parts.members(
+        ctx,
+        name,
+        kube.pod(ctx, name, _container(ctx, database, hosts[0], record, ports), wanted=wanted),
+        service=service,
+        ports=ports,
+        replicas=record.size.pods if record else 1,
+        storage=ctx.spec,
+        condition=database.condition,
+        after=(record,) if record else (),
+    )
+    if record:
+        step = replace(step, verdict=record.verdict_of_members)
+    connection = ",".join(f"tcp:{host}:{database.client}" for host in hosts[: ctx.spec.replicas])
+    return Clustered(database.condition, [record, step] if record else [step], connection)
+
+
+def _container(
+    ctx: Context[OVNNetworkSpec], database: Database, first: str, record: raft.Record | None, ports: dict[str, int]
+) -> kube.Container:
+    program = ctx.release[f"ovn-{database.name}"]
+    ready, stop = program.commands["ready"], program.commands["stop"]
+    shared: list[kube.Mount] = []
+    if record:
+        words = (database.name, database.schema)
+        ready, stop = raft.script(raft.READY, *words), raft.script(raft.STOP, *words, *stop)
+        shared = [kube.folder("raft", record.secret, raft.FOLDER)]
+    return kube.Container(
         component=program,
         env={
             **parts.POD_NAME,
-            "OVN_ADDRESS": f"$(POD_NAME).{ctx.host(kube.fitting(service))}",
+            "OVN_ADDRESS": f"$(POD_NAME).{ctx.host(kube.fitting(ctx.name(database.name)))}",
             # Only this member may create the cluster; a second one that did would be a second cluster.
-            "OVN_SEED": hosts[0],
-            "OVN_MEMBERS": ",".join(hosts),
+            "OVN_SEED": record.env("seed") if record else first,
+            "OVN_MEMBERS": record.env("members") if record else first,
         },
         ports=ports,
-        mounts=(parts.volume("/var/lib/ovn", "ovn"), *kube.scratch("/run/ovn", "/tmp")),  # noqa: S108
-        ready=kube.Probe(command=program.commands["ready"]),
+        mounts=(parts.volume("/var/lib/ovn", "ovn"), *kube.scratch("/run/ovn", "/tmp"), *shared),  # noqa: S108
+        ready=kube.Probe(command=ready),
         alive=kube.Probe(tcp=database.client),
         # Asked to, a leader hands over at once; told to by a signal, it leaves the others to wait for an election.
-        lifecycle={"preStop": {"exec": {"command": list(program.commands["stop"])}}},
+        lifecycle={"preStop": {"exec": {"command": list(stop)}}},
         memory="32Mi",
-    )
-    template = kube.pod(ctx, database.name, main, wanted=kube.settings(ctx.spec, settings))
-    return parts.members(
-        ctx,
-        database.name,
-        template,
-        service=service,
-        ports=ports,
-        replicas=ctx.spec.replicas,
-        storage=ctx.spec,
-        condition=database.condition,
     )

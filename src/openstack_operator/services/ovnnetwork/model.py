@@ -67,8 +67,8 @@ class OVNNetworkSpec(RunSpec, UsesVolume):
     """OVN: the virtual networks of the cloud, and the switch on every node that carries them out."""
 
     replicas: QuorumReplicas = 1
-    """Members of the northbound and of the southbound database. More than one is not built yet and answered with a
-    condition."""
+    """Members of the northbound and of the southbound database. A change adds or takes away one at a time; images of
+    the profile kolla are built for one only."""
     storage_size: StorageSize = "1Gi"
     """Size of each database member's volume; may grow where the StorageClass allows it, never shrink."""
     northbound: PodSettings = PodSettings()
@@ -76,7 +76,8 @@ class OVNNetworkSpec(RunSpec, UsesVolume):
     southbound: PodSettings = PodSettings()
     """The database of flows, which the nodes read."""
     northd: Component = Component()
-    """Turns networks into flows. One pod works, further ones stand by; unset replicas are as many as `replicas`."""
+    """Turns networks into flows. One pod works, further ones stand by; unset replicas are 2 where `replicas` is more
+    than 1."""
     chassis: Chassis = Chassis()
     """Open vSwitch and ovn-controller on the nodes labeled `openvswitch=enabled`."""
     gateway: Gateway = Gateway()

@@ -4,24 +4,25 @@ from __future__ import annotations
 
 from ... import kube
 from ...plan import Context, NotBuilt, Plan, Step
+from . import raft
 from .chassis import chassis
-from .databases import NORTHBOUND, SOUTHBOUND, connection, members
+from .databases import NORTHBOUND, SOUTHBOUND, members
 from .model import OVNNetworkSpec
 
 
 def plan(ctx: Context[OVNNetworkSpec]) -> Plan:
     """Everything an OVNNetwork is made of; published: northbound, southbound (`tcp:host:port[,tcp:host:port]`)."""
     spec = ctx.spec
-    if spec.replicas != 1:
-        raise NotBuilt("spec.replicas", f"databases of {spec.replicas} members are not built yet; use 1")
+    if spec.replicas != 1 and spec.image_profile == "kolla":
+        raise NotBuilt("spec.replicas", f"databases of {spec.replicas} members are not built for kolla yet; use 1")
     nb = members(ctx, NORTHBOUND, spec.northbound)
     sb = members(ctx, SOUTHBOUND, spec.southbound)
-    northbound, southbound = connection(NORTHBOUND, nb), connection(SOUTHBOUND, sb)
+    northbound, southbound = nb.connection, sb.connection
     return Plan(
         nb,
         sb,
-        _northd(ctx, northbound, southbound, after=(nb, sb)),
-        chassis(ctx, southbound, after=(sb,)),
+        _northd(ctx, northbound, southbound, after=(nb.serving, sb.serving)),
+        chassis(ctx, southbound, after=(sb.serving,)),
         endpoint=northbound,
         published={"northbound": northbound, "southbound": southbound},
     )
@@ -37,7 +38,12 @@ def _northd(ctx: Context[OVNNetworkSpec], northbound: str, southbound: str, *, a
         ready=kube.Probe(command=program.commands["ready"]),
         memory="32Mi",
     )
-    template = kube.pod(ctx, "northd", main, wanted=kube.settings(ctx.spec, ctx.spec.northd))
-    replicas = kube.replicas(ctx.spec.replicas, ctx.spec.northd)
+    settings, own = kube.settings(ctx.spec, ctx.spec.northd), ctx.spec.northd.replicas
+    # Only one works; a third would never be needed.
+    replicas = min(ctx.spec.replicas, 2) if own is None else own
+    if ctx.spec.replicas > 1 and settings.affinity is None:
+        settings = settings.model_copy(update={"affinity": raft.spread("northd", ctx)})
+    template = kube.pod(ctx, "northd", main, wanted=settings)
     wanted = kube.workload(ctx, "Deployment", "northd", template, replicas=replicas)
-    return Step(name="Northd", objects=(wanted,), after=after)
+    budget = kube.disruption_budget(ctx, ctx.name("northd"), kube.selector(ctx, "northd"))
+    return Step(name="Northd", objects=(wanted, budget) if replicas > 1 else (wanted,), after=after)

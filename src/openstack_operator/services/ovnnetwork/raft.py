@@ -1,0 +1,149 @@
+"""How a database's cluster grows and shrinks, one member at a time, and is never created twice."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ... import kube
+from ...plan import Context, Object, Step, Verdict, progressing
+from .model import OVNNetworkSpec
+
+FOLDER = "/etc/ovn-raft"
+FORMED = "formed"
+"""In the place of the member that may create the cluster, once there is one: no host is called so."""
+
+
+@dataclass(frozen=True)
+class Size:
+    """What a cluster should be next."""
+
+    pods: int
+    listed: int
+    """Members, counted from the first; one less than pods while the last one is asked to leave."""
+
+
+def next_size(wanted: int, listed: int | None, live: Object | None) -> Size:
+    """One move from what there is towards `wanted`. `listed` is what the record says, None without one.
+
+    Raft changes its members one by one, and a member that stops without leaving still counts for the majority
+    (Ongaro, Consensus, 4.1). So a pod is taken away only once it is no longer ready, which is how it says it has left.
+    """
+    if live is None:
+        return Size(listed or wanted, listed or wanted)
+    size = live["spec"]["replicas"]
+    if listed is None:
+        # What runs was not told of a record yet.
+        return Size(size, size)
+    if listed < size:
+        # Whatever is wanted by now: a member that was asked to leave cannot be told to stay.
+        return Size(listed if _ready(live) == listed else size, listed)
+    if wanted == size or not kube.judge(live).ready:
+        return Size(size, size)
+    return Size(size + 1, size + 1) if wanted > size else Size(size, size - 1)
+
+
+def _ready(live: Object | None) -> int:
+    return ((live or {}).get("status") or {}).get("readyReplicas", 0)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Record(Step):
+    """Secret `<owner>-<database>-raft`, which containers read when they start (seed) and while they run (members)."""
+
+    secret: str
+    size: Size
+    verdict_of_members: Verdict | None
+
+    def env(self, key: str) -> dict[str, Any]:
+        """A `valueFrom` structure; a value, written in the template, would restart every member with each change."""
+        return {"secretKeyRef": {"name": self.secret, "key": key}}
+
+
+def record(ctx: Context[OVNNetworkSpec], name: str, hosts: Sequence[str], live: Object | None) -> Record | None:
+    """Who may create the cluster and who belongs to it, kept as long as the volumes; None for a single member that
+    never had another. `hosts` are as many as there may ever be.
+    """
+    spec, secret = ctx.spec, kube.fitting(ctx.name(name, "raft"))
+    child = ctx.children.get(("Secret", secret))
+    if spec.replicas == 1 and child is None:
+        return None
+    held = kube.secret_data(child)
+    size = next_size(spec.replicas, held["members"].count(",") + 1 if held else None, live)
+    # Whoever is ready has a cluster: from then on an empty disk is a lost one, the first member's too.
+    seed = FORMED if held.get("seed") == FORMED or _ready(live) else hosts[0]
+    wanted = kube.secret(ctx, secret, {"seed": seed, "members": ",".join(hosts[: size.listed])})
+    moving = (size.pods, size.listed) != (spec.replicas, spec.replicas)
+    return Record(
+        name="Record",
+        objects=(kube.retained(wanted) if spec.retention == "Retain" else wanted,),
+        guarded=True,
+        barrier=True,
+        secret=secret,
+        size=size,
+        verdict_of_members=progressing(f"{size.listed} of {spec.replicas} members wanted") if moving else None,
+    )
+
+
+_ASK = f"""
+control=/run/ovn/ovn$1_db.ctl; file=/var/lib/ovn/ovn$1_db.db; name=$2; shift 2
+ask() {{ command=$1; shift; ovs-appctl --timeout=3 -t "$control" "cluster/$command" "$name" "$@"; }}
+listed() {{ case ",$(cat {FOLDER}/members)," in *",$OVN_ADDRESS,"*) ;; *) return 1 ;; esac; }}
+"""
+
+STALE = """
+$3 == "at" { split($4, at, ":"); host[$1] = at[2]; silent[$1] = ($5 == "(self)") ? 0 : -1
+             for (i = 5; i < NF; i++) if ($i == "msg") silent[$1] = $(i + 1) }
+END { for (a in host) {
+        twin = 0; for (b in host) if (b != a && host[b] == host[a] && silent[b] >= 0 && silent[b] < 5000) twin = 1
+        gone = index("," members ",", "," host[a] ",") == 0
+        if ((twin && (silent[a] < 0 || silent[a] > 15000)) || (gone && silent[a] > 300000)) print a } }
+"""
+"""awk: from a leader's cluster/status, the servers that will not come back: one of the two at an address where a member
+came back with an empty disk, and one that was taken away before it could leave. A member that is only away stays."""
+
+READY = f"""{_ASK}
+status=$(ask status) || exit 1
+case $status in
+*"Status: left cluster"*)
+    # The disk of one that left is no member's anymore; whoever gets it joins anew.
+    [ ! -e "$file" ] || mv "$file" "$file.left"
+    if listed; then ovs-appctl --timeout=3 -t "$control" exit; fi
+    exit 1 ;;
+*"Status: leaving cluster"*) exit 0 ;;
+*"Status: cluster member"*) ;;
+*) exit 1 ;;
+esac
+case $status in *"Leader: unknown"*) exit 1 ;; esac
+listed || ask leave
+case $status in *"Role: leader"*)
+    for sid in $(echo "$status" | awk -v members="$(cat {FOLDER}/members)" '{STALE}'); do ask kick "$sid"; done ;;
+esac
+"""
+"""sh, with a database's short name and its schema: whether this member takes part; it also keeps the list of members
+true, since only a member can, and this is what is asked again and again."""
+
+STOP = f"""{_ASK}
+if ! listed; then
+    ask leave
+    for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15; do
+        case $(ask status) in *"Status: left cluster"*) mv -f "$file" "$file.left"; break ;; esac
+        sleep 1
+    done
+fi
+exec "$@"
+"""
+"""sh, with the same two words and the command that stops the server: leaves the cluster first where it is to go."""
+
+
+def script(text: str, *words: str) -> list[str]:
+    """The command that runs a script with these words."""
+    return ["sh", "-c", text, "raft", *words]
+
+
+def spread(component: str, ctx: Context[OVNNetworkSpec]) -> Object:
+    """An affinity: rather on nodes where none of the others is."""
+    term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": kube.selector(ctx, component)}}
+    preferred = [{"weight": 100, "podAffinityTerm": term}]
+    return {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred}}
