@@ -90,6 +90,11 @@ _ASK = f"""
 control=/run/ovn/ovn$1_db.ctl; file=/var/lib/ovn/ovn$1_db.db; name=$2; shift 2
 ask() {{ command=$1; shift; ovs-appctl --timeout=3 -t "$control" "cluster/$command" "$name" "$@"; }}
 listed() {{ case ",$(cat {FOLDER}/members)," in *",$OVN_ADDRESS,"*) ;; *) return 1 ;; esac; }}
+# A server that has left forgets its database. The file is no member's anymore; whoever gets the volume joins anew.
+left() {{
+    listed && return 1
+    case $1 in *"unknown cluster"*) [ ! -e "$file" ] || mv "$file" "$file.left" ;; *) return 1 ;; esac
+}}
 """
 
 STALE = """
@@ -104,13 +109,8 @@ END { for (a in host) {
 came back with an empty disk, and one that was taken away before it could leave. A member that is only away stays."""
 
 READY = f"""{_ASK}
-status=$(ask status) || exit 1
+status=$(ask status 2>&1) || {{ left "$status"; exit 1; }}
 case $status in
-*"Status: left cluster"*)
-    # The disk of one that left is no member's anymore; whoever gets it joins anew.
-    [ ! -e "$file" ] || mv "$file" "$file.left"
-    if listed; then ovs-appctl --timeout=3 -t "$control" exit; fi
-    exit 1 ;;
 *"Status: leaving cluster"*) exit 0 ;;
 *"Status: cluster member"*) ;;
 *) exit 1 ;;
@@ -118,7 +118,7 @@ esac
 case $status in *"Leader: unknown"*) exit 1 ;; esac
 listed || ask leave
 case $status in *"Role: leader"*)
-    for sid in $(echo "$status" | awk -v members="$(cat {FOLDER}/members)" '{STALE}'); do ask kick "$sid"; done ;;
+    for sid in $(echo "$status" | awk -v members="$(cat {FOLDER}/members)" '{STALE}'); do ask kick "$sid" || :; done ;;
 esac
 """
 """sh, with a database's short name and its schema: whether this member takes part; it also keeps the list of members
@@ -128,7 +128,7 @@ STOP = f"""{_ASK}
 if ! listed; then
     ask leave
     for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15; do
-        case $(ask status) in *"Status: left cluster"*) mv -f "$file" "$file.left"; break ;; esac
+        left "$(ask status 2>&1)" && break
         sleep 1
     done
 fi
