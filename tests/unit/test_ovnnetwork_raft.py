@@ -72,6 +72,14 @@ def test_a_member_that_was_asked_to_leave_leaves_though_it_is_wanted_again() -> 
     assert next_size(3, 2, stateful_set(3, 2)) == Size(2, 2)
 
 
+@pytest.mark.parametrize(("updated", "observed", "pods"), [(0, 1, 3), (1, 1, 2), (1, 0, 3)])
+def test_a_member_that_only_restarts_has_not_left(updated: int, observed: int, pods: int) -> None:
+    live = stateful_set(3, 2)
+    rolling = {"updateRevision": "db-2", "updatedReplicas": updated, "observedGeneration": observed}
+    live["status"].update(rolling)
+    assert next_size(1, 2, live) == Size(pods, 2)
+
+
 def test_without_a_stateful_set_all_that_belong_to_the_cluster_start_together() -> None:
     assert next_size(3, None, None) == Size(3, 3)
     assert next_size(1, 3, None) == Size(3, 3), "what the volumes of a former resource hold"

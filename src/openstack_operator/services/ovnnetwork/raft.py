@@ -38,10 +38,20 @@ def next_size(wanted: int, listed: int | None, live: Object | None) -> Size:
         return Size(size, size)
     if listed < size:
         # Whatever is wanted by now: a member that was asked to leave cannot be told to stay.
-        return Size(listed if _ready(live) == listed else size, listed)
+        return Size(listed if _has_left(live, listed) else size, listed)
     if wanted == size or not kube.judge(live).ready:
         return Size(size, size)
     return Size(size + 1, size + 1) if wanted > size else Size(size, size - 1)
+
+
+def _has_left(live: Object, listed: int) -> bool:
+    """Whether the last member is not ready since it has left. During a rolling update it is also while it restarts, but
+    then it comes back with the record at hand and leaves as it stops.
+    """
+    status = live.get("status") or {}
+    if _ready(live) != listed or status.get("observedGeneration", 0) < live["metadata"].get("generation", 0):
+        return False
+    return status.get("currentRevision") == status.get("updateRevision") or status.get("updatedReplicas", 0) > 0
 
 
 def _ready(live: Object | None) -> int:
@@ -90,6 +100,12 @@ _ASK = f"""
 control=/run/ovn/ovn$1_db.ctl; file=/var/lib/ovn/ovn$1_db.db; name=$2; shift 2
 ask() {{ command=$1; shift; ovs-appctl --timeout=3 -t "$control" "cluster/$command" "$name" "$@"; }}
 listed() {{ case ",$(cat {FOLDER}/members)," in *",$OVN_ADDRESS,"*) ;; *) return 1 ;; esac; }}
+# A member leaves only a cluster of just those listed and itself: one that was taken away and still counts would
+# make the rest a minority. The leader removes that first.
+leave() {{
+    there=$(echo "$1" | grep -c ' at tcp:')
+    [ "$there" = "$(echo "$(cat {FOLDER}/members),$OVN_ADDRESS" | tr , '\\n' | grep -c .)" ] && ask leave
+}}
 # A server that has left forgets its database. The file is no member's anymore; whoever gets the volume joins anew.
 left() {{
     listed && return 1
@@ -116,7 +132,7 @@ case $status in
 *) exit 1 ;;
 esac
 case $status in *"Leader: unknown"*) exit 1 ;; esac
-listed || ask leave
+listed || leave "$status"
 case $status in *"Role: leader"*)
     for sid in $(echo "$status" | awk -v members="$(cat {FOLDER}/members)" '{STALE}'); do ask kick "$sid" || :; done ;;
 esac
@@ -126,9 +142,11 @@ true, since only a member can, and this is what is asked again and again."""
 
 STOP = f"""{_ASK}
 if ! listed; then
-    ask leave
     for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15; do
-        left "$(ask status 2>&1)" && break
+        # Asked again and again, for the server may only just have started.
+        status=$(ask status 2>&1)
+        left "$status" && break
+        leave "$status"
         sleep 1
     done
 fi
