@@ -10,7 +10,7 @@ Gap = tuple[str, str]
 
 def gaps(spec: ControlPlaneSpec) -> list[Gap]:
     """Everything a spec asks for that is not built, not only the first."""
-    members = [("mariadb", spec.mariadb), ("rabbitmq", spec.rabbitmq), ("ovn", spec.ovn)]
+    members = [("mariadb", spec.mariadb), ("ovn", spec.ovn)]
     asked = [
         (spec.storage_backend == "ceph", "spec.storageBackend", "ceph is not built yet; leave it unset, or use lvm"),
         (spec.network_backend == "ovs", "spec.networkBackend", "ovs is not built yet; use ovn"),

@@ -1,13 +1,33 @@
-"""RabbitMQ: one broker on a volume, named so that it can become the first member of a cluster."""
+"""RabbitMQ: brokers on a volume each, named so that a single one can become the first member of a cluster."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ... import kube, parts
-from ...plan import Context, NotBuilt, Plan, Step
-from .config import AMQP, DISTRIBUTION, MANAGEMENT, rabbitmq_conf
+from ...api import PodSettings
+from ...plan import Context, Plan, Step
+from .config import ADVANCED, AMQP, DISTRIBUTION, MANAGEMENT, rabbitmq_conf
 from .model import RabbitMQSpec
 
 PORTS = {"amqp": AMQP, "management": MANAGEMENT}
+
+REJOIN = f"""\
+if [ ! -e "/var/lib/rabbitmq/mnesia/$RABBITMQ_NODENAME/schema.DAT" ]; then
+  cookie=/var/lib/rabbitmq/.erlang.cookie
+  rm -f "$cookie"
+  (umask 077; cat /etc/rabbitmq/secret/erlang-cookie > "$cookie")
+  for host in $RABBITMQ_MEMBERS; do
+    [ "rabbit@$host" != "$RABBITMQ_NODENAME" ] || continue
+    timeout 2 bash -c "exec 3<>/dev/tcp/$host/{DISTRIBUTION}" 2>/dev/null || continue
+    ! timeout 20 rabbitmqctl -n "rabbit@$host" forget_cluster_node "$RABBITMQ_NODENAME" || break
+  done
+fi
+exec "$@"
+"""
+"""What a member of a cluster does before it starts. A member without data is refused by others who remember it, so
+they are told to forget it; at the cluster's first start nobody listens yet, and nobody is told.
+"""
 
 
 def plan(ctx: Context[RabbitMQSpec]) -> Plan:
@@ -15,15 +35,16 @@ def plan(ctx: Context[RabbitMQSpec]) -> Plan:
     `default_pass`).
     """
     spec = ctx.spec
-    if spec.replicas != 1:
-        raise NotBuilt("spec.replicas", f"a cluster of {spec.replicas} members is not built yet; use 1")
+    hosts = parts.hosts(ctx, "server", ctx.name("members"), spec.replicas)
     # Only a server without any data makes its first user; the account belongs to the volume.
     creds = parts.credentials(
         ctx, "default_pass", "erlang-cookie", given={"default_user": "admin"}, retain=spec.retention == "Retain"
     )
-    files = {"rabbitmq.conf": rabbitmq_conf(spec.config), "enabled_plugins": "[rabbitmq_management].\n"}
+    files = {"rabbitmq.conf": rabbitmq_conf(spec.config, hosts), "enabled_plugins": "[rabbitmq_management].\n"}
+    if spec.replicas > 1:
+        files["advanced.config"] = ADVANCED
     conf = parts.written(ctx, files, directory="/etc/rabbitmq")
-    server = _server(ctx, creds, conf)
+    server = _server(ctx, creds, conf, hosts)
     name = kube.fitting(ctx.owner)
     address = kube.service(ctx, name, PORTS, kube.selector(ctx, "server"))
     host = ctx.host(name)
@@ -42,16 +63,22 @@ def plan(ctx: Context[RabbitMQSpec]) -> Plan:
     )
 
 
-def _server(ctx: Context[RabbitMQSpec], creds: parts.Credentials, conf: parts.Config) -> parts.Members:
+def _server(
+    ctx: Context[RabbitMQSpec], creds: parts.Credentials, conf: parts.Config, hosts: Sequence[str]
+) -> parts.Members:
     """StatefulSet `<owner>-server`."""
     members = kube.fitting(ctx.name("members"))
+    program = ctx.release["rabbitmq"]
+    clustered = len(hosts) > 1
     main = kube.Container(
-        component=ctx.release["rabbitmq"],
+        component=program,
+        command=["sh", "-ec", REJOIN, "sh", *program.command] if clustered else (),
         # The node's name is part of its data and of every other member's; it must be right from the first start.
         env={
             **parts.POD_NAME,
             "RABBITMQ_NODENAME": f"rabbit@$(POD_NAME).{ctx.host(members)}",
             "RABBITMQ_USE_LONGNAME": "true",
+            **({"RABBITMQ_MEMBERS": " ".join(hosts)} if clustered else {}),
         },
         ports=PORTS,
         mounts=(
@@ -71,7 +98,7 @@ def _server(ctx: Context[RabbitMQSpec], creds: parts.Credentials, conf: parts.Co
         ctx,
         "server",
         main,
-        wanted=kube.settings(ctx.spec),
+        wanted=_apart(ctx, kube.settings(ctx.spec)) if clustered else kube.settings(ctx.spec),
         annotations={kube.CONFIG_DIGEST: conf.digest},
         grace=60,
     )
@@ -85,3 +112,12 @@ def _server(ctx: Context[RabbitMQSpec], creds: parts.Credentials, conf: parts.Co
         storage=ctx.spec,
         after=(creds, conf),
     )
+
+
+def _apart(ctx: Context[RabbitMQSpec], wanted: PodSettings) -> PodSettings:
+    """Members on different nodes where there are enough of them, unless the user says how they are placed."""
+    if wanted.affinity is not None:
+        return wanted
+    others = {"labelSelector": {"matchLabels": kube.selector(ctx, "server")}, "topologyKey": "kubernetes.io/hostname"}
+    soft = {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 100, "podAffinityTerm": others}]}
+    return wanted.model_copy(update={"affinity": {"podAntiAffinity": soft}})
