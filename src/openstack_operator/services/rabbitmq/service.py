@@ -88,7 +88,8 @@ def _server(
             *kube.scratch("/var/log/rabbitmq", "/tmp"),  # noqa: S108
         ),
         # The last thing it opens, and the first it closes when it pauses.
-        ready=kube.Probe(tcp=AMQP),
+        # Asked more often where another member could answer instead.
+        ready=kube.Probe(tcp=AMQP, period=3 if clustered else 10),
         # Open as long as the node lives, whether it serves clients or waits for other members.
         alive=kube.Probe(tcp=DISTRIBUTION),
         memory="128Mi",
