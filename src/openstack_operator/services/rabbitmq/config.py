@@ -53,7 +53,7 @@ def rabbitmq_conf(user: Mapping[str, Any], hosts: Sequence[str] = ()) -> str:
     """The file the broker on each of the hosts reads. Raises SpecError where the user sets a key the operator wires."""
     defaults, wired = dict(DEFAULTS), dict(WIRED)
     if len(hosts) > 1:
-        defaults |= _REPLICATION | {f"{_REPLICATED}.target_group_size": len(hosts)}
+        defaults |= {**_REPLICATION, f"{_REPLICATED}.target_group_size": len(hosts)}
         wired |= _clustered(hosts)
     taken = sorted(key for key in user if key in wired or key.startswith(_WIRED_ELSEWHERE))
     if taken:
