@@ -11,6 +11,7 @@ from ...plan import SpecError
 AMQP = 5672
 MANAGEMENT = 15672
 DISTRIBUTION = 25672
+EPMD = 4369
 
 DEFAULTS: Mapping[str, Any] = {
     "vm_memory_high_watermark.absolute": "512MiB",

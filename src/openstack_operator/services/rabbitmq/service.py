@@ -7,26 +7,45 @@ from collections.abc import Sequence
 from ... import kube, parts
 from ...api import PodSettings
 from ...plan import Context, Plan, Step
-from .config import ADVANCED, AMQP, DISTRIBUTION, MANAGEMENT, rabbitmq_conf
+from .config import ADVANCED, AMQP, DISTRIBUTION, EPMD, MANAGEMENT, rabbitmq_conf
 from .model import RabbitMQSpec
 
 PORTS = {"amqp": AMQP, "management": MANAGEMENT}
 
 REJOIN = f"""\
+listens() {{ timeout 2 bash -c "exec 3<>/dev/tcp/$1/$2" 2>/dev/null; }}
 if [ ! -e "/var/lib/rabbitmq/mnesia/$RABBITMQ_NODENAME/schema.DAT" ]; then
   cookie=/var/lib/rabbitmq/.erlang.cookie
   rm -f "$cookie"
   (umask 077; cat /etc/rabbitmq/secret/erlang-cookie > "$cookie")
-  for host in $RABBITMQ_MEMBERS; do
-    [ "rabbit@$host" != "$RABBITMQ_NODENAME" ] || continue
-    timeout 2 bash -c "exec 3<>/dev/tcp/$host/{DISTRIBUTION}" 2>/dev/null || continue
+  epmd -daemon
+  calm=0
+  while :; do
+    started= absent=
+    for host in $RABBITMQ_MEMBERS; do
+      [ "rabbit@$host" != "$RABBITMQ_NODENAME" ] || continue
+      listens "$host" {EPMD} || absent=yes
+      ! listens "$host" {DISTRIBUTION} || started="$started $host"
+    done
+    [ -z "$started" ] || break
+    if [ "rabbit@${{RABBITMQ_MEMBERS%% *}}" = "$RABBITMQ_NODENAME" ] && [ -z "$absent" ]; then
+      calm=$((calm + 1))
+      [ "$calm" -lt 3 ] || break
+    else
+      calm=0
+    fi
+    sleep 1
+  done
+  for host in $started; do
     ! timeout 20 rabbitmqctl -n "rabbit@$host" forget_cluster_node "$RABBITMQ_NODENAME" || break
   done
 fi
 exec "$@"
 """
-"""What a member of a cluster does before it starts. A member without data is refused by others who remember it, so
-they are told to forget it; at the cluster's first start nobody listens yet, and nobody is told.
+"""What a member of a cluster does before it starts. One without data is refused by others who remember it, so they are
+told to forget it. Left to RabbitMQ, members without data form a new cluster and shut out one with data that comes
+later; so the first one alone begins, once it has seen that every other is there (its epmd listens) without data
+(nothing else listens, for three seconds: one with data starts at once). The others wait for somebody to have started.
 """
 
 
@@ -108,7 +127,7 @@ def _server(
         "server",
         template,
         service=ctx.name("members"),
-        ports={**PORTS, "epmd": 4369, "distribution": DISTRIBUTION},
+        ports={**PORTS, "epmd": EPMD, "distribution": DISTRIBUTION},
         replicas=ctx.spec.replicas,
         storage=ctx.spec,
         after=(creds, conf),
