@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from typing import Any
 
 import pytest
@@ -81,6 +82,17 @@ def test_a_member_never_gives_up_the_search_for_the_others() -> None:
     known = settings(rabbitmq_conf({}, ("a", "b", "c")))
     assert int(known["cluster_formation.discovery_retry_limit"]) > 86400
     assert "cluster_formation.discovery_retry_limit" not in settings(rabbitmq_conf({}, ("a",)))
+
+
+def test_only_a_member_of_a_cluster_looks_for_others_before_it_starts(release: Release) -> None:
+    def command(spec: dict[str, Any]) -> list[str]:
+        server = planned(release, spec)["StatefulSet", "rabbitmq-server"]["spec"]
+        return server["template"]["spec"]["containers"][0]["command"]
+
+    assert command({}) == ["rabbitmq-start"]
+    shell, flags, script, *rest = command({"replicas": 3})
+    assert (shell, flags, rest) == ("sh", "-ec", ["sh", "rabbitmq-start"])
+    assert subprocess.run([shell, "-n", flags, script], check=False).returncode == 0
 
 
 def test_only_a_cluster_decides_about_partitions(release: Release) -> None:
