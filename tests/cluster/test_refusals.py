@@ -119,6 +119,8 @@ CHANGED: list[tuple[str, dict[str, Any], dict[str, Any], str, str]] = [
         "changed",
     ),
     ("MariaDB", {"storageSize": "2Gi"}, {"storageSize": "1500Mi"}, "spec.storageSize", "choose a larger one"),
+    ("RabbitMQ", {"replicas": 3}, {"replicas": 1}, "spec.replicas", "keep the old number"),
+    (CLOUD, {"rabbitmq": {"replicas": 5}}, {"rabbitmq": {"replicas": 3}}, "rabbitmq.replicas", "keep the old number"),
     ("Glance", {"storage": {"size": "2Ti"}}, {"storage": {"size": "1Ti"}}, "spec.storage.size", "keep the old size"),
     ("MariaDBDatabase", DATABASE, {"database": "other"}, "spec.database", "cannot be changed once set"),
     ("Placement", {}, {"database": {"database": "b"}}, "spec.database.database", "set or unset later"),

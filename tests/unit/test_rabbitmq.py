@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import subprocess
 from typing import Any
 
 import pytest
 
 from openstack_operator import kube
-from openstack_operator.plan import NotBuilt, Object, Release, SpecError, key
+from openstack_operator.plan import Object, Release, SpecError, key
 from openstack_operator.services.rabbitmq.config import rabbitmq_conf
 from openstack_operator.services.rabbitmq.model import RABBITMQ
 from openstack_operator.services.rabbitmq.service import plan
@@ -16,6 +17,10 @@ from openstack_operator.testing import context
 
 def planned(release: Release, spec: dict[str, Any] | None = None, **changes: Any) -> dict[tuple[str, str], Object]:
     return {key(obj): obj for obj in plan(context(RABBITMQ, spec, release=release, **changes)).objects}
+
+
+def settings(text: str) -> dict[str, str]:
+    return dict(line.split(" = ", 1) for line in text.splitlines())
 
 
 def test_the_contract(release: Release) -> None:
@@ -58,14 +63,67 @@ def test_account_and_cookie_belong_to_the_volume(release: Release) -> None:
     assert "annotations" not in gone["metadata"]
 
 
-def test_more_than_one_member_is_not_built_yet(release: Release) -> None:
-    with pytest.raises(NotBuilt, match=r"^spec.replicas: .* use 1$"):
-        planned(release, {"replicas": 3})
+def test_members_know_each_other_by_the_names_their_data_knows(release: Release) -> None:
+    objects = planned(release, {"replicas": 3})
+    known = settings(kube.secret_data(objects["Secret", "rabbitmq-config"])["rabbitmq.conf"])
+    hosts = [f"rabbitmq-server-{n}.rabbitmq-members.openstack.svc.cluster.local" for n in range(3)]
+    nodes = [known[f"cluster_formation.classic_config.nodes.{n}"] for n in (1, 2, 3)]
+    assert nodes == [f"rabbit@{host}" for host in hosts]
+    assert known["cluster_partition_handling"] == "pause_minority"
+    assert known["quorum_queue.continuous_membership_reconciliation.target_group_size"] == "3"
+    server = objects["StatefulSet", "rabbitmq-server"]["spec"]
+    assert server["podManagementPolicy"] == "Parallel", "members that wait for one another must all be started"
+    env = {entry["name"]: entry.get("value") for entry in server["template"]["spec"]["containers"][0]["env"]}
+    assert env["RABBITMQ_MEMBERS"] == " ".join(hosts)
+
+
+def test_a_member_never_gives_up_the_search_for_the_others() -> None:
+    # One that did would serve clients as a cluster of its own; RabbitMQ 4.0 knows no word for "for ever".
+    known = settings(rabbitmq_conf({}, ("a", "b", "c")))
+    assert int(known["cluster_formation.discovery_retry_limit"]) > 86400
+    assert "cluster_formation.discovery_retry_limit" not in settings(rabbitmq_conf({}, ("a",)))
+
+
+def test_only_a_member_of_a_cluster_looks_for_others_before_it_starts(release: Release) -> None:
+    def command(spec: dict[str, Any]) -> list[str]:
+        server = planned(release, spec)["StatefulSet", "rabbitmq-server"]["spec"]
+        return server["template"]["spec"]["containers"][0]["command"]
+
+    assert command({}) == ["rabbitmq-start"]
+    shell, flags, script, *rest = command({"replicas": 3})
+    assert (shell, flags, rest) == ("sh", "-ec", ["sh", "rabbitmq-start"])
+    assert subprocess.run([shell, "-n", flags, script], check=False).returncode == 0
+
+
+def test_only_a_cluster_decides_about_partitions(release: Release) -> None:
+    user = {"cluster_partition_handling": "autoheal"}
+    assert settings(rabbitmq_conf(user, ("a",)))["cluster_partition_handling"] == "autoheal"
+    with pytest.raises(SpecError, match=r"^spec\.config\.cluster_partition_handling: the operator sets"):
+        planned(release, {"replicas": 3, "config": user})
+
+
+def test_clients_reach_one_address_with_ready_members_behind_it(release: Release) -> None:
+    alone = plan(context(RABBITMQ, release=release)).outcome
+    cluster = plan(context(RABBITMQ, {"replicas": 3}, release=release))
+    assert cluster.outcome.published == alone.published
+    address = {key(obj): obj for obj in cluster.objects}["Service", "rabbitmq"]["spec"]
+    assert "publishNotReadyAddresses" not in address
+    assert address["type"] == "ClusterIP"
+
+
+def test_members_keep_apart_unless_the_user_places_them(release: Release) -> None:
+    def affinity(spec: dict[str, Any]) -> Any:
+        return planned(release, spec)["StatefulSet", "rabbitmq-server"]["spec"]["template"]["spec"].get("affinity")
+
+    assert affinity({}) is None
+    (term,) = affinity({"replicas": 3})["podAntiAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"]
+    assert term["podAffinityTerm"]["topologyKey"] == "kubernetes.io/hostname"
+    assert affinity({"replicas": 3, "affinity": {}}) == {}
 
 
 def test_configuration_is_three_layers() -> None:
     lines = rabbitmq_conf({"heartbeat": 30, "disk_free_limit.absolute": "1GB", "log.file.rotation.compress": True})
-    known = dict(line.split(" = ") for line in lines.splitlines())
+    known = settings(lines)
     assert known["heartbeat"] == "30"
     assert known["disk_free_limit.absolute"] == "1GB"
     assert known["log.file.rotation.compress"] == "true"

@@ -10,7 +10,6 @@ Gap = tuple[str, str]
 
 def gaps(spec: ControlPlaneSpec) -> list[Gap]:
     """Everything a spec asks for that is not built, not only the first."""
-    members = [("mariadb", spec.mariadb), ("rabbitmq", spec.rabbitmq)]
     asked = [
         (spec.storage_backend == "ceph", "spec.storageBackend", "ceph is not built yet; leave it unset, or use lvm"),
         (spec.network_backend == "ovs", "spec.networkBackend", "ovs is not built yet; use ovn"),
@@ -20,9 +19,10 @@ def gaps(spec: ControlPlaneSpec) -> list[Gap]:
             f"{spec.neutron.mechanism} is not built yet; use ovn",
         ),
         (spec.tls.enabled, "spec.tls.enabled", "encryption is not built yet; use false"),
-        *(
-            (each.enabled and each.replicas > 1, f"spec.{name}.replicas", "several members are not built yet; use 1")
-            for name, each in members
+        (
+            spec.mariadb.enabled and spec.mariadb.replicas > 1,
+            "spec.mariadb.replicas",
+            "several members are not built yet; use 1",
         ),
         (
             spec.glance.storage_type != "pvc",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ...plan import SpecError
@@ -11,6 +11,7 @@ from ...plan import SpecError
 AMQP = 5672
 MANAGEMENT = 15672
 DISTRIBUTION = 25672
+EPMD = 4369
 
 DEFAULTS: Mapping[str, Any] = {
     "vm_memory_high_watermark.absolute": "512MiB",
@@ -34,12 +35,28 @@ _WIRED_ELSEWHERE = (
 )
 """Beginnings of keys: the first account comes from a Secret, the members from the spec, the ports from here."""
 
+_REPLICATED = "quorum_queue.continuous_membership_reconciliation"
+_REPLICATION: Mapping[str, Any] = {
+    # A queue made while there was one member, or before a member lost its disk, gets its copies by itself.
+    f"{_REPLICATED}.enabled": True,
+    f"{_REPLICATED}.auto_remove": True,
+    f"{_REPLICATED}.interval": 30000,
+    f"{_REPLICATED}.trigger_interval": 2000,
+}
+
+ADVANCED = "[{kernel, [{net_ticktime, 15}]}].\n"
+"""advanced.config of a cluster: members cut off notice after some 15 seconds; with Erlang's own 60 it takes 84."""
+
 _KEY = re.compile(r"[A-Za-z0-9_.$-]+")
 
 
-def rabbitmq_conf(user: Mapping[str, Any]) -> str:
-    """The file the broker reads. Raises SpecError where the user sets a key the operator wires."""
-    taken = sorted(key for key in user if key in WIRED or key.startswith(_WIRED_ELSEWHERE))
+def rabbitmq_conf(user: Mapping[str, Any], hosts: Sequence[str] = ()) -> str:
+    """The file the broker on each of the hosts reads. Raises SpecError where the user sets a key the operator wires."""
+    defaults, wired = dict(DEFAULTS), dict(WIRED)
+    if len(hosts) > 1:
+        defaults |= {**_REPLICATION, f"{_REPLICATED}.target_group_size": len(hosts)}
+        wired |= _clustered(hosts)
+    taken = sorted(key for key in user if key in wired or key.startswith(_WIRED_ELSEWHERE))
     if taken:
         raise SpecError(
             f"spec.config.{taken[0]}", f"the operator sets {', '.join(taken)} itself; remove it from config"
@@ -48,8 +65,23 @@ def rabbitmq_conf(user: Mapping[str, Any]) -> str:
         # A line break would begin a line of its own, past the check for what is wired.
         if not _KEY.fullmatch(key) or not isinstance(value, (str, int, float)) or "\n" in str(value):
             raise SpecError(f"spec.config.{key!r}", "expected a key of rabbitmq.conf with a value on one line")
-    merged = {**DEFAULTS, **user, **WIRED}
+    merged = {**defaults, **user, **wired}
     return "".join(f"{key} = {_text(value)}\n" for key, value in sorted(merged.items()))
+
+
+def _clustered(hosts: Sequence[str]) -> dict[str, Any]:
+    """How members find each other: by a list, for which nobody need be asked."""
+    nodes = {f"cluster_formation.classic_config.nodes.{i}": f"rabbit@{host}" for i, host in enumerate(hosts, 1)}
+    return {
+        **nodes,
+        "cluster_formation.peer_discovery_backend": "classic_config",
+        "cluster_formation.target_cluster_size_hint": len(hosts),
+        # A member that gave up would serve clients as a cluster of its own.
+        "cluster_formation.discovery_retry_limit": 1000000,
+        "cluster_formation.discovery_retry_interval": 1000,
+        # The larger part goes on, and what it acknowledges is not undone by a smaller one.
+        "cluster_partition_handling": "pause_minority",
+    }
 
 
 def _text(value: Any) -> str:

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
-from ...api import Column, OptionValue, QuorumReplicas, Resource, RunSpec, UsesVolume
+from typing import ClassVar
+
+from ...api import Column, OptionValue, QuorumReplicas, Resource, Rule, RunSpec, UsesVolume, rule
 
 
 class RabbitMQSpec(RunSpec, UsesVolume):
     """RabbitMQ: the broker services send their RPC through."""
 
+    rules: ClassVar[tuple[Rule, ...]] = (
+        rule(
+            "!has(self.replicas) || !has(oldSelf.replicas) || self.replicas >= oldSelf.replicas",
+            "members cannot be taken away, since the others would wait for them; keep the old number",
+            ".replicas",
+        ),
+    )
+
     replicas: QuorumReplicas = 1
-    """Members of the cluster. More than one is not built yet and answered with a condition."""
+    """Members of the cluster. More may be added later, none taken away: those left would wait for them."""
     config: dict[str, OptionValue] = {}
     """Extra lines of rabbitmq.conf, merged over the operator's defaults: key, value. A key the operator wires itself
     is refused."""
