@@ -50,6 +50,13 @@ REFUSED: list[tuple[str, dict[str, Any], str, str]] = [
     ("OVNNetwork", {"externalBridge": {"address": "172.24.4.1"}}, "spec.externalBridge.address", "172.24.4.1/24"),
     ("OVNNetwork", {"externalBridge": {"address": "172.24.4.0/24"}}, "spec.externalBridge.address", "host's address"),
     ("OVNNetwork", {"datapath": "dpdk"}, "spec.datapath", '"auto", "system", "netdev"'),
+    (
+        "OVNNetwork",
+        {"tunnelInterface": "eth1", "externalBridge": {"interface": "eth1"}},
+        "spec",
+        "another interface than externalBridge.interface",
+    ),
+    ("OVNNetwork", {"externalBridge": {"name": "br-phy"}}, "spec", "must not be br-phy"),
     ("Neutron", {"mechanism": "linuxbridge"}, "spec.mechanism", '"ovn", "ovs"'),
     ("Neutron", {"ml2": {"typeDrivers": ["flat"], "tenantNetworkTypes": ["geneve"]}}, "spec.ml2", "in typeDrivers too"),
     ("Nova", {"cells": [{"name": "a"}, {"name": "a"}]}, "spec.cells[1]", "Duplicate"),

@@ -97,20 +97,31 @@ def test_nodes_of_one_ovnnetwork_are_one_condition(release: Release) -> None:
 
 
 @pytest.mark.parametrize(
-    ("datapath", "gateways", "others", "said"),
+    ("spec", "gateways", "others", "said"),
     [
-        ("auto", 1, 0, ""),
-        ("auto", 1, 1, "where a node's kernel has no openvswitch, servers reach nobody on another node; 2 nodes need"),
-        ("netdev", 0, 2, "spec.datapath: servers reach nobody on another node; 2 nodes need the kernel's datapath"),
-        ("system", 1, 2, ""),
+        ({}, 1, 0, ""),
+        (
+            {},
+            1,
+            1,
+            "unset, so that where a node's kernel has no openvswitch, servers on 2 nodes reach nobody on another",
+        ),
+        (
+            {"datapath": "netdev"},
+            0,
+            2,
+            "spec.tunnelInterface: unset, so that servers on 2 nodes reach nobody on another",
+        ),
+        ({"datapath": "netdev", "tunnelInterface": "eth1"}, 0, 2, ""),
+        ({"datapath": "system"}, 1, 2, ""),
     ],
 )
 async def test_several_nodes_are_told_what_a_switch_in_userspace_cannot(
-    release: Release, datapath: str, gateways: int, others: int, said: str
+    release: Release, spec: dict[str, Any], gateways: int, others: int, said: str
 ) -> None:
     counts = {"ovn-gateway": gateways, "ovn-chassis": others}
     children = {("DaemonSet", name): {"status": {"desiredNumberScheduled": count}} for name, count in counts.items()}
-    made = plan(context(OVN_NETWORK, {"datapath": datapath}, release=release, owner="ovn", children=children))
+    made = plan(context(OVN_NETWORK, spec, release=release, owner="ovn", children=children))
 
     async def apply(step: Step) -> Sequence[Object]:
         return [granted(obj) for obj in step.objects]
@@ -138,6 +149,15 @@ def test_a_restart_of_the_switch_is_not_caused_by_what_the_switch_does_not_see(r
     before = pod(planned(release), "ovn-gateway")
     elsewhere = {"storageSize": "9Gi", "northd": {"replicas": 3}, "northbound": {"priorityClassName": "high"}}
     assert pod(planned(release, elsewhere), "ovn-gateway") == before
+
+
+def test_tunnels_have_an_interface_of_their_own_where_one_is_named(release: Release) -> None:
+    for name in ("ovn-gateway", "ovn-chassis"):
+        assert "OVS_TUNNEL_INTERFACE" not in environment(pod(planned(release), name))
+        named = planned(release, {"tunnelInterface": "eth1"})
+        assert environment(pod(named, name))["OVS_TUNNEL_INTERFACE"] == "eth1"
+    with pytest.raises(NotBuilt, match=r"^spec.tunnelInterface: "):
+        planned(release, {"tunnelInterface": "eth1", "imageProfile": "kolla"})
 
 
 def test_more_than_one_member_of_kollas_images_is_not_built_yet(release: Release) -> None:

@@ -44,14 +44,14 @@ def chassis(ctx: Context[OVNNetworkSpec], southbound: str, *, after: tuple[Step,
 
 def _tunnels(ctx: Context[OVNNetworkSpec], steps: Sequence[Step]) -> Verdict:
     """What is to be said of tunnels between nodes, which stops nothing. A switch in userspace sends them only through a
-    bridge of its own, and the nodes' interface is in none: it carries Kubernetes too.
+    bridge of its own, and the nodes' first interface is in none: it carries Kubernetes too.
     """
     daemons = [ctx.children.get(key(obj), {}) for step in steps for obj in step.objects]
     nodes = sum((live.get("status") or {}).get("desiredNumberScheduled", 0) for live in daemons)
-    if nodes < 2 or ctx.spec.datapath == "system":
+    if nodes < 2 or ctx.spec.datapath == "system" or ctx.spec.tunnel_interface:
         return READY
     where = "" if ctx.spec.datapath == "netdev" else "where a node's kernel has no openvswitch, "
-    text = f"spec.datapath: {where}servers reach nobody on another node; {nodes} nodes need the kernel's datapath"
+    text = f"spec.tunnelInterface: unset, so that {where}servers on {nodes} nodes reach nobody on another node"
     return Verdict(State.READY, text)
 
 
@@ -59,7 +59,7 @@ def _environment(ctx: Context[OVNNetworkSpec], southbound: str) -> dict[str, Any
     """How a node is described in its own database."""
     spec = ctx.spec
     bridge = spec.external_bridge
-    return {
+    env: dict[str, Any] = {
         "OVS_DATAPATH": spec.datapath,
         "OVS_SYSTEM_ID": {"fieldRef": {"fieldPath": "spec.nodeName"}},
         "OVN_REMOTE": southbound,
@@ -69,6 +69,7 @@ def _environment(ctx: Context[OVNNetworkSpec], southbound: str) -> dict[str, Any
         "OVS_EXTERNAL_BRIDGE": bridge.name,
         "OVS_EXTERNAL_INTERFACE": bridge.interface or "",
     }
+    return env | ({"OVS_TUNNEL_INTERFACE": spec.tunnel_interface} if spec.tunnel_interface else {})
 
 
 def _mappings(spec: OVNNetworkSpec) -> str:

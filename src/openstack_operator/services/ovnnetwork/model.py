@@ -20,6 +20,7 @@ from ...api import (
     RunSpec,
     StorageSize,
     UsesVolume,
+    rule,
 )
 
 
@@ -66,6 +67,18 @@ class Chassis(PodSettings):
 class OVNNetworkSpec(RunSpec, UsesVolume):
     """OVN: the virtual networks of the cloud, and the switch on every node that carries them out."""
 
+    rules = (
+        rule(
+            "!has(self.tunnelInterface) || !has(self.externalBridge) || !has(self.externalBridge.interface)"
+            " || self.tunnelInterface != self.externalBridge.interface",
+            "tunnelInterface must be another interface than externalBridge.interface",
+        ),
+        rule(
+            "!has(self.externalBridge) || !has(self.externalBridge.name) || self.externalBridge.name != 'br-phy'",
+            "externalBridge.name must not be br-phy, which is the bridge of tunnelInterface",
+        ),
+    )
+
     replicas: QuorumReplicas = 1
     """Members of the northbound and of the southbound database. A change adds or takes away one at a time; images of
     the profile kolla are built for one only."""
@@ -84,9 +97,14 @@ class OVNNetworkSpec(RunSpec, UsesVolume):
     """Which of these nodes connect virtual networks to physical ones."""
     datapath: Literal["auto", "system", "netdev"] = "auto"
     """Where packets are switched: in the kernel (system) or in Open vSwitch's own process (netdev). auto takes the
-    kernel's where it has one. Without the kernel's, servers on different nodes do not reach each other."""
+    kernel's where it has one. Without the kernel's, servers on different nodes reach each other only through a
+    `tunnelInterface`."""
     encap_type: Literal["geneve"] = "geneve"
     """How packets travel between nodes."""
+    tunnel_interface: InterfaceName | None = None
+    """Network interface of the nodes through which packets travel between them; it has an address on each. Unset, they
+    take the way Kubernetes takes. A switch in userspace owns it: the bridge br-phy bears its addresses and routes from
+    then on, so that Kubernetes needs another one."""
     bridge_mappings: Annotated[dict[str, InterfaceName], Field(max_length=64)] | None = None
     """Bridge of each physical network, by the network's name in Neutron; unset maps physnet1 to the external bridge.
     Of these bridges only the external one is made here."""

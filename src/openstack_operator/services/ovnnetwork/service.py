@@ -15,6 +15,8 @@ def plan(ctx: Context[OVNNetworkSpec]) -> Plan:
     spec = ctx.spec
     if spec.replicas != 1 and spec.image_profile == "kolla":
         raise NotBuilt("spec.replicas", f"databases of {spec.replicas} members are not built for kolla yet; use 1")
+    if spec.tunnel_interface and spec.image_profile == "kolla":
+        raise NotBuilt("spec.tunnelInterface", "kolla's images do not prepare an interface for tunnels yet")
     nb = members(ctx, NORTHBOUND, spec.northbound)
     sb = members(ctx, SOUTHBOUND, spec.southbound)
     northbound, southbound = nb.connection, sb.connection
