@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from .api import Resource, structural
+from .api import STATUS, Resource, structural
 
 Schema = dict[str, Any]
 
 
 def explained(resources: Sequence[Resource[Any]], path: str) -> str:
-    """A kind or one of its fields in words: `nova`, `nova.cells.name`. Raises LookupError naming the choices."""
+    """A kind or one of its fields in words: `nova`, `nova.cells.name`, `nova.status`.
+
+    Raises LookupError naming the choices.
+    """
     start, *fields = path.removeprefix("spec.").split(".")
     kinds = {name: resource for resource in resources for name in _names(resource)}
     if start.lower() not in kinds:
@@ -21,6 +24,9 @@ def explained(resources: Sequence[Resource[Any]], path: str) -> str:
     schema, walked = structural(resource.spec), resource.kind
     for field in fields:
         if field == "spec" and walked == resource.kind:
+            continue
+        if field == "status" and walked == resource.kind:
+            schema, walked = STATUS, f"{walked}.status"
             continue
         choices = _fields(schema)
         if field not in choices:

@@ -408,3 +408,38 @@ async def test_a_rotation_is_told(cluster: Cluster):
         await cluster.change(SECRET, "server-password", "/data", {})
         told = await eventually(lambda: _events(cluster, "Rotated"))
         assert told[0]["note"] == "renewed Secret/server-password"
+
+
+async def test_pods_stay_when_their_number_is_left_to_an_autoscaler(cluster: Cluster):
+    async with cluster.simulator(), cluster.operator():
+        await cluster.create(toy.STACK, "stack", replicas=3)
+        await cluster.ready(toy.STACK, "stack")
+        await cluster.change(toy.STACK, "stack", "/spec/options", {"autoscaled": "true"})
+        await cluster.ready(toy.STACK, "stack")
+
+        async def left() -> bool:
+            fields = _applied(await cluster.get(DEPLOYMENT, "app-api"))
+            return "f:replicas" not in fields
+
+        await eventually(left)
+        assert await _replicas(cluster) == 3
+        await cluster.change(DEPLOYMENT, "app-api", "/spec/replicas", 5)
+        await cluster.change(toy.STACK, "stack", "/spec/options", {"autoscaled": "true", "debug": "true"})
+        await cluster.ready(toy.STACK, "stack")
+        assert await _replicas(cluster) == 5
+        await cluster.change(toy.STACK, "stack", "/spec/options", {})
+        await eventually(lambda: _scaled(cluster, 3))
+
+
+def _applied(live: dict[str, Any] | None) -> dict[str, Any]:
+    """Fields of the spec the operator owns."""
+    entries = (live or {})["metadata"]["managedFields"]
+    return next(entry["fieldsV1"]["f:spec"] for entry in entries if entry["manager"] == "openstack-operator")
+
+
+async def _replicas(cluster: Cluster) -> int:
+    return ((await cluster.get(DEPLOYMENT, "app-api")) or {})["spec"]["replicas"]
+
+
+async def _scaled(cluster: Cluster, count: int) -> bool:
+    return await _replicas(cluster) == count

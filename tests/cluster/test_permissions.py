@@ -15,12 +15,13 @@ import pytest
 from lightkube.config.client_adapter import ConnectionParams
 from lightkube.config.kubeconfig import KubeConfig
 
+from openstack_operator import kube
 from openstack_operator.catalogue import ACTUATORS, RESOURCES, SERVICES
 from openstack_operator.generate.permissions import NAMESPACE, OPERATOR
 from openstack_operator.manifests import load
 from openstack_operator.plan import Context
 from openstack_operator.release_files import ReleaseFiles
-from openstack_operator.runtime.client import Client, Forbidden
+from openstack_operator.runtime.client import Client, Conflict, Forbidden
 from openstack_operator.runtime.kinds import DEPLOYMENT, EVENT, LEASE, POD, Kind
 from openstack_operator.runtime.leader import Leader
 from openstack_operator.runtime.manager import Manager
@@ -28,6 +29,7 @@ from openstack_operator.services.controlplane.model import CONTROL_PLANE
 
 from .harness import Cluster, eventually, running
 from .rest import Rest
+from .test_pods import made
 
 ACCOUNT = f"system:serviceaccount:{NAMESPACE}:{OPERATOR}"
 
@@ -88,6 +90,16 @@ async def absent(cluster: Cluster, kind: Kind, name: str) -> bool:
 async def test_a_failed_jobs_pods_may_be_read(granted: Path, cluster: Cluster) -> None:
     async with account(granted) as client:
         assert json.loads(await client.page(POD, cluster.namespace, {}))["items"] == []
+
+
+async def test_a_pod_is_labeled_only_while_it_is_there(granted: Path, cluster: Cluster) -> None:
+    live = await made(cluster, "server-db-0")
+    pod = kube.labeled_pod(live, {"role": "primary"})
+    async with account(granted) as client:
+        assert (await client.apply(POD, pod))["metadata"]["labels"]["role"] == "primary"
+        await cluster.client.delete(POD, cluster.namespace, "server-db-0", live["metadata"]["uid"], "Background")
+        with pytest.raises(Conflict):
+            await client.apply(POD, pod)
 
 
 @pytest.mark.parametrize(

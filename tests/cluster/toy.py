@@ -97,7 +97,26 @@ def plan_server(ctx: Context[ServerSpec]) -> Plan:
     data = Step(name="Data", objects=(kube.annotated(volume, {"openstack.k8s.io/retain": "true"}),))
     server = Step(name="Server", objects=(run, port), after=(password, data))
     published = {"host": ctx.host(ctx.owner), "adminSecret": name}
-    return Plan(password, data, server, published=published)
+    primary = next((live["metadata"]["name"] for live in ctx.pods if serving(live)), "")
+    roles = {live["metadata"]["name"]: "primary" for live in ctx.pods if live["metadata"]["name"] == primary}
+    labeled = [
+        kube.labeled_pod(live, {"role": roles[name]} if name in roles else {}, {"seen": "yes"})
+        for live in ctx.pods
+        if (name := live["metadata"]["name"])
+    ]
+    members = [
+        {"name": name, "role": roles.get(name, ""), "state": "serving" if serving(live) else "down"}
+        for live in ctx.pods
+        if (name := live["metadata"]["name"])
+    ]
+    roled = Step(name="Roles", objects=tuple(labeled))
+    return Plan(password, data, server, roled, published=published, members=members)
+
+
+def serving(live: dict[str, Any]) -> bool:
+    """Whether a pod counts."""
+    ready = kube.conditions(live).get("Ready", {})
+    return ready.get("status") == "True" and "deletionTimestamp" not in live["metadata"]
 
 
 def plan_app(ctx: Context[AppSpec]) -> Plan:
@@ -108,7 +127,8 @@ def plan_app(ctx: Context[AppSpec]) -> Plan:
     config = Step(name="Config", objects=(kube.secret(ctx, ctx.name("config"), data),))
     job = kube.job(ctx, "db-sync", pod(ctx, "db-sync", ctx.spec.options.get("schema", "")), retries=0)
     sync = Step(name="Schema", objects=(job,), after=(server, config), barrier=True)
-    run = kube.workload(ctx, "Deployment", "api", pod(ctx, "api", kube.digest(data)), replicas=ctx.spec.replicas)
+    count = None if "autoscaled" in ctx.spec.options else ctx.spec.replicas
+    run = kube.workload(ctx, "Deployment", "api", pod(ctx, "api", kube.digest(data)), replicas=count)
     port = kube.service(ctx, ctx.name("api"), {"api": 80}, kube.selector(ctx, "api"))
     agents = kube.workload(ctx, "DaemonSet", "agent", pod(ctx, "agent"))
     url = "http://" + ctx.host(ctx.name("api"))

@@ -26,6 +26,7 @@ from openstack_operator.plan import (
     conditions,
     failed,
     progressing,
+    recovering,
     waiting,
     worst,
 )
@@ -207,3 +208,15 @@ def test_a_release_names_what_it_lacks() -> None:
         parse(DATA, "x")
     with pytest.raises(SpecError, match=r"release 2025.1 has no 'heat-api' in profile 'debian'"):
         parse(DATA, "debian")["heat-api"]
+
+
+def test_what_is_being_recovered_names_the_reason_whatever_else_is_on_its_way():
+    found = ready({"Server": recovering("server-1 joins"), "API": progressing("1/2"), "Conf": waiting("for Server")})
+    assert (found.state, found.reason) == (State.PROGRESSING, "RecoveryInProgress")
+    assert worst([progressing("1/2"), recovering("server-1 joins")]).reason == "RecoveryInProgress"
+
+
+def test_a_pod_in_a_plan_is_a_certain_one():
+    pod = {"kind": "Pod", "metadata": {"name": "server-0", "labels": {}}}
+    with pytest.raises(ValueError, match="Pod/server-0 without its uid"):
+        Plan(Step(name="Roles", objects=(pod,)))

@@ -121,3 +121,14 @@ def test_the_order_of_conditions_is_no_change():
     one = status(Report(conditions={"A": READY, "Ready": READY}), {}, 1)
     assert same(one, {**one, "conditions": one["conditions"][::-1]})
     assert not same(one, {**one, "observedGeneration": 2})
+
+
+def test_members_are_told_and_kept_by_a_pass_that_got_nowhere():
+    members = [{"name": "b", "state": "serving"}, {"name": "a", "role": "primary"}]
+    plan = Report(conditions={"Ready": READY}, published={}, members=members)
+    old = status(plan, {}, 1)
+    assert old["members"] == members
+    assert same(old, {**old, "members": members[::-1]})
+    assert not same(old, {**old, "members": members[:1]})
+    assert status(Report(conditions={"Ready": failed("no", "InvalidSpec")}, partial=True), old, 1)["members"] == members
+    assert "members" not in status(Report(conditions={"Ready": READY}, published={}), old, 1)

@@ -8,7 +8,8 @@ import msgspec
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from openstack_operator.runtime.kinds import SECRET
+from openstack_operator.runtime.kinds import POD, SECRET
+from openstack_operator.runtime.pods import trimmed
 from openstack_operator.runtime.store import Cached, Change, Store, cached
 
 NAMES = st.sampled_from(["a", "b", "c"])
@@ -142,3 +143,25 @@ def test_objects_are_found_by_the_owner_their_labels_name():
     assert store.owned("y", "Nova", "nova") == []
     store.put(item("x", "a", 3))
     assert store.owned("x", "Nova", "nova") == []
+
+
+def test_a_pod_is_trimmed_to_what_a_plan_may_see():
+    def pod(version: str, **status: Any) -> Cached:
+        condition = {"type": "Ready", "status": "True", "lastProbeTime": version}
+        container = {"name": "main", "ready": True, "restartCount": 1, "image": "x", "state": {"running": {}}}
+        live = {
+            "metadata": {"name": "a", "namespace": "x", "uid": "u", "resourceVersion": version, "managedFields": [{}]},
+            "spec": {"nodeName": "node1", "containers": [{"env": [{"name": "PASSWORD", "value": "hunter2"}]}]},
+            "status": {"phase": "Running", "conditions": [condition], "containerStatuses": [container], **status},
+        }
+        return trimmed(msgspec.json.encode(live), POD)
+
+    seen = pod("1", podIP="192.0.2.1").decode()
+    assert seen["metadata"] == {"name": "a", "namespace": "x", "uid": "u"}
+    assert seen["spec"] == {"nodeName": "node1"}
+    assert seen["status"]["podIP"] == "192.0.2.1"
+    assert seen["status"]["containerStatuses"] == [
+        {"name": "main", "ready": True, "restartCount": 1, "state": {"running": {}}}
+    ]
+    assert (pod("1").raw, pod("1").meta.resource_version) == (pod("2", hostIP="192.0.2.9").raw, "1")
+    assert pod("1").raw != pod("1", phase="Failed").raw

@@ -40,7 +40,7 @@ from .refs import (
     secret_references,
 )
 from .resource import Column, Resource
-from .schema import crd, structural
+from .schema import STATUS, crd, structural
 from .spec import (
     CacheSource,
     Component,
@@ -60,6 +60,7 @@ from .spec import (
 )
 
 __all__ = [
+    "STATUS",
     "CacheSource",
     "Cidr",
     "Column",

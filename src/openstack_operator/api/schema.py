@@ -33,6 +33,17 @@ CONDITION: Schema = {
     },
 }
 
+MEMBER: Schema = {
+    "type": "object",
+    "required": ["name"],
+    "properties": {
+        "name": {"type": "string", "maxLength": 253, "description": "The name of its pod."},
+        "role": {"type": "string", "maxLength": 63, "description": "What it does for the others: primary, leader."},
+        "state": {"type": "string", "maxLength": 63, "description": "How it is, in a word."},
+        "message": {"type": "string", "maxLength": 1024, "description": "What it does or waits for, and why."},
+    },
+}
+
 STATUS: Schema = {
     "type": "object",
     "description": "What the operator found and did.",
@@ -48,6 +59,13 @@ STATUS: Schema = {
             "type": "object",
             "description": "The contract other resources read: addresses and names, never secrets.",
             "additionalProperties": {"type": "string"},
+        },
+        "members": {
+            "type": "array",
+            "description": "Members of a cluster, where the operator looks at each.",
+            "items": MEMBER,
+            "x-kubernetes-list-type": "map",
+            "x-kubernetes-list-map-keys": ["name"],
         },
         "conditions": {
             "type": "array",

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from ..catalogue import ACTUATORS, RESOURCES, SERVICES
 from ..kube import Object
 from ..render import Planned
-from ..runtime.kinds import CHILDREN, Catalog
+from ..runtime.kinds import CHILDREN, POD, Catalog
 
 OPERATOR = "openstack-operator"
 NAMESPACE = "openstack-operator"
@@ -21,8 +21,9 @@ Rules = dict[tuple[str, str], set[str]]
 """Verbs by (API group, resource)."""
 
 ENGINE: Mapping[tuple[str, str], Sequence[str]] = {
-    # The last lines of a failed job's log stand in the status of its pods.
-    ("", "pods"): ("get", "list"),
+    # The last lines of a failed job's log stand in the status of its pods. Members of clusters are watched, and labeled
+    # by what they do; pods are made and deleted by others.
+    ("", "pods"): (*WATCH, "patch"),
     # Whether what is being deleted goes with its whole namespace.
     ("", "namespaces"): ("get",),
     ("events.k8s.io", "events"): ("create",),
@@ -57,6 +58,8 @@ def rules(rendered: Iterable[Planned]) -> Rules:
     for planned in rendered:
         for step in planned.plan or ():
             for obj in step.objects:
+                if obj["kind"] == POD.kind:
+                    continue
                 kind = catalog.of(obj)
                 found[kind.group, kind.plural].update((*APPLY, *(("update",) if step.guarded else ())))
     for what, verbs in ENGINE.items():

@@ -15,6 +15,8 @@ MANAGED_BY = "openstack-operator"
 INSTANCE = "app.kubernetes.io/instance"
 COMPONENT = "app.kubernetes.io/component"
 KIND = "openstack.k8s.io/kind"
+WATCHED = "openstack.k8s.io/watched"
+"""Label of pod templates, "true" where the plan looks at the pods themselves; all others are left to Kubernetes."""
 
 
 def drop_none(value: Any) -> Any:
@@ -110,10 +112,22 @@ def disruption_budget(ctx: Context[Any], name: str, target: Mapping[str, str]) -
     return obj(ctx, "PodDisruptionBudget", name, "policy/v1", spec=spec)
 
 
+def labeled_pod(
+    live: Mapping[str, Any], labels: Mapping[str, str], annotations: Mapping[str, str] | None = None
+) -> Object:
+    """That very pod with these labels and annotations, and without those an earlier plan gave it."""
+    metadata = {name: live["metadata"][name] for name in ("name", "namespace", "uid")}
+    added = {"labels": dict(labels), "annotations": dict(annotations or {}) or None}
+    return drop_none({"apiVersion": "v1", "kind": "Pod", "metadata": {**metadata, **added}})
+
+
 def workload(
     ctx: Context[Any], kind: str, component: str, template: Object, *, replicas: int | None = None, **spec: Any
 ) -> Object:
-    """A Deployment, StatefulSet or DaemonSet named `<owner>-<component>` over a pod template of that component."""
+    """A Deployment, StatefulSet or DaemonSet named `<owner>-<component>` over a pod template of that component.
+
+    Without `replicas` their number is left to an autoscaler, and is at first what Kubernetes takes: one.
+    """
     return obj(
         ctx,
         kind,

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
-from ..plan import READY, Object, State, Verdict, failed, progressing
+from ..plan import READY, RECOVERY, Object, State, Verdict, failed, progressing, recovering
 
 LAST_FAILURE = "openstack.k8s.io/last-failure"
 """Annotation of a Job that is tried again: how the last try ended."""
@@ -94,6 +94,12 @@ def _claim(live: Object) -> Verdict:
     return failed(f"volume claim {_name(live)} lost its volume", "VolumeLost") if phase == "Lost" else READY
 
 
+def _autoscaler(live: Object) -> Verdict:
+    """Pods run at the number they have until it can be told how busy they are."""
+    able = conditions(live).get("AbleToScale", {})
+    return Verdict(State.READY, f"{_name(live)}: {able.get('message', '')}") if able.get("status") == "False" else READY
+
+
 def own(live: Mapping[str, Any]) -> Verdict:
     """A resource of ours answers through its Ready condition, once that speaks of the present spec."""
     what = f"{live['kind']}/{live['metadata']['name']}"
@@ -106,7 +112,7 @@ def own(live: Mapping[str, Any]) -> Verdict:
     message = f"{what}: {condition.get('message') or condition.get('reason', '')}"
     if condition.get("reason") in {"InvalidSpec", "MissingReference", "JobFailed", "NotBuilt"}:
         return Verdict(State.FAILED, message, condition["reason"])
-    return progressing(message)
+    return recovering(message) if condition.get("reason") == RECOVERY else progressing(message)
 
 
 RULES: Mapping[str, Rule] = {
@@ -115,6 +121,7 @@ RULES: Mapping[str, Rule] = {
     "DaemonSet": _daemons,
     "Job": _job,
     "PersistentVolumeClaim": _claim,
+    "HorizontalPodAutoscaler": _autoscaler,
 }
 
 

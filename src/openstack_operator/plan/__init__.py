@@ -8,11 +8,12 @@ from .errors import MissingReference, NotBuilt, SpecError, Transient
 from .names import NAME_LIMIT, digest, fitting
 from .release import Component, Release, parse
 from .steps import Group, Key, Object, Outcome, Plan, Step, key
-from .verdict import READY, State, Verdict, failed, progressing, waiting, worst
+from .verdict import READY, RECOVERY, State, Verdict, failed, progressing, recovering, waiting, worst
 
 __all__ = [
     "NAME_LIMIT",
     "READY",
+    "RECOVERY",
     "Apply",
     "Component",
     "Context",
@@ -41,6 +42,7 @@ __all__ = [
     "key",
     "parse",
     "progressing",
+    "recovering",
     "waiting",
     "worst",
 ]

@@ -70,6 +70,6 @@ def ready(summary: Mapping[str, Verdict]) -> Verdict:
         return READY
     causes = {n: v for n, v in pending.items() if v.state is not State.WAITING or v.reason} or pending
     state = max(v.state for v in causes.values())
-    reason = next((v.reason for v in causes.values() if v.state is state), "")
+    reason = next((v.reason for v in causes.values() if v.state is state and v.reason), "")
     text = "; ".join(f"{name}: {v.message}" if v.message else name for name, v in causes.items())
     return Verdict(state, text, reason)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Generic, TypeVar
@@ -43,6 +43,10 @@ class Context(Generic[SpecT]):
     """Decoded data of the Secrets the spec names, by name."""
     children: Mapping[Key, Object] = field(default_factory=dict[Key, Object])
     """Live objects this resource owns."""
+    pods: Sequence[Object] = ()
+    """Its pods whose template bears the label WATCHED, by name: identity, labels, the operator's annotations,
+    `spec.nodeName`, and of the status `phase`, `podIP`, `conditions` and `containerStatuses`.
+    """
     facts: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """What the service's own observe() found; empty for services without one."""
     now: datetime = datetime(2026, 1, 1, tzinfo=UTC)

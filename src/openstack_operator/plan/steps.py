@@ -63,12 +63,17 @@ class Outcome:
     """The address users call, shown in status."""
     wake: datetime | None = None
     """When time alone changes the plan: the next rotation."""
+    members: Sequence[Mapping[str, str]] = ()
+    """Members of a cluster, each with a unique `name`, and `role`, `state` and `message` where there is one."""
 
 
 class Plan:
     """Everything that should exist for one resource. An object left out is deleted.
 
-    Raises ValueError when a step comes before one it needs, or two steps make the same object.
+    Pods are an exception, since others make and delete them: one in a plan (name, namespace, uid, labels, annotations)
+    gets those labels and annotations as long as that very pod is there, and loses those that earlier plans gave it.
+
+    Raises ValueError when a step comes before one it needs, two steps make the same object, or a Pod has no uid.
     """
 
     def __init__(
@@ -77,8 +82,10 @@ class Plan:
         published: Mapping[str, str] | None = None,
         endpoint: str | None = None,
         wake: datetime | None = None,
+        members: Sequence[Mapping[str, str]] = (),
     ) -> None:
-        self.outcome = Outcome(published=dict(published or {}), endpoint=endpoint, wake=wake)
+        known = tuple({name: value for name, value in member.items() if value} for member in members)
+        self.outcome = Outcome(published=dict(published or {}), endpoint=endpoint, wake=wake, members=known)
         self.condition: dict[Step, str] = {}
         owners: dict[Key, Step] = {}
         for item in items:
@@ -88,6 +95,8 @@ class Plan:
                 if late := [needed.name for needed in step.after if needed not in self.condition]:
                     raise ValueError(f"{step.name} comes before {', '.join(late)}, which it needs")
                 for obj in step.objects:
+                    if obj["kind"] == "Pod" and not obj["metadata"].get("uid"):
+                        raise ValueError(f"{step.name} names Pod/{obj['metadata']['name']} without its uid")
                     if (other := owners.setdefault(key(obj), step)) is not step:
                         raise ValueError(f"{'/'.join(key(obj))} is made by {other.name} and by {step.name}")
                 self.condition[step] = item.name

@@ -37,10 +37,17 @@ class Verdict:
 
 
 READY = Verdict(State.READY)
+RECOVERY = "RecoveryInProgress"
+"""Reason of a part that lost members and is on its way back."""
 
 
 def progressing(message: str) -> Verdict:
     return Verdict(State.PROGRESSING, message)
+
+
+def recovering(message: str) -> Verdict:
+    """Something that ran is being brought back; the message says what is done or waited for, and why."""
+    return Verdict(State.PROGRESSING, message, RECOVERY)
 
 
 def waiting(message: str, reason: str = "") -> Verdict:
@@ -59,4 +66,4 @@ def worst(verdicts: Iterable[Verdict]) -> Verdict:
     if len(deciding) <= 1:
         return deciding[0] if deciding else READY
     messages = dict.fromkeys(v.message for v in deciding if v.message)
-    return Verdict(state, "; ".join(messages), deciding[0].reason)
+    return Verdict(state, "; ".join(messages), next((v.reason for v in deciding if v.reason), ""))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import copy
 import hashlib
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
@@ -13,10 +14,11 @@ import msgspec
 
 from ..kube import FIELD, INSTANCE, KIND, LAST_FAILURE, MANAGED_BY, annotated, failure, fitting, next_try
 from ..plan import Key, Object, Plan, SpecError, Step, Transient, key
-from .client import Conflict, Forbidden, NotAdmitted
+from .client import Conflict, Forbidden, Missing, NotAdmitted
 from .gather import RETAIN
 from .jobs import last_words
-from .kinds import CLAIM, JOB, SECRET, STATEFUL_SET, Kind
+from .kinds import CLAIM, DEPLOYMENT, JOB, POD, SECRET, STATEFUL_SET, Kind
+from .pods import trimmed
 from .store import Cached, Request
 from .world import World, entry
 
@@ -78,8 +80,9 @@ class Applier:
         """Guarded objects whose content was replaced: keys that were rotated."""
 
     def present(self, step: Step) -> bool:
-        """Whether every object of the step exists."""
-        return all(self._held(self._world.catalog.of(obj), obj) is not None for obj in step.objects)
+        """Whether every object of the step exists; pods do, since others make them."""
+        made = (obj for obj in step.objects if obj["kind"] != POD.kind)
+        return all(self._held(self._world.catalog.of(obj), obj) is not None for obj in made)
 
     async def apply(self, step: Step) -> Sequence[Object]:
         """Writes what differs and returns the objects as they are now.
@@ -109,6 +112,8 @@ class Applier:
         return self._world.stores[kind].get(self._owner.meta.namespace, obj["metadata"]["name"])
 
     async def _one(self, wanted: Object, *, guarded: bool) -> Object:
+        if wanted["kind"] == POD.kind:
+            return await self._labeled(wanted)
         kind = self._world.catalog.of(wanted)
         held: Cached | None = self._held(kind, wanted)
         # What is guarded is created, which fails where the name is taken.
@@ -133,6 +138,26 @@ class Applier:
         if not covers(body, result):
             self._memo.learn(new, stamp)
         return await self._judged(kind, new, result)
+
+    async def _labeled(self, wanted: Object) -> Object:
+        """The pod with the labels and annotations wanted of it. One that is gone is no error: who comes in its place
+        has another uid, and is in the next plan.
+        """
+        meta = wanted["metadata"]
+        held = self._world.pods.get(self._owner.meta.namespace, meta["name"])
+        if held is None or held.meta.uid != meta["uid"]:
+            return wanted
+        stamp = _stamp(wanted)
+        body = annotated(wanted, {APPLIED: stamp})
+        if held.meta.annotations.get(APPLIED) == stamp and covers(body, held.decode()):
+            return held.decode()
+        try:
+            written = await self._world.client.apply(POD, body)
+        except (Conflict, Missing):
+            return wanted
+        new = trimmed(msgspec.json.encode(written), POD)
+        self._world.pods.put(new, by=self._request)
+        return new.decode()
 
     async def _tried(self, kind: Kind, job: Cached, wanted: Object) -> tuple[Cached | None, Object]:
         """The Job there is, and the one there should be: one that failed some time ago is deleted, for its cause may be
@@ -203,11 +228,24 @@ class Applier:
 
     async def _write(self, kind: Kind, body: Object, held: Cached | None, *, guarded: bool) -> Object:
         try:
-            return await (self._guarded(kind, body, held) if guarded else self._world.client.apply(kind, body))
+            if guarded:
+                return await self._guarded(kind, body, held)
+            if kind is DEPLOYMENT and held and "replicas" not in body["spec"]:
+                await self._leave_replicas(body, held)
+            return await self._world.client.apply(kind, body)
         except NotAdmitted as error:
             self._come_again(_UNWATCHED)
             field = body["metadata"]["annotations"].get(FIELD)
             raise SpecError(field, f"{error}{_GROW if kind is CLAIM else ''}") if field else error from None
+
+    async def _leave_replicas(self, body: Object, held: Cached) -> None:
+        """The number of pods stays when it is no longer ours: without this, one that an autoscaler takes over would
+        first fall to Kubernetes' default of one.
+        """
+        spec = {"replicas": held.decode()["spec"]["replicas"]}
+        metadata = {name: body["metadata"][name] for name in ("name", "namespace")} | {"uid": held.meta.uid}
+        with contextlib.suppress(Conflict):
+            await self._world.client.hand_over(DEPLOYMENT, {**body, "metadata": metadata, "spec": spec})
 
     async def _guarded(self, kind: Kind, body: Object, held: Cached | None) -> Object:
         """Creates, or replaces exactly the version that was read. Raises Conflict, a Transient."""

@@ -127,6 +127,14 @@ class Client:
         """Server-side apply: every field of `obj` is as given afterwards. Returns the whole object."""
         return await self._apply(kind, obj, None)
 
+    async def hand_over(self, kind: Kind, obj: Object) -> Object:
+        """The fields of `obj` stay as they are when `apply` no longer names them. Raises Conflict where they are not
+        as given anymore: then they have another owner already.
+        """
+        query = {"fieldManager": f"{FIELD_MANAGER}-left", "force": "false"}
+        path = kind.path(obj["metadata"]["namespace"], obj["metadata"]["name"])
+        return _object(await self._request("PATCH", path, obj, "application/apply-patch+yaml", params=query))
+
     async def apply_status(self, kind: Kind, obj: Object) -> Object:
         """Server-side apply of `obj["status"]`. Raises Missing where the object is gone, Conflict for another uid."""
         return await self._apply(kind, obj, "status")

@@ -93,6 +93,7 @@ class Gatherer:
             refs=refs,
             secrets=data,
             children={(kind.kind, child.meta.name): child.decode() for kind, child in children},
+            pods=[pod.decode() for pod in self._world.pods.owned(request.namespace, request.kind, request.name)],
             now=datetime.now(UTC),
             draw=lambda: secrets.token_urlsafe(24),
             domain=self._domain,

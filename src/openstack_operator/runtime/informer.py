@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import Callable
 from typing import Literal, NoReturn
 
 import msgspec
@@ -12,6 +13,7 @@ import structlog
 from ..plan import SpecError, Transient
 from . import metrics
 from .client import Client, Forbidden, Gone, Missing
+from .kinds import Kind
 from .store import Cached, Store, cached
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger()
@@ -63,6 +65,7 @@ class Informer:
         namespace: str | None = None,
         selector: str = "",
         metadata_only: bool = False,
+        read: Callable[[bytes, Kind], Cached] = cached,
     ) -> None:
         self.synced = asyncio.Event()
         """Set once the first list is in."""
@@ -71,6 +74,7 @@ class Informer:
         self._namespace = namespace
         self._query = {"labelSelector": selector} if selector else {}
         self._metadata_only = metadata_only
+        self._read = read
         self._version = ""
         """Where the watch continues; empty asks for a new list."""
         self._pause = _FIRST_PAUSE
@@ -112,7 +116,7 @@ class Informer:
                 self.store.kind, self._namespace, query, metadata_only=self._metadata_only
             )
             page = _page.decode(content)
-            items += [cached(bytes(item), self.store.kind) for item in page.items or ()]
+            items += [self._read(bytes(item), self.store.kind) for item in page.items or ()]
             token = page.metadata.continue_
             if not token:
                 break
@@ -136,7 +140,7 @@ class Informer:
             if event.type == "BOOKMARK":
                 self._version = _bookmark.decode(event.object).metadata.resource_version
                 continue
-            item = cached(bytes(event.object), self.store.kind)
+            item = self._read(bytes(event.object), self.store.kind)
             if event.type == "DELETED":
                 self.store.remove(item)
             else:

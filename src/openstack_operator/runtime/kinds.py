@@ -56,6 +56,7 @@ CHILDREN = (
     JOB,
     Kind("v1", "Service", "services"),
     Kind("policy/v1", "PodDisruptionBudget", "poddisruptionbudgets"),
+    Kind("autoscaling/v2", "HorizontalPodAutoscaler", "horizontalpodautoscalers"),
 )
 """Kinds a plan may hold besides resources of ours. Each is watched and needs its line of RBAC, so none stands here that
 no service makes."""

@@ -20,7 +20,7 @@ from .client import Client
 from .events import Recorder
 from .gather import Gatherer
 from .health import Health
-from .kinds import SECRET, Catalog
+from .kinds import POD, SECRET, Catalog
 from .leader import Leader
 from .passes import Guard, Parts, Pass
 from .queue import WorkQueue
@@ -178,7 +178,12 @@ class Manager:
                 found += self.world.users.of((kind.kind, meta.namespace, meta.name))
         elif kind is SECRET:
             found += self.world.users.of((kind.kind, meta.namespace, meta.name))
-        if owner := self.world.owner(change.meta):
+        elif kind is POD:
+            # What a plan may see of a pod; the kubelet writes more often than that changes.
+            same = change.old and change.new and change.old.raw == change.new.raw
+            owner = None if same else self.world.labeled(meta)
+            return [owner] if owner else []
+        if owner := self.world.owner(meta):
             found.append(owner)
         return found
 

@@ -58,7 +58,13 @@ class Reconciler:
             await self._parts.reporter.recorder.note(held, world.resource(request.kind), "Rotated", note)
         phase = self._service.phases(MappingProxyType(found)) if self._service.phases else None
         outcome = plan.outcome
-        report = Report(conditions=found, published=outcome.published, endpoint=outcome.endpoint, phase=phase)
+        report = Report(
+            conditions=found,
+            published=outcome.published,
+            endpoint=outcome.endpoint,
+            phase=phase,
+            members=outcome.members,
+        )
         then = await self._report(request, held, report)
         wake = _seconds_until(outcome.wake, context.now)
         if any(verdict.state is State.RETRYING for verdict in found.values()):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -20,6 +20,8 @@ from .world import World, entry
 _log: structlog.stdlib.BoundLogger = structlog.get_logger()
 
 _MESSAGE = 2048
+_MEMBER = {"role": 63, "state": 63, "message": 1024}
+"""Limits of the schema, in characters."""
 
 INTERNAL = "InternalError"
 
@@ -48,6 +50,7 @@ class Report:
     """None keeps what was published, since nothing was found out about it."""
     endpoint: str | None = None
     phase: str | None = None
+    members: Sequence[Mapping[str, str]] = ()
     partial: bool = False
     """Whether other conditions stay as they are, since no plan was carried out."""
     flow: Verdict | None = None
@@ -142,18 +145,34 @@ def status(report: Report, old: Object, generation: int) -> Object:
         written = kept | written
     new: Object = {"observedGeneration": generation, "conditions": list(written.values())}
     if report.published is None:
-        carried = {"published": old.get("published"), "endpoint": old.get("endpoint"), "phase": old.get("phase")}
+        carried = {name: old.get(name) for name in ("published", "endpoint", "phase", "members")}
     else:
-        carried = {"published": dict(report.published), "endpoint": report.endpoint, "phase": report.phase}
+        carried = {
+            "published": dict(report.published),
+            "endpoint": report.endpoint,
+            "phase": report.phase,
+            "members": [_member(member) for member in report.members],
+        }
     return new | {name: value for name, value in carried.items() if value}
 
 
 def same(new: Object, old: Object) -> bool:
     """Whether two statuses say the same, in whatever order."""
-    return conditions({"status": new}) == conditions({"status": old}) and {**new, "conditions": 0} == {
-        **old,
-        "conditions": 0,
-    }
+    lists = {"conditions": 0, "members": 0}
+    return (
+        conditions({"status": new}) == conditions({"status": old})
+        and _members(new) == _members(old)
+        and {**new, **lists} == {**old, **lists}
+    )
+
+
+def _member(member: Mapping[str, str]) -> Object:
+    """The member as the schema takes it."""
+    return {name: value[: _MEMBER.get(name)] for name, value in member.items()}
+
+
+def _members(found: Object) -> dict[str, Object]:
+    return {member["name"]: member for member in found.get("members") or ()}
 
 
 def _condition(name: str, verdict: Verdict, before: Mapping[str, Any] | None, generation: int) -> Object:

@@ -10,7 +10,8 @@ from ..kube import MANAGED_BY, fitting
 from ..plan import Transient
 from .client import Client
 from .informer import Informer
-from .kinds import SECRET, Catalog, Kind
+from .kinds import POD, SECRET, Catalog, Kind
+from .pods import SELECTOR, trimmed
 from .store import Cached, Change, Meta, Request, Store, cached
 
 Target = tuple[str, str, str]
@@ -61,6 +62,8 @@ class World:
         self.stores = {kind: Store(kind, self._changed) for kind in catalog.all}
         self.foreign = Store(SECRET, self._changed)
         """Metadata of Secrets that are not ours; their content is fetched when a spec names one."""
+        self.pods = Store(POD, self._changed)
+        """Pods their owners look at, trimmed to what these may see."""
         self._resources = {kind.kind: kind for kind in reversed(catalog.resources)}
         scopes: Sequence[str | None] = namespaces or (None,)
         self.informers = [informer for scope in scopes for informer in self._informers(scope)]
@@ -70,6 +73,7 @@ class World:
             selector = "" if kind in self.catalog.resources else _OURS
             yield Informer(self.client, store, namespace=scope, selector=selector)
         yield Informer(self.client, self.foreign, namespace=scope, selector=_NOT_OURS, metadata_only=True)
+        yield Informer(self.client, self.pods, namespace=scope, selector=SELECTOR, read=trimmed)
 
     def _changed(self, change: Change) -> None:
         if change.old and (change.new is None or change.new.meta.uid != change.old.meta.uid):
@@ -114,10 +118,16 @@ class World:
 
     def owner(self, child: Meta) -> Request | None:
         """The resource an object was made for, from its controller or, for what is retained, from its labels."""
-        namespace, kind, instance = child.owner_labels
         controller = child.controller
-        if controller is not None:
-            return Request(controller.kind, namespace, controller.name) if controller.kind in self._resources else None
+        if controller is None:
+            return self.labeled(child)
+        if controller.kind not in self._resources:
+            return None
+        return Request(controller.kind, child.namespace, controller.name)
+
+    def labeled(self, child: Meta) -> Request | None:
+        """The resource an object's labels name, whoever controls it: a pod is its StatefulSet's."""
+        namespace, kind, instance = child.owner_labels
         for resource in self.catalog.resources:
             if resource.kind.lower() == kind:
                 names = (held.meta.name for held in self.stores[resource] if held.meta.namespace == namespace)
