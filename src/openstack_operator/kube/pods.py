@@ -98,6 +98,8 @@ class Container:
     ports: Mapping[str, int] = field(default_factory=dict[str, int])
     mounts: Sequence[Mount] = ()
     ready: Probe | None = None
+    started: Probe | None = None
+    """What ends its start, where it may take longer than ten minutes to be ready; unset takes `ready`."""
     alive: Probe | None = None
     """Must not fail for a program that is only busy."""
     lifecycle: Mapping[str, Any] | None = None
@@ -161,6 +163,7 @@ def _container(container: Container, settings: PodSettings, *, init: bool = Fals
     guessed = {name: min(value, limits.get(name, value), key=amount) for name, value in measured.items()}
     requests = guessed | own.get("requests", {})
     ready, alive = container.ready, container.alive
+    started = container.started or ready
     return drop_none(
         {
             "name": container.name,
@@ -173,7 +176,7 @@ def _container(container: Container, settings: PodSettings, *, init: bool = Fals
             "securityContext": _security(container),
             # The last lines of a failed container's log stand in its status, where the operator reads them.
             "terminationMessagePolicy": "FallbackToLogsOnError",
-            "startupProbe": ready.render(period=1, failures=600) if ready else None,
+            "startupProbe": started.render(period=1, failures=600) if started else None,
             "readinessProbe": ready.render() if ready else None,
             "livenessProbe": alive.render(period=30, failures=6, timeout=10) if alive else None,
             "lifecycle": dict(container.lifecycle) if container.lifecycle else None,

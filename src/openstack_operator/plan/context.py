@@ -47,6 +47,8 @@ class Context(Generic[SpecT]):
     """Its pods whose template bears the label WATCHED, by name: identity, labels, the operator's annotations,
     `spec.nodeName`, and of the status `phase`, `podIP`, `conditions` and `containerStatuses`.
     """
+    annotations: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Of the resource itself: orders of a human that are no part of what is wanted for good."""
     facts: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """What the service's own observe() found; empty for services without one."""
     now: datetime = datetime(2026, 1, 1, tzinfo=UTC)

@@ -94,6 +94,7 @@ class Gatherer:
             secrets=data,
             children={(kind.kind, child.meta.name): child.decode() for kind, child in children},
             pods=[pod.decode() for pod in self._world.pods.owned(request.namespace, request.kind, request.name)],
+            annotations=held.meta.annotations,
             now=datetime.now(UTC),
             draw=lambda: secrets.token_urlsafe(24),
             domain=self._domain,

@@ -1,0 +1,46 @@
+"""Members of a cluster are asked directly what they know: it is newer than what Kubernetes knows of them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import httpx2 as httpx
+
+from ..plan import Context
+from .registry import Observer
+
+if TYPE_CHECKING:
+    from .client import Client
+
+Questions = Callable[[Context[Any]], Mapping[str, str]]
+"""URLs to ask, by the name of who answers; pure."""
+
+TIMEOUT = 1.0
+"""Seconds; a pass waits that long at most, however many do not answer."""
+
+
+def asking(questions: Questions) -> Observer:
+    """An observer whose facts are the JSON objects that were answered, by name; None for who did not."""
+
+    # A proxy of the environment is meant for the world outside. Members change, and with them their addresses: no
+    # connection is kept.
+    http = httpx.AsyncClient(trust_env=False, timeout=TIMEOUT, limits=httpx.Limits(max_keepalive_connections=0))
+
+    async def observe(client: Client, ctx: Context[Any]) -> Mapping[str, Any]:
+        urls = questions(ctx)
+        answers = await asyncio.gather(*(_ask(http, url) for url in urls.values()))
+        return dict(zip(urls, answers, strict=True))
+
+    return observe
+
+
+async def _ask(http: httpx.AsyncClient, url: str) -> Any:
+    try:
+        async with asyncio.timeout(TIMEOUT):
+            response = await http.get(url)
+            found = response.json() if response.status_code == 200 else None
+    except (httpx.HTTPError, TimeoutError, ValueError):
+        return None
+    return found if isinstance(found, dict) else None
