@@ -23,10 +23,12 @@ class Database:
     condition: str
     client: int
     raft: int
+    facts: int
+    """Where a member says what it holds, as JSON over HTTP."""
 
 
-NORTHBOUND = Database("nb", "OVN_Northbound", "Northbound", 6641, 6643)
-SOUTHBOUND = Database("sb", "OVN_Southbound", "Southbound", 6642, 6644)
+NORTHBOUND = Database("nb", "OVN_Northbound", "Northbound", 6641, 6643, 6661)
+SOUTHBOUND = Database("sb", "OVN_Southbound", "Southbound", 6642, 6644, 6662)
 
 
 @dataclass(frozen=True)
@@ -53,7 +55,7 @@ def members(ctx: Context[OVNNetworkSpec], database: Database, settings: PodSetti
     wanted = kube.settings(ctx.spec, settings)
     if record and wanted.affinity is None:
         wanted = wanted.model_copy(update={"affinity": raft.spread(name, ctx)})
-    ports = {"ovsdb": database.client, "raft": database.raft}
+    ports = {"ovsdb": database.client, "raft": database.raft} | ({"facts": database.facts} if record else {})
     step = parts.members(
         ctx,
         name,
@@ -75,14 +77,16 @@ def _container(
     ctx: Context[OVNNetworkSpec], database: Database, first: str, record: raft.Record | None, ports: dict[str, int]
 ) -> kube.Container:
     program = ctx.release[f"ovn-{database.name}"]
-    ready, stop = program.commands["ready"], program.commands["stop"]
+    command, ready, stop = program.command, program.commands["ready"], program.commands["stop"]
     shared: list[kube.Mount] = []
     if record:
+        command = program.commands["cluster"]
         words = (database.name, database.schema)
         ready, stop = raft.script(raft.READY, *words), raft.script(raft.STOP, *words, *stop)
         shared = [kube.folder("raft", record.secret, raft.FOLDER)]
     return kube.Container(
         component=program,
+        command=command,
         env={
             **parts.POD_NAME,
             "OVN_ADDRESS": f"$(POD_NAME).{ctx.host(kube.fitting(ctx.name(database.name)))}",

@@ -1,0 +1,156 @@
+"""What a member of a clustered OVN database does next, from what the members say of themselves: a pure function.
+
+Raft (Ongaro, Consensus, 4.2) recovers by itself as long as a majority of the servers that were ever admitted and not
+removed can come back. Here is decided when none can, and who makes the cluster anew: exactly one, and never one that
+lacks what another one still has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class State(StrEnum):
+    """What a member's disk holds."""
+
+    EMPTY = "empty"
+    JOINING = "joining"
+    """A server with a name of its own that no cluster has admitted yet, so that it has no data either."""
+    MEMBER = "member"
+    BUSY = "busy"
+    """Being replaced just now; nothing may be concluded from it."""
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What a member says of itself."""
+
+    state: State
+    led: bool = False
+    """Whether it takes part in a cluster that has a leader."""
+    cluster: str = ""
+    """Identity of its cluster."""
+    server: str = ""
+    """Identity of its disk within the cluster; a member that lost its disk comes back with another one."""
+    servers: frozenset[str] = frozenset()
+    """Who is counted for the majority, as far as it knows."""
+    term: int = 0
+    """Of the last entry of its log, and with `index` how much it knows."""
+    index: int = 0
+
+
+class Action(StrEnum):
+    """What to do."""
+
+    SERVE = "serve"
+    """Run with what the disk holds; raft does the rest."""
+    WAIT = "wait"
+    CREATE = "create"
+    """Make a cluster without data."""
+    JOIN = "join"
+    REJOIN = "rejoin"
+    """Put the data aside and join: the cluster it belongs to was given up."""
+    REBUILD = "rebuild"
+    """Make a cluster of this member's data alone."""
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What to do and why."""
+
+    action: Action
+    why: str = ""
+
+
+def decide(
+    me: str,
+    members: Sequence[str],
+    heard: Mapping[str, Facts],
+    *,
+    seed: str = "",
+    forced: str = "",
+    cluster: str = "",
+) -> Decision:
+    """The next move of the member `me`. `members` belong to the cluster, `heard` are the facts of those that answer and
+    of the member itself. `seed` is who may create the very first cluster, `forced` who was named by the user to make it
+    anew whatever the others hold, `cluster` the identity of the one that is to be believed in; each may be empty.
+    """
+    mine = heard[me]
+    leaders = [facts for host, facts in sorted(heard.items()) if host != me and facts.led]
+    if mine.state is State.MEMBER:
+        return _with_data(me, members, heard, leaders, forced=forced, cluster=cluster)
+    if mine.state is State.BUSY:
+        return Decision(Action.WAIT, "is being made anew")
+    if me not in members:
+        return Decision(Action.WAIT, "is no member")
+    if leaders:
+        # A server that was about to join a cluster that is no more takes no other.
+        lost = bool(mine.cluster) and all(facts.cluster != mine.cluster for facts in leaders)
+        anew = mine.state is State.EMPTY or lost
+        return Decision(Action.JOIN if anew else Action.SERVE, "joins the cluster")
+    return _without_data(me, members, heard, seed=seed, forced=forced)
+
+
+def _without_data(me: str, members: Sequence[str], heard: Mapping[str, Facts], *, seed: str, forced: str) -> Decision:
+    if forced == me:
+        return Decision(Action.CREATE, "creates a cluster without data, as it was told to")
+    held = sorted(host for host, facts in heard.items() if facts.state in {State.MEMBER, State.BUSY})
+    if held:
+        return Decision(Action.WAIT, f"has no data; waits for {', '.join(map(_short, held))}")
+    if seed == me:
+        return Decision(Action.CREATE, "creates the cluster")
+    if unheard := [host for host in members if host not in heard]:
+        return Decision(Action.WAIT, f"has no data; waits for {', '.join(map(_short, unheard))}, which may have some")
+    if me == members[0]:
+        return Decision(Action.CREATE, "creates the cluster anew: no member has data")
+    return Decision(Action.WAIT, f"has no data; waits for {_short(members[0])} to create the cluster anew")
+
+
+def _with_data(
+    me: str,
+    members: Sequence[str],
+    heard: Mapping[str, Facts],
+    leaders: Sequence[Facts],
+    *,
+    forced: str,
+    cluster: str,
+) -> Decision:
+    mine = heard[me]
+    disbelieved = bool(cluster) and mine.cluster != cluster and any(facts.cluster == cluster for facts in leaders)
+    abandoned = bool(leaders) and not mine.led and all(facts.cluster != mine.cluster for facts in leaders)
+    if disbelieved or abandoned:
+        return Decision(Action.REJOIN, "joins the cluster that was made anew")
+    if mine.led:
+        return Decision(Action.SERVE)
+    if leaders:
+        return Decision(Action.SERVE, "is not yet in touch with the leader")
+    if forced == me:
+        return Decision(Action.REBUILD, "makes the cluster anew from its data, as it was told to")
+    if unheard := [host for host in members if host not in heard]:
+        return Decision(Action.SERVE, f"has no leader; waits for {', '.join(map(_short, unheard))}")
+    return _majority(me, members, heard, cluster=cluster)
+
+
+def _majority(me: str, members: Sequence[str], heard: Mapping[str, Facts], *, cluster: str) -> Decision:
+    """Every member has been heard and none has a leader: who is not there now has lost its disk."""
+    mine = heard[me]
+    there = {facts.server for facts in heard.values() if facts.server and facts.cluster in {"", mine.cluster}}
+    if me not in members or not mine.servers or 2 * len(mine.servers & there) > len(mine.servers):
+        return Decision(Action.SERVE, "elects a leader")
+    if any(facts.state is State.BUSY for facts in heard.values()):
+        return Decision(Action.SERVE, "waits for the cluster to be made anew")
+    holders = [host for host in members if heard[host].state is State.MEMBER]
+    clusters = {heard[host].cluster for host in holders}
+    believed = [host for host in holders if heard[host].cluster == (cluster or mine.cluster)]
+    if not believed or (len(clusters) > 1 and not cluster):
+        return Decision(Action.SERVE, "has no leader, and members hold data of different clusters: say which to keep")
+    best = max(believed, key=lambda host: (heard[host].term, heard[host].index, -members.index(host)))
+    if best != me:
+        return Decision(Action.SERVE, f"waits for {_short(best)} to make the cluster anew from its data")
+    return Decision(Action.REBUILD, "makes the cluster anew from its data: most of the others lost theirs")
+
+
+def _short(host: str) -> str:
+    return host.partition(".")[0]

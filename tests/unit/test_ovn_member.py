@@ -1,0 +1,181 @@
+"""Who makes a cluster of OVN's databases anew: exhaustively, over what disks hold and who hears whom."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from images.ovn.member.decision import Action, Decision, Facts, State, decide
+
+MAKES = {Action.CREATE, Action.REBUILD}
+LESS, MORE = (2, 9), (3, 7)
+"""Terms and indices of last entries: a later term knows more, whatever the index."""
+
+
+def host(n: int) -> str:
+    return f"nb-{n}.nb"
+
+
+def disks(held: Sequence[str], config: frozenset[str]) -> dict[str, Facts]:
+    """What members hold: `-` nothing, `j` a server that joins, `<` and `>` data with less and more in it, `o` data of
+    another cluster.
+    """
+    found: dict[str, Facts] = {}
+    for n, kind in enumerate(held):
+        match kind:
+            case "-":
+                found[host(n)] = Facts(State.EMPTY)
+            case "j":
+                found[host(n)] = Facts(State.JOINING, server=f"j{n}")
+            case _:
+                term, index = LESS if kind == "<" else MORE
+                cluster = "other" if kind == "o" else "one"
+                found[host(n)] = Facts(State.MEMBER, False, cluster, f"s{n}", config, term, index)
+    return found
+
+
+def configurations(size: int) -> Iterator[frozenset[str]]:
+    """Who may be counted for the majority: the first servers, and those whose disks were lost and not yet removed."""
+    first = {f"s{n}" for n in range(size)}
+    for lost in range(size):
+        yield frozenset(first | {f"lost{n}" for n in range(lost)})
+    # One that has just been counted and does not know it yet.
+    yield frozenset(first | {"j1"})
+
+
+def decisions(held: Mapping[str, Facts], heard_by: Mapping[str, Iterable[str]], **told: str) -> dict[str, Decision]:
+    members = list(held)
+    return {me: decide(me, members, {other: held[other] for other in (me, *heard_by[me])}, **told) for me in members}
+
+
+def check(held: Mapping[str, Facts], heard_by: Mapping[str, Iterable[str]], config: frozenset[str]) -> None:
+    """Nothing is lost and nothing made twice, whoever hears whom."""
+    found = decisions(held, heard_by)
+    makers = [me for me, decision in found.items() if decision.action in MAKES]
+    assert len(makers) <= 1, found
+    for me in makers:
+        data = {other: facts for other, facts in held.items() if facts.state is State.MEMBER}
+        if found[me].action is Action.CREATE:
+            assert not data, "what somebody still has must not be given up"
+            continue
+        assert held[me] in data.values()
+        best = max((facts.term, facts.index) for facts in data.values())
+        assert (held[me].term, held[me].index) == best
+        # The rest of the old cluster, should it do without this one, is no majority of it.
+        rest = {facts.server for other, facts in held.items() if other != me and facts.server}
+        assert 2 * len(config & rest) <= len(config)
+    assert all(d.action not in {Action.REJOIN, Action.JOIN} for d in found.values()), "there is nobody to join"
+
+
+def complete(held: Mapping[str, Facts]) -> dict[str, list[str]]:
+    return {me: [other for other in held if other != me] for me in held}
+
+
+def test_three_members_whoever_hears_whom() -> None:
+    others = {me: [list(s) for s in subsets([o for o in range(3) if o != me])] for me in range(3)}
+    for kinds in itertools.product("-j<>", repeat=3):
+        for config in configurations(3):
+            held = disks(kinds, config)
+            for views in itertools.product(*others.values()):
+                check(held, {host(me): map(host, seen) for me, seen in enumerate(views)}, config)
+
+
+def subsets(items: Sequence[int]) -> Iterator[tuple[int, ...]]:
+    return itertools.chain.from_iterable(itertools.combinations(items, n) for n in range(len(items) + 1))
+
+
+def test_five_members_that_all_hear_each_other() -> None:
+    for kinds in itertools.product("-j<>", repeat=5):
+        for config in configurations(5):
+            held = disks(kinds, config)
+            check(held, complete(held), config)
+
+
+@given(st.data())
+def test_five_members_whoever_hears_whom(data: st.DataObject) -> None:
+    config = data.draw(st.sampled_from(list(configurations(5))))
+    held = disks(data.draw(st.lists(st.sampled_from("-j<>"), min_size=5, max_size=5)), config)
+    check(held, {me: data.draw(st.sets(st.sampled_from(sorted({*held} - {me})))) for me in held}, config)
+
+
+@pytest.mark.parametrize("size", [1, 3, 5])
+def test_whatever_was_lost_somebody_goes_on_once_all_are_heard(size: int) -> None:
+    for kinds in itertools.product("-<>", repeat=size):
+        for config in configurations(size):
+            held = disks(kinds, config)
+            there = {facts.server for facts in held.values()}
+            lives = 2 * len(config & there) > len(config)
+            makers = [d for d in decisions(held, complete(held)).values() if d.action in MAKES]
+            assert len(makers) == (0 if lives else 1), (kinds, config)
+
+
+def test_members_with_data_of_different_clusters_wait_for_a_word() -> None:
+    held = disks(["o", "<", "-"], frozenset({"s0", "s1", "s2"}))
+    assert not {d.action for d in decisions(held, complete(held)).values()} & MAKES
+    believed = decisions(held, complete(held), cluster="one")
+    assert believed[host(1)].action is Action.REBUILD
+    assert believed[host(0)].action is Action.SERVE
+
+
+def test_who_is_not_heard_may_have_more() -> None:
+    held = disks(["<", "-", "-"], frozenset({"s0", "s1", "s2"}))
+    found = decisions(held, {host(0): [host(1)], host(1): [host(0)], host(2): []})
+    assert found[host(0)] == Decision(Action.SERVE, "has no leader; waits for nb-2")
+    assert found[host(1)].action is Action.WAIT
+    assert found[host(2)] == Decision(Action.WAIT, "has no data; waits for nb-0, nb-1, which may have some")
+
+
+def test_the_user_may_say_who_goes_on() -> None:
+    held = disks(["<", ">", "-"], frozenset({"s0", "s1", "s2"}))
+    nobody = dict.fromkeys(held, ())
+    assert decisions(held, nobody, forced=host(0))[host(0)].action is Action.REBUILD
+    assert decisions(held, nobody, forced=host(2))[host(2)].action is Action.CREATE
+    made = {d.action for me, d in decisions(held, nobody, forced=host(0)).items() if me != host(0)}
+    assert not made & MAKES
+    # Where others still have a leader, there is nothing to be made anew.
+    led = {**held, host(1): Facts(State.MEMBER, True, "one", "s1")}
+    assert decisions(led, complete(led), forced=host(0))[host(0)].action is Action.SERVE
+    assert decisions(led, complete(led), forced=host(2))[host(2)].action is Action.JOIN
+
+
+def test_what_was_made_anew_is_joined() -> None:
+    held = disks(["<", "-", "j"], frozenset({"s0", "s1", "s2"}))
+    anew = {**held, host(1): Facts(State.MEMBER, True, "anew", "n1")}
+    found = decisions(anew, complete(anew))
+    assert [found[host(n)].action for n in range(3)] == [Action.REJOIN, Action.SERVE, Action.SERVE]
+    # A leader of a cluster that is believed in no more gives it up for the one that is.
+    both = {host(0): Facts(State.MEMBER, True, "one", "s0"), host(1): Facts(State.MEMBER, True, "anew", "n1")}
+    told = decisions(both, complete(both), cluster="anew")
+    assert [told[host(n)].action for n in range(2)] == [Action.REJOIN, Action.SERVE]
+    untold = decisions(both, complete(both))
+    assert {d.action for d in untold.values()} == {Action.SERVE}
+
+
+def test_a_server_that_joined_nothing_takes_what_is_there() -> None:
+    led = Facts(State.MEMBER, True, "anew", "n1")
+    joins = Facts(State.JOINING, cluster="gone", server="j0")
+    members = [host(0), host(1)]
+    assert decide(host(0), members, {host(0): joins, host(1): led}).action is Action.JOIN
+    # A member that has left stays away.
+    assert decide(host(2), members, {host(2): Facts(State.EMPTY), host(1): led}).action is Action.WAIT
+
+
+def test_the_first_cluster_is_created_by_its_seed_unless_somebody_has_data() -> None:
+    empty = disks(["-", "-", "-"], frozenset())
+    alone = {me: list[str]() for me in empty}
+    seeded = decisions(empty, alone, seed=host(0))
+    assert [d.action for d in seeded.values()] == [Action.CREATE, Action.WAIT, Action.WAIT]
+    held = disks(["-", "<", "-"], frozenset({"s0", "s1", "s2"}))
+    assert decisions(held, complete(held), seed=host(0))[host(0)].action is Action.WAIT
+
+
+def test_nothing_is_concluded_from_a_member_that_is_being_replaced() -> None:
+    held = disks(["<", "-", "-"], frozenset({"s0", "s1", "s2"}))
+    busy = {**held, host(1): Facts(State.BUSY)}
+    assert not {d.action for d in decisions(busy, complete(busy)).values()} & MAKES
+    empty = {host(0): Facts(State.EMPTY), host(1): Facts(State.BUSY)}
+    assert decisions(empty, complete(empty))[host(0)].action is Action.WAIT
