@@ -13,6 +13,9 @@ from .kubernetes import ROOT, CloudError, Kubernetes, module
 OPERATOR_NAMESPACE = "openstack-operator"
 RELEASES = "openstack-operator-releases"
 
+OPTIONAL = ("valkey", "etcd")
+"""Services that run only where the control plane enables them, each in an image of its name."""
+
 Object = dict[str, Any]
 
 
@@ -27,9 +30,11 @@ def documents(path: Path) -> list[Object]:
 
 def images(sample: Path) -> list[str]:
     """The images of this checkout that a sample needs; Kolla's come from a registry of their own."""
-    if _plane(documents(sample), sample)["spec"].get("imageProfile") == "kolla":
+    spec = _plane(documents(sample), sample)["spec"]
+    if spec.get("imageProfile") == "kolla":
         return ["operator"]
-    return list(json.loads(module("images", "list")))
+    unused = {name for name in OPTIONAL if not spec.get(name, {}).get("enabled")}
+    return [name for name in json.loads(module("images", "list")) if name not in unused]
 
 
 def install(cluster: Kubernetes, replicas: int = 1) -> None:

@@ -91,7 +91,11 @@ def test_a_cluster_of_ones_own_is_never_taken_down() -> None:
 
 def test_kolla_needs_only_the_operator_from_here(sample: Path) -> None:
     assert deploy.images(write(sample, {"imageProfile": "kolla"})) == ["operator"]
-    assert deploy.images(MINIMAL) == list(catalog.deployed())
+    needed = [name for name in catalog.deployed() if name not in deploy.OPTIONAL]
+    assert deploy.images(MINIMAL) == needed
+    assert deploy.images(write(sample, {"etcd": {"enabled": True}})) == [
+        name for name in catalog.deployed() if name in {*needed, "etcd"}
+    ]
 
 
 def test_what_is_no_sample_is_refused(sample: Path) -> None:

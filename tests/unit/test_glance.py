@@ -47,6 +47,15 @@ def test_the_volume_is_what_the_spec_says(release: Release) -> None:
     }
 
 
+def strategy(made: Plan) -> str:
+    return next(obj for obj in made.objects if obj["kind"] == "Deployment")["spec"]["strategy"]["type"]
+
+
+def test_a_volume_of_one_node_is_let_go_of_before_the_next_pod_starts(release: Release) -> None:
+    assert strategy(planned(release)) == "Recreate"
+    assert strategy(planned(release, {"storage": {"accessMode": "ReadWriteMany"}})) == "RollingUpdate"
+
+
 def test_images_lie_on_the_volume_and_nowhere_else(release: Release) -> None:
     made = planned(release)
     deployment = next(obj for obj in made.objects if obj["kind"] == "Deployment")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from configparser import ConfigParser
 from datetime import UTC, datetime, timedelta
 from itertools import count
 from typing import Any
@@ -69,6 +70,8 @@ def test_a_smaller_ring_drops_the_oldest_keys() -> None:
         ("@daily", datetime(2026, 1, 2, tzinfo=UTC)),
         ("@monthly", datetime(2026, 2, 1, tzinfo=UTC)),
         ("30 4 29 2 *", datetime(2028, 2, 29, 4, 30, tzinfo=UTC)),
+        # A pod whose kubelet is late must not fall two rotations behind.
+        ("* * * * *", datetime(2026, 1, 1, 0, 10, tzinfo=UTC)),
     ],
 )
 def test_when_a_rotation_is_due(schedule: str, then: datetime) -> None:
@@ -108,6 +111,31 @@ def test_keys_that_are_due_rotate_once_however_late(release: Release) -> None:
     assert keys["metadata"]["annotations"][ROTATED] == late.isoformat()
     assert made.outcome.wake is not None
     assert made.outcome.wake > late
+
+
+def options(made: Plan) -> ConfigParser:
+    parser = ConfigParser(interpolation=None)
+    parser.read_string(kube.secret_data(secret(made, "keystone-config"))["keystone.conf"])
+    return parser
+
+
+def test_a_cache_that_does_not_answer_costs_less_than_a_tenth_of_a_second(release: Release) -> None:
+    cache = options(planned(release))["cache"]
+    assert cache["backend"] == "oslo_cache.memcache_pool"
+    assert float(cache["memcache_socket_timeout"]) < 0.1
+    assert cache.getint("memcache_dead_retry") == 30
+    assert cache.getboolean("memcache_pool_flush_on_reconnect")
+
+
+def test_the_other_way_to_talk_to_memcached_stays_selectable(release: Release) -> None:
+    made = planned(release, {"cache": {"backend": "dogpile.cache.pymemcache"}})
+    assert options(made)["cache"]["backend"] == "dogpile.cache.pymemcache"
+
+
+def test_without_a_cache_nothing_is_cached(release: Release) -> None:
+    contracts = CONTRACTS | {"Memcached": {"servers": ""}}
+    made = plan(context(KEYSTONE, release=release, published=contracts))
+    assert options(made)["cache"]["enabled"] == "false"
 
 
 def jobs(made: Plan) -> list[Object]:

@@ -43,6 +43,7 @@ from .resource import Column, Resource
 from .schema import STATUS, crd, structural
 from .spec import (
     CacheSource,
+    CachesResults,
     Component,
     DatabaseSource,
     Expose,
@@ -50,6 +51,7 @@ from .spec import (
     MessagingSource,
     PodSettings,
     Resources,
+    ResultsSource,
     RunSpec,
     ServiceSpec,
     UsesCache,
@@ -62,6 +64,7 @@ from .spec import (
 __all__ = [
     "STATUS",
     "CacheSource",
+    "CachesResults",
     "Cidr",
     "Column",
     "Component",
@@ -95,6 +98,7 @@ __all__ = [
     "Replicas",
     "Resource",
     "Resources",
+    "ResultsSource",
     "Rule",
     "RunSpec",
     "Schedule",

@@ -133,6 +133,14 @@ class CacheSource(Model):
     """The cache."""
 
 
+class ResultsSource(CacheSource):
+    """Where a service caches tokens and what it has worked out."""
+
+    backend: Literal["oslo_cache.memcache_pool", "dogpile.cache.pymemcache"] = "oslo_cache.memcache_pool"
+    """How oslo.cache talks to it. dogpile.cache.pymemcache has no timeout: a server that is cut off, not merely gone,
+    stalls whoever asks it for minutes."""
+
+
 class IdentitySource(Model):
     """Who authenticates a service."""
 
@@ -158,6 +166,13 @@ class UsesCache(Model):
     """Mixed into the spec of a service that caches in Memcached."""
 
     cache: CacheSource = CacheSource()
+    """Cache of this service."""
+
+
+class CachesResults(Model):
+    """Mixed into the spec of a service that also remembers what it has worked out."""
+
+    cache: ResultsSource = ResultsSource()
     """Cache of this service."""
 
 

@@ -15,9 +15,33 @@ def database(url: str) -> dict[str, object]:
     return {"connection": url, **POOL}
 
 
+# A member that does not answer costs each process one wait of this long in half a minute, and a miss after that. Less
+# is too short for a member that is only busy.
+_ANSWER_WITHIN = {"memcache_socket_timeout": 0.09, "memcache_dead_retry": 30}
+
+# The middleware reads whole seconds, unless its image says in the environment that it has been taught better.
+_TOKEN_CACHE = {
+    "memcache_use_advanced_pool": True,
+    "memcache_pool_socket_timeout": 1,
+    "memcache_pool_dead_retry": 30,
+}
+
+
+def cache(backend: str, servers: str) -> dict[str, object]:
+    """[cache] of a service in Memcached: `servers` are host:port[,host:port]; without one nothing is cached."""
+    return {
+        "enabled": bool(servers),
+        "backend": backend,
+        "memcache_servers": servers,
+        **_ANSWER_WITHIN,
+        # A member that was cut off still has what was taken back meanwhile: a role, a token.
+        "memcache_pool_flush_on_reconnect": True,
+    }
+
+
 def keystone_auth(options: Mapping[str, str], memcached: str = "") -> dict[str, object]:
     """[keystone_authtoken]: how an API checks the tokens it is given. `memcached` is host:port[,host:port]."""
-    cached = {"memcached_servers": memcached, "memcache_use_advanced_pool": True} if memcached else {}
+    cached = {"memcached_servers": memcached, **_TOKEN_CACHE} if memcached else {}
     return {
         **options,
         "www_authenticate_uri": options["auth_url"],

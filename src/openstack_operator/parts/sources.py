@@ -8,7 +8,17 @@ from typing import Any
 from urllib.parse import quote
 
 from .. import kube, oslo
-from ..api import MariaDBRef, RabbitMQRef, Ref, Sections, UsesCache, UsesDatabase, UsesIdentity, UsesMessaging
+from ..api import (
+    CachesResults,
+    MariaDBRef,
+    RabbitMQRef,
+    Ref,
+    Sections,
+    UsesCache,
+    UsesDatabase,
+    UsesIdentity,
+    UsesMessaging,
+)
 from ..plan import Context, Step, fitting
 from .credentials import Credentials, credentials
 from .workloads import Api
@@ -202,7 +212,12 @@ def foundation(ctx: Context[Any], *extra: str, section: str = "database") -> Fou
 
 def memcached(ctx: Context[Any]) -> str:
     """host:port[,host:port] of the service's cache; empty without one."""
-    return ctx.refs[ctx.spec.cache.memcached_ref]["servers"] if isinstance(ctx.spec, UsesCache) else ""
+    return ctx.refs[ctx.spec.cache.memcached_ref]["servers"] if isinstance(ctx.spec, (UsesCache, CachesResults)) else ""
+
+
+def cache(ctx: Context[Any]) -> Sections:
+    """[cache] of a service: what it need not work out again."""
+    return {"cache": oslo.options.cache(ctx.spec.cache.backend, memcached(ctx))}
 
 
 def sql_name(name: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from ...api import (
     Column,
@@ -10,12 +10,14 @@ from ...api import (
     Model,
     Name,
     Resource,
+    Rule,
     ServiceSpec,
     StorageSize,
     UsesCache,
     UsesDatabase,
     UsesIdentity,
     immutable,
+    rule,
     settled,
     validated,
 )
@@ -33,13 +35,30 @@ class ImageStorage(Model):
     access_mode: Annotated[Literal["ReadWriteOnce", "ReadWriteMany"], validated(immutable("the access mode"))] = (
         "ReadWriteOnce"
     )
-    """ReadWriteMany is needed for replicas on several nodes."""
+    """ReadWriteMany, which the StorageClass must offer, is needed for more than one pod of the API. Cannot be changed
+    later."""
     retention: Literal["Retain", "Delete"] = "Retain"
     """What becomes of the images when this Glance is deleted."""
 
 
+_ONE_POD = "(has(self.api) && has(self.api.replicas) ? self.api.replicas : has(self.replicas) ? self.replicas : 1) <= 1"
+_SHARED = (
+    "has(self.storageType) && self.storageType != 'pvc' || "
+    "has(self.storage) && has(self.storage.accessMode) && self.storage.accessMode == 'ReadWriteMany'"
+)
+
+
 class GlanceSpec(ServiceSpec, UsesDatabase, UsesCache, UsesIdentity):
     """OpenStack Glance: images instances boot from."""
+
+    rules: ClassVar[tuple[Rule, ...]] = (
+        rule(
+            f"{_ONE_POD} || {_SHARED}",
+            "pods on several nodes cannot share a ReadWriteOnce volume; use one replica, or storage.accessMode "
+            "ReadWriteMany from the start with a StorageClass that has it",
+            ".storage",
+        ),
+    )
 
     api: Component = Component()
     """The Image API."""

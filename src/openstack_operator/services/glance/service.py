@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ... import kube, oslo, parts
 from ...api import Sections
 from ...plan import Context, NotBuilt, Plan, Step
@@ -45,8 +47,21 @@ def plan(ctx: Context[GlanceSpec]) -> Plan:
         mounts=(volume,),
         home=False,
     )
+    if ctx.spec.storage.access_mode == "ReadWriteOnce":
+        api = _one_at_a_time(api)
     entry = parts.catalog(ctx, "image", "Image", api, after=(*base.steps, api))
     return Plan(*base.steps, claim, conf, sync, api, entry, endpoint=api.public, published=api.published)
+
+
+def _one_at_a_time(api: parts.Api) -> parts.Api:
+    """The same API whose new pod starts when the old one has let go of the volume: on another node it could not have it
+    before, and the old one would be kept until the new one is ready.
+    """
+    recreated = [
+        {**obj, "spec": {**obj["spec"], "strategy": {"type": "Recreate"}}} if obj["kind"] == "Deployment" else obj
+        for obj in api.objects
+    ]
+    return replace(api, objects=tuple(recreated))
 
 
 def _claim(ctx: Context[GlanceSpec]) -> Step:

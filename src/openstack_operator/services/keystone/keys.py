@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from cronsim import CronSim, CronSimError
 
@@ -14,10 +14,18 @@ from ...plan import SpecError
 ALIASES = {"@hourly": "0 * * * *", "@daily": "0 0 * * *", "@weekly": "0 0 * * 0", "@monthly": "0 0 1 * *"}
 
 
+APART = timedelta(minutes=10)
+"""Least time between rotations. A server reads what others sign while it is at most one rotation behind, and kubelets
+bring a changed Secret to their pods within two minutes, each at its own time.
+"""
+
+
 def due(schedule: str, after: datetime, field: str) -> datetime:
-    """The first moment of a cron schedule later than `after`. Raises SpecError naming `field` if it has none."""
+    """When to rotate next: the first moment of a cron schedule later than the rotation at `after`, though not sooner
+    than every pod has seen that one. Raises SpecError naming `field` if there is none.
+    """
     try:
-        return next(CronSim(ALIASES.get(schedule, schedule), after))
+        return max(next(CronSim(ALIASES.get(schedule, schedule), after)), after + APART)
     except (CronSimError, StopIteration) as error:
         raise SpecError(
             field, f"{schedule!r} is not a schedule: {error}; write cron fields such as '0 0 * * 0'"

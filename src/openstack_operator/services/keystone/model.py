@@ -7,6 +7,7 @@ from typing import Annotated
 from pydantic import Field
 
 from ...api import (
+    CachesResults,
     Column,
     Component,
     Model,
@@ -15,7 +16,6 @@ from ...api import (
     Schedule,
     SecretKeyRef,
     ServiceSpec,
-    UsesCache,
     UsesDatabase,
 )
 
@@ -40,7 +40,7 @@ class Bootstrap(Model):
     """Password of the administrator; unset has the operator draw one."""
 
 
-class KeystoneSpec(ServiceSpec, UsesDatabase, UsesCache):
+class KeystoneSpec(ServiceSpec, UsesDatabase, CachesResults):
     """OpenStack Keystone: users, projects, tokens and the service catalog."""
 
     api: Component = Component()

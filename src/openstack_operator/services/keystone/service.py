@@ -19,7 +19,6 @@ RINGS = ("fernet", "credential")
 
 def keystone_conf(ctx: Context[KeystoneSpec]) -> Sections:
     """What the operator wires besides the database."""
-    cached = parts.memcached(ctx)
     return {
         "token": {"provider": "fernet"},
         "fernet_tokens": {
@@ -27,7 +26,7 @@ def keystone_conf(ctx: Context[KeystoneSpec]) -> Sections:
             "max_active_keys": ctx.spec.fernet.max_active_keys,
         },
         "credential": {"key_repository": "/etc/keystone/credential-keys"},
-        "cache": {"enabled": bool(cached), "backend": "oslo_cache.memcache_pool", "memcache_servers": cached},
+        **parts.cache(ctx),
     }
 
 

@@ -52,10 +52,9 @@ def clients(ctx: Context[NovaSpec], user: parts.Identity) -> Sections:
 
 def control(ctx: Context[NovaSpec], user: parts.Identity) -> Sections:
     """What APIs and the scheduler need besides."""
-    cached = parts.memcached(ctx)
     return {
-        "keystone_authtoken": oslo.options.keystone_auth(user.options, cached),
-        "cache": {"enabled": True, "backend": "oslo_cache.memcache_pool", "memcache_servers": cached},
+        "keystone_authtoken": oslo.options.keystone_auth(user.options, parts.memcached(ctx)),
+        **parts.cache(ctx),
         "neutron": {"service_metadata_proxy": True, "metadata_proxy_shared_secret": _shared_secret(ctx)},
     }
 

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from ...api import (
+    CachesResults,
     Column,
     Component,
     DatabaseSource,
@@ -19,7 +20,6 @@ from ...api import (
     Resource,
     Sections,
     ServiceSpec,
-    UsesCache,
     UsesDatabase,
     UsesIdentity,
     UsesMessaging,
@@ -92,7 +92,7 @@ class Compute(PodSettings):
     """Image and resources of libvirt; it runs where nova-compute does."""
 
 
-class NovaSpec(ServiceSpec, UsesDatabase, UsesMessaging, UsesCache, UsesIdentity):
+class NovaSpec(ServiceSpec, UsesDatabase, UsesMessaging, CachesResults, UsesIdentity):
     """OpenStack Nova: virtual machines, in cells."""
 
     placement_ref: PlacementRef = PlacementRef(name="placement")
