@@ -29,13 +29,14 @@ _ERRORS = (
 class Backend(Protocol):
     """Who runs the cluster: the modules cluster, kind and existing."""
 
-    def up(self, cluster: Cluster, nodes: int, labels: dict[str, str]) -> None: ...
+    def up(self, cluster: Cluster, nodes: int, labels: dict[str, str], external: str = "") -> None: ...
     def down(self, cluster: Cluster, *, purge: bool = False) -> None: ...
     def load(self, cluster: Cluster, files: list[Path]) -> None: ...
     def images(self, cluster: Cluster) -> list[tuple[str, str, str]]: ...
     def status(self, cluster: Cluster) -> bool: ...
-    def stop_node(self, cluster: Cluster, name: str) -> None: ...
-    def start_node(self, cluster: Cluster, name: str) -> None: ...
+    def stop_node(self, cluster: Cluster, *names: str) -> None: ...
+    def start_node(self, cluster: Cluster, *names: str) -> None: ...
+    def lose_node(self, cluster: Cluster, name: str) -> None: ...
     def command_in(self, cluster: Cluster, name: str, *command: str) -> list[str]: ...
     def kubectl_command(self, cluster: Cluster) -> list[str]: ...
 
@@ -92,9 +93,11 @@ def _work(backend: Backend, chosen: Cluster, arguments: argparse.Namespace) -> i
         case "kubeconfig":
             print(os.environ["KUBECONFIG"] if backend is existing else chosen.kubeconfig)
         case "stop-node":
-            backend.stop_node(chosen, arguments.node)
+            backend.stop_node(chosen, *_names(arguments))
+        case "start-node":
+            backend.start_node(chosen, *_names(arguments))
         case _:
-            backend.start_node(chosen, arguments.node)
+            backend.lose_node(chosen, arguments.node)
     return 0
 
 
@@ -102,12 +105,19 @@ def _up(backend: Backend, chosen: Cluster, arguments: argparse.Namespace) -> int
     if backend is cluster:
         doctor.install_packages()
         if network.subnet_of(chosen) is None:
-            doctor.require()
+            doctor.require(arguments.nodes)
     started = time.monotonic()
-    backend.up(chosen, arguments.nodes, dict(arguments.label))
+    backend.up(chosen, arguments.nodes, dict(arguments.label), arguments.external)
     print(f"cluster {chosen.name} runs ({time.monotonic() - started:.1f} s)", file=sys.stderr)
     print(os.environ["KUBECONFIG"] if backend is existing else chosen.kubeconfig)
     return 0
+
+
+def _names(arguments: argparse.Namespace) -> list[str]:
+    """Empty for all nodes."""
+    if bool(arguments.nodes) == arguments.all:
+        raise ValueError(f"{arguments.command}: name the nodes, or say --all")
+    return arguments.nodes
 
 
 def _label(text: str) -> tuple[str, str]:
@@ -135,6 +145,7 @@ def _parser() -> argparse.ArgumentParser:
     up = command("up", "start the cluster; print the path of its kubeconfig")
     up.add_argument("--nodes", type=int, default=1, metavar="N")
     up.add_argument("--label", type=_label, action="append", default=[], metavar="KEY=VALUE", help="for all nodes")
+    up.add_argument("--external", default="", metavar="ADDRESS/LENGTH", help="the host's on the external network")
     down = command("down", "remove the cluster; keep its images")
     down.add_argument("--purge", action="store_true", help="remove its images too")
     load = command("load", "import image archives into every node")
@@ -147,6 +158,9 @@ def _parser() -> argparse.ArgumentParser:
     enter = command("exec", "run a command in a node")
     enter.add_argument("node")
     enter.add_argument("arguments", nargs=argparse.REMAINDER)
-    for name, text in {"stop-node": "lose a node", "start-node": "bring it back"}.items():
-        command(name, text).add_argument("node")
+    for name, text in {"stop-node": "cut the power of nodes", "start-node": "bring them back"}.items():
+        some = command(name, text)
+        some.add_argument("nodes", nargs="*", metavar="NODE")
+        some.add_argument("--all", action="store_true", help="all nodes at once, the control plane included")
+    command("lose-node", "lose a node for good, with its disk; up makes a new one").add_argument("node")
     return parser

@@ -9,7 +9,7 @@ import json
 import shutil
 import subprocess
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
 
 from . import archives, build, cgroups, components, network, node
@@ -18,7 +18,7 @@ from .commands import run
 from .layout import API_PORT, MAX_NODES, Cluster, Node
 
 _MANIFESTS = Path(__file__).parent / "manifests"
-_READY_TIMEOUT = 120.0
+_READY_TIMEOUT = 300.0
 _RECOVERY_TIMEOUT = 15.0
 
 
@@ -26,9 +26,10 @@ class ClusterError(Exception):
     """A cluster that is not as it should be, with where to look."""
 
 
-def up(cluster: Cluster, nodes: int, labels: dict[str, str]) -> None:
+def up(cluster: Cluster, nodes: int, labels: dict[str, str], external: str = "") -> None:
     """A cluster of at least `nodes` nodes runs, all Ready and labelled, with DNS and a default StorageClass.
 
+    With `external`, as 172.24.4.1/24, the host has that address on the nodes' external network.
     What runs already is left alone. A cluster whose control plane is gone is taken down first and begun anew.
     """
     if not 1 <= nodes <= MAX_NODES:
@@ -40,13 +41,11 @@ def up(cluster: Cluster, nodes: int, labels: dict[str, str]) -> None:
         if anew:
             _clear(cluster)
         subnet = network.create(cluster)
+        if external:
+            network.reach_outside(cluster, external)
         if anew:
             _prepare(cluster, subnet)
-        for index in range(1, nodes + 1):
-            each = cluster.node(index)
-            if node.pid(each) is None:
-                node.stop(each)
-                node.start(each, subnet, fresh=not each.boot_file.exists())
+        _start([cluster.node(index) for index in range(1, nodes + 1)], subnet)
         _await("the API server", lambda: _answers(cluster, subnet), cluster)
         # A node that was started from other sources has other images of them.
         load(cluster, list(addons.values()))
@@ -65,21 +64,32 @@ def down(cluster: Cluster, *, purge: bool = False) -> None:
             shutil.rmtree(cluster.home, ignore_errors=True)
 
 
-def stop_node(cluster: Cluster, name: str) -> None:
-    """The node is lost: its processes are killed, its disk stays."""
+def stop_node(cluster: Cluster, *names: str) -> None:
+    """The nodes of these names, or all, are lost at once: their processes are killed, their disks stay."""
     with _alone(cluster):
-        node.stop(cluster.node_called(name))
+        node.stop(_chosen(cluster, names))
 
 
-def start_node(cluster: Cluster, name: str) -> None:
-    """The node runs again, with the disk it had."""
+def start_node(cluster: Cluster, *names: str) -> None:
+    """The nodes of these names, or all, run again with the disks they had, and the API server answers."""
+    with _alone(cluster):
+        subnet = network.create(cluster)
+        _start(_chosen(cluster, names), subnet)
+        _await("the API server", lambda: _answers(cluster, subnet), cluster)
+
+
+def lose_node(cluster: Cluster, name: str) -> None:
+    """The node is gone for good, with its disk and its Node; `up` makes a new one of that name.
+
+    Images stay, as a new machine would pull them again. Raises ClusterError for the first node, which holds etcd.
+    """
     with _alone(cluster):
         each = cluster.node_called(name)
-        subnet = network.create(cluster)
-        if node.pid(each) is None:
-            node.stop(each)
-            node.start(each, subnet, fresh=False)
-        _await("the API server", lambda: _answers(cluster, subnet), cluster)
+        if each.index == 1:
+            raise ClusterError(f"{name} runs the control plane, which would be lost with it: choose another node")
+        node.stop([each])
+        shutil.rmtree(each.home)
+        kubectl(cluster, "delete", "node", name, "--ignore-not-found", "--wait=false")
 
 
 def load(cluster: Cluster, files: list[Path]) -> None:
@@ -142,6 +152,17 @@ def kubectl_command(cluster: Cluster) -> list[str]:
 
 def url(cluster: Cluster, subnet: ipaddress.IPv4Network) -> str:
     return f"https://{cluster.node(1).address(subnet)}:{API_PORT}"
+
+
+def _chosen(cluster: Cluster, names: Sequence[str]) -> list[Node]:
+    return [cluster.node_called(name) for name in names] or cluster.nodes()
+
+
+def _start(nodes: Sequence[Node], subnet: ipaddress.IPv4Network) -> None:
+    missing = [each for each in nodes if node.pid(each) is None]
+    # What is left of their cgroups.
+    node.stop(missing)
+    node.start(missing, subnet)
 
 
 def _sound(cluster: Cluster) -> bool:

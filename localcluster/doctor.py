@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import shutil
 import sys
@@ -17,6 +18,9 @@ from .programs import CNI_FOLDERS, CNI_PLUGINS
 
 _DISK = 15
 _MEMORY = 8
+# inotify instances of a control plane, and of a node, as measured.
+_CONTROL_PLANE_WATCHES = 10
+_NODE_WATCHES = 8
 # Command → Debian's package.
 _PACKAGES = {
     "containerd": "containerd",
@@ -51,14 +55,14 @@ def report() -> int:
     return 1 if any(finding.cure for finding in findings) else 0
 
 
-def require() -> None:
-    """Raises MissingError, naming all that is missing, where a cluster could not start."""
-    lacks = [f"{finding.what}: {finding.cure}" for finding in examine() if finding.cure]
+def require(nodes: int) -> None:
+    """Raises MissingError, naming all that is missing, where a cluster of so many nodes could not start."""
+    lacks = [f"{finding.what}: {finding.cure}" for finding in examine(nodes) if finding.cure]
     if lacks:
         raise MissingError("this machine lacks:\n  " + "\n  ".join(lacks))
 
 
-def examine() -> Iterator[Finding]:
+def examine(nodes: int = 1) -> Iterator[Finding]:
     yield Finding("root", "run as root: namespaces, mounts and containers need it" if os.geteuid() else "")
     yield Finding("go", go_problem())
     missing = missing_packages()
@@ -68,6 +72,7 @@ def examine() -> Iterator[Finding]:
         yield Finding("system packages", f"install {' '.join(missing)}" if missing else "")
     yield from _sizes()
     yield from _kernel()
+    yield _watches(_CONTROL_PLANE_WATCHES + nodes * _NODE_WATCHES)
 
 
 def missing_packages() -> list[str]:
@@ -124,6 +129,18 @@ def _network() -> Iterator[Finding]:
         yield Finding(f"kernel: {name}", "" if works else f"modprobe {name}")
     works = _in_namespace("iptables -t nat -A POSTROUTING -m comment --comment probe -j MASQUERADE")
     yield Finding("kernel: iptables with NAT", "" if works else "load iptable_nat, or nf_tables with nft_chain_nat")
+
+
+def _watches(needed: int) -> Finding:
+    """A user may have so many in all, clusters together; kubelet and containerd do not work without."""
+    opened: list[int] = []
+    library = ctypes.CDLL(None)
+    while len(opened) < needed and (descriptor := library.inotify_init1(os.O_CLOEXEC)) >= 0:
+        opened.append(descriptor)
+    for descriptor in opened:
+        os.close(descriptor)
+    cure = f"{len(opened)} are free: remove other clusters, or sysctl fs.inotify.max_user_instances=1024"
+    return Finding(f"kernel: {needed} inotify instances", cure if len(opened) < needed else "")
 
 
 def _in_namespace(script: str) -> bool:

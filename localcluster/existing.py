@@ -9,9 +9,11 @@ from .commands import CommandError, run
 from .layout import Cluster
 
 
-def up(cluster: Cluster, nodes: int, labels: dict[str, str]) -> None:
+def up(cluster: Cluster, nodes: int, labels: dict[str, str], external: str = "") -> None:
     """The user's cluster answers, which is all that is asked of it; its nodes are the user's to label."""
     del nodes, labels
+    if external:
+        raise CommandError(f"--external {external}: the networks of your own cluster are not made from here")
     run(*kubectl_command(cluster), "version")
 
 
@@ -40,7 +42,11 @@ def command_in(cluster: Cluster, name: str, *command: str) -> list[str]:
     raise CommandError(f"{name}: a node of your own cluster cannot be entered from here")
 
 
-def stop_node(cluster: Cluster, name: str) -> None:
+def stop_node(cluster: Cluster, *names: str) -> None:
+    command_in(cluster, ", ".join(names) or "all nodes")
+
+
+def lose_node(cluster: Cluster, name: str) -> None:
     command_in(cluster, name)
 
 

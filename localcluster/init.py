@@ -17,6 +17,8 @@ from typing import Any
 
 from . import furnish
 from .apiserver import ready
+from .layout import EXTERNAL, TUNNELS
+from .offload import complete_checksums
 
 _RESTART_DELAY = 1.0
 _POLL = 0.05
@@ -48,6 +50,8 @@ def main() -> None:
     # The starter says that the network is there. If it died instead, so does the node: a half-made one serves nobody.
     if sys.stdin.readline().strip() != "go":
         sys.exit("the process that started this node is gone")
+    for interface in (TUNNELS, EXTERNAL):
+        complete_checksums(interface)
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     limit = _MAX_FILES if hard == resource.RLIM_INFINITY else min(hard, _MAX_FILES)
     resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
@@ -55,11 +59,19 @@ def main() -> None:
     supervise([Program(**program) for program in boot["programs"]], Path(boot["logs"]), authority)
 
 
+def hold(logs: Path, name: str, seconds: float) -> None:
+    """The program is not started in the next `seconds`, once it ends."""
+    (logs / f"{name}.held").write_text(str(time.monotonic() + seconds))
+
+
 def supervise(programs: list[Program], logs: Path, authority: Path) -> None:
-    """Returns on SIGTERM; until then starts each program when what it waits for is there, and again when it ends."""
+    """Returns on SIGTERM; until then starts each program when what it waits for is there, and again when it ends.
+
+    Each writes into a file of its name below `logs`, where `hold` says when it may start at the earliest.
+    """
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD, signal.SIGTERM})
     while True:
-        _reap(programs)
+        _reap(programs, logs)
         waiting = [program for program in programs if not program.pid and not program.done]
         urls = {program.url: ready(program.url, authority) for program in waiting if program.url}
         for program in waiting:
@@ -97,7 +109,7 @@ def _start(program: Program, logs: Path) -> int:
     )
 
 
-def _reap(programs: list[Program]) -> None:
+def _reap(programs: list[Program], logs: Path) -> None:
     """Collects every child that ended: our programs, and orphans the node's processes left to us."""
     while True:
         try:
@@ -110,8 +122,12 @@ def _reap(programs: list[Program]) -> None:
             if program.pid == pid:
                 program.pid = 0
                 program.done = program.once and status == 0
-                program.not_before = time.monotonic() + _RESTART_DELAY
+                program.not_before = max(time.monotonic() + _RESTART_DELAY, _held_until(logs / f"{program.name}.held"))
                 print(f"{program.name} ended with status {os.waitstatus_to_exitcode(status)}", flush=True)
+
+
+def _held_until(file: Path) -> float:
+    return float(file.read_text()) if file.exists() else 0.0
 
 
 def _identity() -> str:

@@ -10,8 +10,10 @@ from .commands import CommandError, run
 from .layout import Cluster
 
 
-def up(cluster: Cluster, nodes: int, labels: dict[str, str]) -> None:
+def up(cluster: Cluster, nodes: int, labels: dict[str, str], external: str = "") -> None:
     """A kind cluster runs, with `nodes` nodes if it did not run before, and all of them are labelled."""
+    if external:
+        raise CommandError(f"--external {external}: kind's nodes have no network but Docker's")
     if cluster.name not in run("kind", "get", "clusters").split():
         roles = ["control-plane", *["worker"] * (nodes - 1)]
         config = "kind: Cluster\napiVersion: kind.x-k8s.io/v1alpha4\nnodes:\n" + "".join(
@@ -42,7 +44,7 @@ def load(cluster: Cluster, files: list[Path]) -> None:
 def images(cluster: Cluster) -> list[tuple[str, str, str]]:
     """(node, image name, digest) of all images."""
     found: list[tuple[str, str, str]] = []
-    for node in run("kind", "get", "nodes", f"--name={cluster.name}").split():
+    for node in _nodes(cluster):
         lines = run("docker", "exec", node, "ctr", "--namespace=k8s.io", "images", "list").splitlines()[1:]
         found += [(node, line.split()[0], line.split()[2]) for line in lines]
     return found
@@ -60,14 +62,22 @@ def command_in(cluster: Cluster, name: str, *command: str) -> list[str]:
     return ["docker", "exec", *(["--interactive", "--tty"] if os.isatty(0) else ["--interactive"]), name, *command]
 
 
-def stop_node(cluster: Cluster, name: str) -> None:
-    del cluster
-    run("docker", "kill", name)
+def stop_node(cluster: Cluster, *names: str) -> None:
+    run("docker", "kill", *(names or _nodes(cluster)))
 
 
-def start_node(cluster: Cluster, name: str) -> None:
-    del cluster
-    run("docker", "start", name)
+def start_node(cluster: Cluster, *names: str) -> None:
+    run("docker", "start", *(names or _nodes(cluster)))
+
+
+def lose_node(cluster: Cluster, name: str) -> None:
+    """The node is gone for good; kind cannot make another one."""
+    run("docker", "rm", "--force", "--volumes", name)
+    run(*kubectl_command(cluster), "delete", "node", name, "--ignore-not-found", "--wait=false")
+
+
+def _nodes(cluster: Cluster) -> list[str]:
+    return run("kind", "get", "nodes", f"--name={cluster.name}").split()
 
 
 def status(cluster: Cluster) -> bool:

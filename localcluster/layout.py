@@ -14,7 +14,12 @@ DEFAULT_NAME = "openstack"
 MAX_NODES = 16
 API_PORT = 6443
 # An interface's name has at most 15 characters: "lc-" + name + "." + two digits.
-_NAME = re.compile(r"[a-z][a-z0-9-]{0,8}")
+# "-t" and "-x" at its end would make it the name of another cluster's second or third bridge.
+_NAME = re.compile(r"(?!.*-[tx]$)[a-z][a-z0-9-]{0,8}")
+TUNNELS = "eth1"
+"""A node's interface for the packets between its virtual machines and the others'."""
+EXTERNAL = "eth2"
+"""A node's interface to the network outside."""
 _FIRST_HOST = 10
 
 
@@ -26,7 +31,10 @@ class Cluster:
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
-            raise ValueError(f"--name {self.name}: must be 1 to 9 lower-case letters, digits or '-', a letter first")
+            raise ValueError(
+                f"--name {self.name}: must be 1 to 9 lower-case letters, digits or '-', a letter first;"
+                " '-t' and '-x' cannot be last"
+            )
 
     @property
     def home(self) -> Path:
@@ -43,6 +51,20 @@ class Cluster:
     @property
     def bridge(self) -> str:
         return f"lc-{self.name}"
+
+    @property
+    def tunnels(self) -> str:
+        """The bridge that joins the nodes' `TUNNELS`; the host has no address on it."""
+        return f"{self.bridge}-t"
+
+    @property
+    def external(self) -> str:
+        """The bridge that joins the nodes' `EXTERNAL`, where the nodes have no address."""
+        return f"{self.bridge}-x"
+
+    @property
+    def bridges(self) -> tuple[str, str, str]:
+        return self.bridge, self.tunnels, self.external
 
     @property
     def cgroup(self) -> str:
@@ -100,9 +122,10 @@ class Node:
         return f"{self.cluster.cgroup}/{self.name}"
 
     @property
-    def interface(self) -> str:
-        """The host's end of the node's cable."""
-        return f"{self.cluster.bridge}.{self.index}"
+    def cables(self) -> dict[str, str]:
+        """The node's interface → the host's end of its cable, in the order of `Cluster.bridges`."""
+        bridge = self.cluster.bridge
+        return {"eth0": f"{bridge}.{self.index}", TUNNELS: f"{bridge}_{self.index}", EXTERNAL: f"{bridge}~{self.index}"}
 
     @property
     def pod_range(self) -> str:
@@ -111,8 +134,18 @@ class Node:
     def address(self, subnet: ipaddress.IPv4Network) -> str:
         return str(subnet[_FIRST_HOST + self.index])
 
+    def tunnel_address(self, subnet: ipaddress.IPv4Network) -> str:
+        """Where the other nodes send tunnelled packets, with the length of the prefix."""
+        own = tunnel_subnet(subnet)
+        return f"{own[_FIRST_HOST + self.index]}/{own.prefixlen}"
+
 
 def subnets(name: str) -> list[ipaddress.IPv4Network]:
     """Subnets a cluster may take, best first: the same name asks for the same one, so that addresses stay familiar."""
     start = 0 if name == DEFAULT_NAME else hashlib.sha256(name.encode()).digest()[0]
     return [ipaddress.IPv4Network(f"10.89.{(start + offset) % 256}.0/24") for offset in range(256)]
+
+
+def tunnel_subnet(subnet: ipaddress.IPv4Network) -> ipaddress.IPv4Network:
+    """10.90.X.0/24 for 10.89.X.0/24."""
+    return ipaddress.IPv4Network((int(subnet.network_address) + (1 << 16), subnet.prefixlen))

@@ -1,4 +1,4 @@
-"""What the host sees of the nodes' network: one bridge, and a cable for each node."""
+"""What the host sees of the nodes' networks: three bridges, and a cable for each node to each of them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import Any
 
 from .commands import CommandError, run
 from .components import SERVICE_RANGE
-from .layout import MAX_NODES, Cluster, Node, subnets
+from .layout import EXTERNAL, MAX_NODES, TUNNELS, Cluster, Node, subnets
+from .offload import complete_checksums
 
 
 def subnet_of(cluster: Cluster) -> ipaddress.IPv4Network | None:
@@ -22,44 +23,76 @@ def subnet_of(cluster: Cluster) -> ipaddress.IPv4Network | None:
 
 
 def create(cluster: Cluster) -> ipaddress.IPv4Network:
-    """The cluster's bridge is there, with the first address of the subnet that is returned."""
-    present = subnet_of(cluster)
-    if present is not None:
-        return present
-    subnet = _free_subnet(cluster.name)
-    run("ip", "link", "add", cluster.bridge, "type", "bridge")
-    run("ip", "address", "add", f"{subnet[1]}/{subnet.prefixlen}", "dev", cluster.bridge)
-    run("ip", "link", "set", cluster.bridge, "up")
+    """The cluster's bridges are there, the first one with the first address of the subnet that is returned."""
+    present = {str(link.get("ifname")) for link in _json("ip", "-j", "link", "show", "type", "bridge")}
+    subnet = subnet_of(cluster)
+    for bridge in cluster.bridges:
+        if bridge not in present:
+            run("ip", "link", "add", bridge, "type", "bridge")
+    if subnet is None:
+        subnet = _free_subnet(cluster.name)
+        run("ip", "address", "add", f"{subnet[1]}/{subnet.prefixlen}", "dev", cluster.bridge)
+    for bridge in cluster.bridges:
+        run("ip", "link", "set", bridge, "up")
     return subnet
 
 
+def reach_outside(cluster: Cluster, address: str) -> None:
+    """The host has `address`, with the length of its prefix, on the nodes' external network, and no other one there.
+
+    So it can be the router of that network, and a client outside the cloud.
+    Raises ValueError for what is no such address, CommandError where another interface has one of that network.
+    """
+    try:
+        wanted = ipaddress.IPv4Interface(address)
+    except ValueError as error:
+        raise ValueError(f"--external {address}: expected an address with its prefix, as 172.24.4.1/24") from error
+    if wanted.network.prefixlen > 30:
+        raise ValueError(f"--external {address}: a network of /30 or larger is needed")
+    for link in _json("ip", "-j", "-4", "address", "show"):
+        for other in link.get("addr_info", []):
+            taken = ipaddress.IPv4Interface(f"{other['local']}/{other['prefixlen']}")
+            if link["ifname"] != cluster.external and taken.network.overlaps(wanted.network):
+                raise CommandError(f"--external {address}: {link['ifname']} has {taken}; choose another network")
+    run("ip", "-4", "address", "flush", "dev", cluster.external)
+    run("ip", "address", "add", str(wanted), "dev", cluster.external)
+
+
 def connect(node: Node, subnet: ipaddress.IPv4Network, pid: int) -> None:
-    """The node whose first process is `pid` has its address on the bridge, and routes to the others' pods."""
+    """The node whose first process is `pid` has its cables and addresses, and routes to the others' pods."""
     address = node.address(subnet)
-    # The kernel takes its time to remove the cable of a node that was lost a moment ago.
-    run("ip", "link", "delete", node.interface, check=False)
-    run("ip", "link", "add", node.interface, "type", "veth", "peer", "name", "eth0", "netns", str(pid))
-    run("ip", "link", "set", node.interface, "master", node.cluster.bridge, "up")
+    outside: list[str] = []
+    for (inside, cable), bridge in zip(node.cables.items(), node.cluster.bridges, strict=True):
+        # The kernel takes its time to remove the cable of a node that was lost a moment ago.
+        run("ip", "link", "delete", cable, check=False)
+        outside.append(f"link add {cable} type veth peer name {inside} netns {pid}")
+        outside.append(f"link set {cable} master {bridge} up")
+    _batch("ip", outside)
+    for inside in (TUNNELS, EXTERNAL):
+        complete_checksums(node.cables[inside])
     batch = [
         "link set lo up",
         f"address add {address}/{subnet.prefixlen} dev eth0",
         "link set eth0 up",
+        f"address add {node.tunnel_address(subnet)} dev {TUNNELS}",
+        f"link set {TUNNELS} up",
+        f"link set {EXTERNAL} up",
         # There is no default route, as there is nowhere to go. Services still need one: a packet is routed before
         # kube-proxy's rules give it the address of a pod.
         f"route add {SERVICE_RANGE} dev eth0",
     ]
-    for index in range(1, MAX_NODES + 1):
-        other = node.cluster.node(index)
+    for other in _possible(node.cluster):
         if other != node:
             batch.append(f"route add {other.pod_range} via {other.address(subnet)}")
-    run("nsenter", f"--net=/proc/{pid}/ns/net", "ip", "-batch", "-", stdin="\n".join(batch) + "\n")
+    _batch("nsenter", batch, f"--net=/proc/{pid}/ns/net", "ip")
 
 
 def remove(cluster: Cluster) -> None:
-    """The bridge and all cables are gone."""
+    """The bridges and all cables are gone."""
+    ours = (*cluster.bridges, *(cable for node in _possible(cluster) for cable in node.cables.values()))
     for link in _json("ip", "-j", "link", "show"):
         name = str(link.get("ifname", ""))
-        if name == cluster.bridge or name.startswith(f"{cluster.bridge}."):
+        if name in ours:
             # The kernel may be taking down a cable just now, together with its node's namespace.
             run("ip", "link", "delete", name, check=False)
 
@@ -74,6 +107,14 @@ def _free_subnet(name: str) -> ipaddress.IPv4Network:
         if not any(subnet.overlaps(other) for other in used):
             return subnet
     raise CommandError("no free subnet in 10.89.0.0/16: remove clusters with `python -m localcluster down --name NAME`")
+
+
+def _possible(cluster: Cluster) -> list[Node]:
+    return [cluster.node(index) for index in range(1, MAX_NODES + 1)]
+
+
+def _batch(command: str, lines: list[str], *arguments: str) -> None:
+    run(command, *arguments, "-batch", "-", stdin="\n".join(lines) + "\n")
 
 
 def _json(*command: str) -> list[dict[str, Any]]:

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from . import cgroups, network, programs
@@ -31,16 +32,25 @@ def pid(node: Node) -> int | None:
         return None
 
 
-def start(node: Node, subnet: ipaddress.IPv4Network, *, fresh: bool) -> None:
-    """The node's first process runs, is connected and starts the node's programs; raises NodeError if it does not."""
-    programs.write(node, subnet, fresh=fresh)
+def start(nodes: Sequence[Node], subnet: ipaddress.IPv4Network) -> None:
+    """Each node's first process runs, is connected and starts the node's programs; raises NodeError if it does not."""
+    begun = [(node, _begin(node, subnet)) for node in nodes]
+    for node, process in begun:
+        network.connect(node, subnet, _await_pid(node, process))
+        assert process.stdin
+        with contextlib.suppress(BrokenPipeError), process.stdin:
+            process.stdin.write(b"go\n")
+
+
+def _begin(node: Node, subnet: ipaddress.IPv4Network) -> subprocess.Popen[bytes]:
+    """The process that makes the node's namespaces; the first one in them waits for a line until it is connected."""
+    programs.write(node, subnet, fresh=not node.boot_file.exists())
     node.pid_file.unlink(missing_ok=True)
     cgroups.create(f"{node.cgroup}/system")
     command = ["unshare", "--mount", "--uts", "--ipc", "--net", "--pid", "--fork", "--kill-child=SIGKILL"]
     command += [sys.executable, "-m", "localcluster.init", str(node.boot_file)]
-    log = node.home / "logs" / "init.log"
-    with log.open("ab") as output:
-        process = subprocess.Popen(
+    with _log(node).open("ab") as output:
+        return subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
             stdout=output,
@@ -51,16 +61,14 @@ def start(node: Node, subnet: ipaddress.IPv4Network, *, fresh: bool) -> None:
             # A v2 cgroup that has children cannot hold processes, hence one below the node's own.
             preexec_fn=lambda: cgroups.join(f"{node.cgroup}/system"),  # noqa: PLW1509  # there are no threads
         )
-    network.connect(node, subnet, _await_pid(node, process, log))
-    assert process.stdin
-    with contextlib.suppress(BrokenPipeError), process.stdin:
-        process.stdin.write(b"go\n")
 
 
-def stop(node: Node) -> None:
-    """The node is lost as in a power cut; what it stored stays."""
-    kill(node)
-    cgroups.clear(node.cgroup)
+def stop(nodes: Sequence[Node]) -> None:
+    """The nodes are lost at once as in a power cut; what they stored stays."""
+    for node in nodes:
+        kill(node)
+    for node in nodes:
+        cgroups.clear(node.cgroup)
 
 
 def kill(node: Node) -> None:
@@ -79,10 +87,14 @@ def command_in(node: Node, *command: str) -> list[str]:
     return ["nsenter", f"--target={number}", "--mount", "--uts", "--ipc", "--net", "--pid", "--wd=/", "--", *command]
 
 
-def _await_pid(node: Node, process: subprocess.Popen[bytes], log: Path) -> int:
+def _log(node: Node) -> Path:
+    return node.home / "logs" / "init.log"
+
+
+def _await_pid(node: Node, process: subprocess.Popen[bytes]) -> int:
     deadline = time.monotonic() + _START_TIMEOUT
     while (number := pid(node)) is None:
         if process.poll() is not None or time.monotonic() > deadline:
-            raise NodeError(f"{node.name} does not start; see {log}")
+            raise NodeError(f"{node.name} does not start; see {_log(node)}")
         time.sleep(0.01)
     return number

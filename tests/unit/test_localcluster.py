@@ -52,12 +52,23 @@ def test_kind_is_used_where_docker_answers(tmp_path: Path) -> None:
     assert target().kind == "kind"
 
 
-@given(st.from_regex(r"\A[a-z][a-z0-9-]{0,8}\Z"), st.integers(1, layout.MAX_NODES))
-def test_interface_names_fit_the_kernel(name: str, index: int) -> None:
-    assert len(layout.Cluster(name).node(index).interface) <= 15
+_NAMES = st.from_regex(r"\A[a-z][a-z0-9-]{0,8}\Z").filter(lambda name: not name.endswith(("-t", "-x")))
 
 
-@pytest.mark.parametrize("name", ["", "Upper", "ten-letters", "1st", "a/b"])
+def _interfaces(name: str) -> set[str]:
+    cluster = layout.Cluster(name)
+    cables = {cable for index in range(1, layout.MAX_NODES + 1) for cable in cluster.node(index).cables.values()}
+    assert len(cables) == 3 * layout.MAX_NODES
+    return cables | set(cluster.bridges)
+
+
+@given(_NAMES, _NAMES)
+def test_interface_names_fit_the_kernel_and_no_other_cluster(name: str, other: str) -> None:
+    assert all(len(interface) <= 15 for interface in _interfaces(name))
+    assert name == other or not _interfaces(name) & _interfaces(other)
+
+
+@pytest.mark.parametrize("name", ["", "Upper", "ten-letters", "1st", "a/b", "lab-t", "lab-x"])
 def test_a_name_that_does_not_fit_is_refused(name: str) -> None:
     with pytest.raises(ValueError, match="--name"):
         layout.Cluster(name)
@@ -67,6 +78,7 @@ def test_nodes_have_addresses_of_their_own() -> None:
     subnet = layout.subnets("openstack")[0]
     nodes = [layout.Cluster().node(index) for index in range(1, layout.MAX_NODES + 1)]
     assert len({node.address(subnet) for node in nodes}) == len({node.pod_range for node in nodes}) == len(nodes)
+    assert nodes[0].tunnel_address(subnet) == "10.90.0.11/24"
     # The host's own address on the bridge.
     assert str(subnet[1]) not in {node.address(subnet) for node in nodes}
 
@@ -141,7 +153,8 @@ def test_the_supervisor_restarts_orders_and_ends(tmp_path: Path) -> None:
     program = """
 import sys
 from pathlib import Path
-from localcluster.init import Program, supervise
+from localcluster.init import Program, hold, supervise
+hold(Path("."), "held", 60)
 def program(name, script, **more):
     return Program(name, ["/bin/sh", "-c", f"echo {name} >> order; {script}"], **more)
 supervise(
@@ -149,6 +162,8 @@ supervise(
         program("service", "exec sleep 60", after=["setup"]),
         program("setup", "exit 0", file="go", once=True),
         program("starter", "touch go; exec sleep 60"),
+        program("held", "exit 1", file="late"),
+        program("free", "exit 1", file="late"),
     ],
     Path("."),
     Path("ca.crt"),
@@ -161,6 +176,9 @@ supervise(
     try:
         order = _lines(tmp_path / "order", 3)
         assert order == ["starter", "setup", "service"]
+        (tmp_path / "late").touch()
+        # Ended a moment ago, but held; what is not is started again.
+        assert _lines(tmp_path / "order", 6)[3:].count("held") == 1
     finally:
         children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
         process.send_signal(signal.SIGTERM)

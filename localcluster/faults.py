@@ -1,0 +1,209 @@
+"""Faults of machines, for tests of what recovers from them; none of them asks the API server for anything."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Sequence
+from itertools import permutations
+from pathlib import Path
+from typing import Any
+
+from . import cgroups, init, node
+from .cluster import ClusterError, lose_node, running, start_node, stop_node
+from .commands import run
+from .layout import Cluster, Node
+
+__all__ = [
+    "compact",
+    "cut",
+    "freeze",
+    "heal",
+    "kill_pod",
+    "lose_node",
+    "power_off",
+    "power_on",
+    "restart_program",
+    "thaw",
+]
+
+_TIMEOUT = 20.0
+_CHAIN = "LOCALCLUSTER-CUT"
+# All ways into and through a node, as hostNetwork pods have the node's own address. kube-proxy has its rules elsewhere.
+_HOOKS = ("INPUT", "FORWARD", "OUTPUT")
+# Runs in the first node's network, where etcd listens.
+_POST = """
+import json, sys, urllib.request
+url, body = sys.argv[1:]
+with urllib.request.urlopen(urllib.request.Request(url, body.encode()), timeout=30) as answer:
+    sys.stdout.write(answer.read().decode())
+"""
+
+
+def kill_pod(cluster: Cluster, namespace: str, pod: str) -> None:
+    """All processes of the pod's containers were killed at once; what keeps its network stays.
+
+    Raises ClusterError if no container of the pod runs on any node.
+    """
+    groups = _containers(cluster, namespace, pod)
+    deadline = time.monotonic() + _TIMEOUT
+    # A process may have been starting another one meanwhile.
+    while members := _members(groups):
+        _signal(members, signal.SIGKILL)
+        _check(deadline, f"{namespace}/{pod}: processes {sorted(members)} do not end")
+
+
+def freeze(cluster: Cluster, namespace: str, pod: str) -> None:
+    """All processes of the pod's containers stand still until `thaw`; its probes do not.
+
+    Raises ClusterError if no container of the pod runs on any node.
+    """
+    groups = _containers(cluster, namespace, pod)
+    deadline = time.monotonic() + _TIMEOUT
+    while moving := {pid for pid in _members(groups) if _state(pid) not in "TtZX"}:
+        _signal(moving, signal.SIGSTOP)
+        _check(deadline, f"{namespace}/{pod}: processes {sorted(moving)} do not stop")
+
+
+def thaw(cluster: Cluster, namespace: str, pod: str) -> None:
+    """What `freeze` stopped goes on; raises ClusterError if no container of the pod is there any more."""
+    _signal(_members(_containers(cluster, namespace, pod)), signal.SIGCONT)
+
+
+def cut(cluster: Cluster, groups: Sequence[Sequence[str]]) -> None:
+    """No packet passes between addresses of different groups, in either direction, until `heal` or another `cut`.
+
+    The addresses are those of pods, or of nodes for pods in their network. Everything else passes. Connections that are
+    open go silent as well. A node that starts again starts without.
+    """
+    drops = [
+        f"-A {_CHAIN} -s {','.join(one)} -d {','.join(other)} -j DROP"
+        for one, other in permutations(groups, 2)
+        if one and other
+    ]
+    table = "\n".join(["*mangle", f":{_CHAIN} - [0:0]", *drops, "COMMIT", ""])
+    hooks = "; ".join(f"$it -C {hook} -j {_CHAIN} 2>/dev/null || $it -I {hook} -j {_CHAIN}" for hook in _HOOKS)
+    for each in running(cluster):
+        _in_network(each, "iptables-restore", "--wait", "--noflush", stdin=table)
+        _in_network(each, "sh", "-euc", f"it='iptables --wait --table mangle'; {hooks}")
+
+
+def heal(cluster: Cluster) -> None:
+    """All packets pass again."""
+    lines = [f"while $it -D {hook} -j {_CHAIN} 2>/dev/null; do :; done" for hook in _HOOKS]
+    lines.append(f"if $it -F {_CHAIN} 2>/dev/null; then $it -X {_CHAIN}; fi")
+    for each in running(cluster):
+        _in_network(each, "sh", "-euc", "; ".join(["it='iptables --wait --table mangle'", *lines]))
+
+
+def power_off(cluster: Cluster) -> None:
+    """All processes of all nodes were killed at once, etcd's included."""
+    stop_node(cluster)
+
+
+def power_on(cluster: Cluster) -> None:
+    """All nodes run again, with the disks they had, and the API server answers."""
+    start_node(cluster)
+
+
+def restart_program(cluster: Cluster, node_name: str, program: str, down_seconds: float = 0.0) -> None:
+    """The program, such as kube-apiserver, was killed and runs again, after `down_seconds` (at least one) without it.
+
+    Raises ValueError for a program the node does not have, ClusterError if it does not run now.
+    """
+    each = cluster.node_called(node_name)
+    boot: dict[str, Any] = json.loads(each.boot_file.read_text())
+    commands = {str(known["name"]): str(known["command"][0]) for known in boot["programs"] if not known.get("once")}
+    if program not in commands:
+        raise ValueError(f"{program}: {node_name} has no such program; choose from {', '.join(sorted(commands))}")
+    before = _program(each, commands[program])
+    if before is None:
+        raise ClusterError(f"{program} does not run on {node_name}; see {each.home}/logs/{program}.log")
+    init.hold(each.home / "logs", program, down_seconds)
+    os.kill(before, signal.SIGKILL)
+    deadline = time.monotonic() + down_seconds + _TIMEOUT
+    while _program(each, commands[program]) in {before, None}:
+        _check(deadline, f"{program} did not start again on {node_name}; see {each.home}/logs/{program}.log")
+        time.sleep(0.05)
+
+
+def compact(cluster: Cluster) -> int:
+    """etcd has forgotten all but the latest state of every object; the revision that is left.
+
+    A watch from before gets 410 as soon as the API server cannot answer it from its own memory: after a restart.
+    """
+    first = cluster.node(1)
+    status = _etcd(first, "/v3/kv/range", {"key": base64.b64encode(b"/").decode(), "count_only": True})
+    revision = int(status["header"]["revision"])
+    _etcd(first, "/v3/kv/compaction", {"revision": revision, "physical": True})
+    return revision
+
+
+def _containers(cluster: Cluster, namespace: str, pod: str) -> list[str]:
+    """The cgroups of the containers with processes, as paths below the root of every hierarchy."""
+    labels = {"pod.namespace": namespace, "pod.name": pod}
+    chosen = [f'labels."io.kubernetes.{key}"=="{value}"' for key, value in labels.items()]
+    chosen.append('labels."io.cri-containerd.kind"=="container"')
+    found: list[str] = []
+    for each in running(cluster):
+        listed = run(*node.command_in(each, "ctr", "-n", "k8s.io", "containers", "list", "-q", ",".join(chosen)))
+        for identity in listed.split():
+            groups = {
+                str(path.relative_to(hierarchy))
+                for hierarchy in cgroups.hierarchies()
+                for path in (hierarchy / each.cgroup).rglob(identity)
+            }
+            found += [group for group in groups if cgroups.members(group)]
+    if not found:
+        raise ClusterError(f"{namespace}/{pod}: no container of it runs")
+    return found
+
+
+def _members(groups: list[str]) -> set[int]:
+    return {pid for group in groups for pid in cgroups.members(group) if _state(pid) not in "ZX"}
+
+
+def _state(pid: int) -> str:
+    """As in proc(5): T is stopped, Z a zombie; X if there is none."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return "X"
+
+
+def _signal(pids: set[int], number: signal.Signals) -> None:
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, number)
+
+
+def _check(deadline: float, problem: str) -> None:
+    if time.monotonic() > deadline:
+        raise ClusterError(problem)
+
+
+def _program(each: Node, command: str) -> int | None:
+    """The process, among the children of the node's first one, that was started by this command."""
+    first = node.pid(each)
+    if first is None:
+        raise ClusterError(f"{each.name} does not run")
+    for pid in Path(f"/proc/{first}/task/{first}/children").read_text().split():
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            if Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[0].decode() == command:
+                return int(pid)
+    return None
+
+
+def _in_network(each: Node, *command: str, stdin: str | None = None) -> str:
+    """Only the network is the node's: the commands and Python are found as on the host."""
+    number = node.pid(each)
+    return run("nsenter", f"--net=/proc/{number}/ns/net", *command, stdin=stdin) if number else ""
+
+
+def _etcd(each: Node, path: str, body: dict[str, Any]) -> dict[str, Any]:
+    return json.loads(_in_network(each, sys.executable, "-c", _POST, f"http://127.0.0.1:2379{path}", json.dumps(body)))
