@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .actuators import ACTUATORS as REMOTES
+from .runtime.asking import asking
 from .runtime.registry import Actuator, Service
 from .services.controlplane.model import CONTROL_PLANE
 from .services.controlplane.service import phase as cloud_phase
@@ -12,6 +13,7 @@ from .services.glance.service import plan as glance
 from .services.keystone.model import KEYSTONE
 from .services.keystone.service import plan as keystone
 from .services.mariadb.model import MARIADB
+from .services.mariadb.roles import questions as mariadb_members
 from .services.mariadb.service import plan as mariadb
 from .services.memcached.model import MEMCACHED
 from .services.memcached.service import plan as memcached
@@ -28,7 +30,7 @@ from .services.rabbitmq.service import plan as rabbitmq
 
 SERVICES = (
     Service(resource=CONTROL_PLANE, plan=cloud, teardown=True, phases=cloud_phase),
-    Service(resource=MARIADB, plan=mariadb),
+    Service(resource=MARIADB, plan=mariadb, observe=asking(mariadb_members)),
     Service(resource=RABBITMQ, plan=rabbitmq),
     Service(resource=MEMCACHED, plan=memcached),
     Service(resource=KEYSTONE, plan=keystone),

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import base64
 from pathlib import Path
 
 import pytest
 
 from openstack_operator.catalogue import ACTUATORS, SERVICES
 from openstack_operator.manifests import dump_all, load
+from openstack_operator.plan import Object
 from openstack_operator.release_files import ReleaseFiles
 from openstack_operator.render import Paper
 
@@ -22,11 +24,19 @@ def test_case(case: Path, update: bool) -> None:
     paper = Paper(SERVICES, ACTUATORS, ReleaseFiles(ROOT / "releases"), drawn="drawn")
     # The first is the resource the case is about; what its own children become stands in their goldens.
     planned = next(paper.render(load(case), "openstack"))
-    text = dump_all(planned.objects)
+    text = dump_all([without_programs(obj) for obj in planned.objects])
     if update:
         golden.write_text(text, encoding="utf-8")
     assert golden.exists(), f"there is no {golden.name} yet; make it with `pytest tests/cases --update` and read it"
     assert text == golden.read_text(encoding="utf-8"), "the plan changed; read the diff, then rewrite with --update"
+
+
+def without_programs(obj: Object) -> Object:
+    """A program that is shipped stands in a file of its own; a golden of it would only be a copy."""
+    if obj["kind"] != "Secret" or not any(name.endswith(".py") for name in obj["data"]):
+        return obj
+    short = base64.b64encode(b"(a file of this package)").decode()
+    return {**obj, "data": {name: short if name.endswith(".py") else text for name, text in obj["data"].items()}}
 
 
 def test_every_service_has_cases() -> None:

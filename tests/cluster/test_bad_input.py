@@ -70,7 +70,7 @@ LARGE: dict[str, Any] = {
 async def test_a_large_cloud_hears_everything_that_is_not_built(cluster: Cluster, root: Path) -> None:
     async with operator(cluster, root):
         await cluster.create(CONTROL_PLANE, "large", **LARGE)
-        named = ("storageBackend", "tls.enabled", "mariadb.replicas", "glance.storageType")
+        named = ("storageBackend", "tls.enabled", "glance.storageType")
         later = ("cinder.enabled", "heat.enabled", "horizon.enabled")
         fields = [f"spec.{field}: " for field in (*named, *later)]
         await said(cluster, CONTROL_PLANE.kind, "large", *fields, reason="NotBuilt")
@@ -277,8 +277,8 @@ async def test_a_long_name_is_no_obstacle(cluster: Cluster, root: Path, length: 
     async with operator(cluster, root):
         await cluster.create(CONTROL_PLANE, "cloud", placement={"enabled": False}, nova={"enabled": False})
         await cluster.create(RESOURCE["Placement"], name)
-        await cluster.create(CONTROL_PLANE, "y" * length, mariadb={"replicas": 3})
-        await said(cluster, CONTROL_PLANE.kind, "y" * length, "spec.mariadb.replicas", reason="NotBuilt")
+        await cluster.create(CONTROL_PLANE, "y" * length, heat={"enabled": True})
+        await said(cluster, CONTROL_PLANE.kind, "y" * length, "spec.heat.enabled", reason="NotBuilt")
         await cluster.ready(RESOURCE["Placement"], name)
 
 

@@ -81,11 +81,12 @@ def test_everything_that_is_not_built_is_named_at_once(release: Release) -> None
         plan(cloud(release, LARGE))
     text = str(raised.value)
     named = ("storageBackend", "tls.enabled", "glance.storageType", "cinder.enabled", "horizon.enabled")
-    for field in (*named, "mariadb.replicas", "neutron.mechanism"):
+    for field in (*named, "neutron.mechanism"):
         assert text.count(f"spec.{field}: ") == 1
     assert "heat" not in text
     assert "spec.ovn" not in text
     assert "spec.rabbitmq" not in text
+    assert "spec.mariadb" not in text
     assert raised.value.reason == "NotBuilt"
 
 

@@ -69,9 +69,9 @@ def test_a_larger_volume_is_asked_of_the_claims_since_the_statefulset_cannot(rel
     assert claim["metadata"]["annotations"][kube.RETAIN] == "true", "pruning it would delete the database"
 
 
-def test_more_than_one_member_is_not_built_yet(release: Release) -> None:
+def test_several_members_are_not_built_for_kolla(release: Release) -> None:
     with pytest.raises(NotBuilt, match=r"^spec.replicas: .* use 1$"):
-        planned(release, {"replicas": 3})
+        planned(release, {"replicas": 3, "imageProfile": "kolla"})
 
 
 def test_user_options_win_over_defaults() -> None:

@@ -20,11 +20,6 @@ def gaps(spec: ControlPlaneSpec) -> list[Gap]:
         ),
         (spec.tls.enabled, "spec.tls.enabled", "encryption is not built yet; use false"),
         (
-            spec.mariadb.enabled and spec.mariadb.replicas > 1,
-            "spec.mariadb.replicas",
-            "several members are not built yet; use 1",
-        ),
-        (
             spec.glance.storage_type != "pvc",
             "spec.glance.storageType",
             f"{spec.glance.storage_type} is not built yet; use pvc",

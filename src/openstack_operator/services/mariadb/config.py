@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ... import oslo, parts
 from ...api import Sections
 
@@ -43,10 +45,34 @@ WIRED = {
     "innodb_snapshot_isolation": False,
 }
 
+GALERA_DEFAULTS: Sections = {
+    "mysqld": {
+        "wsrep_slave_threads": 2,
+        # What a member missed for a while is sent from here, not the whole database.
+        "wsrep_provider_options": "gcache.size=128M;gcache.recover=yes",
+    }
+}
+
+GALERA = {
+    "wsrep_on": True,
+    "wsrep_provider": "/usr/lib/galera/libgalera_smm.so",
+    "wsrep_cluster_name": "mariadb",
+    "wsrep_sst_method": "mariabackup",
+    # The account of the system's user, known by the socket: no password.
+    "wsrep_sst_auth": "mysql:",
+    # What was acknowledged is on the disk: a power cut takes all members at once.
+    "innodb_flush_log_at_trx_commit": 1,
+}
+
+_MEMBERS_OWN: dict[str, Any] = dict.fromkeys(
+    ["wsrep_cluster_address", "wsrep_node_name", "wsrep_node_address", "wsrep_start_position"], ""
+)
+"""Given on the command line, since each member has its own."""
+
 _SERVER_GROUPS = {"mysqld", "server", "mariadb", "mariadbd", "galera"}
 
 
-def my_cnf(user: Sections) -> str:
+def my_cnf(user: Sections, *, clustered: bool = False) -> str:
     """The file mariadbd reads. Raises SpecError where the user sets an option the operator wires, in whichever of
     the server's groups.
     """
@@ -54,4 +80,9 @@ def my_cnf(user: Sections) -> str:
     given = {group: {o.replace("-", "_"): value for o, value in options.items()} for group, options in user.items()}
     # `mariadb-11.8` is a group of that version's server.
     groups = {group for group in given if group in _SERVER_GROUPS or group[-1:].isdigit()} | {"mysqld"}
-    return oslo.render(parts.layered(DEFAULTS, given, dict.fromkeys(groups, WIRED)))
+    if not clustered:
+        return oslo.render(parts.layered(DEFAULTS, given, dict.fromkeys(groups, WIRED)))
+    parts.layered({}, given, dict.fromkeys(groups, _MEMBERS_OWN))
+    defaults = oslo.merge(DEFAULTS, GALERA_DEFAULTS)
+    wired = {**WIRED, **GALERA}
+    return oslo.render(parts.layered(defaults, given, dict.fromkeys(groups, wired)))

@@ -1,9 +1,16 @@
-"""MariaDB: one server on a volume; everything else in the cloud can be made again, this cannot."""
+"""MariaDB: one server on a volume, or several that hold the same; everything else in the cloud can be made again, this
+cannot.
+"""
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import timedelta
+
 from ... import kube, parts
+from ...api import PodSettings
 from ...plan import Context, NotBuilt, Plan, Step
+from .cluster import REPLICATION, Cluster, cluster, container, files
 from .config import PORT, my_cnf
 from .model import MariaDBSpec
 
@@ -13,25 +20,36 @@ SECRET_DIRECTORY = "/etc/mysql/credentials"  # noqa: S105  (a path)
 def plan(ctx: Context[MariaDBSpec]) -> Plan:
     """Everything a MariaDB is made of; published: host, port, adminSecret (key `root`)."""
     spec = ctx.spec
-    if spec.replicas != 1:
-        raise NotBuilt("spec.replicas", f"a cluster of {spec.replicas} members is not built yet; use 1")
+    several = spec.replicas > 1
+    if several and spec.image_profile == "kolla":
+        raise NotBuilt("spec.replicas", f"a cluster of {spec.replicas} members is not built for kolla yet; use 1")
     # The password of a data directory is set when it is made.
     creds = parts.credentials(ctx, "root", retain=spec.retention == "Retain")
-    conf = parts.written(ctx, {"99-openstack.cnf": my_cnf(spec.config)}, directory="/etc/mysql/mariadb.conf.d")
-    server = _server(ctx, creds, conf)
+    cnf = {"99-openstack.cnf": my_cnf(spec.config, clustered=several)}
+    conf = parts.written(ctx, {**cnf, **files()} if several else cnf, directory="/etc/mysql/mariadb.conf.d")
+    members = cluster(ctx) if several else None
+    server = _server(ctx, creds, conf, members)
     name = kube.fitting(ctx.owner)
-    address = kube.service(ctx, name, {"mysql": PORT}, kube.selector(ctx, "server"))
+    target = kube.selector(ctx, "server")
+    if members:
+        target |= members.target
+    endpoint = Step(name="Endpoint", objects=(kube.service(ctx, name, {"mysql": PORT}, target),))
+    clustered = (members.record, server, members.roles) if members else (server,)
     return Plan(
         creds,
         conf,
-        server,
-        Step(name="Endpoint", objects=(address,)),
+        *clustered,
+        endpoint,
         endpoint=f"{ctx.host(name)}:{PORT}",
         published={"host": ctx.host(name), "port": str(PORT), "adminSecret": creds.secret},
+        members=members.told if members else (),
+        wake=ctx.now + timedelta(seconds=5 if members.calm else 1) if members else None,
     )
 
 
-def _server(ctx: Context[MariaDBSpec], creds: parts.Credentials, conf: parts.Config) -> parts.Members:
+def _server(
+    ctx: Context[MariaDBSpec], creds: parts.Credentials, conf: parts.Config, members: Cluster | None
+) -> parts.Members:
     """StatefulSet `<owner>-server`."""
     program = ctx.release["mariadb"]
     main = kube.Container(
@@ -54,19 +72,31 @@ def _server(ctx: Context[MariaDBSpec], creds: parts.Credentials, conf: parts.Con
     template = kube.pod(
         ctx,
         "server",
-        main,
-        wanted=kube.settings(ctx.spec),
+        container(ctx, main, conf, members.record) if members else main,
+        wanted=_apart(ctx, kube.settings(ctx.spec)) if members else kube.settings(ctx.spec),
         annotations={kube.CONFIG_DIGEST: conf.digest},
         # It writes what it holds in memory before it ends; killed, it would have to recover.
         grace=120,
     )
-    return parts.members(
+    if members:
+        template["metadata"]["labels"][kube.WATCHED] = "true"
+    server = parts.members(
         ctx,
         "server",
         template,
         service=ctx.name("members"),
-        ports={"mysql": PORT},
-        replicas=ctx.spec.replicas,
+        ports={"mysql": PORT, **(REPLICATION if members else {})},
+        replicas=len(members.record.members) if members else 1,
         storage=ctx.spec,
-        after=(creds, conf),
+        after=(creds, conf, *((members.record,) if members else ())),
     )
+    return replace(server, verdict=members.verdict) if members else server
+
+
+def _apart(ctx: Context[MariaDBSpec], wanted: PodSettings) -> PodSettings:
+    """Members on different nodes where there are enough of them, unless the user says how they are placed."""
+    if wanted.affinity is not None:
+        return wanted
+    others = {"labelSelector": {"matchLabels": kube.selector(ctx, "server")}, "topologyKey": "kubernetes.io/hostname"}
+    soft = {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 100, "podAffinityTerm": others}]}
+    return wanted.model_copy(update={"affinity": {"podAntiAffinity": soft}})

@@ -1,0 +1,115 @@
+"""Several servers that hold the same: what is known of them, what is written down, and who takes the clients."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib import resources
+
+from ... import kube, parts
+from ...plan import Context, Object, Step, Verdict, progressing, recovering
+from . import galera, roles
+from .model import MariaDBSpec
+from .record import Kept, record
+
+REPLICATION = {"replication": 4567, "increments": 4568, "snapshots": 4444, "facts": galera.PORT}
+RECORD_DIGEST = "openstack.k8s.io/record-digest"
+"""Annotation of members: a kubelet brings a changed Secret to a pod at once when the pod itself changes."""
+_PROGRAM, _RECORD = "/opt/mariadb", "/etc/mysql/record"
+_MODULES = ("disk.py", "galera.py", "member.py")
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """What one pass knows of the members, and does about them."""
+
+    record: Kept
+    roles: Step
+    target: Mapping[str, str]
+    """Further labels of the pod that takes the clients."""
+    verdict: Verdict | None
+    told: Sequence[Mapping[str, str]]
+    calm: bool
+    """Every member serves."""
+
+
+def cluster(ctx: Context[MariaDBSpec]) -> Cluster:
+    """What there is and should be of a cluster. Raises SpecError as `record` does."""
+    name = kube.fitting(ctx.name("server"), kube.STATEFUL_SET_LIMIT)
+    names = [f"{name}-{ordinal}" for ordinal in range(ctx.spec.replicas)]
+    pods = [pod for pod in ctx.pods if pod["metadata"]["name"] in names]
+    kept = record(ctx, names, roles.members(ctx.facts), ctx.children.get(("StatefulSet", name)))
+    able = roles.ready(pods, ctx.facts)
+    chosen = roles.primary(pods, able)
+    told = roles.told(kept.members, pods, ctx.facts, chosen, able)
+    labeled = tuple(_labeled(pod, chosen, kept) for pod in pods)
+    nobody = None if able or not pods else recovering("no member can take clients")
+    return Cluster(
+        record=kept,
+        roles=Step(name="Roles", objects=labeled, after=(kept,), verdict=nobody),
+        target=_target(ctx, chosen),
+        verdict=_verdict(kept, told) if pods else None,
+        told=told,
+        calm=len(able) == ctx.spec.replicas,
+    )
+
+
+def files() -> dict[str, str]:
+    """The program of a member, which decides by the very module the operator judges by."""
+    package = resources.files(__package__ or "")
+    return {name: package.joinpath(name).read_text(encoding="utf-8") for name in _MODULES}
+
+
+def container(ctx: Context[MariaDBSpec], alone: kube.Container, conf: parts.Config, kept: Kept) -> kube.Container:
+    """A member, from the container of a single server."""
+    known = {mount.name for mount in conf.mounts}
+    mounts = [mount for mount in alone.mounts if mount.name not in known]
+    mine = [file for file in conf.files if file not in _MODULES]
+    return kube.Container(
+        component=alone.component,
+        command=["tini", "--", "python3", "-B", "-m", "members.member", *alone.component.command],
+        env={
+            **alone.env,
+            **parts.POD_NAME,
+            "POD_IP": {"fieldRef": {"fieldPath": "status.podIP"}},
+            "GALERA_DOMAIN": ctx.host(kube.fitting(ctx.name("members"))),
+            "GALERA_RECORD": _RECORD,
+            "PYTHONPATH": _PROGRAM,
+            # A name that does not resolve is asked for again soon; nothing is gained by waiting for it.
+            "RES_OPTIONS": "timeout:1 attempts:2",
+        },
+        ports={**alone.ports, **REPLICATION},
+        mounts=(
+            *mounts,
+            *kube.files("config", conf.secret, conf.directory, *mine),
+            *kube.files("config", conf.secret, f"{_PROGRAM}/members", *_MODULES),
+            kube.folder("record", kept.secret, _RECORD),
+        ),
+        # The first copy of a large database takes as long as it takes.
+        started=kube.Probe(http=("/alive", galera.PORT)),
+        ready=kube.Probe(http=("/ready", galera.PORT), period=2, failures=2),
+        alive=kube.Probe(http=("/alive", galera.PORT)),
+        memory="224Mi",
+        cpu=alone.cpu,
+    )
+
+
+def _labeled(pod: Object, chosen: str, kept: Kept) -> Object:
+    role = roles.PRIMARY if pod["metadata"]["name"] == chosen else roles.BACKUP
+    return kube.labeled_pod(pod, {roles.ROLE: role}, {RECORD_DIGEST: kept.digest})
+
+
+def _target(ctx: Context[MariaDBSpec], chosen: str) -> dict[str, str]:
+    """A single server that becomes the first member has no role yet, and must not lose its clients for it."""
+    live = ctx.children.get(("Service", kube.fitting(ctx.owner)))
+    settled = live is None or roles.ROLE in live["spec"]["selector"]
+    return {roles.ROLE: roles.PRIMARY} if settled or chosen else {}
+
+
+def _verdict(kept: Kept, told: Sequence[Mapping[str, str]]) -> Verdict | None:
+    """What goes on, as long as not every member serves."""
+    missing = [f"{entry['name']}: {entry['message']}" for entry in told if entry["message"]]
+    if not missing:
+        return None
+    text = "; ".join(missing)
+    return progressing(text) if kept.known.seed else recovering(text)
