@@ -22,6 +22,7 @@ from .services.neutron.service import plan as neutron
 from .services.nova.model import NOVA
 from .services.nova.service import plan as nova
 from .services.ovnnetwork.model import OVN_NETWORK
+from .services.ovnnetwork.recovery import questions as ovn_members
 from .services.ovnnetwork.service import plan as ovn_network
 from .services.placement.model import PLACEMENT
 from .services.placement.service import plan as placement
@@ -36,7 +37,7 @@ SERVICES = (
     Service(resource=KEYSTONE, plan=keystone),
     Service(resource=GLANCE, plan=glance),
     Service(resource=PLACEMENT, plan=placement),
-    Service(resource=OVN_NETWORK, plan=ovn_network),
+    Service(resource=OVN_NETWORK, plan=ovn_network, observe=asking(ovn_members)),
     Service(resource=NEUTRON, plan=neutron),
     Service(resource=NOVA, plan=nova),
 )

@@ -101,7 +101,7 @@ def test_commands_use_known_placeholders() -> None:
         for name, component in components.items():
             commands = component["commands"]
             assert isinstance(commands, dict)
-            assert set(commands) <= {"run", "cluster", "manage", "ready", "stop", "prepare"}, name
+            assert set(commands) <= {"run", "cluster", "manage", "repair", "ready", "stop", "prepare"}, name
             words = [word for command in commands.values() for word in command]
             assert all(isinstance(word, str) for word in words), name
             # Doubled braces stand for braces.

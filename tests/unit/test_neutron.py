@@ -14,7 +14,7 @@ from openstack_operator import kube
 from openstack_operator.plan import NotBuilt, Object, Plan, SpecError, parse
 from openstack_operator.services.neutron.model import NEUTRON
 from openstack_operator.services.neutron.service import plan
-from openstack_operator.testing import context
+from openstack_operator.testing import context, granted
 
 RELEASES = yaml.safe_load((Path(__file__).parents[2] / "releases" / "2025.1.yaml").read_text())
 PUBLISHED = {
@@ -101,3 +101,35 @@ def test_the_agent_ignores_where_the_control_plane_runs() -> None:
 
 def test_a_cloud_without_compute_nodes_has_no_agent() -> None:
     assert ("DaemonSet", "neutron-metadata-agent") not in made(planned({"metadataAgent": {"enabled": False}}))
+
+
+def rebuilt(children: dict[tuple[str, str], Object] | None = None, image: str = "") -> Plan:
+    published = {**PUBLISHED, "OVNNetwork": {**PUBLISHED["OVNNetwork"], "northboundRebuilt": "two"}}
+    spec = {"image": image} if image else {}
+    release = parse(RELEASES, "debian")
+    return plan(context(NEUTRON, spec, release=release, published=published, children=children or {}))
+
+
+def repairs(result: Plan) -> list[Object]:
+    return [obj for (kind, name), obj in made(result).items() if kind == "Job" and "-ovn-db-sync-" in name]
+
+
+def test_a_database_that_was_made_anew_is_filled_before_the_api_goes_on() -> None:
+    assert not repairs(planned())
+    (job,) = repairs(rebuilt())
+    assert job["spec"]["template"]["spec"]["containers"][0]["command"][-1] == "repair"
+    api = next(step for step in rebuilt() if step.name == "API")
+    assert job in [obj for step in api.after if step.barrier for obj in step.objects]
+    for key in (("Deployment", "neutron-api"), ("DaemonSet", "neutron-metadata-agent")):
+        assert made(planned())[key]["spec"]["template"] != made(rebuilt())[key]["spec"]["template"], (
+            "clients start anew"
+        )
+
+
+def test_a_database_is_filled_once_whatever_image_comes_later() -> None:
+    (job,) = repairs(rebuilt())
+    running = {("Job", job["metadata"]["name"]): granted(job) | {"status": {}}}
+    (other,) = repairs(rebuilt(running, image="example.org/neutron:new"))
+    assert other["metadata"]["name"] != job["metadata"]["name"], "it may be the image why it does not succeed"
+    (same,) = repairs(rebuilt({("Job", job["metadata"]["name"]): granted(job)}, image="example.org/neutron:new"))
+    assert same == job

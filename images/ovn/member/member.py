@@ -142,6 +142,7 @@ class Member:
     seed: str
     server: subprocess.Popen[bytes] | None = None
     told: dict[str, Any] = field(default_factory=dict[str, Any])
+    role: str = ""
     stopping: bool = False
 
     def record(self, key: str) -> str:
@@ -157,13 +158,14 @@ class Member:
 
     def facts(self) -> Facts:
         """What this member holds. The log is only read where it matters: without a leader."""
-        file = self.database.file
+        file, self.role = self.database.file, ""
         if not file.exists():
             return Facts(State.EMPTY)
         answer = control(self.database.control, "cluster/status", self.database.name)
         if not answer or "Status:" not in answer:
             return Facts(State.BUSY)
         found = facts_of_status(answer)
+        self.role = "leader" if found.led and "\nRole: leader\n" in answer else ""
         if found.state is State.MEMBER and not found.led:
             term, index = last_entry(file, file.stat().st_size)
             found = replace(found, term=term, index=index)
@@ -171,7 +173,7 @@ class Member:
 
     def tell(self, facts: Facts, why: str) -> None:
         """Sets what others hear."""
-        text = {**asdict(facts), "servers": sorted(facts.servers), "why": why}
+        text = {**asdict(facts), "servers": sorted(facts.servers), "role": self.role, "why": why}
         if text != self.told:
             self.told = text
             say(json.dumps(text))

@@ -17,8 +17,8 @@ class Component:
     uid: int
     gid: int
     commands: Mapping[str, Sequence[str]] = field(default_factory=dict[str, Sequence[str]])
-    """By purpose: `run`, `cluster` (of one of several members), `manage` (the command that makes schemas), `ready`,
-    `stop`.
+    """By purpose: `run`, `cluster` (of one of several members), `manage` (the command that makes schemas),
+    `repair`, `ready`, `stop`.
     """
     env: Mapping[str, str] = field(default_factory=dict[str, str])
 

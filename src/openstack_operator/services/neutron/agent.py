@@ -6,6 +6,7 @@ from ... import kube, oslo, parts
 from ...plan import Context, Step
 from .config import agent_conf
 from .model import NeutronSpec
+from .refill import remark
 
 NAME = "metadata-agent"
 
@@ -22,7 +23,7 @@ def metadata_agent(ctx: Context[NeutronSpec], secret: str, *, after: tuple[Step,
         ctx,
         {
             "neutron.conf": oslo.render(parts.options(ctx, agent_conf(ctx, secret))),
-            "neutron_ovn_metadata_agent.ini": "# Every option is in neutron.conf.\n",
+            "neutron_ovn_metadata_agent.ini": "# Every option is in neutron.conf.\n" + remark(ctx),
         },
         suffix=f"{NAME}-config",
         directory="/etc/neutron",

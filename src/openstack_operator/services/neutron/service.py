@@ -7,6 +7,7 @@ from ...plan import Context, NotBuilt, Plan, Step
 from .agent import metadata_agent
 from .config import DEFAULTS, neutron_conf
 from .model import NeutronSpec
+from .refill import refill, remark
 
 WORKER = "ovn-maintenance-worker"
 
@@ -21,7 +22,7 @@ def plan(ctx: Context[NeutronSpec]) -> Plan:
     base = parts.foundation(ctx, "metadata")
     ovn = parts.requires(ctx, "OVNConnected", ctx.spec.ovn.ovn_network_ref)
     conf = parts.config(
-        ctx, "neutron.conf", neutron_conf(ctx, base), defaults=DEFAULTS, more={"ml2_conf.ini": _EMPTY_ML2}
+        ctx, "neutron.conf", neutron_conf(ctx, base), defaults=DEFAULTS, more={"ml2_conf.ini": _EMPTY_ML2 + remark(ctx)}
     )
     ml2 = kube.files("config", conf.secret, "/etc/neutron/plugins/ml2", "ml2_conf.ini")
     sync = parts.job(
@@ -33,7 +34,8 @@ def plan(ctx: Context[NeutronSpec]) -> Plan:
         condition="Schema",
         mounts=ml2,
     )
-    needed = (*base.steps, ovn, sync)
+    filled = refill(ctx, conf, after=(ovn, sync), mounts=ml2)
+    needed = (*base.steps, ovn, sync, *filled)
     api = parts.api(ctx, "api", 9696, conf, settings=ctx.spec.api, after=needed, memory="224Mi", mounts=ml2, threads=1)
     entry = parts.catalog(ctx, "network", "Networking", api, after=(*base.steps, api))
     agents: list[Step] = []
@@ -47,6 +49,7 @@ def plan(ctx: Context[NeutronSpec]) -> Plan:
         ovn,
         conf,
         sync,
+        *filled,
         api,
         *agents,
         entry,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from ... import kube, parts
 from ...api import PodSettings
 from ...plan import Context, Group, Step
-from . import raft
+from . import raft, recovery
 from .model import OVNNetworkSpec
 
 _MOST = 9
@@ -27,8 +27,8 @@ class Database:
     """Where a member says what it holds, as JSON over HTTP."""
 
 
-NORTHBOUND = Database("nb", "OVN_Northbound", "Northbound", 6641, 6643, 6661)
-SOUTHBOUND = Database("sb", "OVN_Southbound", "Southbound", 6642, 6644, 6662)
+NORTHBOUND = Database("nb", "OVN_Northbound", "Northbound", 6641, 6643, recovery.PORTS["nb"])
+SOUTHBOUND = Database("sb", "OVN_Southbound", "Southbound", 6642, 6644, recovery.PORTS["sb"])
 
 
 @dataclass(frozen=True)
@@ -38,28 +38,46 @@ class Clustered(Group):
     connection: str
     """How clients reach it: every member, since only one of them leads."""
 
+    record: raft.Record | None
+    """What is kept of its members; None for a single one."""
+
+    @property
+    def rebuilt(self) -> str:
+        """Identity of its cluster if it is not the first one, else empty."""
+        return self.record.rebuilt if self.record else ""
+
     @property
     def serving(self) -> Step:
         """The step that is ready when every member is."""
         return next(step for step in self.steps if isinstance(step, parts.Members))
 
 
-def members(ctx: Context[OVNNetworkSpec], database: Database, settings: PodSettings) -> Clustered:
+def pods(ctx: Context[OVNNetworkSpec]) -> list[str]:
+    """The members of both databases where there are several, by the names of their pods."""
+    names = [database.name for database in (NORTHBOUND, SOUTHBOUND) if ctx.spec.replicas > 1]
+    hosts = [parts.hosts(ctx, name, ctx.name(name), ctx.spec.replicas) for name in names]
+    return [recovery.pod_of(host) for group in hosts for host in group]
+
+
+def members(ctx: Context[OVNNetworkSpec], database: Database, settings: PodSettings, forced: str) -> Clustered:
     """StatefulSet `<owner>-nb` or `<owner>-sb` behind a headless Service of the same name, and the record of its
-    members once there are several.
+    members once there are several. `forced` is the pod that is to go on with what it has.
     """
     service, name = ctx.name(database.name), database.name
     hosts = parts.hosts(ctx, name, service, _MOST)
     live = ctx.children.get(("StatefulSet", kube.fitting(ctx.name(name), kube.STATEFUL_SET_LIMIT)))
-    record = raft.record(ctx, name, hosts, live)
+    record = raft.record(ctx, name, hosts, live, forced)
     wanted = kube.settings(ctx.spec, settings)
     if record and wanted.affinity is None:
         wanted = wanted.model_copy(update={"affinity": raft.spread(name, ctx)})
     ports = {"ovsdb": database.client, "raft": database.raft} | ({"facts": database.facts} if record else {})
+    template = kube.pod(ctx, name, _container(ctx, database, hosts[0], record, ports), wanted=wanted)
+    if record:
+        template["metadata"]["labels"][kube.WATCHED] = "true"
     step = parts.members(
         ctx,
         name,
-        kube.pod(ctx, name, _container(ctx, database, hosts[0], record, ports), wanted=wanted),
+        template,
         service=service,
         ports=ports,
         replicas=record.size.pods if record else 1,
@@ -70,7 +88,7 @@ def members(ctx: Context[OVNNetworkSpec], database: Database, settings: PodSetti
     if record:
         step = replace(step, verdict=record.verdict_of_members)
     connection = ",".join(f"tcp:{host}:{database.client}" for host in hosts[: ctx.spec.replicas])
-    return Clustered(database.condition, [record, step] if record else [step], connection)
+    return Clustered(database.condition, [record, step] if record else [step], connection, record)
 
 
 def _container(
@@ -97,7 +115,8 @@ def _container(
         ports=ports,
         mounts=(parts.volume("/var/lib/ovn", "ovn"), *kube.scratch("/run/ovn", "/tmp"), *shared),  # noqa: S108
         ready=kube.Probe(command=ready),
-        alive=kube.Probe(tcp=database.client),
+        # One that waits for the others serves no database yet.
+        alive=kube.Probe(tcp=database.facts if record else database.client),
         # Asked to, a leader hands over at once; told to by a signal, it leaves the others to wait for an election.
         lifecycle={"preStop": {"exec": {"command": list(stop)}}},
         memory="32Mi",

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ... import kube
-from ...plan import Context, Object, Step, Verdict, progressing
+from ...plan import RECOVERY, Context, Object, Step, Verdict, progressing
+from . import recovery
 from .model import OVNNetworkSpec
 
 FOLDER = "/etc/ovn-raft"
@@ -65,15 +66,27 @@ class Record(Step):
     secret: str
     size: Size
     verdict_of_members: Verdict | None
+    rebuilt: str
+    """Identity of the cluster if it is not the first one."""
+    members: Sequence[Mapping[str, str]]
+    """How each member is, for the status."""
+
+    @property
+    def recovers(self) -> bool:
+        """Whether members were lost and are on their way back."""
+        return self.verdict_of_members is not None and self.verdict_of_members.reason == RECOVERY
 
     def env(self, key: str) -> dict[str, Any]:
         """A `valueFrom` structure; a value, written in the template, would restart every member with each change."""
         return {"secretKeyRef": {"name": self.secret, "key": key}}
 
 
-def record(ctx: Context[OVNNetworkSpec], name: str, hosts: Sequence[str], live: Object | None) -> Record | None:
-    """Who may create the cluster and who belongs to it, kept as long as the volumes; None for a single member that
-    never had another. `hosts` are as many as there may ever be.
+def record(
+    ctx: Context[OVNNetworkSpec], name: str, hosts: Sequence[str], live: Object | None, forced: str
+) -> Record | None:
+    """Who may create the cluster, who belongs to it, and which one it is, kept as long as the volumes; None for a
+    single member that never had another. `hosts` are as many as there may ever be, `forced` is the pod that is to go
+    on with what it has.
     """
     spec, secret = ctx.spec, kube.fitting(ctx.name(name, "raft"))
     child = ctx.children.get(("Secret", secret))
@@ -83,8 +96,15 @@ def record(ctx: Context[OVNNetworkSpec], name: str, hosts: Sequence[str], live: 
     size = next_size(spec.replicas, held["members"].count(",") + 1 if held else None, live)
     # Whoever is ready has a cluster: from then on an empty disk is a lost one, the first member's too.
     seed = FORMED if held.get("seed") == FORMED or _ready(live) else hosts[0]
-    wanted = kube.secret(ctx, secret, {"seed": seed, "members": ",".join(hosts[: size.listed])})
+    pods = {recovery.pod_of(host): host for host in hosts[: size.listed]}
+    cluster = recovery.cluster(ctx, list(pods))
+    data = {"seed": seed, "members": ",".join(pods.values())}
+    known = cluster.remembered(held, forced if forced in pods else "", pods) if cluster else recovery.kept(held)
+    wanted = kube.secret(ctx, secret, data | known)
     moving = (size.pods, size.listed) != (spec.replicas, spec.replicas)
+    verdict = progressing(f"{size.listed} of {spec.replicas} members wanted") if moving else None
+    if seed == FORMED and cluster and cluster.verdict:
+        verdict = cluster.verdict
     return Record(
         name="Record",
         objects=(kube.retained(wanted) if spec.retention == "Retain" else wanted,),
@@ -92,7 +112,9 @@ def record(ctx: Context[OVNNetworkSpec], name: str, hosts: Sequence[str], live: 
         barrier=True,
         secret=secret,
         size=size,
-        verdict_of_members=progressing(f"{size.listed} of {spec.replicas} members wanted") if moving else None,
+        verdict_of_members=verdict,
+        rebuilt=known.get("rebuilt", ""),
+        members=cluster.members if cluster else (),
     )
 
 

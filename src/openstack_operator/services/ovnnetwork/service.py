@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from ... import kube
 from ...plan import Context, NotBuilt, Plan, Step
-from . import raft
+from . import raft, recovery
 from .chassis import chassis
-from .databases import NORTHBOUND, SOUTHBOUND, members
+from .databases import NORTHBOUND, SOUTHBOUND, Clustered, members, pods
 from .model import OVNNetworkSpec
 
 
@@ -17,25 +17,31 @@ def plan(ctx: Context[OVNNetworkSpec]) -> Plan:
         raise NotBuilt("spec.replicas", f"databases of {spec.replicas} members are not built for kolla yet; use 1")
     if spec.tunnel_interface and spec.image_profile == "kolla":
         raise NotBuilt("spec.tunnelInterface", "kolla's images do not prepare an interface for tunnels yet")
-    nb = members(ctx, NORTHBOUND, spec.northbound)
-    sb = members(ctx, SOUTHBOUND, spec.southbound)
+    forced = recovery.forced(ctx, pods(ctx))
+    nb = members(ctx, NORTHBOUND, spec.northbound, forced)
+    sb = members(ctx, SOUTHBOUND, spec.southbound, forced)
     northbound, southbound = nb.connection, sb.connection
+    records = [database.record for database in (nb, sb) if database.record]
+    rebuilt = {"northboundRebuilt": nb.rebuilt, "southboundRebuilt": sb.rebuilt}
+    recovers = any(record.recovers for record in records)
     return Plan(
         nb,
         sb,
-        _northd(ctx, northbound, southbound, after=(nb.serving, sb.serving)),
+        _northd(ctx, nb, sb),
         chassis(ctx, southbound, after=(sb.serving,)),
         endpoint=northbound,
-        published={"northbound": northbound, "southbound": southbound},
+        published={"northbound": northbound, "southbound": southbound, **{k: v for k, v in rebuilt.items() if v}},
+        members=[member for record in records for member in record.members],
+        wake=ctx.now + recovery.SOON if recovers else None,
     )
 
 
-def _northd(ctx: Context[OVNNetworkSpec], northbound: str, southbound: str, *, after: tuple[Step, ...]) -> Step:
+def _northd(ctx: Context[OVNNetworkSpec], nb: Clustered, sb: Clustered) -> Step:
     """Deployment `<owner>-northd`; the pods agree through a lock in the southbound database on who works."""
     program = ctx.release["ovn-northd"]
     main = kube.Container(
         component=program,
-        env={"OVN_NB_DB": northbound, "OVN_SB_DB": southbound},
+        env={"OVN_NB_DB": nb.connection, "OVN_SB_DB": sb.connection},
         mounts=kube.scratch("/run/ovn", "/tmp"),  # noqa: S108
         ready=kube.Probe(command=program.commands["ready"]),
         memory="32Mi",
@@ -45,7 +51,8 @@ def _northd(ctx: Context[OVNNetworkSpec], northbound: str, southbound: str, *, a
     replicas = min(ctx.spec.replicas, 2) if own is None else own
     if ctx.spec.replicas > 1 and settings.affinity is None:
         settings = settings.model_copy(update={"affinity": raft.spread("northd", ctx)})
-    template = kube.pod(ctx, "northd", main, wanted=settings)
+    marks = recovery.marks([nb.rebuilt, sb.rebuilt])
+    template = kube.pod(ctx, "northd", main, wanted=settings, annotations=marks)
     wanted = kube.workload(ctx, "Deployment", "northd", template, replicas=replicas)
     budget = kube.disruption_budget(ctx, ctx.name("northd"), kube.selector(ctx, "northd"))
-    return Step(name="Northd", objects=(wanted, budget) if replicas > 1 else (wanted,), after=after)
+    return Step(name="Northd", objects=(wanted, budget) if replicas > 1 else (wanted,), after=(nb.serving, sb.serving))
