@@ -12,7 +12,9 @@ import pytest
 from remotes import Answer, Request, context, serving
 
 from openstack_operator.actuators import ACTUATORS
+from openstack_operator.actuators.http import Api
 from openstack_operator.actuators.messaging import matches
+from openstack_operator.actuators.queues import usable
 from openstack_operator.plan import Context, MissingReference, SpecError, Transient
 
 VHOST = ACTUATORS[1]
@@ -31,6 +33,9 @@ class Broker:
         self.vhosts: dict[str, Any] = {"/": {}}
         self.users: dict[str, Any] = {"admin": {"password_hash": stored("adminpw"), "tags": ["administrator"]}}
         self.permissions: dict[tuple[str, str], Any] = {}
+        self.policies: dict[tuple[str, str], Any] = {}
+        self.queues: dict[str, Any] = {}
+        """Of nova-cell1, by name: what the list says, and under `status` what its members say."""
         self.writes = 0
         self.fault: Answer | None = None
 
@@ -50,6 +55,16 @@ class Broker:
                 if vhost not in self.vhosts or name not in self.users:
                     return Answer(404, {"error": "Object Not Found"})
                 return self.row(request, self.permissions, (vhost, name), request.body)
+            case ("api", "policies", vhost, name):
+                return self.row(request, self.policies, (vhost, name), request.body)
+            case ("api", "queues", "nova-cell1"):
+                return Answer(200, [{k: v for k, v in q.items() if k != "status"} for q in self.queues.values()])
+            case ("api", "queues", "quorum", "nova-cell1", name, "status"):
+                return Answer(200, self.queues[name]["status"])
+            case ("api", "queues", "nova-cell1", name) if request.query and self.queues[name].get("used"):
+                return Answer(400, {"error": "bad_request", "reason": "in use"})
+            case ("api", "queues", "nova-cell1", name):
+                return self.row(request, self.queues, name, request.body)
             case _:
                 return Answer(404)
 
@@ -87,6 +102,85 @@ def wanted(url: str, *, user: str = "nova-cell1", password: str = PASSWORD, admi
         {"managementURL": f"{url}/", "adminSecret": "a"},
         {"a": {"default_user": "admin", "default_pass": admin}, "p": {"k": password}},
     )
+
+
+def clustered(ctx: Context[Any]) -> Context[Any]:
+    refs = {ref: replace(r, published={**r.published, "clustered": "true"}) for ref, r in ctx.refs.items()}
+    return replace(ctx, refs=refs)
+
+
+def follower(**changes: Any) -> dict[str, Any]:
+    return {"Raft State": "follower", "Last Log Index": 0, "Term": 0, **changes}
+
+
+def queue(name: str, *members: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return {name: {"name": name, "type": "quorum", "durable": True, "status": list(members), **more}}
+
+
+def test_a_queue_that_never_began_is_deleted_when_it_is_seen_again(broker: Broker, ctx: Context[Any]) -> None:
+    broker.queues = queue("conductor", follower(), follower(), follower())
+    with serving(broker) as url:
+        api = Api("RabbitMQ", f"{url}/api", seconds=5, auth=("admin", "adminpw"))
+        for moment in (100.0, 101.0):
+            with pytest.raises(Transient, match="queue conductor in nova-cell1 has no leader yet"):
+                usable(api, "nova-cell1", lambda moment=moment: moment)
+        assert broker.queues, "it may only just be made"
+        assert usable(api, "nova-cell1", lambda: 104.0) == [
+            "queue conductor deleted: none of its members ever wrote an entry, and none leads"
+        ]
+        assert not broker.queues
+        assert usable(api, "nova-cell1", lambda: 105.0) == []
+
+
+@pytest.mark.parametrize(
+    "members",
+    [
+        [follower(**{"Raft State": "leader", "Last Log Index": 3, "Term": 1}), follower()],
+        # Without a majority: whoever is away may have what the others lack.
+        [follower(), {"Raft State": "noproc"}, {"Raft State": "noproc"}],
+        [follower(), {"Raft State": "nodedown"}, follower()],
+        # It has entries: its members will agree, or wait for one that is away.
+        [follower(**{"Last Log Index": 7, "Term": 2}), follower(**{"Last Log Index": 7, "Term": 2})],
+        [follower(Term=1), follower(), follower()],
+        [],
+    ],
+)
+def test_a_queue_that_may_hold_something_is_left_alone(
+    broker: Broker, ctx: Context[Any], members: list[dict[str, Any]]
+) -> None:
+    broker.queues = queue("conductor", *members)
+    VHOST.ensure(clustered(ctx))
+    assert VHOST.ensure(clustered(ctx)) == []
+    assert broker.queues
+
+
+def test_no_member_is_asked_about_a_queue_whose_messages_are_counted(broker: Broker, ctx: Context[Any]) -> None:
+    broker.queues = {"conductor": {"name": "conductor", "type": "quorum", "durable": True, "messages": 0}}
+    VHOST.ensure(clustered(ctx))
+    assert broker.queues
+
+
+def test_a_queue_from_before_there_were_several_members_goes_unless_it_is_used(
+    broker: Broker, ctx: Context[Any]
+) -> None:
+    broker.queues = queue("reply_a", type="classic", durable=False) | queue(
+        "reply_b", type="classic", durable=False, used=True
+    )
+    broker.queues |= queue("mine", type="classic", durable=True)
+    VHOST.ensure(ctx)
+    assert set(broker.queues) == {"reply_a", "reply_b", "mine"}, "a single member needs no replicas"
+    assert VHOST.ensure(clustered(ctx)) == ["queue reply_a deleted: it is not replicated and nobody uses it"]
+    assert set(broker.queues) == {"reply_b", "mine"}
+
+
+def test_what_a_queue_holds_is_limited_where_the_spec_says_so(broker: Broker, ctx: Context[Any]) -> None:
+    limited = replace(ctx, spec=ctx.spec.model_copy(update={"queue_limit": "1Mi"}))
+    VHOST.ensure(limited)
+    made = broker.policies["nova-cell1", "limit"]
+    assert made["definition"] == {"max-length-bytes": 1048576, "overflow": "drop-head"}
+    assert VHOST.ensure(limited) == []
+    VHOST.ensure(ctx)
+    assert not broker.policies
 
 
 def healthy(broker: Broker, password: str = PASSWORD) -> bool:

@@ -10,8 +10,9 @@ from functools import lru_cache
 from typing import Any
 from urllib.parse import quote
 
+from ..kube import amount
 from ..plan import Context, SpecError, Transient
-from . import access, loop
+from . import access, loop, queues
 from .http import Api
 from .loop import Facets
 from .models import RabbitMQVhostSpec
@@ -19,9 +20,13 @@ from .models import RabbitMQVhostSpec
 _EVERYTHING = {"configure": ".*", "write": ".*", "read": ".*"}
 
 
+_PATIENCE = 30
+"""Seconds: a queue without a leader is gone after 15."""
+
+
 @lru_cache(maxsize=256)
-def _api(url: str, username: str, password: str) -> Api:
-    return Api("RabbitMQ", f"{url.rstrip('/')}/api", seconds=5, auth=(username, password))
+def _api(url: str, username: str, password: str, seconds: float = 5) -> Api:
+    return Api("RabbitMQ", f"{url.rstrip('/')}/api", seconds=seconds, auth=(username, password))
 
 
 def matches(password: str, stored: str) -> bool:
@@ -126,15 +131,48 @@ class Permissions:
         self._api.call("DELETE", self._at)
 
 
+class Limit:
+    """A policy: what a queue holds at most before it drops its oldest messages."""
+
+    path = "spec.queueLimit"
+
+    def __init__(self, api: Api, vhost: str, limit: str | None) -> None:
+        self.name = f"limit of queues in {vhost}"
+        self._api = api
+        self._at = f"/policies/{quote(vhost, safe='')}/limit"
+        self._bytes = None if limit is None else int(amount(limit))
+
+    @property
+    def wanted(self) -> Facets:
+        return {"definition": {"max-length-bytes": self._bytes, "overflow": "drop-head"}}
+
+    def find(self) -> Facets | None:
+        response = self._api.call("GET", self._at)
+        return None if response is None else {"definition": response.json().get("definition")}
+
+    def create(self) -> None:
+        _done(self._api, "PUT", self._at, {"pattern": ".*", "apply-to": "queues", **self.wanted})
+
+    def update(self, changed: frozenset[str]) -> None:
+        self.create()
+
+    def delete(self) -> None:
+        self._api.call("DELETE", self._at)
+
+
 def _done(api: Api, method: str, path: str, body: dict[str, Any], *, secret: bool = False) -> None:
     if api.call(method, path, json=body, secret=secret) is None:
         raise Transient(f"RabbitMQ: {method} {path}: what it belongs to has just gone")
 
 
-def _connect(ctx: Context[RabbitMQVhostSpec]) -> Api:
+def _connect(ctx: Context[RabbitMQVhostSpec], seconds: float = 5) -> Api:
     ref = ctx.spec.rabbitmq_ref
     url = access.published(ctx, ref, "managementURL")
-    return _api(url, access.admin(ctx, ref, "default_user"), access.admin(ctx, ref, "default_pass"))
+    return _api(url, access.admin(ctx, ref, "default_user"), access.admin(ctx, ref, "default_pass"), seconds)
+
+
+def _clustered(ctx: Context[RabbitMQVhostSpec]) -> bool:
+    return ctx.refs[ctx.spec.rabbitmq_ref].published.get("clustered") == "true"
 
 
 def _administers(ctx: Context[RabbitMQVhostSpec]) -> bool:
@@ -147,7 +185,12 @@ def ensure(ctx: Context[RabbitMQVhostSpec]) -> list[str]:
     if _administers(ctx):
         raise SpecError("spec.user", f"{spec.user!r} administers the broker; choose another name")
     user = User(api, spec.user, access.password(ctx, spec.password_secret_ref))
-    return loop.ensure((Vhost(api, spec.vhost), user, Permissions(api, spec.vhost, spec.user)))
+    limit = Limit(api, spec.vhost, spec.queue_limit)
+    limits = (limit,) if spec.queue_limit else ()
+    changed = loop.ensure((Vhost(api, spec.vhost), user, Permissions(api, spec.vhost, spec.user), *limits))
+    if not limits:
+        loop.remove((limit,))
+    return changed + (queues.usable(_connect(ctx, _PATIENCE), spec.vhost) if _clustered(ctx) else [])
 
 
 def remove(ctx: Context[RabbitMQVhostSpec]) -> None:

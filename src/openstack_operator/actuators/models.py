@@ -12,6 +12,7 @@ from ..api import (
     KeystoneRef,
     MariaDBRef,
     Model,
+    Quantity,
     RabbitMQRef,
     Region,
     Resource,
@@ -93,6 +94,8 @@ class RabbitMQVhostSpec(Model):
     """Name of the user; it gets no tag, so it cannot log in to the management interface."""
     password_secret_ref: SecretKeyRef
     """Password of the user; when the Secret changes, the user follows."""
+    queue_limit: Quantity | None = None
+    """What each queue holds at most, in bytes, before it drops its oldest messages; unset sets no limit."""
 
 
 class KeystoneUserSpec(Model):
