@@ -56,6 +56,15 @@ def test_it_is_alive_while_it_waits_for_other_members(release: Release) -> None:
     assert main["livenessProbe"]["tcpSocket"]["port"] == 25672
 
 
+def test_of_several_members_one_that_is_frozen_is_not_ready(release: Release) -> None:
+    # The kernel accepts its connections; only the program answers a request.
+    main = planned(release, {"replicas": 3})["StatefulSet", "rabbitmq-server"]["spec"]["template"]["spec"]["containers"]
+    probe = main[0]["readinessProbe"]
+    assert probe["httpGet"] == {"path": "/", "port": 15672}
+    assert probe["periodSeconds"] * probe["failureThreshold"] <= 6
+    assert main[0]["livenessProbe"]["tcpSocket"]["port"] == 25672, "one that waits for others must not be killed"
+
+
 def test_account_and_cookie_belong_to_the_volume(release: Release) -> None:
     kept = planned(release)["Secret", "rabbitmq-credentials"]
     assert kept["metadata"]["annotations"][kube.RETAIN] == "true"
@@ -105,7 +114,7 @@ def test_only_a_cluster_decides_about_partitions(release: Release) -> None:
 def test_clients_reach_one_address_with_ready_members_behind_it(release: Release) -> None:
     alone = plan(context(RABBITMQ, release=release)).outcome
     cluster = plan(context(RABBITMQ, {"replicas": 3}, release=release))
-    assert cluster.outcome.published == alone.published
+    assert cluster.outcome.published == {**alone.published, "clustered": "true"}
     address = {key(obj): obj for obj in cluster.objects}["Service", "rabbitmq"]["spec"]
     assert "publishNotReadyAddresses" not in address
     assert address["type"] == "ClusterIP"

@@ -51,7 +51,7 @@ later; so the first one alone begins, once it has seen that every other is there
 
 def plan(ctx: Context[RabbitMQSpec]) -> Plan:
     """Everything a RabbitMQ is made of; published: host, port, managementURL, adminSecret (keys `default_user`,
-    `default_pass`).
+    `default_pass`), and clustered (`true`) where there are several members.
     """
     spec = ctx.spec
     hosts = parts.hosts(ctx, "server", ctx.name("members"), spec.replicas)
@@ -78,6 +78,8 @@ def plan(ctx: Context[RabbitMQSpec]) -> Plan:
             "port": str(AMQP),
             "managementURL": f"http://{host}:{MANAGEMENT}",
             "adminSecret": creds.secret,
+            # Clients of several members have more to do than wait for the one.
+            **({"clustered": "true"} if spec.replicas > 1 else {}),
         },
     )
 
@@ -106,9 +108,7 @@ def _server(
             kube.folder("credentials", creds.secret, "/etc/rabbitmq/secret"),
             *kube.scratch("/var/log/rabbitmq", "/tmp"),  # noqa: S108
         ),
-        # The last thing it opens, and the first it closes when it pauses.
-        # Asked more often where another member could answer instead.
-        ready=kube.Probe(tcp=AMQP, period=3 if clustered else 10),
+        ready=_ANSWERS if clustered else kube.Probe(tcp=AMQP),
         # Open as long as the node lives, whether it serves clients or waits for other members.
         alive=kube.Probe(tcp=DISTRIBUTION),
         memory="128Mi",
@@ -132,6 +132,11 @@ def _server(
         storage=ctx.spec,
         after=(creds, conf),
     )
+
+
+# Both ports open when it starts to serve clients and close when it pauses. The kernel would accept connections for one
+# that is frozen; only the program itself answers requests. Asked often, as another member could answer instead.
+_ANSWERS = kube.Probe(http=("/", MANAGEMENT), period=3, timeout=2, failures=2)
 
 
 def _apart(ctx: Context[RabbitMQSpec], wanted: PodSettings) -> PodSettings:
