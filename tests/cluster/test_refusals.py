@@ -136,6 +136,15 @@ CHANGED: list[tuple[str, dict[str, Any], dict[str, Any], str, str]] = [
     ("Placement", {}, {"database": {"database": "b"}}, "spec.database.database", "set or unset later"),
     ("Placement", {}, {"database": {"mariadbRef": {"name": "b"}}}, "spec.database.mariadbRef", "create a new"),
     ("Neutron", {}, {"messaging": {"rabbitmqRef": {"name": "b"}}}, "spec.messaging.rabbitmqRef", "create a new"),
+    (CLOUD, {}, {"rabbitmq": {"perService": True}}, "spec.rabbitmq.perService", "keep perService as it was"),
+    (CLOUD, {"rabbitmq": {"perService": True}}, {}, "spec.rabbitmq.perService", "keep perService as it was"),
+    (
+        "Neutron",
+        {"messaging": {"notificationsRef": {"name": "a"}}},
+        {"messaging": {"notificationsRef": {"name": "b"}}},
+        "spec.messaging.notificationsRef",
+        "unset notificationsRef first",
+    ),
     ("Glance", {}, {"keystone": {"keystoneRef": {"name": "b"}}}, "spec.keystone.keystoneRef", "create a new"),
     ("Glance", {}, {"storage": {"storageClass": "fast"}}, "spec.storage.storageClass", "create a new"),
     ("Glance", {}, {"storage": {"accessMode": "ReadWriteMany"}}, "spec.storage.accessMode", "create a new"),
@@ -176,6 +185,8 @@ GROWN = [
     ("Keystone", {}, {"image": "Registry.example:5000/team/key-stone_x:2025.1-A@sha256:" + "a" * 64}),
     ("Keystone", {"region": "North 2.a_b-c"}, {"image": "keystone"}),
     ("Nova", {}, {"cells": [{"name": "cell1"}, {"name": "far"}]}),
+    ("Neutron", {}, {"messaging": {"notificationsRef": {"name": "a"}}}),
+    ("Neutron", {"messaging": {"notificationsRef": {"name": "a"}}}, {"messaging": {}}),
     (CLOUD, {}, {"nova": {"cells": [{"name": "cell1"}]}, "neutron": {"ml2": {"typeDrivers": ["flat"]}}}),
 ]
 

@@ -62,6 +62,35 @@ def test_a_childs_name_is_what_the_others_refer_to_by_default(release: Release) 
         assert child["kind"].lower() in {child["metadata"]["name"], f"{child['metadata']['name']}network"}
 
 
+def test_each_service_has_a_broker_of_its_own_where_it_is_asked_for(release: Release) -> None:
+    planned = plan(cloud(release, {"rabbitmq": {"perService": True, "replicas": 3}, "glance": {"enabled": False}}))
+    made = children(planned)
+    brokers = {name: obj["spec"] for name, obj in made.items() if obj["kind"] == "RabbitMQ"}
+    assert set(brokers) == {"rabbitmq-neutron", "rabbitmq-notifications", "rabbitmq-nova"}
+    assert all(spec == {"release": "2025.1", "imageProfile": "debian", "replicas": 3} for spec in brokers.values())
+    for service in ("nova", "neutron"):
+        assert made[service]["spec"]["messaging"] == {
+            "rabbitmqRef": {"name": f"rabbitmq-{service}"},
+            "notificationsRef": {"name": "rabbitmq-notifications"},
+        }
+    assert "messaging" not in made["placement"]["spec"]
+    assert {planned.condition[step] for step in planned if step.name.startswith("rabbitmq-")} == {"RabbitMQ"}
+
+
+def test_a_service_that_names_its_broker_gets_no_other(release: Release) -> None:
+    spec = {"rabbitmq": {"perService": True}, "nova": {"messaging": {"rabbitmqRef": {"name": "mine"}}}}
+    made = children(plan(cloud(release, spec)))
+    assert "rabbitmq-nova" not in made
+    assert made["nova"]["spec"]["messaging"]["rabbitmqRef"] == {"name": "mine"}
+    assert made["nova"]["spec"]["messaging"]["notificationsRef"] == {"name": "rabbitmq-notifications"}
+
+
+def test_services_share_a_broker_and_send_no_notifications_unless_asked(release: Release) -> None:
+    made = children(plan(cloud(release, {"rabbitmq": {"perService": False}})))
+    assert made["rabbitmq"]["spec"] == {"release": "2025.1", "imageProfile": "debian"}
+    assert "messaging" not in made["nova"]["spec"]
+
+
 LARGE: dict[str, Any] = {
     "storageBackend": "ceph",
     "tls": {"enabled": True},

@@ -206,6 +206,16 @@ def test_what_is_waited_for_is_named() -> None:
     assert conditions(result, verdicts)["GlanceReady"].message == "Glance/glance: API: 0/1 pods ready"
 
 
+def test_all_of_nova_sends_its_notifications_to_one_place() -> None:
+    result = planned({"messaging": {"notificationsRef": {"name": "rabbitmq"}}})
+    for secret in ("nova-config", "nova-cell1-config", "nova-cell1-compute-config"):
+        assert "/nova-notifications\n" in kube.secret_data(made(result)["Secret", secret])["nova.conf"]
+    for name in ("API", "Cell1Conductor", "NovaCompute"):
+        assert "nova-notifications" in {
+            each.objects[0]["metadata"]["name"] for each in step(result, name).after if each.objects
+        }
+
+
 def test_without_compute_nodes_there_is_nothing_to_discover() -> None:
     assert not any("discover" in name for name in jobs(planned(children=daemons(0))))
     none = planned({"compute": {"enabled": False}}, children=daemons(3))

@@ -76,6 +76,38 @@ def test_a_foundation_is_what_the_mixins_say() -> None:
     assert (bare.sections, bare.auth, bare.database, bare.messaging) == ({}, {}, None, None)
 
 
+def test_notifications_go_to_a_virtual_host_of_their_own() -> None:
+    spec = {"messaging": {"notificationsRef": {"name": "news"}}}
+    base = parts.foundation(widget(spec))
+    assert set(base.credentials.values) == {"database", "messaging", "notifications", "identity"}
+    made = {step.objects[0]["metadata"]["name"]: step.objects[0]["spec"] for step in base.steps[1:]}
+    assert made["widget-notifications"] == {
+        "rabbitmqRef": {"name": "news"},
+        "vhost": "widget-notifications",
+        "user": "widget-notifications",
+        "passwordSecretRef": {"name": "widget-credentials", "key": "notifications"},
+        "queueLimit": "256Mi",
+    }
+    sent = base.sections["oslo_messaging_notifications"]
+    assert sent["driver"] == "messagingv2"
+    assert sent["transport_url"].endswith("@bus:5672/widget-notifications")
+    assert parts.foundation(widget()).sections["oslo_messaging_notifications"] == {"driver": "noop"}
+
+
+def test_clients_of_several_members_notice_within_seconds_that_one_is_silent() -> None:
+    def rabbit(**more: str) -> dict[str, Any]:
+        contracts = {**CONTRACTS, "RabbitMQ": {**CONTRACTS["RabbitMQ"], **more}}
+        return parts.foundation(context(WIDGET, release=RELEASE, published=contracts)).sections["oslo_messaging_rabbit"]
+
+    alone, several = rabbit(), rabbit(clustered="true")
+    assert alone["rabbit_quorum_queue"], "or a cloud could not get further members of its broker"
+    assert {name: value for name, value in several.items() if name not in alone} == {
+        "heartbeat_timeout_threshold": 5,
+        "kombu_reconnect_delay": 0.1,
+        "rabbit_transient_quorum_queue": True,
+    }
+
+
 def test_a_schema_needs_the_database_alone() -> None:
     base = parts.foundation(widget())
     assert [step.name for step in base.schema] == ["Credentials", "Database"]

@@ -21,7 +21,7 @@ from .fields import (
     settled,
     validated,
 )
-from .model import Model, Rule
+from .model import Model, Rule, rule
 from .refs import KeystoneRef, MariaDBRef, MemcachedRef, RabbitMQRef
 
 
@@ -126,6 +126,23 @@ class MessagingSource(Model):
     """Broker; the service gets a virtual host of its own in it. Cannot be changed."""
 
 
+class ServiceMessaging(MessagingSource):
+    """Where a service sends its RPC, and what it tells the world."""
+
+    rules: ClassVar[tuple[Rule, ...]] = (
+        rule(
+            "!has(self.notificationsRef) || !has(oldSelf.notificationsRef) "
+            "|| self.notificationsRef == oldSelf.notificationsRef",
+            "what was sent does not move; unset notificationsRef first, then name the other broker",
+            ".notificationsRef",
+        ),
+    )
+
+    notifications_ref: RabbitMQRef | None = None
+    """Broker that takes the service's notifications (oslo.messaging's messagingv2) in a virtual host of their own,
+    where each queue keeps the newest 256 MiB; unset sends none."""
+
+
 class CacheSource(Model):
     """Where a service caches tokens."""
 
@@ -158,7 +175,7 @@ class UsesDatabase(Model):
 class UsesMessaging(Model):
     """Mixed into the spec of a service that talks over RabbitMQ."""
 
-    messaging: MessagingSource = MessagingSource()
+    messaging: ServiceMessaging = ServiceMessaging()
     """Broker of this service."""
 
 

@@ -51,16 +51,28 @@ def keystone_auth(options: Mapping[str, str], memcached: str = "") -> dict[str, 
     }
 
 
-def messaging(url: str) -> Sections:
-    """RPC over quorum queues: they survive the loss of a broker member."""
+CLUSTERED = {
+    # A member that is frozen or cut off says nothing: twice this time without a heartbeat, and a client goes elsewhere.
+    "heartbeat_timeout_threshold": 5,
+    "kombu_reconnect_delay": 0.1,
+    # A queue for replies that were on one member alone would be lost with it, and with it the answers under way.
+    "rabbit_transient_quorum_queue": True,
+}
+"""[oslo_messaging_rabbit] of a client of a broker with several members."""
+
+
+def messaging(url: str, *, clustered: bool = False, notifications: str = "") -> Sections:
+    """RPC over quorum queues, which survive the loss of a broker member; notifications if there is a URL for them."""
+    sent = {"driver": "messagingv2", "transport_url": notifications} if notifications else {"driver": "noop"}
     return {
         "DEFAULT": {"transport_url": url},
         "oslo_messaging_rabbit": {
             "rabbit_quorum_queue": True,
             "use_queue_manager": True,
             "rabbit_qos_prefetch_count": 16,
+            **(CLUSTERED if clustered else {}),
         },
-        "oslo_messaging_notifications": {"driver": "noop"},
+        "oslo_messaging_notifications": sent,
     }
 
 

@@ -19,6 +19,8 @@ from .sources import (
     identity,
     memcached,
     messaging,
+    notifications,
+    notifying,
     requires,
     sql_name,
 )
@@ -50,6 +52,8 @@ __all__ = [
     "members",
     "memcached",
     "messaging",
+    "notifications",
+    "notifying",
     "options",
     "program",
     "public_url",

@@ -66,13 +66,30 @@ def database(
 class Messaging(Step):
     """A virtual host of the broker and its user."""
 
+    # One address for all members: kombu 5.5 that has a list of them never leaves one that takes a connection and then
+    # says nothing.
     url: str
+    clustered: bool = False
+
+    def options(self, notifications: Messaging | None = None) -> Sections:
+        """What a client of it is told, with where it sends its notifications."""
+        return oslo.options.messaging(
+            self.url, clustered=self.clustered, notifications=notifications.url if notifications else ""
+        )
 
 
 def messaging(
-    ctx: Context[Any], creds: Credentials, password: str, *, broker: RabbitMQRef, name: str = ""
+    ctx: Context[Any],
+    creds: Credentials,
+    password: str,
+    *,
+    broker: RabbitMQRef,
+    name: str = "",
+    limit: str | None = None,
 ) -> Messaging:
-    """RabbitMQVhost of its own for this service, so that one service's flood is not another's."""
+    """RabbitMQVhost of its own for this service, so that one service's flood is not another's. `limit` is a quantity:
+    what a queue holds at most before it drops the oldest.
+    """
     vhost = ctx.name(name) if name else ctx.owner
     wanted = _remote(
         ctx,
@@ -83,11 +100,32 @@ def messaging(
             "vhost": vhost,
             "user": vhost,
             "passwordSecretRef": creds.ref(password),
+            **({"queueLimit": limit} if limit else {}),
         },
     )
     at = ctx.refs[broker]
     url = f"rabbit://{vhost}:{quote(creds[password], safe='')}@{at['host']}:{at['port']}/{vhost}"
-    return Messaging(name="Messaging", objects=(wanted,), after=(creds,), url=url)
+    clustered = at.published.get("clustered") == "true"
+    return Messaging(name="Messaging", objects=(wanted,), after=(creds,), url=url, clustered=clustered)
+
+
+_NOTIFICATIONS = "notifications"
+_KEPT = "256Mi"
+"""Of notifications, a queue: nobody may be there to read them."""
+
+
+def notifications(ctx: Context[Any], creds: Credentials, *, broker: RabbitMQRef | None) -> Messaging | None:
+    """RabbitMQVhost `<owner>-notifications` for what the service tells the world; None where there is no broker for
+    it. The password is that of `notifying`.
+    """
+    if broker is None:
+        return None
+    return messaging(ctx, creds, _NOTIFICATIONS, broker=broker, name=_NOTIFICATIONS, limit=_KEPT)
+
+
+def notifying(spec: UsesMessaging) -> tuple[str, ...]:
+    """Names of the passwords a service needs for its notifications."""
+    return (_NOTIFICATIONS,) if spec.messaging.notifications_ref else ()
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -187,8 +225,9 @@ def foundation(ctx: Context[Any], *extra: str, section: str = "database") -> Fou
     """
     spec = ctx.spec
     mixins = {"database": UsesDatabase, "messaging": UsesMessaging, "identity": UsesIdentity}
-    creds = credentials(ctx, *(name for name, mixin in mixins.items() if isinstance(spec, mixin)), *extra)
-    db = bus = user = None
+    told = notifying(spec) if isinstance(spec, UsesMessaging) else ()
+    creds = credentials(ctx, *(name for name, mixin in mixins.items() if isinstance(spec, mixin)), *told, *extra)
+    db = bus = user = news = None
     layers: list[Sections] = []
     if isinstance(spec, UsesDatabase):
         source = spec.database
@@ -196,13 +235,14 @@ def foundation(ctx: Context[Any], *extra: str, section: str = "database") -> Fou
         layers.append({section: oslo.options.database(db.url)})
     if isinstance(spec, UsesMessaging):
         bus = messaging(ctx, creds, "messaging", broker=spec.messaging.rabbitmq_ref)
-        layers.append(oslo.options.messaging(bus.url))
+        news = notifications(ctx, creds, broker=spec.messaging.notifications_ref)
+        layers.append(bus.options(news))
     if isinstance(spec, UsesIdentity):
         user = identity(ctx, creds, "identity")
         layers.append({"keystone_authtoken": oslo.options.keystone_auth(user.options, memcached(ctx))})
     return Foundation(
         credentials=creds,
-        steps=tuple(step for step in (creds, db, bus, user) if step),
+        steps=tuple(step for step in (creds, db, bus, news, user) if step),
         sections=oslo.merge(*layers),
         database=db,
         messaging=bus,

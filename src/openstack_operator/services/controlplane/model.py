@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import ConfigDict, Field
 
-from ...api import Column, Expose, Model, Name, Region, Replicas, Resource, Template
+from ...api import Column, Expose, Model, Name, Region, Replicas, Resource, Rule, Template, rule
 from ..glance.model import GlanceSpec
 from ..keystone.model import KeystoneSpec
 from ..mariadb.model import MariaDBSpec
@@ -42,6 +42,11 @@ class MariaDBTemplate(Template, MariaDBSpec):
 
 class RabbitMQTemplate(Template, RabbitMQSpec):
     """The cloud's RabbitMQ."""
+
+    per_service: bool = False
+    """Whether each service that sends messages gets a RabbitMQ of its own (`rabbitmq-nova`), all as this template says,
+    and notifications go to one more (`rabbitmq-notifications`). Unset, all share `rabbitmq` and nobody sends
+    notifications. Cannot be changed."""
 
 
 class MemcachedTemplate(Template, MemcachedSpec):
@@ -108,8 +113,19 @@ class CinderTemplate(LaterTemplate):
     """Where volumes are kept, one entry a backend."""
 
 
+_PER_SERVICE = "(has(self.rabbitmq) && has(self.rabbitmq.perService) && self.rabbitmq.perService)"
+
+
 class ControlPlaneSpec(Model):
     """A whole OpenStack cloud: its infrastructure, its services and how they are wired together."""
+
+    rules: ClassVar[tuple[Rule, ...]] = (
+        rule(
+            f"{_PER_SERVICE} == {_PER_SERVICE.replace('self', 'oldSelf')}",
+            "services would lose the broker they use; keep perService as it was, or create a new control plane",
+            ".rabbitmq.perService",
+        ),
+    )
 
     region: Region = "RegionOne"
     """Name of the OpenStack region this cloud is."""

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pydantic.alias_generators import to_camel
+
 from ... import kube, parts
-from ...api import Template
-from ...plan import Context, NotBuilt, Plan, Step, Verdict, condition_type
+from ...api import ServiceMessaging, Template, UsesMessaging
+from ...plan import Context, Group, NotBuilt, Plan, Step, Verdict, condition_type
 from .gaps import gaps
 from .model import ControlPlaneSpec
 
@@ -54,7 +56,7 @@ def plan(ctx: Context[ControlPlaneSpec]) -> Plan:
     enabled = [member for member in MEMBERS if (template := _template(ctx, member)) and template.enabled]
     keystone = ctx.children.get(("Keystone", "keystone"), {})
     return Plan(
-        *(_child(ctx, member) for member in enabled),
+        *(_brokers(ctx, enabled) if _apart(ctx.spec, member) else _child(ctx, member) for member in enabled),
         endpoint=(keystone.get("status") or {}).get("endpoint"),
     )
 
@@ -72,14 +74,42 @@ def _template(ctx: Context[ControlPlaneSpec], member: Member) -> Template | None
     return getattr(ctx.spec, member.field, None)
 
 
-def _child(ctx: Context[ControlPlaneSpec], member: Member) -> Step:
-    """The resource of a service: what the cloud says of all, and over it what the template says of this one."""
+def _child(ctx: Context[ControlPlaneSpec], member: Member, name: str = "") -> Step:
+    """The resource of a service: what the cloud says of all, and over it what the template says of this one. `name`
+    where it is not the field's.
+    """
     template = _template(ctx, member)
     assert template is not None
     passed = {name: value for name, value in _shared(ctx.spec, member).items() if name in _fields(template)}
-    own = template.model_dump(by_alias=True, exclude_unset=True, exclude={"enabled"})
-    wanted = kube.obj(ctx, member.kind, member.field, parts.API, spec=passed | own)
-    return Step(name=member.condition, objects=(wanted,))
+    own = template.model_dump(by_alias=True, exclude_unset=True, exclude={"enabled", "per_service"})
+    if messaging := _messaging(ctx.spec, member, template):
+        own["messaging"] = messaging | own.get("messaging", {})
+    wanted = kube.obj(ctx, member.kind, name or member.field, parts.API, spec=passed | own)
+    return Step(name=name or member.condition, objects=(wanted,))
+
+
+_NOTIFICATIONS = "rabbitmq-notifications"
+
+
+def _apart(spec: ControlPlaneSpec, member: Member) -> bool:
+    return member.field == "rabbitmq" and spec.rabbitmq.per_service
+
+
+def _brokers(ctx: Context[ControlPlaneSpec], enabled: Sequence[Member]) -> Group:
+    """A RabbitMQ for each service that uses one and names no other, and one for notifications."""
+    broker = next(member for member in enabled if _apart(ctx.spec, member))
+    wired = [_messaging(ctx.spec, member, template) for member in enabled if (template := _template(ctx, member))]
+    names = dict.fromkeys(ref["name"] for found in wired for ref in found.values())
+    return Group(broker.condition, [_child(ctx, broker, name) for name in names])
+
+
+def _messaging(spec: ControlPlaneSpec, member: Member, template: Template) -> dict[str, dict[str, str]]:
+    """The references to brokers of its own a service is given; none for what its template says itself."""
+    if not (spec.rabbitmq.enabled and spec.rabbitmq.per_service and isinstance(template, UsesMessaging)):
+        return {}
+    given: ServiceMessaging = template.messaging
+    brokers = {"rabbitmq_ref": f"rabbitmq-{member.field}", "notifications_ref": _NOTIFICATIONS}
+    return {to_camel(field): {"name": name} for field, name in brokers.items() if field not in given.model_fields_set}
 
 
 def _fields(template: Template) -> set[str]:

@@ -16,6 +16,7 @@ class Shared:
 
     credentials: parts.Credentials
     identity: parts.Identity
+    notifications: parts.Messaging | None
     config: parts.Config
     """Options of the processes above the cells."""
     schema: Step
@@ -50,7 +51,7 @@ def cell(ctx: Context[NovaSpec], wanted: Cell, shared: Shared) -> Built:
     )
     broker = (wanted.messaging or ctx.spec.messaging).rabbitmq_ref
     bus = parts.messaging(ctx, creds, f"{name}-messaging", broker=broker, name=name)
-    own = oslo.merge(config.database(db.url), oslo.options.messaging(bus.url))
+    own = oslo.merge(config.database(db.url), bus.options(shared.notifications))
     setup = jobs.cell(ctx, name, shared.config, db.url, bus.url, after=(db, shared.schema))
     wired = oslo.merge(own, config.clients(ctx, shared.identity), config.novncproxy())
     conf = parts.config(ctx, "nova.conf", wired, defaults=config.DEFAULTS, suffix=f"{name}-config")

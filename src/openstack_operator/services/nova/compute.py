@@ -76,7 +76,7 @@ def _libvirt(ctx: Context[NovaSpec]) -> Step:
 def _nova_compute(ctx: Context[NovaSpec], cell: Built, shared: Shared, *, first: bool) -> tuple[Step, Step]:
     """nova-compute on the nodes of one cell, with its configuration."""
     name = f"{cell.name}-compute"
-    sections = config.compute(ctx, cell.messaging, shared.identity, cell.console)
+    sections = config.compute(ctx, cell.messaging, shared.notifications, shared.identity, cell.console)
     conf = parts.written(ctx, {"nova.conf": oslo.render(sections)}, suffix=f"{name}-config", directory="/etc/nova")
     entry = parts.program(ctx, "compute")
     main = kube.Container(

@@ -73,11 +73,17 @@ def novncproxy() -> Sections:
     return {"vnc": {"novncproxy_host": "0.0.0.0", "novncproxy_port": 6080}}  # noqa: S104
 
 
-def compute(ctx: Context[NovaSpec], bus: parts.Messaging, user: parts.Identity, console: str) -> Sections:
+def compute(
+    ctx: Context[NovaSpec],
+    bus: parts.Messaging,
+    news: parts.Messaging | None,
+    user: parts.Identity,
+    console: str,
+) -> Sections:
     """All options of nova-compute: no schema, only its cell's broker. `console` is the base URL of the cell's proxy."""
     virt_type = ctx.spec.compute.virt_type
     wired = oslo.merge(
-        oslo.options.messaging(bus.url),
+        bus.options(news),
         clients(ctx, user),
         {
             "DEFAULT": {"compute_driver": "libvirt.LibvirtDriver", "state_path": parts.state(ctx)},

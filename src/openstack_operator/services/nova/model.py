@@ -34,8 +34,9 @@ CellName = Annotated[
     Field(min_length=1, max_length=20, pattern=r"^[a-z]([-a-z0-9]*[a-z0-9])?$"),
     validated(
         rule(
-            "!(self in ['cell0', 'api', 'messaging']) && !self.endsWith('-compute')",
-            "cell0 always exists, and api, messaging and …-compute name other parts of Nova; choose another name",
+            "!(self in ['cell0', 'api', 'messaging', 'notifications']) && !self.endsWith('-compute')",
+            "cell0 always exists; api, messaging, notifications and …-compute name other parts of Nova; "
+            "choose another name",
         )
     ),
 ]

@@ -16,12 +16,14 @@ def plan(ctx: Context[NovaSpec]) -> Plan:
     """Everything a Nova is made of; published: internalURL, publicURL."""
     spec = ctx.spec
     passwords = [f"{each.name}-{what}" for each in spec.cells for what in ("database", "messaging")]
-    creds = parts.credentials(ctx, "api-database", "cell0-database", "messaging", "identity", *passwords)
+    told = parts.notifying(spec)
+    creds = parts.credentials(ctx, "api-database", "cell0-database", "messaging", "identity", *told, *passwords)
     server = spec.database.mariadb_ref
     api_db = parts.database(ctx, creds, "api-database", schema_name(ctx, "api"), server=server, name="api-db")
     # cell0 only records servers that found no node; nothing runs in it.
     cell0 = parts.database(ctx, creds, "cell0-database", schema_name(ctx, "cell0"), server=server, name="cell0-db")
     bus = parts.messaging(ctx, creds, "messaging", broker=spec.messaging.rabbitmq_ref)
+    news = parts.notifications(ctx, creds, broker=spec.messaging.notifications_ref)
     user = parts.identity(ctx, creds, "identity")
     peers = [
         parts.requires(ctx, name, ref)
@@ -33,15 +35,15 @@ def plan(ctx: Context[NovaSpec]) -> Plan:
         oslo.merge(
             config.api_database(api_db.url),
             config.database(cell0.url),
-            oslo.options.messaging(bus.url),
+            bus.options(news),
             config.clients(ctx, user),
             config.control(ctx, user),
         ),
         defaults=config.DEFAULTS,
     )
     sync = jobs.schema(ctx, conf, after=(api_db, cell0))
-    needed = (user, *peers)
-    shared = Shared(credentials=creds, identity=user, config=conf, schema=sync, needed=needed)
+    needed = (user, *peers) if news is None else (news, user, *peers)
+    shared = Shared(credentials=creds, identity=user, notifications=news, config=conf, schema=sync, needed=needed)
     cells = [cell(ctx, each, shared) for each in spec.cells]
     running = (*needed, bus, sync)
     conductor, scheduler = (
@@ -59,6 +61,7 @@ def plan(ctx: Context[NovaSpec]) -> Plan:
         api_db,
         cell0,
         bus,
+        *((news,) if news else ()),
         user,
         *peers,
         conf,
