@@ -24,6 +24,8 @@ from . import disk, galera
 from .galera import Act, Decision, Member, Record, Stage, View
 
 TICK = 0.5
+AGAIN = 5.0
+"""Seconds before mariadbd is asked again how far the data are, once it could not tell."""
 SILENT = 300.0
 """Seconds after which a server that answered once and does no more is taken for one that never will again."""
 SOCKET = Path("/run/mysqld/mysqld.sock")
@@ -102,6 +104,8 @@ class Supervisor:
         self.refused: dict[str, int] = {}
         self.server: Process | None = None
         self.sql = Sql()
+        self.trouble = ""
+        self.prepared_at = 0.0
         self.ready = False
         self.size = 0
         self.local = ""
@@ -153,6 +157,8 @@ class Supervisor:
             running=now - since,
             refused=self.refused,
         )
+        if self.trouble:
+            decision = replace(decision, why=self.trouble)
         if (decision.act, decision.why.partition("; for ")[0]) != (
             self.decision.act,
             self.decision.why.partition("; for ")[0],
@@ -210,7 +216,7 @@ class Supervisor:
     async def _look(self) -> None:
         """What is true of this member now."""
         if self.server is None:
-            if self.me.stage is Stage.PREPARING:
+            if self.me.stage is Stage.PREPARING and time.monotonic() - self.prepared_at > AGAIN * bool(self.trouble):
                 await self._prepare()
             return
         if self.server.returncode is not None:
@@ -256,15 +262,18 @@ class Supervisor:
         )
 
     async def _recover(self) -> tuple[str, int] | None:
-        program = ["mariadbd", "--wsrep-recover", "--disable-log-error", "--skip-networking"]
-        process = await asyncio.create_subprocess_exec(*program, stdout=PIPE, stderr=STDOUT)
+        # It connects to nobody, but refuses to start without an address.
+        options = ["--wsrep-recover", "--wsrep-cluster-address=gcomm://", "--disable-log-error", "--skip-networking"]
+        process = await asyncio.create_subprocess_exec("mariadbd", *options, stdout=PIPE, stderr=STDOUT)
         text = (await process.communicate())[0].decode(errors="replace")
         found = re.findall(r"WSREP: Recovered position: ([-0-9a-f]+):(-?\d+)", text)
         if not found:
-            line = next((line for line in reversed(text.splitlines()) if "ERROR" in line), "it says nothing")
-            self.decision = Decision(Act.WAIT, f"cannot find out how far its data are: {line}")
-            say(self.decision.why)
+            told = [line for line in text.splitlines() if "ERROR" in line and "Aborting" not in line]
+            self.trouble = f"cannot find out how far its data are: {told[-1] if told else 'it says nothing'}"
+            say(self.trouble)
+            self.prepared_at = time.monotonic()
             return None
+        self.trouble = ""
         return found[-1][0], int(found[-1][1])
 
     async def _ask(self, name: str) -> Member | None:
