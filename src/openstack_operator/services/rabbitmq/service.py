@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from ... import kube, parts
 from ...api import PodSettings
-from ...plan import Context, Plan, Step
+from ...plan import Context, Group, Plan, Step
 from .config import ADVANCED, AMQP, DISTRIBUTION, EPMD, MANAGEMENT, rabbitmq_conf
+from .members import Orders, orders, told, verdict
 from .model import RabbitMQSpec
 
 PORTS = {"amqp": AMQP, "management": MANAGEMENT}
 
 REJOIN = f"""\
+data=/var/lib/rabbitmq/mnesia/$RABBITMQ_NODENAME
+done=/var/lib/rabbitmq/order
+if [ "${{ORDERED_MEMBER:-}}" = "$POD_NAME" ] && [ -e "$data/schema.DAT" ] \\
+  && [ "$(cat "$done" 2>/dev/null)" != "$ORDER" ]; then
+  touch "$data/force_load"
+  echo "$ORDER" > "$done"
+fi
 listens() {{ timeout 2 bash -c "exec 3<>/dev/tcp/$1/$2" 2>/dev/null; }}
-if [ ! -e "/var/lib/rabbitmq/mnesia/$RABBITMQ_NODENAME/schema.DAT" ]; then
+if [ ! -e "$data/schema.DAT" ]; then
   cookie=/var/lib/rabbitmq/.erlang.cookie
   rm -f "$cookie"
   (umask 077; cat /etc/rabbitmq/secret/erlang-cookie > "$cookie")
@@ -42,10 +51,11 @@ if [ ! -e "/var/lib/rabbitmq/mnesia/$RABBITMQ_NODENAME/schema.DAT" ]; then
 fi
 exec "$@"
 """
-"""What a member of a cluster does before it starts. One without data is refused by others who remember it, so they are
-told to forget it. Left to RabbitMQ, members without data form a new cluster and shut out one with data that comes
-later; so the first one alone begins, once it has seen that every other is there (its epmd listens) without data
-(nothing else listens, for three seconds: one with data starts at once). The others wait for somebody to have started.
+"""What a member of a cluster does before it starts. One that is ordered to begins with what it has, once an order. One
+without data is refused by others who remember it, so they are told to forget it. Left to RabbitMQ, members without data
+form a new cluster and shut out one with data that comes later; so the first one alone begins, once it has seen that
+every other is there (its epmd listens) without data (nothing else listens, for three seconds: one with data starts at
+once). The others wait for somebody to have started.
 """
 
 
@@ -63,14 +73,19 @@ def plan(ctx: Context[RabbitMQSpec]) -> Plan:
     if spec.replicas > 1:
         files["advanced.config"] = ADVANCED
     conf = parts.written(ctx, files, directory="/etc/rabbitmq")
-    server = _server(ctx, creds, conf, hosts)
+    names = [host.partition(".")[0] for host in hosts]
+    order = orders(ctx, names) if spec.replicas > 1 else None
+    known = told(names, ctx.pods) if order else []
+    server = _server(ctx, creds, conf, hosts, order)
+    if order:
+        server = replace(server, verdict=verdict(ctx, known, order.member))
     name = kube.fitting(ctx.owner)
     address = kube.service(ctx, name, PORTS, kube.selector(ctx, "server"))
     host = ctx.host(name)
     return Plan(
         creds,
         conf,
-        server,
+        Group(server.name, [order, server] if order else [server]),
         Step(name="Endpoint", objects=(address,)),
         endpoint=f"{host}:{AMQP}",
         published={
@@ -81,16 +96,17 @@ def plan(ctx: Context[RabbitMQSpec]) -> Plan:
             # Clients of several members have more to do than wait for the one.
             **({"clustered": "true"} if spec.replicas > 1 else {}),
         },
+        members=known,
     )
 
 
 def _server(
-    ctx: Context[RabbitMQSpec], creds: parts.Credentials, conf: parts.Config, hosts: Sequence[str]
+    ctx: Context[RabbitMQSpec], creds: parts.Credentials, conf: parts.Config, hosts: Sequence[str], order: Orders | None
 ) -> parts.Members:
     """StatefulSet `<owner>-server`."""
     members = kube.fitting(ctx.name("members"))
     program = ctx.release["rabbitmq"]
-    clustered = len(hosts) > 1
+    clustered = order is not None
     main = kube.Container(
         component=program,
         command=["sh", "-ec", REJOIN, "sh", *program.command] if clustered else (),
@@ -100,6 +116,7 @@ def _server(
             "RABBITMQ_NODENAME": f"rabbit@$(POD_NAME).{ctx.host(members)}",
             "RABBITMQ_USE_LONGNAME": "true",
             **({"RABBITMQ_MEMBERS": " ".join(hosts)} if clustered else {}),
+            **({"ORDERED_MEMBER": order.env("member"), "ORDER": order.env("token")} if order else {}),
         },
         ports=PORTS,
         mounts=(
@@ -111,6 +128,7 @@ def _server(
         ready=_ANSWERS if clustered else kube.Probe(tcp=AMQP),
         # Open as long as the node lives, whether it serves clients or waits for other members.
         alive=kube.Probe(tcp=DISTRIBUTION),
+        lifecycle={"preStop": {"exec": {"command": ["sh", "-c", _STAND_IN]}}} if clustered else None,
         memory="128Mi",
         cpu="50m",
     )
@@ -122,6 +140,8 @@ def _server(
         annotations={kube.CONFIG_DIGEST: conf.digest},
         grace=60,
     )
+    if clustered:
+        template["metadata"]["labels"][kube.WATCHED] = "true"
     return parts.members(
         ctx,
         "server",
@@ -133,6 +153,9 @@ def _server(
         after=(creds, conf),
     )
 
+
+# A member that was restarted before this one may still be catching up; with nobody left to wait for, it is no use.
+_STAND_IN = "rabbitmq-upgrade --timeout 20 await_online_quorum_plus_one || :"
 
 # Both ports open when it starts to serve clients and close when it pauses. The kernel would accept connections for one
 # that is frozen; only the program itself answers requests. Asked often, as another member could answer instead.
