@@ -74,7 +74,9 @@ class Cluster:
     async def condition(self, resource: api.Resource[Any], name: str, type_: str = "Ready") -> dict[str, Any]:
         return conditions(await self.get(resource, name) or {}).get(type_, {})
 
-    async def ready(self, resource: api.Resource[Any], name: str, reason: str = "Ready") -> dict[str, Any]:
+    async def ready(
+        self, resource: api.Resource[Any], name: str, reason: str = "Ready", *, seconds: float = 15
+    ) -> dict[str, Any]:
         """Waits for a Ready condition with that reason, which speaks of the present spec; returns it."""
 
         async def found() -> dict[str, Any] | None:
@@ -83,7 +85,7 @@ class Cluster:
             current = condition.get("observedGeneration") == live.get("metadata", {}).get("generation")
             return condition if current and condition.get("reason") == reason else None
 
-        return await eventually(found)
+        return await eventually(found, seconds)
 
 
 @asynccontextmanager

@@ -8,9 +8,9 @@ import time
 import pytest
 
 from openstack_operator.plan import Object, Transient
-from openstack_operator.runtime.client import Client
+from openstack_operator.runtime.client import Client, LeadershipLostError
 from openstack_operator.runtime.kinds import LEASE, Kind
-from openstack_operator.runtime.leader import Leader, LeadershipLostError
+from openstack_operator.runtime.leader import Leader
 
 from .harness import Cluster, eventually
 

@@ -70,6 +70,14 @@ def test_everything_that_is_watched_may_be_watched(root: Path) -> None:
     assert {(resource.group, resource.plural) for resource in RESOURCES} <= granted
 
 
+def test_the_operator_stands_by(root: Path) -> None:
+    found = {obj["kind"]: obj for obj in load(root / "deploy" / "operator.yaml")}
+    spec = found["Deployment"]["spec"]
+    assert spec["replicas"] == 2
+    assert "--leader-elect" in spec["template"]["spec"]["containers"][0]["args"]
+    assert found["PodDisruptionBudget"]["spec"]["selector"] == spec["selector"]
+
+
 def test_the_operator_is_confined(root: Path) -> None:
     deployment = next(obj for obj in load(root / "deploy" / "operator.yaml") if obj["kind"] == "Deployment")
     pod = deployment["spec"]["template"]["spec"]

@@ -8,10 +8,16 @@ from .permissions import NAMESPACE, OPERATOR
 PORT = 8080
 RELEASES = "/etc/openstack-operator/releases"
 LABELS = {"app.kubernetes.io/name": OPERATOR}
+_APART = {
+    "weight": 100,
+    "podAffinityTerm": {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": LABELS}},
+}
 
 
 def deployment() -> list[Object]:
-    """The namespace and the Deployment. The image's tag is filled in where it is deployed."""
+    """The namespace, the Deployment and what keeps a drain from taking all of it. The image's tag is filled in where it
+    is deployed.
+    """
     return [
         {
             "apiVersion": "v1",
@@ -23,10 +29,17 @@ def deployment() -> list[Object]:
             "kind": "Deployment",
             "metadata": {"name": OPERATOR, "namespace": NAMESPACE, "labels": LABELS},
             "spec": {
-                "replicas": 1,
+                # One acts, one stands by with its caches filled.
+                "replicas": 2,
                 "selector": {"matchLabels": LABELS},
                 "template": {"metadata": {"labels": LABELS}, "spec": _pod()},
             },
+        },
+        {
+            "apiVersion": "policy/v1",
+            "kind": "PodDisruptionBudget",
+            "metadata": {"name": OPERATOR, "namespace": NAMESPACE, "labels": LABELS},
+            "spec": {"maxUnavailable": 1, "selector": {"matchLabels": LABELS}},
         },
     ]
 
@@ -36,6 +49,12 @@ def _pod() -> Object:
         "serviceAccountName": OPERATOR,
         "enableServiceLinks": False,
         "terminationGracePeriodSeconds": 15,
+        "affinity": {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [_APART]}},
+        # The standby leads long before; this is how soon a lost node leaves one without a standby no more.
+        "tolerations": [
+            {"key": f"node.kubernetes.io/{gone}", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 30}
+            for gone in ("not-ready", "unreachable")
+        ],
         "securityContext": {
             "runAsNonRoot": True,
             "runAsUser": 65532,

@@ -6,7 +6,7 @@ import asyncio
 import os
 import re
 import ssl
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any, Self, cast
 
 import httpx2 as httpx
@@ -17,7 +17,7 @@ from lightkube.config.kubeconfig import KubeConfig
 from ..kube import MANAGED_BY
 from ..plan import Object, SpecError, Transient
 from . import metrics
-from .kinds import Kind
+from .kinds import LEASE, Kind
 
 FIELD_MANAGER = MANAGED_BY
 PAGE = 500
@@ -33,6 +33,10 @@ _METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=
 
 # What the authorizer and the check of owner references answer; any other 403 is admission refusing the content.
 _NOT_ALLOWED = re.compile(r'User "[^"]*" cannot |cannot set blockOwnerDeletion')
+
+
+class LeadershipLostError(Exception):
+    """The lease could not be renewed in time; another replica may act from now on."""
 
 
 class Conflict(Transient):
@@ -62,6 +66,8 @@ class Client:
         self._http = http
         self.writes = 0
         """Requests made that may change something."""
+        self.fence: Callable[[], None] = lambda: None
+        """Asked at the very moment a write is sent; raises where this process may not act. Not for the lease itself."""
 
     @classmethod
     def connect(cls) -> Self:
@@ -148,13 +154,14 @@ class Client:
     async def create(self, kind: Kind, obj: Object) -> Object:
         """The object as created. Raises Conflict when it exists."""
         path = kind.path(obj["metadata"]["namespace"])
-        return _object(await self._request("POST", path, obj, params={"fieldManager": FIELD_MANAGER}))
+        query = {"fieldManager": FIELD_MANAGER}
+        return _object(await self._request("POST", path, obj, params=query, fenced=kind is not LEASE))
 
     async def replace(self, kind: Kind, obj: Object, sub: str | None = None) -> Object:
         """The object as replaced. Raises Conflict when `metadata.resourceVersion` is not the present one."""
         meta = obj["metadata"]
-        path = kind.path(meta["namespace"], meta["name"], sub)
-        return _object(await self._request("PUT", path, obj, params={"fieldManager": FIELD_MANAGER}))
+        path, query = kind.path(meta["namespace"], meta["name"], sub), {"fieldManager": FIELD_MANAGER}
+        return _object(await self._request("PUT", path, obj, params=query, fenced=kind is not LEASE))
 
     async def patch_json(self, kind: Kind, namespace: str, name: str, operations: list[Object]) -> Object:
         """JSON patch (RFC 6902). Raises SpecError when a test in it fails, Missing when the object is gone."""
@@ -187,14 +194,18 @@ class Client:
         *,
         params: Mapping[str, str] | None = None,
         headers: Mapping[str, str] | None = None,
+        fenced: bool = True,
     ) -> bytes:
         if method != "GET":
             self.writes += 1
+        extensions = {"trace": self._before_sending} if fenced and method != "GET" else None
         content = None if body is None else msgspec.json.encode(body)
         headers = {**(headers or {}), "Content-Type": content_type} if content else headers
         for attempt in range(_PATIENCE):
             try:
-                response = await self._http.request(method, path, params=params, content=content, headers=headers)
+                response = await self._http.request(
+                    method, path, params=params, content=content, headers=headers, extensions=extensions
+                )
             except httpx.TransportError as error:
                 metrics.REQUESTS.labels("<error>", method).inc()
                 # A kept connection may have been closed at the other end; all but a create may be sent twice.
@@ -209,6 +220,13 @@ class Client:
                 raise _error(response.status_code, response.content, f"{method} {path}")
             await asyncio.sleep(wait)
         raise Transient(f"{method} {path}: the connection was closed twice")
+
+    async def _before_sending(self, event: str, _: Mapping[str, Any]) -> None:
+        """Not earlier, since a process may be frozen while it waits for a connection. Without its body, which is sent
+        last, a request is none.
+        """
+        if event.endswith((".send_request_headers.started", ".send_request_body.started")):
+            self.fence()
 
 
 def _object(content: bytes) -> Object:

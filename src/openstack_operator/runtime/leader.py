@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import time
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
@@ -12,18 +13,22 @@ import structlog
 
 from ..plan import Object, SpecError, Transient
 from . import metrics
-from .client import Client
+from .client import Client, LeadershipLostError
 from .kinds import LEASE
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger()
 
 
-class LeadershipLostError(Exception):
-    """The lease could not be renewed in time; another replica may act from now on."""
+def boottime() -> float:
+    """Seconds that go on while the machine sleeps, which Python's monotonic clock does not count on Linux."""
+    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
 class Leader:
-    """A candidate. Times in seconds: others wait `lease` after the last renewal, we give up `renew` after it."""
+    """A candidate. Times in seconds: others wait `lease` after the last renewal, we give up `renew` after it.
+
+    From now on the client writes only while the lease is ours.
+    """
 
     def __init__(
         self,
@@ -32,15 +37,20 @@ class Leader:
         identity: str,
         *,
         name: str = "openstack-operator",
-        lease: float = 15,
-        renew: float = 10,
-        retry: float = 2,
+        lease: float = 10,
+        renew: float = 7,
+        retry: float = 1.5,
+        clock: Callable[[], float] = boottime,
     ) -> None:
         self._client = client
         self._namespace, self._name, self._identity = namespace, name, identity
         self._lease, self._renew, self._retry = lease, renew, retry
+        self._clock = clock
+        self._until = -math.inf
+        """When the lease ends as far as this process is concerned."""
         self._seen: tuple[str, float] = "", 0.0
-        """Version of the lease as last read, and when (monotonic) it was first seen: clocks of machines differ."""
+        """Version of the lease as last read, and when it was first seen by our own clock: clocks of machines differ."""
+        client.fence = self._may_write
         self._metric = metrics.LEADER.labels(name)
 
     async def lead(self, work: Callable[[], Awaitable[None]]) -> None:
@@ -63,30 +73,44 @@ class Leader:
                 each.cancel()
             # The work has stopped before the lease goes to another.
             await asyncio.gather(task, renewal, return_exceptions=True)
+            self._until = -math.inf
             if not lost:
                 await self._release()
         if lost:
-            raise LeadershipLostError(f"lease {self._namespace}/{self._name} was not renewed in {self._renew} s")
+            raise self._lost()
         await task
 
     async def _keep(self) -> None:
         """Renews until that has failed for too long."""
-        renewed = time.monotonic()
-        while time.monotonic() - renewed < self._renew:
-            await asyncio.sleep(self._retry)
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(max(0.0, renewed + self._renew - time.monotonic())):
-                    started = time.monotonic()
-                    if await self._acquire():
-                        renewed = started
+        while (left := self._until - self._clock()) > 0:
+            await asyncio.sleep(min(self._retry, left))
+            await self._acquire()
 
     async def _acquire(self) -> bool:
-        """Whether the lease is ours now."""
+        """Whether the lease is ours now; from when it was asked for on, since the others count from when it was given.
+
+        An answer that does not come must not use up the time for another try.
+        """
+        started = self._clock()
         try:
-            return await self._take()
-        except (Transient, SpecError) as error:
-            _log.warning("cannot take the lease", error=str(error))
+            async with asyncio.timeout(self._renew / 2):
+                taken = await self._take()
+        except (Transient, SpecError, TimeoutError) as error:
+            _log.warning("cannot take the lease", error=str(error) or type(error).__name__)
             return False
+        # A process that was frozen on its way here has lost what it was given.
+        if taken and self._clock() < started + self._renew:
+            self._until = started + self._renew
+            return True
+        return False
+
+    def _may_write(self) -> None:
+        """Raises LeadershipLostError where another replica may act already."""
+        if self._clock() >= self._until:
+            raise self._lost()
+
+    def _lost(self) -> LeadershipLostError:
+        return LeadershipLostError(f"lease {self._namespace}/{self._name} was not renewed in {self._renew:g} s")
 
     async def _take(self) -> bool:
         live = await self._client.get(LEASE, self._namespace, self._name)
@@ -96,8 +120,8 @@ class Leader:
         spec, version = live.get("spec") or {}, live["metadata"]["resourceVersion"]
         holder = spec.get("holderIdentity") or ""
         if self._seen[0] != version:
-            self._seen = version, time.monotonic()
-        expired = time.monotonic() - self._seen[1] > (spec.get("leaseDurationSeconds") or self._lease)
+            self._seen = version, self._clock()
+        expired = self._clock() - self._seen[1] > (spec.get("leaseDurationSeconds") or self._lease)
         if holder not in ("", self._identity) and not expired:
             return False
         acquired = spec.get("acquireTime") if holder == self._identity else _now()

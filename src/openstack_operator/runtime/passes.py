@@ -13,7 +13,7 @@ import structlog
 from ..plan import SpecError, State, Transient, Verdict, failed
 from . import metrics
 from .apply import Memo
-from .client import Forbidden
+from .client import Forbidden, LeadershipLostError
 from .gather import Gatherer
 from .report import INTERNAL, Report, Reporter
 from .store import Cached, Request
@@ -74,6 +74,9 @@ class Guard:
             _log.info("retrying", kind=request.kind, namespace=request.namespace, name=request.name, error=str(error))
             told = await self._tell(request, Verdict(State.RETRYING, str(error)))
             then, result = Next(told.after, retry=True, slowly=isinstance(error, Forbidden)), "error"
+        except LeadershipLostError:
+            # No condition can tell of it: the lease is another's, and so is every write.
+            raise
         except Exception as error:
             then, result = await self._bug(request, error), "error"
         metrics.RECONCILES.labels(request.kind, result).inc()

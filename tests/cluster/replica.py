@@ -1,0 +1,28 @@
+"""A replica of the operator as a process of its own; what lies outside Kubernetes agrees with everything."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from openstack_operator.catalogue import ACTUATORS
+from openstack_operator.plan import Context
+from openstack_operator.serve import Settings, serve
+
+ROOT = Path(__file__).parent.parent.parent
+
+
+def agrees(_: Context[Any]) -> tuple[str, ...]:
+    """Nothing had to be changed."""
+    return ()
+
+
+if __name__ == "__main__":
+    namespace = sys.argv[1]
+    remotes = [replace(actuator, ensure=agrees, remove=agrees) for actuator in ACTUATORS]
+    settings = Settings(
+        namespaces=(namespace,), lease_namespace=namespace, health_port=0, releases=ROOT / "releases", json_logs=False
+    )
+    sys.exit(serve(settings, remotes))

@@ -1,0 +1,75 @@
+"""Two replicas as processes: one is frozen in the middle of its work, the other goes on alone."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+from openstack_operator.runtime.kinds import LEASE
+from openstack_operator.services.controlplane.model import CONTROL_PLANE
+
+from .harness import Cluster, eventually
+from .proxy import window
+
+ROOT = Path(__file__).parent.parent.parent
+_BUSY = 10
+"""Writes after which a roll-out is in full swing; it takes some hundred."""
+
+
+@contextmanager
+def replica(cluster: Cluster, kubeconfig: Path, log: Path) -> Generator[subprocess.Popen[bytes]]:
+    """A replica that serves the cluster's namespace, killed at the end."""
+    command = [sys.executable, "-m", "tests.cluster.replica", cluster.namespace]
+    environment = {**os.environ, "KUBECONFIG": str(kubeconfig)}
+    with log.open("wb") as output:
+        process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=output, stderr=output)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+async def holder(cluster: Cluster) -> str:
+    lease = await cluster.get(LEASE, "openstack-operator") or {}
+    return lease.get("spec", {}).get("holderIdentity", "")
+
+
+async def test_a_frozen_leader_writes_nothing_when_it_wakes(cluster: Cluster, kubeconfig: Path, tmp_path: Path):
+    async with window(kubeconfig, tmp_path) as (first, path), window(kubeconfig, tmp_path) as (second, other):
+        with replica(cluster, path, tmp_path / "first.log") as frozen:
+            await eventually(lambda: holder(cluster), 30)
+            with replica(cluster, other, tmp_path / "second.log"):
+                await cluster.create(CONTROL_PLANE, "cloud")
+
+                async def busy() -> bool:
+                    return sum(sent.write for sent in first.sent) >= _BUSY
+
+                await eventually(busy)
+                frozen.send_signal(signal.SIGSTOP)
+                stopped = time.monotonic()
+                async with cluster.simulator():
+
+                    async def acts() -> bool:
+                        return any(sent.write for sent in second.sent)
+
+                    await eventually(acts, 30)
+                    after = next(sent.at for sent in second.sent if sent.write) - stopped
+                    await cluster.ready(CONTROL_PLANE, "cloud", seconds=60)
+                    # Something for whoever wakes to do, if it thought that it might.
+                    await cluster.change(CONTROL_PLANE, "cloud", "/spec/placement", {"replicas": 2})
+                    resumed = time.monotonic()
+                    frozen.send_signal(signal.SIGCONT)
+                    assert await asyncio.to_thread(frozen.wait, 30) == 1
+                    await cluster.ready(CONTROL_PLANE, "cloud", seconds=60)
+    assert after < 15
+    assert [sent for sent in first.sent if sent.at > resumed and sent.write] == []
+    assert all(sent.at < stopped + 1 for sent in first.sent if sent.write)
+    print(f"taken over after {after:.1f} s")
