@@ -75,7 +75,7 @@ def verdict(ctx: Context[RabbitMQSpec], members: Sequence[dict[str, str]], order
         f"{m['name']} {m['state'].lower()}" + (f": {m['message']}" if m["message"] else "") for m in absent
     )
     if ordered:
-        text += f"; {ordered} is to begin alone when it starts, as ordered: what only others had is lost"
+        text += f"; {ordered} is to begin alone when it starts, as ordered: messages under way may be lost"
     return recovering(text)
 
 
