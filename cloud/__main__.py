@@ -21,9 +21,9 @@ from .stopwatch import Stopwatch
 REPORT = ROOT / "build" / "cloud.json"
 
 
-def up(sample: Path, timeout: float) -> None:
+def up(sample: Path, nodes: int, timeout: float) -> None:
     """From nothing to a server that answers."""
-    session = Session.start(sample)
+    session = Session.start(sample, nodes)
     cloud = session.converge(sample, timeout=timeout)
     facts = session.prove(cloud)
     session.watch.write(REPORT, proof=facts)
@@ -70,7 +70,7 @@ def main() -> int:
     try:
         match arguments.command:
             case "up":
-                up(arguments.sample, arguments.timeout)
+                up(arguments.sample, arguments.nodes, arguments.timeout)
             case "proof":
                 again(arguments.namespace, console)
             case _:
@@ -89,6 +89,7 @@ def _arguments() -> argparse.Namespace:
     commands = parser.add_subparsers(dest="command", required=True)
     start = commands.add_parser("up", help="everything, to a server that answers")
     start.add_argument("--sample", type=Path, default=MINIMAL)
+    start.add_argument("--nodes", type=int, default=1, metavar="N", help="of the cluster on this machine (%(default)s)")
     start.add_argument("--timeout", type=float, default=600, metavar="SECONDS", help="for apply to Ready")
     proved = commands.add_parser("proof", help="boot a server in the cloud that runs")
     proved.add_argument("--namespace", default="openstack")

@@ -37,6 +37,12 @@ def images(sample: Path) -> list[str]:
     return [name for name in json.loads(module("images", "list")) if name not in unused]
 
 
+def cabled(sample: Path) -> bool:
+    """Whether a sample's external network is a cable of the nodes, not an address on one of them."""
+    bridge = _plane(documents(sample), sample)["spec"].get("ovn", {}).get("externalBridge", {})
+    return bool(bridge.get("interface"))
+
+
 def install(cluster: Kubernetes, replicas: int = 1) -> None:
     """Custom resource definitions, least-privilege RBAC, the release data and the operator's Deployment, rolled out."""
     crds = [doc for path in sorted((ROOT / "deploy" / "crds").glob("*.yaml")) for doc in documents(path)]

@@ -98,12 +98,16 @@ class Kubernetes:
         raise CloudError("no node with the label openstack-control-plane=enabled has an address")
 
 
-def started() -> Kubernetes:
-    """A cluster on this machine, kind or the embedded one, started and its nodes labelled."""
+def started(nodes: int = 1, external: str = "") -> Kubernetes:
+    """A cluster on this machine, kind or the embedded one, of at least `nodes` nodes, started and labelled.
+
+    `external` is the address the machine takes on the nodes' external network, as 172.24.4.1/24; empty leaves it out.
+    """
     chosen = target()
     print(f"    using {chosen.kind} cluster: {chosen.why}")
     labels = [word for label in NODE_LABELS for word in ("--label", f"{label}=enabled")]
-    path = module("localcluster", "up", *labels).strip().splitlines()[-1]
+    router = ["--external", external] if external else []
+    path = module("localcluster", "up", "--nodes", str(nodes), *router, *labels).strip().splitlines()[-1]
     os.environ["KUBECONFIG"] = path
     return Kubernetes(chosen.kind, Path(path))
 

@@ -12,13 +12,14 @@ from openstack.config import OpenStackConfig
 from openstack.connection import Connection
 
 from . import view
-from .kubernetes import ROOT, CloudError, Kubernetes, module
+from .kubernetes import ROOT, CloudError, Kubernetes, module, run
 from .stopwatch import Stopwatch
 
 CLOUD = "openstack-public"
 PLANES = "openstackcontrolplanes.openstack.k8s.io"
 NAME = "demo"
 EXTERNAL = "172.24.4.0/24"
+GATEWAY = "172.24.4.1"
 T = TypeVar("T")
 
 
@@ -60,22 +61,26 @@ def standing(cluster: Kubernetes, namespace: str) -> None:
             raise CloudError(f"{namespace}/{plane['metadata']['name']} is not Ready: {message}")
 
 
-class Node:
-    """A gateway node; commands run in the pod that holds its Open vSwitch, which is on the node's network."""
+class Outside:
+    """A place on the external network to reach servers from: this machine where it is the router of that network, else
+    a gateway node, by the pod that holds its Open vSwitch.
+    """
 
     def __init__(self, cluster: Kubernetes, namespace: str) -> None:
+        self._cluster, self._exec = cluster, list[str]()
+        if cluster.kind == "embedded" and f" {GATEWAY}/" in run("ip", "-o", "-4", "address"):
+            return
         label = "openstack.k8s.io/kind=ovnnetwork,app.kubernetes.io/component=gateway"
         pods = cluster.items("pods", "-n", namespace, "-l", label)
         names = [pod["metadata"]["name"] for pod in pods if pod["status"].get("phase") == "Running"]
         if not names:
             raise CloudError("no gateway runs; is a node labelled openvswitch=enabled and openstack-gateway=enabled?")
-        self._exec = ("exec", "-n", namespace, names[0], "-c", "ovs-vswitchd", "--")
-        self._cluster = cluster
+        self._exec = ["exec", "-n", namespace, names[0], "-c", "ovs-vswitchd", "--"]
 
     def run(self, *command: str) -> str | None:
-        """Standard output of a command on the node, None when it fails."""
+        """Standard output of a command there, None when it fails."""
         try:
-            return self._cluster.kubectl(*self._exec, *command)
+            return self._cluster.kubectl(*self._exec, *command) if self._exec else run(*command)
         except CloudError:
             return None
 
@@ -84,16 +89,16 @@ def prove(cluster: Kubernetes, namespace: str, watch: Stopwatch) -> dict[str, An
     """Image, flavor, networks, router, security group, keypair, server, floating IP; facts for the report."""
     conn = connect(cluster, namespace)
     with watch.step("proof: image, flavor, networks, router, security group, keypair"):
-        image, flavor = _image(conn), _flavor(conn)
-        network, external, group = _networks(conn)
+        found, size = image(conn), flavor(conn)
+        network, external, group = networks(conn)
         keypair = conn.compute.find_keypair(NAME) or conn.compute.create_keypair(name=NAME)
     with watch.step("proof: server ACTIVE"):
         _remove_server(conn)
         started = time.monotonic()
         server = conn.compute.create_server(
             name=NAME,
-            image_id=image.id,
-            flavor_id=flavor.id,
+            image_id=found.id,
+            flavor_id=size.id,
             key_name=keypair.name,
             networks=[{"uuid": network.id}],
             security_groups=[{"name": group.name}],
@@ -108,11 +113,11 @@ def prove(cluster: Kubernetes, namespace: str, watch: Stopwatch) -> dict[str, An
             lambda: _booted(conn, server, fixed),
             120,
         )
-    with watch.step("proof: floating IP answers ping and TCP from the node"):
-        node = Node(cluster, namespace)
-        address = _floating(conn, external, port)
-        until(f"ping of {address}", lambda: node.run("ping", "-c1", "-W1", address), 60)
-        reply = until(f"HTTP from {address}", lambda: node.run("curl", "-sS", "-m3", f"http://{address}/"), 60)
+    with watch.step("proof: floating IP answers ping and TCP from outside"):
+        outside = Outside(cluster, namespace)
+        address = floating(conn, external, port)
+        until(f"ping of {address}", lambda: outside.run("ping", "-c1", "-W1", address), 60)
+        reply = until(f"HTTP from {address}", lambda: outside.run("curl", "-sS", "-m3", f"http://{address}/"), 60)
     return {
         "server_active_seconds": active,
         "server": server.id,
@@ -122,7 +127,8 @@ def prove(cluster: Kubernetes, namespace: str, watch: Stopwatch) -> dict[str, An
     }
 
 
-def _image(conn: Connection) -> Any:
+def image(conn: Connection) -> Any:
+    """The guest of the proof, uploaded once."""
     path = Path(module("images", "guest").strip().splitlines()[-1])
     found = conn.image.find_image(NAME)
     if found and found.status == "active":
@@ -132,11 +138,12 @@ def _image(conn: Connection) -> Any:
     )
 
 
-def _flavor(conn: Connection) -> Any:
+def flavor(conn: Connection) -> Any:
+    """The smallest flavor."""
     return conn.compute.find_flavor("m1.nano") or conn.compute.create_flavor(name="m1.nano", ram=128, vcpus=1, disk=1)
 
 
-def _networks(conn: Connection) -> tuple[Any, Any, Any]:
+def networks(conn: Connection) -> tuple[Any, Any, Any]:
     """Tenant network, provider network and security group; a router between the networks."""
     net = conn.network
     external = net.find_network("public") or net.create_network(
@@ -151,7 +158,7 @@ def _networks(conn: Connection) -> tuple[Any, Any, Any]:
             network_id=external.id,
             ip_version=4,
             cidr=EXTERNAL,
-            gateway_ip="172.24.4.1",
+            gateway_ip=GATEWAY,
             is_dhcp_enabled=False,
             allocation_pools=[{"start": "172.24.4.10", "end": "172.24.4.250"}],
         )
@@ -185,7 +192,8 @@ def _booted(conn: Connection, server: Any, fixed: str) -> bool:
     return all(f"guest: {said}" in text for said in (f"address {fixed}", "instance-id ", f"hostname {NAME}", "ready"))
 
 
-def _floating(conn: Connection, external: Any, port: Any) -> str:
+def floating(conn: Connection, external: Any, port: Any) -> str:
+    """The floating IP of a port, made where it has none."""
     for address in conn.network.ips(port_id=port.id):
         return address.floating_ip_address
     return conn.network.create_ip(floating_network_id=external.id, port_id=port.id).floating_ip_address

@@ -28,15 +28,17 @@ class Session:
     console: Console
 
     @classmethod
-    def start(cls, sample: Path = MINIMAL) -> Session:
-        """The operator runs, in the user's own cluster or one started here, and its nodes can have all images `sample`
-        needs.
+    def start(cls, sample: Path = MINIMAL, nodes: int = 1) -> Session:
+        """The operator runs, in the user's own cluster or one of `nodes` nodes started here, and its nodes can have all
+        images `sample` needs.
         """
         console = Console()
         watch = Stopwatch(console)
         images = deploy.images(sample)
-        prepare = _own_cluster if target().kind == "existing" else _local_cluster
-        cluster = prepare(watch, sample, images)
+        if target().kind == "existing":
+            cluster = _own_cluster(watch, sample, images)
+        else:
+            cluster = _local_cluster(watch, sample, images, nodes)
         with watch.step("install the operator"):
             deploy.install(cluster)
         return cls(cluster, watch, console)
@@ -57,9 +59,8 @@ class Session:
         return proof.prove(self.cluster, cloud.namespace, self.watch)
 
 
-def _local_cluster(watch: Stopwatch, sample: Path, images: list[str]) -> Kubernetes:
+def _local_cluster(watch: Stopwatch, sample: Path, images: list[str], nodes: int) -> Kubernetes:
     """Builds what is missing, starts the cluster, loads the images."""
-    del sample
     with watch.step("check this machine"):
         module("localcluster", "doctor")
     with watch.step("build Kubernetes (once)"):
@@ -67,7 +68,8 @@ def _local_cluster(watch: Stopwatch, sample: Path, images: list[str]) -> Kuberne
     with watch.step("build images (once)"):
         _build(images)
     with watch.step("start Kubernetes"):
-        cluster = started()
+        # Where nodes' own interfaces are in the external bridge, the router of that network is this machine.
+        cluster = started(nodes, f"{proof.GATEWAY}/24" if deploy.cabled(sample) else "")
     with watch.step("load images (once)"):
         module("images", "load", *images)
     return cluster

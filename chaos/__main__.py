@@ -1,0 +1,60 @@
+"""`python -m chaos run|report`: what `make chaos` does."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from keystoneauth1.exceptions import ClientException
+from openstack.exceptions import SDKException
+from rich.console import Console
+from rich.markup import escape
+
+from cloud.kubernetes import CloudError, module
+
+from . import report
+from .run import REPORT, Run, deployed, standing
+from .scenarios import SCENARIOS
+
+
+def main() -> int:
+    arguments, console = _arguments(), Console()
+    try:
+        if arguments.command == "report":
+            report.update(REPORT)
+            return 0
+        site = standing() if arguments.standing else deployed(console)
+        results = Run(site, console).all(arguments.only or sorted(SCENARIOS))
+    except (CloudError, SDKException, ClientException) as error:
+        console.print(f"[red]error:[/red] {escape(str(error))}", highlight=False, soft_wrap=True)
+        return 1
+    if not arguments.keep and not arguments.standing:
+        module("localcluster", "down")
+    failed = [result.number for result in results if not result.passed]
+    console.print(f"{len(results) - len(failed)} of {len(results)} scenarios passed", highlight=False)
+    return 1 if failed else 0
+
+
+def _numbers(text: str) -> list[int]:
+    try:
+        chosen = [int(word) for word in text.split(",")]
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text}: expected numbers, as in 3,7") from None
+    if unknown := [number for number in chosen if number not in SCENARIOS]:
+        raise argparse.ArgumentTypeError(f"there is no scenario {unknown}; choose from {sorted(SCENARIOS)}")
+    return chosen
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m chaos")
+    commands = parser.add_subparsers(dest="command", required=True)
+    run = commands.add_parser("run", help="deploy the cloud, then let scenario after scenario happen to it")
+    run.add_argument("--only", type=_numbers, metavar="N[,N…]", help="these scenarios, in this order")
+    run.add_argument("--standing", action="store_true", help="on the cloud that runs, which is kept")
+    run.add_argument("--keep", action="store_true", help="leave the cloud running at the end")
+    commands.add_parser("report", help="write the figures of build/chaos.json into docs/reliability.md")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

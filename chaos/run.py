@@ -1,0 +1,158 @@
+"""Runs scenarios one after the other on one cloud, under one load."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from cloud import deploy, proof
+from cloud.kubernetes import ROOT, CloudError, running
+from cloud.session import SAMPLES, Session
+
+from . import servers, writers
+from .api import Access, Api
+from .journal import Journal, now
+from .load import Client, Load, Writer
+from .recovery import recovered
+from .scenario import Result, Scenario, Stage
+from .scenarios import SCENARIOS
+from .site import Site
+from .verify import verify, verify_members, verify_servers
+
+SAMPLE = SAMPLES / "controlplane_ha.yaml"
+NODES = 3
+REPORT = ROOT / "build" / "chaos.json"
+JOURNAL = ROOT / "build" / "chaos.jsonl"
+_SETTLED = 240.0
+_DEPLOYED = 900.0
+
+
+def deployed(console: Console) -> Site:
+    """The sample is deployed on a cluster of this machine, which goes on from what there is."""
+    session = Session.start(SAMPLE, NODES)
+    session.converge(SAMPLE, timeout=_DEPLOYED)
+    console.print(session.watch.table())
+    return Site(session.cluster)
+
+
+def standing() -> Site:
+    """The cloud of an earlier run. Raises CloudError unless it is Ready."""
+    cluster = running()
+    proof.standing(cluster, "openstack")
+    return Site(cluster)
+
+
+class Run:
+    """A load on a cloud, and what scenarios did to it; the report is written after each."""
+
+    def __init__(self, site: Site, console: Console, *, report: Path = REPORT) -> None:
+        self.site, self.console, self._report = site, console, report
+        self.access = Access(site)
+        self.api = Api(self.access)
+        conn = proof.connect(site.kubernetes, site.namespace)
+        nodes = sorted(node["metadata"]["name"] for node in site.items("nodes"))
+        cabled = deploy.cabled(SAMPLE)
+        self.guests = servers.guests(site, conn, nodes) if cabled else []
+        self.writers = self._writers(conn)
+        self.load = Load(Journal(JOURNAL), [*self.writers, *self._readers()])
+
+    def all(self, chosen: Sequence[int]) -> list[Result]:
+        """A result for each scenario. Raises CloudError where the cloud is not itself again between two."""
+        results: list[Result] = []
+        with self.load:
+            self._settle("the load at rest")
+            for number in chosen:
+                result = self.one(SCENARIOS[number])
+                results.append(result)
+                write(self._report, [result])
+                if not result.passed:
+                    self._settle(f"the cloud after scenario {number}")
+        return results
+
+    def one(self, scenario: Scenario) -> Result:
+        """What a scenario did."""
+        result = Result(scenario.number, scenario.title)
+        stage = Stage(self.site, self.load, self.writers, self.guests, result)
+        self.console.print(f"[bold]==> {scenario.number}. {scenario.title}[/bold]", highlight=False)
+        before = servers.boots(self.guests)
+        began = now()
+        try:
+            scenario.act(stage)
+        except CloudError as error:
+            result.problems.append(str(error))
+        ended = now()
+        verify(self.load.journal, self.writers, result)
+        verify_members(self.site, result)
+        kept = {guest.node for guest in self.guests} - (scenario.restarts or set())
+        self._servers(before, result, kept if scenario.restarts is not None else set())
+        result.failed = self.load.journal.failed(began, ended)
+        result.errors = self.load.journal.errors(began, ended)
+        result.outages = self.load.journal.outages(began, ended, self.load.intervals)
+        result.took = round(ended - began, 1)
+        result.passed = not result.problems
+        self._say(result)
+        return result
+
+    def _servers(self, before: dict[str, str], result: Result, kept: set[str]) -> None:
+        try:
+            verify_servers(self.api, self.guests, before, result, kept)
+        except Exception as error:  # whatever keeps us from looking is the result
+            result.problems.append(f"servers: {type(error).__name__}: {error}"[:300])
+
+    def _settle(self, what: str) -> None:
+        found = recovered(self.site, self.load, now(), _SETTLED)
+        if not found.done:
+            raise CloudError(f"{what} is not well after {_SETTLED:.0f} s: {found.troubles}")
+
+    def _say(self, result: Result) -> None:
+        mark = "[green]passed[/green]" if result.passed else "[red]failed[/red]"
+        facts = (
+            f"recovered in {result.seconds:.1f} s, lost {sum(result.lost.values())}, servers: {result.servers or '-'}"
+        )
+        self.console.print(f"    {mark}, {facts}; took {result.took:.0f} s", highlight=False)
+        self.console.print(f"    failed requests: {result.failed or 'none'}", highlight=False, soft_wrap=True)
+        worst = {kind: gap for kind, gap in result.outages.items() if gap >= 1}
+        self.console.print(f"    outages: {worst or 'none'}", highlight=False, soft_wrap=True)
+        for problem in result.problems:
+            self.console.print(f"    [red]-[/red] {problem}", highlight=False, soft_wrap=True, markup=True)
+
+    def _writers(self, conn: Any) -> list[Writer]:
+        ports = writers.expose(self.site)
+        host = self.site.kubernetes.address()
+        network = conn.network.find_network("chaos-ports") or conn.network.create_network(name="chaos-ports")
+        if not conn.network.find_subnet("chaos-ports"):
+            conn.network.create_subnet(
+                name="chaos-ports", network_id=network.id, ip_version=4, cidr="10.64.0.0/16", is_dhcp_enabled=False
+            )
+        database, broker = self.site.secret("mariadb-credentials"), self.site.secret("rabbitmq-credentials")
+        return [
+            writers.Rows(host, ports["mariadb"], database["root"]),
+            writers.Messages(host, ports["rabbitmq"], broker["default_user"], broker["default_pass"]),
+            writers.Users(Api(self.access)),
+            writers.Networks(Api(self.access)),
+            writers.Ports(Api(self.access), network.id),
+            writers.Images(Api(self.access)),
+        ]
+
+    def _readers(self) -> list[Client]:
+        following = [*self.guests[1:], *self.guests[:1]]
+        return [
+            *(servers.Floating(guest) for guest in self.guests),
+            *(servers.Between(guest, other) for guest, other in zip(self.guests, following, strict=True)),
+            *(servers.Console(Api(self.access), guest) for guest in self.guests),
+        ]
+
+
+def write(path: Path, results: Sequence[Result]) -> None:
+    """The file holds the results, beside those of other scenarios it held before."""
+    known: dict[str, Any] = json.loads(path.read_text())["scenarios"] if path.exists() else {}
+    known |= {str(result.number): asdict(result) for result in results}
+    ordered = {number: known[number] for number in sorted(known, key=int)}
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(json.dumps({"at": time.strftime("%Y-%m-%d"), "scenarios": ordered}, indent=2) + "\n")

@@ -1,0 +1,108 @@
+"""Scenarios by number, and what one run of a scenario found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from .journal import Journal, now
+from .load import Load, Writer
+from .recovery import QUIET, Recovery, recovered
+from .servers import Guest
+from .site import Site
+
+
+@dataclass
+class Result:
+    """What a scenario cost."""
+
+    number: int
+    title: str
+    passed: bool = False
+    seconds: float = 0.0
+    """Longest time to recover, from the moment the fault was over."""
+    failed: dict[str, int] = field(default_factory=dict[str, int])
+    """Requests that failed, by kind."""
+    lost: dict[str, int] = field(default_factory=dict[str, int])
+    """Acknowledged writes that are not there, by kind."""
+    outages: dict[str, float] = field(default_factory=dict[str, float])
+    """Longest time in seconds without an acknowledged request, by kind."""
+    servers: str = ""
+    """What became of the servers."""
+    acknowledged: int = 0
+    """Writes acknowledged from the begin of the run to the end of this scenario."""
+    took: float = 0.0
+    """Seconds the whole scenario lasted."""
+    problems: list[str] = field(default_factory=list[str])
+    """Why it did not pass."""
+    facts: dict[str, Any] = field(default_factory=dict[str, Any])
+    """What else was measured."""
+    errors: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
+    timelines: dict[str, list[tuple[float, str]]] = field(default_factory=dict[str, list[tuple[float, str]]])
+
+
+@dataclass
+class Stage:
+    """What a scenario works with."""
+
+    site: Site
+    load: Load
+    writers: list[Writer]
+    guests: list[Guest]
+    result: Result
+
+    @property
+    def journal(self) -> Journal:
+        return self.load.journal
+
+    def await_recovery(
+        self, what: str, since: float | None = None, timeout: float = 300, quiet: float = QUIET
+    ) -> float:
+        """Seconds after `since`, by default now, in which the cloud was itself again; `what` was over then.
+
+        A cloud that is not in time is a problem of the scenario, which goes on.
+        """
+        found: Recovery = recovered(self.site, self.load, now() if since is None else since, timeout, quiet)
+        self.result.seconds = max(self.result.seconds, found.seconds)
+        self.result.timelines[what] = found.timeline()
+        if not found.done:
+            wrong = "; ".join(f"{name}: {why}" for name, why in sorted(found.troubles.items()))
+            self.result.problems.append(f"{what}: not recovered after {timeout:.0f} s: {wrong[:800]}")
+        return found.seconds
+
+    def check(self, right: object, problem: str) -> None:
+        """Adds `problem` to the result unless it is right."""
+        if not right:
+            self.result.problems.append(problem)
+
+    def note(self, **facts: Any) -> None:
+        """Adds to what was measured."""
+        self.result.facts.update(facts)
+
+
+Act = Callable[[Stage], None]
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """One thing that goes wrong."""
+
+    number: int
+    title: str
+    act: Act
+    restarts: frozenset[str] | None
+    """Nodes whose servers start anew by the nature of the fault; None for every node."""
+
+
+SCENARIOS: dict[int, Scenario] = {}
+
+
+def scenario(number: int, title: str, restarts: frozenset[str] | None = frozenset()) -> Callable[[Act], Act]:
+    """Registers a function as the scenario of that number."""
+
+    def register(act: Act) -> Act:
+        SCENARIOS[number] = Scenario(number, title, act, restarts)
+        return act
+
+    return register

@@ -1,0 +1,54 @@
+"""Changes that restart everything while it is used."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from ..journal import now
+from ..scenario import Stage, scenario
+from ..site import Object, Site, until
+
+# Clients of the database and the broker themselves have a connection to one member, which goes with it.
+_DIRECT = {"rows", "messages"}
+
+
+def steps() -> dict[str, Object]:
+    """Component → a harmless change of the control plane's spec that restarts its pods, another one at each call."""
+    number = round(time.time()) % 1000 + 1000
+    option: dict[str, Any] = {"config": {"DEFAULT": {"max_logfile_count": number}}}
+    memory = {"requests": {"memory": f"{100 + number % 20}Mi"}}
+    return {
+        "keystone": {"keystone": option},
+        "placement": {"placement": option},
+        "glance": {"glance": option},
+        "neutron": {"neutron": option},
+        "nova": {"nova": option},
+        "memcached": {"memcached": {"maxConnections": number}},
+        "rabbitmq": {"rabbitmq": {"config": {"channel_max": number}}},
+        "mariadb": {"mariadb": {"config": {"mysqld": {"max_connect_errors": number}}}},
+        "ovn": {"ovn": {"northbound": {"resources": memory}, "southbound": {"resources": memory}}},
+    }
+
+
+@scenario(18, "A rolling update of every component, one after the other")
+def rolled(stage: Stage) -> None:
+    site = stage.site
+    refused: dict[str, dict[str, int]] = {}
+    took: dict[str, float] = {}
+    for component, spec in steps().items():
+        before, began = _pods(site, component), now()
+        site.patch(spec)
+        until(f"a pod of {component} to be replaced", lambda c=component, b=before: _pods(site, c) != b, 120)
+        stage.await_recovery(f"the roll-out of {component}", began, timeout=900)
+        took[component] = round(now() - began, 1)
+        failed = {k: n for k, n in stage.journal.failed(began).items() if k not in _DIRECT}
+        if failed:
+            refused[component] = failed
+    stage.note(rolled_seconds=took)
+    stage.check(not refused, f"requests failed: {refused}")
+
+
+def _pods(site: Site, component: str) -> set[str]:
+    found = site.pods()
+    return {p["metadata"]["uid"] for p in found if p["metadata"]["name"].startswith(f"{component}-")}

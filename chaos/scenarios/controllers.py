@@ -1,0 +1,101 @@
+"""What happens to the operator and to the API server it works with."""
+
+from __future__ import annotations
+
+import random
+import time
+
+from localcluster import faults
+
+from ..journal import now
+from ..scenario import Stage, scenario
+from ..site import OPERATOR, Object, Site, until
+
+_KILLS = 12
+_FROZEN = 60.0
+_DOWN = 10.0
+_TAKEOVER = 15.0
+OWNED = "deployments,statefulsets,daemonsets,jobs,services,secrets,poddisruptionbudgets,openstack"
+
+
+def state(site: Site) -> dict[str, Object]:
+    """What the operator made, by kind and name."""
+    found = site.items(OWNED, "-l", "app.kubernetes.io/managed-by=openstack-operator")
+    return {f"{item['kind']}/{item['metadata']['name']}": item for item in found}
+
+
+def passwords(objects: dict[str, Object]) -> dict[str, Object]:
+    """Data of the Secrets that were drawn."""
+    drawn = ("-credentials", "-admin")
+    return {name: o["data"] for name, o in objects.items() if o["kind"] == "Secret" and name.endswith(drawn)}
+
+
+@scenario(11, "The operator killed at random moments of a change")
+def killed_in_a_change(stage: Stage) -> None:
+    site, dice = stage.site, random.Random(20261120)  # moments, not secrets
+    before = state(site)
+    site.patch({"nova": {"config": {"DEFAULT": {"max_logfile_count": round(time.time()) % 1000}}}})
+    for _ in range(_KILLS):
+        time.sleep(dice.uniform(0.5, 6))
+        for pod in site.pods(f"app.kubernetes.io/name={OPERATOR}", OPERATOR):
+            faults.kill_pod(site.machine, OPERATOR, pod["metadata"]["name"])
+    stage.await_recovery(f"{_KILLS} kills of every operator pod", timeout=600)
+    after = state(site)
+    stage.check(passwords(before) == passwords(after), "a password was drawn again")
+    kept = {name for name in before if not name.startswith(("Job/", "Secret/"))}
+    stage.check(kept <= set(after), f"gone: {sorted(kept - set(after))}")
+    stage.check(
+        all(before[name]["metadata"]["uid"] == after[name]["metadata"]["uid"] for name in kept & set(after)),
+        "an object was made anew",
+    )
+
+
+@scenario(12, "The operator's leader frozen for 60 s and resumed")
+def frozen(stage: Stage) -> None:
+    site = stage.site
+    before = state(site)
+    leader = site.operator(leader=True)[0]
+    began = now()
+    faults.freeze(site.machine, OPERATOR, leader)
+    try:
+        until("another leader", lambda: _leads_now(site, leader), _FROZEN)
+        took = round(now() - began, 1)
+        # The other one has work to do while the first is away.
+        victim = "placement-api"
+        site.kubectl("delete", "service", victim, "-n", site.namespace, "--wait=false")
+        time.sleep(max(0.0, _FROZEN - (now() - began)))
+    finally:
+        faults.thaw(site.machine, OPERATOR, leader)
+    stage.note(takeover_seconds=took)
+    stage.check(took <= _TAKEOVER, f"another leader took {took} s")
+    stage.await_recovery("the thaw")
+    after = state(site)
+    changed = {name for name, old in before.items() if name in after and _spec(old) != _spec(after[name])}
+    stage.check(not changed - {f"Service/{victim}"}, f"changed: {sorted(changed)}")
+    stage.check(set(before) == set(after), f"not the same objects: {sorted(set(before) ^ set(after))}")
+    stage.check(passwords(before) == passwords(after), "a password was drawn again")
+
+
+def _leads_now(site: Site, former: str) -> bool:
+    return any(name != former for name in site.operator(leader=True))
+
+
+def _spec(item: Object) -> tuple[object, object]:
+    return item["metadata"]["uid"], item.get("spec") or item.get("data")
+
+
+@scenario(13, "kube-apiserver restarted and its watch cache expired")
+def apiserver(stage: Stage) -> None:
+    site = stage.site
+    before = state(site)
+    began = now()
+    faults.restart_program(site.machine, "node1", "kube-apiserver", down_seconds=_DOWN)
+    faults.compact(site.machine)
+    stage.await_recovery("the restart", began)
+    after = state(site)
+    stage.check(set(before) == set(after), f"not the same objects: {sorted(set(before) ^ set(after))}")
+    # Whoever still believed an old view would not see this.
+    old = site.get("service", "placement-api")["metadata"]["uid"]
+    site.kubectl("delete", "service", "placement-api", "-n", site.namespace, "--wait=false")
+    until("the deleted Service to be back", lambda: site.get("service", "placement-api")["metadata"]["uid"] != old, 60)
+    stage.await_recovery("a Service deleted after it")

@@ -1,0 +1,97 @@
+"""Nodes that lose power, their network, their disk or the time."""
+
+from __future__ import annotations
+
+import time
+
+from cloud import proof
+from cloud.kubernetes import NODE_LABELS, module
+from localcluster import cluster, faults
+
+from .. import servers
+from ..journal import now
+from ..scenario import Stage, scenario
+from ..site import Site, until
+
+LOST = "node3"
+"""The node that is lost: node1 holds the Kubernetes API, which these scenarios are not about."""
+_AWAY = 300.0
+_DARK = 10.0
+
+
+@scenario(3, "Power cut: all processes of all nodes at once, etcd included", restarts=None)
+def power_cut(stage: Stage) -> None:
+    faults.power_off(stage.site.machine)
+    time.sleep(_DARK)
+    began = now()
+    faults.power_on(stage.site.machine)
+    stage.note(kubernetes_answers_seconds=round(now() - began, 1))
+    stage.await_recovery("the nodes' return", began, timeout=600)
+
+
+@scenario(4, "A node lost for five minutes and back", restarts=frozenset({LOST}))
+def node_away(stage: Stage) -> None:
+    site = stage.site
+    began = now()
+    cluster.stop_node(site.machine, LOST)
+    time.sleep(_AWAY)
+    # Whatever this costs, it costs at the beginning: the cloud goes on without the node.
+    rest = {kind: gap for kind, gap in _outages(stage, began + _AWAY / 2, began + _AWAY).items() if LOST not in kind}
+    stage.note(outages_in_second_half=rest)
+    back = now()
+    cluster.start_node(site.machine, LOST)
+    stage.await_recovery(f"the return of {LOST}", back, timeout=600)
+
+
+def _outages(stage: Stage, since: float, until_: float) -> dict[str, float]:
+    found = stage.journal.outages(since, until_, stage.load.intervals)
+    return {kind: gap for kind, gap in found.items() if gap > 1}
+
+
+@scenario(5, "A node lost for good, its pods and volumes replaced", restarts=frozenset({LOST}))
+def node_replaced(stage: Stage) -> None:
+    site = stage.site
+    faults.lose_node(site.machine, LOST)
+    labels = [word for label in NODE_LABELS for word in ("--label", f"{label}=enabled")]
+    module("localcluster", "up", "--nodes", "3", *labels)
+    module("images", "load")
+    began = now()
+    replace_volumes(site, LOST)
+    _server_again(stage)
+    stage.await_recovery(f"a new {LOST}", began, timeout=900)
+
+
+def replace_volumes(site: Site, node: str) -> None:
+    """Claims whose volumes were on a node that is gone are made anew, with their pods, as docs/operations.md has it."""
+    for volume in site.items("persistentvolumes"):
+        terms = volume["spec"].get("nodeAffinity", {}).get("required", {}).get("nodeSelectorTerms", [])
+        where = [v for term in terms for e in term.get("matchExpressions", []) for v in e.get("values", [])]
+        claim = volume["spec"].get("claimRef", {})
+        if where != [node] or claim.get("namespace") != site.namespace:
+            continue
+        site.kubectl("delete", "pvc", claim["name"], "-n", site.namespace, "--wait=false")
+        for pod in site.items("pods"):
+            held = [v.get("persistentVolumeClaim", {}).get("claimName") for v in pod["spec"].get("volumes", [])]
+            if claim["name"] in held:
+                site.kubectl("delete", "pod", pod["metadata"]["name"], "-n", site.namespace, "--force", "--wait=false")
+
+
+def _server_again(stage: Stage) -> None:
+    """The server on the lost node is gone with its disk; another takes its place and its addresses."""
+    lost = next((guest for guest in stage.guests if guest.node == LOST), None)
+    if lost is None:
+        return
+    conn = proof.connect(stage.site.kubernetes, stage.site.namespace)
+    until("the lost server to be deleted", lambda: _delete(conn, lost.id), 300, 5)
+    until("a server on the new node", lambda: _booted(stage, conn), 600, 5)
+
+
+def _delete(conn: proof.Connection, server: str) -> bool:
+    conn.compute.delete_server(server, ignore_missing=True, force=False)
+    return conn.compute.find_server(server) is None
+
+
+def _booted(stage: Stage, conn: proof.Connection) -> bool:
+    nodes = [guest.node for guest in stage.guests]
+    stage.guests[:] = servers.guests(stage.site, conn, nodes)
+    return True

@@ -1,0 +1,57 @@
+"""Pods that end, one at a time, and all at once."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+from localcluster import faults
+
+from ..journal import now
+from ..scenario import Stage, scenario
+from ..site import OPERATOR, Object
+
+
+def one_of_each(pods: list[Object]) -> dict[str, str]:
+    """Kind of pod, as its controller's name without digests → the pod to take, the last one by name: of a cluster's
+    members it is any, and a Deployment's are alike.
+    """
+    chosen: dict[str, str] = {}
+    for pod in sorted(pods, key=lambda pod: pod["metadata"]["name"]):
+        labels = pod["metadata"].get("labels", {})
+        owner = pod["metadata"]["ownerReferences"][0]["name"]
+        digest = labels.get("pod-template-hash", "")
+        chosen[owner.removesuffix(f"-{digest}") if digest else owner] = pod["metadata"]["name"]
+    return chosen
+
+
+@scenario(1, "Each kind of pod killed (SIGKILL), one at a time")
+def each_kind(stage: Stage) -> None:
+    site = stage.site
+    took: dict[str, float] = {}
+    for kind, pod in one_of_each(site.pods()).items():
+        # A primary is the member whose loss is felt.
+        primary = [p["metadata"]["name"] for p in site.pods() if _leads(p) and p["metadata"]["name"].startswith(kind)]
+        victim = primary[0] if primary else pod
+        began = now()
+        faults.kill_pod(site.machine, site.namespace, victim)
+        took[kind] = stage.await_recovery(f"kill of {victim}", began)
+    leader = site.operator(leader=True)[0]
+    began = now()
+    faults.kill_pod(site.machine, OPERATOR, leader)
+    took["openstack-operator"] = stage.await_recovery(f"kill of {leader}", began)
+    stage.note(recovered_seconds=took)
+
+
+def _leads(pod: Object) -> bool:
+    return pod["metadata"].get("labels", {}).get("openstack.k8s.io/role") == "primary"
+
+
+@scenario(2, "Every pod of the cloud killed at once")
+def all_at_once(stage: Stage) -> None:
+    site = stage.site
+    victims = [pod["metadata"]["name"] for pod in site.pods()]
+    with ThreadPoolExecutor(len(victims)) as pool:
+        for done in [pool.submit(faults.kill_pod, site.machine, site.namespace, victim) for victim in victims]:
+            done.result()
+    stage.note(pods=len(victims))
+    stage.await_recovery(f"kill of {len(victims)} pods", timeout=600)

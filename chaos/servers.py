@@ -1,0 +1,147 @@
+"""One server on each compute node, and what tells whether it runs and is reached."""
+
+from __future__ import annotations
+
+import urllib.request
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from openstack.connection import Connection
+
+from cloud import proof
+
+from .api import Api
+from .site import Site, until
+
+NETWORK = "chaos-servers"
+_BOOT_TIMEOUT = 300.0
+_ANSWER = 2.0
+"""Seconds within which a server's page must come."""
+
+
+@dataclass(frozen=True)
+class Guest:
+    """A server that was booted."""
+
+    node: str
+    id: str
+    fixed: str
+    floating: str
+
+    def page(self, path: str) -> str:
+        """What the server's own web server answers, asked from the external network."""
+        with urllib.request.urlopen(f"http://{self.floating}/{path}", timeout=_ANSWER) as answer:
+            return answer.read().decode().strip()
+
+    def boot(self) -> str:
+        """A text that is another one after each start of the server."""
+        return self.page("boot")
+
+
+def guests(site: Site, conn: Connection, nodes: Sequence[str]) -> list[Guest]:
+    """A server on each node, made where there is none, which answers on a floating IP."""
+    image, flavor = proof.image(conn), proof.flavor(conn)
+    network, external, group = proof.networks(conn)
+    servers = {node: _server(conn, node, image, flavor, network, group) for node in nodes}
+    found: list[Guest] = []
+    for node, server in servers.items():
+        active = conn.compute.wait_for_server(server, interval=1, wait=_BOOT_TIMEOUT)
+        port = next(iter(conn.network.ports(device_id=active.id)))
+        address = proof.floating(conn, external, port)
+        found.append(Guest(node, active.id, port.fixed_ips[0]["ip_address"], address))
+    for guest in found:
+        until(f"the page of the server on {guest.node}", lambda g=guest: _answers(g), _BOOT_TIMEOUT)
+    return found
+
+
+def _server(conn: Connection, node: str, image: Any, flavor: Any, network: Any, group: Any) -> Any:
+    name = f"chaos-{node}"
+    return conn.compute.find_server(name) or conn.compute.create_server(
+        name=name,
+        image_id=image.id,
+        flavor_id=flavor.id,
+        networks=[{"uuid": network.id}],
+        security_groups=[{"name": group.name}],
+        availability_zone=f"nova:{node}",
+    )
+
+
+def _answers(guest: Guest) -> bool:
+    try:
+        return bool(guest.boot())
+    except OSError:
+        return False
+
+
+@dataclass
+class Floating:
+    """Fetches a server's page through its floating IP."""
+
+    guest: Guest
+    interval: float = 1.0
+
+    @property
+    def kind(self) -> str:
+        return f"floating IP of {self.guest.node}"
+
+    def attempt(self, number: int) -> str:
+        del number
+        self.guest.boot()
+        return ""
+
+
+@dataclass
+class Between:
+    """Has one server fetch the page of the next by its fixed IP, over the nodes' tunnel."""
+
+    guest: Guest
+    other: Guest
+    interval: float = 1.0
+
+    @property
+    def kind(self) -> str:
+        return f"{self.guest.node} to {self.other.node}"
+
+    def attempt(self, number: int) -> str:
+        del number
+        answer = self.guest.page(f"cgi-bin/reach?{self.other.fixed}")
+        if "unreachable" in answer:
+            raise ConnectionError(answer)
+        return ""
+
+
+@dataclass
+class Console:
+    """Asks nova-compute of a node for a line of its server's console: a call over the broker and back."""
+
+    api: Api
+    guest: Guest
+    interval: float = 3.0
+
+    @property
+    def kind(self) -> str:
+        return f"RPC to {self.guest.node}"
+
+    def attempt(self, number: int) -> str:
+        del number
+        body = {"os-getConsoleOutput": {"length": 1}}
+        self.api.call("compute", "POST", f"/servers/{self.guest.id}/action", json=body)
+        return ""
+
+
+def statuses(api: Api, found: Sequence[Guest]) -> dict[str, str]:
+    """Node → status of its server as Nova has it."""
+    listed = {server["id"]: server["status"] for server in api.listed("compute", "/servers/detail", "servers")}
+    return {guest.node: listed.get(guest.id, "gone") for guest in found}
+
+
+def boots(found: Sequence[Guest]) -> dict[str, str]:
+    """Node → what tells one start of its server from another; empty where it does not answer."""
+    texts: dict[str, str] = {}
+    for guest in found:
+        try:
+            texts[guest.node] = guest.boot()
+        except OSError:
+            texts[guest.node] = ""
+    return texts

@@ -1,0 +1,137 @@
+"""The cluster and the cloud that scenarios act on."""
+
+from __future__ import annotations
+
+import base64
+import json
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from cloud import view
+from cloud.kubernetes import CloudError, Kubernetes
+from localcluster.layout import Cluster
+
+Object = dict[str, Any]
+T = TypeVar("T")
+OPERATOR = "openstack-operator"
+OURS = "app.kubernetes.io/managed-by=openstack-operator"
+_EXEC_TIMEOUT = 30.0
+
+
+@dataclass(frozen=True)
+class Site:
+    """A cloud on the embedded cluster."""
+
+    kubernetes: Kubernetes
+    machine: Cluster = field(default_factory=Cluster)
+    namespace: str = "openstack"
+    plane: str = "cloud"
+
+    def kubectl(self, *arguments: str, stdin: str | None = None, timeout: float = 60) -> str:
+        """Standard output of kubectl. Raises CloudError, soon where the API server does not answer."""
+        return self.kubernetes.kubectl("--request-timeout=10s", *arguments, stdin=stdin, timeout=timeout)
+
+    def items(self, *arguments: str, namespace: str | None = None) -> list[Object]:
+        """The objects of a list in the cloud's namespace, or another."""
+        return json.loads(self.kubectl("get", *arguments, "-n", namespace or self.namespace, "-o", "json"))["items"]
+
+    def get(self, kind: str, name: str, namespace: str | None = None) -> Object:
+        """An object. Raises CloudError where there is none."""
+        return json.loads(self.kubectl("get", kind, name, "-n", namespace or self.namespace, "-o", "json"))
+
+    def pods(self, selector: str = OURS, namespace: str | None = None) -> list[Object]:
+        """Pods that are to keep running: none of a job's, none that is on its way out."""
+        found = self.items("pods", "-l", selector, namespace=namespace)
+        return [pod for pod in found if lasting(pod)]
+
+    def members(self, component: str) -> list[Object]:
+        """Pods of a StatefulSet by its name, in order."""
+        found = [pod for pod in self.pods() if pod["metadata"]["name"].rpartition("-")[0] == component]
+        return sorted(found, key=lambda pod: pod["metadata"]["name"])
+
+    def run(self, pod: str, *command: str, container: str = "", stdin: str | None = None) -> str:
+        """Standard output of a command in a pod. Raises CloudError when it fails."""
+        chosen = ("-c", container) if container else ()
+        arguments = ("exec", *(("-i",) if stdin else ()), "-n", self.namespace, pod, *chosen, "--", *command)
+        return self.kubernetes.kubectl(*arguments, stdin=stdin, timeout=_EXEC_TIMEOUT)
+
+    def secret(self, name: str) -> dict[str, str]:
+        """A Secret's values, decoded."""
+        data = self.get("secret", name).get("data", {})
+        return {key: base64.b64decode(value).decode() for key, value in data.items()}
+
+    def patch(self, spec: Object) -> None:
+        """The control plane's spec, merged with what is given."""
+        body = json.dumps({"spec": spec})
+        self.kubectl(
+            "patch", "openstackcontrolplane", self.plane, "-n", self.namespace, "--type=merge", "-p", body
+        )  # fmt: skip
+
+    def operator(self, *, leader: bool) -> list[str]:
+        """Names of the operator's pods that lead, or do not."""
+        lease = self.get("lease", OPERATOR, OPERATOR)
+        holder = lease["spec"].get("holderIdentity", "")
+        names = [pod["metadata"]["name"] for pod in self.pods(f"app.kubernetes.io/name={OPERATOR}", OPERATOR)]
+        return [name for name in names if holder.startswith(name) is leader]
+
+    def troubles(self) -> dict[str, str]:
+        """What is not as it should be: pods, resources, and the control plane, each with why; all in one look."""
+        try:
+            listed = self.items("openstack,pods")
+        except CloudError as error:
+            return {"kube-apiserver": str(error).strip().splitlines()[-1]}
+        found: dict[str, str] = {}
+        for item in listed:
+            name = f"{item['kind']}/{item['metadata']['name']}"
+            if item["kind"] == "Pod":
+                if lasting(item) and not ready(item):
+                    found[name] = item["status"].get("phase", "")
+            elif item["metadata"].get("deletionTimestamp"):
+                found[name] = "being deleted"
+            elif not view.ready(item):
+                found[name] = view.conditions(item).get("Ready", {}).get("message", "no status")
+        return found
+
+    def inside(self, node: str, *command: str, timeout: float = 120) -> str:
+        """Standard output of a command in a node's own namespaces. Raises CloudError when it fails."""
+        from localcluster.cluster import command_in  # noqa: PLC0415  # it needs root, which reports do not
+
+        done = subprocess.run(
+            command_in(self.machine, node, *command), capture_output=True, text=True, timeout=timeout, check=False
+        )
+        if done.returncode:
+            raise CloudError(f"{node}: {' '.join(command)}: {(done.stderr or done.stdout).strip()[-500:]}")
+        return done.stdout
+
+
+def lasting(pod: Object) -> bool:
+    """Whether a pod is to keep running."""
+    owners = {owner["kind"] for owner in pod["metadata"].get("ownerReferences", [])}
+    done = pod["status"].get("phase") in {"Succeeded", "Failed"}
+    return "Job" not in owners and not done and "deletionTimestamp" not in pod["metadata"]
+
+
+def ready(pod: Object) -> bool:
+    """Whether a pod says that it is."""
+    return any(c["type"] == "Ready" and c["status"] == "True" for c in pod["status"].get("conditions", []))
+
+
+def names(pods: Sequence[Object]) -> list[str]:
+    """Their names."""
+    return [pod["metadata"]["name"] for pod in pods]
+
+
+def until(what: str, look: Callable[[], T | None], timeout: float, pause: float = 1.0) -> T:
+    """The first true answer of `look`, whose CloudErrors are taken for none. Raises CloudError naming `what`."""
+    deadline, last = time.monotonic() + timeout, ""
+    while time.monotonic() < deadline:
+        try:
+            if found := look():
+                return found
+        except CloudError as error:
+            last = f" ({str(error).strip()[-300:]})"
+        time.sleep(pause)
+    raise CloudError(f"{what}: not within {timeout:.0f} s{last}")

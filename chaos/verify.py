@@ -1,0 +1,87 @@
+"""Whether everything that was acknowledged is there, and the servers with it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from cloud.kubernetes import CloudError
+
+from .api import Api
+from .journal import Journal
+from .load import Writer
+from .scenario import Result
+from .servers import Guest, boots, statuses
+from .site import Site
+
+_TRIES = 6
+_PAUSE = 5.0
+
+
+def verify(journal: Journal, writers: Sequence[Writer], result: Result) -> None:
+    """Every acknowledged write is looked for; what is missing is in the result, by kind, as a problem."""
+    for writer in writers:
+        wanted = journal.acknowledged(writer.kind)
+        result.acknowledged += len(wanted)
+        try:
+            missing = _missing(writer, wanted)
+        except CloudError as error:
+            result.problems.append(str(error))
+            continue
+        if missing:
+            result.lost[writer.kind] = len(missing)
+            result.problems.append(f"{len(missing)} acknowledged {writer.kind} are lost: {', '.join(missing[:5])}")
+
+
+def _missing(writer: Writer, wanted: set[str]) -> list[str]:
+    """Raises CloudError where the cloud does not say what it has."""
+    error = ""
+    for _ in range(_TRIES):
+        try:
+            return sorted(wanted - writer.present())
+        except Exception as failure:  # a look that fails is repeated, whatever it failed of
+            error = f"{type(failure).__name__}: {failure}"[:300]
+            time.sleep(_PAUSE)
+    raise CloudError(f"{writer.kind}: cannot be read: {error}")
+
+
+def verify_members(site: Site, result: Result) -> None:
+    """Every member of MariaDB holds the same rows."""
+    script = (
+        'exec mariadb -uroot -p"$(cat "$MARIADB_ROOT_PASSWORD_FILE")" -N'
+        " -e 'SELECT COUNT(*), COALESCE(SUM(CRC32(name)), 0) FROM chaos.acked'"
+    )
+    held: dict[str, str] = {}
+    for _ in range(_TRIES):
+        try:
+            held = {p["metadata"]["name"]: "" for p in site.members("mariadb-server")}
+            held = {name: site.run(name, "sh", "-c", script).strip() for name in held}
+        except CloudError as error:
+            held = dict.fromkeys(held, "") | {"error": str(error)[-200:]}
+        if len(set(held.values())) == 1:
+            return
+        # Rows go on being written while members are asked one after the other.
+        time.sleep(_PAUSE / 10)
+    counts = {name: text.split("\t")[0] for name, text in held.items()}
+    # Members differ by the rows of a moment under load, by no more.
+    numbers = [int(count) for count in counts.values() if count.isdigit()]
+    if len(numbers) < len(counts) or max(numbers) - min(numbers) > _PAUSE:
+        result.problems.append(f"members of MariaDB hold different rows: {counts}")
+
+
+def verify_servers(api: Api, guests: Sequence[Guest], before: dict[str, str], result: Result, kept: set[str]) -> None:
+    """Servers are ACTIVE and answer; those of the nodes `kept` were not started anew."""
+    if not guests:
+        return
+    states, after = statuses(api, guests), boots(guests)
+    away = sorted(node for node, state in states.items() if state != "ACTIVE")
+    silent = sorted(node for node, boot in after.items() if not boot)
+    restarted = sorted(node for node, boot in after.items() if boot and boot != before.get(node))
+    running = len(guests) - len({*away, *silent, *restarted})
+    words = [f"{running} of {len(guests)} ran on"] + [f"restarted: {', '.join(restarted)}"] * bool(restarted)
+    result.servers = "; ".join(words)
+    for what, nodes in (("not ACTIVE", away), ("do not answer", silent)):
+        if nodes:
+            result.problems.append(f"servers {what}: {', '.join(f'{node} {states[node]}' for node in nodes)}")
+    if unexpected := sorted(set(restarted) & kept):
+        result.problems.append(f"servers were started anew: {', '.join(unexpected)}")

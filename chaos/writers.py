@@ -1,0 +1,238 @@
+"""What is written to the cloud: rows, messages, users, networks, ports and images."""
+
+from __future__ import annotations
+
+import contextlib
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pika
+import pymysql
+from pika.adapters.blocking_connection import BlockingChannel
+
+from .api import Api
+from .site import Site
+
+MARK = "chaos-"
+_QUEUE = "chaos"
+_WAIT = 5
+"""Seconds a client of the database or the broker waits for an answer."""
+_EXPOSED = {"mariadb": 3306, "rabbitmq": 5672}
+
+
+def _key() -> str:
+    return f"{MARK}{uuid.uuid4().hex[:12]}"
+
+
+def expose(site: Site) -> dict[str, int]:
+    """NodePort by name: the Services `mariadb` and `rabbitmq` can be reached from this machine by the same pods."""
+    ports: dict[str, int] = {}
+    for name, port in _EXPOSED.items():
+        selector = site.get("service", name)["spec"]["selector"]
+        site.kubernetes.apply(
+            {
+                "apiVersion": "v1",
+                "kind": "Service",
+                "metadata": {"name": f"chaos-{name}", "namespace": site.namespace},
+                "spec": {"type": "NodePort", "selector": selector, "ports": [{"port": port}]},
+            }
+        )
+        ports[name] = site.get("service", f"chaos-{name}")["spec"]["ports"][0]["nodePort"]
+    return ports
+
+
+@dataclass
+class Rows:
+    """Rows of a table of its own, each committed before the next."""
+
+    host: str
+    port: int
+    password: str
+    kind: str = "rows"
+    interval: float = 0.5
+    _connection: Any = None
+
+    def attempt(self, number: int) -> str:
+        connection, key = self._open(), _key()
+        try:
+            with connection.cursor() as cursor:
+                if number == 1:
+                    cursor.execute("CREATE DATABASE IF NOT EXISTS chaos")
+                    cursor.execute("CREATE TABLE IF NOT EXISTS chaos.acked (name CHAR(32) PRIMARY KEY) ENGINE=InnoDB")
+                cursor.execute("INSERT INTO chaos.acked VALUES (%s)", (key,))
+        except Exception:
+            self._connection = None
+            with contextlib.suppress(Exception):
+                connection.close()
+            raise
+        return key
+
+    def present(self) -> set[str]:
+        connection = self._new()
+        with contextlib.closing(connection), connection.cursor() as cursor:
+            cursor.execute("SELECT name FROM chaos.acked")
+            return {row[0] for row in cursor.fetchall()}
+
+    def _open(self) -> Any:
+        self._connection = self._connection or self._new()
+        return self._connection
+
+    def _new(self) -> Any:
+        return pymysql.connect(
+            host=self.host,
+            port=self.port,
+            user="root",
+            password=self.password,
+            autocommit=True,
+            connect_timeout=_WAIT,
+            read_timeout=_WAIT,
+            write_timeout=_WAIT,
+        )
+
+
+@dataclass
+class Messages:
+    """Durable messages to a quorum queue, each confirmed by the broker before the next."""
+
+    host: str
+    port: int
+    user: str
+    password: str
+    kind: str = "messages"
+    interval: float = 0.5
+    _channel: BlockingChannel | None = None
+
+    def attempt(self, number: int) -> str:
+        del number
+        key = _key()
+        try:
+            channel = self._channel = self._channel or self._new()
+            channel.basic_publish("", _QUEUE, key.encode(), pika.BasicProperties(delivery_mode=2), mandatory=True)
+        except Exception:
+            channel, self._channel = self._channel, None
+            with contextlib.suppress(Exception):
+                if channel:
+                    channel.connection.close()
+            raise
+        return key
+
+    def present(self) -> set[str]:
+        channel = self._new()
+        found: set[str] = set()
+        with contextlib.closing(channel.connection):
+            # Nothing is acknowledged, so all of it is back in the queue once the connection is closed.
+            while True:
+                method, _, body = channel.basic_get(_QUEUE)
+                if method is None:
+                    return found
+                found.add((body or b"").decode())
+
+    def _new(self) -> BlockingChannel:
+        connection = pika.BlockingConnection(
+            pika.ConnectionParameters(
+                self.host,
+                self.port,
+                credentials=pika.PlainCredentials(self.user, self.password),
+                heartbeat=_WAIT,
+                socket_timeout=_WAIT,
+                stack_timeout=_WAIT,
+                blocked_connection_timeout=_WAIT,
+            )
+        )
+        channel = connection.channel()
+        # Read again and again, a message must not count as one that nobody could handle.
+        kind = {"x-queue-type": "quorum", "x-delivery-limit": -1}
+        channel.queue_declare(_QUEUE, durable=True, arguments=kind)
+        channel.confirm_delivery()
+        return channel
+
+
+@dataclass
+class Users:
+    """Users in Keystone."""
+
+    api: Api
+    kind: str = "users"
+    interval: float = 2.0
+
+    def attempt(self, number: int) -> str:
+        del number
+        key = _key()
+        self.api.call("identity", "POST", "/users", json={"user": {"name": key, "enabled": False}})
+        return key
+
+    def present(self) -> set[str]:
+        return {user["name"] for user in self.api.listed("identity", "/users", "users")}
+
+
+@dataclass
+class Networks:
+    """Networks in Neutron."""
+
+    api: Api
+    kind: str = "networks"
+    interval: float = 5.0
+
+    def attempt(self, number: int) -> str:
+        del number
+        key = _key()
+        self.api.call("network", "POST", "/v2.0/networks", json={"network": {"name": key}})
+        return key
+
+    def present(self) -> set[str]:
+        return {net["name"] for net in self.api.listed("network", "/v2.0/networks?fields=name", "networks")}
+
+
+@dataclass
+class Ports:
+    """Ports in Neutron, of one network, that no server has."""
+
+    api: Api
+    network: str
+    kind: str = "ports"
+    interval: float = 3.0
+
+    def attempt(self, number: int) -> str:
+        del number
+        key = _key()
+        self.api.call("network", "POST", "/v2.0/ports", json={"port": {"name": key, "network_id": self.network}})
+        return key
+
+    def present(self) -> set[str]:
+        return {port["name"] for port in self.api.listed("network", "/v2.0/ports?fields=name", "ports")}
+
+
+@dataclass
+class Images:
+    """Small images in Glance, with their data."""
+
+    api: Api
+    kind: str = "images"
+    interval: float = 8.0
+
+    def attempt(self, number: int) -> str:
+        del number
+        key = _key()
+        wanted = {"name": key, "disk_format": "raw", "container_format": "bare"}
+        image = self.api.json("image", "POST", "/v2/images", json=wanted)
+        headers = {"Content-Type": "application/octet-stream"}
+        self.api.call("image", "PUT", f"/v2/images/{image['id']}/file", data=_content(key), headers=headers)
+        return key
+
+    def present(self) -> set[str]:
+        """Names of the images that are active and whose data is what was sent."""
+        return set(self._sound())
+
+    def _sound(self) -> Iterator[str]:
+        for image in self.api.listed("image", "/v2/images?limit=200", "images"):
+            name = image["name"] or ""
+            if name.startswith(MARK) and image["status"] == "active":
+                held = self.api.call("image", "GET", f"/v2/images/{image['id']}/file").content
+                if held == _content(name):
+                    yield name
+
+
+def _content(key: str) -> bytes:
+    return key.encode() * 64
