@@ -137,7 +137,13 @@ CHANGED: list[tuple[str, dict[str, Any], dict[str, Any], str, str]] = [
     ("Placement", {}, {"database": {"mariadbRef": {"name": "b"}}}, "spec.database.mariadbRef", "create a new"),
     ("Neutron", {}, {"messaging": {"rabbitmqRef": {"name": "b"}}}, "spec.messaging.rabbitmqRef", "create a new"),
     (CLOUD, {}, {"rabbitmq": {"perService": True}}, "spec.rabbitmq.perService", "keep perService as it was"),
-    (CLOUD, {"rabbitmq": {"perService": True}}, {}, "spec.rabbitmq.perService", "keep perService as it was"),
+    (
+        CLOUD,
+        {"rabbitmq": {"perService": True}},
+        {"rabbitmq": {"perService": False}},
+        "rabbitmq.perService",
+        "keep perService as it was",
+    ),
     (
         "Neutron",
         {"messaging": {"notificationsRef": {"name": "a"}}},
