@@ -15,6 +15,7 @@ from pathlib import Path
 from . import archives, build, cgroups, components, network, node
 from .apiserver import ready
 from .commands import run
+from .furnish import SHARED_VOLUMES, SIZED_VOLUMES
 from .layout import API_PORT, MAX_NODES, Cluster, Node
 
 _MANIFESTS = Path(__file__).parent / "manifests"
@@ -27,7 +28,7 @@ class ClusterError(Exception):
 
 
 def up(cluster: Cluster, nodes: int, labels: dict[str, str], external: str = "") -> None:
-    """A cluster of at least `nodes` nodes runs, all Ready and labelled, with DNS and a default StorageClass.
+    """A cluster of at least `nodes` nodes runs, all Ready and labelled, with DNS and the StorageClasses.
 
     With `external`, as 172.24.4.1/24, the host has that address on the nodes' external network.
     What runs already is left alone. A cluster whose control plane is gone is taken down first and begun anew.
@@ -201,7 +202,7 @@ def _clear(cluster: Cluster) -> None:
         node.kill(each)
     cgroups.clear(cluster.cgroup)
     network.remove(cluster)
-    for leftover in ("nodes", "etcd", "pki", "kubeconfig"):
+    for leftover in ("nodes", "etcd", "pki", "shared", "kubeconfig"):
         path = cluster.home / leftover
         if path.is_dir():
             shutil.rmtree(path)
@@ -213,6 +214,7 @@ def _apply_addons(cluster: Cluster) -> None:
     manifests = "\n---\n".join(path.read_text() for path in sorted(_MANIFESTS.glob("*.yaml")))
     for image in ("coredns", "storage"):
         manifests = manifests.replace(f"IMAGE_{image.upper()}", archives.reference_of(image))
+    manifests = manifests.replace("SHARED_VOLUMES", str(SHARED_VOLUMES)).replace("SIZED_VOLUMES", str(SIZED_VOLUMES))
     kubectl(cluster, "apply", "--server-side", "--force-conflicts", "-f", "-", stdin=manifests)
 
 

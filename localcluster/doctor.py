@@ -32,6 +32,7 @@ _PACKAGES = {
     "nsenter": "util-linux",
     "unshare": "util-linux",
     "mount": "mount",
+    "mkfs.ext4": "e2fsprogs",
 }
 
 

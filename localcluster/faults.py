@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from . import cgroups, init, node
+from .clock import set_clock
 from .cluster import ClusterError, lose_node, running, start_node, stop_node
 from .commands import run
 from .layout import Cluster, Node
@@ -29,6 +30,7 @@ __all__ = [
     "power_off",
     "power_on",
     "restart_program",
+    "set_clock",
     "thaw",
 ]
 

@@ -11,6 +11,10 @@ from .commands import run
 STATE = Path("/run/localcluster/state")
 """The cluster's directory as its nodes see it: short, as the path of a socket has at most 107 characters."""
 CACHE = Path("/run/localcluster/cache")
+SHARED_VOLUMES = STATE / "shared"
+"""On the machine's disk, the same for all nodes."""
+SIZED_VOLUMES = Path("/var/lib/local-path-provisioner/sized")
+"""On the node's disk: an image file for each volume, and beside it the directory it is mounted on."""
 
 # kubelet sets these for the whole kernel. A file that already says what it wants keeps it from doing so.
 _KERNEL_SETTINGS = {

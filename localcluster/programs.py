@@ -7,8 +7,8 @@ import ipaddress
 from pathlib import Path
 from typing import Any
 
-from . import archives, build, components, paths
-from .furnish import CACHE, STATE
+from . import archives, build, clock, components, paths
+from .furnish import CACHE, SIZED_VOLUMES, STATE
 from .layout import API_PORT, Node
 
 _KUBELET_ROOT = "/var/lib/kubelet"
@@ -27,6 +27,8 @@ def write(node: Node, subnet: ipaddress.IPv4Network, *, fresh: bool) -> None:
     (node.home / "logs").mkdir(parents=True, exist_ok=True)
     node.images.mkdir(parents=True, exist_ok=True)
     (node.home / "containerd.toml").write_text(_containerd(home))
+    (node.home / "runc").write_text(clock.runtime(home / "clock"))
+    (node.home / "runc").chmod(0o755)
     components.write_private(node.home / "cni" / "10-pods.conflist", _cni(node))
     components.write_private(node.home / "kubelet.json", _kubelet(node))
     components.write_private(node.home / "proxy.json", _proxy(node, home))
@@ -101,9 +103,15 @@ def _node_programs(node: Node, home: Path, address: str, url: str, *, fresh: boo
 def _prepare(*, fresh: bool) -> str:
     """A script that leaves containerd with the images a node needs and, on a fresh node, without containers.
 
-    Containers of an earlier cluster would be restarted and then removed by kubelet, one by one.
+    Containers of an earlier cluster would be restarted and then removed by kubelet, one by one. Volumes with file
+    systems of their own are mounted, before kubelet could give a pod what is below.
     """
-    lines = ["ctr='ctr -n k8s.io'"]
+    lines = [
+        f"for image in {SIZED_VOLUMES}/*.img; do",
+        '  volume=${image%.img}; [ ! -e "$image" ] || mountpoint -q "$volume" || mount -o loop "$image" "$volume"',
+        "done",
+        "ctr='ctr -n k8s.io'",
+    ]
     if fresh:
         lines.append('old=$($ctr containers ls -q); [ -z "$old" ] || $ctr containers rm $old')
     lines.append("have=$($ctr images ls -q)")
@@ -142,6 +150,7 @@ runtime_type = "io.containerd.runc.v2"
 
 [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc.options]
 SystemdCgroup = false
+BinaryName = "{home}/runc"
 """
 
 

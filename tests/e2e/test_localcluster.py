@@ -46,8 +46,11 @@ class Cluster:
     def kubectl(self, *arguments: str) -> str:
         return self.run("kubectl", *arguments)
 
+    def inside(self, pod: str, script: str) -> str:
+        return self.kubectl("exec", pod, "--", "/busybox", "sh", "-c", script).strip()
+
     def fetch(self, pod: str, url: str) -> str:
-        return self.kubectl("exec", pod, "--", "/busybox", "wget", "-qO-", url).strip()
+        return self.inside(pod, f"/busybox wget -T 2 -qO- {url}")
 
 
 @pytest.fixture(scope="module")
@@ -158,6 +161,17 @@ def test_a_node_cannot_write_to_the_host(cluster: Cluster) -> None:
         cluster.run("exec", "node1", "touch", "/etc/written-by-a-node")
 
 
+def test_all_nodes_see_a_shared_volume(cluster: Cluster) -> None:
+    cluster.inside("agent", "echo written > /shared/on-node1")
+    assert cluster.inside("web", "/busybox cat /shared/on-node1") == "written"
+
+
+def test_a_sized_volume_gets_full(cluster: Cluster) -> None:
+    cluster.inside("web", "echo kept > /sized/kept")
+    with pytest.raises(AssertionError, match="No space left on device"):
+        cluster.inside("web", "/busybox dd if=/dev/zero of=/sized/full bs=1M count=32")
+
+
 def test_a_second_start_changes_nothing(cluster: Cluster) -> None:
     before = cluster.kubectl("get", "pods", "-A", "-o", "name")
     started = time.monotonic()
@@ -177,6 +191,16 @@ def test_a_lost_node_comes_back_with_its_data(cluster: Cluster, node: str) -> No
                 break
         assert time.monotonic() < deadline
         time.sleep(0.5)
+    assert cluster.inside("web", "/busybox cat /sized/kept") == "kept"
+
+
+def test_nothing_is_left_of_a_removed_volume(cluster: Cluster) -> None:
+    cluster.kubectl("delete", "-f", str(ROOT / "tests/e2e/localcluster.yaml"), "--wait=false")
+    cluster.kubectl("wait", "pv", "--all", "--for=delete", "--timeout=60s")
+    for node in ("node1", "node2"):
+        assert "loop" not in cluster.run("exec", node, "cat", "/proc/mounts")
+        files = cluster.run("exec", node, "find", "/var/lib/local-path-provisioner", "/run/localcluster/state/shared")
+        assert "pvc-" not in files
 
 
 @pytest.mark.parametrize("seconds", [0.3, 0.6, 1.0, 2.0, 4.0])

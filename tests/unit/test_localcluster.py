@@ -10,12 +10,14 @@ import sys
 import tarfile
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from localcluster import archives, build, cgroups, components, init, layout, paths
+from localcluster import archives, build, cgroups, clock, components, init, layout, paths
 from localcluster.target import target
 
 
@@ -153,6 +155,7 @@ def test_the_supervisor_restarts_orders_and_ends(tmp_path: Path) -> None:
     program = """
 import sys
 from pathlib import Path
+from typing import Any
 from localcluster.init import Program, hold, supervise
 hold(Path("."), "held", 60)
 def program(name, script, **more):
@@ -191,6 +194,49 @@ supervise(
 def test_cgroups_that_are_not_there_have_no_members() -> None:
     assert cgroups.members("localcluster-absent") == set()
     assert not cgroups.exists("localcluster-absent")
+
+
+def test_only_sized_volumes_are_made_with_privileges() -> None:
+    manifests = yaml.safe_load_all((Path(build.__file__).parent / "manifests/storage.yaml").read_text())
+    helpers = {
+        manifest["metadata"]["name"]: yaml.safe_load(manifest["data"]["helperPod.yaml"])["spec"]
+        for manifest in manifests
+        if manifest["kind"] == "ConfigMap"
+    }
+    assert set(helpers) == {"local-path-config", "sized-config"}
+    privileged = {
+        name for name, spec in helpers.items() if "hostPID" in spec or "securityContext" in spec["containers"][0]
+    }
+    assert privileged == {"sized-config"}
+
+
+_CONFIG: dict[str, Any] = {
+    "process": {"env": ["A=1"], "args": ["echo", '"env":[', '"mounts":[']},
+    "mounts": [{"destination": "/proc", "type": "proc", "source": "proc", "options": []}],
+}
+
+
+@pytest.mark.parametrize("wrong", [True, False])
+def test_a_container_gets_the_clock_of_its_node(tmp_path: Path, wrong: bool) -> None:
+    runtime = tmp_path / "runc-of-the-node"
+    runtime.write_text(clock.runtime(tmp_path))
+    (tmp_path / "runc").write_text("#!/bin/sh\n")
+    for script in ("runc", "runc-of-the-node"):
+        (tmp_path / script).chmod(0o755)
+    (tmp_path / "config.json").write_text(json.dumps(_CONFIG, separators=(",", ":")))
+    if wrong:
+        (tmp_path / "wrong").touch()
+    environment = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
+    subprocess.run([runtime, "create", "--bundle", tmp_path, "name"], env=environment, check=True)
+    config = json.loads((tmp_path / "config.json").read_text())
+    assert config["process"]["args"] == _CONFIG["process"]["args"]
+    if not wrong:
+        assert config == _CONFIG
+        return
+    assert config["process"]["env"][-1] == "A=1"
+    assert "FAKETIME_DONT_FAKE_MONOTONIC=1" in config["process"]["env"]
+    destinations = [mount["destination"] for mount in config["mounts"]]
+    assert destinations == ["/usr/lib/libfaketime.so.1", "/etc/ld.so.preload", "/etc/faketimerc", "/proc"]
 
 
 def _lines(path: Path, count: int) -> list[str]:
