@@ -164,6 +164,56 @@ def test_a_component_wins_over_its_service() -> None:
     assert kube.replicas(2, Settings(replicas=0)) == 0
 
 
+def placed(several: bool = True, replaceable: bool = True, **wanted: Any) -> Object:
+    given = PodSettings(**wanted)
+    template = kube.pod(context(), "api", kube.Container(component=NGINX), wanted=given)
+    selector = kube.selector(context(), "api")
+    return kube.placed(template, given, selector, several=several, replaceable=replaceable)["spec"]
+
+
+def test_several_pods_rather_run_on_different_nodes() -> None:
+    (term,) = placed()["affinity"]["podAntiAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"]
+    assert term["podAffinityTerm"]["topologyKey"] == "kubernetes.io/hostname"
+    assert term["podAffinityTerm"]["labelSelector"]["matchLabels"] == kube.selector(context(), "api")
+    assert "affinity" not in placed(several=False, anti_affinity="hard")
+
+
+def test_hard_leaves_room_for_a_roll_out_on_full_nodes() -> None:
+    """The pods of one revision keep apart from one another, not from those they replace."""
+    (term,) = placed(anti_affinity="hard")["affinity"]["podAntiAffinity"][
+        "requiredDuringSchedulingIgnoredDuringExecution"
+    ]
+    assert term["matchLabelKeys"] == ["pod-template-hash"]
+
+
+def test_an_affinity_of_the_users_is_kept_and_wins() -> None:
+    nodes = {"nodeAffinity": {"a": 1}}
+    assert placed(affinity=nodes)["affinity"].keys() == {"nodeAffinity", "podAntiAffinity"}
+    own: Object = {"podAntiAffinity": {}}
+    assert placed(affinity=own, anti_affinity="hard")["affinity"] == own
+
+
+def test_constraints_are_about_the_programs_own_pods_unless_they_say_otherwise() -> None:
+    zone = {"topologyKey": "topology.kubernetes.io/zone", "maxSkew": 1, "whenUnsatisfiable": "ScheduleAnyway"}
+    other = {**zone, "labelSelector": {"matchLabels": {"a": "b"}}}
+    found = placed(several=False, topology_spread_constraints=[zone, other])["topologySpreadConstraints"]
+    assert [entry["labelSelector"]["matchLabels"] for entry in found] == [kube.selector(context(), "api"), {"a": "b"}]
+
+
+@pytest.mark.parametrize(
+    ("given", "seconds"),
+    [
+        (None, {"not-ready": 30, "unreachable": 30}),
+        ([{"key": "node.kubernetes.io/unreachable", "tolerationSeconds": 5}], {"not-ready": 30, "unreachable": 5}),
+        ([{"operator": "Exists"}], {}),
+    ],
+)
+def test_a_lost_node_is_soon_given_up_unless_the_user_says_otherwise(given: Any, seconds: dict[str, int]) -> None:
+    found = placed(tolerations=given)["tolerations"]
+    assert {t["key"].rpartition("/")[2]: t["tolerationSeconds"] for t in found if "key" in t} == seconds
+    assert "tolerations" not in placed(replaceable=False)
+
+
 def test_a_volume_is_declared_once_however_often_it_is_mounted() -> None:
     found = kube.pod(
         context(), "api", kube.Container(component=NGINX, mounts=kube.scratch("/tmp", "/run")), wanted=PodSettings()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, cast
 from urllib.parse import unquote, urlsplit
 
@@ -16,6 +17,7 @@ from openstack_operator.api import (
     NeutronRef,
     RabbitMQRef,
     Resource,
+    Scalable,
     ServiceSpec,
     UsesCache,
     UsesDatabase,
@@ -31,7 +33,7 @@ from openstack_operator.testing import context
 class WidgetSpec(ServiceSpec, UsesDatabase, UsesMessaging, UsesCache, UsesIdentity):
     """A service that leans on everything."""
 
-    api: Component = Component()
+    api: Scalable = Scalable()
     """Its API."""
 
 
@@ -227,6 +229,72 @@ def test_an_api_is_pods_an_address_and_protection() -> None:
     assert "httpGet" not in main["livenessProbe"]
     assert api.internal == "http://widget-api.openstack.svc.cluster.local:8000"
     assert api.published == {"internalURL": api.internal, "publicURL": api.internal}
+
+
+def placement(step: Step) -> dict[str, Any]:
+    return step.objects[0]["spec"]["template"]["spec"]
+
+
+@pytest.mark.parametrize("stable", [True, False])
+def test_one_worker_is_placed_anywhere_and_two_keep_apart(stable: bool) -> None:
+    ctx = widget()
+    one, two = (
+        parts.worker(ctx, "worker", conf(ctx), settings=Component(replicas=replicas), stable=stable)
+        for replicas in (1, 2)
+    )
+    assert [obj["kind"] for obj in two.objects[1:]] == ["PodDisruptionBudget"]
+    assert len(one.objects) == 1
+    assert not {"affinity", "tolerations"} & set(placement(one))
+    assert "podAntiAffinity" in placement(two)["affinity"]
+    # A pod of a StatefulSet is made anew only when it is known to be gone: giving up on its node gains nothing.
+    assert ("tolerations" in placement(two)) is not stable
+
+
+def test_an_api_of_several_pods_ends_when_nobody_is_connected() -> None:
+    ctx = widget()
+    one, two = (
+        placement(parts.api(ctx, "api", 8778, conf(ctx), settings=Component(replicas=replicas)))["containers"][0]
+        for replicas in (1, 2)
+    )
+    assert one["lifecycle"]["preStop"] == {"sleep": {"seconds": 3}}
+    script = two["lifecycle"]["preStop"]["exec"]["command"][-1]
+    pattern = script.split("'")[1]
+    # Lines as the kernel writes them: listening on 8778, served, served over IPv6, closed by the client, and a request
+    # of this pod's own to another API.
+    listens = "   0: 00000000:224A 00000000:0000 0A 00000000:00000000 00:00000000 00000000 42482        0 1"
+    served = "   1: 0501F40A:224A 0601F40A:9C40 01 00000000:00000000 00:00000000 00000000 42482        0 1"
+    six = f"   1: {'0' * 32}:224A {'0' * 32}:9C40 01 00000000:00000001 00:00000000 00000000 42482        0 1"
+    closed = served.replace(" 01 ", " 08 ")
+    own = "   2: 0501F40A:9C40 0601F40A:224A 01 00000000:00000000 00:00000000 00000000 42482        0 1"
+    found = [bool(re.search(pattern, line)) for line in (listens, served, six, closed, own)]
+    assert found == [False, True, True, False, False]
+
+
+SCALED = {"api": {"resources": {"requests": {"cpu": "500m"}}, "autoscaling": {"maxReplicas": 5}}}
+
+
+def scaled(**children: Any) -> tuple[Any, dict[str, Any]]:
+    """The replicas written of an autoscaled API, and its autoscaler."""
+    found = {(kind, "widget-api"): live for kind, live in children.items()}
+    ctx = widget(SCALED, children=found)
+    api = parts.api(ctx, "api", 8000, conf(ctx), settings=ctx.spec.api)
+    assert "podAntiAffinity" in placement(api)["affinity"]
+    return api.objects[0]["spec"].get("replicas"), api.objects[-1]
+
+
+def test_an_autoscaler_starts_from_what_runs_and_is_then_left_alone() -> None:
+    replicas, autoscaler = scaled()
+    assert replicas == 2
+    assert autoscaler["spec"]["scaleTargetRef"] == {"apiVersion": "apps/v1", "kind": "Deployment", "name": "widget-api"}
+    assert (autoscaler["spec"]["minReplicas"], autoscaler["spec"]["maxReplicas"]) == (2, 5)
+    live = {"spec": {"replicas": 3}}
+    assert scaled(Deployment=live)[0] == 3
+    assert scaled(Deployment={"spec": {"replicas": 9}})[0] == 5
+    # Not before it has written a number: a field nobody has written would fall back to one pod.
+    assert scaled(Deployment=live, HorizontalPodAutoscaler={"status": {"currentReplicas": 3}})[0] == 3
+    wrote = {"status": {"lastScaleTime": "2026-01-01T00:00:00Z"}}
+    assert scaled(Deployment=live, HorizontalPodAutoscaler=wrote)[0] is None
+    assert scaled(HorizontalPodAutoscaler=wrote)[0] == 2
 
 
 def test_an_api_that_is_not_exposed_stays_inside() -> None:

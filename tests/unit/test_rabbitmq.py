@@ -127,7 +127,8 @@ def test_members_keep_apart_unless_the_user_places_them(release: Release) -> Non
     assert affinity({}) is None
     (term,) = affinity({"replicas": 3})["podAntiAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"]
     assert term["podAffinityTerm"]["topologyKey"] == "kubernetes.io/hostname"
-    assert affinity({"replicas": 3, "affinity": {}}) == {}
+    own: dict[str, Any] = {"podAntiAffinity": {}}
+    assert affinity({"replicas": 3, "affinity": own}) == own
 
 
 def test_configuration_is_three_layers() -> None:

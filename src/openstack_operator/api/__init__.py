@@ -42,6 +42,7 @@ from .refs import (
 from .resource import Column, Resource
 from .schema import STATUS, crd, structural
 from .spec import (
+    Autoscaling,
     CacheSource,
     CachesResults,
     Component,
@@ -53,6 +54,7 @@ from .spec import (
     Resources,
     ResultsSource,
     RunSpec,
+    Scalable,
     ServiceMessaging,
     ServiceSpec,
     UsesCache,
@@ -64,6 +66,7 @@ from .spec import (
 
 __all__ = [
     "STATUS",
+    "Autoscaling",
     "CacheSource",
     "CachesResults",
     "Cidr",
@@ -102,6 +105,7 @@ __all__ = [
     "ResultsSource",
     "Rule",
     "RunSpec",
+    "Scalable",
     "Schedule",
     "SecretKeyRef",
     "Sections",

@@ -47,6 +47,13 @@ class PodSettings(Model):
     """Taints the pods tolerate."""
     affinity: Opaque | None = None
     """Kubernetes affinity of the pods."""
+    anti_affinity: Literal["soft", "hard"] | None = None
+    """Whether pods of one program share a node: `soft` puts them on different ones where there are enough, `hard`
+    leaves a pod pending rather than let it share. Unset is `soft`; a podAntiAffinity in `affinity` takes the place of
+    either. What runs once on every node has no use for it."""
+    topology_spread_constraints: Annotated[list[Opaque], Field(max_length=8)] | None = None
+    """How the pods of one program are spread, over zones for one; a constraint without a labelSelector gets that of the
+    program's pods. Nothing for what runs once on every node."""
     priority_class_name: Name | None = None
     """PriorityClass of the pods."""
 
@@ -56,6 +63,46 @@ class Component(PodSettings):
 
     replicas: Replicas | None = None
     """Number of pods; unset takes the service's."""
+
+
+class Autoscaling(Model):
+    """How the number of pods follows their load: a HorizontalPodAutoscaler, which needs a metrics-server."""
+
+    rules: ClassVar[tuple[Rule, ...]] = (
+        rule(
+            "!has(self.minReplicas) || self.minReplicas <= self.maxReplicas",
+            "more than the most there may be; lower it or raise maxReplicas",
+            ".minReplicas",
+        ),
+    )
+
+    min_replicas: Annotated[int, Field(ge=1, le=32)] = 2
+    """Never fewer pods."""
+    max_replicas: Annotated[int, Field(ge=1, le=32)]
+    """Never more pods."""
+    cpu_utilization: Annotated[int, Field(ge=1, le=1000)] = 80
+    """Percent of the requested CPU that the pods are to use on average; the number of pods follows from it."""
+
+
+class Scalable(Component):
+    """A program whose number of pods may follow its load."""
+
+    rules: ClassVar[tuple[Rule, ...]] = (
+        rule(
+            "!has(self.autoscaling) || !has(self.replicas)",
+            "autoscaling decides on the number of pods; remove replicas",
+            ".replicas",
+        ),
+        rule(
+            "!has(self.autoscaling) || (has(self.resources) && has(self.resources.requests)"
+            " && 'cpu' in self.resources.requests)",
+            "utilization is counted against the CPU a pod requests; set resources.requests.cpu beside it",
+            ".autoscaling",
+        ),
+    )
+
+    autoscaling: Autoscaling | None = None
+    """Let the number of pods follow their load; takes the place of `replicas`."""
 
 
 class Expose(Model):

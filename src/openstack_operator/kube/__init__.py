@@ -13,6 +13,7 @@ from .objects import (
     STATEFUL_SET_LIMIT,
     WATCHED,
     annotated,
+    autoscaler,
     digest,
     disruption_budget,
     drop_none,
@@ -28,6 +29,7 @@ from .objects import (
     service,
     workload,
 )
+from .placement import placed
 from .pods import (
     COMPUTE,
     CONFIG_DIGEST,
@@ -70,6 +72,7 @@ __all__ = [
     "Probe",
     "amount",
     "annotated",
+    "autoscaler",
     "conditions",
     "digest",
     "disruption_budget",
@@ -87,6 +90,7 @@ __all__ = [
     "next_try",
     "obj",
     "own",
+    "placed",
     "pod",
     "replicas",
     "retained",

@@ -6,6 +6,7 @@ import base64
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
+from ..api import Autoscaling
 from ..plan import NAME_LIMIT, Context, Object, digest, fitting
 
 STATEFUL_SET_LIMIT = NAME_LIMIT - 11
@@ -119,6 +120,24 @@ def labeled_pod(
     metadata = {name: live["metadata"][name] for name in ("name", "namespace", "uid")}
     added = {"labels": dict(labels), "annotations": dict(annotations or {}) or None}
     return drop_none({"apiVersion": "v1", "kind": "Pod", "metadata": {**metadata, **added}})
+
+
+def autoscaler(ctx: Context[Any], target: Object, wanted: Autoscaling) -> Object:
+    """A HorizontalPodAutoscaler of the same name as the workload it scales."""
+    name = target["metadata"]["name"]
+    average = {"type": "Utilization", "averageUtilization": wanted.cpu_utilization}
+    return obj(
+        ctx,
+        "HorizontalPodAutoscaler",
+        name,
+        "autoscaling/v2",
+        spec={
+            "scaleTargetRef": {"apiVersion": target["apiVersion"], "kind": target["kind"], "name": name},
+            "minReplicas": wanted.min_replicas,
+            "maxReplicas": wanted.max_replicas,
+            "metrics": [{"type": "Resource", "resource": {"name": "cpu", "target": average}}],
+        },
+    )
 
 
 def workload(

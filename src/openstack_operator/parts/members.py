@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .. import kube
-from ..api import UsesVolume
+from ..api import PodSettings, UsesVolume
 from ..plan import Context, Object, Step
 from .names import title
 
@@ -45,18 +45,20 @@ def members(
     ports: Mapping[str, int],
     replicas: int,
     storage: UsesVolume | None = None,
+    settings: PodSettings | None = None,
     condition: str = "",
     after: Sequence[Step] = (),
 ) -> Members:
     """StatefulSet `<owner>-<component>` behind the headless Service `service`, never two of its pods taken down at
-    once by a drain. `storage` is given where the template mounts a `volume`.
+    once by a drain, on different nodes where there are enough. `storage` is given where the template mounts a `volume`,
+    `settings` where they are not the spec's.
     """
     target = kube.selector(ctx, component)
     wanted = kube.workload(
         ctx,
         "StatefulSet",
         component,
-        template,
+        kube.placed(template, settings or kube.settings(ctx.spec), target, several=replicas > 1, replaceable=False),
         replicas=replicas,
         serviceName=kube.fitting(service),
         # Members that wait for one another must all be started; and starting them one by one only takes longer.

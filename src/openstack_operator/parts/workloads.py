@@ -12,6 +12,7 @@ from ..api import Expose
 from ..plan import Context, Step
 from .config import Config
 from .names import program, title
+from .size import Size, size_of
 
 
 def job(
@@ -86,6 +87,7 @@ def api(
     entry = program(ctx, component)
     words = {"port": port, "processes": 1, "threads": threads}
     homes = (state(ctx),) if home else ()
+    size = size_of(ctx, "Deployment", component, settings)
     main = kube.Container(
         component=entry,
         command=[word.format(**words) for word in entry.command],
@@ -95,13 +97,11 @@ def api(
         ready=kube.Probe(http=(health, port)),
         # A connection is accepted by the kernel even while every worker is busy; only a dead master refuses it.
         alive=kube.Probe(tcp=port),
-        # Endpoints are withdrawn everywhere before the server stops accepting.
-        lifecycle={"preStop": {"sleep": {"seconds": 3}}},
+        lifecycle={"preStop": _drained(port) if size.several else {"sleep": {"seconds": _WITHDRAWN}}},
         memory=memory,
     )
-    template = kube.pod(
-        ctx, component, main, wanted=kube.settings(spec, settings), annotations={kube.CONFIG_DIGEST: config.digest}
-    )
+    strategy = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 0, "maxSurge": 1}}
+    pods = _pods(ctx, "Deployment", component, main, config, settings, size, strategy=strategy)
     target = kube.selector(ctx, component)
     expose: Expose = spec.expose if exposed else Expose()
     internal = f"http://{ctx.host(name)}:{port}"
@@ -109,20 +109,54 @@ def api(
         name=title(component),
         after=(config, *after),
         objects=(
-            kube.workload(
-                ctx,
-                "Deployment",
-                component,
-                template,
-                replicas=kube.replicas(spec.replicas, settings),
-                strategy={"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 0, "maxSurge": 1}},
-            ),
+            pods,
             kube.service(ctx, name, {"http": port}, target, type_=expose.type),
             kube.disruption_budget(ctx, name, target),
+            *size.autoscaler(ctx, pods),
         ),
         internal=internal,
         public=public_url(ctx, name, port, expose) or internal,
     )
+
+
+def _pods(
+    ctx: Context[Any],
+    kind: str,
+    name: str,
+    main: kube.Container,
+    config: Config,
+    settings: Settings | None,
+    size: Size,
+    *,
+    grace: int = 30,
+    **spec: Any,
+) -> kube.Object:
+    """The workload `<owner>-<name>` of one container."""
+    wanted = kube.settings(ctx.spec, settings)
+    digest = {kube.CONFIG_DIGEST: config.digest}
+    template = kube.placed(
+        kube.pod(ctx, name, main, wanted=wanted, annotations=digest, grace=grace),
+        wanted,
+        kube.selector(ctx, name),
+        several=size.several,
+        replaceable=kind == "Deployment",
+    )
+    return kube.workload(ctx, kind, name, template, replicas=size.replicas, **spec)
+
+
+_WITHDRAWN = 3
+"""Seconds until no node sends a pod that ends another connection, from when its endpoint is withdrawn."""
+
+
+def _drained(port: int) -> dict[str, Any]:
+    """A preStop hook that lasts until no client is connected, at most until the grace period of the pod ends: told to
+    stop, the servers cut off whom they are serving, and whoever waits to be accepted.
+    """
+    # A connection (01) to the port, in hexadecimal; one that was not accepted yet is among them. APIs close each after
+    # its answer.
+    connected = f":{port:04X} [0-9A-F]*:[0-9A-F]* 01 "
+    script = f"sleep {_WITHDRAWN}; while grep -qs '{connected}' /proc/net/tcp /proc/net/tcp6; do sleep 0.2; done"
+    return {"exec": {"command": ["sh", "-c", script]}}
 
 
 def public_url(ctx: Context[Any], service: str, port: int, expose: Expose) -> str | None:
@@ -152,9 +186,10 @@ def worker(
     grace: int = 30,
     stable: bool = False,
 ) -> Step:
-    """Deployment of pods without an address: schedulers, conductors, agents. `name` where it differs from the
-    component's, as for one conductor a cell. `stable` pods keep their names (a StatefulSet), for services that list
-    themselves in a database by host name and would leave a dead entry with every new pod.
+    """Deployment of pods without an address: schedulers, conductors, agents; with a PodDisruptionBudget where there are
+    several. `name` where it differs from the component's, as for one conductor a cell. `stable` pods keep their names
+    (a StatefulSet), for services that list themselves in a database by host name and would leave a dead entry with
+    every new pod.
     """
     name = name or component
     entry = program(ctx, component)
@@ -165,21 +200,12 @@ def worker(
         ready=ready,
         memory=memory,
     )
-    template = kube.pod(
-        ctx,
-        name,
-        main,
-        wanted=kube.settings(ctx.spec, settings),
-        annotations={kube.CONFIG_DIGEST: config.digest},
-        grace=grace,
-    )
-    replicas = kube.replicas(ctx.spec.replicas, settings)
-    if stable:
-        names = {"serviceName": ctx.name(name), "podManagementPolicy": "Parallel"}
-        wanted = kube.workload(ctx, "StatefulSet", name, template, replicas=replicas, **names)
-    else:
-        wanted = kube.workload(ctx, "Deployment", name, template, replicas=replicas)
-    return Step(name=title(name), objects=(wanted,), after=(config, *after))
+    kind = "StatefulSet" if stable else "Deployment"
+    names = {"serviceName": ctx.name(name), "podManagementPolicy": "Parallel"} if stable else {}
+    size = size_of(ctx, kind, name, settings)
+    pods = _pods(ctx, kind, name, main, config, settings, size, grace=grace, **names)
+    budget = [kube.disruption_budget(ctx, ctx.name(name), kube.selector(ctx, name))] if size.several else []
+    return Step(name=title(name), objects=(pods, *budget, *size.autoscaler(ctx, pods)), after=(config, *after))
 
 
 CONNECTED_TO_BROKER = kube.Probe(

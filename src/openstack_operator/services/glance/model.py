@@ -6,11 +6,11 @@ from typing import Annotated, ClassVar, Literal
 
 from ...api import (
     Column,
-    Component,
     Model,
     Name,
     Resource,
     Rule,
+    Scalable,
     ServiceSpec,
     StorageSize,
     UsesCache,
@@ -41,7 +41,10 @@ class ImageStorage(Model):
     """What becomes of the images when this Glance is deleted."""
 
 
-_ONE_POD = "(has(self.api) && has(self.api.replicas) ? self.api.replicas : has(self.replicas) ? self.replicas : 1) <= 1"
+_ONE_POD = (
+    "!(has(self.api) && has(self.api.autoscaling)) && "
+    "(has(self.api) && has(self.api.replicas) ? self.api.replicas : has(self.replicas) ? self.replicas : 1) <= 1"
+)
 _SHARED = (
     "has(self.storageType) && self.storageType != 'pvc' || "
     "has(self.storage) && has(self.storage.accessMode) && self.storage.accessMode == 'ReadWriteMany'"
@@ -60,7 +63,7 @@ class GlanceSpec(ServiceSpec, UsesDatabase, UsesCache, UsesIdentity):
         ),
     )
 
-    api: Component = Component()
+    api: Scalable = Scalable()
     """The Image API."""
     storage_type: Literal["pvc", "ceph", "swift"] = "pvc"
     """Where images are kept. Only pvc is built so far; the others are answered with a condition."""

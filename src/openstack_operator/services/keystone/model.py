@@ -13,6 +13,7 @@ from ...api import (
     Model,
     Name,
     Resource,
+    Scalable,
     Schedule,
     SecretKeyRef,
     ServiceSpec,
@@ -43,7 +44,7 @@ class Bootstrap(Model):
 class KeystoneSpec(ServiceSpec, UsesDatabase, CachesResults):
     """OpenStack Keystone: users, projects, tokens and the service catalog."""
 
-    api: Component = Component()
+    api: Scalable = Scalable()
     """The Identity API."""
     fernet: Rotation = Rotation()
     """Keys that sign tokens."""

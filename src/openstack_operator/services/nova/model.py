@@ -18,6 +18,7 @@ from ...api import (
     PlacementRef,
     PodSettings,
     Resource,
+    Scalable,
     Sections,
     ServiceSpec,
     UsesDatabase,
@@ -50,7 +51,7 @@ class Cell(Model):
 
     name: CellName
     """Name of the cell."""
-    conductor: Component = Component()
+    conductor: Scalable = Scalable()
     """The cell's conductor, which keeps compute nodes away from the database."""
     database: DatabaseSource | None = None
     """Database of this cell; unset takes the server of the service."""
@@ -102,13 +103,13 @@ class NovaSpec(ServiceSpec, UsesDatabase, UsesMessaging, CachesResults, UsesIden
     """Glance that holds the images."""
     neutron_ref: NeutronRef = NeutronRef(name="neutron")
     """Neutron that connects the instances."""
-    api: Component = Component()
+    api: Scalable = Scalable()
     """The Compute API."""
-    metadata: Component = Component()
+    metadata: Scalable = Scalable()
     """The API that answers what instances ask about themselves."""
-    scheduler: Component = Component()
+    scheduler: Scalable = Scalable()
     """The scheduler, which chooses nodes."""
-    conductor: Component = Component()
+    conductor: Scalable = Scalable()
     """The super conductor, which hands new servers to the cells."""
     novncproxy: Component = Component()
     """The proxy to the instances' screens, one Deployment a cell."""

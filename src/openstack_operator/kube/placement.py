@@ -1,0 +1,66 @@
+"""Which nodes the pods of one program share, and how long they wait for a node that does not answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ..api import PodSettings
+from ..plan import Object
+
+HOST = "kubernetes.io/hostname"
+
+GONE = 30
+"""Seconds a replaceable pod waits for its node after Kubernetes has given that up, which takes it 40 to 50 already. The
+default of 300 is meant for programs that have no other pod."""
+
+_NODE_STATES = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+
+
+def placed(
+    template: Object, wanted: PodSettings, selector: Mapping[str, str], *, several: bool, replaceable: bool
+) -> Object:
+    """The template of pods that `selector` selects, spread and kept apart as `wanted` says.
+
+    Where there are `several`, `replaceable` ones are made anew elsewhere soon after their node is lost. Those of a
+    StatefulSet never are, whatever they tolerate, since a second one of the same name might then run.
+    """
+    spec: Object = dict(template["spec"])
+    if several:
+        spec["affinity"] = _apart(spec.get("affinity"), wanted.anti_affinity, selector, surging=replaceable)
+    if several and replaceable:
+        spec["tolerations"] = _patient(spec.get("tolerations", []))
+    if constraints := wanted.topology_spread_constraints:
+        own = {"labelSelector": {"matchLabels": dict(selector)}}
+        spec["topologySpreadConstraints"] = [{**own, **constraint} for constraint in constraints]
+    return {**template, "spec": spec}
+
+
+def _apart(affinity: Object | None, how: str | None, selector: Mapping[str, str], *, surging: bool) -> Object:
+    given = affinity or {}
+    if "podAntiAffinity" in given:
+        return given
+    term: Object = {"labelSelector": {"matchLabels": dict(selector)}, "topologyKey": HOST}
+    if surging:
+        # Only from pods of its own revision: with one on every node, none of the next revision could start otherwise.
+        term["matchLabelKeys"] = ["pod-template-hash"]
+    rule: Object = (
+        {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
+        if how == "hard"
+        else {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 100, "podAffinityTerm": term}]}
+    )
+    return {**given, "podAntiAffinity": rule}
+
+
+def _patient(given: list[Object]) -> list[Object]:
+    """The tolerations, with one of a lost node where the user has none."""
+    if any(not entry.get("key") for entry in given):
+        return given
+    said = {entry["key"] for entry in given}
+    return [
+        *given,
+        *(
+            {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": GONE}
+            for key in _NODE_STATES
+            if key not in said
+        ),
+    ]
