@@ -59,6 +59,10 @@ e2e: venv ## The cloud, its proof, what day two brings, and its removal
 	@# In order, in one process; openstacksdk's warnings are its own affair.
 	$(PY) -m pytest -v -W default -p no:randomly -p no:xdist tests/e2e
 
+.PHONY: chaos
+chaos: venv ## The highly available cloud, all that can go wrong with it, and what it cost
+	$(PY) -m chaos run; status=$$?; $(PY) -m chaos report && exit $$status
+
 .PHONY: bench
 bench: venv ## Speed, writes, memory; a table and build/bench.json
 	$(PY) -m localcluster build --only apiserver

@@ -9,6 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import yaml
 from rich.console import Console
 
 from cloud import deploy, proof
@@ -26,6 +27,8 @@ from .site import Site
 from .verify import verify, verify_members, verify_servers
 
 SAMPLE = SAMPLES / "controlplane_ha.yaml"
+BOUNDED = "sized"
+"""The StorageClass of this machine's cluster whose volumes are no larger than asked for."""
 NODES = 3
 REPORT = ROOT / "build" / "chaos.json"
 JOURNAL = ROOT / "build" / "chaos.jsonl"
@@ -36,9 +39,21 @@ _DEPLOYED = 900.0
 def deployed(console: Console) -> Site:
     """The sample is deployed on a cluster of this machine, which goes on from what there is."""
     session = Session.start(SAMPLE, NODES)
-    session.converge(SAMPLE, timeout=_DEPLOYED)
+    session.converge(bounded(SAMPLE), timeout=_DEPLOYED)
     console.print(session.watch.table())
     return Site(session.cluster)
+
+
+def bounded(sample: Path) -> Path:
+    """A copy of the sample whose databases have volumes that can be full, without filling the machine's disk."""
+    documents = deploy.documents(sample)
+    for document in documents:
+        if document["kind"] == "OpenStackControlPlane":
+            document["spec"]["mariadb"]["storageClass"] = BOUNDED
+    path = ROOT / "build" / "controlplane_chaos.yaml"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(yaml.safe_dump_all(documents))
+    return path
 
 
 def standing() -> Site:

@@ -1,0 +1,54 @@
+"""The highly available cloud, and the worst of what may happen to it; `make chaos` does the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from chaos.run import Run, deployed
+from chaos.scenario import Result
+from chaos.scenarios import SCENARIOS
+from cloud.kubernetes import ROOT, module
+from localcluster.target import target
+
+from .conftest import Report
+
+CHOSEN = (1, 2, 3, 6)
+POWER_CUT = 3
+RETURN = 120.0
+"""Seconds from the nodes' return within which the cloud is itself again."""
+
+pytestmark = pytest.mark.skipif(target().kind != "embedded", reason="nodes are powered off")
+
+
+@pytest.fixture(scope="module")
+def results(report: Report) -> Iterator[dict[int, Result]]:
+    """What each scenario found, on a cluster of its own in the place of the minimal one."""
+    module("localcluster", "down")
+    console = Console()
+    found = Run(deployed(console), console, report=ROOT / "build" / "e2e-chaos.json").all(CHOSEN)
+    report.add(chaos={result.number: _facts(result) for result in found})
+    yield {result.number: result for result in found}
+    module("localcluster", "down")
+
+
+def _facts(result: Result) -> dict[str, Any]:
+    return {"recovered_seconds": result.seconds, "failed": result.failed, "lost": result.lost, "took": result.took}
+
+
+@pytest.mark.parametrize("number", CHOSEN)
+def test_the_cloud_is_itself_again(results: dict[int, Result], number: int) -> None:
+    assert results[number].problems == [], SCENARIOS[number].title
+
+
+@pytest.mark.parametrize("number", CHOSEN)
+def test_nothing_acknowledged_is_lost(results: dict[int, Result], number: int) -> None:
+    assert results[number].lost == {}
+    assert results[number].acknowledged > 0
+
+
+def test_a_power_cut_is_over_two_minutes_after_the_power_is_back(results: dict[int, Result]) -> None:
+    assert results[POWER_CUT].seconds <= RETURN

@@ -1,0 +1,120 @@
+"""What the chaos harness counts, and how it says so."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from chaos import report
+from chaos.journal import Attempt, Journal, longest_gap
+from chaos.load import Load
+from chaos.recovery import recovered
+from chaos.run import write
+from chaos.scenario import Result
+from chaos.scenarios.pods import one_of_each
+from chaos.site import Site
+from cloud.kubernetes import CloudError, Kubernetes
+
+
+def _attempt(ended: float, *, error: str = "", kind: str = "rows", key: str = "") -> Attempt:
+    return Attempt(kind, ended - 0.1, ended, key, error)
+
+
+def test_a_gap_counts_from_one_acknowledgment_to_the_next_and_to_both_ends() -> None:
+    attempts = [_attempt(1), _attempt(2, error="refused"), _attempt(8), _attempt(9)]
+    assert longest_gap(attempts, 0, 10, 1) == 6
+    assert longest_gap([_attempt(1)], 0, 10, 1) == 8
+    assert longest_gap([], 0, 10, 1) == 9
+
+
+def test_a_write_is_acknowledged_only_without_an_error() -> None:
+    journal = Journal()
+    for attempt in (_attempt(1, key="a"), _attempt(2, key="b", error="timed out"), _attempt(3, kind="users", key="c")):
+        journal.add(attempt)
+    assert journal.acknowledged("rows") == {"a"}
+    assert journal.failed(0) == {"rows": 1}
+    assert journal.failed(2.5) == {}
+    assert journal.errors(0) == {"rows": ["timed out"]}
+
+
+class Flaky:
+    """A client whose third attempt fails."""
+
+    kind = "flaky"
+    interval = 0.01
+
+    def attempt(self, number: int) -> str:
+        if number == 3:
+            raise ConnectionError("refused")
+        return f"key-{number}"
+
+
+class Calm(Site):
+    """A cloud in which nothing is wrong but for its first look."""
+
+    looks: list[int] = []
+
+    def troubles(self) -> dict[str, str]:
+        self.looks.append(1)
+        return {"Pod/x": "Pending"} if len(self.looks) == 1 else {}
+
+
+def test_load_goes_on_after_a_failure_and_recovery_ends_with_the_last_trouble() -> None:
+    with Load(Journal(), [Flaky()]) as load:
+        found = recovered(Calm(Kubernetes("embedded", None)), load, time.monotonic(), 20, quiet=1.5)
+    assert found.done
+    assert found.seconds < 1.5
+    assert set(found.steps) == {"Pod/x", "load/flaky"}
+    assert "key-2" in load.journal.acknowledged("flaky")
+    assert "key-3" not in load.journal.acknowledged("flaky")
+
+
+class Broken(Site):
+    """A cloud that does not come back."""
+
+    def troubles(self) -> dict[str, str]:
+        return {"kube-apiserver": "refused"}
+
+
+def test_a_cloud_that_does_not_recover_is_given_up_with_what_is_wrong() -> None:
+    with Load(Journal(), [Flaky()]) as load:
+        found = recovered(Broken(Kubernetes("embedded", None)), load, time.monotonic(), 0.5)
+    assert not found.done
+    assert found.troubles == {"kube-apiserver": "refused"}
+
+
+def test_an_unreachable_api_server_is_a_trouble_not_an_error(tmp_path: Path) -> None:
+    class Away(Site):
+        def items(self, *arguments: str, namespace: str | None = None) -> list[dict[str, object]]:
+            raise CloudError("kubectl … failed:\nconnection refused")
+
+    assert Away(Kubernetes("existing", None)).troubles() == {"kube-apiserver": "connection refused"}
+
+
+def _pod(name: str, owner: str, digest: str = "") -> dict[str, object]:
+    labels = {"pod-template-hash": digest} if digest else {}
+    return {"metadata": {"name": name, "labels": labels, "ownerReferences": [{"kind": "ReplicaSet", "name": owner}]}}
+
+
+def test_one_pod_of_each_kind_is_chosen() -> None:
+    pods = [
+        _pod("nova-api-5d8-aaaaa", "nova-api-5d8", "5d8"),
+        _pod("nova-api-5d8-bbbbb", "nova-api-5d8", "5d8"),
+        _pod("ovn-sb-0", "ovn-sb"),
+        _pod("ovn-sb-1", "ovn-sb"),
+    ]
+    assert one_of_each(pods) == {"nova-api": "nova-api-5d8-bbbbb", "ovn-sb": "ovn-sb-1"}
+
+
+def test_results_of_several_runs_are_one_table(tmp_path: Path) -> None:
+    path, page = tmp_path / "chaos.json", tmp_path / "page.md"
+    write(path, [Result(2, "two", passed=True, seconds=40.4, acknowledged=7, outages={"rows": 12.2, "users": 0.4})])
+    write(path, [Result(1, "one", failed={"users": 3}, lost={"rows": 1}, servers="3 of 3 ran on")])
+    page.write_text(f"before\n\n{report.BEGIN}\nold\n{report.END}\n\nafter\n")
+    report.update(path, page)
+    report.update(path, page)
+    text = page.read_text()
+    assert text.startswith("before\n") and text.endswith("\nafter\n") and "old" not in text
+    one, two = [line for line in text.splitlines() if line.startswith(("| 1 |", "| 2 |"))]
+    assert one == "| 1 | one | **no** | 0 s | 1 of 0 | 3 users | none | 3 of 3 ran on |"
+    assert two == "| 2 | two | yes | 40 s | 0 of 7 | none | rows 12 s | - |"
