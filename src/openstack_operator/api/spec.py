@@ -95,7 +95,7 @@ class Scalable(Component):
         ),
         rule(
             "!has(self.autoscaling) || (has(self.resources) && has(self.resources.requests)"
-            " && 'cpu' in self.resources.requests)",
+            " && has(self.resources.requests.cpu))",
             "utilization is counted against the CPU a pod requests; set resources.requests.cpu beside it",
             ".autoscaling",
         ),
