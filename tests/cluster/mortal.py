@@ -1,0 +1,53 @@
+"""An operator that dies right after its n-th write: the cluster has it, the process never learns."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from typing import Any
+
+import httpx2 as httpx
+from lightkube.config.client_adapter import ConnectionParams
+from lightkube.config.kubeconfig import KubeConfig
+
+from openstack_operator.runtime.client import Client
+
+
+class Mortal(httpx.AsyncBaseTransport):
+    """Lets so many writes through; the answer to the last, and every later write, is kept back for ever."""
+
+    def __init__(self, inner: httpx.AsyncBaseTransport, writes: int) -> None:
+        self.dead = asyncio.Event()
+        """Set once the last write is in the cluster."""
+        self.made: list[str] = []
+        self._inner = inner
+        self._left = writes
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        if request.method == "GET":
+            return await self._inner.handle_async_request(request)
+        self._left -= 1
+        if self._left < 0:
+            await asyncio.Event().wait()
+        last = self._left == 0
+        response = await self._inner.handle_async_request(request)
+        self.made.append(f"{request.method} {request.url.path} {response.status_code}")
+        if last:
+            await response.aread()
+            self.dead.set()
+            await asyncio.Event().wait()
+        return response
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+
+def mortal(writes: int) -> tuple[Client, Mortal]:
+    """A connection to the tests' API server that ends after so many writes."""
+    config = KubeConfig.from_file(os.environ["KUBECONFIG"]).get()
+    assert config is not None
+    settings: dict[str, Any] = ConnectionParams(timeout=httpx.Timeout(10), trust_env=False).httpx_params(config)
+    limits = httpx.Limits(max_connections=None)
+    transport = Mortal(httpx.AsyncHTTPTransport(verify=settings["verify"], limits=limits), writes)
+    settings["transport"] = transport
+    return Client(httpx.AsyncClient(**settings)), transport

@@ -1,0 +1,199 @@
+"""The operator killed after every single write: whatever it had just done, the cloud comes out the same."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from openstack_operator.catalogue import ACTUATORS, RESOURCES, SERVICES
+from openstack_operator.manifests import load
+from openstack_operator.plan import Context
+from openstack_operator.release_files import ReleaseFiles
+from openstack_operator.runtime.client import Client
+from openstack_operator.runtime.informer import Informer
+from openstack_operator.runtime.kinds import NAMESPACE, SECRET, Catalog
+from openstack_operator.runtime.manager import Manager
+from openstack_operator.runtime.report import Patience
+from openstack_operator.runtime.store import Change, Store
+from openstack_operator.services.controlplane.model import CONTROL_PLANE
+from openstack_operator.testing import Simulator
+
+from .harness import Cluster, eventually, running
+from .mortal import Mortal, mortal
+
+ROOT = Path(__file__).parent.parent.parent
+IMMORTAL = 10**9
+POINTS = os.environ.get("OPENSTACK_OPERATOR_CRASH_POINTS", "6")
+"""How many crash points get a deployment of their own; `all` takes each."""
+
+_SETTLED = 0.7
+"""Seconds without a write after which a ready cloud is at rest; longer than every patience below."""
+_DIGEST = re.compile(r"\b[0-9a-f]{8}\b")
+
+
+def agrees(_: Context[Any]) -> tuple[str, ...]:
+    """Nothing had to be changed."""
+    return ()
+
+
+@dataclass
+class Cloud:
+    """One deployment, and what was ever seen in its Secrets."""
+
+    cluster: Cluster
+    drawn: dict[tuple[str, str], set[str]] = field(default_factory=dict[tuple[str, str], set[str]])
+    """Values by Secret and key."""
+    writes: int = 0
+    """Made by all lives together."""
+
+    def seen(self, change: Change) -> None:
+        if change.new:
+            for key, value in (change.new.decode().get("data") or {}).items():
+                self.drawn.setdefault((change.meta.name, key), set()).add(value)
+
+    async def life(self, writes: int) -> bool:
+        """One life of the operator; returns whether it saw the cloud ready and at rest before it died."""
+        client, fate = mortal(writes)
+        remotes = [replace(actuator, ensure=agrees, remove=agrees) for actuator in ACTUATORS]
+        patience = Patience(first=0.1, later=0.1, retrying=0.1)
+        releases = ReleaseFiles(ROOT / "releases")
+        manager = Manager(client, SERVICES, remotes, releases, [self.cluster.namespace], patience=patience)
+        async with running(manager.run()):
+            died = asyncio.ensure_future(fate.dead.wait())
+            rested = asyncio.ensure_future(self._rest(fate))
+            async with asyncio.timeout(60):
+                await asyncio.wait((died, rested), return_when=asyncio.FIRST_COMPLETED)
+            for task in (died, rested):
+                task.cancel()
+            await asyncio.gather(died, rested, return_exceptions=True)
+        await client.close()
+        self.writes += len(fate.made)
+        return not fate.dead.is_set()
+
+    async def _rest(self, fate: Mortal) -> None:
+        loop, count, since = asyncio.get_running_loop(), -1, 0.0
+        while count != len(fate.made) or loop.time() - since < _SETTLED or not await self._ready():
+            if count != len(fate.made):
+                count, since = len(fate.made), loop.time()
+            await asyncio.sleep(0.05)
+
+    async def _ready(self) -> bool:
+        return (await self.cluster.condition(CONTROL_PLANE, "cloud")).get("status") == "True"
+
+    async def objects(self) -> dict[str, Any]:
+        """Everything in the namespace, by kind and name, without what differs from one deployment to the next."""
+        found: dict[str, Any] = {}
+        for kind in Catalog(RESOURCES).all:
+            page = json.loads(await self.cluster.client.page(kind, self.cluster.namespace, {}))
+            for live in page["items"]:
+                text = json.dumps(normalized(live)).replace(self.cluster.namespace, "NAMESPACE")
+                normal = json.loads(_DIGEST.sub("DIGEST", text))
+                found[f"{kind.kind}/{normal['metadata']['name']}"] = normal
+        return found
+
+
+def normalized(live: dict[str, Any]) -> dict[str, Any]:
+    """The object without versions, times and addresses; of a Secret, which keys it has."""
+    meta = live["metadata"]
+    kept = {name: meta.get(name) for name in ("name", "labels", "finalizers")}
+    owners = [{k: v for k, v in owner.items() if k != "uid"} for owner in meta.get("ownerReferences") or ()]
+    # Digests of what has drawn passwords in it.
+    kept["annotations"] = sorted(meta.get("annotations") or {})
+    body = {"metadata": {**kept, "ownerReferences": owners}, "data": sorted(live.get("data") or {})}
+    spec = json.loads(json.dumps(live.get("spec") or {}))
+    for name in ("clusterIP", "clusterIPs", "ipFamilies"):
+        spec.pop(name, None)
+    template = spec.get("template", {}).get("metadata", {})
+    template["annotations"] = sorted(template.get("annotations") or {})
+    template.pop("creationTimestamp", None)
+    for labeled in (template, spec.get("selector", {})):
+        for labels in ("labels", "matchLabels"):
+            for name in ("controller-uid", "batch.kubernetes.io/controller-uid"):
+                (labeled.get(labels) or {}).pop(name, None)
+    status = live.get("status") or {}
+    told = {c["type"]: (c["status"], c["reason"], c.get("message")) for c in status.get("conditions") or ()}
+    shown = {name: status.get(name) for name in ("phase", "endpoint", "published", "members")}
+    return {**body, "spec": spec, "status": {**shown, "conditions": told}}
+
+
+def differences(found: Any, expected: Any, path: str = "") -> list[str]:
+    """Where two clouds differ, a line each."""
+    if isinstance(found, dict) and isinstance(expected, dict):
+        names = sorted({*cast("dict[str, Any]", found), *cast("dict[str, Any]", expected)})
+        lines = [differences(found.get(name), expected.get(name), f"{path}.{name}") for name in names]
+        return [line for each in lines for line in each]
+    return [] if found == expected else [f"{path}: {found} instead of {expected}"]
+
+
+@asynccontextmanager
+async def cloud(cluster: Cluster, name: str, sample: Path) -> AsyncGenerator[Cloud]:
+    """A cloud of that sample in a namespace of its own, wanted but not begun; workloads finish at once."""
+    client = Client.connect()
+    own = Cluster(client, f"{cluster.namespace}-{name}")
+    meta = {"name": own.namespace, "namespace": None}
+    await client.create(NAMESPACE, {"apiVersion": "v1", "kind": "Namespace", "metadata": meta})
+    found = Cloud(own)
+    informer = Informer(client, Store(SECRET, found.seen), namespace=own.namespace)
+    simulator = Simulator(client, own.namespace)
+    async with running(informer.run()), running(simulator.run()):
+        await simulator.synced()
+        [plane] = [doc for doc in load(sample) if doc["kind"] == CONTROL_PLANE.kind]
+        await own.create(CONTROL_PLANE, "cloud", **plane["spec"])
+        yield found
+    await client.close()
+
+
+def drawn_twice(found: Cloud) -> dict[tuple[str, str], set[str]]:
+    return {what: values for what, values in found.drawn.items() if len(values) > 1}
+
+
+SAMPLES = [pytest.param(ROOT / "deploy" / "samples" / f"controlplane_{name}.yaml", id=name) for name in ("minimal",)]
+
+
+@pytest.mark.parametrize("sample", SAMPLES)
+async def test_killed_after_every_single_write(cluster: Cluster, sample: Path):
+    """Each life makes exactly one more write, and dies before it hears the answer."""
+    async with cloud(cluster, "calm", sample) as calm:
+        assert await calm.life(IMMORTAL)
+        expected = await calm.objects()
+    async with cloud(cluster, "chain", sample) as chain:
+        lives = 1
+        while not await chain.life(1):
+            lives += 1
+            assert lives < 5 * calm.writes, "it goes in circles"
+        assert differences(await chain.objects(), expected) == []
+        assert drawn_twice(chain) == {}
+    print(f"{calm.writes} writes undisturbed; {lives} lives of one write each, the last of none")
+
+
+@pytest.mark.parametrize("sample", SAMPLES)
+async def test_killed_once_at_any_write(cluster: Cluster, sample: Path):
+    """A deployment for each crash point: one life that ends there, and one that finds what it left."""
+    async with cloud(cluster, "calm", sample) as calm:
+        assert await calm.life(IMMORTAL)
+        expected = await calm.objects()
+    count = calm.writes if POINTS == "all" else int(POINTS)
+    for point in (1 + index * calm.writes // count for index in range(count)):
+        async with cloud(cluster, f"at-{point}", sample) as crashed:
+            await crashed.life(point)
+            assert await crashed.life(IMMORTAL)
+            assert differences(await crashed.objects(), expected) == [], f"killed after write {point}"
+            assert drawn_twice(crashed) == {}
+        await eventually(lambda own=crashed: _removed(cluster, own.cluster.namespace))
+
+
+async def _removed(cluster: Cluster, namespace: str) -> bool:
+    """The namespace is on its way out; hundreds of clouds are too much for a small etcd."""
+    live = await cluster.client.get(NAMESPACE, None, namespace)
+    if live and "deletionTimestamp" not in live["metadata"]:
+        await cluster.client.delete(NAMESPACE, "", namespace, live["metadata"]["uid"], "Background")
+    return True
