@@ -30,6 +30,7 @@ def rest(kubeconfig: Path) -> Iterator[Rest]:
 
 
 CLOUD = "OpenStackControlPlane"
+SCALED: dict[str, Any] = {"autoscaling": {"maxReplicas": 3}, "resources": {"requests": {"cpu": "500m"}}}
 REFUSED: list[tuple[str, dict[str, Any], str, str]] = [
     (CLOUD, {"storageBackend": "nfs"}, "spec.storageBackend", '"ceph", "lvm"'),
     (CLOUD, {"networkBackend": "calico"}, "spec.networkBackend", '"ovn", "ovs"'),
@@ -49,6 +50,15 @@ REFUSED: list[tuple[str, dict[str, Any], str, str]] = [
     ("Glance", {"replicas": 2}, "spec.storage", "storage.accessMode ReadWriteMany"),
     ("Glance", {"api": {"replicas": 2}}, "spec.storage", "use one replica"),
     (CLOUD, {"glance": {"replicas": 2}}, "spec.glance.storage", "storage.accessMode ReadWriteMany"),
+    ("Glance", {"api": SCALED}, "spec.storage", "use one replica"),
+    ("Placement", {"api": {"autoscaling": {"maxReplicas": 3}}}, "spec.api.autoscaling", "set resources.requests.cpu"),
+    ("Placement", {"api": {**SCALED, "replicas": 2}}, "spec.api.replicas", "remove replicas"),
+    (
+        CLOUD,
+        {"nova": {"api": {**SCALED, "autoscaling": {"minReplicas": 3, "maxReplicas": 2}}}},
+        "spec.nova.api.autoscaling.minReplicas",
+        "raise maxReplicas",
+    ),
     ("OVNNetwork", {"replicas": 2}, "spec.replicas", "use 1, 3 or 5"),
     ("OVNNetwork", {"externalBridge": {"address": "172.24.4.1"}}, "spec.externalBridge.address", "172.24.4.1/24"),
     ("OVNNetwork", {"externalBridge": {"address": "172.24.4.0/24"}}, "spec.externalBridge.address", "host's address"),
