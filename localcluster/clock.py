@@ -53,7 +53,8 @@ def runtime(folder: Path) -> str:
     """A script for containerd to call as runc: it puts the library into containers while the clock is wrong.
 
     `folder` is where `set_clock` writes, as the node sees it. containerd hands over JSON in one line in which quotes in
-    values are escaped, so that the patterns match nothing but keys.
+    values are escaped, so that the patterns match nothing but keys. A program started in a container later may find the
+    library there even when the clock is true again, and needs its settings then.
     """
     mounts = "".join(
         f'{{"destination":"{target}","type":"bind","source":"{folder / name}","options":["rbind","ro"]}},'
@@ -61,20 +62,24 @@ def runtime(folder: Path) -> str:
     )
     environment = "".join(f'"{setting}",' for setting in _ENVIRONMENT)
     return f"""#!/bin/sh
-if [ -e {folder}/wrong ]; then
+if [ -e {folder / _OFFSET} ]; then
   before=
-  file=
   for argument; do
     case $before in
-      --bundle) file=$argument/config.json ;;
-      --process) file=$argument ;;
+      --bundle) [ ! -e {folder}/wrong ] || sed -i -e '{_ahead("env", environment)}' -e '{_ahead("mounts", mounts)}' \\
+        "$argument/config.json" ;;
+      --process) sed -i -e '{_ahead("env", environment)}' "$argument" ;;
     esac
     before=$argument
   done
-  [ -z "$file" ] || sed -i -e 's|"env":\\[|&{environment}|' -e 's|"mounts":\\[|&{mounts}|' "$file"
 fi
 exec runc "$@"
 """
+
+
+def _ahead(key: str, items: str) -> str:
+    """What sed does to put items at the beginning of a list."""
+    return f's|"{key}":\\[|&{items}|'
 
 
 def _library() -> Path:

@@ -224,10 +224,15 @@ def test_a_container_gets_the_clock_of_its_node(tmp_path: Path, wrong: bool) -> 
     for script in ("runc", "runc-of-the-node"):
         (tmp_path / script).chmod(0o755)
     (tmp_path / "config.json").write_text(json.dumps(_CONFIG, separators=(",", ":")))
+    (tmp_path / "process.json").write_text(json.dumps(_CONFIG["process"], separators=(",", ":")))
+    (tmp_path / "faketimerc").touch()
     if wrong:
         (tmp_path / "wrong").touch()
     environment = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
     subprocess.run([runtime, "create", "--bundle", tmp_path, "name"], env=environment, check=True)
+    subprocess.run([runtime, "exec", "--process", tmp_path / "process.json", "name"], env=environment, check=True)
+    # The container may be from before.
+    assert "FAKETIME_DONT_FAKE_MONOTONIC=1" in json.loads((tmp_path / "process.json").read_text())["env"]
     config = json.loads((tmp_path / "config.json").read_text())
     assert config["process"]["args"] == _CONFIG["process"]["args"]
     if not wrong:
