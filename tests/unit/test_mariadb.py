@@ -9,10 +9,12 @@ import pytest
 
 from openstack_operator import kube
 from openstack_operator.plan import NotBuilt, Object, Plan, Release, SpecError, key
+from openstack_operator.services.mariadb import roles
 from openstack_operator.services.mariadb.config import my_cnf
 from openstack_operator.services.mariadb.model import MARIADB
+from openstack_operator.services.mariadb.record import FORCE
 from openstack_operator.services.mariadb.service import plan
-from openstack_operator.testing import context
+from openstack_operator.testing import NOW, context, granted
 
 
 def planned(release: Release, spec: dict[str, Any] | None = None, **changes: Any) -> dict[tuple[str, str], Object]:
@@ -97,3 +99,136 @@ def test_a_long_name_still_gives_pods_their_labels(release: Release) -> None:
     assert len(sets[0]["metadata"]["name"]) <= 52
     assert all(len(name) <= 63 for _, name in objects)
     assert ("Service", sets[0]["spec"]["serviceName"]) in objects
+
+
+NAMES = [f"mariadb-server-{ordinal}" for ordinal in range(3)]
+
+
+def pod(name: str, *, role: str = "", ready: bool = True, ending: bool = False) -> Object:
+    metadata: Object = {"name": name, "namespace": "openstack", "uid": f"u-{name}", "labels": {roles.ROLE: role}}
+    condition = {"type": "Ready", "status": str(ready)}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": metadata | ({"deletionTimestamp": "2026-01-01T00:00:00Z"} if ending else {}),
+        "status": {"podIP": f"10.0.0.{name[-1]}", "conditions": [condition]},
+    }
+
+
+def answer(name: str, *, size: int = 3, status: str = "Primary", **more: Any) -> dict[str, Any]:
+    member = {"name": name, "stage": "serving", "status": status, "uuid": "u", "data": True}
+    return member | {"size": size, "ready": status == "Primary", "local": "Synced", "why": "says why"} | more
+
+
+def chosen(pods: list[Object], facts: dict[str, Any]) -> str:
+    return roles.primary(pods, roles.ready(pods, facts))
+
+
+def test_clients_stay_where_they_are_as_long_as_that_member_serves() -> None:
+    facts = {name: answer(name) for name in NAMES}
+    assert chosen([pod(name) for name in NAMES], facts) == NAMES[0], "the lowest of those that can"
+    pods = [pod(NAMES[0]), pod(NAMES[1], role="primary"), pod(NAMES[2])]
+    assert chosen(pods, facts) == NAMES[1]
+    for lost in (pod(NAMES[1], role="primary", ready=False), pod(NAMES[1], role="primary", ending=True)):
+        assert chosen([pods[0], lost, pods[2]], facts) == NAMES[0]
+    cut_off = facts | {NAMES[1]: answer(NAMES[1], status="non-Primary")}
+    assert chosen(pods, cut_off) == NAMES[0], "what it says itself is newer than what Kubernetes knows"
+
+
+def test_a_member_that_does_not_answer_loses_its_clients_once_the_others_are_a_cluster_without_it() -> None:
+    pods = [pod(NAMES[0], role="primary"), pod(NAMES[1]), pod(NAMES[2])]
+    three = {NAMES[0]: None, NAMES[1]: answer(NAMES[1]), NAMES[2]: answer(NAMES[2])}
+    assert chosen(pods, three) == NAMES[0], "only we do not reach it, perhaps"
+    two = {NAMES[0]: None, NAMES[1]: answer(NAMES[1], size=2), NAMES[2]: answer(NAMES[2], size=2)}
+    assert chosen(pods, two) == NAMES[1]
+    assert chosen(pods, dict.fromkeys(NAMES)) == NAMES[0], "nobody answers us: Kubernetes knows more"
+    assert chosen([pod(name, role=role, ready=False) for name, role in zip(NAMES, "abc", strict=True)], {}) == ""
+
+
+def test_roles_are_written_on_the_very_pods_and_told(release: Release) -> None:
+    pods = [pod(name) for name in NAMES]
+    facts = {name: answer(name) for name in NAMES} | {NAMES[2]: None}
+    result = plan(context(MARIADB, {"replicas": 3}, release=release, pods=pods, facts=facts))
+    objects = {key(obj): obj for obj in result.objects}
+    assert objects["Pod", NAMES[0]]["metadata"]["labels"] == {roles.ROLE: "primary"}
+    assert objects["Pod", NAMES[1]]["metadata"]["labels"] == {roles.ROLE: "backup"}
+    assert objects["Pod", NAMES[1]]["metadata"]["uid"] == f"u-{NAMES[1]}"
+    assert objects["Service", "mariadb"]["spec"]["selector"][roles.ROLE] == "primary"
+    assert [member.get("role") for member in result.outcome.members] == ["primary", "backup", "backup"]
+    assert result.outcome.wake is not None
+    assert (result.outcome.wake - NOW).total_seconds() == 5
+    facts[NAMES[2]] = answer(NAMES[2], status="non-Primary")
+    result = plan(context(MARIADB, {"replicas": 3}, release=release, pods=pods, facts=facts))
+    server = next(step for step in result if step.name == "Server")
+    assert server.verdict is not None
+    assert (server.verdict.reason, server.verdict.message) == ("RecoveryInProgress", f"{NAMES[2]}: says why")
+    assert result.outcome.wake is not None
+    assert (result.outcome.wake - NOW).total_seconds() == 1
+
+
+def recorded(release: Release, spec: dict[str, Any] | None = None, **changes: Any) -> dict[str, str]:
+    objects = planned(release, {"replicas": 3, **(spec or {})}, **changes)
+    return kube.secret_data(objects["Secret", "mariadb-galera"])
+
+
+def test_the_first_cluster_is_written_down_once_and_an_empty_disk_is_a_lost_one_from_then_on(release: Release) -> None:
+    first = recorded(release)
+    assert (first["seed"], first["uuid"], first["members"]) == (NAMES[0], "", ",".join(NAMES))
+    facts = {NAMES[1]: answer(NAMES[1])}
+    formed = recorded(release, facts=facts)
+    assert (formed["seed"], formed["uuid"]) == ("", "u")
+    held = kube.secret(context(MARIADB, release=release), "mariadb-galera", formed)
+    assert recorded(release, children={key(held): held})["seed"] == "", "nobody answers: it stays"
+
+
+def test_a_single_server_becomes_the_first_member_before_there_are_others(release: Release) -> None:
+    live = granted(planned(release)["StatefulSet", "mariadb-server"])
+    children = {key(live): live}
+    objects = planned(release, {"replicas": 3}, children=children)
+    assert objects["StatefulSet", "mariadb-server"]["spec"]["replicas"] == 1
+    held = objects["Secret", "mariadb-galera"]
+    assert kube.secret_data(held)["members"] == NAMES[0]
+    children[key(held)] = held
+    facts = {NAMES[0]: answer(NAMES[0], size=1)}
+    grown = planned(release, {"replicas": 3}, children=children, facts=facts, pods=[pod(NAMES[0])])
+    assert grown["StatefulSet", "mariadb-server"]["spec"]["replicas"] == 3
+    assert kube.secret_data(grown["Secret", "mariadb-galera"])["members"] == ",".join(NAMES)
+
+
+def test_a_single_server_keeps_its_clients_until_it_has_a_role(release: Release) -> None:
+    alone = planned(release)
+    children = {k: alone[k] for k in (("Service", "mariadb"), ("StatefulSet", "mariadb-server"))}
+    before = planned(release, {"replicas": 3}, children=children)["Service", "mariadb"]
+    assert roles.ROLE not in before["spec"]["selector"]
+    after = planned(release, {"replicas": 3}, children=children, pods=[pod(NAMES[0])])["Service", "mariadb"]
+    assert after["spec"]["selector"][roles.ROLE] == "primary"
+
+
+def test_an_order_has_a_token_of_its_own_each_time_it_is_given(release: Release) -> None:
+    order = {FORCE: NAMES[1]}
+    given = recorded(release, annotations=order, draw=lambda: "one")
+    assert (given["force"], given["token"]) == (NAMES[1], "one")
+    held = kube.secret(context(MARIADB, release=release), "mariadb-galera", given)
+    again = recorded(release, annotations=order, children={key(held): held}, draw=lambda: "two")
+    assert again["token"] == "one", "it stands there still; that is no new order"
+    lifted = recorded(release, children={key(held): held})
+    assert (lifted["token"], lifted["ordered"]) == ("one", "")
+    held = kube.secret(context(MARIADB, release=release), "mariadb-galera", lifted)
+    assert recorded(release, annotations=order, children={key(held): held}, draw=lambda: "two")["token"] == "two"
+    with pytest.raises(SpecError, match="there is no member 'mariadb-server-7'"):
+        recorded(release, annotations={FORCE: "mariadb-server-7"})
+
+
+def test_no_password_is_on_a_members_command_line(release: Release) -> None:
+    template = planned(release, {"replicas": 3})["StatefulSet", "mariadb-server"]["spec"]["template"]["spec"]
+    main = template["containers"][0]
+    assert "drawn" not in str(main["command"]) + str(main["env"])
+    assert main["startupProbe"]["httpGet"]["path"] == "/alive", "a first copy takes as long as it takes"
+    assert template["terminationGracePeriodSeconds"] >= 60
+
+
+def test_what_each_member_is_told_is_wired_too() -> None:
+    for option in ("wsrep_cluster_address", "wsrep-on", "wsrep_sst_auth", "innodb_flush_log_at_trx_commit"):
+        with pytest.raises(SpecError, match="the operator sets"):
+            my_cnf({"mysqld": {option: "x"}}, clustered=True)
+    assert "wsrep_slave_threads = 8" in my_cnf({"mysqld": {"wsrep-slave-threads": 8}}, clustered=True)

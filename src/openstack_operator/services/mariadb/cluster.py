@@ -109,6 +109,8 @@ def _target(ctx: Context[MariaDBSpec], chosen: str) -> dict[str, str]:
 def _verdict(kept: Kept, told: Sequence[Mapping[str, str]]) -> Verdict | None:
     """What goes on, as long as not every member serves."""
     missing = [f"{entry['name']}: {entry['message']}" for entry in told if entry["message"]]
+    if missing and kept.pending:
+        missing = [f"{kept.known.force} is to start the cluster; what only the others hold is lost then", *missing]
     if not missing:
         return None
     text = "; ".join(missing)

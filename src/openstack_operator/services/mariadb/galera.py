@@ -197,8 +197,9 @@ def _running(  # noqa: PLR0911  (a table)
     if whole(me, known) and waited <= RECOVERY:
         return Decision(Act.STAY, "all members of the last primary component are there again", me.vote)
     choice = choose(known, record, waited)
-    forced = record.force == me.name and _pending(record, known)
-    if forced or (choice.candidate and waited > HEALING):
+    if record.force == me.name and _pending(record, known):
+        return Decision(Act.RESTART, "was told to start the cluster with what it has", me.vote)
+    if choice.candidate and waited > HEALING:
         # Votes are for those that do not run: what runs may become primary by itself.
         return Decision(Act.RESTART, f"gives way: {choice.why}", me.vote)
     return Decision(Act.STAY, f"no majority of the last primary component; {choice.why}", me.vote)

@@ -25,6 +25,8 @@ class Kept(Step):
     members: Sequence[str]
     """Names of the pods there should be now."""
     known: galera.Record
+    pending: bool
+    """Whether an order of a human is still to be carried out."""
 
 
 def record(
@@ -56,6 +58,7 @@ def record(
         secret=secret,
         digest=kube.digest(data),
         members=listed,
+        pending=bool(data["token"]) and all(m.seen != data["token"] for m in members.values()),
         known=galera.Record(listed, data["seed"], data["uuid"], data["force"], data["token"]),
     )
 
