@@ -155,6 +155,19 @@ def test_what_was_made_anew_is_joined() -> None:
     assert {d.action for d in untold.values()} == {Action.SERVE}
 
 
+def test_who_was_taken_away_unawares_joins_anew_once_it_is_a_member_again() -> None:
+    stale = Facts(State.MEMBER, False, "one", "s2", frozenset({"s0", "s1", "s2"}), *LESS)
+    led = Facts(State.MEMBER, True, "one", "s0", frozenset({"s0", "n1"}))
+    heard = {host(0): led, host(2): stale}
+    assert decide(host(2), [host(0), host(1), host(2)], heard).action is Action.REJOIN
+    assert decide(host(2), [host(0), host(1)], heard).action is Action.SERVE
+    # One of those that are led may not know of it yet.
+    aware = {**heard, host(1): Facts(State.MEMBER, True, "one", "n1", frozenset({"s0", "n1", "s2"}))}
+    assert decide(host(2), [host(0), host(1), host(2)], aware).action is Action.SERVE
+    untold = {**heard, host(0): Facts(State.MEMBER, True, "one", "s0")}
+    assert decide(host(2), [host(0), host(1), host(2)], untold).action is Action.SERVE
+
+
 def test_a_server_that_joined_nothing_takes_what_is_there() -> None:
     led = Facts(State.MEMBER, True, "anew", "n1")
     joins = Facts(State.JOINING, cluster="gone", server="j0")

@@ -119,9 +119,10 @@ def _with_data(
 ) -> Decision:
     mine = heard[me]
     disbelieved = bool(cluster) and mine.cluster != cluster and any(facts.cluster == cluster for facts in leaders)
-    abandoned = bool(leaders) and not mine.led and all(facts.cluster != mine.cluster for facts in leaders)
-    if disbelieved or abandoned:
-        return Decision(Action.REJOIN, "joins the cluster that was made anew")
+    # A member that was taken away may not have been told; its cluster goes on without it, and never answers it again.
+    gone = [f.cluster != mine.cluster or (bool(f.servers) and mine.server not in f.servers) for f in leaders]
+    if me in members and (disbelieved or (gone and all(gone) and not mine.led)):
+        return Decision(Action.REJOIN, "joins the cluster, which goes on without what it holds")
     if mine.led:
         return Decision(Action.SERVE)
     if leaders:
