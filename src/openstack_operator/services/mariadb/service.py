@@ -8,7 +8,6 @@ from dataclasses import replace
 from datetime import timedelta
 
 from ... import kube, parts
-from ...api import PodSettings
 from ...plan import Context, NotBuilt, Plan, Step
 from .cluster import REPLICATION, Cluster, cluster, container, files
 from .config import PORT, my_cnf
@@ -73,7 +72,7 @@ def _server(
         ctx,
         "server",
         container(ctx, main, conf, members.record) if members else main,
-        wanted=_apart(ctx, kube.settings(ctx.spec)) if members else kube.settings(ctx.spec),
+        wanted=kube.settings(ctx.spec),
         annotations={kube.CONFIG_DIGEST: conf.digest},
         # It writes what it holds in memory before it ends; killed, it would have to recover.
         grace=120,
@@ -91,12 +90,3 @@ def _server(
         after=(creds, conf, *((members.record,) if members else ())),
     )
     return replace(server, verdict=members.verdict) if members else server
-
-
-def _apart(ctx: Context[MariaDBSpec], wanted: PodSettings) -> PodSettings:
-    """Members on different nodes where there are enough of them, unless the user says how they are placed."""
-    if wanted.affinity is not None:
-        return wanted
-    others = {"labelSelector": {"matchLabels": kube.selector(ctx, "server")}, "topologyKey": "kubernetes.io/hostname"}
-    soft = {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 100, "podAffinityTerm": others}]}
-    return wanted.model_copy(update={"affinity": {"podAntiAffinity": soft}})

@@ -68,10 +68,11 @@ def members(ctx: Context[OVNNetworkSpec], database: Database, settings: PodSetti
     live = ctx.children.get(("StatefulSet", kube.fitting(ctx.name(name), kube.STATEFUL_SET_LIMIT)))
     record = raft.record(ctx, name, hosts, live, forced)
     wanted = kube.settings(ctx.spec, settings)
-    if record and wanted.affinity is None:
-        wanted = wanted.model_copy(update={"affinity": raft.spread(name, ctx)})
     ports = {"ovsdb": database.client, "raft": database.raft} | ({"facts": database.facts} if record else {})
     template = kube.pod(ctx, name, _container(ctx, database, hosts[0], record, ports), wanted=wanted)
+    # From the record on, not from the second pod: a template that changed then would restart the first one as it joins.
+    several, target = record is not None, kube.selector(ctx, name)
+    template = kube.placed(template, wanted, target, several=several, replaceable=False)
     if record:
         template["metadata"]["labels"][kube.WATCHED] = "true"
     step = parts.members(
@@ -82,6 +83,7 @@ def members(ctx: Context[OVNNetworkSpec], database: Database, settings: PodSetti
         ports=ports,
         replicas=record.size.pods if record else 1,
         storage=ctx.spec,
+        settings=wanted,
         condition=database.condition,
         after=(record,) if record else (),
     )

@@ -180,10 +180,3 @@ exec "$@"
 def script(text: str, *words: str) -> list[str]:
     """The command that runs a script with these words."""
     return ["sh", "-c", text, "raft", *words]
-
-
-def spread(component: str, ctx: Context[OVNNetworkSpec]) -> Object:
-    """An affinity: rather on nodes where none of the others is."""
-    term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": kube.selector(ctx, component)}}
-    preferred = [{"weight": 100, "podAffinityTerm": term}]
-    return {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred}}

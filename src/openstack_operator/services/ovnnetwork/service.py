@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ... import kube
 from ...plan import Context, NotBuilt, Plan, Step
-from . import raft, recovery
+from . import recovery
 from .chassis import chassis
 from .databases import NORTHBOUND, SOUTHBOUND, Clustered, members, pods
 from .model import OVNNetworkSpec
@@ -49,10 +49,10 @@ def _northd(ctx: Context[OVNNetworkSpec], nb: Clustered, sb: Clustered) -> Step:
     settings, own = kube.settings(ctx.spec, ctx.spec.northd), ctx.spec.northd.replicas
     # Only one works; a third would never be needed.
     replicas = min(ctx.spec.replicas, 2) if own is None else own
-    if ctx.spec.replicas > 1 and settings.affinity is None:
-        settings = settings.model_copy(update={"affinity": raft.spread("northd", ctx)})
+    target = kube.selector(ctx, "northd")
     marks = recovery.marks([nb.rebuilt, sb.rebuilt])
     template = kube.pod(ctx, "northd", main, wanted=settings, annotations=marks)
+    template = kube.placed(template, settings, target, several=replicas > 1, replaceable=True)
     wanted = kube.workload(ctx, "Deployment", "northd", template, replicas=replicas)
-    budget = kube.disruption_budget(ctx, ctx.name("northd"), kube.selector(ctx, "northd"))
+    budget = kube.disruption_budget(ctx, ctx.name("northd"), target)
     return Step(name="Northd", objects=(wanted, budget) if replicas > 1 else (wanted,), after=(nb.serving, sb.serving))

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ... import kube, parts
-from ...api import PodSettings
 from ...plan import Context, Group, Plan, Step
 from .config import ADVANCED, AMQP, DISTRIBUTION, EPMD, MANAGEMENT, rabbitmq_conf
 from .members import Orders, orders, told, verdict
@@ -136,7 +135,7 @@ def _server(
         ctx,
         "server",
         main,
-        wanted=_apart(ctx, kube.settings(ctx.spec)) if clustered else kube.settings(ctx.spec),
+        wanted=kube.settings(ctx.spec),
         annotations={kube.CONFIG_DIGEST: conf.digest},
         grace=60,
     )
@@ -160,12 +159,3 @@ _STAND_IN = "rabbitmq-upgrade --timeout 20 await_online_quorum_plus_one || :"
 # Both ports open when it starts to serve clients and close when it pauses. The kernel would accept connections for one
 # that is frozen; only the program itself answers requests. Asked often, as another member could answer instead.
 _ANSWERS = kube.Probe(http=("/", MANAGEMENT), period=3, timeout=2, failures=2)
-
-
-def _apart(ctx: Context[RabbitMQSpec], wanted: PodSettings) -> PodSettings:
-    """Members on different nodes where there are enough of them, unless the user says how they are placed."""
-    if wanted.affinity is not None:
-        return wanted
-    others = {"labelSelector": {"matchLabels": kube.selector(ctx, "server")}, "topologyKey": "kubernetes.io/hostname"}
-    soft = {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 100, "podAffinityTerm": others}]}
-    return wanted.model_copy(update={"affinity": {"podAntiAffinity": soft}})
