@@ -73,7 +73,7 @@ class Run:
         conn = proof.connect(site.kubernetes, site.namespace)
         nodes = sorted(node["metadata"]["name"] for node in site.items("nodes"))
         cabled = deploy.cabled(SAMPLE)
-        self.guests = servers.guests(site, conn, nodes) if cabled else []
+        self.guests = servers.guests(conn, nodes) if cabled else []
         self.writers = self._writers(conn)
         self.load = Load(Journal(JOURNAL), [*self.writers, *self._readers()])
 
@@ -117,8 +117,8 @@ class Run:
     def _servers(self, before: dict[str, str], result: Result, kept: set[str]) -> None:
         try:
             verify_servers(self.api, self.guests, before, result, kept)
-        except Exception as error:  # whatever keeps us from looking is the result
-            result.problems.append(f"servers: {type(error).__name__}: {error}"[:300])
+        except CloudError as error:
+            result.problems.append(str(error))
 
     def _settle(self, what: str) -> None:
         found = recovered(self.site, self.load, now(), _SETTLED)

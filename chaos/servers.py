@@ -7,15 +7,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from keystoneauth1.exceptions import ClientException
 from openstack.connection import Connection
+from openstack.exceptions import SDKException
 
 from cloud import proof
+from cloud.kubernetes import CloudError
 
 from .api import Api
-from .site import Site, until
+from .site import until
 
-NETWORK = "chaos-servers"
 _BOOT_TIMEOUT = 300.0
+_PATIENCE = 900.0
 _ANSWER = 2.0
 """Seconds within which a server's page must come."""
 
@@ -39,8 +42,22 @@ class Guest:
         return self.page("boot")
 
 
-def guests(site: Site, conn: Connection, nodes: Sequence[str]) -> list[Guest]:
-    """A server on each node, made where there is none, which answers on a floating IP."""
+def guests(conn: Connection, nodes: Sequence[str]) -> list[Guest]:
+    """A server on each node, made where there is none, which answers on a floating IP.
+
+    Raises CloudError where there is none after some tries: a cloud that has just been made is slow on a busy machine.
+    """
+    return until("a server on each node", lambda: _guests(conn, nodes), _PATIENCE, 5)
+
+
+def _guests(conn: Connection, nodes: Sequence[str]) -> list[Guest]:
+    try:
+        return _made(conn, nodes)
+    except (SDKException, ClientException) as error:
+        raise CloudError(str(error)) from None
+
+
+def _made(conn: Connection, nodes: Sequence[str]) -> list[Guest]:
     image, flavor = proof.image(conn), proof.flavor(conn)
     network, external, group = proof.networks(conn)
     servers = {node: _server(conn, node, image, flavor, network, group) for node in nodes}
@@ -57,7 +74,12 @@ def guests(site: Site, conn: Connection, nodes: Sequence[str]) -> list[Guest]:
 
 def _server(conn: Connection, node: str, image: Any, flavor: Any, network: Any, group: Any) -> Any:
     name = f"chaos-{node}"
-    return conn.compute.find_server(name) or conn.compute.create_server(
+    found = conn.compute.find_server(name)
+    if found and conn.compute.get_server(found).status == "ERROR":
+        conn.compute.delete_server(found)
+        conn.compute.wait_for_delete(found)
+        found = None
+    return found or conn.compute.create_server(
         name=name,
         image_id=image.id,
         flavor_id=flavor.id,

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from cloud.kubernetes import CloudError
 
@@ -14,6 +15,7 @@ from .scenario import Result
 from .servers import Guest, boots, statuses
 from .site import Site
 
+T = TypeVar("T")
 _TRIES = 6
 _PAUSE = 5.0
 
@@ -24,7 +26,7 @@ def verify(journal: Journal, writers: Sequence[Writer], result: Result) -> None:
         wanted = journal.acknowledged(writer.kind)
         result.acknowledged += len(wanted)
         try:
-            missing = _missing(writer, wanted)
+            missing = sorted(wanted - _patient(writer.kind, writer.present))
         except CloudError as error:
             result.problems.append(str(error))
             continue
@@ -33,16 +35,16 @@ def verify(journal: Journal, writers: Sequence[Writer], result: Result) -> None:
             result.problems.append(f"{len(missing)} acknowledged {writer.kind} are lost: {', '.join(missing[:5])}")
 
 
-def _missing(writer: Writer, wanted: set[str]) -> list[str]:
-    """Raises CloudError where the cloud does not say what it has."""
+def _patient(what: str, look: Callable[[], T]) -> T:
+    """The answer of `look`, which is tried a few times. Raises CloudError where the cloud does not say."""
     error = ""
     for _ in range(_TRIES):
         try:
-            return sorted(wanted - writer.present())
+            return look()
         except Exception as failure:  # a look that fails is repeated, whatever it failed of
             error = f"{type(failure).__name__}: {failure}"[:300]
             time.sleep(_PAUSE)
-    raise CloudError(f"{writer.kind}: cannot be read: {error}")
+    raise CloudError(f"{what}: cannot be read: {error}")
 
 
 def verify_members(site: Site, result: Result) -> None:
@@ -73,7 +75,7 @@ def verify_servers(api: Api, guests: Sequence[Guest], before: dict[str, str], re
     """Servers are ACTIVE and answer; those of the nodes `kept` were not started anew."""
     if not guests:
         return
-    states, after = statuses(api, guests), boots(guests)
+    states, after = _patient("servers", lambda: statuses(api, guests)), boots(guests)
     away = sorted(node for node, state in states.items() if state != "ACTIVE")
     silent = sorted(node for node, boot in after.items() if not boot)
     restarted = sorted(node for node, boot in after.items() if boot and boot != before.get(node))

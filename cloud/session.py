@@ -40,7 +40,7 @@ class Session:
         else:
             cluster = _local_cluster(watch, sample, images, nodes)
         with watch.step("install the operator"):
-            deploy.install(cluster)
+            deploy.install(cluster, replicas=min(nodes, 2))
         return cls(cluster, watch, console)
 
     def converge(self, sample: Path, namespace: str | None = None, timeout: float = 600) -> Cloud:

@@ -21,7 +21,7 @@ def wiped(stage: Stage) -> None:
     site = stage.site
     victim = names(site.members("mariadb-server"))[-1]
     began = now()
-    site.run(victim, "sh", "-c", f"find {_DATA} -mindepth 1 -delete")
+    site.run(victim, "sh", "-c", f"find {_DATA} -mindepth 1 -not -path '*/lost+found*' -delete")
     faults.kill_pod(site.machine, site.namespace, victim)
     stage.await_recovery(f"wiping of {victim}", began, timeout=600)
 

@@ -94,7 +94,7 @@ def _delete(conn: proof.Connection, server: str) -> bool:
 
 def _booted(stage: Stage, conn: proof.Connection) -> bool:
     nodes = [guest.node for guest in stage.guests]
-    stage.guests[:] = servers.guests(stage.site, conn, nodes)
+    stage.guests[:] = servers.guests(conn, nodes)
     return True
 
 
