@@ -15,6 +15,9 @@ from rich.console import Console
 from cloud import deploy, proof
 from cloud.kubernetes import ROOT, CloudError, running
 from cloud.session import SAMPLES, Session
+from localcluster.cluster import ClusterError
+from localcluster.commands import CommandError
+from localcluster.node import NodeError
 
 from . import servers, writers
 from .api import Access, Api
@@ -32,6 +35,8 @@ BOUNDED = "sized"
 NODES = 3
 REPORT = ROOT / "build" / "chaos.json"
 JOURNAL = ROOT / "build" / "chaos.jsonl"
+FAULTS = (CloudError, ClusterError, CommandError, NodeError, TimeoutError, ValueError)
+"""What a scenario may end with that is its own affair."""
 _SETTLED = 240.0
 _DEPLOYED = 900.0
 
@@ -99,8 +104,8 @@ class Run:
         began = now()
         try:
             scenario.act(stage)
-        except CloudError as error:
-            result.problems.append(str(error))
+        except FAULTS as error:
+            result.problems.append(f"{type(error).__name__}: {error}")
         ended = now()
         verify(self.load.journal, self.writers, result)
         verify_members(self.site, result)

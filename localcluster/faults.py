@@ -25,6 +25,7 @@ __all__ = [
     "cut",
     "freeze",
     "heal",
+    "kill_namespace",
     "kill_pod",
     "lose_node",
     "power_off",
@@ -52,12 +53,20 @@ def kill_pod(cluster: Cluster, namespace: str, pod: str) -> None:
 
     Raises ClusterError if no container of the pod runs on any node.
     """
-    groups = _containers(cluster, namespace, pod)
+    _kill(_containers(cluster, namespace, pod), f"{namespace}/{pod}")
+
+
+def kill_namespace(cluster: Cluster, namespace: str) -> None:
+    """All processes of the containers of all pods of the namespace were killed at once; raises as `kill_pod`."""
+    _kill(_containers(cluster, namespace), namespace)
+
+
+def _kill(groups: list[str], what: str) -> None:
     deadline = time.monotonic() + _TIMEOUT
     # A process may have been starting another one meanwhile.
     while members := _members(groups):
         _signal(members, signal.SIGKILL)
-        _check(deadline, f"{namespace}/{pod}: processes {sorted(members)} do not end")
+        _check(deadline, f"{what}: processes {sorted(members)} do not end")
 
 
 def freeze(cluster: Cluster, namespace: str, pod: str) -> None:
@@ -146,21 +155,23 @@ def compact(cluster: Cluster) -> int:
     return revision
 
 
-def _containers(cluster: Cluster, namespace: str, pod: str) -> list[str]:
-    """The cgroups of the containers with processes, as paths below the root of every hierarchy."""
-    labels = {"pod.namespace": namespace, "pod.name": pod}
+def _containers(cluster: Cluster, namespace: str, pod: str = "") -> list[str]:
+    """The cgroups of the containers with processes, of one pod or all, as paths below the root of every hierarchy."""
+    labels = {"pod.namespace": namespace} | ({"pod.name": pod} if pod else {})
     chosen = [f'labels."io.kubernetes.{key}"=="{value}"' for key, value in labels.items()]
     chosen.append('labels."io.cri-containerd.kind"=="container"')
     found: list[str] = []
     for each in running(cluster):
         listed = run(*node.command_in(each, "ctr", "-n", "k8s.io", "containers", "list", "-q", ",".join(chosen)))
-        for identity in listed.split():
-            groups = {
-                str(path.relative_to(hierarchy))
-                for hierarchy in cgroups.hierarchies()
-                for path in (hierarchy / each.cgroup).rglob(identity)
-            }
-            found += [group for group in groups if cgroups.members(group)]
+        identities = set(listed.split())
+        groups = {
+            str(Path(folder, name).relative_to(hierarchy))
+            for hierarchy in (cgroups.hierarchies() if identities else [])
+            # Unlike a glob, this is not upset by what vanishes meanwhile.
+            for folder, names, _ in os.walk(hierarchy / each.cgroup)
+            for name in identities.intersection(names)
+        }
+        found += [group for group in groups if cgroups.members(group)]
     if not found:
         raise ClusterError(f"{namespace}/{pod}: no container of it runs")
     return found
