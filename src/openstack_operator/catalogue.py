@@ -8,6 +8,8 @@ from .runtime.registry import Actuator, Service
 from .services.controlplane.model import CONTROL_PLANE
 from .services.controlplane.service import phase as cloud_phase
 from .services.controlplane.service import plan as cloud
+from .services.etcd.model import ETCD
+from .services.etcd.service import plan as etcd
 from .services.glance.model import GLANCE
 from .services.glance.service import plan as glance
 from .services.keystone.model import KEYSTONE
@@ -28,12 +30,16 @@ from .services.placement.model import PLACEMENT
 from .services.placement.service import plan as placement
 from .services.rabbitmq.model import RABBITMQ
 from .services.rabbitmq.service import plan as rabbitmq
+from .services.valkey.model import VALKEY
+from .services.valkey.service import plan as valkey
 
 SERVICES = (
     Service(resource=CONTROL_PLANE, plan=cloud, teardown=True, phases=cloud_phase),
     Service(resource=MARIADB, plan=mariadb, observe=asking(mariadb_members)),
     Service(resource=RABBITMQ, plan=rabbitmq),
     Service(resource=MEMCACHED, plan=memcached),
+    Service(resource=VALKEY, plan=valkey),
+    Service(resource=ETCD, plan=etcd),
     Service(resource=KEYSTONE, plan=keystone),
     Service(resource=GLANCE, plan=glance),
     Service(resource=PLACEMENT, plan=placement),

@@ -7,6 +7,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import ConfigDict, Field
 
 from ...api import Column, Expose, Model, Name, Region, Replicas, Resource, Rule, Template, rule
+from ..etcd.model import EtcdSpec
 from ..glance.model import GlanceSpec
 from ..keystone.model import KeystoneSpec
 from ..mariadb.model import MariaDBSpec
@@ -16,6 +17,7 @@ from ..nova.model import NovaSpec
 from ..ovnnetwork.model import OVNNetworkSpec
 from ..placement.model import PlacementSpec
 from ..rabbitmq.model import RabbitMQSpec
+from ..valkey.model import ValkeySpec
 
 
 class Issuer(Model):
@@ -51,6 +53,20 @@ class RabbitMQTemplate(Template, RabbitMQSpec):
 
 class MemcachedTemplate(Template, MemcachedSpec):
     """The cloud's Memcached."""
+
+
+class ValkeyTemplate(Template, ValkeySpec):
+    """The cloud's Valkey."""
+
+    enabled: bool = False
+    """Whether this service runs. Turning it off removes what it made; volumes follow their own retention."""
+
+
+class EtcdTemplate(Template, EtcdSpec):
+    """The cloud's Etcd."""
+
+    enabled: bool = False
+    """Whether this service runs. Turning it off removes what it made; volumes follow their own retention."""
 
 
 class KeystoneTemplate(Template, KeystoneSpec):
@@ -148,6 +164,10 @@ class ControlPlaneSpec(Model):
     """Message broker of all services."""
     memcached: MemcachedTemplate = MemcachedTemplate()
     """Cache of all services."""
+    valkey: ValkeyTemplate = ValkeyTemplate()
+    """A store in memory for programs of your own; no service of the cloud needs it."""
+    etcd: EtcdTemplate = EtcdTemplate()
+    """Locks that services on several nodes share; only what asks for them needs it."""
     keystone: KeystoneTemplate = KeystoneTemplate()
     """Users, projects, tokens and the service catalog."""
     glance: GlanceTemplate = GlanceTemplate()

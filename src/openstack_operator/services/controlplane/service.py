@@ -36,6 +36,8 @@ MEMBERS = (
     Member("mariadb", "MariaDB", "Infrastructure"),
     Member("rabbitmq", "RabbitMQ", "Infrastructure"),
     Member("memcached", "Memcached", "Infrastructure"),
+    Member("valkey", "Valkey", "Infrastructure"),
+    Member("etcd", "Etcd", "Infrastructure"),
     Member("keystone", "Keystone", "Identity"),
     Member("glance", "Glance", "CoreServices"),
     Member("placement", "Placement", "CoreServices"),

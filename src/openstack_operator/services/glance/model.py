@@ -43,6 +43,7 @@ class ImageStorage(Model):
 
 _ONE_POD = (
     "!(has(self.api) && has(self.api.autoscaling)) && "
+    "!(has(self.api) && has(self.api.autoscaling)) && "
     "(has(self.api) && has(self.api.replicas) ? self.api.replicas : has(self.replicas) ? self.replicas : 1) <= 1"
 )
 _SHARED = (
@@ -56,7 +57,7 @@ class GlanceSpec(ServiceSpec, UsesDatabase, UsesCache, UsesIdentity):
 
     rules: ClassVar[tuple[Rule, ...]] = (
         rule(
-            f"{_ONE_POD} || {_SHARED}",
+            f"({_ONE_POD}) || {_SHARED}",
             "pods on several nodes cannot share a ReadWriteOnce volume; use one replica, or storage.accessMode "
             "ReadWriteMany from the start with a StorageClass that has it",
             ".storage",

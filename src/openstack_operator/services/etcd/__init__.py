@@ -1,0 +1,1 @@
+"""etcd: locks that services on several nodes share."""

@@ -1,0 +1,1 @@
+"""Valkey: a store in memory, whose primary sentinels replace when it is gone."""

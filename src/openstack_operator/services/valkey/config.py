@@ -1,0 +1,66 @@
+"""valkey.conf in three layers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from ...plan import SpecError
+
+PORT = 6379
+STATE = "/var/lib/valkey"
+
+DEFAULTS: Mapping[str, Any] = {
+    # What is held can be made again.
+    "maxmemory-policy": "allkeys-lru",
+    "appendfsync": "everysec",
+    # While a copy is made anew, writes wait for it; five seconds more in case that others come too are too many.
+    "repl-diskless-sync-delay": 0,
+}
+
+WIRED: Mapping[str, Any] = {
+    "port": PORT,
+    "bind": "* -::*",
+    "dir": f"{STATE}/data",
+    "protected-mode": "no",
+    "daemonize": "no",
+    "appendonly": "yes",
+    "save": '""',
+}
+
+SENTINEL_WIRED: Mapping[str, Any] = {
+    # A primary that was cut off from its copies takes no more writes: they would be lost when it comes back.
+    "min-replicas-to-write": 1,
+    "min-replicas-max-lag": 3,
+}
+
+_WIRED_ELSEWHERE = {
+    *("include", "loadmodule", "logfile", "maxmemory", "requirepass", "primaryauth", "masterauth", "primaryuser"),
+    *("min-slaves-to-write", "min-slaves-max-lag", "replicaof", "slaveof", "replica-announce-ip"),
+    *("replica-announce-port", "aclfile", "user", "rename-command"),
+}
+"""Names that come from a Secret, from the spec, from who is primary, or would lock the operator's own commands out."""
+
+_NAME = re.compile(r"[a-z0-9-]+")
+
+
+def valkey_conf(user: Mapping[str, Any], password: str, memory_mb: int, *, sentinels: bool) -> str:
+    """The file every server reads. Raises SpecError where the user sets what the operator wires."""
+    wired = {**WIRED, **(SENTINEL_WIRED if sentinels else {})}
+    given = {name.lower(): value for name, value in user.items()}
+    if taken := sorted(name for name in given if name in {**WIRED, **SENTINEL_WIRED} or name in _WIRED_ELSEWHERE):
+        raise SpecError(
+            f"spec.config.{taken[0]}", f"the operator sets {', '.join(taken)} itself; remove it from config"
+        )
+    for name, value in given.items():
+        # A line break would begin a line of its own, past the check for what is wired.
+        if not _NAME.fullmatch(name) or not isinstance(value, (str, int, float)) or "\n" in str(value):
+            raise SpecError(f"spec.config.{name!r}", "expected a name of valkey.conf with a value on one line")
+    own = {"maxmemory": f"{memory_mb}mb", "requirepass": password, "primaryauth": password}
+    merged = {**DEFAULTS, **given, **wired, **own}
+    return "".join(f"{name} {_text(value)}\n" for name, value in sorted(merged.items()))
+
+
+def _text(value: Any) -> str:
+    return {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)

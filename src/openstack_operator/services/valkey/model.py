@@ -1,0 +1,57 @@
+"""What users write to get a Valkey."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar
+
+from pydantic import Field
+
+from ...api import Column, Model, OptionValue, QuorumReplicas, Resource, Rule, RunSpec, StorageSize, UsesVolume, rule
+
+_SENTINELS = "has(self.sentinel) && has(self.sentinel.enabled) && self.sentinel.enabled"
+_SEVERAL = "has(self.replicas) && self.replicas > 1"
+
+
+class Sentinel(Model):
+    """Who notices that the primary is gone, and agrees on its successor."""
+
+    enabled: bool = False
+    """Whether a sentinel runs beside each server. It takes three servers or more, since sentinels need a majority."""
+
+
+class ValkeySpec(RunSpec, UsesVolume):
+    """Valkey: a store in memory, whose primary sentinels replace when it is gone."""
+
+    rules: ClassVar[tuple[Rule, ...]] = (
+        rule(
+            f"({_SEVERAL}) == ({_SENTINELS})",
+            "several servers need sentinels, and sentinels several servers: use replicas 3 with sentinel.enabled true, "
+            "or 1 without",
+            ".sentinel",
+        ),
+        rule(
+            "!has(self.replicas) || !has(oldSelf.replicas) || self.replicas >= oldSelf.replicas",
+            "servers cannot be taken away, since sentinels would go on counting them; keep the old number",
+            ".replicas",
+        ),
+    )
+
+    replicas: QuorumReplicas = 1
+    """Servers: one that is written to, and copies of it. More may be added later, none taken away."""
+    sentinel: Sentinel = Sentinel()
+    """Who notices that the primary is gone, and agrees on its successor."""
+    memory_mb: Annotated[int, Field(ge=16, le=1048576, alias="memoryMB")] = 64
+    """Memory of each server for what it holds, in MiB; then what was used least recently makes room."""
+    storage_size: StorageSize = "1Gi"
+    """Size of each server's volume; may grow where the StorageClass allows it, never shrink."""
+    config: dict[str, OptionValue] = {}
+    """Extra lines of valkey.conf, merged over the operator's defaults: name, value. One the operator wires itself is
+    refused."""
+
+
+VALKEY = Resource(
+    kind="Valkey",
+    plural="valkeys",
+    spec=ValkeySpec,
+    columns=(Column("Replicas", ".spec.replicas", "integer"), Column("Memory (MiB)", ".spec.memoryMB", "integer", 1)),
+)

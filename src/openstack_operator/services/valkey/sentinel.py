@@ -1,0 +1,143 @@
+"""Who is the primary: what servers and sentinels find out before they start."""
+
+from __future__ import annotations
+
+from .config import PORT, STATE
+
+SENTINEL = 26379
+SET = "mymaster"
+"""What sentinels call the set of servers they watch over: the name clients ask for unless told otherwise."""
+PASSWORD = "/etc/valkey/secret/password"  # noqa: S105  (a path)
+
+_ASK = f"""\
+export REDISCLI_AUTH="$(cat {PASSWORD})"
+ask() {{ timeout 2 valkey-cli --no-auth-warning -h "$1" -p "$2" $3 2> /dev/null; }}
+# From one sentinel: the epoch of what it knows, and the primary; one that knows none answers with an error.
+known() {{
+  ask "$1" {SENTINEL} "sentinel primary {SET}" | awk '
+    last == "ip" {{ host = $0 }} last == "config-epoch" {{ epoch = $0 }} {{ last = $0 }}
+    END {{ if (NR && host != "" && epoch != "") print epoch, host; else if (NR) print "none" }}'
+}}
+find_primary() {{
+  waited=0
+  while :; do
+    heard=0 knowing=0 all=0 answers=
+    for host in $VALKEY_HOSTS; do
+      all=$((all + 1))
+      answer=$(known "$host")
+      [ -n "$answer" ] || continue
+      heard=$((heard + 1))
+      [ "$answer" = none ] || {{ knowing=$((knowing + 1)); answers="$answers$answer
+"; }}
+    done
+    best=$(printf %s "$answers" | sort -rn | head -n 1 | cut -d' ' -f2)
+    if [ "$heard" = "$all" ]; then
+      primary=${{best:-${{VALKEY_HOSTS%% *}}}}
+      return
+    elif [ "$waited" -ge 6 ] && [ $((2 * knowing)) -gt "$all" ] || [ "$waited" -ge 40 ] && [ -n "$best" ]; then
+      primary=$best
+      return
+    fi
+    waited=$((waited + 1))
+    sleep 0.5
+  done
+}}
+"""
+"""Sentinels answer from the moment they start, also when they know nothing. Once all were heard, the newest word holds;
+if none knows any, this is the beginning, and the first server is the primary. Some may be gone: after three seconds a
+majority will do, after twenty whoever knows something, for a primary without copies takes no writes anyway.
+"""
+
+ALONE = f'mkdir -p {STATE}/data && exec "$@" /etc/valkey/valkey.conf'
+"""sh: starts a server that is the only one."""
+
+SERVER = f"""\
+{_ASK}
+mkdir -p {STATE}/data
+empty() {{ ! ls {STATE}/data/appendonlydir/*.aof > /dev/null 2>&1; }}
+# Whether any other server has keys: yes, no, or nothing as long as one of them does not answer.
+others_hold() {{
+  hold=no
+  for host in $VALKEY_HOSTS; do
+    [ "$host" != "$HOST" ] || continue
+    case $(ask "$host" {PORT} dbsize) in 0) ;; "") hold=${{hold#no}} ;; *) hold=yes ;; esac
+  done
+  echo "$hold"
+}}
+find_primary
+for _ in $(seq 60); do
+  [ "$primary" = "$HOST" ] && empty && [ "$(others_hold)" != no ] || break
+  sleep 0.5
+  find_primary
+done
+{{
+  echo "include /etc/valkey/valkey.conf"
+  echo "replica-announce-ip $HOST"
+  [ "$primary" = "$HOST" ] || echo "replicaof $primary {PORT}"
+}} > /run/valkey.conf
+unset REDISCLI_AUTH
+exec "$@" /run/valkey.conf
+"""
+"""What a server does before it starts. A primary that came back with an empty disk would have its copies drop all they
+hold; so it stays away until the sentinels have made one of them the primary.
+"""
+
+WATCH = f"""\
+{_ASK}
+umask 077
+mkdir -p {STATE}/sentinel
+conf={STATE}/sentinel/sentinel.conf
+if [ -s "$conf" ]; then
+  sed -i "s/^\\(sentinel monitor {SET} .*\\) [0-9]*$/\\1 $VALKEY_QUORUM/" "$conf"
+else
+  cat > "$conf" <<END
+port {SENTINEL}
+dir {STATE}/sentinel
+protected-mode no
+requirepass $REDISCLI_AUTH
+sentinel sentinel-pass $REDISCLI_AUTH
+sentinel resolve-hostnames yes
+sentinel announce-hostnames yes
+sentinel announce-ip $HOST
+END
+fi
+learn() {{
+  until [ -n "$(known "$HOST")" ]; do sleep 0.2; done
+  while [ "$(known "$HOST")" = none ]; do
+    find_primary
+    valkey-cli --no-auth-warning -p {SENTINEL} > /dev/null <<END || sleep 1
+sentinel monitor {SET} $primary {PORT} $VALKEY_QUORUM
+sentinel set {SET} auth-pass $REDISCLI_AUTH
+sentinel set {SET} down-after-milliseconds 3000
+sentinel set {SET} failover-timeout 6000
+sentinel set {SET} parallel-syncs 1
+END
+  done
+}}
+learn &
+unset REDISCLI_AUTH
+exec "$@" "$conf"
+"""
+"""What a sentinel does before it starts. It learns of the primary afterwards, since others must be able to ask it what
+it knows, if only that it knows nothing.
+"""
+
+_INFO = f'REDISCLI_AUTH="$(cat {PASSWORD})" timeout 4 valkey-cli --no-auth-warning info replication'
+
+READY = f"{_INFO} | grep -q -e '^role:master' -e '^master_link_status:up'"
+"""sh: whether a server takes part; a copy without its primary would be out of date."""
+
+STOP = f"""\
+{_ASK}
+leads() {{ ask 127.0.0.1 {PORT} "info replication" | grep -q '^role:master'; }}
+leads || exit 0
+ask 127.0.0.1 {PORT} "client pause 10000 write" > /dev/null
+for host in $VALKEY_HOSTS; do
+  [ "$host" = "$HOST" ] || [ "$(ask "$host" {SENTINEL} "sentinel failover {SET}")" != OK ] || break
+done
+for _ in 1 2 3 4 5 6 7 8 9; do
+  case $(known "$host") in *" $HOST") sleep 1 ;; *) exit 0 ;; esac
+done
+"""
+"""sh: hands over before the server stops, so that nobody need find out that it is gone. It takes no more writes from
+then on, for a successor that sentinels name does not wait for the last of them."""
