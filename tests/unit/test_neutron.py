@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -53,6 +54,18 @@ def test_the_configuration_is_what_oslo_config_reads(tmp_path: Path) -> None:
     assert conf.ovn.ovn_nb_connection == PUBLISHED["OVNNetwork"]["northbound"]
     assert conf.database.connection.startswith("mysql+pymysql://neutron:")
     assert (conf.nova.username, conf.nova.endpoint_type) == ("neutron", "internal")
+
+
+def test_a_lost_member_is_left_soon_where_there_are_others() -> None:
+    several = {**PUBLISHED["OVNNetwork"], "southbound": "tcp:ovn-sb-0:6642,tcp:ovn-sb-1:6642"}
+    release, published = parse(RELEASES, "debian"), {**PUBLISHED, "OVNNetwork": several}
+    clustered = plan(context(NEUTRON, release=release, published=published))
+    users = {"config": {"ovn": {"ovsdb_probe_interval": 30000}}}
+    told = plan(context(NEUTRON, users, release=release, published=published))
+    for secret in ("neutron-config", "neutron-metadata-agent-config"):
+        files = [kube.secret_data(made(p)["Secret", secret])["neutron.conf"] for p in (clustered, planned(), told)]
+        found = [re.search(r"^ovsdb_probe_interval = (.*)$", text, re.MULTILINE) for text in files]
+        assert [match and match[1] for match in found] == ["10000", None, "30000"]
 
 
 def test_the_agent_knows_no_database_and_no_service_password(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ... import kube, oslo, parts
 from ...plan import Context, Step
-from .config import agent_conf
+from .config import agent_conf, patience
 from .model import NeutronSpec
 from .refill import remark
 
@@ -22,7 +22,7 @@ def metadata_agent(ctx: Context[NeutronSpec], secret: str, *, after: tuple[Step,
     conf = parts.written(
         ctx,
         {
-            "neutron.conf": oslo.render(parts.options(ctx, agent_conf(ctx, secret))),
+            "neutron.conf": oslo.render(parts.options(ctx, agent_conf(ctx, secret), defaults=patience(ctx))),
             "neutron_ovn_metadata_agent.ini": "# Every option is in neutron.conf.\n" + remark(ctx),
         },
         suffix=f"{NAME}-config",

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ... import kube, parts
+from ... import kube, oslo, parts
 from ...plan import Context, NotBuilt, Plan, Step
 from .agent import metadata_agent
-from .config import DEFAULTS, neutron_conf
+from .config import DEFAULTS, neutron_conf, patience
 from .model import NeutronSpec
 from .refill import refill, remark
 
@@ -21,9 +21,8 @@ def plan(ctx: Context[NeutronSpec]) -> Plan:
         raise NotBuilt("spec.mechanism", f"{ctx.spec.mechanism} is not built yet; use ovn")
     base = parts.foundation(ctx, "metadata")
     ovn = parts.requires(ctx, "OVNConnected", ctx.spec.ovn.ovn_network_ref)
-    conf = parts.config(
-        ctx, "neutron.conf", neutron_conf(ctx, base), defaults=DEFAULTS, more={"ml2_conf.ini": _EMPTY_ML2 + remark(ctx)}
-    )
+    defaults, more = oslo.merge(DEFAULTS, patience(ctx)), {"ml2_conf.ini": _EMPTY_ML2 + remark(ctx)}
+    conf = parts.config(ctx, "neutron.conf", neutron_conf(ctx, base), defaults=defaults, more=more)
     ml2 = kube.files("config", conf.secret, "/etc/neutron/plugins/ml2", "ml2_conf.ini")
     sync = parts.job(
         ctx,

@@ -121,5 +121,5 @@ def _container(
         alive=kube.Probe(tcp=database.facts if record else database.client),
         # Asked to, a leader hands over at once; told to by a signal, it leaves the others to wait for an election.
         lifecycle={"preStop": {"exec": {"command": list(stop)}}},
-        memory="32Mi",
+        memory="64Mi" if record else "32Mi",
     )
