@@ -113,6 +113,20 @@ def test_keys_that_are_due_rotate_once_however_late(release: Release) -> None:
     assert made.outcome.wake > late
 
 
+def test_replicas_whose_clocks_are_ten_minutes_off_rotate_once_a_day(release: Release) -> None:
+    ring, rotations = KeyRing({0: "a", 1: "b"}, NOW), list[int]()
+    for minute in range(23 * 60, 49 * 60):
+        # Whoever looks, the one that is early, the one that is right, or the one that is late.
+        told = NOW + timedelta(minutes=minute + (10, 0, -10)[minute % 3])
+        made = planned(release, {"fernet": {"rotationSchedule": "@daily"}}, children=held(ring, release), now=told)
+        keys = secret(made, "keystone-fernet-keys")
+        if (after := datetime.fromisoformat(keys["metadata"]["annotations"][ROTATED])) != ring.rotated:
+            rotations.append(minute)
+            ring = KeyRing({int(index): key for index, key in kube.secret_data(keys).items()}, after)
+    assert len(rotations) == 2
+    assert [abs(minute - day * 24 * 60) <= 10 for day, minute in enumerate(rotations, 1)] == [True, True]
+
+
 def options(made: Plan) -> ConfigParser:
     parser = ConfigParser(interpolation=None)
     parser.read_string(kube.secret_data(secret(made, "keystone-config"))["keystone.conf"])

@@ -129,7 +129,7 @@ class Applier:
         stamp = _stamp(body)
         body["metadata"]["annotations"] = {**body["metadata"].get("annotations", {}), APPLIED: stamp}
         applied = held is not None and held.meta.annotations.get(APPLIED) == stamp
-        if held and live and applied and (covers(body, live) or self._memo.settled(held, stamp)):
+        if held and live and applied and self._as_applied(body, held, live, stamp):
             return await self._judged(kind, held, live)
         written = await self._write(kind, body, held, guarded=guarded)
         new = entry(written, kind)
@@ -138,6 +138,10 @@ class Applier:
         if not covers(body, result):
             self._memo.learn(new, stamp)
         return await self._judged(kind, new, result)
+
+    def _as_applied(self, body: Object, held: Cached, live: Object, stamp: str) -> bool:
+        """Whether nobody changed what was applied. Metadata may change without a new generation."""
+        return covers(body, live) or (self._memo.settled(held, stamp) and covers(body["metadata"], live["metadata"]))
 
     async def _labeled(self, wanted: Object) -> Object:
         """The pod with the labels and annotations wanted of it. One that is gone is no error: who comes in its place
@@ -232,11 +236,33 @@ class Applier:
                 return await self._guarded(kind, body, held)
             if kind is DEPLOYMENT and held and "replicas" not in body["spec"]:
                 await self._leave_replicas(body, held)
-            return await self._world.client.apply(kind, body)
+            return await self._applied(kind, body, held)
         except NotAdmitted as error:
             self._come_again(_UNWATCHED)
             field = body["metadata"]["annotations"].get(FIELD)
             raise SpecError(field, f"{error}{_GROW if kind is CLAIM else ''}") if field else error from None
+
+    async def _applied(self, kind: Kind, body: Object, held: Cached | None) -> Object:
+        """Applies; where that is refused since entries somebody put into a list stand beside ours, as a port by another
+        number and the same name does, the lists become ours first.
+        """
+        client = self._world.client
+        try:
+            return await client.apply(kind, body)
+        except NotAdmitted:
+            raise
+        except SpecError:
+            if held is None or "spec" not in body:
+                raise
+            metadata = {name: body["metadata"][name] for name in ("name", "namespace")} | {"uid": held.meta.uid}
+            try:
+                await client.merge(kind, {"metadata": metadata, "spec": body["spec"]})
+            except SpecError:
+                # It was not that; what the first answer says is right.
+                pass
+            else:
+                return await client.apply(kind, body)
+            raise
 
     async def _leave_replicas(self, body: Object, held: Cached) -> None:
         """The number of pods stays when it is no longer ours: without this, one that an autoscaler takes over would

@@ -168,6 +168,12 @@ class Client:
         path = kind.path(namespace, name)
         return _object(await self._request("PATCH", path, operations, "application/json-patch+json"))
 
+    async def merge(self, kind: Kind, obj: Object) -> Object:
+        """Merge patch (RFC 7386): lists are as given, whoever added to them. Raises Conflict for another uid."""
+        meta = obj["metadata"]
+        path, query = kind.path(meta["namespace"], meta["name"]), {"fieldManager": FIELD_MANAGER}
+        return _object(await self._request("PATCH", path, obj, "application/merge-patch+json", params=query))
+
     async def merge_status(self, kind: Kind, namespace: str, name: str, status: Object) -> Object:
         """Merge patch (RFC 7386) of the status."""
         path = kind.path(namespace, name, "status")

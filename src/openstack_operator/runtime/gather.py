@@ -165,8 +165,8 @@ class Gatherer:
 
 
 def _belongs(child: Cached, owner: Cached) -> bool:
-    """What is retained outlives its owner and belongs to whoever bears its name next."""
+    """What nobody controls belongs to whom its labels name: it was retained or orphaned and outlived an earlier owner
+    of that name, or somebody took its owner references. What is in it must be known, or passwords would be drawn anew.
+    """
     controller = child.meta.controller
-    if controller is not None:
-        return controller.uid == owner.meta.uid
-    return child.meta.annotations.get(RETAIN) == "true"
+    return controller is None or controller.uid == owner.meta.uid

@@ -176,6 +176,9 @@ class Manager:
                 found.append(Request(kind.kind, meta.namespace, meta.name))
             if _contract(change.old) != _contract(change.new):
                 found += self.world.users.of((kind.kind, meta.namespace, meta.name))
+                if change.by is None:
+                    # Somebody may have written the status by hand.
+                    found.append(Request(kind.kind, meta.namespace, meta.name))
         elif kind is SECRET:
             found += self.world.users.of((kind.kind, meta.namespace, meta.name))
         elif kind is POD:

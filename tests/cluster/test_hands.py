@@ -1,0 +1,118 @@
+"""Conflicting edits by hand: what the operator applies comes back, what the cluster holds of secrets stays."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+import pytest
+
+from openstack_operator.runtime.kinds import DEPLOYMENT, SECRET, STATEFUL_SET, Kind
+
+from . import toy
+from .harness import Cluster, eventually
+
+SERVICE = Kind("v1", "Service", "services")
+
+
+async def live(cluster: Cluster, kind: Any, name: str) -> dict[str, Any]:
+    return await cluster.get(kind, name) or {}
+
+
+async def owned(cluster: Cluster, *what: tuple[Kind, str]) -> bool:
+    found = [await live(cluster, kind, name) for kind, name in what]
+    return all(obj and obj["metadata"].get("ownerReferences") for obj in found)
+
+
+async def test_owner_references_come_back_and_no_password_changes(cluster: Cluster):
+    what = ((SECRET, "server-password"), (STATEFUL_SET, "server-db"), (SERVICE, "server"))
+    async with cluster.simulator(), cluster.operator():
+        await cluster.create(toy.SERVER, "server")
+        await cluster.ready(toy.SERVER, "server")
+        before = await live(cluster, SECRET, "server-password")
+        for kind, name in what:
+            await cluster.client.patch_json(
+                kind, cluster.namespace, name, [{"op": "remove", "path": "/metadata/ownerReferences"}]
+            )
+        await eventually(lambda: owned(cluster, *what))
+        assert (await live(cluster, SECRET, "server-password"))["data"] == before["data"]
+
+
+@pytest.mark.parametrize("while_away", [False, True])
+async def test_what_was_orphaned_is_adopted_with_its_passwords(cluster: Cluster, *, while_away: bool):
+    what = ((SECRET, "server-password"), (STATEFUL_SET, "server-db"))
+    async with cluster.simulator():
+        async with cluster.operator():
+            await cluster.create(toy.SERVER, "server")
+            await cluster.ready(toy.SERVER, "server")
+            before = [await live(cluster, kind, name) for kind, name in what]
+            if not while_away:
+                await _orphan(cluster)
+        if while_away:
+            await _orphan(cluster)
+        async with cluster.operator():
+            await cluster.create(toy.SERVER, "server")
+            await cluster.ready(toy.SERVER, "server")
+            assert await owned(cluster, *what)
+        after = [await live(cluster, kind, name) for kind, name in what]
+        assert [obj["metadata"]["uid"] for obj in after] == [obj["metadata"]["uid"] for obj in before]
+        assert after[0]["data"] == before[0]["data"]
+
+
+async def _orphan(cluster: Cluster) -> None:
+    """As `kubectl delete --cascade=orphan` does it."""
+    await cluster.delete(toy.SERVER, "server", "Orphan")
+
+    async def gone() -> bool:
+        return await cluster.get(toy.SERVER, "server") is None
+
+    await eventually(gone)
+
+
+async def test_fields_of_ours_come_back_and_those_of_others_stay(cluster: Cluster):
+    async with cluster.simulator(), cluster.operator():
+        await cluster.create(toy.STACK, "stack")
+        await cluster.ready(toy.STACK, "stack")
+        await cluster.change(DEPLOYMENT, "app-api", "/metadata/finalizers", ["example.org/mine"])
+        await cluster.change(DEPLOYMENT, "app-api", "/metadata/annotations/example.org~1mine", "yes")
+        await cluster.change(DEPLOYMENT, "app-api", "/spec/minReadySeconds", 3)
+        await cluster.change(DEPLOYMENT, "app-api", "/spec/template/spec/containers/0/image", "example.org/mine:1")
+        await cluster.change(SERVICE, "app-api", "/spec/ports/0/port", 81)
+
+        async def mended() -> bool:
+            run, port = await live(cluster, DEPLOYMENT, "app-api"), await live(cluster, SERVICE, "app-api")
+            image = run["spec"]["template"]["spec"]["containers"][0]["image"]
+            return (image, port["spec"]["ports"][0]["port"]) == ("example.org/app:1", 80)
+
+        await eventually(mended)
+        run = await live(cluster, DEPLOYMENT, "app-api")
+        assert run["metadata"]["annotations"]["example.org/mine"] == "yes"
+        assert run["spec"]["minReadySeconds"] == 3
+        await cluster.change(DEPLOYMENT, "app-api", "/metadata/finalizers", [])
+
+
+async def test_a_password_set_by_hand_is_the_password(cluster: Cluster):
+    async with cluster.simulator(), cluster.operator():
+        await cluster.create(toy.SERVER, "server")
+        await cluster.ready(toy.SERVER, "server")
+        mine = base64.b64encode(b"mine").decode()
+        await cluster.change(SECRET, "server-password", "/data/root", mine)
+        await cluster.create(toy.ACCOUNT, "account")
+        await cluster.ready(toy.ACCOUNT, "account")
+        assert cluster.remote.accounts == {"app": "mine"}
+        assert (await live(cluster, SECRET, "server-password"))["data"] == {"root": mine}
+
+
+async def test_a_status_written_by_hand_is_corrected(cluster: Cluster):
+    async with cluster.simulator(), cluster.operator():
+        await cluster.create(toy.SERVER, "server")
+        await cluster.ready(toy.SERVER, "server")
+        before = (await live(cluster, toy.SERVER, "server"))["status"]
+        lie = {"published": {"host": "elsewhere"}, "phase": "Mine"}
+        await cluster.client.merge_status(Kind.of(toy.SERVER), cluster.namespace, "server", lie)
+
+        async def corrected() -> bool:
+            status = (await live(cluster, toy.SERVER, "server"))["status"]
+            return status["published"] == before["published"]
+
+        await eventually(corrected)
