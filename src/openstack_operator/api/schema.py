@@ -94,7 +94,7 @@ def _flatten(node: Any, defs: Schema) -> Any:
         target = defs[schema["$ref"].rpartition("/")[2]]
         schema = {**target, **{k: v for k, v in schema.items() if k != "$ref"}}
     if schema.get("x-kubernetes-int-or-string"):
-        schema = {k: v for k, v in schema.items() if k != "type"}
+        schema = {k: v for k, v in schema.items() if k != "type" and k not in _DROPPED}
         return {**schema, "anyOf": [{"type": "integer"}, {"type": "string"}]}
     if "anyOf" in schema:
         return _flatten(_without_null(schema), defs)
