@@ -99,7 +99,11 @@ async def test_a_password_set_by_hand_is_the_password(cluster: Cluster):
         await cluster.change(SECRET, "server-password", "/data/root", mine)
         await cluster.create(toy.ACCOUNT, "account")
         await cluster.ready(toy.ACCOUNT, "account")
-        assert cluster.remote.accounts == {"app": "mine"}
+
+        async def used() -> bool:
+            return cluster.remote.accounts == {"app": "mine"}
+
+        await eventually(used)
         assert (await live(cluster, SECRET, "server-password"))["data"] == {"root": mine}
 
 
