@@ -41,8 +41,8 @@ class Settings:
 
 
 def serve(settings: Settings, actuators: Sequence[Actuator] = ACTUATORS) -> int:
-    """Runs the operator until SIGTERM or SIGINT and returns the exit status. Where the lease was lost, ends the process
-    on the spot with status 1.
+    """Runs the operator until SIGTERM or SIGINT and returns the exit status. Where the lease was lost, the process
+    begins anew on the spot, as a candidate.
     """
     configure(json=settings.json_logs, debug=settings.debug)
     _log.info("starting", version=__version__, namespaces=settings.namespaces or "all")
@@ -51,8 +51,10 @@ def serve(settings: Settings, actuators: Sequence[Actuator] = ACTUATORS) -> int:
     except LeadershipLostError as error:
         _log.error("stopped", error=str(error))
         sys.stdout.flush()
-        # Python would wait for threads that speak to a remote side, and they must not go on.
-        os._exit(1)
+        # Threads that speak to a remote side must not go on, and Python would wait for them: a new program ends them.
+        # To leave it to the kubelet would end in its back-off, minutes in which nobody acts, once the API server has
+        # been slow a few times.
+        os.execv(sys.executable, sys.orig_argv)  # noqa: S606  (itself)
     return 0
 
 
