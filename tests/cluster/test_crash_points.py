@@ -32,7 +32,7 @@ from .mortal import Mortal, mortal
 
 ROOT = Path(__file__).parent.parent.parent
 IMMORTAL = 10**9
-POINTS = os.environ.get("OPENSTACK_OPERATOR_CRASH_POINTS", "6")
+POINTS = os.environ.get("OPENSTACK_OPERATOR_CRASH_POINTS", "4")
 """How many crash points get a deployment of their own; `all` takes each."""
 
 _SETTLED = 0.7
@@ -152,14 +152,17 @@ async def cloud(cluster: Cluster, name: str, sample: Path) -> AsyncGenerator[Clo
     await client.close()
 
 
-def drawn_twice(found: Cloud) -> dict[tuple[str, str], set[str]]:
-    return {what: values for what, values in found.drawn.items() if len(values) > 1}
+def drawn_twice(found: Cloud) -> list[tuple[str, str]]:
+    """Keys of Secrets that had more than one value; the record of a raft's first member goes on to say `formed`."""
+    return [what for what, values in found.drawn.items() if len(values) > 1 and what[1] != "seed"]
 
 
-SAMPLES = [pytest.param(ROOT / "deploy" / "samples" / f"controlplane_{name}.yaml", id=name) for name in ("minimal",)]
+MINIMAL, HA = (ROOT / "deploy" / "samples" / f"controlplane_{name}.yaml" for name in ("minimal", "ha"))
+# Two hundred lives of a large cloud take minutes.
+CHAINED = [MINIMAL, HA] if POINTS == "all" else [MINIMAL]
 
 
-@pytest.mark.parametrize("sample", SAMPLES)
+@pytest.mark.parametrize("sample", CHAINED, ids=lambda path: path.stem)
 async def test_killed_after_every_single_write(cluster: Cluster, sample: Path):
     """Each life makes exactly one more write, and dies before it hears the answer."""
     async with cloud(cluster, "calm", sample) as calm:
@@ -171,11 +174,11 @@ async def test_killed_after_every_single_write(cluster: Cluster, sample: Path):
             lives += 1
             assert lives < 5 * calm.writes, "it goes in circles"
         assert differences(await chain.objects(), expected) == []
-        assert drawn_twice(chain) == {}
+        assert drawn_twice(chain) == []
     print(f"{calm.writes} writes undisturbed; {lives} lives of one write each, the last of none")
 
 
-@pytest.mark.parametrize("sample", SAMPLES)
+@pytest.mark.parametrize("sample", [MINIMAL, HA], ids=lambda path: path.stem)
 async def test_killed_once_at_any_write(cluster: Cluster, sample: Path):
     """A deployment for each crash point: one life that ends there, and one that finds what it left."""
     async with cloud(cluster, "calm", sample) as calm:
@@ -187,7 +190,7 @@ async def test_killed_once_at_any_write(cluster: Cluster, sample: Path):
             await crashed.life(point)
             assert await crashed.life(IMMORTAL)
             assert differences(await crashed.objects(), expected) == [], f"killed after write {point}"
-            assert drawn_twice(crashed) == {}
+            assert drawn_twice(crashed) == []
         await eventually(lambda own=crashed: _removed(cluster, own.cluster.namespace))
 
 
