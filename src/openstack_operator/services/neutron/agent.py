@@ -16,6 +16,12 @@ LISTENS = kube.Probe(
     period=15,
 )
 
+SWITCHED = """\
+until grep -qs ' 00010000 .*/run/openvswitch/db.sock$' /proc/net/unix; do sleep 1; done
+exec "$@"
+"""
+"""Open vSwitch's database answers. An agent that is started before it fails, and then neither ends nor tries again."""
+
 
 def metadata_agent(ctx: Context[NeutronSpec], secret: str, *, after: tuple[Step, ...]) -> tuple[Step, Step]:
     """The agent's configuration and its DaemonSet; `secret` is shared with Nova's metadata API."""
@@ -28,8 +34,10 @@ def metadata_agent(ctx: Context[NeutronSpec], secret: str, *, after: tuple[Step,
         suffix=f"{NAME}-config",
         directory="/etc/neutron",
     )
+    program = parts.program(ctx, NAME)
     main = kube.Container(
-        component=parts.program(ctx, NAME),
+        component=program,
+        command=["sh", "-ec", SWITCHED, "sh", *program.command],
         env={"OS_DEFAULT__HOST": {"fieldRef": {"fieldPath": "spec.nodeName"}}},
         mounts=(
             *conf.mounts,
@@ -39,6 +47,7 @@ def metadata_agent(ctx: Context[NeutronSpec], secret: str, *, after: tuple[Step,
             *kube.scratch("/var/lib/neutron", "/run/lock", "/tmp"),  # noqa: S108
         ),
         ready=LISTENS,
+        alive=LISTENS,
         memory="448Mi",
         privileged=True,
         root=True,
