@@ -57,7 +57,11 @@ test: venv ## unit, cases, stories, shape, cluster (a real kube-apiserver)
 .PHONY: e2e
 e2e: venv ## The cloud, its proof, what day two brings, and its removal
 	@# In order, in one process; openstacksdk's warnings are its own affair.
-	$(PY) -m pytest -v -W default -p no:randomly -p no:xdist tests/e2e
+	$(PY) -m pytest -v -W default -p no:randomly -p no:xdist --ignore=tests/e2e/test_ha.py tests/e2e
+
+.PHONY: e2e-ha
+e2e-ha: venv ## The worst of `make chaos`, as tests
+	$(PY) -m pytest -v -W default -p no:randomly -p no:xdist tests/e2e/test_ha.py
 
 .PHONY: chaos
 chaos: venv ## The highly available cloud, all that can go wrong with it, and what it cost
