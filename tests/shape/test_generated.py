@@ -54,7 +54,7 @@ def test_permissions_are_no_way_to_more_of_them(root: Path) -> None:
 
 
 def test_nothing_is_watched_that_no_service_makes(root: Path) -> None:
-    made = {obj["kind"] for planned in rendered(root) for obj in planned.objects} | {"HorizontalPodAutoscaler"}
+    made = {obj["kind"] for planned in rendered(root) for obj in planned.objects}
     assert {kind.kind for kind in CHILDREN} <= made
 
 
