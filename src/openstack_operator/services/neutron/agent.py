@@ -47,7 +47,6 @@ def metadata_agent(ctx: Context[NeutronSpec], secret: str, *, after: tuple[Step,
             *kube.scratch("/var/lib/neutron", "/run/lock", "/tmp"),  # noqa: S108
         ),
         ready=LISTENS,
-        alive=LISTENS,
         memory="448Mi",
         privileged=True,
         root=True,
