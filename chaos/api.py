@@ -7,6 +7,7 @@ import time
 from typing import Any
 
 import yaml
+from keystoneauth1.exceptions import ConnectFailure, ConnectTimeout
 from keystoneauth1.identity.v3 import Password
 from keystoneauth1.session import Session
 from requests import Response
@@ -17,31 +18,36 @@ from .site import Site
 
 TIMEOUT = 10.0
 """Seconds a client waits for an answer."""
-_RENEWED = 5.0
+_RENEWED = 60.0
 _REFUSALS = 3
 
 
 class Access:
-    """Where Keystone is and who we are there; read again when asked to, every few seconds at most."""
+    """Who we are at Keystone, and the token all clients share: a login costs it more than any other request."""
 
     def __init__(self, site: Site) -> None:
         self._site, self._lock = site, threading.Lock()
-        self._known: dict[str, str] = {}
-        self._read = 0.0
+        self._plugin: Password | None = None
+        self._made = 0.0
 
-    def credentials(self) -> dict[str, str]:
-        """The `auth` of clouds.yaml. Raises CloudError where the API server does not answer and nothing is known."""
+    def plugin(self) -> Password:
+        """What logs in, once for all. Raises CloudError where the API server does not answer and nothing is known."""
         with self._lock:
-            if not self._known:
+            if self._plugin is None:
                 clouds = yaml.safe_load(self._site.secret("keystone-clouds")["clouds.yaml"])
-                self._known, self._read = clouds["clouds"][CLOUD]["auth"], time.monotonic()
-            return self._known
+                known = clouds["clouds"][CLOUD]["auth"]
+                fields = ("username", "password", "project_name", "user_domain_name", "project_domain_name")
+                self._plugin = Password(auth_url=known["auth_url"], **{field: known[field] for field in fields})
+                self._made = time.monotonic()
+            return self._plugin
 
     def forget(self) -> None:
-        """What is known may be outdated: an API exposed anew has another port."""
+        """What is known may be outdated, as an API that is exposed anew has another port: it is read and asked for
+        again, once a minute at most.
+        """
         with self._lock:
-            if time.monotonic() - self._read > _RENEWED:
-                self._known = {}
+            if time.monotonic() - self._made > _RENEWED:
+                self._plugin = None
 
 
 class Api:
@@ -49,22 +55,30 @@ class Api:
 
     def __init__(self, access: Access) -> None:
         self._access = access
-        self._session: Session | None = None
+        self._session = Session(timeout=TIMEOUT, connect_retries=0)
         self._refused = 0
 
     def call(self, service: str, method: str, path: str, **options: Any) -> Response:
         """The answer to one request. Raises what keystoneauth raises, after one try."""
         try:
-            session = self._session = self._session or self._login()
             endpoint = {"service_type": service, "interface": "public"}
             # No retries of any kind, but a new login where a token has run out, as any client does.
-            answer = session.request(
-                path, method, endpoint_filter=endpoint, connect_retries=0, status_code_retries=0, redirect=0, **options
+            answer = self._session.request(
+                path,
+                method,
+                auth=self._access.plugin(),
+                endpoint_filter=endpoint,
+                connect_retries=0,
+                status_code_retries=0,
+                redirect=0,
+                **options,
             )
-        except Exception:
+        except ConnectTimeout:
+            raise
+        except ConnectFailure:
             self._refused += 1
             if self._refused >= _REFUSALS:
-                self._session, self._refused = None, 0
+                self._refused = 0
                 self._access.forget()
             raise
         self._refused = 0
@@ -84,15 +98,3 @@ class Api:
             following = [link["href"] for link in links if link["rel"] == "next"] or [page.get("next") or ""]
             path = following[0]
         return found
-
-    def _login(self) -> Session:
-        known = self._access.credentials()
-        auth = Password(
-            auth_url=known["auth_url"],
-            username=known["username"],
-            password=known["password"],
-            project_name=known["project_name"],
-            user_domain_name=known["user_domain_name"],
-            project_domain_name=known["project_domain_name"],
-        )
-        return Session(auth=auth, timeout=TIMEOUT, connect_retries=0)
