@@ -23,9 +23,9 @@ _ANSWER = 2.0
 """Seconds within which a server's page must come."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class Guest:
-    """A server that was booted."""
+    """The server of a node."""
 
     node: str
     id: str
@@ -36,6 +36,10 @@ class Guest:
         """What the server's own web server answers, asked from the external network."""
         with urllib.request.urlopen(f"http://{self.floating}/{path}", timeout=_ANSWER) as answer:
             return answer.read().decode().strip()
+
+    def become(self, other: Guest) -> None:
+        """Another server is the node's from now on, for those who ask this one too."""
+        self.id, self.fixed, self.floating = other.id, other.fixed, other.floating
 
     def boot(self) -> str:
         """A text that is another one after each start of the server."""

@@ -70,12 +70,14 @@ class Site:
             "patch", "openstackcontrolplane", self.plane, "-n", self.namespace, "--type=merge", "-p", body
         )  # fmt: skip
 
-    def operator(self, *, leader: bool) -> list[str]:
-        """Names of the operator's pods that lead, or do not."""
+    def leader(self, *, other_than: str = "") -> str:
+        """The operator's pod that leads. Raises CloudError where none does, or only the one that does not count."""
         lease = self.get("lease", OPERATOR, OPERATOR)
         holder = lease["spec"].get("holderIdentity", "")
-        names = [pod["metadata"]["name"] for pod in self.pods(f"app.kubernetes.io/name={OPERATOR}", OPERATOR)]
-        return [name for name in names if holder.startswith(name) is leader]
+        for name in names(self.pods(f"app.kubernetes.io/name={OPERATOR}", OPERATOR)):
+            if holder.startswith(name) and name != other_than:
+                return name
+        raise CloudError(f"no pod of the operator leads: the lease is held by {holder or 'nobody'}")
 
     def troubles(self) -> dict[str, str]:
         """What is not as it should be: pods, resources, and the control plane, each with why; all in one look."""

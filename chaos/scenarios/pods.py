@@ -6,7 +6,7 @@ from localcluster import faults
 
 from ..journal import now
 from ..scenario import Stage, scenario
-from ..site import OPERATOR, Object
+from ..site import OPERATOR, Object, until
 
 
 def one_of_each(pods: list[Object]) -> dict[str, str]:
@@ -33,7 +33,7 @@ def each_kind(stage: Stage) -> None:
         began = now()
         faults.kill_pod(site.machine, site.namespace, victim)
         took[kind] = stage.await_recovery(f"kill of {victim}", began)
-    leader = site.operator(leader=True)[0]
+    leader = until("a leader of the operator", site.leader, 60)
     began = now()
     faults.kill_pod(site.machine, OPERATOR, leader)
     took["openstack-operator"] = stage.await_recovery(f"kill of {leader}", began)

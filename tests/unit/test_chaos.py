@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import time
 from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
 
 from chaos import report
 from chaos.journal import Attempt, Journal, longest_gap
 from chaos.load import Load
 from chaos.recovery import recovered
-from chaos.run import write
+from chaos.run import SAMPLE, write
 from chaos.scenario import Result
+from chaos.scenarios.changes import steps
+from chaos.scenarios.objects import EDITS, Edit
 from chaos.scenarios.pods import one_of_each
 from chaos.site import Site
+from cloud import deploy
 from cloud.kubernetes import CloudError, Kubernetes
+from openstack_operator import cli
 
 
 def _attempt(ended: float, *, error: str = "", kind: str = "rows", key: str = "") -> Attempt:
@@ -118,3 +128,60 @@ def test_results_of_several_runs_are_one_table(tmp_path: Path) -> None:
     one, two = [line for line in text.splitlines() if line.startswith(("| 1 |", "| 2 |"))]
     assert one == "| 1 | one | **no** | 0 s | 1 of 0 | 3 users | none | 3 of 3 ran on |"
     assert two == "| 2 | two | yes | 40 s | 0 of 7 | none | rows 12 s | - |"
+
+
+@pytest.fixture(scope="module")
+def rendered() -> dict[tuple[str, str], dict[str, Any]]:
+    """Every object of the sample, by kind in small letters and name."""
+    return _rendered(SAMPLE)
+
+
+def _rendered(sample: Path) -> dict[tuple[str, str], dict[str, Any]]:
+    output = io.StringIO()
+    with contextlib.redirect_stdout(output):
+        assert cli.main(["render", "-f", str(sample)]) == 0
+    found = [obj for obj in yaml.safe_load_all(output.getvalue()) if obj]
+    return {(obj["kind"].lower(), obj["metadata"]["name"]): obj for obj in found}
+
+
+def _at(obj: Any, path: str) -> Any:
+    for part in path.strip("/").split("/"):
+        obj = obj[int(part)] if isinstance(obj, list) else obj[part]
+    return obj
+
+
+@pytest.mark.parametrize("edit", EDITS, ids=lambda edit: f"{edit.what} of {edit.name}")
+def test_an_edit_by_hand_changes_something_that_is_there(edit: Edit, rendered: dict[tuple[str, str], Any]) -> None:
+    live = rendered[edit.kind, edit.name]
+    if edit.kind == "secret":
+        live = {**live, "data": live.get("data") or live["stringData"]}
+    # Written once there is an owner with a uid.
+    live = {**live, "metadata": {**live["metadata"], "ownerReferences": [{"kind": "X"}]}}
+    for change in edit.patch(live):
+        old = _at(live, change["path"])
+        assert change["op"] == "remove" or change["value"] != old
+    assert edit.held(live)
+
+
+@pytest.mark.parametrize("component", steps())
+def test_a_step_of_the_rolling_update_changes_pods_of_its_component_only(
+    component: str, rendered: dict[tuple[str, str], Any], tmp_path: Path
+) -> None:
+    documents = deploy.documents(SAMPLE)
+    plane = next(doc for doc in documents if doc["kind"] == "OpenStackControlPlane")
+    plane["spec"] = merge(plane["spec"], steps()[component])
+    path = tmp_path / "changed.yaml"
+    path.write_text(yaml.safe_dump_all(documents))
+    changed = {
+        name
+        for (kind, name), obj in _rendered(path).items()
+        if kind in {"deployment", "statefulset", "daemonset"} and obj != rendered[kind, name]
+    }
+    assert changed
+    assert {name.split("-")[0] for name in changed} == {component}
+
+
+def merge(old: Any, new: Any) -> Any:
+    if not isinstance(old, dict) or not isinstance(new, dict):
+        return new
+    return {**old, **{key: merge(old.get(key), value) for key, value in new.items()}}
