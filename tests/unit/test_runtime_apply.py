@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openstack_operator.plan import READY, SpecError, State, Transient, Verdict, failed, progressing, waiting
-from openstack_operator.runtime.apply import covers, together
+from openstack_operator.kube import MANAGED_BY
+from openstack_operator.plan import READY, SpecError, State, Step, Transient, Verdict, failed, progressing, waiting
+from openstack_operator.runtime.apply import Applier, Memo, covers, together
+from openstack_operator.runtime.kinds import SECRET, Catalog, Kind
 from openstack_operator.runtime.report import Report, same, status
+from openstack_operator.runtime.store import Cached, Request, Store
+from openstack_operator.runtime.world import entry
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=3),
@@ -132,3 +138,43 @@ def test_members_are_told_and_kept_by_a_pass_that_got_nowhere():
     assert not same(old, {**old, "members": members[:1]})
     assert status(Report(conditions={"Ready": failed("no", "InvalidSpec")}, partial=True), old, 1)["members"] == members
     assert "members" not in status(Report(conditions={"Ready": READY}, published={}), old, 1)
+
+
+class Replacing:
+    """An API server as far as replacing goes."""
+
+    def __init__(self) -> None:
+        self.replaced: list[dict[str, Any]] = []
+
+    async def replace(self, kind: Kind, body: dict[str, Any]) -> dict[str, Any]:
+        self.replaced.append(body)
+        return {**body, "metadata": {**body["metadata"], "uid": "u", "resourceVersion": "9"}}
+
+
+def password(version: str, value: str) -> Cached:
+    metadata = {"name": "db-password", "namespace": "ns", "uid": "u", "resourceVersion": version}
+    labels = {
+        "app.kubernetes.io/managed-by": MANAGED_BY,
+        "openstack.k8s.io/kind": "server",
+        "app.kubernetes.io/instance": "db",
+    }
+    return entry({"metadata": {**metadata, "labels": labels}, "data": {"root": value}}, SECRET)
+
+
+@pytest.mark.parametrize(("planned_from", "replaced"), [("7", 0), ("8", 1)])
+async def test_what_was_changed_since_it_was_planned_with_is_not_overwritten(planned_from: str, replaced: int):
+    client, store = Replacing(), Store(SECRET, lambda _: None)
+    store.put(password("8", "bWluZQ=="))
+    world: Any = SimpleNamespace(client=client, stores={SECRET: store}, catalog=Catalog(()), pods=None, foreign=store)
+    owner_kind = Kind("v1", "Server", "servers")
+    owner = entry({"metadata": {"name": "db", "namespace": "ns", "uid": "o", "resourceVersion": "1"}}, owner_kind)
+    wanted = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "db-password"}, "data": {"root": "b2xk"}}
+    seen = [(SECRET, password(planned_from, "b2xk"))]
+    applier = Applier(world, Memo(), Request("Server", "ns", "db"), owner, owner_kind, datetime.now(UTC), seen)
+    step = Step(name="Credentials", objects=(wanted,), guarded=True)
+    if replaced:
+        await applier.apply(step)
+    else:
+        with pytest.raises(Transient, match="changed meanwhile"):
+            await applier.apply(step)
+    assert len(client.replaced) == replaced

@@ -63,7 +63,14 @@ class Applier:
     """Writes the objects of one resource during one pass."""
 
     def __init__(
-        self, world: World, memo: Memo, request: Request, owner: Cached, owner_kind: Kind, now: datetime
+        self,
+        world: World,
+        memo: Memo,
+        request: Request,
+        owner: Cached,
+        owner_kind: Kind,
+        now: datetime,
+        seen: Iterable[tuple[Kind, Cached]] = (),
     ) -> None:
         self._world = world
         self._memo = memo
@@ -71,6 +78,8 @@ class Applier:
         self._owner = owner
         self._owner_kind = owner_kind
         self._now = now
+        self._seen = {(kind, child.meta.name): child.meta.resource_version for kind, child in seen}
+        """Versions of the objects the plan was made from."""
         self._labels = owner.meta.namespace, request.kind.lower(), fitting(owner.meta.name)
         self.forbidden = False
         """Whether a permission was missing."""
@@ -277,6 +286,10 @@ class Applier:
         """Creates, or replaces exactly the version that was read. Raises Conflict, a Transient."""
         client = self._world.client
         if held is not None:
+            read = self._seen.get((kind, held.meta.name), held.meta.resource_version)
+            if read != held.meta.resource_version:
+                # What was planned does not know of it yet, and would undo it.
+                raise Conflict(f"{kind.kind}/{held.meta.name} was changed meanwhile")
             if body.get("data") != held.decode().get("data"):
                 self.renewed.append(f"{kind.kind}/{held.meta.name}")
             kept = {"resourceVersion": held.meta.resource_version, "finalizers": list(held.meta.finalizers)}

@@ -46,7 +46,8 @@ class Reconciler:
             facts = await self._service.observe(world.client, context)
             context = replace(context, facts=facts)
         plan = self._service.plan(context)
-        applier = Applier(world, self._parts.memo, request, held, world.resource(request.kind), context.now)
+        kind, children = world.resource(request.kind), gathered.children
+        applier = Applier(world, self._parts.memo, request, held, kind, context.now, children)
         verdicts = await carry_out(plan, applier.apply, judge, applier.present)
         found = conditions(plan, verdicts)
         try:
