@@ -13,7 +13,7 @@ MODULES = sorted(SRC.rglob("*.py"))
 SERVICES = sorted(path for path in (SRC / "services").iterdir() if (path / "service.py").is_file())
 
 MODULE, FOLDER, PLAINEST, FUNCTION = 400, 300, 150, 40
-LARGER = {"mariadb": 980, "nova": 470, "ovnnetwork": 560}
+LARGER = {"mariadb": 980, "nova": 480, "ovnnetwork": 560}
 """Budgets of their own, each with a record in docs/decisions/."""
 
 

@@ -21,9 +21,9 @@ Neutron is not ready: API: neutron-api: 0/1 pods ready.
   ConductorReady: Waiting, waiting for Identity, Neutron, Messaging, Schema
   CellsReady: Waiting, waiting for Database, Schema; waiting for Identity, Neutron, Messaging, Cell1Setup
   ComputeReady: Waiting, waiting for Identity, Neutron, Cell1Conductor
-  SchedulerReady: Waiting, waiting for Identity, Neutron, Messaging, Schema
-  APIReady: Waiting, waiting for Identity, Neutron, Messaging, Schema
-  MetadataReady: Waiting, waiting for Identity, Neutron, Messaging, Schema
+  SchedulerReady: Waiting, waiting for Identity, Neutron, Messaging, Schema, Cell1Setup
+  APIReady: Waiting, waiting for Identity, Neutron, Messaging, Schema, Cell1Setup
+  MetadataReady: Waiting, waiting for Identity, Neutron, Messaging, Schema, Cell1Setup
   EndpointReady: Waiting, waiting for Identity, API
   Ready: Progressing, Database: MariaDBDatabase/nova-api-db has not reported yet; MariaDBDatabase/nova-cell0-db has not reported yet; Messaging: RabbitMQVhost/nova-messaging has not reported yet; Identity: KeystoneUser/nova-user has not reported yet; Neutron: not ready: API: neutron-api: 0/1 pods ready
 
@@ -34,9 +34,9 @@ Finished: MariaDBDatabase, RabbitMQVhost, KeystoneUser.
   ConductorReady: Waiting, waiting for Neutron, Schema
   CellsReady: Waiting, waiting for Schema; waiting for Neutron, Cell1Setup
   ComputeReady: Waiting, waiting for Neutron, Cell1Conductor
-  SchedulerReady: Waiting, waiting for Neutron, Schema
-  APIReady: Waiting, waiting for Neutron, Schema
-  MetadataReady: Waiting, waiting for Neutron, Schema
+  SchedulerReady: Waiting, waiting for Neutron, Schema, Cell1Setup
+  APIReady: Waiting, waiting for Neutron, Schema, Cell1Setup
+  MetadataReady: Waiting, waiting for Neutron, Schema, Cell1Setup
   EndpointReady: Waiting, waiting for API
   Ready: Progressing, Neutron: not ready: API: neutron-api: 0/1 pods ready; Schema: job nova-db-sync-… is running
 
@@ -46,29 +46,22 @@ Finished: Job.
   ConductorReady: Waiting, waiting for Neutron
   CellsReady: Waiting, waiting for Neutron, Cell1Setup
   ComputeReady: Waiting, waiting for Neutron, Cell1Conductor
-  SchedulerReady: Waiting, waiting for Neutron
-  APIReady: Waiting, waiting for Neutron
-  MetadataReady: Waiting, waiting for Neutron
+  SchedulerReady: Waiting, waiting for Neutron, Cell1Setup
+  APIReady: Waiting, waiting for Neutron, Cell1Setup
+  MetadataReady: Waiting, waiting for Neutron, Cell1Setup
   EndpointReady: Waiting, waiting for API
   Ready: Progressing, Neutron: not ready: API: neutron-api: 0/1 pods ready
 
 Neutron is ready.
   + StatefulSet/nova-conductor
-  + StatefulSet/nova-scheduler
-  + Deployment/nova-api
-  + Service/nova-api
-  + PodDisruptionBudget/nova-api
-  + Deployment/nova-metadata
-  + Service/nova-metadata
-  + PodDisruptionBudget/nova-metadata
   ConductorReady: Progressing, nova-conductor: 0/1 pods ready
   CellsReady: Waiting, waiting for Cell1Setup
   ComputeReady: Waiting, waiting for Cell1Conductor
-  SchedulerReady: Progressing, nova-scheduler: 0/1 pods ready
-  APIReady: Progressing, nova-api: 0/1 pods ready
-  MetadataReady: Progressing, nova-metadata: 0/1 pods ready
+  SchedulerReady: Waiting, waiting for Cell1Setup
+  APIReady: Waiting, waiting for Cell1Setup
+  MetadataReady: Waiting, waiting for Cell1Setup
   EndpointReady: Waiting, waiting for API
-  Ready: Progressing, Conductor: nova-conductor: 0/1 pods ready; Scheduler: nova-scheduler: 0/1 pods ready; API: nova-api: 0/1 pods ready; Metadata: nova-metadata: 0/1 pods ready
+  Ready: Progressing, Conductor: nova-conductor: 0/1 pods ready
 
 … until everything stands.
   Ready: True

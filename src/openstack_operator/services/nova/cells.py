@@ -32,6 +32,8 @@ class Built:
     name: str
     steps: tuple[Step, ...]
     messaging: parts.Messaging
+    mapped: tuple[Step, ...]
+    """What puts it into the map of cells, which API and scheduler read once, when they start."""
     conductor: Step
     console: str
     """URL of the proxy to the cell's consoles."""
@@ -82,7 +84,7 @@ def cell(ctx: Context[NovaSpec], wanted: Cell, shared: Shared) -> Built:
         name="NoVNCProxy",
     )
     steps = (db, bus, *setup, conf, conductor, console, proxy)
-    return Built(name=name, steps=steps, messaging=bus, conductor=conductor, console=url)
+    return Built(name=name, steps=steps, messaging=bus, mapped=tuple(setup), conductor=conductor, console=url)
 
 
 def _console(ctx: Context[NovaSpec], component: str) -> tuple[Step, str]:

@@ -46,14 +46,15 @@ def plan(ctx: Context[NovaSpec]) -> Plan:
     shared = Shared(credentials=creds, identity=user, notifications=news, config=conf, schema=sync, needed=needed)
     cells = [cell(ctx, each, shared) for each in spec.cells]
     running = (*needed, bus, sync)
+    knowing = (*running, *chain.from_iterable(each.mapped for each in cells))
     conductor, scheduler = (
-        parts.worker(ctx, name, conf, settings=settings, after=running, ready=parts.CONNECTED_TO_BROKER, stable=True)
-        for name, settings in (("conductor", spec.conductor), ("scheduler", spec.scheduler))
+        parts.worker(ctx, name, conf, settings=settings, after=after, ready=parts.CONNECTED_TO_BROKER, stable=True)
+        for name, settings, after in (("conductor", spec.conductor, running), ("scheduler", spec.scheduler, knowing))
     )
     # One thread: with eventlet, a second one waits for answers to its RPC for ever.
-    api = parts.api(ctx, "api", 8774, conf, settings=spec.api, health="/", after=running, memory="192Mi", threads=1)
+    api = parts.api(ctx, "api", 8774, conf, settings=spec.api, health="/", after=knowing, memory="192Mi", threads=1)
     metadata = parts.api(
-        ctx, "metadata", 8775, conf, settings=spec.metadata, health="/", after=running, exposed=False, threads=1
+        ctx, "metadata", 8775, conf, settings=spec.metadata, health="/", after=knowing, exposed=False, threads=1
     )
     entry = parts.catalog(ctx, "compute", "Compute", api, path="/v2.1", after=(user, api))
     return Plan(
