@@ -95,8 +95,9 @@ def machine(name: str) -> list[str]:
     lines = [
         re.sub(r"\[\d+:\d+\]", "", line) for text in shown for line in text.splitlines() if not line.startswith("#")
     ]
-    # Images may be in the making meanwhile.
-    lines = [line for line in lines if str(paths.cache()) not in line]
+    # Images may be in the making meanwhile, and addresses of another cluster's cables come a second after the cables.
+    others = re.compile(rf"\blc-(?!{re.escape(name)}(?![a-z0-9]))")
+    lines = [line for line in lines if str(paths.cache()) not in line and not others.search(line)]
     lines += [f"{path} {path.read_text()}" for path in kernel_settings()]
     lines += [str(path) for path in Path("/sys/fs/cgroup").rglob(f"localcluster-{name}")]
     return lines + processes(name)
