@@ -14,7 +14,6 @@ from .layout import Cluster
 # C library than theirs.
 _SUITE = "trixie"
 _KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
-_PUBLIC_MIRROR = "http://deb.debian.org/debian"
 _LIBRARY = "libfaketime.so.1"
 _OFFSET = "faketimerc"
 # Inside a container; what is loaded first is read from the files in /etc, so that no program loses it with its
@@ -90,10 +89,13 @@ def _library() -> Path:
     if not shutil.which("apt-get"):
         raise CommandError("set_clock: libfaketime is taken from Debian's archive with apt-get, which is not there")
     known = run("apt-get", "indextargets", "--format", "$(REPO_URI)", "Origin: Debian", "Created-By: Packages").split()
+    if not known:
+        raise CommandError(
+            "set_clock: apt has no source of Debian's archive to take libfaketime from; name one, run apt-get update"
+        )
     with tempfile.TemporaryDirectory() as place:
         work = Path(place)
-        mirror = known[0] if known else _PUBLIC_MIRROR
-        (work / "sources.list").write_text(f"deb [signed-by={_KEYRING}] {mirror} {_SUITE} main\n")
+        (work / "sources.list").write_text(f"deb [signed-by={_KEYRING}] {known[0]} {_SUITE} main\n")
         (work / "lists/partial").mkdir(parents=True)
         options = [
             f"Dir::Etc::sourcelist={work}/sources.list",
