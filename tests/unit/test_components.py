@@ -328,7 +328,12 @@ CHANGES: list[tuple[str, Any, set[str]]] = [
     ("nova.config", {"DEFAULT": {"cpu_allocation_ratio": 3.0}}, ALL_OF_NOVA - {"nova-libvirt"}),
     ("nova.compute.config", {"DEFAULT": {"cpu_allocation_ratio": 3.0}}, {"nova-cell1-compute"}),
     ("nova.compute.virtType", "qemu", {"nova-cell1-compute", "nova-libvirt"}),
-    ("nova.cells", [{"name": "cell1"}, {"name": "far"}], set()),
+    # Those above the cells, which read the map of them once.
+    (
+        "nova.cells",
+        [{"name": "cell1"}, {"name": "far"}],
+        {"nova-api", "nova-metadata", "nova-conductor", "nova-scheduler"},
+    ),
 ]
 
 

@@ -125,7 +125,18 @@ def test_two_cells_with_one_name_are_refused_by_the_api_server() -> None:
 
 def test_a_new_cell_changes_nothing_in_the_others() -> None:
     before, after = made(planned({"cells": TEN[:1]})), made(planned({"cells": TEN[:2]}))
-    assert {key for key in before if before[key] != after.get(key)} == {("Secret", "nova-credentials")}
+    changed = {key for key in before if before[key] != after.get(key)}
+    # What reads the map of cells, once, when it starts.
+    above = {("Deployment", "nova-api"), ("Deployment", "nova-metadata")}
+    above |= {("StatefulSet", "nova-conductor"), ("StatefulSet", "nova-scheduler"), ("Secret", "nova-config")}
+    assert changed == {("Secret", "nova-credentials"), *above}
+
+
+def test_what_reads_the_map_of_cells_waits_until_all_are_in_it() -> None:
+    result = planned({"cells": TEN[:2]})
+    steps = {step.name: step for step in result}
+    for name in ("API", "Metadata", "Scheduler"):
+        assert {"Cell1Setup", "Cell2Setup"} <= {needed.name for needed in steps[name].after}, name
 
 
 def test_a_node_belongs_to_one_cell() -> None:

@@ -29,18 +29,17 @@ def plan(ctx: Context[NovaSpec]) -> Plan:
         parts.requires(ctx, name, ref)
         for name, ref in (("Placement", spec.placement_ref), ("Glance", spec.glance_ref), ("Neutron", spec.neutron_ref))
     ]
-    conf = parts.config(
-        ctx,
-        "nova.conf",
-        oslo.merge(
-            config.api_database(api_db.url),
-            config.database(cell0.url),
-            bus.options(news),
-            config.clients(ctx, user),
-            config.control(ctx, user),
-        ),
-        defaults=config.DEFAULTS,
+    wired = oslo.merge(
+        config.api_database(api_db.url),
+        config.database(cell0.url),
+        bus.options(news),
+        config.clients(ctx, user),
+        config.control(ctx, user),
     )
+    # The map of cells is read once, when a process starts (nova.context.load_cells): another cell, other pods.
+    remark = f"# Cells: {', '.join(each.name for each in spec.cells)}\n"
+    rendered = oslo.render(parts.options(ctx, wired, defaults=config.DEFAULTS))
+    conf = parts.written(ctx, {"nova.conf": rendered + remark}, directory="/etc/nova")
     sync = jobs.schema(ctx, conf, after=(api_db, cell0))
     needed = (user, *peers) if news is None else (news, user, *peers)
     shared = Shared(credentials=creds, identity=user, notifications=news, config=conf, schema=sync, needed=needed)
