@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
-import httpx2 as httpx
 import pytest
 from faulty_api import FaultyApi
 
@@ -15,19 +14,6 @@ from openstack_operator.runtime.client import Client, Conflict, Forbidden, Missi
 from openstack_operator.runtime.informer import Informer
 from openstack_operator.runtime.kinds import SECRET
 from openstack_operator.runtime.store import Change, Store
-
-
-@pytest.fixture
-async def api() -> AsyncIterator[FaultyApi]:
-    async with FaultyApi() as api:
-        yield api
-
-
-@pytest.fixture
-async def client(api: FaultyApi) -> AsyncIterator[Client]:
-    client = Client(httpx.AsyncClient(base_url=api.url, trust_env=False))
-    yield client
-    await client.close()
 
 
 class Watched:

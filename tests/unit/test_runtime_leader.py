@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
 import httpx2 as httpx
@@ -25,19 +24,6 @@ class Clock:
 
     def __call__(self) -> float:
         return self.now
-
-
-@pytest.fixture
-async def api() -> AsyncIterator[FaultyApi]:
-    async with FaultyApi() as api:
-        yield api
-
-
-@pytest.fixture
-async def client(api: FaultyApi) -> AsyncIterator[Client]:
-    client = Client(httpx.AsyncClient(base_url=api.url, trust_env=False))
-    yield client
-    await client.close()
 
 
 async def never() -> None:

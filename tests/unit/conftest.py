@@ -1,0 +1,26 @@
+"""What tests of the runtime share: an API server of the worst kind, and a client of it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import httpx2 as httpx
+import pytest
+from faulty_api import FaultyApi
+
+from openstack_operator.runtime.client import Client
+
+
+@pytest.fixture
+async def api() -> AsyncIterator[FaultyApi]:
+    """An API server that answers as it is told."""
+    async with FaultyApi() as api:
+        yield api
+
+
+@pytest.fixture
+async def client(api: FaultyApi) -> AsyncIterator[Client]:
+    """Connected to `api`."""
+    client = Client(httpx.AsyncClient(base_url=api.url, trust_env=False))
+    yield client
+    await client.close()
