@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from cloud.kubernetes import CloudError, module
+from localcluster.target import target
 
 from . import report
 from .run import REPORT, Run, deployed, standing
@@ -21,8 +22,13 @@ def main() -> int:
     arguments, console = _arguments(), Console()
     try:
         if arguments.command == "report":
+            if not REPORT.exists():
+                raise CloudError(f"{REPORT}: there are no figures yet; `python -m chaos run` writes them")
             report.update(REPORT)
             return 0
+        if (chosen := target()).kind != "embedded":
+            reason = f"nodes are powered off and lost here, which only the embedded cluster can bear, and {chosen.why}"
+            raise CloudError(f"{reason}; unset KUBECONFIG, or take kind off the PATH")
         site = standing() if arguments.standing else deployed(console)
         results = Run(site, console).all(arguments.only or sorted(SCENARIOS))
     except (CloudError, SDKException, ClientException) as error:
