@@ -36,6 +36,7 @@ class Broker:
         self.policies: dict[tuple[str, str], Any] = {}
         self.queues: dict[str, Any] = {}
         """Of nova-cell1, by name: what the list says, and under `status` what its members say."""
+        self.nodes: list[dict[str, Any]] = [{"name": "rabbit@rabbitmq-server-0.rabbitmq-members", "mem_alarm": False}]
         self.writes = 0
         self.fault: Answer | None = None
 
@@ -57,6 +58,8 @@ class Broker:
                 return self.row(request, self.permissions, (vhost, name), request.body)
             case ("api", "policies", vhost, name):
                 return self.row(request, self.policies, (vhost, name), request.body)
+            case ("api", "nodes"):
+                return Answer(200, self.nodes)
             case ("api", "queues", "nova-cell1"):
                 return Answer(200, [{k: v for k, v in q.items() if k != "status"} for q in self.queues.values()])
             case ("api", "queues", "quorum", "nova-cell1", name, "status"):
@@ -331,3 +334,17 @@ def test_hashes_as_rabbitmq_documents_them() -> None:
     assert matches("test12", "kI3GCqW5JLMJa4iX1lo7X4D6XbYqlLgxIs30+P6tENUV2POR")
     assert not matches("test13", "kI3GCqW5JLMJa4iX1lo7X4D6XbYqlLgxIs30+P6tENUV2POR")
     assert not matches("x", "not base64!")
+
+
+def test_what_blocks_all_publishers_is_told_and_the_rest_is_done_all_the_same(
+    broker: Broker, ctx: Context[Any]
+) -> None:
+    broker.nodes[0] |= {"disk_free_alarm": True, "disk_free": 300 << 20, "disk_free_limit": 500_000_000}
+    with pytest.raises(Transient, match=r"wait for rabbitmq-server-0: 300 MiB of its volume are free, less than 476"):
+        VHOST.ensure(ctx)
+    assert "nova-cell1" in broker.vhosts
+    broker.nodes[0] |= {"disk_free_alarm": False, "mem_alarm": True}
+    with pytest.raises(Transient, match="rabbitmq-server-0: its memory is used up"):
+        VHOST.ensure(ctx)
+    broker.nodes[0]["mem_alarm"] = False
+    VHOST.ensure(ctx)

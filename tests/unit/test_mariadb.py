@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from openstack_operator import kube
-from openstack_operator.plan import NotBuilt, Object, Plan, Release, SpecError, key
+from openstack_operator.plan import NotBuilt, Object, Plan, Release, SpecError, State, Verdict, key
 from openstack_operator.services.mariadb import roles
 from openstack_operator.services.mariadb.config import my_cnf
 from openstack_operator.services.mariadb.model import MARIADB
@@ -164,6 +164,27 @@ def test_roles_are_written_on_the_very_pods_and_told(release: Release) -> None:
     assert (server.verdict.reason, server.verdict.message) == ("RecoveryInProgress", f"{NAMES[2]}: says why")
     assert result.outcome.wake is not None
     assert (result.outcome.wake - NOW).total_seconds() == 1
+
+
+def test_a_volume_that_fills_up_is_told_before_and_after_its_member_fails(release: Release) -> None:
+    pods = [pod(name) for name in NAMES]
+    facts = {name: answer(name, bytes=2 << 30, free=1 << 30) for name in NAMES}
+
+    def server() -> Verdict | None:
+        made = plan(context(MARIADB, {"replicas": 3}, release=release, pods=pods, facts=facts))
+        return next(step.verdict for step in made.condition if step.name == "Server")
+
+    assert server() is None
+    facts[NAMES[2]] |= {"free": 100 << 20}
+    said = f"spec.storageSize: enlarge it, or remove data. {NAMES[2]}: 4 % of the 2048 MiB of its volume are free"
+    assert server() == Verdict(State.READY, said)
+    facts[NAMES[2]] |= {"free": 0, "status": "non-Primary", "ready": False}
+    pods[2] = pod(NAMES[2], ready=False)
+    found = server()
+    assert found
+    assert found.message.startswith("spec.storageSize: enlarge it, or remove data")
+    assert f"{NAMES[2]}: 0 % of the 2048 MiB of its volume are free" in found.message
+    assert not found.ready
 
 
 def recorded(release: Release, spec: dict[str, Any] | None = None, **changes: Any) -> dict[str, str]:

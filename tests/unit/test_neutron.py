@@ -76,6 +76,17 @@ def test_the_agent_knows_no_database_and_no_service_password(tmp_path: Path) -> 
     assert conf.nova_metadata_host == "nova-metadata.openstack.svc.cluster.local"
 
 
+def test_the_agent_reads_what_the_nodes_controllers_read_and_the_api_does_not() -> None:
+    network = {**PUBLISHED["OVNNetwork"], "southboundForNodes": "tcp:ovn-relay:6642"}
+    relayed = plan(context(NEUTRON, release=parse(RELEASES, "debian"), published={**PUBLISHED, "OVNNetwork": network}))
+    held = {
+        name: kube.secret_data(made(relayed)["Secret", name])
+        for name in ("neutron-config", "neutron-metadata-agent-config")
+    }
+    assert "ovn_sb_connection = tcp:ovn-relay:6642\n" in held["neutron-metadata-agent-config"]["neutron.conf"]
+    assert "ovn_sb_connection = tcp:ovn-sb-0:6642\n" in held["neutron-config"]["neutron.conf"]
+
+
 def test_the_shared_secret_is_the_published_one(tmp_path: Path) -> None:
     result = planned()
     secret = made(result)["Secret", result.outcome.published["metadataSecret"]]

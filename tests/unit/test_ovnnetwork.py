@@ -35,7 +35,30 @@ def test_the_contract(release: Release) -> None:
     assert result(release).outcome.published == {
         "northbound": "tcp:ovn-nb-0.ovn-nb.openstack.svc.cluster.local:6641",
         "southbound": "tcp:ovn-sb-0.ovn-sb.openstack.svc.cluster.local:6642",
+        "southboundForNodes": "tcp:ovn-sb-0.ovn-sb.openstack.svc.cluster.local:6642",
     }
+
+
+def test_nodes_read_relays_and_everybody_else_the_members(release: Release) -> None:
+    made = result(release, {"replicas": 3, "relay": {"replicas": 2}})
+    members = made.outcome.published["southbound"]
+    relays = "tcp:ovn-relay.openstack.svc.cluster.local:6642"
+    assert made.outcome.published["southboundForNodes"] == relays
+    objects = {key(obj): obj for obj in made.objects}
+    assert environment(pod(objects, "ovn-chassis"))["OVN_REMOTE"] == relays
+    relay, northd = (objects["Deployment", f"ovn-{name}"]["spec"]["template"]["spec"] for name in ("relay", "northd"))
+    assert environment(relay)["OVN_SB_DB"] == environment(northd)["OVN_SB_DB"] == members
+    assert objects["Deployment", "ovn-relay"]["spec"]["replicas"] == 2
+    assert ("PodDisruptionBudget", "ovn-relay") in objects
+
+
+def test_without_relays_there_is_nothing_of_them(release: Release) -> None:
+    assert not [name for _, name in planned(release) if "relay" in name]
+
+
+def test_relays_are_not_built_for_kolla(release: Release) -> None:
+    with pytest.raises(NotBuilt, match=r"spec\.relay\.replicas"):
+        planned(release, {"relay": {"replicas": 1}, "imageProfile": "kolla"})
 
 
 def test_only_the_seed_creates_a_cluster(release: Release) -> None:

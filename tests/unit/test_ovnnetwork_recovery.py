@@ -66,7 +66,7 @@ def test_members_are_asked_where_they_are(release: Release) -> None:
 def test_the_first_cluster_is_remembered_and_restarts_nothing(release: Release, formed: dict[Key, Object]) -> None:
     assert recorded(formed) == {"cluster": "one"}
     made = planned(release, nb(LED, LED, LED), formed)
-    assert made.outcome.published.keys() == {"northbound", "southbound"}
+    assert made.outcome.published.keys() == {"northbound", "southbound", "southboundForNodes"}
     assert "annotations" not in done(made)["Deployment", "ovn-northd"]["spec"]["template"]["metadata"]
     assert made.outcome.wake is None
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from importlib import resources
 
 from ... import kube, parts
-from ...plan import Context, Object, Step, Verdict, progressing, recovering
+from ...plan import Context, Object, State, Step, Verdict, progressing, recovering
 from . import galera, roles
 from .model import MariaDBSpec
 from .record import Kept, record
@@ -48,7 +48,7 @@ def cluster(ctx: Context[MariaDBSpec]) -> Cluster:
         record=kept,
         roles=Step(name="Roles", objects=labeled, after=(kept,), verdict=nobody),
         target=_target(ctx, chosen),
-        verdict=_verdict(kept, told) if pods else None,
+        verdict=_verdict(kept, told, _scarce(ctx, names)) if pods else None,
         told=told,
         calm=len(able) == ctx.spec.replicas,
     )
@@ -106,12 +106,19 @@ def _target(ctx: Context[MariaDBSpec], chosen: str) -> dict[str, str]:
     return {roles.ROLE: roles.PRIMARY} if settled or chosen else {}
 
 
-def _verdict(kept: Kept, told: Sequence[Mapping[str, str]]) -> Verdict | None:
-    """What goes on, as long as not every member serves."""
+def _scarce(ctx: Context[MariaDBSpec], names: Sequence[str]) -> str:
+    """What is to be said of members whose volumes fill up; empty where none do."""
+    found = {name: roles.scarce(answer) for name in names if (answer := ctx.facts.get(name))}
+    text = "; ".join(f"{name}: {words}" for name, words in found.items() if words)
+    return f"spec.storageSize: enlarge it, or remove data. {text}" if text else ""
+
+
+def _verdict(kept: Kept, told: Sequence[Mapping[str, str]], scarce: str) -> Verdict | None:
+    """What goes on, as long as not every member serves; what is to come, where one has no room."""
     missing = [f"{entry['name']}: {entry['message']}" for entry in told if entry["message"]]
     if missing and kept.pending:
         missing = [f"{kept.known.force} is to start the cluster; what only the others hold is lost then", *missing]
     if not missing:
-        return None
-    text = "; ".join(missing)
+        return Verdict(State.READY, scarce) if scarce else None
+    text = "; ".join([scarce, *missing] if scarce else missing)
     return progressing(text) if kept.known.seed else recovering(text)

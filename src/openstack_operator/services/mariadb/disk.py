@@ -51,6 +51,15 @@ def record(directory: Path) -> Record:
     return Record(members, read("seed"), read("uuid"), read("force"), read("token"))
 
 
+def room() -> dict[str, int]:
+    """Bytes of the volume, and how many of them are free to this process."""
+    try:
+        found = os.statvfs(DATA)
+    except OSError:
+        return {}
+    return {"bytes": found.f_blocks * found.f_frsize, "free": found.f_bavail * found.f_frsize}
+
+
 def has_data() -> bool:
     """Whether there is a database."""
     return (DATA / "mysql").is_dir()

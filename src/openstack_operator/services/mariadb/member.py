@@ -18,6 +18,7 @@ from asyncio.subprocess import PIPE, STDOUT, Process
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from . import disk, galera
@@ -322,10 +323,9 @@ class Supervisor:
         url = urlsplit(target)
         match url.path:
             case "/":
-                more = {"why": self.decision.why, "act": self.decision.act.value, "ready": self.ready}
-                return "200 OK", json.dumps(
-                    {**galera.published(self.me), **more, "size": self.size, "local": self.local}, ensure_ascii=True
-                )
+                more: dict[str, Any] = {"why": self.decision.why, "act": self.decision.act.value, "ready": self.ready}
+                more |= {"size": self.size, "local": self.local, **disk.room()}
+                return "200 OK", json.dumps({**galera.published(self.me), **more}, ensure_ascii=True)
             case "/alive":
                 silent = self.me.stage is Stage.SERVING and time.monotonic() - self.heard_at > SILENT
                 return ("503 Service Unavailable" if silent else "200 OK"), "{}"

@@ -11,6 +11,8 @@ from . import galera
 
 ROLE = "openstack.k8s.io/role"
 PRIMARY, BACKUP = "primary", "backup"
+SCARCE = 0.1
+"""Part of a volume that should stay free: a member that cannot write leaves the others."""
 
 
 def questions(ctx: Context[Any]) -> dict[str, str]:
@@ -81,7 +83,18 @@ def _state(pod: Object | None, answer: Mapping[str, Any] | None) -> str:
 def _message(pod: Object | None, answer: Mapping[str, Any] | None) -> str:
     if pod is None:
         return "there is no pod"
-    return str(answer.get("why", "")) if answer else "does not answer"
+    if not answer:
+        return "does not answer"
+    return ", ".join(text for text in (scarce(answer), str(answer.get("why", ""))) if text)
+
+
+def scarce(answer: Mapping[str, Any]) -> str:
+    """What is to be said of the room on a member's volume; empty as long as there is enough."""
+    whole, free = answer.get("bytes", 0), answer.get("free", 0)
+    if free >= whole * SCARCE:
+        return ""
+    # In whole percents: a status is not written for every page.
+    return f"{free * 100 // whole} % of the {whole >> 20} MiB of its volume are free"
 
 
 def _ordinal(name: str) -> int:

@@ -74,6 +74,7 @@ def _ml2(ctx: Context[NeutronSpec]) -> Sections:
 
 def agent_conf(ctx: Context[NeutronSpec], secret: str) -> Sections:
     """What the operator wires for the metadata agent: no database, no broker, no password but the shared `secret`."""
+    network = ctx.refs[ctx.spec.ovn.ovn_network_ref]
     return {
         "DEFAULT": {
             "nova_metadata_host": ctx.spec.metadata_host or ctx.host("nova-metadata"),
@@ -83,5 +84,6 @@ def agent_conf(ctx: Context[NeutronSpec], secret: str) -> Sections:
         },
         "agent": {"root_helper": "sudo neutron-rootwrap /etc/neutron/rootwrap.conf"},
         "ovs": {"ovsdb_connection": "unix:/run/openvswitch/db.sock"},
-        "ovn": {"ovn_sb_connection": ctx.refs[ctx.spec.ovn.ovn_network_ref]["southbound"]},
+        # As the node's controller does; an OVNNetwork of an earlier version does not tell it apart.
+        "ovn": {"ovn_sb_connection": network.published.get("southboundForNodes", network["southbound"])},
     }

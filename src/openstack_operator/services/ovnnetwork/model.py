@@ -91,6 +91,9 @@ class OVNNetworkSpec(RunSpec, UsesVolume):
     northd: Component = Component()
     """Turns networks into flows. One pod works, further ones stand by; unset replicas are 2 where `replicas` is more
     than 1."""
+    relay: Component = Component()
+    """Copies of the southbound database that nodes read instead of its members, for clouds of hundreds of nodes; unset
+    replicas are 0, and nodes read the members."""
     chassis: Chassis = Chassis()
     """Open vSwitch and ovn-controller on the nodes labeled `openvswitch=enabled`."""
     gateway: Gateway = Gateway()

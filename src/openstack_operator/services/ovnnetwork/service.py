@@ -4,23 +4,28 @@ from __future__ import annotations
 
 from ... import kube
 from ...plan import Context, NotBuilt, Plan, Step
-from . import recovery
+from . import recovery, relay
 from .chassis import chassis
 from .databases import NORTHBOUND, SOUTHBOUND, Clustered, members, pods
 from .model import OVNNetworkSpec
 
 
 def plan(ctx: Context[OVNNetworkSpec]) -> Plan:
-    """Everything an OVNNetwork is made of; published: northbound, southbound (`tcp:host:port[,tcp:host:port]`)."""
+    """Everything an OVNNetwork is made of; published: northbound, southbound, southboundForNodes
+    (`tcp:host:port[,tcp:host:port]`).
+    """
     spec = ctx.spec
     if spec.replicas != 1 and spec.image_profile == "kolla":
         raise NotBuilt("spec.replicas", f"databases of {spec.replicas} members are not built for kolla yet; use 1")
+    if spec.relay.replicas and spec.image_profile == "kolla":
+        raise NotBuilt("spec.relay.replicas", "kolla's images have no relay yet; use 0")
     if spec.tunnel_interface and spec.image_profile == "kolla":
         raise NotBuilt("spec.tunnelInterface", "kolla's images do not prepare an interface for tunnels yet")
     forced = recovery.forced(ctx, pods(ctx))
     nb = members(ctx, NORTHBOUND, spec.northbound, forced)
     sb = members(ctx, SOUTHBOUND, spec.southbound, forced)
-    northbound, southbound = nb.connection, sb.connection
+    northbound, southbound, nodes = nb.connection, sb.connection, relay.connection(ctx, sb)
+    relays = relay.relays(ctx, sb)
     records = [database.record for database in (nb, sb) if database.record]
     rebuilt = {"northboundRebuilt": nb.rebuilt, "southboundRebuilt": sb.rebuilt}
     recovers = any(record.recovers for record in records)
@@ -28,9 +33,15 @@ def plan(ctx: Context[OVNNetworkSpec]) -> Plan:
         nb,
         sb,
         _northd(ctx, nb, sb),
-        chassis(ctx, southbound, after=(sb.serving,)),
+        *relays,
+        chassis(ctx, nodes, after=(sb.serving, *relays)),
         endpoint=northbound,
-        published={"northbound": northbound, "southbound": southbound, **{k: v for k, v in rebuilt.items() if v}},
+        published={
+            "northbound": northbound,
+            "southbound": southbound,
+            "southboundForNodes": nodes,
+            **{k: v for k, v in rebuilt.items() if v},
+        },
         members=[member for record in records for member in record.members],
         wake=ctx.now + recovery.SOON if recovers else None,
     )
