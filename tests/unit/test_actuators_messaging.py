@@ -37,6 +37,7 @@ class Broker:
         self.queues: dict[str, Any] = {}
         """Of nova-cell1, by name: what the list says, and under `status` what its members say."""
         self.nodes: list[dict[str, Any]] = [{"name": "rabbit@rabbitmq-server-0.rabbitmq-members", "mem_alarm": False}]
+        self.flags: dict[str, Any] = {}
         self.writes = 0
         self.fault: Answer | None = None
 
@@ -58,6 +59,13 @@ class Broker:
                 return self.row(request, self.permissions, (vhost, name), request.body)
             case ("api", "policies", vhost, name):
                 return self.row(request, self.policies, (vhost, name), request.body)
+            case ("api", "feature-flags"):
+                return Answer(200, [{"name": name, **flag} for name, flag in self.flags.items()])
+            case ("api", "feature-flags", name, "enable") if self.flags[name].get("unsupported"):
+                return Answer(400, {"error": "bad_request", "reason": "unsupported"})
+            case ("api", "feature-flags", name, "enable"):
+                self.flags[name]["state"] = "enabled"
+                return Answer(204)
             case ("api", "nodes"):
                 return Answer(200, self.nodes)
             case ("api", "queues", "nova-cell1"):
@@ -348,3 +356,18 @@ def test_what_blocks_all_publishers_is_told_and_the_rest_is_done_all_the_same(
         VHOST.ensure(ctx)
     broker.nodes[0]["mem_alarm"] = False
     VHOST.ensure(ctx)
+
+
+def test_what_an_upgrade_brought_is_enabled_once_every_member_knows_it(broker: Broker, ctx: Context[Any]) -> None:
+    VHOST.ensure(ctx)
+    old = {"state": "enabled", "stability": "required"}
+    new = {"state": "disabled", "stability": "stable"}
+    trial = {"state": "disabled", "stability": "experimental"}
+    broker.flags = {"quorum_queue": old, "message_containers": new | {"unsupported": True}, "khepri_db": trial}
+    writes = broker.writes
+    assert VHOST.ensure(ctx) == []
+    broker.flags["message_containers"].pop("unsupported")
+    assert VHOST.ensure(ctx) == ["feature flag message_containers enabled"]
+    assert VHOST.ensure(ctx) == []
+    assert broker.writes == writes + 2
+    assert broker.flags["khepri_db"]["state"] == "disabled"

@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 from ..kube import amount
 from ..plan import Context, SpecError, Transient
-from . import access, loop, queues
+from . import access, broker, loop, queues
 from .http import Api
 from .loop import Facets
 from .models import RabbitMQVhostSpec
@@ -179,23 +179,6 @@ def _administers(ctx: Context[RabbitMQVhostSpec]) -> bool:
     return ctx.spec.user == access.admin(ctx, ctx.spec.rabbitmq_ref, "default_user")
 
 
-def _blocked(api: Api) -> str:
-    """What keeps everybody from publishing, empty where nothing does: with a single member short of disk or memory,
-    RabbitMQ lets the publishers of all members wait (https://www.rabbitmq.com/docs/alarms).
-    """
-    columns = "name,disk_free,disk_free_limit,disk_free_alarm,mem_alarm"
-    answer = api.call("GET", "/nodes", params={"columns": columns})
-    found: list[str] = []
-    for node in () if answer is None else answer.json():
-        member = node["name"].partition("@")[2].partition(".")[0]
-        if node.get("disk_free_alarm"):
-            less = f"{node['disk_free'] >> 20} MiB of its volume are free, less than {node['disk_free_limit'] >> 20}"
-            found.append(f"{member}: {less}; enlarge its storageSize, or empty queues")
-        if node.get("mem_alarm"):
-            found.append(f"{member}: its memory is used up; raise vm_memory_high_watermark, or empty queues")
-    return "; ".join(found)
-
-
 def ensure(ctx: Context[RabbitMQVhostSpec]) -> list[str]:
     """Virtual host, user and permissions are as the spec says; what was changed comes out. Raises Transient where
     nobody can publish.
@@ -210,8 +193,8 @@ def ensure(ctx: Context[RabbitMQVhostSpec]) -> list[str]:
     if not limits:
         loop.remove((limit,))
     changed += queues.usable(_connect(ctx, _PATIENCE), spec.vhost) if _clustered(ctx) else []
-    if blocked := _blocked(api):
-        raise Transient(f"RabbitMQ: all publishers wait for {blocked}")
+    changed += broker.flags(_connect(ctx, _PATIENCE))
+    broker.flows(api)
     return changed
 
 
