@@ -65,6 +65,8 @@ e2e-ha: venv ## The worst of `make chaos`, as tests
 
 .PHONY: chaos
 chaos: venv ## The highly available cloud, all that can go wrong with it, and what it cost
+	$(PY) -m localcluster build --only apiserver
+	OPENSTACK_OPERATOR_CRASH_POINTS=all $(PY) -m pytest -q tests/cluster/test_crash_points.py
 	$(PY) -m chaos run; status=$$?; $(PY) -m chaos report && exit $$status
 
 .PHONY: bench

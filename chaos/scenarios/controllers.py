@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 import time
 
 from localcluster import faults
+from localcluster.cluster import ClusterError
 
 from ..journal import now
 from ..scenario import Stage, scenario
-from ..site import OPERATOR, Object, Site, until
+from ..site import OPERATOR, Object, Site, names, until
 
-_KILLS = 12
+_KILLS = 10
+_WORKING = 4.0
+"""Seconds a leader has at most before it is killed."""
 _FROZEN = 60.0
 _DOWN = 10.0
 _TAKEOVER = 15.0
@@ -34,11 +38,11 @@ def passwords(objects: dict[str, Object]) -> dict[str, Object]:
 def killed_in_a_change(stage: Stage) -> None:
     site, dice = stage.site, random.Random(20261120)  # moments, not secrets
     before = state(site)
-    site.patch({"nova": {"config": {"DEFAULT": {"max_logfile_count": round(time.time()) % 1000}}}})
-    for _ in range(_KILLS):
-        time.sleep(dice.uniform(0.5, 6))
-        for pod in site.pods(f"app.kubernetes.io/name={OPERATOR}", OPERATOR):
-            faults.kill_pod(site.machine, OPERATOR, pod["metadata"]["name"])
+    for number in range(_KILLS):
+        until("a leader of the operator", site.leader, 60, 0.2)
+        site.patch({"nova": {"config": {"DEFAULT": {"max_logfile_count": round(time.time()) % 1000 + number}}}})
+        time.sleep(dice.uniform(0, _WORKING))
+        _ended(site)
     stage.await_recovery(f"{_KILLS} kills of every operator pod", timeout=600)
     after = state(site)
     stage.check(passwords(before) == passwords(after), "a password was drawn again")
@@ -61,7 +65,7 @@ def frozen(stage: Stage) -> None:
         until("another leader", lambda: site.leader(other_than=leader), _FROZEN)
         took = round(now() - began, 1)
         # The other one has work to do while the first is away.
-        victim = "placement-api"
+        victim = "nova-metadata"
         site.kubectl("delete", "service", victim, "-n", site.namespace, "--wait=false")
         time.sleep(max(0.0, _FROZEN - (now() - began)))
     finally:
@@ -74,6 +78,14 @@ def frozen(stage: Stage) -> None:
     stage.check(not changed - {f"Service/{victim}"}, f"changed: {sorted(changed)}")
     stage.check(set(before) == set(after), f"not the same objects: {sorted(set(before) ^ set(after))}")
     stage.check(passwords(before) == passwords(after), "a password was drawn again")
+
+
+def _ended(site: Site) -> None:
+    """Every pod of the operator is killed, and its successor does not wait for the kubelet's back-off."""
+    for pod in names(site.pods(f"app.kubernetes.io/name={OPERATOR}", OPERATOR)):
+        with contextlib.suppress(ClusterError):  # it may not have begun to run
+            faults.kill_pod(site.machine, OPERATOR, pod)
+        site.kubectl("delete", "pod", pod, "-n", OPERATOR, "--force", "--grace-period=0", "--wait=false")
 
 
 def _spec(item: Object) -> tuple[object, object]:

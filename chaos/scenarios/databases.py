@@ -13,7 +13,9 @@ from ..site import Object, Site, names, until
 _DATA = "/var/lib/mysql"
 _CUT = 40.0
 """Seconds a partition lasts: longer than any of the clusters takes to notice."""
-_FULL = 90.0
+_FULL = 60.0
+_TOLD = 60.0
+_BALLAST = 24
 
 
 @scenario(6, "The data directory of one member of MariaDB wiped")
@@ -59,16 +61,35 @@ def _addresses(pods: list[Object]) -> list[str]:
 @scenario(14, "The volume of a member of MariaDB filled up")
 def filled(stage: Stage) -> None:
     site = stage.site
-    victim = names(site.members("mariadb-server"))[-1]
+    victim = names([member for member in site.members("mariadb-server") if _role(member) != "primary"])[-1]
     fill = f"dd if=/dev/zero of={_DATA}/filler bs=1M || true; sync"
     site.run(victim, "sh", "-c", fill)
     left = site.run(victim, "df", "--output=avail", _DATA).split()[-1]
     stage.check(int(left) < 1024, f"{left} KiB are left on the volume of {victim}: its StorageClass has no bounds")
+    began = now()
+    until("a condition that names the volume", lambda: victim in _said(site), _TOLD, 0.5)
+    stage.note(told_seconds=round(now() - began, 1))
+    # Data files have room of their own for a while: more is written, by way of another member, until there is none.
+    _ask(site, "CREATE TABLE IF NOT EXISTS chaos.ballast (number INT AUTO_INCREMENT PRIMARY KEY, data LONGBLOB)")
+    for _ in range(_BALLAST):
+        _ask(site, "INSERT INTO chaos.ballast (data) SELECT REPEAT('x', 1048576) FROM seq_1_to_4")
     time.sleep(_FULL)
-    stage.note(conditions=_said(site))
+    stage.note(said=_said(site), members=site.get("mariadb", "mariadb")["status"].get("members"))
     began = now()
     until("the filler to go", lambda: _unfilled(site, victim), 120)
     stage.await_recovery("space", began, timeout=600)
+    _ask(site, "DROP TABLE chaos.ballast")
+
+
+def _ask(site: Site, statement: str) -> None:
+    """Carried out by the member that takes the clients."""
+    primary = next(member for member in site.members("mariadb-server") if _role(member) == "primary")
+    script = 'exec mariadb -uroot -p"$(cat "$MARIADB_ROOT_PASSWORD_FILE")" -e "$0"'
+    site.run(primary["metadata"]["name"], "sh", "-c", script, statement)
+
+
+def _role(member: Object) -> str:
+    return member["metadata"]["labels"].get("openstack.k8s.io/role", "")
 
 
 def _unfilled(site: Site, victim: str) -> bool:
@@ -83,9 +104,7 @@ def _unfilled(site: Site, victim: str) -> bool:
     return True
 
 
-def _said(site: Site) -> dict[str, str]:
-    """What the operator and Kubernetes say of MariaDB while its volume is full."""
-    found = {name: why for name, why in site.troubles().items() if "ariadb" in name.lower()}
-    for condition in site.get("mariadb", "mariadb").get("status", {}).get("conditions", []):
-        found[condition["type"]] = f"{condition['status']} {condition['reason']}: {condition['message']}"
-    return found
+def _said(site: Site) -> str:
+    """What the operator says of MariaDB's server."""
+    found = site.get("mariadb", "mariadb").get("status", {}).get("conditions", [])
+    return next((condition["message"] for condition in found if condition["type"] == "ServerReady"), "")

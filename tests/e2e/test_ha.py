@@ -18,8 +18,9 @@ from .conftest import Report
 
 CHOSEN = (1, 2, 3, 6)
 POWER_CUT = 3
-RETURN = 120.0
-"""Seconds from the nodes' return within which the cloud is itself again."""
+RETURN = 240.0
+"""Seconds from the nodes' return within which the cloud is itself again; twice what it takes where nothing else runs
+(docs/reliability.md)."""
 
 pytestmark = pytest.mark.skipif(target().kind != "embedded", reason="nodes are powered off")
 
@@ -50,5 +51,5 @@ def test_nothing_acknowledged_is_lost(results: dict[int, Result], number: int) -
     assert results[number].acknowledged > 0
 
 
-def test_a_power_cut_is_over_two_minutes_after_the_power_is_back(results: dict[int, Result]) -> None:
+def test_a_power_cut_is_over_soon_after_the_power_is_back(results: dict[int, Result]) -> None:
     assert results[POWER_CUT].seconds <= RETURN

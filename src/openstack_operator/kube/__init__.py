@@ -49,7 +49,7 @@ from .pods import (
     scratch,
     settings,
 )
-from .readiness import LAST_FAILURE, conditions, failure, judge, next_try, own
+from .readiness import LAST_FAILURE, conditions, failure, judge, next_try, own, rolling
 
 __all__ = [
     "COMPONENT",
@@ -94,6 +94,7 @@ __all__ = [
     "pod",
     "replicas",
     "retained",
+    "rolling",
     "scratch",
     "secret",
     "secret_data",

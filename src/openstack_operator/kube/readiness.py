@@ -41,6 +41,20 @@ def _rollout(live: Object) -> Verdict:
     return progressing(f"{_name(live)}: {min(updated, ready)}/{wanted} pods ready{why}")
 
 
+def rolling(live: Object) -> bool:
+    """Whether pods of an older template are left: the workload is on its way from one to another. A pod that is not
+    ready for another reason, as a lost node, does not count.
+    """
+    status = live.get("status") or {}
+    if not _observed(live):
+        return True
+    if live["kind"] == "DaemonSet":
+        return status.get("updatedNumberScheduled", 0) < status.get("desiredNumberScheduled", 0)
+    if live["kind"] == "StatefulSet":
+        return status.get("currentRevision") != status.get("updateRevision")
+    return status.get("replicas", 0) > status.get("updatedReplicas", 0)
+
+
 def _daemons(live: Object) -> Verdict:
     status = live.get("status") or {}
     wanted = status.get("desiredNumberScheduled", 0)

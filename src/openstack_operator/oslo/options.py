@@ -15,15 +15,15 @@ def database(url: str) -> dict[str, object]:
     return {"connection": url, **POOL}
 
 
-# A member that does not answer costs each process one wait of this long in half a minute, and a miss after that. Less
+# A member that does not answer costs each process one wait of this long in ten seconds, and a miss after that. Less
 # is too short for a member that is only busy.
-_ANSWER_WITHIN = {"memcache_socket_timeout": 0.09, "memcache_dead_retry": 30}
+_ANSWER_WITHIN = {"memcache_socket_timeout": 0.09, "memcache_dead_retry": 10}
 
 # The middleware reads whole seconds, unless its image says in the environment that it has been taught better.
 _TOKEN_CACHE = {
     "memcache_use_advanced_pool": True,
     "memcache_pool_socket_timeout": 1,
-    "memcache_pool_dead_retry": 30,
+    "memcache_pool_dead_retry": 10,
 }
 
 
@@ -33,9 +33,9 @@ def cache(backend: str, servers: str) -> dict[str, object]:
         "enabled": bool(servers),
         "backend": backend,
         "memcache_servers": servers,
+        # memcache_pool_flush_on_reconnect stays off: the flush fails the request where a busy member does not answer it
+        # in time (memcache.py catches no timeout there), and each client that reconnects empties the cache of all.
         **_ANSWER_WITHIN,
-        # A member that was cut off still has what was taken back meanwhile: a role, a token.
-        "memcache_pool_flush_on_reconnect": True,
     }
 
 

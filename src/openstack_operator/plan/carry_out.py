@@ -6,15 +6,19 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from .errors import SpecError, Transient
 from .steps import Object, Plan, Step
-from .verdict import READY, State, Verdict, failed, waiting, worst
+from .verdict import READY, State, Verdict, failed, progressing, waiting, worst
 
 Verdicts = dict[Step, Verdict]
 Apply = Callable[[Step], Awaitable[Sequence[Object]]]
 """Writes a step's objects and returns them as they are now. Raises Transient, or SpecError when refused (422)."""
 Judge = Callable[[Object], Verdict]
+Before = Callable[[Step], str]
+"""What a step has to let go first, empty where it is its turn."""
 
 
-async def carry_out(plan: Plan, apply: Apply, judge: Judge, present: Callable[[Step], bool]) -> Verdicts:
+async def carry_out(
+    plan: Plan, apply: Apply, judge: Judge, present: Callable[[Step], bool], before: Before = lambda _: ""
+) -> Verdicts:
     """One verdict a step. A step is held if something it comes after is not ready and
     (it does not exist yet or the blocker is a barrier or was refused): an outage of Keystone never blocks scaling
     Placement, but new pods wait for their schema, and running ones are not rolled onto what could not be made.
@@ -31,6 +35,8 @@ async def carry_out(plan: Plan, apply: Apply, judge: Judge, present: Callable[[S
             verdicts[step] = step.verdict
         elif blockers:
             verdicts[step] = waiting("waiting for " + ", ".join(dict.fromkeys(b.name for b in blockers)))
+        elif first := before(step):
+            verdicts[step] = progressing(f"changes after {first}, which is being rolled out")
         else:
             verdicts[step] = await _applied(step, apply, judge, refused)
     return verdicts

@@ -20,6 +20,7 @@ from .jobs import last_words
 from .kinds import CLAIM, DEPLOYMENT, JOB, POD, SECRET, STATEFUL_SET, Kind
 from .pods import trimmed
 from .store import Cached, Request
+from .turns import Since
 from .world import World, entry
 
 APPLIED = "openstack.k8s.io/applied"
@@ -39,6 +40,7 @@ class Memo:
 
     def __init__(self) -> None:
         self._known: dict[str, tuple[str, str]] = {}
+        self.rolling: Since = {}
         self.logs: dict[str, str] = {}
         """End of the log of failed jobs, by uid."""
 
@@ -93,6 +95,15 @@ class Applier:
         made = (obj for obj in step.objects if obj["kind"] != POD.kind)
         return all(self._held(self._world.catalog.of(obj), obj) is not None for obj in made)
 
+    def replaces_pods(self, wanted: Object) -> bool:
+        """Whether a workload that exists is to have another template than was applied last."""
+        kind = self._world.catalog.of(wanted)
+        if (held := self._held(kind, wanted)) is None:
+            return False
+        if held.meta.annotations.get(APPLIED) == _stamp(self._body(kind, wanted, held)):
+            return False
+        return not covers(wanted["spec"]["template"], held.decode()["spec"]["template"])
+
     async def apply(self, step: Step) -> Sequence[Object]:
         """Writes what differs and returns the objects as they are now.
 
@@ -132,9 +143,7 @@ class Applier:
         if held and kind is JOB:
             held, wanted = await self._tried(kind, held, wanted)
         live = held.decode() if held else None
-        body = self._complete(wanted)
-        if live and kind is STATEFUL_SET:
-            body = _with_live_claims(body, live)
+        body = self._body(kind, wanted, held)
         stamp = _stamp(body)
         body["metadata"]["annotations"] = {**body["metadata"].get("annotations", {}), APPLIED: stamp}
         applied = held is not None and held.meta.annotations.get(APPLIED) == stamp
@@ -201,8 +210,12 @@ class Applier:
         live = await self._world.client.get(kind, namespace, name)
         return entry(live, kind) if live else None
 
+    def _body(self, kind: Kind, wanted: Object, held: Cached | None) -> Object:
+        """The object with its namespace, labels and owner; a StatefulSet with the claims it was made with."""
+        body = self._complete(wanted)
+        return _with_live_claims(body, held.decode()) if held and kind is STATEFUL_SET else body
+
     def _complete(self, wanted: Object) -> Object:
-        """The object with its namespace, labels and owner."""
         owner, metadata = self._owner.meta, wanted["metadata"]
         labels = {
             **metadata.get("labels", {}),

@@ -15,6 +15,7 @@ from .registry import Service
 from .report import Report
 from .store import Cached, Request
 from .teardown import Teardown
+from .turns import Turns
 
 _LONGEST_SLEEP = 86_400.0
 
@@ -48,7 +49,8 @@ class Reconciler:
         plan = self._service.plan(context)
         kind, children = world.resource(request.kind), gathered.children
         applier = Applier(world, self._parts.memo, request, held, kind, context.now, children)
-        verdicts = await carry_out(plan, applier.apply, judge, applier.present)
+        turns = Turns(children, world.stores, self._parts.memo.rolling, context.now, applier.replaces_pods)
+        verdicts = await carry_out(plan, applier.apply, judge, applier.present, turns.before)
         found = conditions(plan, verdicts)
         try:
             await applier.prune(plan, gathered.children)
@@ -70,7 +72,8 @@ class Reconciler:
         wake = _seconds_until(outcome.wake, context.now)
         if any(verdict.state is State.RETRYING for verdict in found.values()):
             return Next(after=then.after, retry=True, slowly=applier.forbidden)
-        return Next(after=min((wait for wait in (then.after, wake, applier.again) if wait is not None), default=None))
+        waits = (then.after, wake, applier.again, turns.again)
+        return Next(after=min((wait for wait in waits if wait is not None), default=None))
 
     async def _delete(self, request: Request, held: Cached) -> Next:
         """Kubernetes collects what belongs to a deleted resource; only a teardown in order is ours."""
