@@ -33,8 +33,8 @@ def cache(backend: str, servers: str) -> dict[str, object]:
         "enabled": bool(servers),
         "backend": backend,
         "memcache_servers": servers,
-        # memcache_pool_flush_on_reconnect stays off: the flush fails the request where a busy member does not answer it
-        # in time (memcache.py catches no timeout there), and each client that reconnects empties the cache of all.
+        # memcache_pool_flush_on_reconnect stays off: where a busy member answers the flush too late, memcache.py 1.62
+        # keeps the connection, and every question on it from then on is answered with the answer to the one before.
         **_ANSWER_WITHIN,
     }
 
