@@ -138,7 +138,7 @@ def test_a_cache_that_does_not_answer_costs_less_than_a_tenth_of_a_second(releas
     assert cache["backend"] == "oslo_cache.memcache_pool"
     assert float(cache["memcache_socket_timeout"]) < 0.1
     assert cache.getint("memcache_dead_retry") == 10
-    assert "memcache_pool_flush_on_reconnect" not in cache, "a flush that is answered late mixes up all answers after it"
+    assert "memcache_pool_flush_on_reconnect" not in cache, "a flush answered late mixes up all later answers"
 
 
 def test_the_other_way_to_talk_to_memcached_stays_selectable(release: Release) -> None:

@@ -21,7 +21,8 @@ def workload(kind: Kind, name: str, *, moving: bool = False, generation: int = 2
         "StatefulSet": {"currentRevision": "a", "updateRevision": "b" if moving else "a"},
         "DaemonSet": {"desiredNumberScheduled": 2, "updatedNumberScheduled": 1 if moving else 2},
     }
-    metadata = {"name": name, "namespace": "n", "uid": name, "generation": generation, "resourceVersion": str(generation)}
+    metadata = {"name": name, "namespace": "n", "uid": name, "generation": generation}
+    metadata["resourceVersion"] = str(generation)
     told = {**status[kind.kind], "observedGeneration": generation}
     return entry({"kind": kind.kind, "metadata": metadata, "spec": {"replicas": 2}, "status": told}, kind)
 

@@ -33,7 +33,7 @@ def cache(backend: str, servers: str) -> dict[str, object]:
         "enabled": bool(servers),
         "backend": backend,
         "memcache_servers": servers,
-        # memcache_pool_flush_on_reconnect stays off: where a busy member answers the flush too late, memcache.py 1.62
+        # memcache_pool_flush_on_reconnect stays off: where a busy member answers the flush too late, memcache.py 1.60
         # keeps the connection, and every question on it from then on is answered with the answer to the one before.
         **_ANSWER_WITHIN,
     }
