@@ -17,7 +17,7 @@ from cloud.proof import CLOUD
 from .site import Site
 
 TIMEOUT = 10.0
-"""Seconds a client waits for an answer."""
+"""Seconds a client waits for an answer, unless it is told to be patient."""
 _RENEWED = 60.0
 _REFUSALS = 3
 
@@ -29,6 +29,7 @@ class Access:
         self._site, self._lock = site, threading.Lock()
         self._plugin: Password | None = None
         self._made = 0.0
+        self.timeout = TIMEOUT
 
     def plugin(self) -> Password:
         """What logs in, once for all. Raises CloudError where the API server does not answer and nothing is known."""
@@ -55,7 +56,7 @@ class Api:
 
     def __init__(self, access: Access) -> None:
         self._access = access
-        self._session = Session(timeout=TIMEOUT, connect_retries=0)
+        self._session = Session(connect_retries=0)
         self._refused = 0
 
     def call(self, service: str, method: str, path: str, **options: Any) -> Response:
@@ -71,6 +72,7 @@ class Api:
                 connect_retries=0,
                 status_code_retries=0,
                 redirect=0,
+                timeout=self._access.timeout,
                 **options,
             )
         except ConnectTimeout:

@@ -93,7 +93,7 @@ class Run:
     def one(self, scenario: Scenario) -> Result:
         """What a scenario did."""
         result = Result(scenario.number, scenario.title)
-        stage = Stage(self.site, self.load, self.writers, self.guests, result)
+        stage = Stage(self.site, self.access, self.load, self.writers, self.guests, result)
         self.console.print(f"[bold]==> {scenario.number}. {scenario.title}[/bold]", highlight=False)
         before = servers.boots(self.guests)
         began = now()

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from .api import TIMEOUT, Access
 from .journal import Journal, now
 from .load import Load, Writer
 from .recovery import QUIET, Recovery, recovered
@@ -47,6 +49,7 @@ class Stage:
     """What a scenario works with."""
 
     site: Site
+    access: Access
     load: Load
     writers: list[Writer]
     guests: list[Guest]
@@ -70,6 +73,15 @@ class Stage:
             wrong = "; ".join(f"{name}: {why}" for name, why in sorted(found.troubles.items()))
             self.result.problems.append(f"{what}: not recovered after {timeout:.0f} s: {wrong[:800]}")
         return found.seconds
+
+    @contextmanager
+    def patience(self, seconds: float) -> Generator[None]:
+        """All clients of the APIs wait that long for an answer."""
+        self.access.timeout = seconds
+        try:
+            yield
+        finally:
+            self.access.timeout = TIMEOUT
 
     def check(self, right: object, problem: str) -> None:
         """Adds `problem` to the result unless it is right."""
