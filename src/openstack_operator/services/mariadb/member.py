@@ -29,6 +29,8 @@ AGAIN = 5.0
 """Seconds before mariadbd is asked again how far the data are, once it could not tell."""
 SILENT = 300.0
 """Seconds after which a server that answered once and does no more is taken for one that never will again."""
+FAREWELL = 25.0
+"""Seconds clients have to go to another member before this one ends."""
 SOCKET = Path("/run/mysqld/mysqld.sock")
 ACCOUNTS = Path("/run/mysqld/accounts.sql")
 
@@ -45,6 +47,15 @@ SELECT 'end';
 """
 
 
+CLIENTS = """\
+SELECT IF(command = 'Sleep' AND time_ms > 500 AND trx_id IS NULL, 'idle', 'busy'), id
+FROM information_schema.PROCESSLIST LEFT JOIN information_schema.INNODB_TRX ON trx_mysql_thread_id = id
+WHERE user <> 'system user' AND id <> CONNECTION_ID();
+SELECT 'end';
+"""
+"""Connections; nobody uses an idle one at the moment, and its owner looks before using it and makes a new one."""
+
+
 def say(text: str) -> None:
     """A line in the log."""
     print(f"member: {text}", file=sys.stderr, flush=True)
@@ -58,29 +69,36 @@ class Sql:
 
     async def status(self) -> dict[str, str] | None:
         """wsrep's status variables; None while the server does not answer."""
+        rows = await self.rows(STATUS)
+        return None if rows is None else dict(rows)
+
+    async def rows(self, statements: str) -> list[tuple[str, str]] | None:
+        """Two columns of each row of statements of which the last one selects 'end'; None while the server does not
+        answer.
+        """
         if not SOCKET.exists():
             return None
         try:
-            return await asyncio.wait_for(self._ask(), 3)
+            return await asyncio.wait_for(self._ask(statements), 3)
         except (OSError, TimeoutError, EOFError):
             await self.close()
             return None
 
-    async def _ask(self) -> dict[str, str]:
+    async def _ask(self, statements: str) -> list[tuple[str, str]]:
         if self._client is None:
-            program = ["mariadb", "--no-defaults", f"--socket={SOCKET}", "--batch", "--skip-column-names"]
+            program = ["mariadb", "--no-defaults", f"--socket={SOCKET}", "--batch", "--skip-column-names", "--force"]
             self._client = await asyncio.create_subprocess_exec(
                 *program, "--unbuffered", stdin=PIPE, stdout=PIPE, stderr=asyncio.subprocess.DEVNULL
             )
-        client, found = self._client, dict[str, str]()
+        client, found = self._client, list[tuple[str, str]]()
         assert client.stdin and client.stdout
-        client.stdin.write(STATUS.encode())
+        client.stdin.write(statements.encode())
         await client.stdin.drain()
         while (line := (await client.stdout.readline()).decode()) != "end\n":
             if not line:
                 raise EOFError
             name, _, value = line.rstrip("\n").partition("\t")
-            found[name] = value
+            found.append((name, value))
         return found
 
     async def close(self) -> None:
@@ -129,6 +147,7 @@ class Supervisor:
                 await asyncio.wait_for(self.ending.wait(), TICK if self.me.status != galera.PRIMARY else 2 * TICK)
             except TimeoutError:
                 continue
+        await self._see_off()
         await self._end(signal.SIGTERM)
 
     async def _decide(self) -> None:
@@ -198,6 +217,20 @@ class Supervisor:
         position = [f"--wsrep-start-position={self.recovered}"] if self.recovered else []
         name = f"--wsrep-node-name={self.me.name}"
         self.server = await asyncio.create_subprocess_exec(*command, *where, name, *position, *options)
+
+    async def _see_off(self) -> None:
+        """Clients have gone to another member, as far as they do so in time. New ones do by themselves: Kubernetes
+        sends none to a pod that is to end, and the operator names another primary. Those that are connected would stay
+        until the end, in the middle of what they do.
+        """
+        until = time.monotonic() + FAREWELL
+        while self.ready and self.size > 1 and time.monotonic() < until:
+            if not (rows := await self.sql.rows(CLIENTS)):
+                return
+            kills = "".join(f"KILL CONNECTION {identity};" for use, identity in rows if use == "idle")
+            if kills:
+                await self.sql.rows(f"{kills} SELECT 'end';\n")
+            await asyncio.sleep(TICK)
 
     async def _end(self, how: signal.Signals) -> None:
         server, self.server = self.server, None
