@@ -62,8 +62,18 @@ def _addresses(pods: list[Object]) -> list[str]:
 def filled(stage: Stage) -> None:
     site = stage.site
     victim = names([member for member in site.members("mariadb-server") if _role(member) != "primary"])[-1]
-    fill = f"dd if=/dev/zero of={_DATA}/filler bs=1M || true; sync"
-    site.run(victim, "sh", "-c", fill)
+    site.run(victim, "sh", "-c", f"dd if=/dev/zero of={_DATA}/filler bs=1M || true; sync")
+    try:
+        _full(stage, victim)
+    finally:
+        began = now()
+        until("the filler to go", lambda: _unfilled(site, victim), 120)
+    stage.await_recovery("space", began, timeout=600)
+    _ask(site, "DROP TABLE IF EXISTS chaos.ballast")
+
+
+def _full(stage: Stage, victim: str) -> None:
+    site = stage.site
     left = site.run(victim, "df", "--output=avail", _DATA).split()[-1]
     stage.check(int(left) < 1024, f"{left} KiB are left on the volume of {victim}: its StorageClass has no bounds")
     began = now()
@@ -72,13 +82,9 @@ def filled(stage: Stage) -> None:
     # Data files have room of their own for a while: more is written, by way of another member, until there is none.
     _ask(site, "CREATE TABLE IF NOT EXISTS chaos.ballast (number INT AUTO_INCREMENT PRIMARY KEY, data LONGBLOB)")
     for _ in range(_BALLAST):
-        _ask(site, "INSERT INTO chaos.ballast (data) SELECT REPEAT('x', 1048576) FROM seq_1_to_4")
+        _ask(site, "INSERT INTO chaos.ballast (data) SELECT REPEAT('x', 1048576) FROM chaos.seq_1_to_4")
     time.sleep(_FULL)
     stage.note(said=_said(site), members=site.get("mariadb", "mariadb")["status"].get("members"))
-    began = now()
-    until("the filler to go", lambda: _unfilled(site, victim), 120)
-    stage.await_recovery("space", began, timeout=600)
-    _ask(site, "DROP TABLE chaos.ballast")
 
 
 def _ask(site: Site, statement: str) -> None:
