@@ -265,6 +265,14 @@ def test_every_placeholder_of_a_command_is_filled_in(profile: str) -> None:
             assert not any(word.startswith("{") for word in container.get("command", ()))
 
 
+def test_an_api_has_the_processes_it_is_given_and_asks_for_their_memory() -> None:
+    one, two = (planned({"api": {"processes": number}}) for number in (1, 2))
+    (before,), (after,) = (template(result, "Deployment", "nova-api")["spec"]["containers"] for result in (one, two))
+    assert after["command"][after["command"].index("--processes") + 1] == "2"
+    assert (before["resources"]["requests"]["memory"], after["resources"]["requests"]["memory"]) == ("192Mi", "384Mi")
+    assert template(one, "Deployment", "nova-metadata") == template(two, "Deployment", "nova-metadata")
+
+
 def test_a_name_of_an_owner_names_its_schemas() -> None:
     result = plan(
         replace(

@@ -105,6 +105,14 @@ class Scalable(Component):
     """Let the number of pods follow their load; takes the place of `replicas`."""
 
 
+class HttpApi(Scalable):
+    """An API over HTTP."""
+
+    processes: Annotated[int, Field(ge=1, le=64)] = 1
+    """Processes of each pod that answer requests. Those of Nova and Neutron answer one at a time each: a request that
+    waits for something else, as for a node that does not answer, holds up the next one."""
+
+
 class Expose(Model):
     """How clients outside the Kubernetes cluster reach an API."""
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from .. import kube
 from ..api import Component as Settings
-from ..api import Expose
+from ..api import Expose, HttpApi
 from ..plan import Context, Step
 from .config import Config
 from .names import program, title
@@ -85,7 +85,8 @@ def api(
     spec = ctx.spec
     name = ctx.name(component)
     entry = program(ctx, component)
-    words = {"port": port, "processes": 1, "threads": threads}
+    processes = settings.processes if isinstance(settings, HttpApi) else 1
+    words = {"port": port, "processes": processes, "threads": threads}
     homes = (state(ctx),) if home else ()
     size = size_of(ctx, "Deployment", component, settings)
     main = kube.Container(
@@ -98,7 +99,7 @@ def api(
         # A connection is accepted by the kernel even while every worker is busy; only a dead master refuses it.
         alive=kube.Probe(tcp=port),
         lifecycle={"preStop": _drained(port) if size.several else {"sleep": {"seconds": _WITHDRAWN}}},
-        memory=memory,
+        memory=f"{int(memory.removesuffix('Mi')) * processes}Mi",
     )
     strategy = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 0, "maxSurge": 1}}
     pods = _pods(ctx, "Deployment", component, main, config, settings, size, strategy=strategy)

@@ -6,11 +6,11 @@ from typing import Annotated, ClassVar, Literal
 
 from ...api import (
     Column,
+    HttpApi,
     Model,
     Name,
     Resource,
     Rule,
-    Scalable,
     ServiceSpec,
     StorageSize,
     UsesCache,
@@ -64,7 +64,7 @@ class GlanceSpec(ServiceSpec, UsesDatabase, UsesCache, UsesIdentity):
         ),
     )
 
-    api: Scalable = Scalable()
+    api: HttpApi = HttpApi()
     """The Image API."""
     storage_type: Literal["pvc", "ceph", "swift"] = "pvc"
     """Where images are kept. Only pvc is built so far; the others are answered with a condition."""

@@ -10,10 +10,10 @@ from ...api import (
     CachesResults,
     Column,
     Component,
+    HttpApi,
     Model,
     Name,
     Resource,
-    Scalable,
     Schedule,
     SecretKeyRef,
     ServiceSpec,
@@ -44,7 +44,7 @@ class Bootstrap(Model):
 class KeystoneSpec(ServiceSpec, UsesDatabase, CachesResults):
     """OpenStack Keystone: users, projects, tokens and the service catalog."""
 
-    api: Scalable = Scalable()
+    api: HttpApi = HttpApi()
     """The Identity API."""
     fernet: Rotation = Rotation()
     """Keys that sign tokens."""

@@ -10,11 +10,11 @@ from ...api import (
     Column,
     Component,
     Hostname,
+    HttpApi,
     Model,
     OVNNetworkRef,
     PodSettings,
     Resource,
-    Scalable,
     ServiceSpec,
     UsesCache,
     UsesDatabase,
@@ -86,7 +86,7 @@ class NeutronSpec(ServiceSpec, UsesDatabase, UsesMessaging, UsesCache, UsesIdent
     """Domain of the names ports get; ends with a dot."""
     metadata_host: Hostname | None = None
     """Where Nova's metadata API answers; unset takes the one of the Nova named nova in this namespace."""
-    api: Scalable = Scalable()
+    api: HttpApi = HttpApi()
     """The Networking API."""
     ovn_maintenance_worker: Component = Component()
     """The worker that repairs differences between Neutron's database and OVN's."""

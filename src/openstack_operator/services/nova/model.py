@@ -12,6 +12,7 @@ from ...api import (
     Component,
     DatabaseSource,
     GlanceRef,
+    HttpApi,
     MessagingSource,
     Model,
     NeutronRef,
@@ -103,9 +104,9 @@ class NovaSpec(ServiceSpec, UsesDatabase, UsesMessaging, CachesResults, UsesIden
     """Glance that holds the images."""
     neutron_ref: NeutronRef = NeutronRef(name="neutron")
     """Neutron that connects the instances."""
-    api: Scalable = Scalable()
+    api: HttpApi = HttpApi()
     """The Compute API."""
-    metadata: Scalable = Scalable()
+    metadata: HttpApi = HttpApi()
     """The API that answers what instances ask about themselves."""
     scheduler: Scalable = Scalable()
     """The scheduler, which chooses nodes."""

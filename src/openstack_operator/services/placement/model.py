@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from ...api import Column, Resource, Scalable, ServiceSpec, UsesCache, UsesDatabase, UsesIdentity
+from ...api import Column, HttpApi, Resource, ServiceSpec, UsesCache, UsesDatabase, UsesIdentity
 
 
 class PlacementSpec(ServiceSpec, UsesDatabase, UsesCache, UsesIdentity):
     """OpenStack Placement: inventories of resources, and who has claimed them."""
 
-    api: Scalable = Scalable()
+    api: HttpApi = HttpApi()
     """The Placement API."""
 
 
