@@ -96,7 +96,11 @@ class Api:
         while path:
             page = self.json(service, "GET", path)
             found += page[what]
-            links = page.get(f"{what}_links", [])
-            following = [link["href"] for link in links if link["rel"] == "next"] or [page.get("next") or ""]
-            path = following[0]
+            path = _next(page, what)
         return found
+
+
+def _next(page: dict[str, Any], what: str) -> str:
+    """Where a list goes on, in the forms of Neutron and Nova, of Glance and of Keystone; empty at its end."""
+    following = [link["href"] for link in page.get(f"{what}_links", []) if link["rel"] == "next"]
+    return following[0] if following else page.get("next") or page.get("links", {}).get("next") or ""
