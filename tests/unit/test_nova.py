@@ -265,12 +265,16 @@ def test_every_placeholder_of_a_command_is_filled_in(profile: str) -> None:
             assert not any(word.startswith("{") for word in container.get("command", ()))
 
 
-def test_an_api_has_the_processes_it_is_given_and_asks_for_their_memory() -> None:
-    one, two = (planned({"api": {"processes": number}}) for number in (1, 2))
-    (before,), (after,) = (template(result, "Deployment", "nova-api")["spec"]["containers"] for result in (one, two))
-    assert after["command"][after["command"].index("--processes") + 1] == "2"
-    assert (before["resources"]["requests"]["memory"], after["resources"]["requests"]["memory"]) == ("192Mi", "384Mi")
-    assert template(one, "Deployment", "nova-metadata") == template(two, "Deployment", "nova-metadata")
+def test_an_api_starts_more_processes_while_all_are_busy() -> None:
+    def command(result: Plan, name: str) -> list[str]:
+        return template(result, "Deployment", name)["spec"]["containers"][0]["command"]
+
+    unset, one = planned(), planned({"api": {"processes": 1}})
+    for words in (command(unset, "nova-api"), command(unset, "nova-metadata"), command(one, "nova-metadata")):
+        assert words[words.index("--processes") + 1] == "4"
+        assert words[words.index("--cheaper") + 1] == "1"
+    # uWSGI refuses to keep fewer than there may be, where there may be only one.
+    assert "--cheaper" not in command(one, "nova-api")
 
 
 def test_a_name_of_an_owner_names_its_schemas() -> None:

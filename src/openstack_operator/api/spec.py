@@ -108,9 +108,10 @@ class Scalable(Component):
 class HttpApi(Scalable):
     """An API over HTTP."""
 
-    processes: Annotated[int, Field(ge=1, le=64)] = 1
-    """Processes of each pod that answer requests. Those of Nova and Neutron answer one at a time each: a request that
-    waits for something else, as for a node that does not answer, holds up the next one."""
+    processes: Annotated[int, Field(ge=1, le=64)] | None = None
+    """Processes each pod may have to answer requests: it begins with one, and starts another one whenever all have been
+    busy for five seconds. Those of Nova and Neutron answer one request at a time; one that waits for a node that is
+    gone takes a minute. Unset is 4 for Nova's, 1 for others."""
 
 
 class Expose(Model):

@@ -76,22 +76,24 @@ def api(
     memory: str = "160Mi",
     mounts: Sequence[kube.Mount] = (),
     exposed: bool = True,
-    threads: int = 4,
+    workers: tuple[int, int] = (1, 4),
     home: bool = True,
 ) -> Api:
-    """Deployment, Service and PodDisruptionBudget `<owner>-<component>`; `health` is asked for readiness, and
-    `home` is false where one of the mounts is the service's home.
+    """Deployment, Service and PodDisruptionBudget `<owner>-<component>`; `health` is asked for readiness,
+    `workers` are the processes a pod may have at most and the threads of each, and `home` is false where one of the
+    mounts is the service's home.
     """
     spec = ctx.spec
     name = ctx.name(component)
     entry = program(ctx, component)
-    processes = settings.processes if isinstance(settings, HttpApi) else 1
+    most, threads = workers
+    processes = (settings.processes if isinstance(settings, HttpApi) else None) or most
     words = {"port": port, "processes": processes, "threads": threads}
     homes = (state(ctx),) if home else ()
     size = size_of(ctx, "Deployment", component, settings)
     main = kube.Container(
         component=entry,
-        command=[word.format(**words) for word in entry.command],
+        command=[*(word.format(**words) for word in entry.command), *(_AS_NEEDED if processes > 1 else ())],
         env={"OS_OSLO_MESSAGING_RABBIT__PROCESSNAME": f"{ctx.kind.lower()}-{component}"},
         ports={"http": port},
         mounts=(*config.mounts, *kube.scratch("/tmp", "/run", *homes), *mounts),  # noqa: S108
@@ -99,7 +101,7 @@ def api(
         # A connection is accepted by the kernel even while every worker is busy; only a dead master refuses it.
         alive=kube.Probe(tcp=port),
         lifecycle={"preStop": _drained(port) if size.several else {"sleep": {"seconds": _WITHDRAWN}}},
-        memory=f"{int(memory.removesuffix('Mi')) * processes}Mi",
+        memory=memory,
     )
     strategy = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 0, "maxSurge": 1}}
     pods = _pods(ctx, "Deployment", component, main, config, settings, size, strategy=strategy)
@@ -144,6 +146,9 @@ def _pods(
     )
     return kube.workload(ctx, kind, name, template, replicas=size.replicas, **spec)
 
+
+# Processes that wait are no use while requests do not, and each takes seconds of CPU to start and 100 MiB.
+_AS_NEEDED = ("--cheaper", "1", "--cheaper-overload", "5")
 
 _WITHDRAWN = 3
 """Seconds until no node sends a pod that ends another connection, from when its endpoint is withdrawn."""

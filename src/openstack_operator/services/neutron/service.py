@@ -35,7 +35,9 @@ def plan(ctx: Context[NeutronSpec]) -> Plan:
     )
     filled = refill(ctx, conf, after=(ovn, sync), mounts=ml2)
     needed = (*base.steps, ovn, sync, *filled)
-    api = parts.api(ctx, "api", 9696, conf, settings=ctx.spec.api, after=needed, memory="224Mi", mounts=ml2, threads=1)
+    api = parts.api(
+        ctx, "api", 9696, conf, settings=ctx.spec.api, after=needed, memory="224Mi", mounts=ml2, workers=(1, 1)
+    )
     entry = parts.catalog(ctx, "network", "Networking", api, after=(*base.steps, api))
     agents: list[Step] = []
     # Where the release does not list it, the API does its work.

@@ -51,9 +51,19 @@ def plan(ctx: Context[NovaSpec]) -> Plan:
         for name, settings, after in (("conductor", spec.conductor, running), ("scheduler", spec.scheduler, knowing))
     )
     # One thread: with eventlet, a second one waits for answers to its RPC for ever.
-    api = parts.api(ctx, "api", 8774, conf, settings=spec.api, health="/", after=knowing, memory="192Mi", threads=1)
+    api = parts.api(
+        ctx, "api", 8774, conf, settings=spec.api, health="/", after=knowing, memory="192Mi", workers=(4, 1)
+    )
     metadata = parts.api(
-        ctx, "metadata", 8775, conf, settings=spec.metadata, health="/", after=knowing, exposed=False, threads=1
+        ctx,
+        "metadata",
+        8775,
+        conf,
+        settings=spec.metadata,
+        health="/",
+        after=knowing,
+        exposed=False,
+        workers=(4, 1),
     )
     entry = parts.catalog(ctx, "compute", "Compute", api, path="/v2.1", after=(user, api))
     return Plan(
