@@ -110,7 +110,7 @@ class HttpApi(Scalable):
 
     processes: Annotated[int, Field(ge=1, le=64)] | None = None
     """Processes each pod may have to answer requests: it begins with one, and starts another one whenever all have been
-    busy for five seconds. Those of Nova and Neutron answer one request at a time; one that waits for a node that is
+    busy for three seconds. Those of Nova and Neutron answer one request at a time; one that waits for a node that is
     gone takes a minute. Unset is 4 for Nova's, 1 for others."""
 
 

@@ -148,7 +148,7 @@ def _pods(
 
 
 # Processes that wait are no use while requests do not, and each takes seconds of CPU to start and 100 MiB.
-_AS_NEEDED = ("--cheaper", "1", "--cheaper-overload", "5")
+_AS_NEEDED = ("--cheaper", "1", "--cheaper-overload", "3")
 
 _WITHDRAWN = 3
 """Seconds until no node sends a pod that ends another connection, from when its endpoint is withdrawn."""
