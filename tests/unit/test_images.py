@@ -81,7 +81,7 @@ def test_a_component_of_one_profile_is_known_to_the_other() -> None:
     # neutron-server of this release does their work.
     served = {"neutron-rpc-server", "neutron-periodic-workers", "neutron-ovn-maintenance-worker"}
     # What they need of their images was tried with Debian's packages only.
-    assert set(debian) - set(kolla) == served | {"valkey", "valkey-sentinel", "etcd"}
+    assert set(debian) - set(kolla) == served | {"valkey", "valkey-sentinel", "etcd", "ovn-relay"}
     assert set(kolla) <= set(debian)
 
 

@@ -40,7 +40,7 @@ def test_the_contract(release: Release) -> None:
 
 
 def test_nodes_read_relays_and_everybody_else_the_members(release: Release) -> None:
-    made = result(release, {"replicas": 3, "relay": {"replicas": 2}})
+    made = result(release, {"replicas": 3, "relay": {"replicas": 2, "priorityClassName": "seven"}})
     members = made.outcome.published["southbound"]
     relays = "tcp:ovn-relay.openstack.svc.cluster.local:6642"
     assert made.outcome.published["southboundForNodes"] == relays
@@ -49,6 +49,7 @@ def test_nodes_read_relays_and_everybody_else_the_members(release: Release) -> N
     relay, northd = (objects["Deployment", f"ovn-{name}"]["spec"]["template"]["spec"] for name in ("relay", "northd"))
     assert environment(relay)["OVN_SB_DB"] == environment(northd)["OVN_SB_DB"] == members
     assert objects["Deployment", "ovn-relay"]["spec"]["replicas"] == 2
+    assert (relay["priorityClassName"], northd.get("priorityClassName")) == ("seven", None)
     assert ("PodDisruptionBudget", "ovn-relay") in objects
 
 
