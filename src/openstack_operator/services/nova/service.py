@@ -50,20 +50,13 @@ def plan(ctx: Context[NovaSpec]) -> Plan:
         parts.worker(ctx, name, conf, settings=settings, after=after, ready=parts.CONNECTED_TO_BROKER, stable=True)
         for name, settings, after in (("conductor", spec.conductor, running), ("scheduler", spec.scheduler, knowing))
     )
-    # One thread: with eventlet, a second one waits for answers to its RPC for ever.
+    # One thread each: with eventlet, a second one waits for answers to its RPC for ever.
+    workers = 4, 1
     api = parts.api(
-        ctx, "api", 8774, conf, settings=spec.api, health="/", after=knowing, memory="192Mi", workers=(4, 1)
+        ctx, "api", 8774, conf, settings=spec.api, health="/", after=knowing, memory="192Mi", workers=workers
     )
     metadata = parts.api(
-        ctx,
-        "metadata",
-        8775,
-        conf,
-        settings=spec.metadata,
-        health="/",
-        after=knowing,
-        exposed=False,
-        workers=(4, 1),
+        ctx, "metadata", 8775, conf, settings=spec.metadata, health="/", after=knowing, exposed=False, workers=workers
     )
     entry = parts.catalog(ctx, "compute", "Compute", api, path="/v2.1", after=(user, api))
     return Plan(
