@@ -53,12 +53,20 @@ def kill_pod(cluster: Cluster, namespace: str, pod: str) -> None:
 
     Raises ClusterError if no container of the pod runs on any node.
     """
-    _kill(_containers(cluster, namespace, pod), f"{namespace}/{pod}")
+    groups, moved = _containers(cluster, namespace, pod), _moved(cluster, namespace, pod)
+    if not groups and not moved:
+        raise ClusterError(f"{namespace}/{pod}: no container of it runs")
+    _signal(moved, signal.SIGKILL)
+    _kill(groups, f"{namespace}/{pod}")
 
 
 def kill_namespace(cluster: Cluster, namespace: str) -> None:
     """All processes of the containers of all pods of the namespace were killed at once; raises as `kill_pod`."""
-    _kill(_containers(cluster, namespace), namespace)
+    groups, moved = _containers(cluster, namespace), _moved(cluster, namespace)
+    if not groups:
+        raise ClusterError(f"{namespace}: no container of it runs")
+    _signal(moved, signal.SIGKILL)
+    _kill(groups, namespace)
 
 
 def _kill(groups: list[str], what: str) -> None:
@@ -74,7 +82,8 @@ def freeze(cluster: Cluster, namespace: str, pod: str) -> None:
 
     Raises ClusterError if no container of the pod runs on any node.
     """
-    groups = _containers(cluster, namespace, pod)
+    if not (groups := _containers(cluster, namespace, pod)):
+        raise ClusterError(f"{namespace}/{pod}: no container of it runs")
     deadline = time.monotonic() + _TIMEOUT
     while moving := {pid for pid in _members(groups) if _state(pid) not in "TtZX"}:
         _signal(moving, signal.SIGSTOP)
@@ -157,13 +166,9 @@ def compact(cluster: Cluster) -> int:
 
 def _containers(cluster: Cluster, namespace: str, pod: str = "") -> list[str]:
     """The cgroups of the containers with processes, of one pod or all, as paths below the root of every hierarchy."""
-    labels = {"pod.namespace": namespace} | ({"pod.name": pod} if pod else {})
-    chosen = [f'labels."io.kubernetes.{key}"=="{value}"' for key, value in labels.items()]
-    chosen.append('labels."io.cri-containerd.kind"=="container"')
     found: list[str] = []
     for each in running(cluster):
-        listed = run(*node.command_in(each, "ctr", "-n", "k8s.io", "containers", "list", "-q", ",".join(chosen)))
-        identities = set(listed.split())
+        identities = _identities(each, namespace, pod)
         groups = {
             str(Path(folder, name).relative_to(hierarchy))
             for hierarchy in (cgroups.hierarchies() if identities else [])
@@ -172,9 +177,64 @@ def _containers(cluster: Cluster, namespace: str, pod: str = "") -> list[str]:
             for name in identities.intersection(names)
         }
         found += [group for group in groups if cgroups.members(group)]
-    if not found:
-        raise ClusterError(f"{namespace}/{pod}: no container of it runs")
     return found
+
+
+def _identities(each: Node, namespace: str, pod: str) -> set[str]:
+    """Of the containers on a node, of one pod or all."""
+    labels = {"pod.namespace": namespace} | ({"pod.name": pod} if pod else {})
+    chosen = [f'labels."io.kubernetes.{key}"=="{value}"' for key, value in labels.items()]
+    chosen.append('labels."io.cri-containerd.kind"=="container"')
+    listed = run(*node.command_in(each, "ctr", "-n", "k8s.io", "containers", "list", "-q", ",".join(chosen)))
+    return set(listed.split())
+
+
+def _moved(cluster: Cluster, namespace: str, pod: str = "") -> set[int]:
+    """Processes of containers that left the cgroup they were started in, as libvirt does for the sake of its guests:
+    the first one of each such container and those of its session. Guests have sessions of their own.
+    """
+    found: set[int] = set()
+    for each in running(cluster):
+        identities = _identities(each, namespace, pod)
+        tasks = [
+            line.split() for line in run(*node.command_in(each, "ctr", "-n", "k8s.io", "tasks", "list")).splitlines()
+        ]
+        first = {int(words[1]) for words in tasks if words and words[0] in identities and words[2] == "RUNNING"}
+        present = cgroups.members(each.cgroup)
+        here = {pid for pid in present if _on_node(pid) in first and not identities & set(_cgroup(pid).parts)}
+        sessions = {_session(pid) for pid in here} - {0}
+        found |= here | {pid for pid in present if _session(pid) in sessions}
+    return found
+
+
+def _cgroup(pid: int) -> Path:
+    """Where a process is, below the root of some hierarchy; empty if there is none."""
+    try:
+        return Path(Path(f"/proc/{pid}/cgroup").read_text(encoding="utf-8").splitlines()[0].rpartition(":")[2])
+    except (OSError, IndexError):
+        return Path()
+
+
+def _status(pid: int, field: str) -> list[str]:
+    """Words of a field of proc_pid_status(5); none if there is no such process."""
+    try:
+        lines = Path(f"/proc/{pid}/status").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return []
+    return next((line.split()[1:] for line in lines if line.startswith(f"{field}:")), [])
+
+
+def _session(pid: int) -> int:
+    """The session of a process; 0 if there is none."""
+    try:
+        return os.getsid(pid)
+    except OSError:
+        return 0
+
+
+def _on_node(pid: int) -> int:
+    """Its number on the node, which counts its processes from 1; 0 if there is none."""
+    return int(([*_status(pid, "NSpid"), "0", "0"])[1])
 
 
 def _members(groups: list[str]) -> set[int]:
