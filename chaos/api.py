@@ -7,7 +7,7 @@ import time
 from typing import Any
 
 import yaml
-from keystoneauth1.exceptions import ConnectFailure, ConnectTimeout
+from keystoneauth1.exceptions import ConnectFailure, ConnectTimeout, EndpointNotFound
 from keystoneauth1.identity.v3 import Password
 from keystoneauth1.session import Session
 from requests import Response
@@ -76,6 +76,10 @@ class Api:
                 **options,
             )
         except ConnectTimeout:
+            raise
+        except EndpointNotFound:
+            # The catalog came with the token, from a time when the service was not in it.
+            self._access.forget()
             raise
         except ConnectFailure:
             self._refused += 1
