@@ -37,7 +37,7 @@ def table(found: dict[str, Any]) -> str:
             _worst(result["outages"]),
             result["servers"] or "-",
         )
-        lines.append(f"| {' | '.join(cells)} |")
+        lines.append(f"| {' | '.join(cell.replace('|', '/') for cell in cells)} |")
     return "\n".join([*lines, ""])
 
 
