@@ -181,7 +181,7 @@ def _containers(cluster: Cluster, namespace: str, pod: str = "") -> list[str]:
 
 
 def _identities(each: Node, namespace: str, pod: str) -> set[str]:
-    """Of the containers on a node, of one pod or all."""
+    """Of the containers on a node, those of one pod or of all in the namespace."""
     labels = {"pod.namespace": namespace} | ({"pod.name": pod} if pod else {})
     chosen = [f'labels."io.kubernetes.{key}"=="{value}"' for key, value in labels.items()]
     chosen.append('labels."io.cri-containerd.kind"=="container"')
@@ -215,15 +215,6 @@ def _cgroup(pid: int) -> Path:
         return Path()
 
 
-def _status(pid: int, field: str) -> list[str]:
-    """Words of a field of proc_pid_status(5); none if there is no such process."""
-    try:
-        lines = Path(f"/proc/{pid}/status").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return []
-    return next((line.split()[1:] for line in lines if line.startswith(f"{field}:")), [])
-
-
 def _session(pid: int) -> int:
     """The session of a process; 0 if there is none."""
     try:
@@ -233,8 +224,13 @@ def _session(pid: int) -> int:
 
 
 def _on_node(pid: int) -> int:
-    """Its number on the node, which counts its processes from 1; 0 if there is none."""
-    return int(([*_status(pid, "NSpid"), "0", "0"])[1])
+    """Its number on the node, which counts its processes from 1 (NSpid in proc_pid_status(5)); 0 if there is none."""
+    with contextlib.suppress(OSError):
+        for line in Path(f"/proc/{pid}/status").read_text(encoding="utf-8").splitlines():
+            name, *numbers = line.split()
+            if name == "NSpid:" and len(numbers) > 1:
+                return int(numbers[1])
+    return 0
 
 
 def _members(groups: list[str]) -> set[int]:

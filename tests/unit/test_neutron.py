@@ -87,6 +87,18 @@ def test_the_agent_reads_what_the_nodes_controllers_read_and_the_api_does_not() 
     assert "ovn_sb_connection = tcp:ovn-sb-0:6642\n" in held["neutron-config"]["neutron.conf"]
 
 
+def test_processes_that_share_events_out_all_run_from_the_start() -> None:
+    command = made(planned({"api": {"processes": 3}}))["Deployment", "neutron-api"]["spec"]["template"]["spec"]
+    words = command["containers"][0]["command"]
+    assert words[words.index("--processes") + 1] == "3"
+    assert "--cheaper" not in words
+
+
+def test_a_program_that_serves_by_itself_takes_no_number_of_processes() -> None:
+    with pytest.raises(NotBuilt, match=r"spec\.api\.processes: .*spec\.config"):
+        planned({"api": {"processes": 3}, "imageProfile": "kolla"}, profile="kolla")
+
+
 def test_the_shared_secret_is_the_published_one(tmp_path: Path) -> None:
     result = planned()
     secret = made(result)["Secret", result.outcome.published["metadataSecret"]]

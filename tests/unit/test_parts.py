@@ -217,7 +217,7 @@ def test_a_job_follows_its_work_and_not_its_configuration() -> None:
 
 def test_an_api_is_pods_an_address_and_protection() -> None:
     ctx = widget({"replicas": 2})
-    api = parts.api(ctx, "api", 8000, conf(ctx), settings=Component(replicas=3), workers=(1, 1))
+    api = parts.api(ctx, "api", 8000, conf(ctx), settings=Component(replicas=3), workers=parts.Workers(threads=1))
     kinds = [obj["kind"] for obj in api.objects]
     assert kinds == ["Deployment", "Service", "PodDisruptionBudget"]
     deployment = api.objects[0]

@@ -7,9 +7,9 @@ from .http import Api
 from .loop import Refused
 
 
-def flows(api: Api) -> None:
-    """Raises Transient where nobody can publish: with a single member short of disk or memory, RabbitMQ lets the
-    publishers of all members wait (https://www.rabbitmq.com/docs/alarms).
+def flows(api: Api, broker: str) -> None:
+    """Raises Transient where nobody can publish to `broker`, as its resource is called: with a single member short of
+    disk or memory, RabbitMQ lets the publishers of all members wait (https://www.rabbitmq.com/docs/alarms).
     """
     answer = api.call("GET", "/nodes", params={"columns": "name,disk_free,disk_free_limit,disk_free_alarm,mem_alarm"})
     found: list[str] = []
@@ -17,9 +17,10 @@ def flows(api: Api) -> None:
         member = node["name"].partition("@")[2].partition(".")[0]
         if node.get("disk_free_alarm"):
             less = f"{node['disk_free'] >> 20} MiB of its volume are free, less than {node['disk_free_limit'] >> 20}"
-            found.append(f"{member}: {less}; enlarge its storageSize, or empty queues")
+            found.append(f"{member}: {less}; enlarge spec.storageSize of RabbitMQ/{broker}, or empty queues")
         if node.get("mem_alarm"):
-            found.append(f"{member}: its memory is used up; raise vm_memory_high_watermark, or empty queues")
+            raised = f"raise vm_memory_high_watermark.absolute in spec.config of RabbitMQ/{broker}"
+            found.append(f"{member}: its memory is used up; {raised}, or empty queues")
     if found:
         raise Transient(f"RabbitMQ: all publishers wait for {'; '.join(found)}")
 

@@ -194,7 +194,7 @@ def ensure(ctx: Context[RabbitMQVhostSpec]) -> list[str]:
         loop.remove((limit,))
     changed += queues.usable(_connect(ctx, _PATIENCE), spec.vhost) if _clustered(ctx) else []
     changed += broker.flags(_connect(ctx, _PATIENCE))
-    broker.flows(api)
+    broker.flows(api, spec.rabbitmq_ref.name)
     return changed
 
 

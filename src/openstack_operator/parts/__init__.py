@@ -24,7 +24,7 @@ from .sources import (
     requires,
     sql_name,
 )
-from .workloads import CONNECTED_TO_BROKER, Api, api, job, public_url, state, worker
+from .workloads import CONNECTED_TO_BROKER, Api, Workers, api, job, public_url, state, worker
 
 __all__ = [
     "API",
@@ -38,6 +38,7 @@ __all__ = [
     "Identity",
     "Members",
     "Messaging",
+    "Workers",
     "api",
     "cache",
     "catalog",

@@ -9,7 +9,7 @@ from typing import Any
 from .. import kube
 from ..api import Component as Settings
 from ..api import Expose, HttpApi
-from ..plan import Context, Step
+from ..plan import Context, NotBuilt, Step
 from .config import Config
 from .names import program, title
 from .size import Size, size_of
@@ -49,6 +49,18 @@ def state(ctx: Context[Any]) -> str:
     return f"/var/lib/{ctx.kind.lower()}"
 
 
+@dataclass(frozen=True)
+class Workers:
+    """How an API's pod answers several requests at a time."""
+
+    processes: int = 1
+    """At most; the user may say another number."""
+    threads: int = 4
+    """Of each process."""
+    as_needed: bool = True
+    """Whether it begins with one process and starts others while all are busy. Not where others count on each."""
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Api(Step):
     """An HTTP API: pods, address, protection from disruption."""
@@ -76,24 +88,22 @@ def api(
     memory: str = "160Mi",
     mounts: Sequence[kube.Mount] = (),
     exposed: bool = True,
-    workers: tuple[int, int] = (1, 4),
+    workers: Workers = Workers(),
     home: bool = True,
 ) -> Api:
-    """Deployment, Service and PodDisruptionBudget `<owner>-<component>`; `health` is asked for readiness,
-    `workers` are the processes a pod may have at most and the threads of each, and `home` is false where one of the
-    mounts is the service's home.
+    """Deployment, Service and PodDisruptionBudget `<owner>-<component>`; `health` is asked for readiness, and
+    `home` is false where one of the mounts is the service's home. Raises NotBuilt for a number of processes the image's
+    program does not take.
     """
     spec = ctx.spec
     name = ctx.name(component)
     entry = program(ctx, component)
-    most, threads = workers
-    processes = (settings.processes if isinstance(settings, HttpApi) else None) or most
-    words = {"port": port, "processes": processes, "threads": threads}
+    command = _command(component, entry.command, workers, settings, port)
     homes = (state(ctx),) if home else ()
     size = size_of(ctx, "Deployment", component, settings)
     main = kube.Container(
         component=entry,
-        command=[*(word.format(**words) for word in entry.command), *(_AS_NEEDED if processes > 1 else ())],
+        command=command,
         env={"OS_OSLO_MESSAGING_RABBIT__PROCESSNAME": f"{ctx.kind.lower()}-{component}"},
         ports={"http": port},
         mounts=(*config.mounts, *kube.scratch("/tmp", "/run", *homes), *mounts),  # noqa: S108
@@ -145,6 +155,18 @@ def _pods(
         replaceable=kind == "Deployment",
     )
     return kube.workload(ctx, kind, name, template, replicas=size.replicas, **spec)
+
+
+def _command(component: str, words: Sequence[str], workers: Workers, settings: Settings | None, port: int) -> list[str]:
+    """The command of an API with its numbers in it."""
+    asked = settings.processes if isinstance(settings, HttpApi) else None
+    takes = any("{processes}" in word for word in words)
+    if asked and not takes:
+        message = "the program of this image serves by itself; set its workers in spec.config"
+        raise NotBuilt(f"spec.{component}.processes", message)
+    processes = asked or workers.processes
+    found = [word.format(port=port, processes=processes, threads=workers.threads) for word in words]
+    return [*found, *(_AS_NEEDED if takes and workers.as_needed and processes > 1 else ())]
 
 
 # Processes that wait are no use while requests do not, and each takes seconds of CPU to start and 100 MiB.

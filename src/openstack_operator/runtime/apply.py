@@ -52,6 +52,7 @@ class Memo:
         """Applying this content made the object what it is now."""
         if len(self._known) > _MEMORY:
             self._known.clear()
+            self.rolling.clear()
             self.logs.clear()
         self._known[held.meta.uid] = stamp, _generation(held)
 

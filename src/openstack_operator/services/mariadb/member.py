@@ -50,7 +50,7 @@ SELECT 'end';
 CLIENTS = """\
 SELECT IF(command = 'Sleep' AND time_ms > 500 AND trx_id IS NULL, 'idle', 'busy'), id
 FROM information_schema.PROCESSLIST LEFT JOIN information_schema.INNODB_TRX ON trx_mysql_thread_id = id
-WHERE user <> 'system user' AND id <> CONNECTION_ID();
+WHERE user NOT IN ('system user', 'event_scheduler') AND id <> CONNECTION_ID();
 SELECT 'end';
 """
 """Connections; nobody uses an idle one at the moment, and its owner looks before using it and makes a new one."""

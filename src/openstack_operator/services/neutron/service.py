@@ -35,8 +35,10 @@ def plan(ctx: Context[NeutronSpec]) -> Plan:
     )
     filled = refill(ctx, conf, after=(ovn, sync), mounts=ml2)
     needed = (*base.steps, ovn, sync, *filled)
+    # OVN's events are shared out among all processes: what falls to one that ended is lost for a while.
+    workers = parts.Workers(threads=1, as_needed=False)
     api = parts.api(
-        ctx, "api", 9696, conf, settings=ctx.spec.api, after=needed, memory="224Mi", mounts=ml2, workers=(1, 1)
+        ctx, "api", 9696, conf, settings=ctx.spec.api, after=needed, memory="224Mi", mounts=ml2, workers=workers
     )
     entry = parts.catalog(ctx, "network", "Networking", api, after=(*base.steps, api))
     agents: list[Step] = []

@@ -51,7 +51,7 @@ def plan(ctx: Context[NovaSpec]) -> Plan:
         for name, settings, after in (("conductor", spec.conductor, running), ("scheduler", spec.scheduler, knowing))
     )
     # One thread each: with eventlet, a second one waits for answers to its RPC for ever.
-    workers = 4, 1
+    workers = parts.Workers(processes=4, threads=1)
     api = parts.api(
         ctx, "api", 8774, conf, settings=spec.api, health="/", after=knowing, memory="192Mi", workers=workers
     )
