@@ -51,6 +51,8 @@ else:
     nova("cell_v2", "create_cell", "--name", name, *entry)
 """
 
+# Nodes enlist themselves in the database, which tells nobody: it is looked at until there are as many as pods.
+# Each look lets those in that are there, so that none waits for another one that is away.
 HOSTS = """\
 import time
 while True:
