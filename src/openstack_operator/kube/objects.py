@@ -62,6 +62,10 @@ RETAIN = "openstack.k8s.io/retain"
 """Annotation of what outlives its owner: no owner reference, never pruned."""
 
 
+IRREPLACEABLE = "openstack.k8s.io/irreplaceable"
+"""Annotation of a Secret that data elsewhere depend on: deleted by hand, it comes back as it was."""
+
+
 FIELD = "openstack.k8s.io/field"
 """Annotation: the field of the owner's spec that decides about an object, named when it is refused."""
 
@@ -69,6 +73,11 @@ FIELD = "openstack.k8s.io/field"
 def retained(wanted: Object) -> Object:
     """The same object, kept when its owner is deleted and found again when the owner comes back."""
     return annotated(wanted, {RETAIN: "true"})
+
+
+def irreplaceable(wanted: Object) -> Object:
+    """The same object, which comes back with what was in it when somebody deletes it (`Context.lost`)."""
+    return annotated(wanted, {IRREPLACEABLE: "true"})
 
 
 def secret(ctx: Context[Any], name: str, data: Mapping[str, str], *, component: str = "") -> Object:

@@ -43,6 +43,8 @@ class Context(Generic[SpecT]):
     """Decoded data of the Secrets the spec names, by name."""
     children: Mapping[Key, Object] = field(default_factory=dict[Key, Object])
     """Live objects this resource owns."""
+    lost: Mapping[str, Object] = field(default_factory=dict[str, Object])
+    """Its irreplaceable Secrets that somebody deleted while this process watched, as they were, by name."""
     pods: Sequence[Object] = ()
     """Its pods whose template bears the label WATCHED, by name: identity, labels, the operator's annotations,
     `spec.nodeName`, and of the status `phase`, `podIP`, `conditions` and `containerStatuses`.

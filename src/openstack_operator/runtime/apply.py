@@ -12,10 +12,9 @@ from typing import Any, TypeVar, cast
 
 import msgspec
 
-from ..kube import FIELD, INSTANCE, KIND, LAST_FAILURE, MANAGED_BY, annotated, failure, fitting, next_try
+from ..kube import FIELD, INSTANCE, KIND, LAST_FAILURE, MANAGED_BY, RETAIN, annotated, failure, fitting, next_try
 from ..plan import Key, Object, Plan, SpecError, Step, Transient, key
 from .client import Conflict, Forbidden, Missing, NotAdmitted
-from .gather import RETAIN
 from .jobs import last_words
 from .kinds import CLAIM, DEPLOYMENT, JOB, POD, SECRET, STATEFUL_SET, Kind
 from .pods import trimmed

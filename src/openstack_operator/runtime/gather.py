@@ -13,13 +13,12 @@ import pydantic
 from ..api import Model, Ref, Resource, references, secret_references
 from ..kube import own, secret_data
 from ..plan import Context, Object, Referent, Release, SpecError, Verdict, failed, waiting
-from .kinds import Kind
+from .kinds import SECRET, Kind
 from .registry import Releases
 from .store import Cached, Request
 from .world import Target, World
 
 ADMIN_SECRET = "adminSecret"  # noqa: S105  (a key of the contract, not a secret)
-RETAIN = "openstack.k8s.io/retain"
 
 _NO_RELEASE = Release("", "", {})
 
@@ -93,6 +92,7 @@ class Gatherer:
             refs=refs,
             secrets=data,
             children={(kind.kind, child.meta.name): child.decode() for kind, child in children},
+            lost={item.meta.name: item.decode() for item in self._world.stores[SECRET].lost(*request)},
             pods=[pod.decode() for pod in self._world.pods.owned(request.namespace, request.kind, request.name)],
             annotations=held.meta.annotations,
             now=datetime.now(UTC),

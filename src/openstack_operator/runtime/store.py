@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, cast
 
 import msgspec
 
-from ..kube import INSTANCE, KIND, fitting
+from ..kube import INSTANCE, IRREPLACEABLE, KIND, fitting
 from ..plan import Object
 from . import metrics
 from .kinds import Kind
@@ -119,6 +119,8 @@ class Store:
         self._notify = notify
         self._objects: dict[tuple[str, str], Cached] = {}
         self._owned: dict[OwnerLabels, set[tuple[str, str]]] = {}
+        self._lost: dict[tuple[str, str], Cached] = {}
+        """What is irreplaceable, as it was when it went."""
         self._removed: dict[str, int] = {}
         """Version at which an object went, by uid."""
         self._listed: dict[str | None, int] = {}
@@ -139,6 +141,11 @@ class Store:
         """Objects labeled as made for that resource."""
         keys = self._owned.get((namespace, kind.lower(), fitting(name)), ())
         return [self._objects[key] for key in sorted(keys)]
+
+    def lost(self, kind: str, namespace: str, name: str) -> list[Cached]:
+        """Irreplaceable objects made for that resource that went while this process watched."""
+        labels = namespace, kind.lower(), fitting(name)
+        return [item for item in self._lost.values() if item.meta.owner_labels == labels]
 
     def put(self, new: Cached, *, by: Request | None = None) -> None:
         """Takes in an object; older news than what is known changes nothing."""
@@ -190,7 +197,10 @@ class Store:
                     del self._owned[old.meta.owner_labels]
         if new is None:
             self._objects.pop(key, None)
+            if old is not None and old.meta.annotations.get(IRREPLACEABLE) == "true":
+                self._lost[key] = old
         else:
+            self._lost.pop(key, None)
             self._objects[key] = new
             if new.meta.owner_labels[1]:
                 self._owned.setdefault(new.meta.owner_labels, set()).add(key)

@@ -106,7 +106,7 @@ def _bootstrap(ctx: Context[KeystoneSpec], internal: str) -> str:
 
 def _held(ctx: Context[KeystoneSpec], name: str) -> KeyRing:
     """The ring as the cluster holds it, completed where somebody took of it; a new one where there is none."""
-    live = ctx.children.get(("Secret", name), {})
+    live = ctx.children.get(("Secret", name)) or ctx.lost.get(name, {})
     found = {int(index): key for index, key in kube.secret_data(live).items() if index.isdecimal()}
     keys = dict(new_ring(ctx.now, lambda: fernet_key(ctx.draw())).keys) if len(found) < 2 or 0 not in found else {}
     rotated = live.get("metadata", {}).get("annotations", {}).get(ROTATED)
@@ -139,7 +139,7 @@ def _keys(ctx: Context[KeystoneSpec], ring: str, rotation: Rotation, field: str)
     wanted = kube.annotated(wanted, {ROTATED: keys.rotated.isoformat()})
     if ring == "credential":
         # What they encrypt lies in the database, and that may outlive this resource.
-        wanted = kube.retained(wanted)
+        wanted = kube.irreplaceable(kube.retained(wanted))
     return Keys(
         name=f"{ring.capitalize()}Keys",
         objects=(wanted,),

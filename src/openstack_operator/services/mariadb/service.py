@@ -23,7 +23,7 @@ def plan(ctx: Context[MariaDBSpec]) -> Plan:
     if several and spec.image_profile == "kolla":
         raise NotBuilt("spec.replicas", f"a cluster of {spec.replicas} members is not built for kolla yet; use 1")
     # The password of a data directory is set when it is made.
-    creds = parts.credentials(ctx, "root", retain=spec.retention == "Retain")
+    creds = parts.credentials(ctx, "root", retain=spec.retention == "Retain", of_data=True)
     cnf = {"99-openstack.cnf": my_cnf(spec.config, clustered=several)}
     conf = parts.written(ctx, {**cnf, **files()} if several else cnf, directory="/etc/mysql/mariadb.conf.d")
     members = cluster(ctx) if several else None

@@ -66,7 +66,12 @@ def plan(ctx: Context[RabbitMQSpec]) -> Plan:
     hosts = parts.hosts(ctx, "server", ctx.name("members"), spec.replicas)
     # Only a server without any data makes its first user; the account belongs to the volume.
     creds = parts.credentials(
-        ctx, "default_pass", "erlang-cookie", given={"default_user": "admin"}, retain=spec.retention == "Retain"
+        ctx,
+        "default_pass",
+        "erlang-cookie",
+        given={"default_user": "admin"},
+        retain=spec.retention == "Retain",
+        of_data=True,
     )
     files = {"rabbitmq.conf": rabbitmq_conf(spec.config, hosts), "enabled_plugins": "[rabbitmq_management].\n"}
     if spec.replicas > 1:
