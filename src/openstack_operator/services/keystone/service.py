@@ -26,6 +26,9 @@ def keystone_conf(ctx: Context[KeystoneSpec]) -> Sections:
             "max_active_keys": ctx.spec.fernet.max_active_keys,
         },
         "credential": {"key_repository": "/etc/keystone/credential-keys"},
+        # A catalog that is computed while an endpoint is made may be stored after the cache was emptied for it, and
+        # lacks the endpoint: ten minutes for whom it was made, as Keystone has it.
+        "catalog": {"cache_time": 30},
         **parts.cache(ctx),
     }
 
