@@ -121,6 +121,21 @@ async def test_a_deleted_secret_that_only_the_data_know_comes_back_as_it_was(clu
         assert (await eventually(back))["data"] == before["data"]
 
 
+async def test_the_new_port_of_a_deleted_service_is_told(cluster: Cluster):
+    async with cluster.simulator(), cluster.operator():
+        await cluster.create(toy.SERVER, "server", exposed=True)
+        await cluster.ready(toy.SERVER, "server")
+
+        async def told(before: str = "") -> str:
+            port = (await live(cluster, SERVICE, "server")).get("spec", {}).get("ports", [{}])[0].get("nodePort")
+            told = (await live(cluster, toy.SERVER, "server"))["status"]["published"].get("port", "")
+            return told if told == str(port) != before else ""
+
+        before = await eventually(told)
+        await cluster.delete(SERVICE, "server")
+        assert await eventually(lambda: told(before)) != before
+
+
 async def test_a_status_written_by_hand_is_corrected(cluster: Cluster):
     async with cluster.simulator(), cluster.operator():
         await cluster.create(toy.SERVER, "server")

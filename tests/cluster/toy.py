@@ -28,6 +28,8 @@ class ServerSpec(Model):
 
     replicas: Replicas = 1
     """Number of pods."""
+    exposed: bool = False
+    """Whether it has a port on the nodes, and says which."""
 
 
 class AppSpec(Model):
@@ -84,7 +86,8 @@ def pod(ctx: Context[Any], component: str, config: str = "") -> dict[str, Any]:
 def plan_server(ctx: Context[ServerSpec]) -> Plan:
     password = parts.credentials(ctx, "root", suffix="password", of_data=True)
     run = kube.workload(ctx, "StatefulSet", "db", pod(ctx, "db"), replicas=ctx.spec.replicas, serviceName=ctx.owner)
-    port = kube.service(ctx, ctx.owner, {"sql": 3306}, kube.selector(ctx, "db"))
+    type_ = "NodePort" if ctx.spec.exposed else "ClusterIP"
+    port = kube.service(ctx, ctx.owner, {"sql": 3306}, kube.selector(ctx, "db"), type_=type_)
     volume = kube.obj(
         ctx,
         "PersistentVolumeClaim",
@@ -94,6 +97,8 @@ def plan_server(ctx: Context[ServerSpec]) -> Plan:
     data = Step(name="Data", objects=(kube.annotated(volume, {"openstack.k8s.io/retain": "true"}),))
     server = Step(name="Server", objects=(run, port), after=(password, data))
     published = {"host": ctx.host(ctx.owner), "adminSecret": password.secret}
+    if (live := ctx.children.get(("Service", ctx.owner))) and ctx.spec.exposed:
+        published["port"] = str(live["spec"]["ports"][0]["nodePort"])
     primary = next((live["metadata"]["name"] for live in ctx.pods if serving(live)), "")
     roles = {live["metadata"]["name"]: "primary" for live in ctx.pods if live["metadata"]["name"] == primary}
     labeled = [

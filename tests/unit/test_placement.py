@@ -96,7 +96,15 @@ def test_the_public_address_is_known_once_the_port_is(release: Release) -> None:
     made = planned(release, spec, children={("Service", "placement-api"): live})
     assert made.outcome.endpoint == "http://cloud.example.org:30123"
     assert made.outcome.published["internalURL"] == "http://placement-api.openstack.svc.cluster.local:8778"
-    assert obj(made, "KeystoneService")["spec"]["endpoints"]["public"] == "http://cloud.example.org:30123"
+    entry = obj(made, "KeystoneService")
+    assert entry["spec"]["endpoints"]["public"] == "http://cloud.example.org:30123"
+
+    # The Service was deleted: nobody is told another address before there is one.
+    without = planned(release, spec, children={("KeystoneService", "placement-catalog"): entry})
+    assert without.outcome.published == made.outcome.published
+    assert obj(without, "KeystoneService") == entry
+    inside = planned(release, {}, children={("KeystoneService", "placement-catalog"): entry})
+    assert inside.outcome.endpoint == "http://placement-api.openstack.svc.cluster.local:8778"
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
+from urllib.parse import urlsplit
 
 from .. import kube
 from ..api import Component as Settings
@@ -128,7 +129,7 @@ def api(
             *size.autoscaler(ctx, pods),
         ),
         internal=internal,
-        public=public_url(ctx, name, port, expose) or internal,
+        public=public_url(ctx, name, port, expose) or _told_before(ctx, expose) or internal,
     )
 
 
@@ -198,6 +199,13 @@ def public_url(ctx: Context[Any], service: str, port: int, expose: Expose) -> st
         address = expose.host or given[0].get("hostname") or given[0].get("ip")
         return f"http://{address}:{port}" if address else None
     return None
+
+
+def _told_before(ctx: Context[Any], expose: Expose) -> str:
+    """The URL clients were told last, while a Service that was made anew is given its port or address."""
+    live = ctx.children.get(("KeystoneService", kube.fitting(ctx.name("catalog"))), {})
+    told = urlsplit(live.get("spec", {}).get("endpoints", {}).get("public", ""))
+    return f"{told.scheme}://{told.netloc}" if expose.type != "ClusterIP" and told.netloc else ""
 
 
 def worker(

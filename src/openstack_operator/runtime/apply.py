@@ -16,7 +16,7 @@ from ..kube import FIELD, INSTANCE, KIND, LAST_FAILURE, MANAGED_BY, RETAIN, anno
 from ..plan import Key, Object, Plan, SpecError, Step, Transient, key
 from .client import Conflict, Forbidden, Missing, NotAdmitted
 from .jobs import last_words
-from .kinds import CLAIM, DEPLOYMENT, JOB, POD, SECRET, STATEFUL_SET, Kind
+from .kinds import CLAIM, DEPLOYMENT, JOB, POD, SECRET, SERVICE, STATEFUL_SET, Kind
 from .pods import trimmed
 from .store import Cached, Request
 from .turns import Since
@@ -28,6 +28,7 @@ APPLIED = "openstack.k8s.io/applied"
 _MEMORY = 20_000
 _STRANGER = "exists and was not made by the operator; delete it, or give one of the two another name"
 _GROW = "; a volume grows where its StorageClass has allowVolumeExpansion: true, and stays as it is until then"
+_INSIDE = "ClusterIP"
 _UNWATCHED = 60.0
 """Seconds after which to look again at what no watch tells of."""
 
@@ -153,6 +154,9 @@ class Applier:
         new = entry(written, kind)
         self._world.stores[kind].put(new, by=self._request)
         result = new.decode()
+        if held is None and kind is SERVICE and body["spec"].get("type", _INSIDE) != _INSIDE:
+            # It was given a port, which this plan could not know.
+            self._come_again(0.0)
         if not covers(body, result):
             self._memo.learn(new, stamp)
         return await self._judged(kind, new, result)

@@ -39,6 +39,7 @@ class Kind:
 NAMESPACE = Kind("v1", "Namespace", "namespaces")
 POD = Kind("v1", "Pod", "pods")
 SECRET = Kind("v1", "Secret", "secrets")
+SERVICE = Kind("v1", "Service", "services")
 JOB = Kind("batch/v1", "Job", "jobs")
 DEPLOYMENT = Kind("apps/v1", "Deployment", "deployments")
 STATEFUL_SET = Kind("apps/v1", "StatefulSet", "statefulsets")
@@ -54,7 +55,7 @@ CHILDREN = (
     STATEFUL_SET,
     DAEMON_SET,
     JOB,
-    Kind("v1", "Service", "services"),
+    SERVICE,
     Kind("policy/v1", "PodDisruptionBudget", "poddisruptionbudgets"),
     Kind("autoscaling/v2", "HorizontalPodAutoscaler", "horizontalpodautoscalers"),
 )

@@ -19,18 +19,18 @@ RINGS = ("fernet", "credential")
 
 def keystone_conf(ctx: Context[KeystoneSpec]) -> Sections:
     """What the operator wires besides the database."""
-    return {
+    wired: Sections = {
         "token": {"provider": "fernet"},
         "fernet_tokens": {
             "key_repository": "/etc/keystone/fernet-keys",
             "max_active_keys": ctx.spec.fernet.max_active_keys,
         },
         "credential": {"key_repository": "/etc/keystone/credential-keys"},
-        # A catalog that is computed while an endpoint is made may be stored after the cache was emptied for it, and
-        # lacks the endpoint: ten minutes for whom it was made, as Keystone has it.
-        "catalog": {"cache_time": 30},
-        **parts.cache(ctx),
+        # What is worked out while its source changes may be stored after the cache was emptied for that change: a user
+        # made anew is unknown by name, the catalog lacks an endpoint. For ten minutes, as Keystone has it.
+        "cache": {"expiration_time": 30},
     }
+    return oslo.merge(wired, parts.cache(ctx))
 
 
 def plan(ctx: Context[KeystoneSpec]) -> Plan:
