@@ -55,10 +55,12 @@ def _last(item: Object) -> tuple[bool, str, str]:
 def delete(site: Site, item: Object) -> None:
     """Deletes an object, which comes back as another one; raises CloudError where it does not.
 
-    A job that had done its work may stay away where its name is of work that nobody waits for any more.
+    One that went meanwhile is left out: the name of a job is that of its work, and work for what was made anew since
+    has another one.
     """
     kind, meta = item["kind"], item["metadata"]
-    site.kubectl("delete", kind, meta["name"], "-n", site.namespace, "--wait=false")
+    if not site.kubectl("delete", kind, meta["name"], "-n", site.namespace, "--wait=false", "--ignore-not-found"):
+        return
     until(f"{kind}/{meta['name']} to come back", lambda: _other(site, kind, meta), _BACK, 0.5)
 
 

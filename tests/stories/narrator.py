@@ -123,7 +123,7 @@ class Story:
         return replace(context, children=self._live, refs=refs)
 
     def _present(self, step: Step) -> bool:
-        return all(key(obj) in self._live for obj in step.objects)
+        return all(key(obj) in self._live for obj in step.workloads or step.objects)
 
     def _applier(self, written: list[str]) -> Callable[[Step], Any]:
         async def apply(step: Step) -> Sequence[Object]:

@@ -92,6 +92,32 @@ async def test_a_barrier_holds_back_changes_too() -> None:
     assert found["Api"].state is State.WAITING
 
 
+async def test_what_surrounds_pods_that_run_is_held_by_nothing() -> None:
+    schema, other = step("Schema", barrier=True), step("Other")
+    run = {"kind": "Deployment", "metadata": {"name": "api"}}
+    api = Step(name="Api", objects=(run, thing("service")), after=(schema,))
+    applied: list[Object] = []
+
+    async def apply(step: Step) -> Sequence[Object]:
+        applied.extend(step.objects)
+        return step.objects
+
+    async def found(*present: Step, before: str = "", schema_is: Verdict = READY) -> Verdict:
+        applied.clear()
+        world = World(Schema=schema_is)
+        verdicts = await carry_out(
+            Plan(schema, other, api), apply, world.judge, present.__contains__, lambda s: before if s is api else ""
+        )
+        return verdicts[api]
+
+    assert (await found(api, schema_is=progressing("running"))).state is State.WAITING
+    assert applied == [thing("schema"), thing("other"), thing("service")]
+    assert "after StatefulSet/x" in (await found(api, before="StatefulSet/x")).message
+    assert applied == [thing("schema"), thing("other"), thing("service")]
+    await found(schema_is=progressing("running"))
+    assert applied == [thing("schema"), thing("other")]
+
+
 async def test_what_runs_is_not_rolled_onto_what_was_refused() -> None:
     config, other = step("Config"), step("Other")
     api = step("Api", config)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 
 from .errors import SpecError, Transient
 from .steps import Object, Plan, Step
@@ -22,6 +23,9 @@ async def carry_out(
     """One verdict a step. A step is held if something it comes after is not ready and
     (it does not exist yet or the blocker is a barrier or was refused): an outage of Keystone never blocks scaling
     Placement, but new pods wait for their schema, and running ones are not rolled onto what could not be made.
+
+    `present` says whether the workloads of a step exist, or all of it where it has none. What surrounds workloads that
+    exist is held by nothing: pods that serve need the Service somebody deleted, whatever else is to change.
     """
     verdicts: Verdicts = {}
     refused: set[Step] = set()
@@ -34,12 +38,26 @@ async def carry_out(
         if step.verdict is not None and not step.objects:
             verdicts[step] = step.verdict
         elif blockers:
-            verdicts[step] = waiting("waiting for " + ", ".join(dict.fromkeys(b.name for b in blockers)))
+            held = waiting("waiting for " + ", ".join(dict.fromkeys(b.name for b in blockers)))
+            verdicts[step] = await _surrounded(step, held, apply, present)
         elif first := before(step):
-            verdicts[step] = progressing(f"changes after {first}, which is being rolled out")
+            held = progressing(f"changes after {first}, which is being rolled out")
+            verdicts[step] = await _surrounded(step, held, apply, present)
         else:
             verdicts[step] = await _applied(step, apply, judge, refused)
     return verdicts
+
+
+async def _surrounded(step: Step, held: Verdict, apply: Apply, present: Callable[[Step], bool]) -> Verdict:
+    """The verdict on a step that is held, after what surrounds its workloads was applied."""
+    if step.workloads and step.surroundings and present(step):
+        try:
+            await apply(replace(step, objects=step.surroundings))
+        except Transient as error:
+            return Verdict(State.RETRYING, str(error))
+        except SpecError as error:
+            return failed(str(error), error.reason)
+    return held
 
 
 async def _applied(step: Step, apply: Apply, judge: Judge, refused: set[Step]) -> Verdict:

@@ -12,6 +12,9 @@ from .verdict import Verdict
 Object = dict[str, Any]
 """A Kubernetes object in the shape of its YAML."""
 
+WORKLOADS = {"Deployment", "StatefulSet", "DaemonSet"}
+"""Kinds that run pods for good."""
+
 Key = tuple[str, str]
 """(kind, name) of an object in the namespace of its owner."""
 
@@ -35,6 +38,16 @@ class Step:
     """Holds back every later change of what needs it, not only its first appearance."""
     verdict: Verdict | None = None
     """Set where the answer is known before anything is applied: another resource's readiness, an observation."""
+
+    @property
+    def workloads(self) -> tuple[Object, ...]:
+        """What runs pods."""
+        return tuple(obj for obj in self.objects if obj["kind"] in WORKLOADS)
+
+    @property
+    def surroundings(self) -> tuple[Object, ...]:
+        """What the workloads are reached, counted and protected by."""
+        return tuple(obj for obj in self.objects if obj["kind"] not in WORKLOADS)
 
 
 @dataclass(frozen=True)

@@ -92,8 +92,8 @@ class Applier:
         """Guarded objects whose content was replaced: keys that were rotated."""
 
     def present(self, step: Step) -> bool:
-        """Whether every object of the step exists; pods do, since others make them."""
-        made = (obj for obj in step.objects if obj["kind"] != POD.kind)
+        """Whether the workloads of the step exist, all of it where it has none; pods do, since others make them."""
+        made = step.workloads or [obj for obj in step.objects if obj["kind"] != POD.kind]
         return all(self._held(self._world.catalog.of(obj), obj) is not None for obj in made)
 
     def replaces_pods(self, wanted: Object) -> bool:
