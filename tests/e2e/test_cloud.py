@@ -132,6 +132,54 @@ def _invalid(cluster: Kubernetes, kind: str, name: str) -> dict[str, Any] | None
     return found if found.get("reason") == "InvalidSpec" else None
 
 
+def test_nodes_read_ovn_through_a_relay(session: Session, cloud: Cloud, report: Report) -> None:
+    """Its nodes follow a relay, then the members again; a server boots in between."""
+    cluster = session.cluster
+    _relays(cluster, cloud, 1)
+    until("ovn-controller to follow the relay", lambda: "ovn-relay" in _remote(cluster), 60)
+    started = time.monotonic()
+    assert session.prove(cloud)["reply"]
+    report.add(proof_through_a_relay_seconds=round(time.monotonic() - started, 1))
+    _relays(cluster, cloud, 0)
+    until("ovn-controller to follow the member", lambda: "ovn-sb-0" in _remote(cluster), 60)
+    assert session.prove(cloud)["reply"]
+
+
+def _relays(cluster: Kubernetes, cloud: Cloud, number: int) -> None:
+    patch = f'{{"spec":{{"ovn":{{"relay":{{"replicas":{number}}}}}}}}}'
+    cluster.kubectl("patch", "openstackcontrolplane", cloud.name, "-n", NAMESPACE, "--type=merge", "-p", patch)
+    ready_again(cluster, cloud)
+
+
+def _remote(cluster: Kubernetes) -> str:
+    """What the gateway node's ovn-controller is connected to, empty where it is not."""
+    label = "openstack.k8s.io/kind=ovnnetwork,app.kubernetes.io/component=gateway"
+    names = [pod["metadata"]["name"] for pod in cluster.items("pods", "-n", NAMESPACE, "-l", label)]
+    command = ("exec", "-n", NAMESPACE, names[0], "-c")
+    remote = cluster.kubectl(
+        *command,
+        "ovs-vswitchd",
+        "--",
+        "ovs-vsctl",
+        "--timeout=5",
+        "get",
+        "Open_vSwitch",
+        ".",
+        "external_ids:ovn-remote",
+    )
+    status = cluster.kubectl(
+        *command,
+        "ovn-controller",
+        "--",
+        "ovn-appctl",
+        "--timeout=5",
+        "-t",
+        "/run/ovn/ovn-controller.ctl",
+        "connection-status",
+    )
+    return remote if status.strip() == "connected" else ""
+
+
 def test_killed_at_any_moment_it_converges_to_the_same(session: Session, cloud: Cloud, report: Report) -> None:
     """A second cloud, without compute nodes, is deployed while the operator is killed at random moments."""
     cluster = session.cluster
