@@ -17,20 +17,26 @@ ROTATED = "openstack.k8s.io/rotated"
 RINGS = ("fernet", "credential")
 
 
+DEFAULTS: Sections = {
+    # What is worked out while its source changes may be stored after the cache was emptied for that change: a user made
+    # anew is unknown by name, the catalog lacks an endpoint. For ten minutes, as Keystone has it.
+    "cache": {"expiration_time": 30},
+    # All that bcrypt takes; with more, each login is a warning that says so.
+    "identity": {"max_password_length": 72},
+}
+
+
 def keystone_conf(ctx: Context[KeystoneSpec]) -> Sections:
     """What the operator wires besides the database."""
-    wired: Sections = {
+    return {
         "token": {"provider": "fernet"},
         "fernet_tokens": {
             "key_repository": "/etc/keystone/fernet-keys",
             "max_active_keys": ctx.spec.fernet.max_active_keys,
         },
         "credential": {"key_repository": "/etc/keystone/credential-keys"},
-        # What is worked out while its source changes may be stored after the cache was emptied for that change: a user
-        # made anew is unknown by name, the catalog lacks an endpoint. For ten minutes, as Keystone has it.
-        "cache": {"expiration_time": 30},
+        **parts.cache(ctx),
     }
-    return oslo.merge(wired, parts.cache(ctx))
 
 
 def plan(ctx: Context[KeystoneSpec]) -> Plan:
@@ -40,7 +46,7 @@ def plan(ctx: Context[KeystoneSpec]) -> Plan:
     admin = _admin(ctx)
     fernet = _keys(ctx, "fernet", spec.fernet, "spec.fernet.rotationSchedule")
     credential = _keys(ctx, "credential", spec.credential_keys, "spec.credentialKeys.rotationSchedule")
-    conf = parts.config(ctx, "keystone.conf", oslo.merge(base.sections, keystone_conf(ctx)))
+    conf = parts.config(ctx, "keystone.conf", oslo.merge(base.sections, keystone_conf(ctx)), defaults=DEFAULTS)
     mounts = [kube.folder(f"{ring}-keys", ctx.name(ring, "keys"), f"/etc/keystone/{ring}-keys") for ring in RINGS]
     internal = f"http://{ctx.host(ctx.name('api'))}:5000/v3"
     setup = parts.job(
