@@ -5,11 +5,13 @@ from __future__ import annotations
 import contextlib
 import random
 import uuid
+from collections import deque
 from dataclasses import dataclass, field
 from typing import Any
 
 import pika
 import pymysql
+from keystoneauth1.exceptions import NotFound
 from pika.adapters.blocking_connection import BlockingChannel
 
 from .api import Api
@@ -20,6 +22,7 @@ _QUEUE = "chaos"
 _WAIT = 5
 """Seconds a client of the database or the broker waits for an answer."""
 _AGAIN = 20
+_KEPT = 20
 _EXPOSED = {"mariadb": 3306, "rabbitmq": 5672}
 
 
@@ -169,41 +172,75 @@ class Users:
         return {user["name"] for user in self.api.listed("identity", "/users?limit=500", "users")}
 
 
-@dataclass
-class Networks:
+class Turnover:
+    """Objects of one kind in Neutron, of which the oldest goes before another comes: the cloud stays as large as it is,
+    and what Neutron goes through when it starts does not grow with the time a run took.
+    """
+
+    def __init__(self, api: Api, what: str) -> None:
+        self._api, self._what = api, what
+        self._kept: deque[tuple[str, str]] = deque()
+        """Key and id, the oldest first."""
+        self._asked: set[str] = set()
+        """Ids whose removal was asked for, which may have been done though no answer came."""
+        self._removed: set[str] = set()
+
+    def replace(self, **fields: Any) -> str:
+        """The key of a new one. Raises what keystoneauth raises, with nothing made where the oldest could not go."""
+        if len(self._kept) >= _KEPT:
+            self._remove(*self._kept[0])
+        key = _key()
+        body = {self._what: {"name": key, **fields}}
+        made = self._api.json("network", "POST", f"/v2.0/{self._what}s", json=body)
+        self._kept.append((key, made[self._what]["id"]))
+        return key
+
+    def _remove(self, key: str, id_: str) -> None:
+        asked = id_ in self._asked
+        self._asked.add(id_)
+        try:
+            self._api.call("network", "DELETE", f"/v2.0/{self._what}s/{id_}")
+        except NotFound:
+            # One that nobody asked to go is lost, and is looked for in vain.
+            if asked:
+                self._removed.add(key)
+        else:
+            self._removed.add(key)
+        self._kept.popleft()
+
+    def present(self) -> set[str]:
+        """Those there are, and those that were there until they were to go."""
+        listed = self._api.listed("network", f"/v2.0/{self._what}s?fields=name", f"{self._what}s")
+        return {each["name"] for each in listed} | self._removed
+
+
+class Networks(Turnover):
     """Networks in Neutron."""
 
-    api: Api
     kind: str = "networks"
     interval: float = 5.0
 
+    def __init__(self, api: Api) -> None:
+        super().__init__(api, "network")
+
     def attempt(self, number: int) -> str:
         del number
-        key = _key()
-        self.api.call("network", "POST", "/v2.0/networks", json={"network": {"name": key}})
-        return key
-
-    def present(self) -> set[str]:
-        return {net["name"] for net in self.api.listed("network", "/v2.0/networks?fields=name", "networks")}
+        return self.replace()
 
 
-@dataclass
-class Ports:
+class Ports(Turnover):
     """Ports in Neutron, of one network, that no server has."""
 
-    api: Api
-    network: str
     kind: str = "ports"
     interval: float = 3.0
 
+    def __init__(self, api: Api, network: str) -> None:
+        super().__init__(api, "port")
+        self._network = network
+
     def attempt(self, number: int) -> str:
         del number
-        key = _key()
-        self.api.call("network", "POST", "/v2.0/ports", json={"port": {"name": key, "network_id": self.network}})
-        return key
-
-    def present(self) -> set[str]:
-        return {port["name"] for port in self.api.listed("network", "/v2.0/ports?fields=name", "ports")}
+        return self.replace(network_id=self._network)
 
 
 @dataclass

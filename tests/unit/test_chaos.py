@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import io
+import itertools
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import yaml
+from keystoneauth1.exceptions import ConnectTimeout, NotFound
 
 from chaos import report
+from chaos.api import Api
 from chaos.journal import Attempt, Journal, longest_gap
 from chaos.load import Load
 from chaos.recovery import recovered
@@ -21,6 +24,7 @@ from chaos.scenarios.changes import steps
 from chaos.scenarios.objects import EDITS, Edit
 from chaos.scenarios.pods import one_of_each
 from chaos.site import Site
+from chaos.writers import Ports
 from cloud import deploy
 from cloud.kubernetes import CloudError, Kubernetes
 from openstack_operator import cli
@@ -45,6 +49,48 @@ def test_a_write_is_acknowledged_only_without_an_error() -> None:
     assert journal.failed(0) == {"rows": 1}
     assert journal.failed(2.5) == {}
     assert journal.errors(0) == {"rows": ["timed out"]}
+
+
+class Neutron:
+    """As much of an API as a writer uses; the next requests fail as told."""
+
+    def __init__(self) -> None:
+        self.held: dict[str, str] = {}
+        self.answers: list[type[Exception]] = []
+        self.numbers = itertools.count()
+
+    def call(self, service: str, method: str, path: str, **_: Any) -> None:
+        assert (service, method) == ("network", "DELETE")
+        id_ = path.rpartition("/")[2]
+        if self.held.pop(id_, None) is None:
+            raise NotFound
+        if self.answers:
+            raise self.answers.pop()
+
+    def json(self, _service: str, _method: str, _path: str, *, json: Any) -> Any:
+        id_ = str(next(self.numbers))
+        self.held[id_] = json["port"]["name"]
+        return {"port": {"id": id_}}
+
+    def listed(self, _service: str, _path: str, _what: str) -> list[dict[str, str]]:
+        return [{"name": name} for name in self.held.values()]
+
+
+def test_a_port_that_was_removed_is_not_lost_and_one_that_went_by_itself_is() -> None:
+    neutron = Neutron()
+    ports = Ports(cast("Api", neutron), "net")
+    keys = [ports.attempt(number) for number in range(25)]
+    assert len(neutron.held) == 20
+    assert ports.present() == set(keys)
+    # The answer to a removal does not come: the next try finds it done.
+    neutron.answers = [ConnectTimeout]
+    with pytest.raises(ConnectTimeout):
+        ports.attempt(25)
+    keys.append(ports.attempt(26))
+    assert ports.present() == set(keys)
+    lost = neutron.held.pop(min(neutron.held, key=int))
+    keys.append(ports.attempt(27))
+    assert set(keys) - ports.present() == {lost}
 
 
 class Flaky:
