@@ -72,14 +72,20 @@ def node_replaced(stage: Stage) -> None:
 
 def forget_compute(stage: Stage, conn: Connection) -> None:
     """The lost node's server is deleted, then its record as a compute node, as docs/operations.md has it: a new
-    nova-compute of that name refuses to start while there is one, and Nova keeps one that has servers.
+    nova-compute of that name refuses to start while there is one, and Nova keeps one that has servers. As long as Nova
+    believes in the node, it leaves the deletion to it.
     """
+    until("Nova to know that the node is down", lambda: _down(conn), 300, 3)
     lost = [guest.id for guest in stage.guests if guest.node == LOST]
     for server in lost:
         conn.compute.delete_server(server)
     until("the lost server to be gone", lambda: not any(conn.compute.find_server(server) for server in lost), 300, 3)
     for service in conn.compute.services(host=LOST, binary="nova-compute"):
         conn.compute.delete_service(service)
+
+
+def _down(conn: Connection) -> bool:
+    return all(service.state == "down" for service in conn.compute.services(host=LOST, binary="nova-compute"))
 
 
 def replace_volumes(site: Site, node: str) -> None:
