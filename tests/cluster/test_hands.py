@@ -121,6 +121,22 @@ async def test_a_deleted_secret_that_only_the_data_know_comes_back_as_it_was(clu
         assert (await eventually(back))["data"] == before["data"]
 
 
+async def test_a_namesake_of_a_server_that_was_removed_has_passwords_of_its_own(cluster: Cluster):
+    async with cluster.simulator(), cluster.operator():
+        await cluster.create(toy.SERVER, "server")
+        await cluster.ready(toy.SERVER, "server")
+        before = await live(cluster, SECRET, "server-password")
+        await cluster.delete(toy.SERVER, "server")
+
+        async def gone() -> bool:
+            return not await live(cluster, SECRET, "server-password")
+
+        await eventually(gone)
+        await cluster.create(toy.SERVER, "server")
+        await cluster.ready(toy.SERVER, "server")
+        assert (await live(cluster, SECRET, "server-password"))["data"] != before["data"]
+
+
 async def test_the_new_port_of_a_deleted_service_is_told(cluster: Cluster):
     async with cluster.simulator(), cluster.operator():
         await cluster.create(toy.SERVER, "server", exposed=True)

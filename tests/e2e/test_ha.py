@@ -17,6 +17,7 @@ from localcluster.target import target
 from .conftest import Report
 
 CHOSEN = (1, 2, 3, 6)
+
 pytestmark = pytest.mark.skipif(target().kind != "embedded", reason="nodes are powered off")
 
 

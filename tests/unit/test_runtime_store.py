@@ -160,6 +160,8 @@ def test_what_is_irreplaceable_is_remembered_until_it_is_back():
 
     store.replace("x", [], "6")
     assert [found.meta.uid for found in store.lost("MariaDB", "x", "mariadb")] == ["u3"]
+    store.forget("MariaDB", "x", "mariadb")
+    assert store.lost("MariaDB", "x", "mariadb") == []
 
 
 def test_a_pod_is_trimmed_to_what_a_plan_may_see():

@@ -50,14 +50,10 @@ async def carry_out(
 
 async def _surrounded(step: Step, held: Verdict, apply: Apply, present: Callable[[Step], bool]) -> Verdict:
     """The verdict on a step that is held, after what surrounds its workloads was applied."""
-    if step.workloads and step.surroundings and present(step):
-        try:
-            await apply(replace(step, objects=step.surroundings))
-        except Transient as error:
-            return Verdict(State.RETRYING, str(error))
-        except SpecError as error:
-            return failed(str(error), error.reason)
-    return held
+    if not (step.workloads and step.surroundings and present(step)):
+        return held
+    verdict = await _applied(replace(step, objects=step.surroundings, verdict=None), apply, lambda _: READY, set())
+    return held if verdict.ready else verdict
 
 
 async def _applied(step: Step, apply: Apply, judge: Judge, refused: set[Step]) -> Verdict:

@@ -104,6 +104,7 @@ class Gatherer:
     def forget(self, request: Request) -> None:
         """The resource is gone; nothing wakes it anymore."""
         self._world.users.set(request, ())
+        self._world.stores[SECRET].forget(*request)
 
     def _referents(self, request: Request, spec: Model, missing: Missing, targets: set[Target]) -> dict[Ref, Referent]:
         found: dict[Ref, Referent] = {}

@@ -120,7 +120,7 @@ class Store:
         self._objects: dict[tuple[str, str], Cached] = {}
         self._owned: dict[OwnerLabels, set[tuple[str, str]]] = {}
         self._lost: dict[tuple[str, str], Cached] = {}
-        """What is irreplaceable, as it was when it went."""
+        """What is irreplaceable, as it was when it went; as long as the resource it was made for is there."""
         self._removed: dict[str, int] = {}
         """Version at which an object went, by uid."""
         self._listed: dict[str | None, int] = {}
@@ -146,6 +146,11 @@ class Store:
         """Irreplaceable objects made for that resource that went while this process watched."""
         labels = namespace, kind.lower(), fitting(name)
         return [item for item in self._lost.values() if item.meta.owner_labels == labels]
+
+    def forget(self, kind: str, namespace: str, name: str) -> None:
+        """That resource is gone: what was irreplaceable for it is no more."""
+        for item in self.lost(kind, namespace, name):
+            del self._lost[item.meta.namespace, item.meta.name]
 
     def put(self, new: Cached, *, by: Request | None = None) -> None:
         """Takes in an object; older news than what is known changes nothing."""

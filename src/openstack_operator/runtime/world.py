@@ -78,6 +78,10 @@ class World:
     def _changed(self, change: Change) -> None:
         if change.old and (change.new is None or change.new.meta.uid != change.old.meta.uid):
             self._published.pop(change.old.meta.uid, None)
+        if change.kind is SECRET and change.new is None and self.labeled(change.meta) is None:
+            # Deleted after its owner, so that a later one of that name begins with passwords of its own.
+            namespace, kind, name = change.meta.owner_labels
+            self.stores[SECRET].forget(kind, namespace, name)
         self._notify(change)
 
     def resource(self, kind: str) -> Kind:
