@@ -8,11 +8,15 @@ import subprocess
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
 from typing import Any, TypeVar
 
 from cloud import view
 from cloud.kubernetes import CloudError, Kubernetes
 from localcluster.layout import Cluster
+
+from .lists import Lists
 
 Object = dict[str, Any]
 T = TypeVar("T")
@@ -37,6 +41,17 @@ class Site:
     def items(self, *arguments: str, namespace: str | None = None) -> list[Object]:
         """The objects of a list in the cloud's namespace, or another."""
         return json.loads(self.kubectl("get", *arguments, "-n", namespace or self.namespace, "-o", "json"))["items"]
+
+    def watched(self) -> list[Object]:
+        """Pods and resources of the cloud's namespace. Raises CloudError."""
+        if self.kubernetes.kubeconfig is None:
+            return self.items("openstack,pods")
+        return self.lists.watched(self.namespace)
+
+    @cached_property
+    def lists(self) -> Lists:
+        """The API server, asked over one connection."""
+        return Lists(self.kubernetes.kubeconfig or Path())
 
     def get(self, kind: str, name: str, namespace: str | None = None) -> Object:
         """An object. Raises CloudError where there is none."""
@@ -82,7 +97,7 @@ class Site:
     def troubles(self) -> dict[str, str]:
         """What is not as it should be: pods, resources, and the control plane, each with why; all in one look."""
         try:
-            listed = self.items("openstack,pods")
+            listed = self.watched()
         except CloudError as error:
             return {"kube-apiserver": str(error).strip().splitlines()[-1]}
         found: dict[str, str] = {}

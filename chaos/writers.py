@@ -181,8 +181,8 @@ class Turnover:
         self._api, self._what = api, what
         self._kept: deque[tuple[str, str]] = deque()
         """Key and id, the oldest first."""
-        self._asked: set[str] = set()
-        """Ids whose removal was asked for, which may have been done though no answer came."""
+        self._going: set[str] = set()
+        """Keys whose removal was asked for and not answered yet: they may be there or not."""
         self._removed: set[str] = set()
 
     def replace(self, **fields: Any) -> str:
@@ -196,8 +196,8 @@ class Turnover:
         return key
 
     def _remove(self, key: str, id_: str) -> None:
-        asked = id_ in self._asked
-        self._asked.add(id_)
+        asked = key in self._going
+        self._going.add(key)
         try:
             self._api.call("network", "DELETE", f"/v2.0/{self._what}s/{id_}")
         except NotFound:
@@ -206,12 +206,16 @@ class Turnover:
                 self._removed.add(key)
         else:
             self._removed.add(key)
+        self._going.discard(key)
         self._kept.popleft()
 
     def present(self) -> set[str]:
         """Those there are, and those that were there until they were to go."""
         listed = self._api.listed("network", f"/v2.0/{self._what}s?fields=name", f"{self._what}s")
-        return {each["name"] for each in listed} | self._removed
+        # The load goes on meanwhile. What is on its way out is asked for after the list, which may lack it already, and
+        # before what is known to be out, where it is once that was answered.
+        going = set(self._going)
+        return {each["name"] for each in listed} | going | self._removed
 
 
 class Networks(Turnover):

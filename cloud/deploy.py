@@ -13,8 +13,8 @@ from .kubernetes import ROOT, CloudError, Kubernetes, module
 OPERATOR_NAMESPACE = "openstack-operator"
 RELEASES = "openstack-operator-releases"
 
-OPTIONAL = ("valkey", "etcd")
-"""Services that run only where the control plane enables them, each in an image of its name."""
+OPTIONAL = ("valkey", "etcd", "cinder", "ceph")
+"""What runs only where the control plane asks for it, each in an image of its name."""
 
 Object = dict[str, Any]
 
@@ -33,7 +33,8 @@ def images(sample: Path) -> list[str]:
     spec = _plane(documents(sample), sample)["spec"]
     if spec.get("imageProfile") == "kolla":
         return ["operator"]
-    unused = {name for name in OPTIONAL if not spec.get(name, {}).get("enabled")}
+    asked = {name for name in OPTIONAL if spec.get(name, {}).get("enabled")} | {spec.get("storageBackend")}
+    unused = set(OPTIONAL) - asked
     return [name for name in json.loads(module("images", "list")) if name not in unused]
 
 

@@ -10,6 +10,7 @@ from .kubernetes import Kubernetes
 KINDS = (
     *("openstackcontrolplanes", "mariadbs", "rabbitmqs", "memcacheds", "keystones", "glances", "placements"),
     *("ovnnetworks", "neutrons", "novas", "mariadbdatabases", "rabbitmqvhosts", "keystoneusers", "keystoneservices"),
+    *("cinders", "cinderbackends", "cindervolumetypes", "cinderquotas"),
 )
 
 

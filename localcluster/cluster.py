@@ -54,7 +54,7 @@ def up(cluster: Cluster, nodes: int, labels: dict[str, str], external: str = "")
         _await("the nodes", lambda: _all_ready(cluster), cluster)
         if labels:
             kubectl(cluster, "label", "nodes", "--all", "--overwrite", *[f"{k}={v}" for k, v in labels.items()])
-        kubectl(cluster, "--namespace=kube-system", "rollout", "status", "deployment/coredns", "--timeout=60s")
+        kubectl(cluster, "--namespace=kube-system", "rollout", "status", "daemonset/coredns", "--timeout=60s")
 
 
 def down(cluster: Cluster, *, purge: bool = False) -> None:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
+from keystoneauth1.exceptions import ClientException
 from openstack.connection import Connection
+from openstack.exceptions import SDKException
 
 from cloud import proof
-from cloud.kubernetes import NODE_LABELS, module
+from cloud.kubernetes import NODE_LABELS, CloudError, module
 from localcluster import cluster, faults
 
 from .. import servers
@@ -75,17 +78,36 @@ def forget_compute(stage: Stage, conn: Connection) -> None:
     nova-compute of that name refuses to start while there is one, and Nova keeps one that has servers. As long as Nova
     believes in the node, it leaves the deletion to it.
     """
-    until("Nova to know that the node is down", lambda: _down(conn), 300, 3)
     lost = [guest.id for guest in stage.guests if guest.node == LOST]
-    for server in lost:
-        conn.compute.delete_server(server)
-    until("the lost server to be gone", lambda: not any(conn.compute.find_server(server) for server in lost), 300, 3)
-    for service in conn.compute.services(host=LOST, binary="nova-compute"):
-        conn.compute.delete_service(service)
+
+    def down() -> bool:
+        return all(service.state == "down" for service in conn.compute.services(host=LOST, binary="nova-compute"))
+
+    def gone() -> bool:
+        for server in lost:
+            conn.compute.delete_server(server)
+        return not any(conn.compute.find_server(server) for server in lost)
+
+    def forgotten() -> bool:
+        for service in conn.compute.services(host=LOST, binary="nova-compute"):
+            conn.compute.delete_service(service)
+        return True
+
+    until("Nova to know that the node is down", _answered(down), 300, 3)
+    until("the lost server to be gone", _answered(gone), 300, 3)
+    until("Nova to forget the node", _answered(forgotten), 300, 3)
 
 
-def _down(conn: Connection) -> bool:
-    return all(service.state == "down" for service in conn.compute.services(host=LOST, binary="nova-compute"))
+def _answered(look: Callable[[], bool]) -> Callable[[], bool]:
+    """`look`, for which an API that does not answer is one to ask again, as whoever replaces a node does."""
+
+    def looked() -> bool:
+        try:
+            return look()
+        except (ClientException, SDKException) as error:
+            raise CloudError(str(error)) from None
+
+    return looked
 
 
 def replace_volumes(site: Site, node: str) -> None:

@@ -5,6 +5,11 @@ from __future__ import annotations
 from .actuators import ACTUATORS as REMOTES
 from .runtime.asking import asking
 from .runtime.registry import Actuator, Service
+from .services.cephstorage.health import questions as ceph_status
+from .services.cephstorage.model import CEPH_STORAGE
+from .services.cephstorage.service import plan as ceph_storage
+from .services.cinder.model import CINDER
+from .services.cinder.service import plan as cinder
 from .services.controlplane.model import CONTROL_PLANE
 from .services.controlplane.service import phase as cloud_phase
 from .services.controlplane.service import plan as cloud
@@ -40,16 +45,24 @@ SERVICES = (
     Service(resource=MEMCACHED, plan=memcached),
     Service(resource=VALKEY, plan=valkey),
     Service(resource=ETCD, plan=etcd),
+    Service(resource=CEPH_STORAGE, plan=ceph_storage, observe=asking(ceph_status)),
     Service(resource=KEYSTONE, plan=keystone),
     Service(resource=GLANCE, plan=glance),
     Service(resource=PLACEMENT, plan=placement),
     Service(resource=OVN_NETWORK, plan=ovn_network, observe=asking(ovn_members)),
     Service(resource=NEUTRON, plan=neutron),
     Service(resource=NOVA, plan=nova),
+    Service(resource=CINDER, plan=cinder),
 )
 
 ACTUATORS = tuple(
-    Actuator(resource=remote.resource, ensure=remote.ensure, remove=remote.remove, interval=remote.interval)
+    Actuator(
+        resource=remote.resource,
+        ensure=remote.ensure,
+        remove=remote.remove,
+        details=remote.details,
+        interval=remote.interval,
+    )
     for remote in REMOTES
 )
 

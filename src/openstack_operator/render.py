@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from .api import Ref, Resource, references, secret_references
+from .api import Ref, Resource, references, secret_references, whole_secrets
 from .kube import Object, secret_data
 from .plan import Context, MissingReference, Plan, Referent
 from .runtime.gather import parse
@@ -153,6 +153,9 @@ class Paper:
         for _, ref in secret_references(spec):
             known = self._secrets.get((id_.namespace, ref.name), {})
             found[ref.name] = {**found.get(ref.name, {}), ref.key: known.get(ref.key, f"<{ref.name}.{ref.key}>")}
+        for _, ref in whole_secrets(spec):
+            if known := self._secrets.get((id_.namespace, ref.name)):
+                found[ref.name] = known
         for referent in refs.values():
             for key, name in referent.published.items():
                 if key.endswith("Secret"):

@@ -16,6 +16,7 @@ from localcluster import apiserver, build
 from openstack_operator import api
 from openstack_operator.catalogue import RESOURCES
 from openstack_operator.kube import conditions
+from openstack_operator.manifests import load
 from openstack_operator.runtime.client import Client
 from openstack_operator.runtime.kinds import NAMESPACE, Kind
 
@@ -53,7 +54,8 @@ def kubeconfig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 def _prepare(kubeconfig: Path) -> None:
     os.environ["KUBECONFIG"] = str(kubeconfig)
-    asyncio.run(_install([api.crd(resource) for resource in (*toy.RESOURCES, *RESOURCES)]))
+    ours = [api.crd(resource) for resource in (*toy.RESOURCES, *RESOURCES)]
+    asyncio.run(_install([*ours, *load(Path(__file__).parent / "rook.yaml")]))
 
 
 async def _install(definitions: Iterable[dict[str, Any]]) -> None:

@@ -76,3 +76,23 @@ async def test_an_account_whose_server_is_gone_is_let_go(cluster: Cluster):
         await cluster.delete(toy.ACCOUNT, "account")
         await gone(cluster, (toy.ACCOUNT, "account"))
         assert cluster.remote.removed == []
+
+
+async def test_what_is_seen_out_there_is_in_the_status_and_stays_while_nobody_can_look(cluster: Cluster):
+    async with cluster.simulator(), cluster.operator(interval=0.2):
+        await cluster.create(toy.SERVER, "server")
+        await cluster.create(toy.ACCOUNT, "account")
+        await cluster.ready(toy.ACCOUNT, "account")
+        cluster.remote.accounts["by-hand"] = ""
+
+        async def told() -> bool:
+            return ((await cluster.get(toy.ACCOUNT, "account") or {})["status"]).get("accounts") == 2
+
+        await eventually(told)
+        cluster.remote.down = True
+
+        async def retrying() -> bool:
+            return (await cluster.condition(toy.ACCOUNT, "account", "Reconciling")).get("reason") == "Retrying"
+
+        await eventually(retrying, 15)
+        assert await told()

@@ -83,12 +83,12 @@ async def test_what_is_not_built_is_said_and_everything_running_stays(cluster: C
         await cluster.create(CONTROL_PLANE, "cloud")
         await cluster.ready(CONTROL_PLANE, "cloud")
         before = await cluster.get(DEPLOYMENT, "keystone-api") or {}
-        await cluster.change(CONTROL_PLANE, "cloud", "/spec/storageBackend", "ceph")
+        await cluster.change(CONTROL_PLANE, "cloud", "/spec/networkBackend", "ovs")
         await cluster.change(CONTROL_PLANE, "cloud", "/spec/horizon", {"enabled": True})
         await cluster.change(CONTROL_PLANE, "cloud", "/spec/nova", {"enabled": False})
         condition = await cluster.ready(CONTROL_PLANE, "cloud", "NotBuilt")
         assert condition["status"] == "False"
-        assert "spec.storageBackend" in condition["message"]
+        assert "spec.networkBackend" in condition["message"]
         assert "spec.horizon.enabled" in condition["message"]
         after = await cluster.get(DEPLOYMENT, "keystone-api") or {}
         assert after["metadata"]["resourceVersion"] == before["metadata"]["resourceVersion"]

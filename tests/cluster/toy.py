@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, ClassVar
@@ -70,10 +70,17 @@ class AccountSpec(Model):
     """Name of the account."""
 
 
+class AccountStatus(Model):
+    """What is known of an account besides."""
+
+    accounts: int = 0
+    """How many the server has."""
+
+
 SERVER = Resource(kind="Server", plural="servers", spec=ServerSpec)
 APP = Resource(kind="App", plural="apps", spec=AppSpec)
 STACK = Resource(kind="Stack", plural="stacks", spec=StackSpec)
-ACCOUNT = Resource(kind="Account", plural="accounts", spec=AccountSpec)
+ACCOUNT = Resource(kind="Account", plural="accounts", spec=AccountSpec, status=AccountStatus)
 
 
 def pod(ctx: Context[Any], component: str, config: str = "") -> dict[str, Any]:
@@ -178,6 +185,10 @@ class Remote:
         self.accounts[ctx.spec.user] = password
         return (f"made {ctx.spec.user}",)
 
+    def details(self, ctx: Context[AccountSpec]) -> Mapping[str, Any]:
+        del ctx
+        return {"accounts": len(self.accounts)}
+
     def remove(self, ctx: Context[AccountSpec]) -> None:
         if self.down:
             raise Transient("server does not answer")
@@ -195,4 +206,6 @@ RESOURCES = (SERVER, APP, STACK, ACCOUNT)
 
 def actuators(remote: Remote, interval: float = 60) -> tuple[Actuator, ...]:
     period = timedelta(seconds=interval)
-    return (Actuator(resource=ACCOUNT, ensure=remote.ensure, remove=remote.remove, interval=period),)
+    return (
+        Actuator(resource=ACCOUNT, ensure=remote.ensure, remove=remote.remove, details=remote.details, interval=period),
+    )

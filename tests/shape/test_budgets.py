@@ -13,7 +13,7 @@ MODULES = sorted(SRC.rglob("*.py"))
 SERVICES = sorted(path for path in (SRC / "services").iterdir() if (path / "service.py").is_file())
 
 MODULE, FOLDER, PLAINEST, FUNCTION = 400, 300, 150, 40
-LARGER = {"mariadb": 980, "nova": 480, "ovnnetwork": 560}
+LARGER = {"cephstorage": 880, "cinder": 820, "glance": 340, "mariadb": 980, "nova": 790, "ovnnetwork": 560}
 """Budgets of their own, each with a record in docs/decisions/."""
 
 
@@ -69,7 +69,7 @@ def test_docstrings(module: Path) -> None:
 def test_dependencies_are_few_and_justified() -> None:
     text = (SRC.parent.parent / "pyproject.toml").read_text(encoding="utf-8")
     wanted: list[str] = tomllib.loads(text)["project"]["dependencies"]
-    assert len(wanted) <= 9
+    assert len(wanted) <= 10
     for requirement in wanted:
         line = next(line for line in text.splitlines() if f'"{requirement}"' in line)
         assert "#" in line, f"{requirement}: say what it is for"

@@ -52,7 +52,7 @@ def test_every_reason_is_described() -> None:
     states = {Verdict(state).cause for state in State} - {"Failed"}
     source = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "src").rglob("*.py"))
     named = {"InvalidSpec", "MissingReference", "NotBuilt", "JobFailed", "VolumeLost", "Deleting", "InternalError"}
-    named.add("RecoveryInProgress")
+    named |= {"RecoveryInProgress", "Unreachable", "KeyRefused", "MissingPool", "Unhealthy", "RookFailed"}
     assert all(f'"{reason}"' in source for reason in named)
     for reason in states | named:
         assert f"| `{reason}` |" in PAGE

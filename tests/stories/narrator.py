@@ -39,6 +39,7 @@ class Story:
         self._live: dict[Key, Object] = {}
         self._unready: dict[str, Verdict] = {}
         self._lines: list[str] = []
+        self._facts: Mapping[str, Any] = {}
 
     @property
     def text(self) -> str:
@@ -77,6 +78,20 @@ class Story:
                 conditions = [{**lost, "observedGeneration": generation}]
                 self._live[found] = {**obj, "status": {**obj.get("status", {}), "conditions": conditions}}
         self.say(f"{' and '.join(kinds)} are not ready anymore.")
+
+    def reports(self, kind: str, name: str, **status: Any) -> None:
+        """What is outside Kubernetes is found to be so."""
+        found = self._live[kind, name]
+        self._live[kind, name] = {**found, "status": {**found.get("status", {}), **status}}
+        self.say(f"{kind}/{name}: {', '.join(f'{field} {value}' for field, value in status.items())}.")
+
+    def hears(self, facts: Mapping[str, Any]) -> None:
+        """What pods tell of themselves from now on."""
+        self._facts = facts
+
+    def loses(self, *known: str) -> None:
+        """Somebody deletes a child: its kind and name."""
+        del self._live[known[0], known[1]]
 
     def fails(self, name: str, log: str) -> None:
         """The job whose name begins so gives up."""
@@ -120,7 +135,7 @@ class Story:
             ref: Referent(referent.published, self._unready.get(ref.kind, READY))
             for ref, referent in context.refs.items()
         }
-        return replace(context, children=self._live, refs=refs)
+        return replace(context, children=self._live, refs=refs, facts=self._facts)
 
     def _present(self, step: Step) -> bool:
         return all(key(obj) in self._live for obj in step.workloads or step.objects)

@@ -11,6 +11,8 @@ Neutron is not ready: API: neutron-api: 0/1 pods ready.
   + Secret/nova-cell1-setup
   + Secret/nova-cell1-config
   + Service/nova-cell1-novncproxy
+  + Secret/nova-migration-ca
+  + Secret/nova-migration
   + DaemonSet/nova-libvirt
   + Secret/nova-cell1-compute-config
   DatabaseReady: Progressing, MariaDBDatabase/nova-api-db has not reported yet; MariaDBDatabase/nova-cell0-db has not reported yet

@@ -86,6 +86,35 @@ async def test_nova_unfolds(release: Release, told: Callable[[Story], None]) -> 
     told(story)
 
 
+async def test_cinder_unfolds(release: Release, told: Callable[[Story], None]) -> None:
+    ceph = {"name": "ceph", "type": "ceph"}
+    shares = {"name": "files", "type": "nfs", "nfs": {"shares": ["files.example:/volumes"]}}
+    story = Story("Cinder", release, {"backends": [ceph]})
+    story.referent("CephStorage", progressing("Ceph does not answer yet"))
+    await story.look()
+    story.finishes("MariaDBDatabase", "RabbitMQVhost", "KeystoneUser")
+    await story.look()
+    story.finishes("Job")
+    await story.look()
+    story.referent("CephStorage", READY)
+    await story.look()
+    await story.look_until_quiet()
+    story.reports("CinderBackend", "cinder-ceph", status="Down", message="no cinder-volume of it reports")
+    await story.look()
+    story.reports("CinderBackend", "cinder-ceph", status="Ready", availableCapacityGb=100, volumes=2)
+    story.user_writes(backends=[shares])
+    await story.look()
+    story.user_writes(backends=[ceph, shares])
+    await story.look_until_quiet()
+    story.reports("CinderBackend", "cinder-ceph", status="Ready", availableCapacityGb=100, volumes=0)
+    story.user_writes(backends=[shares])
+    await story.look()
+    story.finishes()
+    await story.look()
+    await story.look()
+    told(story)
+
+
 async def test_an_outage_does_not_block_scaling(release: Release, told: Callable[[Story], None]) -> None:
     story = Story("Placement", release)
     await story.look_until_quiet()
@@ -125,5 +154,28 @@ async def test_a_wired_option_leaves_everything_as_it_is(release: Release, told:
     story.user_writes(config={"keystone_authtoken": {"password": "mine"}})
     await story.look()
     story.user_writes(config={})
+    await story.look()
+    told(story)
+
+
+async def test_ceph_unfolds(release: Release, told: Callable[[Story], None]) -> None:
+    story = Story("CephStorage", release)
+    story.say("A CephStorage appears, with a Ceph of its own.")
+    await story.look()
+    for kind in ("StatefulSet", "StatefulSet", "Deployment", "Job"):
+        story.finishes(kind)
+        await story.look()
+    story.say("The pod that looks is heard.")
+    gib = 1024**3
+    fine = {"reachable": True, "message": "", "refused": {}, "missing": {}, "health": "HEALTH_OK", "checks": {}}
+    fine |= {"total": 19 * gib, "used": gib, "available": 18 * gib, "pools": ["volumes"]}
+    story.hears({"status": fine})
+    await story.look()
+    story.say("An OSD fills up.")
+    story.hears({"status": fine | {"health": "HEALTH_ERR", "checks": {"OSD_FULL": "1 full osd(s); osd.0 is full"}}})
+    await story.look()
+    story.say("Somebody removes the monitors' Service.")
+    story.hears({"status": fine})
+    story.loses("Service", "cephstorage-mon-a")
     await story.look()
     told(story)

@@ -15,7 +15,7 @@ from remotes import Answer, Request, context, serving
 from openstack_operator.actuators import ACTUATORS
 from openstack_operator.plan import Context, SpecError, Transient
 
-_, _, USER, SERVICE = ACTUATORS
+USER, SERVICE = ACTUATORS[2:4]
 PASSWORD = "s3'c r&et%"
 GONE = Answer(404, {"error": {"message": "Could not find it"}})
 UNIQUE = {"projects": ("name", "domain_id"), "users": ("name", "domain_id"), "regions": ("id",)}

@@ -93,6 +93,24 @@ def test_a_port_that_was_removed_is_not_lost_and_one_that_went_by_itself_is() ->
     assert set(keys) - ports.present() == {lost}
 
 
+def test_a_port_on_its_way_out_is_not_lost() -> None:
+    """A list is made between the removal and its answer, as by another process of the API."""
+    neutron = Neutron()
+    ports = Ports(cast("Api", neutron), "net")
+    keys = [ports.attempt(number) for number in range(20)]
+    found: list[set[str]] = []
+
+    class Slow(ConnectTimeout):
+        def __init__(self) -> None:
+            found.append(ports.present())
+
+    neutron.answers = [Slow]
+    with pytest.raises(ConnectTimeout):
+        ports.attempt(20)
+    assert found == [set(keys)]
+    assert ports.present() == set(keys)
+
+
 class Flaky:
     """A client whose third attempt fails."""
 
@@ -141,7 +159,7 @@ def test_a_cloud_that_does_not_recover_is_given_up_with_what_is_wrong() -> None:
 
 def test_an_unreachable_api_server_is_a_trouble_not_an_error(tmp_path: Path) -> None:
     class Away(Site):
-        def items(self, *arguments: str, namespace: str | None = None) -> list[dict[str, object]]:
+        def watched(self) -> list[dict[str, object]]:
             raise CloudError("kubectl … failed:\nconnection refused")
 
     assert Away(Kubernetes("existing", None)).troubles() == {"kube-apiserver": "connection refused"}

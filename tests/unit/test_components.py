@@ -117,8 +117,9 @@ def test_every_component_is_looked_at() -> None:
     models = {service.resource.kind: service.resource.spec for service in SERVICES}
     built = [member for member in MEMBERS if member.kind in models]
     found = {path for member in built for path, _ in component_fields(models[member.kind], member.field)}
-    # There is no relay until it has replicas; tests/unit/test_ovnnetwork.py looks at it.
-    assert found - {"ovn.relay"} | {"mariadb", "rabbitmq", "memcached"} == set(COMPONENTS)
+    # There is no relay until it has replicas, no Ceph and no Cinder until they are enabled; other tests look at them.
+    later = {"ovn.relay", *(path for path in found if path.startswith(("ceph.", "cinder.")))}
+    assert found - later | {"mariadb", "rabbitmq", "memcached"} == set(COMPONENTS)
 
 
 @pytest.mark.parametrize("path", COMPONENTS)
@@ -269,7 +270,8 @@ def test_pods_are_asked_whether_they_work() -> None:
             continue
         ready, start = container["readinessProbe"], container["startupProbe"]
         assert start["periodSeconds"] == 1
-        assert start["failureThreshold"] >= 300
+        # Each failure of a command is that of several tries, a second apart.
+        assert start["failureThreshold"] * (8 if "exec" in start else 1) >= 300
         if "exec" in ready:
             # A command costs some 60 ms of CPU each time.
             assert ready["periodSeconds"] >= 10, name
@@ -352,3 +354,15 @@ def test_no_change_of_options_repeats_a_job(path: str, value: Any, rolled: set[s
         return {obj["metadata"]["name"] for obj in objects(spec) if obj["kind"] == "Job"}
 
     assert jobs({}) <= jobs(nested(path, value))
+
+
+def test_two_minimal_clouds_fit_onto_two_cpus() -> None:
+    manifests = load(ROOT / "deploy" / "samples" / "controlplane_minimal.yaml")
+    paper = Paper(SERVICES, ACTUATORS, ReleaseFiles(ROOT / "releases"))
+    total = 0.0
+    for planned in paper.render(manifests):
+        for obj in planned.objects:
+            for container in pod(obj)["containers"] if obj["kind"] in RUNNING else ():
+                total += amount(container["resources"]["requests"]["cpu"]) * obj["spec"].get("replicas", 1)
+    # What is left is for Kubernetes' own pods, the operator, and those that are replaced.
+    assert total <= 0.8

@@ -91,6 +91,22 @@ def test_services_share_a_broker_and_send_no_notifications_unless_asked(release:
     assert "messaging" not in made["nova"]["spec"]
 
 
+def test_volumes_are_wired_to_those_who_use_them(release: Release) -> None:
+    made = children(plan(cloud(release, {"cinder": {"enabled": True}, "etcd": {"enabled": True}})))
+    assert made["nova"]["spec"]["cinderRef"] == {"name": "cinder"}
+    assert made["cinder"]["spec"]["coordination"] == {"etcdRef": {"name": "etcd"}}
+    assert "backends" not in made["cinder"]["spec"]
+    assert "cinderRef" not in children(plan(cloud(release)))["nova"]["spec"]
+
+
+def test_volumes_are_kept_where_the_cloud_says_unless_cinder_says_otherwise(release: Release) -> None:
+    lvm = children(plan(cloud(release, {"storageBackend": "lvm", "cinder": {"enabled": True}})))
+    assert lvm["cinder"]["spec"]["backends"] == [{"name": "lvm", "type": "lvm"}]
+    own = [{"name": "fast", "type": "ceph"}]
+    made = children(plan(cloud(release, {"storageBackend": "lvm", "cinder": {"enabled": True, "backends": own}})))
+    assert made["cinder"]["spec"]["backends"] == own
+
+
 LARGE: dict[str, Any] = {
     "storageBackend": "ceph",
     "tls": {"enabled": True},
@@ -109,7 +125,7 @@ def test_everything_that_is_not_built_is_named_at_once(release: Release) -> None
     with pytest.raises(NotBuilt) as raised:
         plan(cloud(release, LARGE))
     text = str(raised.value)
-    named = ("storageBackend", "tls.enabled", "glance.storageType", "cinder.enabled", "horizon.enabled")
+    named = ("tls.enabled", "horizon.enabled")
     for field in (*named, "neutron.mechanism"):
         assert text.count(f"spec.{field}: ") == 1
     assert "heat" not in text
@@ -124,7 +140,7 @@ def test_everything_that_is_not_built_is_named_at_once(release: Release) -> None
     [
         ({"networkBackend": "ovs"}, "spec.networkBackend"),
         ({"heat": {"enabled": True}}, "spec.heat.enabled"),
-        ({"glance": {"storageType": "swift"}}, "spec.glance.storageType"),
+        ({"tls": {"enabled": True}}, "spec.tls.enabled"),
     ],
 )
 def test_each_gap_names_its_field_and_what_to_write(release: Release, spec: dict[str, Any], field: str) -> None:
@@ -165,3 +181,27 @@ def test_templates_have_every_field_of_their_service() -> None:
     fields = {name: info.annotation for name, info in ControlPlaneSpec.model_fields.items()}
     for member in MEMBERS:
         assert fields[member.field] is not None, member.field
+
+
+def test_a_cloud_whose_data_is_in_ceph(release: Release) -> None:
+    spec = {"storageBackend": "ceph", "cinder": {"enabled": True}, "nova": {"compute": {"virtType": "qemu"}}}
+    made = children(plan(cloud(release, spec)))
+    assert made["ceph"]["kind"] == "CephStorage"
+    assert "mode" not in made["ceph"]["spec"], "its own default holds"
+    assert made["glance"]["spec"]["storageType"] == "ceph"
+    assert made["nova"]["spec"]["compute"] == {"storageType": "ceph", "virtType": "qemu"}
+    assert made["cinder"]["spec"]["backends"] == [{"name": "ceph", "type": "ceph"}]
+
+
+def test_what_a_template_says_of_its_storage_holds(release: Release) -> None:
+    spec = {
+        "storageBackend": "ceph",
+        "ceph": {"enabled": False},
+        "glance": {"storageType": "pvc"},
+        "nova": {"compute": {"storageType": "local"}},
+    }
+    made = children(plan(cloud(release, spec)))
+    assert "ceph" not in made
+    assert made["glance"]["spec"]["storageType"] == "pvc"
+    assert made["nova"]["spec"]["compute"] == {"storageType": "local"}
+    assert "ceph" in children(plan(cloud(release, {"ceph": {"enabled": True}})))

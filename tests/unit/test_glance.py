@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from configparser import ConfigParser
 from typing import Any
 
 import pytest
 
 from openstack_operator import kube
-from openstack_operator.plan import NotBuilt, Object, Plan, Release
-from openstack_operator.services.glance.model import GLANCE
+from openstack_operator.api import references
+from openstack_operator.plan import Object, Plan, Release, SpecError
+from openstack_operator.services.glance.model import GLANCE, GlanceSpec
 from openstack_operator.services.glance.service import plan
 from openstack_operator.testing import context
 
@@ -19,18 +21,45 @@ CONTRACTS = {
 }
 
 
+CEPH = {
+    "fsid": "11111111-2222-3333-4444-555555555555",
+    "monitors": "ceph-mon-a",
+    "imagesUser": "client.glance",
+    "imagesPool": "images",
+    "imagesSecret": "ceph-client-images",
+}
+SECRETS = {
+    "ceph-client-images": {"ceph.conf": "", "keyring": "", "key": "k"},
+    "mine": {
+        "ceph.conf": "[global]\nfsid = 99999999-2222-3333-4444-555555555555\nmon host = 192.0.2.1\n",
+        "keyring": "[client.glance]\nkey = AQBvaWJlAAAAABAAaGVsbG9oZWxsb2hlbGxvIQ==\n",
+    },
+    "s3": {"access": "me", "secret": "pa$s"},
+    "swift": {"password": "1%2"},
+}
+
+
 def planned(release: Release, spec: dict[str, Any] | None = None) -> Plan:
-    return plan(context(GLANCE, spec, release=release, published=CONTRACTS))
+    published = CONTRACTS | {"CephStorage": CEPH}
+    return plan(context(GLANCE, spec, release=release, published=published, secrets=SECRETS, owner="glance"))
+
+
+def files(made: Plan) -> dict[str, str]:
+    return kube.secret_data(next(o for o in made.objects if o["metadata"]["name"] == "glance-config"))
+
+
+def options(made: Plan) -> ConfigParser:
+    parser = ConfigParser(interpolation=None)
+    parser.read_string(files(made)["glance-api.conf"])
+    return parser
+
+
+def pod(made: Plan) -> Object:
+    return next(obj for obj in made.objects if obj["kind"] == "Deployment")["spec"]["template"]["spec"]
 
 
 def claim(made: Plan) -> Object:
     return next(obj for obj in made.objects if obj["kind"] == "PersistentVolumeClaim")
-
-
-@pytest.mark.parametrize("storage", ["ceph", "swift"])
-def test_other_stores_are_not_built_yet(release: Release, storage: str) -> None:
-    with pytest.raises(NotBuilt, match=rf"spec.storageType: {storage} is not built yet; use pvc"):
-        planned(release, {"storageType": storage})
 
 
 def test_images_are_kept_unless_the_user_says_otherwise(release: Release) -> None:
@@ -63,3 +92,84 @@ def test_images_lie_on_the_volume_and_nowhere_else(release: Release) -> None:
     mounts = {mount["mountPath"]: mount["name"] for mount in main["volumeMounts"]}
     assert mounts["/var/lib/glance"] == "images"
     assert "/var/lib/glance" not in {path for path, name in mounts.items() if name == "scratch"}
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [{"storageType": "ceph"}, {"storage": {"backend": "rbd", "rbd": {"pool": "images"}}}],
+    ids=["type", "backend"],
+)
+def test_images_in_ceph(release: Release, spec: dict[str, Any]) -> None:
+    made = planned(release, spec)
+    found = options(made)
+    assert found["DEFAULT"]["enabled_backends"] == "rbd:rbd"
+    # What Nova and Cinder need to clone.
+    assert found["DEFAULT"]["show_multiple_locations"] == found["DEFAULT"]["show_image_direct_url"] == "true"
+    assert (found["rbd"]["rbd_store_user"], found["rbd"]["rbd_store_pool"]) == ("glance", "images")
+    assert found["image_conversion"]["output_format"] == "raw"
+    mounts = {mount["mountPath"] for mount in pod(made)["containers"][0]["volumeMounts"]}
+    assert {"/etc/ceph/ceph.conf", "/etc/ceph/ceph.client.glance.keyring"} <= mounts
+    assert not [obj for obj in made.objects if obj["kind"] == "PersistentVolumeClaim"]
+    assert strategy(made) == "RollingUpdate"
+    job = next(obj for obj in made.objects if obj["kind"] == "Job")["spec"]["template"]["spec"]
+    assert "keyring" not in str(job), "the schema needs no key of Ceph's"
+
+
+def test_only_who_asks_for_ceph_waits_for_it() -> None:
+    def kinds(spec: dict[str, Any]) -> list[str]:
+        return [ref.name for _, ref in references(GlanceSpec.model_validate(spec)) if ref.kind == "CephStorage"]
+
+    assert kinds({}) == []
+    assert kinds({"storageType": "ceph"}) == ["ceph"]
+    assert kinds({"storage": {"rbd": {"cephStorageRef": {"name": "other"}}, "backend": "rbd"}}) == ["other"]
+    assert kinds({"storage": {"backends": [{"name": "a", "type": "ceph"}]}}) == ["ceph"]
+    assert kinds({"storageType": "ceph", "storage": {"rbd": {"cephSecretRef": {"name": "mine"}}}}) == []
+
+
+def test_several_stores_at_once(release: Release) -> None:
+    s3 = {
+        "url": "http://s3.example",
+        "accessKeyRef": {"name": "s3", "key": "access"},
+        "secretKeyRef": {"name": "s3", "key": "secret"},
+    }
+    account = {"authUrl": "https://keystone.example/v3", "user": "me", "passwordRef": {"name": "swift"}}
+    stores = [
+        {"name": "fast", "type": "ceph"},
+        {"name": "file", "type": "pvc"},
+        {"name": "far", "type": "s3", "s3": s3},
+        {"name": "own", "type": "swift"},
+        {"name": "theirs", "type": "swift", "swift": account},
+    ]
+    made = planned(release, {"storage": {"backends": stores}})
+    found = options(made)
+    assert found["DEFAULT"]["enabled_backends"] == "fast:rbd,file:file,far:s3,own:swift,theirs:swift"
+    assert found["glance_store"]["default_backend"] == "fast"
+    assert found["fast"]["rbd_store_ceph_conf"] == "/etc/ceph/fast/ceph.conf"
+    assert found["far"]["s3_store_secret_key"] == "pa$$s"
+    accounts = ConfigParser()
+    accounts.read_string(files(made)["swift-theirs.conf"] + files(made)["swift-own.conf"])
+    assert (accounts["theirs"]["user"], accounts["theirs"]["key"]) == ("service:me", "1%2")
+    assert accounts["own"]["auth_address"] == CONTRACTS["Keystone"]["internalURL"]
+    assert claim(made)["metadata"]["name"] == "glance-images"
+
+
+def test_two_clusters_need_two_names(release: Release) -> None:
+    mine = {"name": "b", "type": "ceph", "rbd": {"cephSecretRef": {"name": "mine"}}}
+    with pytest.raises(SpecError, match=r"client\.glance with different keys"):
+        planned(release, {"storage": {"backends": [{"name": "a", "type": "ceph"}, mine]}})
+
+
+def test_a_store_of_s3_needs_a_server(release: Release) -> None:
+    with pytest.raises(SpecError, match=r"spec\.storage\.s3"):
+        planned(release, {"storageType": "s3"})
+
+
+def test_a_cache_keeps_to_its_size(release: Release) -> None:
+    made = planned(release, {"storageType": "ceph", "imageCache": {"enabled": True, "size": "1Gi"}})
+    found = options(made)
+    assert found["paste_deploy"]["flavor"] == "keystone+cachemanagement"
+    assert int(found["DEFAULT"]["image_cache_max_size"]) < 1024**3
+    assert [container["name"] for container in pod(made)["containers"]] == ["main", "cache"]
+    folders = [mount for c in pod(made)["containers"] for mount in c["volumeMounts"] if mount["name"] == "cache"]
+    assert {mount["mountPath"] for mount in folders} == {found["DEFAULT"]["image_cache_dir"]}
+    assert len(pod(planned(release))["containers"]) == 1

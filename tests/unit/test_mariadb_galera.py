@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations, combinations_with_replacement, product
+from pathlib import Path
 
 import pytest
 
@@ -25,6 +26,7 @@ from openstack_operator.services.mariadb.galera import (
     choose,
     decide,
 )
+from openstack_operator.services.mariadb.member import giving
 
 OURS, THEIRS = "11111111-0000-0000-0000-000000000000", "22222222-0000-0000-0000-000000000000"
 LONG = 1000.0
@@ -275,6 +277,37 @@ def test_a_vote_is_kept_until_its_receiver_says_it_made_no_use_of_it() -> None:
     # It has been: what it wrote since is in the way.
     moved = replace(world["mariadb-server-2"], view=View("w", frozenset("9")))
     assert not decide(me, [ahead, moved], formed(), waited=LONG).release
+
+
+def test_a_vote_for_one_that_starts_without_it_is_given_back() -> None:
+    """One voted while a third was late. Now all are there, and the other starts and waits for it to do so too."""
+    world = crashed(9, 9, 9)
+    first, second, third = world.values()
+    me = replace(third, vote=first.name, vote_mark=first.mark, ballot=1)
+    plain = replace(first, stage=Stage.STARTING)
+    others = [plain, replace(second, stage=Stage.STARTING)]
+    decision = decide(me, others, formed(), waited=30)
+    assert (decision.act, decision.release) == (Act.WAIT, True)
+    assert decide(replace(me, vote="", vote_mark=""), others, formed(), waited=30).act is Act.START
+    # Once it has taken too long, it is put to the vote.
+    assert not decide(me, others, formed(), waited=LONG).release
+    assert not decide(me, [replace(plain, leads=True), others[1]], formed(), waited=30).release
+    assert not decide(me, [replace(plain, view=View("w", frozenset("9"))), others[1]], formed(), waited=30).release
+
+
+def test_a_donor_whose_component_broke_meanwhile_starts_anew() -> None:
+    me = replace(crashed(9, 9, 9)["mariadb-server-0"], stage=Stage.SERVING, status=PRIMARY)
+    assert decide(me, [], formed(), waited=0, desynced=50).act is Act.STAY
+    assert decide(me, [], formed(), waited=0, desynced=61).act is Act.RESTART
+
+
+def test_a_member_knows_whether_it_gives_its_data(tmp_path: Path) -> None:
+    command = tmp_path / "17" / "cmdline"
+    command.parent.mkdir()
+    command.write_bytes(b"mariadbd\0--wsrep-node-name=a\0")
+    assert not giving(tmp_path)
+    command.write_bytes(b"/bin/bash\0-ue\0/usr/bin/wsrep_sst_mariabackup\0--role\0donor\0")
+    assert giving(tmp_path)
 
 
 def test_a_vote_given_back_does_not_count_whoever_read_it_before() -> None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Mapping
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from cryptography import x509
 from oslo_config import cfg
 
 from openstack_operator import kube
@@ -27,7 +30,7 @@ from openstack_operator.plan import (
 )
 from openstack_operator.services.nova.model import NOVA
 from openstack_operator.services.nova.service import plan
-from openstack_operator.testing import context
+from openstack_operator.testing import NOW, context
 
 RELEASES = yaml.safe_load((Path(__file__).parents[2] / "releases" / "2025.1.yaml").read_text())
 PUBLISHED = {
@@ -271,7 +274,7 @@ def test_an_api_starts_more_processes_while_all_are_busy() -> None:
 
     unset, one = planned(), planned({"api": {"processes": 1}})
     for words in (command(unset, "nova-api"), command(unset, "nova-metadata"), command(one, "nova-metadata")):
-        assert words[words.index("--processes") + 1] == "4"
+        assert words[words.index("--processes") + 1] == "8"
         assert words[words.index("--cheaper") + 1] == "1"
     # uWSGI refuses to keep fewer than there may be, where there may be only one.
     assert "--cheaper" not in command(one, "nova-api")
@@ -286,3 +289,174 @@ def test_a_name_of_an_owner_names_its_schemas() -> None:
     )
     schemas = {obj["spec"]["database"] for (kind, _), obj in made(result).items() if kind == "MariaDBDatabase"}
     assert schemas == {"second_nova_api", "second_nova_cell0", "second_nova_cell1"}
+
+
+def mounted(result: Plan, name: str) -> dict[str, Object]:
+    """Mounts of a DaemonSet's first container by the path they appear at."""
+    container = template(result, "DaemonSet", name)["spec"]["containers"][0]
+    return {mount["mountPath"]: mount for mount in container["volumeMounts"]}
+
+
+def with_volumes(attaches: str) -> Plan:
+    cinder = {"Cinder": {"internalURL": "http://cinder-api:8776", "attaches": attaches}}
+    return planned({"cinderRef": {"name": "cinder"}}, published=PUBLISHED | cinder)
+
+
+def test_every_process_asks_cinder_as_nova_and_inside_the_cluster() -> None:
+    for secret in ("nova-config", "nova-cell1-config", "nova-cell1-compute-config"):
+        rendered = kube.secret_data(made(with_volumes("ceph"))["Secret", secret])["nova.conf"]
+        section = rendered.partition("[cinder]\n")[2].partition("\n\n")[0].splitlines()
+        assert {"catalog_info = volumev3::internalURL", "os_region_name = RegionOne", "username = nova"} <= set(section)
+        assert "[cinder]" not in kube.secret_data(made(planned())["Secret", secret])["nova.conf"]
+
+
+def test_a_node_shares_no_more_than_its_volumes_need() -> None:
+    """Volumes in Ceph are opened by the guests themselves."""
+    for name in ("nova-libvirt", "nova-cell1-compute"):
+        assert mounted(with_volumes("ceph"), name) == mounted(planned(), name)
+
+
+def test_what_nova_compute_mounts_libvirt_sees() -> None:
+    found = with_volumes("ceph nfs")
+    assert mounted(found, "nova-cell1-compute")["/var/lib/nova"]["mountPropagation"] == "Bidirectional"
+    assert mounted(found, "nova-libvirt")["/var/lib/nova"]["mountPropagation"] == "HostToContainer"
+    assert "/dev" not in mounted(found, "nova-libvirt")
+
+
+def test_devices_that_nova_compute_attaches_libvirt_sees() -> None:
+    found = with_volumes("iscsi")
+    compute, libvirt = (template(found, "DaemonSet", name)["spec"] for name in ("nova-cell1-compute", "nova-libvirt"))
+    assert [each["name"] for each in compute["containers"]] == ["main", "iscsid"]
+    assert {"/dev", "/etc/iscsi"} <= set(mounted(found, "nova-cell1-compute"))
+    assert "/dev" in mounted(found, "nova-libvirt")
+    # The node's own /dev/kvm is not libvirt's to remove.
+    assert {"name": "NODE_DEVICES", "value": "yes"} in libvirt["containers"][0]["env"]
+
+
+CEPH = {"fsid": "11111111-2222-3333-4444-555555555555", "monitors": "ceph-mon-a"} | {
+    f"{use}{what}": f"{word}{user}"
+    for use, user in (("vms", "nova"),)
+    for what, word in (("User", "client."), ("Pool", "pool-"), ("Secret", "ceph-"))
+}
+
+
+CINDER = {"cephKeys": "22222222-2222-8222-8222-222222222222=ceph-cinder", "attaches": "ceph"}
+
+
+def on_ceph(compute: Mapping[str, Any], key: str = "key-of-nova") -> Plan:
+    names = {"ceph-nova": key, "ceph-cinder": "key-of-cinder"}
+    secrets = {name: {"ceph.conf": "", "keyring": "", "key": value} for name, value in names.items()}
+    published = PUBLISHED | {"CephStorage": CEPH, "Cinder": CINDER}
+    spec = {"compute": compute, "cinderRef": {"name": "cinder"}}
+    return planned(spec, published=published, secrets=SECRETS | secrets, owner="nova")
+
+
+def daemon(result: Plan, name: str) -> Object:
+    return made(result)["DaemonSet", name]["spec"]["template"]
+
+
+def test_disks_of_servers_in_ceph(tmp_path: Path) -> None:
+    result = on_ceph({"storageType": "ceph"})
+    conf = kube.secret_data(made(result)["Secret", "nova-cell1-config"])["nova.conf"]
+    compute = kube.secret_data(made(result)["Secret", "nova-cell1-compute-config"])["nova.conf"]
+    assert "images_type" not in conf
+    for line in ("images_type = rbd", "images_rbd_pool = pool-nova", "rbd_user = nova", "hw_disk_discard = unmap"):
+        assert f"{line}\n" in compute
+    mounts = {
+        mount["mountPath"] for mount in daemon(result, "nova-cell1-compute")["spec"]["containers"][0]["volumeMounts"]
+    }
+    assert {"/etc/ceph/ceph.conf", "/etc/ceph/ceph.client.nova.keyring"} <= mounts
+    assert not any("cinder" in mount for mount in mounts), "guests log in for themselves"
+    told = kube.secret_data(made(result)["Secret", "nova-libvirt-secrets"])
+    uuid = next(line for line in compute.splitlines() if "rbd_secret_uuid" in line).split()[-1]
+    assert told[f"{uuid}.base64"] == "key-of-nova"
+    assert sorted(text for name, text in told.items() if name.endswith(".base64")) == ["key-of-cinder", "key-of-nova"]
+    assert all(uuid.partition(".")[0] in text for uuid, text in told.items() if uuid.endswith(".xml"))
+
+
+def test_a_new_key_restarts_nova_compute_and_leaves_libvirt_alone() -> None:
+    old, new = (on_ceph({"storageType": "ceph"}, key) for key in ("old", "new"))
+    assert daemon(old, "nova-libvirt") == daemon(new, "nova-libvirt")
+    assert daemon(old, "nova-cell1-compute") != daemon(new, "nova-cell1-compute")
+    keys = {mount["mountPath"]: mount for mount in daemon(old, "nova-libvirt")["spec"]["containers"][0]["volumeMounts"]}
+    assert "subPath" not in keys["/etc/openstack-libvirt-secrets"], "a file of a subPath would never follow"
+
+
+def test_volumes_in_ceph_and_disks_on_nodes() -> None:
+    result = on_ceph({})
+    compute = kube.secret_data(made(result)["Secret", "nova-cell1-compute-config"])["nova.conf"]
+    assert "rbd" not in compute
+    assert "key-of-cinder" in kube.secret_data(made(result)["Secret", "nova-libvirt-secrets"]).values()
+
+
+def test_without_ceph_libvirt_keeps_no_keys() -> None:
+    main = daemon(planned(owner="nova"), "nova-libvirt")["spec"]["containers"][0]
+    assert "secret" not in str(main["command"])
+    assert not any("secrets" in mount["mountPath"] for mount in main["volumeMounts"])
+
+
+def test_the_shell_that_defines_keys_is_one(tmp_path: Path) -> None:
+    main = daemon(on_ceph({"storageType": "ceph"}), "nova-libvirt")["spec"]["containers"][0]
+    script = tmp_path / "start"
+    script.write_text(main["command"][2])
+    assert subprocess.run(["sh", "-n", script], check=False).returncode == 0
+
+
+def pods_of_libvirt(*addresses: str) -> list[Object]:
+    labels = {kube.COMPONENT: "libvirt"}
+    return [
+        {"metadata": {"name": f"nova-libvirt-{address}", "labels": labels}, "status": {"podIP": address}}
+        for address in addresses
+    ]
+
+
+def certificate(result: Plan) -> x509.Certificate:
+    files = kube.secret_data(made(result)["Secret", "nova-migration"])
+    return x509.load_pem_x509_certificate(files["server-cert.pem"].encode())
+
+
+def named(cert: x509.Certificate) -> set[str]:
+    names = cert.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    return {str(address) for address in names.get_values_for_type(x509.IPAddress)}
+
+
+def test_nodes_know_each_other_by_an_authority_whose_key_none_of_them_has() -> None:
+    result = planned(owner="nova", pods=pods_of_libvirt("192.0.2.1", "192.0.2.2"), now=NOW)
+    files = kube.secret_data(made(result)["Secret", "nova-migration"])
+    authority = kube.secret_data(made(result)["Secret", "nova-migration-ca"])
+    cert, signer = certificate(result), x509.load_pem_x509_certificate(authority["cert"].encode())
+    cert.verify_directly_issued_by(signer)
+    assert named(cert) == {"192.0.2.1", "192.0.2.2"}
+    assert authority["key"] not in files.values()
+    # What libvirt as the caller, libvirt as the called, and QEMU look for.
+    assert {"cacert.pem", "clientcert.pem", "clientkey.pem", "server-key.pem", "ca-cert.pem", "client-cert.pem"} <= set(
+        files
+    )
+    assert "nova-migration-ca" not in str(daemon(result, "nova-libvirt"))
+    compute = kube.secret_data(made(result)["Secret", "nova-cell1-compute-config"])["nova.conf"]
+    assert "live_migration_uri = qemu+tls://%s:16514/system?pkipath=/etc/openstack-libvirt-migration\n" in compute
+    assert "live_migration_with_native_tls = true\n" in compute
+
+
+def test_a_certificate_is_renewed_for_a_new_node_or_in_time_and_not_before() -> None:
+    draws = iter(str(number) for number in range(99))
+    one, two = pods_of_libvirt("192.0.2.1"), pods_of_libvirt("192.0.2.1", "192.0.2.2")
+    first = planned(owner="nova", pods=two, now=NOW, draw=draws.__next__)
+    held = made(first)
+    again = planned(owner="nova", pods=one, now=NOW + timedelta(days=200), children=held, draw=draws.__next__)
+    assert certificate(again) == certificate(first), "a node that is away may come back"
+    assert first.outcome.wake
+    later = planned(owner="nova", pods=one, now=first.outcome.wake, children=held, draw=draws.__next__)
+    assert certificate(later) != certificate(first)
+    assert named(certificate(later)) == {"192.0.2.1"}
+    more = planned(owner="nova", pods=pods_of_libvirt("192.0.2.9"), now=NOW, children=held, draw=draws.__next__)
+    assert named(certificate(more)) == {"192.0.2.9"}
+    for result in (later, more):
+        assert made(result)["Secret", "nova-migration-ca"]["data"] == held["Secret", "nova-migration-ca"]["data"]
+        assert daemon(result, "nova-libvirt") == daemon(first, "nova-libvirt"), "libvirt is told, not restarted"
+
+
+def test_servers_stay_where_they_are_unless_they_may_move() -> None:
+    off = planned({"compute": {"liveMigration": False}}, owner="nova")
+    assert not [name for _, name in made(off) if "migration" in name]
+    assert "MIGRATION_ADDRESS" not in str(daemon(off, "nova-libvirt"))

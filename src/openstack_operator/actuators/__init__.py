@@ -1,15 +1,16 @@
-"""What lives outside Kubernetes: databases, virtual hosts, users and the catalog, each kept as its resource says."""
+"""What lives outside Kubernetes, from databases and users to volume types, each kept as its resource says."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, NamedTuple
 
 from ..api import Resource
 from ..plan import Context
-from . import catalog, database, identity, messaging
+from . import backends, catalog, database, identity, messaging, quotas, volume_types
 from .models import DATABASE, SERVICE, USER, VHOST
+from .storage_models import BACKEND, QUOTA, VOLUME_TYPE
 
 
 class Entry(NamedTuple):
@@ -22,17 +23,24 @@ class Entry(NamedTuple):
     """Removes what `ensure` made; no error where it is gone already."""
     interval: timedelta
     """How often to look again."""
+    details: Callable[[Context[Any]], Mapping[str, Any]] | None = None
+    """What is out there besides, for the status."""
 
 
 _CHEAP = timedelta(seconds=60)
 _DEAR = timedelta(seconds=120)
 """A look at a user costs Keystone a bcrypt hash, a quarter of a second of CPU."""
+_NEAR = timedelta(seconds=10)
+"""What is looked at for its own sake, and costs hardly anything."""
 
 ACTUATORS: tuple[Entry, ...] = (
     Entry(DATABASE, database.ensure, database.remove, _CHEAP),
     Entry(VHOST, messaging.ensure, messaging.remove, _CHEAP),
     Entry(USER, identity.ensure, identity.remove, _DEAR),
     Entry(SERVICE, catalog.ensure, catalog.remove, _DEAR),
+    Entry(VOLUME_TYPE, volume_types.ensure, volume_types.remove, _DEAR),
+    Entry(QUOTA, quotas.ensure, quotas.remove, _DEAR),
+    Entry(BACKEND, backends.ensure, backends.remove, _NEAR, backends.details),
 )
 
-__all__ = ["ACTUATORS", "DATABASE", "SERVICE", "USER", "VHOST", "Entry"]
+__all__ = ["ACTUATORS", "BACKEND", "DATABASE", "QUOTA", "SERVICE", "USER", "VHOST", "VOLUME_TYPE", "Entry"]

@@ -80,13 +80,14 @@ class Api:
 
 
 def _reason(response: httpx2.Response) -> str:
-    """What the server says is wrong, in the forms RabbitMQ and Keystone say it."""
+    """What the server says is wrong, in the forms RabbitMQ, Keystone and Cinder say it."""
     try:
         body = response.json()
     except ValueError:
         return ""
     if not isinstance(body, dict):
         return ""
-    reason = body.get("reason") or body.get("error")
+    faults = [value for value in body.values() if isinstance(value, dict) and "message" in value]
+    reason = body.get("reason") or body.get("error") or next(iter(faults), "")
     text = reason.get("message", "") if isinstance(reason, dict) else reason or ""
     return " ".join(str(text).split())[:300]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from threading import Lock
@@ -51,6 +51,8 @@ class Keystone:
         self._credentials = _credentials(username, password, "Default", project)
         self._lock = Lock()
         self._token = ""
+        self.project = ""
+        """Id of the administrator's project; empty before the first call."""
 
     def call(
         self,
@@ -62,12 +64,17 @@ class Keystone:
         secret: bool = False,
     ) -> httpx2.Response | None:
         """As `Api.call`, with the administrator's token."""
+        return self.authorized(
+            lambda token: self._api.call(method, path, json=json, params=params, headers=_token(token), secret=secret)
+        )
+
+    def authorized(self, request: Callable[[str], httpx2.Response | None]) -> httpx2.Response | None:
+        """What the request answers, given the administrator's token; with a new one where the old is not accepted."""
         token = self._token or self._log_in("")
         try:
-            return self._api.call(method, path, json=json, params=params, headers=_token(token), secret=secret)
+            return request(token)
         except Unauthorized:
-            fresh = self._log_in(token)
-            return self._api.call(method, path, json=json, params=params, headers=_token(fresh), secret=secret)
+            return request(self._log_in(token))
 
     def _log_in(self, stale: str) -> str:
         # Threads that wait for the same login must not each wait it out in turn when Keystone does not answer.
@@ -88,6 +95,7 @@ class Keystone:
             raise Transient(str(refused)) from None
         if answer is None:
             raise Transient("Keystone: there is no identity API at the address it publishes")
+        self.project = answer.json()["token"].get("project", {}).get("id", "")
         return answer.headers["X-Subject-Token"]
 
     def login(self, user: str, password: str, domain: str, project: str | None = None) -> Login | None:

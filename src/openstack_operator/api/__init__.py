@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .ceph import CephClientRef, CephSource, PoolName
 from .fields import (
     Cidr,
     DatabaseName,
@@ -25,19 +26,25 @@ from .fields import (
 )
 from .model import Model, Rule, Template, rule
 from .refs import (
+    CephStorageRef,
+    CinderRef,
+    EtcdRef,
     GlanceRef,
     KeystoneRef,
     MariaDBRef,
     MemcachedRef,
     NeutronRef,
     NovaRef,
+    OptionalSecretRef,
     OVNNetworkRef,
     PlacementRef,
     RabbitMQRef,
     Ref,
     SecretKeyRef,
+    SecretRef,
     references,
     secret_references,
+    whole_secrets,
 )
 from .resource import Column, Resource
 from .schema import STATUS, crd, structural
@@ -70,11 +77,16 @@ __all__ = [
     "Autoscaling",
     "CacheSource",
     "CachesResults",
+    "CephClientRef",
+    "CephSource",
+    "CephStorageRef",
     "Cidr",
+    "CinderRef",
     "Column",
     "Component",
     "DatabaseName",
     "DatabaseSource",
+    "EtcdRef",
     "Expose",
     "GlanceRef",
     "HostAddress",
@@ -94,8 +106,10 @@ __all__ = [
     "OVNNetworkRef",
     "Opaque",
     "OptionValue",
+    "OptionalSecretRef",
     "PlacementRef",
     "PodSettings",
+    "PoolName",
     "Quantity",
     "QuorumReplicas",
     "RabbitMQRef",
@@ -110,6 +124,7 @@ __all__ = [
     "Scalable",
     "Schedule",
     "SecretKeyRef",
+    "SecretRef",
     "Sections",
     "ServiceMessaging",
     "ServiceSpec",
@@ -128,4 +143,5 @@ __all__ = [
     "settled",
     "structural",
     "validated",
+    "whole_secrets",
 ]

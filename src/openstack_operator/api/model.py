@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict
@@ -42,6 +43,12 @@ class Model(BaseModel):
 
     rules: ClassVar[tuple[Rule, ...]] = ()
     """CEL rules over the whole object, checked by the API server; a subclass adds to its bases'."""
+
+    def implied(self) -> Mapping[str, Any]:
+        """Values that hold though nobody wrote them, by field: references that are there only where another field asks
+        for them.
+        """
+        return {}
 
     def __hash__(self) -> int:
         """By content, so that values with maps in them can be keys too."""

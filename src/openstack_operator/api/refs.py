@@ -72,6 +72,35 @@ class OVNNetworkRef(Ref):
     kind: ClassVar[str] = "OVNNetwork"
 
 
+class CephStorageRef(Ref):
+    """A CephStorage in the same namespace."""
+
+    kind: ClassVar[str] = "CephStorage"
+
+
+class EtcdRef(Ref):
+    """An Etcd in the same namespace."""
+
+    kind: ClassVar[str] = "Etcd"
+
+
+class CinderRef(Ref):
+    """A Cinder in the same namespace."""
+
+    kind: ClassVar[str] = "Cinder"
+
+
+class SecretRef(Model):
+    """A Secret in the same namespace, all of it."""
+
+    name: Name
+    """Name of the Secret."""
+
+
+class OptionalSecretRef(SecretRef):
+    """A Secret that others make, in their time."""
+
+
 class SecretKeyRef(Model):
     """One key of a Secret in the same namespace."""
 
@@ -92,6 +121,8 @@ def found(spec: Any, kind: type[Any], path: str = "spec") -> Iterator[tuple[str,
     elif isinstance(spec, Model) and not isinstance(spec, Template):
         for name, info in type(spec).model_fields.items():
             yield from found(getattr(spec, name), kind, f"{path}.{info.alias or name}")
+        for name, value in spec.implied().items():
+            yield from found(value, kind, f"{path}.{name}")
     elif isinstance(spec, Mapping):
         for name, value in spec.items():
             yield from found(value, kind, f"{path}.{name}")
@@ -108,3 +139,8 @@ def references(spec: Model) -> list[tuple[str, Ref]]:
 def secret_references(spec: Model) -> list[tuple[str, SecretKeyRef]]:
     """Every key of a Secret this spec points at, with the field's path."""
     return list(found(spec, SecretKeyRef))
+
+
+def whole_secrets(spec: Model) -> list[tuple[str, SecretRef]]:
+    """Every Secret this spec points at as a whole, with the field's path."""
+    return list(found(spec, SecretRef))

@@ -36,6 +36,8 @@ class Resource(Generic[SpecT]):
     kind: str
     plural: str
     spec: type[SpecT]
+    status: type[Model] | None = None
+    """What its status tells besides conditions, endpoint and contract; a plan fills it as `details`."""
     group: str = "openstack.k8s.io"
     version: str = "v1alpha1"
     short_names: tuple[str, ...] = ()

@@ -168,7 +168,7 @@ def crd(resource: Resource[Model]) -> Schema:
             "kind": {"type": "string"},
             "metadata": _NAME,
             "spec": {**spec, "description": f"What is wanted of this {resource.kind}."},
-            "status": STATUS,
+            "status": _status(resource),
         },
         "x-kubernetes-validations": [_NAME_RULE, *resource.rules],
     }
@@ -209,6 +209,12 @@ def crd(resource: Resource[Model]) -> Schema:
             ],
         },
     }
+
+
+def _status(resource: Resource[Model]) -> Schema:
+    """What every kind reports, and what only this one does."""
+    own: Schema = structural(resource.status)["properties"] if resource.status else {}
+    return {**STATUS, "properties": {**STATUS["properties"], **own}}
 
 
 def _column(column: Column) -> Schema:

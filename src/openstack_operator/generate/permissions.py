@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from ..catalogue import ACTUATORS, RESOURCES, SERVICES
 from ..kube import Object
 from ..render import Planned
-from ..runtime.kinds import CHILDREN, POD, Catalog
+from ..runtime.kinds import CHILDREN, OTHERS, POD, Catalog
 
 OPERATOR = "openstack-operator"
 NAMESPACE = "openstack-operator"
@@ -46,7 +46,7 @@ def permissions(rendered: Iterable[Planned]) -> list[Object]:
 def rules(rendered: Iterable[Planned]) -> Rules:
     """Everything the engine does with the kinds of these plans."""
     found: Rules = defaultdict(set)
-    for kind in CHILDREN:
+    for kind in (*CHILDREN, *OTHERS):
         found[kind.group, kind.plural].update(WATCH)
     for entry in (*SERVICES, *ACTUATORS):
         group, plural = entry.resource.group, entry.resource.plural

@@ -179,3 +179,19 @@ def job(ctx: Context[Any], component: str, template: Object, *, retries: int = 6
     body = {"backoffLimit": retries, "completions": 1, "parallelism": 1, "template": pod}
     name = f"{fitting(ctx.name(component), NAME_LIMIT - 9)}-{digest(pod)}"
     return obj(ctx, "Job", name, "batch/v1", component=component, spec=body)
+
+
+def cron_job(ctx: Context[Any], component: str, template: Object, schedule: str) -> Object:
+    """A CronJob `<owner>-<component>`; a run that is not over by the next time is waited for."""
+    pod = {**template, "spec": {**template["spec"], "restartPolicy": "OnFailure"}}
+    body = {
+        "schedule": schedule,
+        "timeZone": "Etc/UTC",
+        "concurrencyPolicy": "Forbid",
+        "successfulJobsHistoryLimit": 1,
+        "failedJobsHistoryLimit": 1,
+        "jobTemplate": {"spec": {"backoffLimit": 3, "template": pod}},
+    }
+    # Jobs add eleven characters to it, and their name is a label.
+    name = fitting(ctx.name(component), NAME_LIMIT - 11)
+    return obj(ctx, "CronJob", name, "batch/v1", component=component, spec=body)

@@ -9,10 +9,14 @@ from ..api import Sections
 # innodb_snapshot_isolation and wsrep need no option here; the pool stays small because each API pod has few threads.
 POOL = {"max_pool_size": 5, "connection_recycle_time": 280}
 
+# Every program tries again for as long as oslo.db has it, 100 s, but soon: after a power cut all wait for the database,
+# and with oslo's 10 s, and up to 30 s for the broker, they would go on waiting when it is back.
+SOON = {"retry_interval": 2, "max_retries": 50}
+
 
 def database(url: str) -> dict[str, object]:
     """[database] of a service."""
-    return {"connection": url, **POOL}
+    return {"connection": url, **POOL, **SOON}
 
 
 # A member that does not answer costs each process one wait of this long in ten seconds, and a miss after that. Less
@@ -70,6 +74,7 @@ def messaging(url: str, *, clustered: bool = False, notifications: str = "") -> 
             "rabbit_quorum_queue": True,
             "use_queue_manager": True,
             "rabbit_qos_prefetch_count": 16,
+            "rabbit_interval_max": 4,
             **(CLUSTERED if clustered else {}),
         },
         "oslo_messaging_notifications": sent,

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from .ceph import Ceph, ceph, on_ceph
 from .config import Config, config, layered, options, written
 from .credentials import Credentials, credentials
+from .devices import DEVICES, iscsid
 from .members import POD_NAME, Members, hosts, members, volume
 from .names import program, title
 from .sources import (
@@ -21,16 +23,19 @@ from .sources import (
     messaging,
     notifications,
     notifying,
+    remote,
     requires,
     sql_name,
 )
-from .workloads import CONNECTED_TO_BROKER, Api, Workers, api, job, public_url, state, worker
+from .workloads import CONNECTED_TO_BROKER, Api, More, Workers, api, job, public_url, state, worker
 
 __all__ = [
     "API",
     "CONNECTED_TO_BROKER",
+    "DEVICES",
     "POD_NAME",
     "Api",
+    "Ceph",
     "Config",
     "Credentials",
     "Database",
@@ -38,16 +43,19 @@ __all__ = [
     "Identity",
     "Members",
     "Messaging",
+    "More",
     "Workers",
     "api",
     "cache",
     "catalog",
+    "ceph",
     "config",
     "credentials",
     "database",
     "foundation",
     "hosts",
     "identity",
+    "iscsid",
     "job",
     "layered",
     "members",
@@ -55,9 +63,11 @@ __all__ = [
     "messaging",
     "notifications",
     "notifying",
+    "on_ceph",
     "options",
     "program",
     "public_url",
+    "remote",
     "requires",
     "sql_name",
     "state",

@@ -21,11 +21,13 @@ class Config(Step):
     directory: str
     """Where the files appear in a container."""
     files: Sequence[str]
+    beside: Sequence[kube.Mount] = ()
+    """What else a program needs that reads it, such as the key of a storage."""
 
     @property
     def mounts(self) -> list[kube.Mount]:
         """Each file at its place, among the files the image has there."""
-        return kube.files("config", self.secret, self.directory, *self.files)
+        return [*kube.files("config", self.secret, self.directory, *self.files), *self.beside]
 
 
 def options(ctx: Context[Any], wired: Sections, *, defaults: Sections | None = None) -> Sections:

@@ -47,11 +47,12 @@ def members(
     storage: UsesVolume | None = None,
     settings: PodSettings | None = None,
     condition: str = "",
+    path: str = "spec",
     after: Sequence[Step] = (),
 ) -> Members:
     """StatefulSet `<owner>-<component>` behind the headless Service `service`, never two of its pods taken down at
     once by a drain, on different nodes where there are enough. `storage` is given where the template mounts a `volume`,
-    `settings` where they are not the spec's.
+    `settings` where they are not the spec's, `path` is the field of either.
     """
     target = kube.selector(ctx, component)
     wanted = kube.workload(
@@ -71,7 +72,7 @@ def members(
             kube.service(ctx, service, ports, target, headless=True),
             wanted,
             kube.disruption_budget(ctx, ctx.name(component), target),
-            *(_grown(ctx, wanted, storage) if storage else ()),
+            *(_grown(ctx, wanted, storage, path) if storage else ()),
         ),
         after=tuple(after),
         hosts=hosts(ctx, component, service, replicas),
@@ -94,7 +95,7 @@ def _claims(storage: UsesVolume) -> Object:
     }
 
 
-def _grown(ctx: Context[Any], wanted: Object, storage: UsesVolume) -> Sequence[Object]:
+def _grown(ctx: Context[Any], wanted: Object, storage: UsesVolume, path: str) -> Sequence[Object]:
     """The members' claims, where they are to be larger than Kubernetes made them: a StatefulSet never changes its
     claims. They are marked as retained, for they belong to the StatefulSet and must not go when they are as wanted.
     """
@@ -106,4 +107,4 @@ def _grown(ctx: Context[Any], wanted: Object, storage: UsesVolume) -> Sequence[O
         return ()
     names = (f"{_VOLUME}-{wanted['metadata']['name']}-{ordinal}" for ordinal in range(wanted["spec"]["replicas"]))
     claims = [kube.obj(ctx, "PersistentVolumeClaim", name, spec=_claim(storage)) for name in names]
-    return [kube.retained(kube.annotated(claim, {kube.FIELD: "spec.storageSize"})) for claim in claims]
+    return [kube.retained(kube.annotated(claim, {kube.FIELD: f"{path}.storageSize"})) for claim in claims]

@@ -29,7 +29,8 @@ CLEANUP = "openstack.k8s.io/cleanup"
 """Finalizer of resources with a counterpart outside Kubernetes; set at creation, which saves a write each."""
 
 
-def _remote(ctx: Context[Any], kind: str, name: str, spec: Mapping[str, Any]) -> kube.Object:
+def remote(ctx: Context[Any], kind: str, name: str, spec: Mapping[str, Any]) -> kube.Object:
+    """A resource with a counterpart outside Kubernetes."""
     wanted = kube.obj(ctx, kind, name, API, spec=spec)
     wanted["metadata"]["finalizers"] = [CLEANUP]
     return wanted
@@ -46,7 +47,7 @@ def database(
     ctx: Context[Any], creds: Credentials, password: str, schema: str, *, server: MariaDBRef, name: str = "db"
 ) -> Database:
     """MariaDBDatabase `<owner>-<name>`: `schema` with an account of the same name and the password of that name."""
-    wanted = _remote(
+    wanted = remote(
         ctx,
         "MariaDBDatabase",
         ctx.name(name),
@@ -91,7 +92,7 @@ def messaging(
     what a queue holds at most before it drops the oldest.
     """
     vhost = ctx.name(name) if name else ctx.owner
-    wanted = _remote(
+    wanted = remote(
         ctx,
         "RabbitMQVhost",
         ctx.name(name or "messaging"),
@@ -139,7 +140,7 @@ class Identity(Step):
 def identity(ctx: Context[Any], creds: Credentials, password: str) -> Identity:
     """KeystoneUser named after the owner, with the roles services need to act for users."""
     ref = ctx.spec.keystone.keystone_ref
-    wanted = _remote(
+    wanted = remote(
         ctx,
         "KeystoneUser",
         ctx.name("user"),
@@ -171,15 +172,16 @@ def catalog(
     *,
     path: str = "",
     keystone: str = "",
+    name: str = "catalog",
     after: Sequence[Step],
 ) -> Step:
-    """KeystoneService: what clients find when they ask where this service lives. `keystone` is the name of the
-    Keystone where the spec does not say it.
+    """KeystoneService `<owner>-<name>`: what clients find when they ask where this service lives. `keystone` is the
+    name of the Keystone where the spec does not say it; `name` differs for a second entry.
     """
-    wanted = _remote(
+    wanted = remote(
         ctx,
         "KeystoneService",
-        ctx.name("catalog"),
+        ctx.name(name),
         {
             "keystoneRef": {"name": keystone or ctx.spec.keystone.keystone_ref.name},
             "type": type_,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -52,7 +52,7 @@ def state(ctx: Context[Any]) -> str:
 
 @dataclass(frozen=True)
 class Workers:
-    """How an API's pod answers several requests at a time."""
+    """How an API's pod answers several requests at a time, and how much of a CPU it is given for that."""
 
     processes: int = 1
     """At most; the user may say another number."""
@@ -60,6 +60,17 @@ class Workers:
     """Of each process."""
     as_needed: bool = True
     """Whether it begins with one process and starts others while all are busy. Not where others count on each."""
+    cpu: str = "10m"
+    """Request, by which CPUs are shared where all begin at once, as after a power cut."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class More:
+    """What an API's pods have that others do not."""
+
+    env: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    containers: Sequence[kube.Container] = ()
+    """Beside the API."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -90,22 +101,22 @@ def api(
     mounts: Sequence[kube.Mount] = (),
     exposed: bool = True,
     workers: Workers = Workers(),
-    home: bool = True,
+    more: More = More(),
 ) -> Api:
-    """Deployment, Service and PodDisruptionBudget `<owner>-<component>`; `health` is asked for readiness, and
-    `home` is false where one of the mounts is the service's home. Raises NotBuilt for a number of processes the image's
+    """Deployment, Service and PodDisruptionBudget `<owner>-<component>`; `health` is asked for readiness. The service's
+    home is a scratch folder unless it is one of the mounts. Raises NotBuilt for a number of processes the image's
     program does not take.
     """
     spec = ctx.spec
     name = ctx.name(component)
     entry = program(ctx, component)
     command = _command(component, entry.command, workers, settings, port)
-    homes = (state(ctx),) if home else ()
+    homes = () if any(mount.path == state(ctx) for mount in mounts) else (state(ctx),)
     size = size_of(ctx, "Deployment", component, settings)
     main = kube.Container(
         component=entry,
         command=command,
-        env={"OS_OSLO_MESSAGING_RABBIT__PROCESSNAME": f"{ctx.kind.lower()}-{component}"},
+        env={"OS_OSLO_MESSAGING_RABBIT__PROCESSNAME": f"{ctx.kind.lower()}-{component}", **more.env},
         ports={"http": port},
         mounts=(*config.mounts, *kube.scratch("/tmp", "/run", *homes), *mounts),  # noqa: S108
         ready=kube.Probe(http=(health, port)),
@@ -113,9 +124,10 @@ def api(
         alive=kube.Probe(tcp=port),
         lifecycle={"preStop": _drained(port) if size.several else {"sleep": {"seconds": _WITHDRAWN}}},
         memory=memory,
+        cpu=workers.cpu,
     )
     strategy = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 0, "maxSurge": 1}}
-    pods = _pods(ctx, "Deployment", component, main, config, settings, size, strategy=strategy)
+    pods = _pods(ctx, "Deployment", component, (main, *more.containers), config, settings, size, strategy=strategy)
     target = kube.selector(ctx, component)
     expose: Expose = spec.expose if exposed else Expose()
     internal = f"http://{ctx.host(name)}:{port}"
@@ -137,7 +149,7 @@ def _pods(
     ctx: Context[Any],
     kind: str,
     name: str,
-    main: kube.Container,
+    containers: Sequence[kube.Container],
     config: Config,
     settings: Settings | None,
     size: Size,
@@ -145,11 +157,11 @@ def _pods(
     grace: int = 30,
     **spec: Any,
 ) -> kube.Object:
-    """The workload `<owner>-<name>` of one container."""
+    """The workload `<owner>-<name>` of these containers."""
     wanted = kube.settings(ctx.spec, settings)
     digest = {kube.CONFIG_DIGEST: config.digest}
     template = kube.placed(
-        kube.pod(ctx, name, main, wanted=wanted, annotations=digest, grace=grace),
+        kube.pod(ctx, name, *containers, wanted=wanted, annotations=digest, grace=grace),
         wanted,
         kube.selector(ctx, name),
         several=size.several,
@@ -170,7 +182,7 @@ def _command(component: str, words: Sequence[str], workers: Workers, settings: S
     return [*found, *(_AS_NEEDED if takes and workers.as_needed and processes > 1 else ())]
 
 
-# Processes that wait are no use while requests do not, and each takes seconds of CPU to start and 100 MiB.
+# Processes that wait are no use while requests do not; each takes memory, and CPU to start.
 _AS_NEEDED = ("--cheaper", "1", "--cheaper-overload", "3")
 
 _WITHDRAWN = 3
@@ -239,7 +251,7 @@ def worker(
     kind = "StatefulSet" if stable else "Deployment"
     names = {"serviceName": ctx.name(name), "podManagementPolicy": "Parallel"} if stable else {}
     size = size_of(ctx, kind, name, settings)
-    pods = _pods(ctx, kind, name, main, config, settings, size, grace=grace, **names)
+    pods = _pods(ctx, kind, name, (main,), config, settings, size, grace=grace, **names)
     budget = [kube.disruption_budget(ctx, ctx.name(name), kube.selector(ctx, name))] if size.several else []
     return Step(name=title(name), objects=(pods, *budget, *size.autoscaler(ctx, pods)), after=(config, *after))
 

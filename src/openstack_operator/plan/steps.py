@@ -78,6 +78,8 @@ class Outcome:
     """When time alone changes the plan: the next rotation."""
     members: Sequence[Mapping[str, str]] = ()
     """Members of a cluster, each with a unique `name`, and `role`, `state` and `message` where there is one."""
+    details: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """Fields of the status that only this kind has, as `Resource.status` declares them."""
 
 
 class Plan:
@@ -96,9 +98,12 @@ class Plan:
         endpoint: str | None = None,
         wake: datetime | None = None,
         members: Sequence[Mapping[str, str]] = (),
+        details: Mapping[str, Any] | None = None,
     ) -> None:
         known = tuple({name: value for name, value in member.items() if value} for member in members)
-        self.outcome = Outcome(published=dict(published or {}), endpoint=endpoint, wake=wake, members=known)
+        self.outcome = Outcome(
+            published=dict(published or {}), endpoint=endpoint, wake=wake, members=known, details=dict(details or {})
+        )
         self.condition: dict[Step, str] = {}
         owners: dict[Key, Step] = {}
         for item in items:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import Mapping
 from concurrent.futures import Executor
 from typing import Any
 
@@ -53,24 +54,28 @@ class Actuating:
             return await self._unchanged(request, held, verdict, was_ready=was_ready)
         held = await add(self._parts.world, request, held, FINALIZER)
         try:
-            await self._ensure(request, gathered.context)
+            details = await self._ensure(request, gathered.context)
         except Transient as error:
             if not was_ready:
                 raise
             verdict = Verdict(State.RETRYING, str(error))
             then = await self._unchanged(request, held, verdict, was_ready=True)
             return Next(then.after, retry=True)
-        await self._report(request, held, Report(conditions={"Ready": READY}, published={}))
+        await self._report(request, held, Report(conditions={"Ready": READY}, published={}, details=details))
         # Spread, so that what was made together is not asked for together ever after.
         return Next(after=self._actuator.interval.total_seconds() * random.uniform(0.8, 1.2))  # noqa: S311
 
-    async def _ensure(self, request: Request, context: Context[Any]) -> None:
+    async def _ensure(self, request: Request, context: Context[Any]) -> Mapping[str, Any]:
+        """The remote side is as the spec says; what else there is to tell of it comes out."""
         loop = asyncio.get_running_loop()
         changes = await loop.run_in_executor(self._threads, self._actuator.ensure, context)
         for change in changes:
             metrics.CHANGES.labels(request.kind).inc()
             where = {"kind": request.kind, "namespace": request.namespace, "name": request.name}
             _log.info("remote changed", change=change, **where)
+        if self._actuator.details is None:
+            return {}
+        return await loop.run_in_executor(self._threads, self._actuator.details, context)
 
     async def _unchanged(self, request: Request, held: Cached, verdict: Verdict, *, was_ready: bool) -> Next:
         """Nothing is known to have become worse out there: a resource that was ready stays so."""

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import pydantic
 
-from ..api import Model, Ref, Resource, references, secret_references
+from ..api import Model, OptionalSecretRef, Ref, Resource, SecretRef, references, secret_references, whole_secrets
 from ..kube import own, secret_data
 from ..plan import Context, Object, Referent, Release, SpecError, Verdict, failed, waiting
 from .kinds import SECRET, Kind
@@ -124,7 +124,7 @@ class Gatherer:
     async def _secrets(
         self, request: Request, spec: Model, missing: Missing, targets: set[Target]
     ) -> dict[str, Mapping[str, str]]:
-        wanted = secret_references(spec)
+        wanted = [*secret_references(spec), *whole_secrets(spec)]
         targets.update(("Secret", request.namespace, ref.name) for _, ref in wanted)
         self._world.users.set(request, targets)
         found: dict[str, Mapping[str, str]] = {}
@@ -132,8 +132,12 @@ class Gatherer:
             held = await self._world.secret(request.namespace, ref.name) if ref.name not in found else None
             if held is not None:
                 found[ref.name] = secret_data(held.decode())
+            if ref.name not in found and isinstance(ref, OptionalSecretRef):
+                continue
             if ref.name not in found:
                 missing.absent.append(f"{path}.name: there is no Secret {ref.name!r} in this namespace")
+            elif isinstance(ref, SecretRef):
+                continue
             elif ref.key not in found[ref.name]:
                 missing.absent.append(f"{path}.key: Secret {ref.name!r} has no key {ref.key!r}")
             elif not found[ref.name][ref.key].isprintable():

@@ -66,7 +66,9 @@ class Informer:
         selector: str = "",
         metadata_only: bool = False,
         read: Callable[[bytes, Kind], Cached] = cached,
+        optional: bool = False,
     ) -> None:
+        """`optional` is a kind that may not be there: that is a complete list too."""
         self.synced = asyncio.Event()
         """Set once the first list is in."""
         self.store = store
@@ -75,6 +77,7 @@ class Informer:
         self._query = {"labelSelector": selector} if selector else {}
         self._metadata_only = metadata_only
         self._read = read
+        self._optional = optional
         self._version = ""
         """Where the watch continues; empty asks for a new list."""
         self._pause = _FIRST_PAUSE
@@ -93,7 +96,11 @@ class Informer:
                 self._version = ""
             except (Forbidden, Missing) as error:
                 # The permission or the kind itself is missing: others must go on, and it may still come.
-                _log.warning("cannot watch", kind=kind, error=str(error))
+                if self._optional and isinstance(error, Missing):
+                    self.synced.set()
+                    self._pause = _LONGEST_PAUSE
+                else:
+                    _log.warning("cannot watch", kind=kind, error=str(error))
                 self._version, self._pause = "", max(self._pause, 5.0)
             except Transient as error:
                 # A watch breaks now and then and is taken up again; a list that fails holds up everything.

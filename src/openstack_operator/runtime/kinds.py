@@ -55,6 +55,7 @@ CHILDREN = (
     STATEFUL_SET,
     DAEMON_SET,
     JOB,
+    Kind("batch/v1", "CronJob", "cronjobs"),
     SERVICE,
     Kind("policy/v1", "PodDisruptionBudget", "poddisruptionbudgets"),
     Kind("autoscaling/v2", "HorizontalPodAutoscaler", "horizontalpodautoscalers"),
@@ -62,13 +63,17 @@ CHILDREN = (
 """Kinds a plan may hold besides resources of ours. Each is watched and needs its line of RBAC, so none stands here that
 no service makes."""
 
+_ROOK = "ceph.rook.io/v1"
+OTHERS = tuple(Kind(_ROOK, kind, f"{kind.lower()}s") for kind in ("CephCluster", "CephBlockPool", "CephClient"))
+"""Kinds of other operators a plan may hold. They may not be there at all, or come later."""
+
 
 class Catalog:
     """Every kind the engine works with, found by what an object says of itself."""
 
     def __init__(self, resources: Iterable[Resource[Any]]) -> None:
         self.resources = tuple(Kind.of(resource) for resource in resources)
-        self.all = (*CHILDREN, *self.resources)
+        self.all = (*CHILDREN, *OTHERS, *self.resources)
         self._known = {(kind.api_version, kind.kind): kind for kind in self.all}
 
     def of(self, obj: Mapping[str, Any]) -> Kind:

@@ -67,6 +67,7 @@ class Reconciler:
             endpoint=outcome.endpoint,
             phase=phase,
             members=outcome.members,
+            details=outcome.details,
         )
         then = await self._report(request, held, report)
         wake = _seconds_until(outcome.wake, context.now)

@@ -47,5 +47,9 @@ class Actuator:
     """
     remove: Callable[[Context[Any]], None]
     """Removes what `ensure` made; no error where it is gone already. Blocking; raises as `ensure` does."""
+    details: Callable[[Context[Any]], Mapping[str, Any]] | None = None
+    """What is out there besides, for the fields of the status that only this kind has; asked for after `ensure`, as
+    that is.
+    """
     interval: timedelta = timedelta(minutes=1)
     """How often it is looked at again, since nothing tells us of changes out there."""

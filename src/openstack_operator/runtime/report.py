@@ -51,6 +51,8 @@ class Report:
     endpoint: str | None = None
     phase: str | None = None
     members: Sequence[Mapping[str, str]] = ()
+    details: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """Fields only this kind's status has."""
     partial: bool = False
     """Whether other conditions stay as they are, since no plan was carried out."""
     flow: Verdict | None = None
@@ -145,9 +147,10 @@ def status(report: Report, old: Object, generation: int) -> Object:
         written = kept | written
     new: Object = {"observedGeneration": generation, "conditions": list(written.values())}
     if report.published is None:
-        carried = {name: old.get(name) for name in ("published", "endpoint", "phase", "members")}
+        carried = {name: value for name, value in old.items() if name not in new}
     else:
         carried = {
+            **report.details,
             "published": dict(report.published),
             "endpoint": report.endpoint,
             "phase": report.phase,

@@ -10,7 +10,7 @@ from ..kube import MANAGED_BY, fitting
 from ..plan import Transient
 from .client import Client
 from .informer import Informer
-from .kinds import POD, SECRET, Catalog, Kind
+from .kinds import OTHERS, POD, SECRET, Catalog, Kind
 from .pods import SELECTOR, trimmed
 from .store import Cached, Change, Meta, Request, Store, cached
 
@@ -71,7 +71,7 @@ class World:
     def _informers(self, scope: str | None) -> Iterator[Informer]:
         for kind, store in self.stores.items():
             selector = "" if kind in self.catalog.resources else _OURS
-            yield Informer(self.client, store, namespace=scope, selector=selector)
+            yield Informer(self.client, store, namespace=scope, selector=selector, optional=kind in OTHERS)
         yield Informer(self.client, self.foreign, namespace=scope, selector=_NOT_OURS, metadata_only=True)
         yield Informer(self.client, self.pods, namespace=scope, selector=SELECTOR, read=trimmed)
 

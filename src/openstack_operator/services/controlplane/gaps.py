@@ -11,7 +11,6 @@ Gap = tuple[str, str]
 def gaps(spec: ControlPlaneSpec) -> list[Gap]:
     """Everything a spec asks for that is not built, not only the first."""
     asked = [
-        (spec.storage_backend == "ceph", "spec.storageBackend", "ceph is not built yet; leave it unset, or use lvm"),
         (spec.network_backend == "ovs", "spec.networkBackend", "ovs is not built yet; use ovn"),
         (
             spec.neutron.mechanism != "ovn",
@@ -19,12 +18,6 @@ def gaps(spec: ControlPlaneSpec) -> list[Gap]:
             f"{spec.neutron.mechanism} is not built yet; use ovn",
         ),
         (spec.tls.enabled, "spec.tls.enabled", "encryption is not built yet; use false"),
-        (
-            spec.glance.storage_type != "pvc",
-            "spec.glance.storageType",
-            f"{spec.glance.storage_type} is not built yet; use pvc",
-        ),
-        (spec.cinder.enabled, "spec.cinder.enabled", "Cinder is not built yet; use false"),
         (spec.heat.enabled, "spec.heat.enabled", "Heat is not built yet; use false"),
         (spec.horizon.enabled, "spec.horizon.enabled", "Horizon is not built yet; use false"),
     ]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
+from typing import ClassVar, Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict
 
 from ...api import Column, Expose, Model, Name, Region, Replicas, Resource, Rule, Template, rule
+from ..cephstorage.model import CephStorageSpec
+from ..cinder.model import CinderSpec
 from ..etcd.model import EtcdSpec
 from ..glance.model import GlanceSpec
 from ..keystone.model import KeystoneSpec
@@ -69,6 +71,14 @@ class EtcdTemplate(Template, EtcdSpec):
     """Whether this service runs. Turning it off removes what it made; volumes follow their own retention."""
 
 
+class CephStorageTemplate(Template, CephStorageSpec):
+    """The cloud's CephStorage."""
+
+    enabled: bool = False
+    """Whether this service runs; unset, it does where `storageBackend` is ceph. Turning it off removes what it made;
+    volumes follow their own retention."""
+
+
 class KeystoneTemplate(Template, KeystoneSpec):
     """The cloud's Keystone."""
 
@@ -105,28 +115,11 @@ class LaterTemplate(Template):
     """Number of pods of each of the service's components that scales."""
 
 
-class VolumeBackend(Model):
-    """Where volumes are kept."""
-
-    model_config = ConfigDict(json_schema_extra={"x-kubernetes-preserve-unknown-fields": True})
-
-    name: Name
-    """Name of the backend; a volume type may ask for it."""
-    type: Literal["ceph", "lvm"]
-    """Kind of storage."""
-
-
-class CinderTemplate(LaterTemplate):
+class CinderTemplate(Template, CinderSpec):
     """The cloud's Cinder."""
 
-    backends: Annotated[
-        list[VolumeBackend],
-        Field(
-            max_length=32,
-            json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]},
-        ),
-    ] = []
-    """Where volumes are kept, one entry a backend."""
+    enabled: bool = False
+    """Whether this service runs. Turning it off removes what it made; volumes stay in their storage."""
 
 
 _PER_SERVICE = "(has(self.rabbitmq) && has(self.rabbitmq.perService) && self.rabbitmq.perService)"
@@ -150,8 +143,9 @@ class ControlPlaneSpec(Model):
     image_profile: Literal["debian", "kolla"] = "debian"
     """Which set of images of that release."""
     storage_backend: Literal["ceph", "lvm"] | None = None
-    """Where images and volumes are kept; unset keeps images on a volume of the Kubernetes cluster. ceph is not built
-    yet: it is answered with a condition."""
+    """Where images, volumes and servers' disks are kept, unless a service's template says otherwise. ceph brings a
+    CephStorage and keeps all three in it; lvm is for volumes alone. Images are on a volume of the Kubernetes cluster
+    otherwise, and disks on the nodes."""
     network_backend: Literal["ovn", "ovs"] = "ovn"
     """What carries the tenants' networks. ovs is not built yet: it is answered with a condition."""
     tls: Tls = Tls()
@@ -168,6 +162,8 @@ class ControlPlaneSpec(Model):
     """A store in memory for programs of your own; no service of the cloud needs it."""
     etcd: EtcdTemplate = EtcdTemplate()
     """Locks that services on several nodes share; only what asks for them needs it."""
+    ceph: CephStorageTemplate = CephStorageTemplate()
+    """Pools for images, volumes, servers' disks and backups: a small Ceph of ours, somebody else's, or Rook's."""
     keystone: KeystoneTemplate = KeystoneTemplate()
     """Users, projects, tokens and the service catalog."""
     glance: GlanceTemplate = GlanceTemplate()
@@ -181,7 +177,7 @@ class ControlPlaneSpec(Model):
     nova: NovaTemplate = NovaTemplate()
     """Virtual machines."""
     cinder: CinderTemplate = CinderTemplate()
-    """Volumes. Not built yet: turning it on is answered with a condition."""
+    """Volumes; without `backends` of its own they are kept where `storageBackend` says."""
     heat: LaterTemplate = LaterTemplate()
     """Orchestration. Not built yet: turning it on is answered with a condition."""
     horizon: LaterTemplate = LaterTemplate()

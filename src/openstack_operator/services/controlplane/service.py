@@ -38,6 +38,7 @@ MEMBERS = (
     Member("memcached", "Memcached", "Infrastructure"),
     Member("valkey", "Valkey", "Infrastructure"),
     Member("etcd", "Etcd", "Infrastructure"),
+    Member("ceph", "CephStorage", "Infrastructure"),
     Member("keystone", "Keystone", "Identity"),
     Member("glance", "Glance", "CoreServices"),
     Member("placement", "Placement", "CoreServices"),
@@ -55,7 +56,7 @@ def plan(ctx: Context[ControlPlaneSpec]) -> Plan:
     if found := gaps(ctx.spec):
         first, *more = [str(NotBuilt(path, message)) for path, message in found]
         raise NotBuilt(found[0][0], "; ".join((first.partition(": ")[2], *more)))
-    enabled = [member for member in MEMBERS if (template := _template(ctx, member)) and template.enabled]
+    enabled = [member for member in MEMBERS if _runs(ctx, member)]
     keystone = ctx.children.get(("Keystone", "keystone"), {})
     return Plan(
         *(_brokers(ctx, enabled) if _apart(ctx.spec, member) else _child(ctx, member) for member in enabled),
@@ -76,16 +77,27 @@ def _template(ctx: Context[ControlPlaneSpec], member: Member) -> Template | None
     return getattr(ctx.spec, member.field, None)
 
 
+def _runs(ctx: Context[ControlPlaneSpec], member: Member) -> bool:
+    """Whether a service is enabled; a Ceph also where everything is to be kept in one."""
+    template = _template(ctx, member)
+    if member.field == "ceph" and "enabled" not in ctx.spec.ceph.model_fields_set:
+        return ctx.spec.storage_backend == "ceph"
+    return template is not None and template.enabled
+
+
 def _child(ctx: Context[ControlPlaneSpec], member: Member, name: str = "") -> Step:
     """The resource of a service: what the cloud says of all, and over it what the template says of this one. `name`
     where it is not the field's.
     """
     template = _template(ctx, member)
     assert template is not None
-    passed = {name: value for name, value in _shared(ctx.spec, member).items() if name in _fields(template)}
+    decided = _shared(ctx.spec, member) | _storage(ctx.spec, member)
+    passed = {name: value for name, value in decided.items() if name in _fields(template)}
     own = template.model_dump(by_alias=True, exclude_unset=True, exclude={"enabled", "per_service"})
     if messaging := _messaging(ctx.spec, member, template):
         own["messaging"] = messaging | own.get("messaging", {})
+    if member.field == "nova" and ctx.spec.storage_backend == "ceph":
+        own["compute"] = {"storageType": "ceph"} | own.get("compute", {})
     wanted = kube.obj(ctx, member.kind, name or member.field, parts.API, spec=passed | own)
     return Step(name=name or member.condition, objects=(wanted,))
 
@@ -112,6 +124,23 @@ def _messaging(spec: ControlPlaneSpec, member: Member, template: Template) -> di
     given: ServiceMessaging = template.messaging
     brokers = {"rabbitmq_ref": f"rabbitmq-{member.field}", "notifications_ref": _NOTIFICATIONS}
     return {to_camel(field): {"name": name} for field, name in brokers.items() if field not in given.model_fields_set}
+
+
+def _storage(spec: ControlPlaneSpec, member: Member) -> dict[str, Any]:
+    """What the cloud decides for those that keep something, and for those that use volumes."""
+    if member.field == "glance":
+        return {"storageType": "ceph"} if spec.storage_backend == "ceph" else {}
+    if not spec.cinder.enabled:
+        return {}
+    if member.field == "nova":
+        return {"cinderRef": {"name": "cinder"}}
+    if member.field != "cinder":
+        return {}
+    kind = spec.storage_backend
+    return {
+        **({"backends": [{"name": kind, "type": kind}]} if kind else {}),
+        **({"coordination": {"etcdRef": {"name": "etcd"}}} if spec.etcd.enabled else {}),
+    }
 
 
 def _fields(template: Template) -> set[str]:

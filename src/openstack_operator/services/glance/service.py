@@ -1,56 +1,100 @@
-"""Glance: an image service with its images on a volume."""
+"""Glance: an image service, and the stores it keeps images in."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from itertools import chain
 
 from ... import kube, oslo, parts
 from ...api import Sections
-from ...plan import Context, NotBuilt, Plan, Step
-from .model import GlanceSpec
+from ...plan import Context, Plan
+from .model import GlanceSpec, stores
+from .stores import CONFIG, STATE, places, sections
 
-STATE = "/var/lib/glance"
+PORT = 9292
 # Where Glance serves HTTP itself, as in Kolla's image, it would fork one process a core; uWSGI does not look.
 DEFAULTS: Sections = {"DEFAULT": {"workers": 1}}
-
-
-def glance_conf() -> Sections:
-    """A file store, and the two that tasks and staged uploads need."""
-    return {
-        "DEFAULT": {"enabled_backends": "file:file"},
-        "glance_store": {"default_backend": "file"},
-        "file": {"filesystem_store_datadir": f"{STATE}/images"},
-        "os_glance_staging_store": {"filesystem_store_datadir": f"{STATE}/staging"},
-        "os_glance_tasks_store": {"filesystem_store_datadir": f"{STATE}/tasks"},
-        "paste_deploy": {"flavor": "keystone"},
-    }
+_CACHE = f"{STATE}/image-cache"
 
 
 def plan(ctx: Context[GlanceSpec]) -> Plan:
     """Everything a Glance is made of; published: internalURL, publicURL."""
-    if ctx.spec.storage_type != "pvc":
-        raise NotBuilt("spec.storageType", f"{ctx.spec.storage_type} is not built yet; use pvc")
     base = parts.foundation(ctx)
-    conf = parts.config(ctx, "glance-api.conf", oslo.merge(base.sections, glance_conf()), defaults=DEFAULTS)
-    claim = _claim(ctx)
-    volume = kube.Mount(
-        name="images", path=STATE, volume={"persistentVolumeClaim": {"claimName": claim.objects[0]["metadata"]["name"]}}
-    )
+    kept = places(ctx, base.auth)
+    files = {name: text for place in kept for name, text in place.files.items()}
+    wired = oslo.merge(base.sections, _glance_conf(ctx), sections(ctx, kept))
+    conf = parts.config(ctx, "glance-api.conf", wired, defaults=DEFAULTS, more=files, directory=CONFIG)
+    storage = tuple(dict.fromkeys(chain.from_iterable(place.steps for place in kept)))
+    clients = [place.client for place in kept if place.client]
     sync = parts.job(ctx, "db-sync", ["glance-manage", "db_sync"], conf, after=base.schema, condition="Schema")
+    reading = parts.on_ceph(conf, *clients) if clients else conf
+    mounts = tuple(chain.from_iterable(place.mounts for place in kept))
     api = parts.api(
         ctx,
         "api",
-        9292,
-        conf,
+        PORT,
+        reading,
         settings=ctx.spec.api,
-        after=(*base.steps, claim, sync),
-        mounts=(volume,),
-        home=False,
+        after=(*base.steps, *storage, sync),
+        mounts=(*mounts, *_cache_mount(ctx)),
+        more=parts.More(env=_addressed(ctx), containers=_pruner(ctx, reading, mounts)),
     )
-    if ctx.spec.storage.access_mode == "ReadWriteOnce":
+    if mounts and ctx.spec.storage.access_mode == "ReadWriteOnce":
         api = _one_at_a_time(api)
     entry = parts.catalog(ctx, "image", "Image", api, after=(*base.steps, api))
-    return Plan(*base.steps, claim, conf, sync, api, entry, endpoint=api.public, published=api.published)
+    more = (reading,) if clients else ()
+    steps = (*base.steps, *storage, conf, *more, sync, api, entry)
+    return Plan(*steps, endpoint=api.public, published=api.published)
+
+
+def _glance_conf(ctx: Context[GlanceSpec]) -> Sections:
+    """What is wired whatever the stores are."""
+    first, asked = stores(ctx.spec)[0], ctx.spec.conversion
+    raw = asked == "raw" or (asked is None and first.type == "ceph")
+    conversion = {"image_import_opts": {"image_import_plugins": "image_conversion"}} if raw else {}
+    conversion |= {"image_conversion": {"output_format": "raw"}} if raw else {}
+    cached = ctx.spec.image_cache
+    cache = {
+        "image_cache_dir": _CACHE,
+        "image_cache_driver": "sqlite",
+        "image_cache_max_size": int(kube.amount(cached.size) * 0.9),
+    }
+    flavor = "keystone+cachemanagement" if cached.enabled else "keystone"
+    return oslo.merge({"paste_deploy": {"flavor": flavor}}, conversion, {"DEFAULT": cache} if cached.enabled else {})
+
+
+def _addressed(ctx: Context[GlanceSpec]) -> dict[str, object]:
+    """Options that differ from pod to pod: an upload in two steps may reach two pods, of which the first has it."""
+    if any(store.type == "pvc" for store in stores(ctx.spec)):
+        return {}
+    address = {"fieldRef": {"fieldPath": "status.podIP"}}
+    return {"POD_IP": address, "OS_DEFAULT__WORKER_SELF_REFERENCE_URL": f"http://$(POD_IP):{PORT}"}
+
+
+def _cache_mount(ctx: Context[GlanceSpec]) -> tuple[kube.Mount, ...]:
+    cache = ctx.spec.image_cache
+    if not cache.enabled:
+        return ()
+    return (kube.Mount(name="cache", path=_CACHE, volume={"emptyDir": {"sizeLimit": cache.size}}),)
+
+
+def _pruner(ctx: Context[GlanceSpec], conf: parts.Config, mounts: Sequence[kube.Mount]) -> tuple[kube.Container, ...]:
+    """What keeps the cache to its size, beside each API: nothing else sees that folder."""
+    cache = _cache_mount(ctx)
+    if not cache:
+        return ()
+    script = "while sleep 300; do glance-cache-pruner; glance-cache-cleaner; done"
+    home = () if mounts else kube.scratch(STATE)
+    return (
+        kube.Container(
+            component=parts.program(ctx, "api"),
+            name="cache",
+            command=["sh", "-c", script],
+            mounts=(*conf.mounts, *kube.scratch("/tmp", "/run"), *home, *mounts, *cache),  # noqa: S108
+            memory="16Mi",
+        ),
+    )
 
 
 def _one_at_a_time(api: parts.Api) -> parts.Api:
@@ -62,22 +106,3 @@ def _one_at_a_time(api: parts.Api) -> parts.Api:
         for obj in api.objects
     ]
     return replace(api, objects=tuple(recreated))
-
-
-def _claim(ctx: Context[GlanceSpec]) -> Step:
-    """The volume of the images."""
-    storage = ctx.spec.storage
-    wanted = kube.obj(
-        ctx,
-        "PersistentVolumeClaim",
-        ctx.name("images"),
-        spec={
-            "accessModes": [storage.access_mode],
-            "storageClassName": storage.storage_class,
-            "resources": {"requests": {"storage": storage.size}},
-        },
-    )
-    wanted = kube.annotated(wanted, {kube.FIELD: "spec.storage.size"})
-    if storage.retention == "Retain":
-        wanted = kube.retained(wanted)
-    return Step(name="Storage", objects=(wanted,))

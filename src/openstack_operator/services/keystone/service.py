@@ -21,8 +21,9 @@ DEFAULTS: Sections = {
     # What is worked out while its source changes may be stored after the cache was emptied for that change: a user made
     # anew is unknown by name, the catalog lacks an endpoint. For ten minutes, as Keystone has it.
     "cache": {"expiration_time": 30},
-    # All that bcrypt takes; with more, each login is a warning that says so.
-    "identity": {"max_password_length": 72},
+    # All that bcrypt takes; with more, each login is a warning that says so. Ten rounds take a fourth of the CPU of
+    # Keystone's twelve, and after a power cut all programs log in at once (docs/decisions/0016).
+    "identity": {"max_password_length": 72, "password_hash_rounds": 10},
 }
 
 
@@ -60,7 +61,10 @@ def plan(ctx: Context[KeystoneSpec]) -> Plan:
         env={"OS_BOOTSTRAP_PASSWORD": admin.env("password"), "ADMIN_DIGEST": kube.digest(admin.values)},
     )
     migration = _migration(ctx, credential, conf, mounts, after=(*base.schema, fernet, credential, setup))
-    api = parts.api(ctx, "api", 5000, conf, settings=spec.api, after=(fernet, credential, setup), mounts=mounts)
+    before = (fernet, credential, setup)
+    # Everyone's first request is for a token.
+    workers = parts.Workers(cpu="100m")
+    api = parts.api(ctx, "api", 5000, conf, settings=spec.api, after=before, mounts=mounts, workers=workers)
     entry = parts.catalog(ctx, "identity", "Identity", api, path="/v3", keystone=ctx.owner, after=(api,))
     public = f"{api.public}/v3"
     clouds = parts.written(

@@ -30,6 +30,9 @@ CUT_OFF = 10.0
 """Seconds mariadbd is left `Disconnected`; it never comes back from there by itself."""
 HEALING = 10.0
 """Seconds running members have to find each other again by themselves; after a partition it takes 5 to 7."""
+DESYNCED = 60.0
+"""Seconds a member may take no queries as a donor while nothing gives its data to another: what lasts is the state of a
+transfer that ended with the component it began in, from which Galera does not come back."""
 OUTSIDE = 60.0
 """Seconds a member may stay outside a primary component that it hears of."""
 
@@ -102,6 +105,11 @@ class Member:
     """Token of the last override this member knows to be carried out."""
 
     @property
+    def unbound(self) -> bool:
+        """Whether it can do without the votes it has: it is not starting as the first of a new component."""
+        return self.stage is Stage.WAITING or (self.stage is Stage.STARTING and not self.leads)
+
+    @property
     def mark(self) -> str:
         """Changes once the member has been part of a primary component."""
         return f"{self.view.id if self.view else ''}/{self.uuid}:{self.seqno}"
@@ -155,13 +163,17 @@ def decide(
     *,
     waited: float,
     running: float = 0.0,
+    desynced: float = 0.0,
     refused: Mapping[str, int] | None = None,
 ) -> Decision:
     """What `me` does next. `others` are those that answer; `waited` seconds nobody is known to be in a primary
-    component, `running` seconds mariadbd is in its stage; `refused` ballots, by voter, were given back.
+    component, `running` seconds mariadbd is in its stage, `desynced` seconds it is in a primary component with others
+    and takes no queries, as a donor that gives nothing; `refused` ballots, by voter, were given back.
     """
     if me.status == PRIMARY:
-        return Decision(Act.STAY, "part of the primary component")
+        stuck = desynced > DESYNCED
+        why = "was cut off while it gave its data, and stays out of step" if stuck else "part of the primary component"
+        return Decision(Act.RESTART if stuck else Act.STAY, why)
     heard = {member.name: member for member in others}
     if me.stage is Stage.PREPARING:
         return Decision(Act.WAIT, "finding out how far its data are", me.vote)
@@ -222,9 +234,12 @@ def _down(  # noqa: PLR0911  (a table)
         return Decision(Act.WAIT, f"waits for {starter}, which starts the cluster", me.vote)
     choice = choose(known, record, waited)
     bound = me.vote not in {"", me.name}
-    if not choice.refused and not bound and waited <= RECOVERY and whole(me, known):
+    there = waited <= RECOVERY and whole(me, known)
+    if not choice.refused and not bound and there:
         return Decision(Act.START, "all members of the last primary component are there", "")
-    if not choice.candidate or (bound and me.vote != choice.candidate):
+    # The one it voted for starts without its vote, and waits for it as it waits for that one.
+    plain = bound and there and me.vote in heard and heard[me.vote].stage is Stage.STARTING
+    if not choice.candidate or plain or (bound and me.vote != choice.candidate):
         return _kept(me, heard, choice) if bound else Decision(_waiting(choice), choice.why)
     if choice.candidate != me.name:
         return Decision(Act.WAIT, choice.why, choice.candidate)
@@ -252,7 +267,7 @@ def _kept(me: Member, heard: Mapping[str, Member], choice: Choice) -> Decision:
     other = heard.get(me.vote)
     if other is None:
         return Decision(Act.WAIT, f"waits for {me.vote}, which may have started the cluster with its vote", me.vote)
-    unused = other.stage is Stage.WAITING and (other.mark == me.vote_mark or not other.data)
+    unused = other.unbound and (other.mark == me.vote_mark or not other.data)
     return Decision(_waiting(choice), choice.why, me.vote, release=unused)
 
 

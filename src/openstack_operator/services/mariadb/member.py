@@ -8,6 +8,7 @@ headless Service), GALERA_RECORD (the directory of the record).
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import re
@@ -110,6 +111,15 @@ class Sql:
             await client.wait()
 
 
+def giving(processes: Path = Path("/proc")) -> bool:
+    """Whether Galera's script for it gives all of this member's data to another, which may take hours."""
+    for command in processes.glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            if b"wsrep_sst_" in command.read_bytes():
+                return True
+    return False
+
+
 class Supervisor:
     """One member."""
 
@@ -131,6 +141,7 @@ class Supervisor:
         self.ending = asyncio.Event()
         self.recovered: str | None = None
         self.started_in: View | None = None
+        self.desynced_since: float | None = None
         self.alone_since = self.stage_since = self.heard_at = time.monotonic()
 
     async def run(self) -> None:
@@ -175,6 +186,7 @@ class Supervisor:
             known,
             waited=now - self.alone_since,
             running=now - since,
+            desynced=now - self.desynced_since if self.desynced_since else 0.0,
             refused=self.refused,
         )
         if self.trouble:
@@ -234,7 +246,7 @@ class Supervisor:
 
     async def _end(self, how: signal.Signals) -> None:
         server, self.server = self.server, None
-        self.ready = False
+        self.ready, self.desynced_since = False, None
         await self.sql.close()
         if server is not None:
             if server.returncode is None:
@@ -268,6 +280,8 @@ class Supervisor:
         self._enter(Stage.SERVING, status=status)
         self.ready = status == galera.PRIMARY and found.get("wsrep_ready") == "ON"
         self.size, self.local = int(found.get("wsrep_cluster_size", 0)), found.get("wsrep_local_state_comment", "")
+        idle = status == galera.PRIMARY and not self.ready and self.local.startswith("Donor") and not giving()
+        self.desynced_since = (self.desynced_since or time.monotonic()) if idle and self.size > 1 else None
         uuid, seqno = found.get("wsrep_local_state_uuid", galera.ZERO), int(found.get("wsrep_last_committed", -1))
         self.me = replace(self.me, data=True, uuid=uuid, seqno=seqno, safe=False)
 
@@ -366,7 +380,7 @@ class Supervisor:
                 return ("200 OK" if self.ready else "503 Service Unavailable"), "{}"
             case "/release":
                 asked = parse_qs(url.query)
-                if self.me.stage is not Stage.WAITING:
+                if not self.me.unbound:
                     return "409 Conflict", "{}"
                 # From here on the vote does not count here, whatever was read of it before.
                 self.refused[asked.get("by", [""])[0]] = int(asked.get("ballot", ["0"])[0])

@@ -66,7 +66,8 @@ def _server(
         # A connection is accepted by the kernel even while every thread is busy.
         alive=kube.Probe(tcp=PORT),
         memory="192Mi",
-        cpu="50m",
+        # Members that do not hear of each other in time lose their cluster, and everything with it: they come first.
+        cpu="100m",
     )
     template = kube.pod(
         ctx,

@@ -36,7 +36,8 @@ def plan(ctx: Context[NeutronSpec]) -> Plan:
     filled = refill(ctx, conf, after=(ovn, sync), mounts=ml2)
     needed = (*base.steps, ovn, sync, *filled)
     # OVN's events are shared out among all processes: what falls to one that ended is lost for a while.
-    workers = parts.Workers(threads=1, as_needed=False)
+    # It is the last to be up where all begin at once: after it started it looks at every port OVN tells of.
+    workers = parts.Workers(threads=1, as_needed=False, cpu="50m")
     api = parts.api(
         ctx, "api", 9696, conf, settings=ctx.spec.api, after=needed, memory="224Mi", mounts=ml2, workers=workers
     )

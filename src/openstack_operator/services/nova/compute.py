@@ -6,10 +6,12 @@ from dataclasses import replace
 from typing import Any
 
 from ... import kube, oslo, parts
-from ...api import PodSettings
+from ...api import PodSettings, Sections
 from ...plan import Context, Group, Step
-from . import config, jobs
+from . import config, jobs, volumes
 from .cells import Built, Shared
+from .ceph import Disks, disks
+from .migration import LIBVIRT, Migration
 from .model import NovaSpec
 
 CELL_LABEL = "openstack-cell"
@@ -35,31 +37,35 @@ exec "$@"
 """
 
 
-def compute(ctx: Context[NovaSpec], cells: list[Built], shared: Shared) -> Group:
+def compute(ctx: Context[NovaSpec], cells: list[Built], shared: Shared, moving: Migration) -> Group:
     """Compute nodes of all cells, and a job a number of nodes that ends when all of them are known."""
     if not ctx.spec.compute.enabled:
         return Group("Compute", ())
-    daemons = [step for cell in cells for step in _nova_compute(ctx, cell, shared, first=cell is cells[0])]
+    kept = disks(ctx)
+    own = oslo.merge(kept.options, moving.options)
+    daemons = [step for cell in cells for step in _nova_compute(ctx, cell, shared, kept, own, first=cell is cells[0])]
     live = [ctx.children.get(("DaemonSet", ctx.name(cell.name, "compute")), {}) for cell in cells]
     nodes = sum((each.get("status") or {}).get("desiredNumberScheduled", 0) for each in live)
     found = [jobs.hosts(ctx, shared.config, nodes, after=tuple(daemons))] if nodes else []
-    return Group("Compute", (_libvirt(ctx), *daemons, *found))
+    return Group("Compute", (*kept.steps, *moving.steps, _libvirt(ctx, kept, moving), *daemons, *found))
 
 
-def _libvirt(ctx: Context[NovaSpec]) -> Step:
+def _libvirt(ctx: Context[NovaSpec], kept: Disks, moving: Migration) -> Step:
     """libvirt, which no change of Nova's configuration restarts; guests outlive it."""
     entry = ctx.release["libvirt"]
     libvirt = kube.host("libvirt", "/var/lib/libvirt")
     main = kube.Container(
         component=entry,
-        command=["sh", "-c", LEAVE_CGROUP, "libvirt", *entry.command],
-        env={"VIRT_TYPE": ctx.spec.compute.virt_type},
+        command=["sh", "-c", kept.define + moving.follow + LEAVE_CGROUP, "libvirt", *entry.command],
+        env={"VIRT_TYPE": ctx.spec.compute.virt_type, **volumes.libvirt_env(ctx), **moving.env},
         mounts=(
-            *_shared_folders(ctx),
+            *volumes.on_libvirt(ctx, _shared_folders(ctx)),
             kube.host("cgroup", "/sys/fs/cgroup"),
             libvirt,
             # The guests' definitions lie beside their state: /etc of a node may be read-only.
             replace(libvirt, path="/etc/libvirt/qemu", sub_path="definitions"),
+            *kept.mounts,
+            *moving.mounts,
         ),
         ready=kube.Probe(command=entry.commands["ready"], period=15, timeout=10),
         memory="64Mi",
@@ -69,22 +75,35 @@ def _libvirt(ctx: Context[NovaSpec]) -> Step:
     wanted = kube.settings(
         ctx.spec.compute.model_copy(update={"image": None, "resources": None}), ctx.spec.compute.libvirt
     )
-    template = kube.pod(ctx, "libvirt", main, wanted=wanted, node_selector=kube.COMPUTE, hostNetwork=True, hostPID=True)
-    return Step(name="Libvirt", objects=(kube.workload(ctx, "DaemonSet", "libvirt", template),))
+    template = kube.pod(ctx, LIBVIRT, main, wanted=wanted, node_selector=kube.COMPUTE, hostNetwork=True, hostPID=True)
+    if moving.steps:
+        # The nodes' addresses are in the certificate.
+        template["metadata"]["labels"][kube.WATCHED] = "true"
+    daemons = kube.workload(ctx, "DaemonSet", LIBVIRT, template)
+    return Step(name="Libvirt", objects=(daemons,), after=(*kept.steps, *moving.steps))
 
 
-def _nova_compute(ctx: Context[NovaSpec], cell: Built, shared: Shared, *, first: bool) -> tuple[Step, Step]:
+def _nova_compute(
+    ctx: Context[NovaSpec], cell: Built, shared: Shared, kept: Disks, options: Sections, *, first: bool
+) -> tuple[Step, ...]:
     """nova-compute on the nodes of one cell, with its configuration."""
     name = f"{cell.name}-compute"
-    sections = config.compute(ctx, cell.messaging, shared.notifications, shared.identity, cell.console)
-    conf = parts.written(ctx, {"nova.conf": oslo.render(sections)}, suffix=f"{name}-config", directory="/etc/nova")
+    sections = config.compute(ctx, cell.messaging, shared.notifications, shared.identity, cell.console, options)
+    own = parts.written(ctx, {"nova.conf": oslo.render(sections)}, suffix=f"{name}-config", directory="/etc/nova")
+    conf = parts.on_ceph(own, kept.client) if kept.client else own
     entry = parts.program(ctx, "compute")
     main = kube.Container(
         component=entry,
         env=_node_env(),
-        mounts=(*conf.mounts, *_shared_folders(ctx), *kube.scratch("/run/lock", "/tmp")),  # noqa: S108
+        mounts=(
+            *conf.mounts,
+            *volumes.on_nova_compute(ctx, _shared_folders(ctx)),
+            *kube.scratch("/run/lock", "/tmp"),  # noqa: S108
+        ),
         ready=parts.CONNECTED_TO_BROKER,
         memory="288Mi",
+        # After a power cut, servers start when it does.
+        cpu="50m",
         privileged=True,
         root=not entry.uid,
     )
@@ -92,6 +111,7 @@ def _nova_compute(ctx: Context[NovaSpec], cell: Built, shared: Shared, *, first:
         ctx,
         name,
         main,
+        *volumes.beside(ctx),
         wanted=_in_cell(kube.settings(ctx.spec.compute), cell.name, first=first),
         node_selector=kube.COMPUTE,
         annotations={kube.CONFIG_DIGEST: conf.digest},
@@ -101,7 +121,8 @@ def _nova_compute(ctx: Context[NovaSpec], cell: Built, shared: Shared, *, first:
     )
     daemons = kube.workload(ctx, "DaemonSet", name, template)
     # A conductor that does not listen yet costs nova-compute ten seconds: that long it waits for the first answer.
-    return conf, Step(name="NovaCompute", objects=(daemons,), after=(conf, *shared.needed, cell.conductor))
+    started = Step(name="NovaCompute", objects=(daemons,), after=(conf, *kept.steps, *shared.needed, cell.conductor))
+    return own, conf, started
 
 
 def _shared_folders(ctx: Context[NovaSpec]) -> list[kube.Mount]:
@@ -124,6 +145,7 @@ def _node_env() -> dict[str, Any]:
         "EVENTLET_NO_GREENDNS": "yes",
         "OS_DEFAULT__HOST": {"fieldRef": {"fieldPath": "spec.nodeName"}},
         "OS_DEFAULT__MY_IP": address,
+        "OS_LIBVIRT__LIVE_MIGRATION_INBOUND_ADDR": address,
         "OS_VNC__SERVER_LISTEN": address,
         "OS_VNC__SERVER_PROXYCLIENT_ADDRESS": address,
     }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ... import oslo, parts
 from ...api import Sections
 from ...plan import Context, MissingReference
+from . import volumes
 from .model import NovaSpec
 
 DEFAULTS: Sections = {
@@ -45,6 +46,7 @@ def clients(ctx: Context[NovaSpec], user: parts.Identity) -> Sections:
         "neutron": own,
         "glance": internal,
         "keystone": internal,
+        **volumes.client(ctx, user),
         # A cell has no way to the schema above it, which this check would need.
         "workarounds": {"disable_group_policy_check_upcall": True},
     }
@@ -79,8 +81,11 @@ def compute(
     news: parts.Messaging | None,
     user: parts.Identity,
     console: str,
+    disks: Sections,
 ) -> Sections:
-    """All options of nova-compute: no schema, only its cell's broker. `console` is the base URL of the cell's proxy."""
+    """All options of nova-compute: no schema, only its cell's broker. `console` is the base URL of the cell's proxy,
+    `disks` are the options of where servers' disks are.
+    """
     virt_type = ctx.spec.compute.virt_type
     wired = oslo.merge(
         bus.options(news),
@@ -92,6 +97,7 @@ def compute(
             "vnc": {"enabled": True, "novncproxy_base_url": f"{console}/vnc_lite.html"},
             "os_vif_ovs": {"ovsdb_connection": "tcp:127.0.0.1:6640"},
         },
+        disks,
     )
     service = parts.options(ctx, wired, defaults=COMPUTE_DEFAULTS)
     return parts.layered(service, ctx.spec.compute.config, wired, "spec.compute.config")

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
 from ...api import (
     CachesResults,
+    CephSource,
+    CinderRef,
     Column,
     Component,
     DatabaseSource,
@@ -89,10 +92,22 @@ class Compute(PodSettings):
     ] = "/var/lib/nova"
     """Folder of each node that holds the instances' disks and the node's identity; must outlive reboots. Cannot be
     changed."""
+    storage_type: Annotated[Literal["local", "ceph"], validated(immutable("where servers' disks are"))] = "local"
+    """Where servers' disks are: in the folder above, or in Ceph, as clones of images that are in the same one. Cannot
+    be changed, since disks do not move by themselves."""
+    rbd: CephSource | None = None
+    """Where in Ceph, of storageType ceph; unset is the CephStorage called `ceph`."""
+    live_migration: bool = True
+    """Whether servers can move between nodes while they run, over TLS (ports 16514 and 49152 to 49215 of the nodes).
+    Not with kolla's images."""
     config: Sections = {}
     """Options for nova-compute alone, merged over the service's config."""
     libvirt: PodSettings = PodSettings()
     """Image and resources of libvirt; it runs where nova-compute does."""
+
+    def implied(self) -> Mapping[str, Any]:
+        """The Ceph that is meant where nobody names one."""
+        return {"rbd": CephSource()} if self.enabled and self.storage_type == "ceph" and not self.rbd else {}
 
 
 class NovaSpec(ServiceSpec, UsesDatabase, UsesMessaging, CachesResults, UsesIdentity):
@@ -104,6 +119,8 @@ class NovaSpec(ServiceSpec, UsesDatabase, UsesMessaging, CachesResults, UsesIden
     """Glance that holds the images."""
     neutron_ref: NeutronRef = NeutronRef(name="neutron")
     """Neutron that connects the instances."""
+    cinder_ref: CinderRef | None = None
+    """Cinder whose volumes instances may have; unset is a cloud without volumes."""
     api: HttpApi = HttpApi()
     """The Compute API."""
     metadata: HttpApi = HttpApi()

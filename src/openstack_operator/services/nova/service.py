@@ -9,6 +9,7 @@ from ...plan import Context, Group, Plan
 from . import config, jobs
 from .cells import Shared, cell, schema_name
 from .compute import compute
+from .migration import migration
 from .model import NovaSpec
 
 
@@ -51,7 +52,7 @@ def plan(ctx: Context[NovaSpec]) -> Plan:
         for name, settings, after in (("conductor", spec.conductor, running), ("scheduler", spec.scheduler, knowing))
     )
     # One thread each: with eventlet, a second one waits for answers to its RPC for ever.
-    workers = parts.Workers(processes=4, threads=1)
+    workers = parts.Workers(processes=8, threads=1, cpu="20m")
     api = parts.api(
         ctx, "api", 8774, conf, settings=spec.api, health="/", after=knowing, memory="192Mi", workers=workers
     )
@@ -59,6 +60,7 @@ def plan(ctx: Context[NovaSpec]) -> Plan:
         ctx, "metadata", 8775, conf, settings=spec.metadata, health="/", after=knowing, exposed=False, workers=workers
     )
     entry = parts.catalog(ctx, "compute", "Compute", api, path="/v2.1", after=(user, api))
+    moving = migration(ctx)
     return Plan(
         creds,
         api_db,
@@ -71,11 +73,12 @@ def plan(ctx: Context[NovaSpec]) -> Plan:
         sync,
         conductor,
         Group("Cells", list(chain.from_iterable(each.steps for each in cells))),
-        compute(ctx, cells, shared),
+        compute(ctx, cells, shared, moving),
         scheduler,
         api,
         metadata,
         entry,
         endpoint=f"{api.public}/v2.1",
         published=api.published,
+        wake=moving.wake,
     )

@@ -122,4 +122,5 @@ def _container(
         # Asked to, a leader hands over at once; told to by a signal, it leaves the others to wait for an election.
         lifecycle={"preStop": {"exec": {"command": list(stop)}}},
         memory="64Mi" if record else "32Mi",
+        cpu="50m",
     )

@@ -134,7 +134,7 @@ def _server(
         alive=kube.Probe(tcp=DISTRIBUTION),
         lifecycle={"preStop": {"exec": {"command": ["sh", "-c", _STAND_IN]}}} if clustered else None,
         memory="128Mi",
-        cpu="50m",
+        cpu="100m",
     )
     template = kube.pod(
         ctx,

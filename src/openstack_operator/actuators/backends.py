@@ -1,0 +1,64 @@
+"""CinderBackend: whether the services of a backend report, how much room it has, and how many volumes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ..plan import Context
+from .cinder import connected
+from .keystone import Row
+from .storage_models import CinderBackendSpec
+
+READY, DOWN = "Ready", "Down"
+
+
+def ensure(ctx: Context[CinderBackendSpec]) -> Sequence[str]:
+    """Nothing is to be made: cinder-volume lists itself."""
+    del ctx
+    return ()
+
+
+def remove(ctx: Context[CinderBackendSpec]) -> None:
+    """Nothing is left: Cinder forgets a backend by a job of its own."""
+    del ctx
+
+
+def details(ctx: Context[CinderBackendSpec]) -> Mapping[str, Any]:
+    """What Cinder knows of the backend, as its status has it. Raises Transient where it cannot be asked."""
+    spec, cinder = ctx.spec, connected(ctx)
+    services = cinder.rows("/os-services", "services", binary="cinder-volume")
+    # Its scheduler knows pools by cluster where there is one.
+    known = {f"{spec.cluster}@{spec.backend}"} if spec.cluster else set(spec.hosts)
+    pools = [
+        pool["capabilities"]
+        for pool in cinder.rows("/scheduler-stats/get_pools", "pools", detail="true")
+        if pool["name"].rpartition("#")[0] in known
+    ]
+    up = any(service["host"] in spec.hosts and service["state"] == "up" for service in services)
+    message = "" if up and pools else "its driver has not told of any space" if up else "no cinder-volume of it reports"
+    found = {
+        "status": DOWN if message else READY,
+        "message": message,
+        "availableCapacityGb": _sum(pools, "free_capacity_gb"),
+        "allocatedCapacityGb": _sum(pools, "allocated_capacity_gb"),
+        "totalCapacityGb": _sum(pools, "total_capacity_gb"),
+        "volumes": sum(_volumes(ctx, place) for place in sorted(known)),
+    }
+    return {name: value for name, value in found.items() if value not in (None, "")}
+
+
+def _volumes(ctx: Context[CinderBackendSpec], place: str) -> int:
+    """Number of volumes on a host or cluster; of `host@backend`, Cinder finds those of every pool."""
+    filtered = {"cluster_name" if ctx.spec.cluster else "host": place}
+    params = {"all_tenants": "1", "limit": "1", "with_count": "true", **filtered}
+    answer = connected(ctx).call("GET", "/volumes", params=params)
+    return int(answer.json().get("count", 0)) if answer else 0
+
+
+def _sum(pools: Sequence[Row], field: str) -> int | None:
+    """In whole GiB; None where a pool does not tell, or calls it infinite or unknown."""
+    values = [pool.get(field) for pool in pools]
+    if not values or not all(isinstance(value, (int, float)) for value in values):
+        return None
+    return int(sum(float(value) for value in values if value is not None))

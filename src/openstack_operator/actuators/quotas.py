@@ -1,0 +1,73 @@
+"""CinderQuota: what a project may have, or every project without a quota of its own, over the Block Storage API."""
+
+from __future__ import annotations
+
+from ..plan import Context, SpecError
+from . import loop
+from .cinder import Cinder, connected
+from .keystone import session
+from .loop import Facets
+from .storage_models import CinderQuotaSpec
+
+_CLASS, _SET = "quota_class_set", "quota_set"
+
+
+class Quota:
+    """The limits of one project, or of the class every project belongs to."""
+
+    path = "spec.limits"
+
+    def __init__(self, cinder: Cinder, spec: CinderQuotaSpec, project: str) -> None:
+        self.name = f"quota of {spec.project}" if spec.project else "quota of every project"
+        self._cinder = cinder
+        self._limits = spec.limits
+        self._key = _SET if project else _CLASS
+        self._at = f"/os-quota-sets/{project}" if project else "/os-quota-class-sets/default"
+        self._given_back = bool(project)
+
+    @property
+    def wanted(self) -> Facets:
+        return dict(self._limits)
+
+    def find(self) -> Facets | None:
+        answer = self._cinder.call("GET", self._at)
+        found = answer.json()[self._key] if answer else {}
+        # Limits nobody named here are not ours to change.
+        return {name: limit for name, limit in found.items() if name in self._limits}
+
+    def create(self) -> None:
+        self.update(frozenset(self._limits))
+
+    def update(self, changed: frozenset[str]) -> None:
+        values = {name: limit for name, limit in self._limits.items() if name in changed}
+        self._cinder.call("PUT", self._at, {self._key: values})
+
+    def delete(self) -> None:
+        """A project falls back to what every project has; that itself stays."""
+        if self._given_back:
+            self._cinder.call("DELETE", self._at)
+
+
+def _project(ctx: Context[CinderQuotaSpec]) -> str:
+    """Id of the project; empty for all. Raises SpecError for one that does not exist."""
+    if ctx.spec.project is None:
+        return ""
+    keystone = session(ctx, ctx.spec.keystone_ref)
+    for domain in keystone.rows("domains", name=ctx.spec.domain):
+        for row in keystone.rows("projects", name=ctx.spec.project, domain_id=domain["id"]):
+            return row["id"]
+    raise SpecError("spec.project", f"there is no project {ctx.spec.project!r} in domain {ctx.spec.domain!r}")
+
+
+def ensure(ctx: Context[CinderQuotaSpec]) -> list[str]:
+    """The limits are as the spec says; what was changed comes out."""
+    return loop.ensure((Quota(connected(ctx), ctx.spec, _project(ctx)),))
+
+
+def remove(ctx: Context[CinderQuotaSpec]) -> None:
+    """The project has what every project has."""
+    try:
+        project = _project(ctx)
+    except SpecError:
+        return
+    loop.remove((Quota(connected(ctx), ctx.spec, project),))

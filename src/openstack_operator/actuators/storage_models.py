@@ -1,0 +1,106 @@
+"""Small resources, each for one thing Cinder keeps in its database."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from ..api import CinderRef, Column, KeystoneRef, Model, Resource, immutable, settled, validated
+
+_Cinder = Annotated[CinderRef, validated(immutable("cinderRef"))]
+_Keystone = Annotated[KeystoneRef, validated(immutable("keystoneRef"))]
+_Word = Annotated[str, Field(min_length=1, max_length=255, pattern=r"^\S(.*\S)?$")]
+_Limit = Annotated[int, Field(ge=-1, le=2_147_483_647)]
+
+
+class _OfCinder(Model):
+    """Where the thing is kept, and who lets the operator in."""
+
+    cinder_ref: _Cinder = CinderRef(name="cinder")
+    """Cinder that keeps it."""
+    keystone_ref: _Keystone = KeystoneRef(name="keystone")
+    """Keystone whose administrator the operator is there."""
+
+
+class CinderVolumeTypeSpec(_OfCinder):
+    """A volume type: what a user may ask for, and the backends that have it."""
+
+    name: Annotated[_Word, validated(immutable("the type's name"))]
+    """Name of the type."""
+    description: Annotated[str, Field(max_length=255)] = ""
+    """What it is, shown to people."""
+    public: bool = True
+    """Whether every project may use it."""
+    extra_specs: dict[str, Annotated[str, Field(max_length=255)]] = {}
+    """What a backend must have for it, such as `volume_backend_name`, and what drivers make of it; exactly these."""
+
+
+class CinderQuotaSpec(_OfCinder):
+    """What a project may have at most. What is not named stays as it is."""
+
+    rules = (settled("project", "the project of a quota"),)
+
+    project: Annotated[str, Field(min_length=1, max_length=64)] | None = None
+    """Name of the project; unset is for every project without a quota of its own."""
+    domain: Annotated[str, Field(min_length=1, max_length=64)] = "Default"
+    """Name of the project's domain."""
+    limits: Annotated[dict[str, _Limit], Field(min_length=1, max_length=64)]
+    """As Cinder calls them: volumes, snapshots, gigabytes, backups, backup_gigabytes, per_volume_gigabytes, groups, and
+    volumes_TYPE, gigabytes_TYPE, snapshots_TYPE of a volume type. -1 is no limit."""
+
+
+class CinderBackendSpec(_OfCinder):
+    """A backend as Cinder's scheduler sees it; nothing is made for it."""
+
+    backend: Annotated[str, Field(min_length=1, max_length=63)]
+    """Name of the backend, as in `host@backend#pool`."""
+    cluster: Annotated[str, Field(min_length=1, max_length=255)] | None = None
+    """Name of the cluster its services form, without the backend; unset where each volume belongs to a host."""
+    hosts: Annotated[list[str], Field(max_length=16)]
+    """Its services, each as `host@backend`."""
+
+
+class CinderBackendStatus(Model):
+    """What was found of a backend."""
+
+    status: str = ""
+    """Ready, or Down."""
+    message: str = ""
+    """What is missing."""
+    available_capacity_gb: int | None = None
+    """Free space of its pools, in GiB; unset where the storage does not tell."""
+    allocated_capacity_gb: int | None = None
+    """Size of the volumes made on it, in GiB."""
+    total_capacity_gb: int | None = None
+    """Size of its pools, in GiB; unset where the storage does not tell."""
+    volumes: int | None = None
+    """Number of volumes on it, in all projects."""
+
+
+VOLUME_TYPE = Resource(
+    kind="CinderVolumeType",
+    plural="cindervolumetypes",
+    spec=CinderVolumeTypeSpec,
+    short_names=("voltype",),
+    columns=(Column("Type", ".spec.name"), Column("Public", ".spec.public", "boolean")),
+)
+QUOTA = Resource(
+    kind="CinderQuota",
+    plural="cinderquotas",
+    spec=CinderQuotaSpec,
+    short_names=("volquota",),
+    columns=(Column("Project", ".spec.project"),),
+)
+BACKEND = Resource(
+    kind="CinderBackend",
+    plural="cinderbackends",
+    spec=CinderBackendSpec,
+    status=CinderBackendStatus,
+    short_names=("volbackend",),
+    columns=(
+        Column("Status", ".status.status"),
+        Column("Available GiB", ".status.availableCapacityGb", "integer"),
+        Column("Volumes", ".status.volumes", "integer"),
+    ),
+)

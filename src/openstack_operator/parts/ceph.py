@@ -1,0 +1,201 @@
+"""Ceph as a service uses it: where it is, who logs in, and into which pool."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from .. import kube
+from ..api import CephSource
+from ..plan import Context, MissingReference, SpecError, Step
+from .config import Config
+
+Use = Literal["volumes", "images", "vms", "backups"]
+"""What a service keeps in Ceph; also the name of its pool, where nobody gives another one."""
+
+DIRECTORY = "/etc/ceph"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Ceph(Step):
+    """One client of a Ceph cluster, ready when the cluster is."""
+
+    monitors: Sequence[str]
+    """Address of each monitor, as `mon host` has them."""
+    fsid: str
+    user: str
+    """`client.<id>`"""
+    pool: str
+    secret: str
+    """Secret with `ceph.conf`, `keyring` and, for libvirt, `key` alone."""
+    digest: str
+    """Follows all three: a rotated key is another digest."""
+    key: str
+    folder: str = DIRECTORY
+    """Where ceph.conf appears in a container."""
+
+    @property
+    def id(self) -> str:
+        """The user without `client.`, as rbd_user and rbd_store_user want it."""
+        return self.user.partition(".")[2]
+
+    @property
+    def conf(self) -> str:
+        """Path of ceph.conf in a container that has the mounts."""
+        return f"{self.folder}/ceph.conf"
+
+    @property
+    def secret_uuid(self) -> str:
+        """Under which libvirt knows this user's key: the same for whoever asks, as Cinder tells it to Nova."""
+        return name_uuid(self.fsid, self.user)
+
+    @property
+    def mounts(self) -> list[kube.Mount]:
+        """ceph.conf, and the keyring where Ceph's programs look for it."""
+        keyring = f"{DIRECTORY}/ceph.{self.user}.keyring"
+        conf, key = kube.files(self.secret, self.secret, self.folder, "ceph.conf", "keyring")
+        return [conf, replace(key, path=keyring)]
+
+
+def ceph(
+    ctx: Context[Any],
+    use: Use,
+    source: CephSource,
+    *,
+    path: str,
+    name: str = "ceph",
+    folder: str = "",
+) -> Ceph:
+    """What `source`, the field `path` of the spec, says of Ceph; its condition is CephConnected. Where it names a
+    Secret of the user's, the step is a Secret `<owner>-<name>` made of that.
+
+    Raises MissingReference for a Secret that lacks something, SpecError for a pool the CephStorage does not keep.
+    """
+    folder = folder or DIRECTORY
+    if source.storage is None:
+        return _of_secret(ctx, use, source, path=path, name=name, folder=folder)
+    at = ctx.refs[source.storage]
+    try:
+        user, pool, secret = (at[f"{use}{what}"] for what in ("User", "Pool", "Secret"))
+        held = ctx.secrets[secret]
+    except KeyError:
+        message = f"CephStorage {source.storage.name!r} has no client for {use}; add it to its pools"
+        raise MissingReference(f"{path}.cephStorageRef", message) from None
+    if source.pool not in (None, pool):
+        message = f"CephStorage {source.storage.name!r} keeps {use} in {pool!r}; write that, or leave the pool unset"
+        raise SpecError(f"{path}.pool", message)
+    return Ceph(
+        name="CephConnected",
+        verdict=at.verdict,
+        monitors=monitors(at["monitors"]),
+        fsid=at["fsid"],
+        user=user,
+        pool=pool,
+        secret=secret,
+        digest=kube.digest(dict(held)),
+        key=held["key"],
+        folder=folder,
+    )
+
+
+def _of_secret(ctx: Context[Any], use: Use, source: CephSource, *, path: str, name: str, folder: str) -> Ceph:
+    assert source.ceph_secret_ref is not None
+    named = source.ceph_secret_ref.name
+    field = f"{path}.cephSecretRef"
+    conf, fsid, monitors = coordinates(ctx.secrets.get(named, {}), named, field)
+    user, key = login(ctx.secrets.get(named, {}), named, field)
+    data = {"ceph.conf": conf, "keyring": keyring(user, key), "key": key}
+    wanted = kube.secret(ctx, ctx.name(name), data)
+    return Ceph(
+        name="CephConnected",
+        objects=(wanted,),
+        monitors=monitors,
+        fsid=fsid,
+        user=user,
+        pool=source.pool or use,
+        secret=wanted["metadata"]["name"],
+        digest=kube.digest(data),
+        key=key,
+        folder=folder,
+    )
+
+
+def on_ceph(conf: Config, *clients: Ceph) -> Config:
+    """The same configuration, as a step of its own, for pods that log in to Ceph: they mount what that takes, and are
+    made anew with a new key. What starts them names the clients among what it comes after.
+    """
+    mounts = [mount for client in clients for mount in client.mounts]
+    return replace(
+        conf,
+        objects=(),
+        after=(conf, *clients),
+        digest=kube.digest([conf.digest, *(client.digest for client in clients)]),
+        beside=(*conf.beside, *{mount.path: mount for mount in mounts}.values()),
+    )
+
+
+def keyring(user: str, key: str, caps: Mapping[str, str] | None = None) -> str:
+    """A keyring as Ceph reads it."""
+    lines = [f"[{user}]", f"\tkey = {key}", *(f'\tcaps {daemon} = "{cap}"' for daemon, cap in (caps or {}).items())]
+    return "\n".join([*lines, ""])
+
+
+def coordinates(data: Mapping[str, str], secret: str, field: str) -> tuple[str, str, tuple[str, ...]]:
+    """(ceph.conf, fsid, monitors) of a user's Secret. Raises MissingReference."""
+    text = _held(data, "ceph.conf", secret, field)
+    # Where the key lies in a container is not the writer's to know.
+    kept = [line for line in text.splitlines() if _option(line)[0] != "keyring"]
+    found = dict(map(_option, kept))
+    for option, example in (("fsid", "fsid = <what `ceph fsid` says>"), ("mon_host", "mon host = 192.0.2.10:6789")):
+        if not found.get(option):
+            message = (
+                f"ceph.conf of Secret {secret!r} lacks {option.replace('_', ' ')!r}; add a line such as {example!r}"
+            )
+            raise MissingReference(field, message)
+    return "\n".join([*kept, ""]), found["fsid"].lower(), monitors(found["mon_host"])
+
+
+def login(data: Mapping[str, str], secret: str, field: str) -> tuple[str, str]:
+    """(user, key) of a user's Secret, whose keyring must hold one client. Raises MissingReference."""
+    users = logins(_held(data, "keyring", secret, field))
+    if len(users) != 1:
+        message = f"keyring of Secret {secret!r} holds {len(users)} clients with a key; it must be one [client.…]"
+        raise MissingReference(field, message)
+    return users[0]
+
+
+def logins(ring: str) -> list[tuple[str, str]]:
+    """(user, key) of each client in a keyring."""
+    return _USER.findall(ring)
+
+
+# The section of a client up to its key; `=` and spaces as `ceph auth get` and `ceph-authtool` write them.
+_USER = re.compile(r"^\s*\[(client\.[^\]\s]+)\]\s*$(?:\n(?!\s*\[).*?)*?\n\s*key\s*=\s*([A-Za-z0-9+/]+={0,2})\s*$", re.M)
+_MONITOR = re.compile(r"\[[^\]]*\]|[^\s,;\[\]]+")
+
+
+def monitors(text: str) -> tuple[str, ...]:
+    """The monitors of `mon host`: addresses, or both addresses of one in brackets."""
+    return tuple(_MONITOR.findall(text))
+
+
+def _option(line: str) -> tuple[str, str]:
+    """(name, value) of a line of ceph.conf; Ceph takes spaces, dashes and underscores in names for the same."""
+    name, _, value = line.partition("=")
+    return re.sub(r"[\s_-]+", "_", name.strip().lower()), re.split(r"\s[#;]", value.strip())[0].strip()
+
+
+def _held(data: Mapping[str, str], key: str, secret: str, field: str) -> str:
+    try:
+        return data[key]
+    except KeyError:
+        raise MissingReference(field, f"Secret {secret!r} has no key {key!r}") from None
+
+
+def name_uuid(*words: str) -> str:
+    """A UUID that follows the words (RFC 9562, version 8)."""
+    drawn = hashlib.sha256("/".join(words).encode()).hexdigest()
+    return f"{drawn[:8]}-{drawn[8:12]}-8{drawn[13:16]}-8{drawn[17:20]}-{drawn[20:32]}"

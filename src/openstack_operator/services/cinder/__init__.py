@@ -1,0 +1,1 @@
+"""OpenStack Cinder: volumes, their snapshots and backups."""

@@ -1,0 +1,113 @@
+"""A volume group of LVM: made on a device or in a file of the node, and offered over iSCSI."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ... import kube, parts
+from ...plan import Context
+from .backend_model import Backend, LoopFile, Lvm
+
+STATE = "/var/lib/openstack-cinder"
+"""Where a pod sees the backend's own folder of the node: the file of a group without a device, and the targets."""
+
+CONFIG = """\
+activation {{
+    udev_sync = 0
+    udev_rules = 0
+    monitoring = 0
+}}
+global {{
+    event_activation = 0
+    use_lvmpolld = 0
+}}
+devices {{
+    use_devicesfile = 0
+    global_filter = [ "a|^{accepted}|", "r|.*|" ]
+}}
+"""
+"""lvm.conf: no daemon of the node's knows of what the pod does, so that it makes device nodes itself and waits for
+nobody; and it sees no other disk of the node, and so no group of the node's own.
+"""
+
+# A second time it only finds what is there.
+_PREPARE = """\
+set -eu
+group=$1 disk=$2 size=$3 state=$4 owner=$5
+mkdir -p "$state/target"
+install -d -o "$owner" "$state/volumes"
+export LVM_SYSTEM_DIR=/etc/cinder
+modprobe -q -a dm_snapshot dm_thin_pool target_core_mod iscsi_target_mod || true
+if [ -z "$disk" ]; then
+    file=$state/disk.img
+    [ -e "$file" ] || truncate -s "$size" "$file"
+    disk=$(losetup -j "$file" | cut -d: -f1 | head -n 1)
+    [ -n "$disk" ] || disk=$(losetup -f --show "$file")
+fi
+if ! vgs "$group" > /dev/null 2>&1; then
+    pvcreate -y "$disk"
+    vgcreate "$group" "$disk"
+fi
+vgchange -ay "$group"
+"""
+
+
+def name(ctx: Context[Any], backend: Backend) -> str:
+    """Name of a backend's volume group."""
+    return (backend.lvm or Lvm()).volume_group or f"{ctx.owner}-{backend.name}"
+
+
+def filtered(backend: Backend) -> str:
+    """lvm.conf of a backend."""
+    return CONFIG.format(accepted=(backend.lvm or Lvm()).device or "/dev/loop")
+
+
+def _state(ctx: Context[Any], backend: Backend) -> kube.Mount:
+    loop = (backend.lvm or Lvm()).loop_file or LoopFile()
+    folder = f"{loop.path}/{ctx.namespace}-{ctx.owner}-{backend.name}"
+    return kube.Mount(name="state", path=STATE, volume={"hostPath": {"path": folder, "type": "DirectoryOrCreate"}})
+
+
+def mounts(ctx: Context[Any], backend: Backend) -> list[kube.Mount]:
+    """What cinder-volume needs besides a node's devices. The kernel's targets outlive the pod, and so must what is
+    known of them.
+    """
+    state = _state(ctx, backend)
+    return [
+        kube.Mount(name="state", path="/etc/target", volume=state.volume, sub_path="target"),
+        kube.Mount(name="state", path=f"{parts.state(ctx)}/volumes", volume=state.volume, sub_path="volumes"),
+        # LIO is told what to offer through configfs, a file system below this one.
+        kube.host("sys", "/sys", kind="Directory", propagation="HostToContainer"),
+    ]
+
+
+def prepared(ctx: Context[Any], backend: Backend, conf: parts.Config) -> kube.Container:
+    """The init container that makes the group."""
+    lvm = backend.lvm or Lvm()
+    size = kube.amount((lvm.loop_file or LoopFile()).size)
+    entry = parts.program(ctx, "volume")
+    arguments = [name(ctx, backend), lvm.device or "", f"{size:.0f}", STATE, str(entry.uid)]
+    return kube.Container(
+        name="group",
+        component=entry,
+        command=["sh", "-c", _PREPARE, "group", *arguments],
+        mounts=(*conf.mounts, *parts.DEVICES, _state(ctx, backend), *kube.scratch("/run")),
+        privileged=True,
+        root=True,
+    )
+
+
+def beside(ctx: Context[Any], backend: Backend) -> list[kube.Container]:
+    """tgtd, where the kernel is not to offer the volumes."""
+    if (backend.lvm or Lvm()).target_helper != "tgtadm":
+        return []
+    return [
+        kube.Container(
+            name="tgtd",
+            component=ctx.release["tgtd"],
+            mounts=(*parts.DEVICES, *kube.scratch("/run"), *mounts(ctx, backend)),
+            memory="32Mi",
+            privileged=True,
+            root=True,
+        )
+    ]

@@ -1,0 +1,141 @@
+"""What users write to get a Cinder."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from ...api import (
+    Column,
+    EtcdRef,
+    GlanceRef,
+    HttpApi,
+    Model,
+    PodSettings,
+    Resource,
+    Scalable,
+    Schedule,
+    ServiceSpec,
+    UsesCache,
+    UsesDatabase,
+    UsesIdentity,
+    UsesMessaging,
+)
+from .backend_model import Backend, BackendName, Backup, VolumeTypeName
+
+Backends = Annotated[
+    list[Backend],
+    Field(
+        max_length=16,
+        json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]},
+    ),
+]
+
+Limit = Annotated[int, Field(ge=-1, le=2_147_483_647)]
+
+
+class Quotas(Model):
+    """What a project may have, unless it has a quota of its own; -1 is no limit, unset leaves what Cinder has."""
+
+    volumes: Limit | None = None
+    """Number of volumes."""
+    gigabytes: Limit | None = None
+    """Size of all volumes and snapshots, in GiB."""
+    per_volume_gigabytes: Limit | None = None
+    """Size of one volume, in GiB."""
+    snapshots: Limit | None = None
+    """Number of snapshots."""
+    backups: Limit | None = None
+    """Number of backups."""
+    backup_gigabytes: Limit | None = None
+    """Size of all backups, in GiB."""
+    groups: Limit | None = None
+    """Number of groups of volumes."""
+
+
+class Purge(PodSettings):
+    """What becomes of rows in the database whose volumes, snapshots and backups were deleted."""
+
+    enabled: bool = True
+    """False keeps them for ever."""
+    schedule: Schedule = "30 2 * * *"
+    """When they are removed, as a cron expression in UTC."""
+    keep: Annotated[str, Field(max_length=6, pattern=r"^[0-9]+d$")] = "30d"
+    """How long they are kept, in days."""
+
+    @property
+    def days(self) -> int:
+        """`keep` as a number."""
+        return int(self.keep.removesuffix("d"))
+
+
+class Coordination(Model):
+    """Locks that Cinder's processes share."""
+
+    etcd_ref: EtcdRef | None = None
+    """Etcd that keeps them, which several pods of one backend need; unset keeps them in files of each pod."""
+
+
+class CinderSpec(ServiceSpec, UsesDatabase, UsesMessaging, UsesCache, UsesIdentity):
+    """OpenStack Cinder: volumes, their snapshots and backups."""
+
+    glance_ref: GlanceRef = GlanceRef(name="glance")
+    """Glance that holds the images volumes are made of."""
+    api: HttpApi = HttpApi()
+    """The Block Storage API."""
+    scheduler: Scalable = Scalable()
+    """The scheduler, which chooses backends."""
+    backends: Backends = []
+    """Where volumes are kept, one entry a backend."""
+    allow_orphans: Annotated[
+        list[BackendName], Field(max_length=16, json_schema_extra={"x-kubernetes-list-type": "set"})
+    ] = []
+    """Names of backends that may be taken out of the list while there are volumes on them. The volumes stay where they
+    are, and nobody can use them until the backend is back."""
+    default_volume_type: VolumeTypeName | None = None
+    """Type of a volume whose user names none; unset takes that of the first backend."""
+    quotas: Quotas = Quotas()
+    """What a project may have, unless it has a CinderQuota of its own."""
+    coordination: Coordination = Coordination()
+    """Locks that Cinder's processes share."""
+    backup: Backup = Backup()
+    """Backups of volumes."""
+    purge: Purge = Purge()
+    """What becomes of rows in the database that were deleted."""
+
+
+class BackendStatus(Model):
+    """A backend as Cinder's scheduler sees it."""
+
+    name: str
+    """Name of the backend."""
+    status: str = ""
+    """Ready, or Down where none of its pods reports, or reports no pool."""
+    available_capacity_gb: int | None = None
+    """Free space of its pools, in GiB; unset where the storage does not tell."""
+    allocated_capacity_gb: int | None = None
+    """Size of the volumes made on it, in GiB."""
+    total_capacity_gb: int | None = None
+    """Size of its pools, in GiB; unset where the storage does not tell."""
+    volumes: int | None = None
+    """Number of volumes on it."""
+
+
+class CinderStatus(Model):
+    """What a Cinder tells besides its conditions."""
+
+    backends: Annotated[
+        list[BackendStatus],
+        Field(json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]}),
+    ] = []
+    """Backends as Cinder's scheduler sees them; capacities are some seconds old."""
+
+
+CINDER = Resource(
+    kind="Cinder",
+    plural="cinders",
+    spec=CinderSpec,
+    status=CinderStatus,
+    columns=(Column("Endpoint", ".status.endpoint"),),
+)

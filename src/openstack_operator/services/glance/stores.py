@@ -1,0 +1,143 @@
+"""Where images are kept: a store's options, and what its pods need to reach it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from ... import kube, oslo, parts
+from ...api import CephSource, Sections
+from ...plan import Context, SpecError, Step
+from .model import GlanceSpec, Store, stores
+
+STATE = "/var/lib/glance"
+CONFIG = "/etc/glance"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """A store, as a step of the plan and as options."""
+
+    sections: Sections
+    steps: tuple[Step, ...] = ()
+    client: parts.Ceph | None = None
+    mounts: Sequence[kube.Mount] = ()
+    files: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Beside glance-api.conf."""
+
+
+def places(ctx: Context[GlanceSpec], user: Mapping[str, str]) -> list[Place]:
+    """Every store; `user` are the keystoneauth options of this service's own user. Raises SpecError."""
+    kinds = {"pvc": _volume, "ceph": _ceph, "swift": _swift, "s3": _s3}
+    found = [kinds[store.type](ctx, store, user, index) for index, store in enumerate(stores(ctx.spec))]
+    keys: dict[str, str] = {}
+    for client in (place.client for place in found if place.client):
+        # A keyring is found by the name of its user.
+        if keys.setdefault(client.user, client.key) != client.key:
+            message = f"two stores log in as {client.user} with different keys; give one of these clients another name"
+            raise SpecError("spec.storage.backends", message)
+    return found
+
+
+def sections(ctx: Context[GlanceSpec], found: Sequence[Place]) -> Sections:
+    """The options of all stores, and of the two folders for what is on its way."""
+    there = stores(ctx.spec)
+    drivers = {"pvc": "file", "ceph": "rbd", "swift": "swift", "s3": "s3"}
+    cloned = any(store.type == "ceph" for store in there)
+    return oslo.merge(
+        {
+            "DEFAULT": {
+                "enabled_backends": ",".join(f"{store.name}:{drivers[store.type]}" for store in there),
+                # Nova and Cinder clone an image only if they are told where it lies, and add the place of a snapshot.
+                **({"show_image_direct_url": True, "show_multiple_locations": True} if cloned else {}),
+            },
+            "glance_store": {"default_backend": there[0].name},
+            "os_glance_staging_store": {"filesystem_store_datadir": f"{STATE}/staging"},
+            "os_glance_tasks_store": {"filesystem_store_datadir": f"{STATE}/tasks"},
+        },
+        *(place.sections for place in found),
+    )
+
+
+def _volume(ctx: Context[GlanceSpec], store: Store, _user: Mapping[str, str], _index: int) -> Place:
+    storage = ctx.spec.storage
+    wanted = kube.obj(
+        ctx,
+        "PersistentVolumeClaim",
+        ctx.name("images"),
+        spec={
+            "accessModes": [storage.access_mode],
+            "storageClassName": storage.storage_class,
+            "resources": {"requests": {"storage": storage.size}},
+        },
+    )
+    wanted = kube.annotated(wanted, {kube.FIELD: "spec.storage.size"})
+    if storage.retention == "Retain":
+        wanted = kube.retained(wanted)
+    source = {"persistentVolumeClaim": {"claimName": wanted["metadata"]["name"]}}
+    return Place(
+        sections={store.name: {"filesystem_store_datadir": f"{STATE}/images"}},
+        steps=(Step(name="Storage", objects=(wanted,)),),
+        mounts=(kube.Mount(name="images", path=STATE, volume=source),),
+    )
+
+
+def _ceph(ctx: Context[GlanceSpec], store: Store, _user: Mapping[str, str], index: int) -> Place:
+    several = bool(ctx.spec.storage.backends)
+    path = f"spec.storage.backends[{index}].rbd" if several else "spec.storage.rbd"
+    folder = f"/etc/ceph/{store.name}" if several else ""
+    source = store.rbd or CephSource()
+    client = parts.ceph(ctx, "images", source, path=path, name=f"ceph-{store.name}", folder=folder)
+    options = {
+        "rbd_store_pool": client.pool,
+        "rbd_store_user": client.id,
+        "rbd_store_ceph_conf": client.conf,
+        "rbd_store_chunk_size": 8,
+        # Blocks of zeros take no room.
+        "rbd_thin_provisioning": True,
+    }
+    return Place(sections={store.name: options}, steps=(client,), client=client)
+
+
+def _swift(ctx: Context[GlanceSpec], store: Store, user: Mapping[str, str], _index: int) -> Place:
+    swift = store.swift
+    name = swift.user if swift and swift.user else user["username"]
+    password = ctx.secrets[swift.password_ref.name][swift.password_ref.key] if swift and swift.password_ref else ""
+    account = {
+        "user": f"{swift.project if swift else user['project_name']}:{name}",
+        # The reader takes a percent sign for the beginning of a reference.
+        "key": (password or user["password"]).replace("%", "%%"),
+        "auth_address": swift.auth_url if swift and swift.auth_url else user["auth_url"],
+        "auth_version": "3",
+        "project_domain_name": "Default",
+        "user_domain_name": "Default",
+    }
+    # All stores of a process share what these files say, so accounts are called after their stores.
+    file = f"swift-{store.name}.conf"
+    options = {
+        "default_swift_reference": store.name,
+        "swift_store_config_file": f"{CONFIG}/{file}",
+        "swift_store_container": swift.container if swift else "glance",
+        "swift_store_create_container_on_put": True,
+        "swift_store_endpoint_type": "publicURL" if swift and swift.auth_url else "internalURL",
+    }
+    return Place(sections={store.name: options}, files={file: oslo.render({store.name: account})})
+
+
+def _s3(ctx: Context[GlanceSpec], store: Store, _user: Mapping[str, str], _index: int) -> Place:
+    s3 = store.s3
+    if s3 is None:
+        raise SpecError("spec.storage.s3", "a store of type s3 needs to know the server; set url and the two keys")
+    access, secret = (ctx.secrets[ref.name][ref.key] for ref in (s3.access_key_ref, s3.secret_key_ref))
+    options = {
+        "s3_store_host": s3.url,
+        # oslo.config takes a dollar sign for the beginning of a reference.
+        "s3_store_access_key": access.replace("$", "$$"),
+        "s3_store_secret_key": secret.replace("$", "$$"),
+        "s3_store_bucket": s3.bucket,
+        "s3_store_create_bucket_on_put": True,
+        # Names of buckets in front of a server's name need entries in DNS that most servers do not have.
+        "s3_store_bucket_url_format": "path",
+        **({"s3_store_region_name": s3.region} if s3.region else {}),
+    }
+    return Place(sections={store.name: options})

@@ -1,0 +1,51 @@
+"""Volumes of Cinder on compute nodes: how Nova asks for them, and what a node needs to attach them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ... import kube, parts
+from ...api import Sections
+from ...plan import Context
+from .model import NovaSpec
+
+
+def client(ctx: Context[NovaSpec], user: parts.Identity) -> Sections:
+    """[cinder] of every process; nothing in a cloud without volumes."""
+    if ctx.spec.cinder_ref is None:
+        return {}
+    catalog = {"catalog_info": "volumev3::internalURL", "os_region_name": ctx.spec.region}
+    return {"cinder": {**user.options, **catalog}}
+
+
+def _kinds(ctx: Context[NovaSpec]) -> set[str]:
+    """What volumes there are: ceph, nfs, iscsi."""
+    ref = ctx.spec.cinder_ref
+    return set(ctx.refs[ref].published.get("attaches", "").split()) if ref else set()
+
+
+def on_nova_compute(ctx: Context[NovaSpec], mounts: list[kube.Mount]) -> list[kube.Mount]:
+    """The mounts of nova-compute, which mounts shares below the disks, and logs in to targets."""
+    found = _propagating(mounts, "Bidirectional") if "nfs" in _kinds(ctx) else mounts
+    return [*found, *(parts.DEVICES if "iscsi" in _kinds(ctx) else ())]
+
+
+def on_libvirt(ctx: Context[NovaSpec], mounts: list[kube.Mount]) -> list[kube.Mount]:
+    """The mounts of libvirt, whose guests open what nova-compute has attached."""
+    found = _propagating(mounts, "HostToContainer") if "nfs" in _kinds(ctx) else mounts
+    devices = [mount for mount in parts.DEVICES if mount.name == "dev"] if "iscsi" in _kinds(ctx) else []
+    return [*devices, *found]
+
+
+def libvirt_env(ctx: Context[NovaSpec]) -> dict[str, str]:
+    """Tells libvirt's start that /dev is the node's, where it must leave everything as it is."""
+    return {"NODE_DEVICES": "yes"} if "iscsi" in _kinds(ctx) else {}
+
+
+def beside(ctx: Context[NovaSpec]) -> list[kube.Container]:
+    """What runs beside nova-compute."""
+    return [parts.iscsid(ctx)] if "iscsi" in _kinds(ctx) else []
+
+
+def _propagating(mounts: list[kube.Mount], how: str) -> list[kube.Mount]:
+    return [replace(mount, propagation=how) if mount.name == "disks" else mount for mount in mounts]

@@ -1,0 +1,72 @@
+
+A CephStorage appears, with a Ceph of its own.
+  + Secret/cephstorage-keys
+  + Secret/cephstorage-daemon-config
+  + Secret/cephstorage-record
+  + Service/cephstorage-mon-a
+  + Secret/cephstorage-mon-key
+  + Secret/cephstorage-mgr-key
+  + Secret/cephstorage-osd-key
+  + Service/cephstorage-mons
+  + StatefulSet/cephstorage-mon
+  + PodDisruptionBudget/cephstorage-mon
+  + Secret/cephstorage-client-volumes
+  + Secret/cephstorage-client-images
+  + Secret/cephstorage-client-vms
+  + Secret/cephstorage-client-backups
+  + Secret/cephstorage-pools-setup
+  + Secret/cephstorage-status-setup
+  + Deployment/cephstorage-status
+  MonitorsReady: Progressing, cephstorage-mon: 0/1 pods ready
+  ManagerReady: Waiting, waiting for Monitors
+  OSDsReady: Waiting, waiting for Monitors
+  PoolsReady: Waiting, waiting for Monitors, Manager, OSDs
+  StatusReady: Progressing, cephstorage-status: 0/1 pods ready
+  CephConnected: Progressing, nothing was heard yet of what the status pod sees
+  HealthReady: Progressing, unknown as long as Ceph cannot be asked
+  Ready: Progressing, Monitors: cephstorage-mon: 0/1 pods ready; Status: cephstorage-status: 0/1 pods ready; CephConnected: nothing was heard yet of what the status pod sees; Health: unknown as long as Ceph cannot be asked
+
+Finished: StatefulSet.
+  ~ Secret/cephstorage-record
+  + Deployment/cephstorage-mgr
+  + Service/cephstorage-osds
+  + StatefulSet/cephstorage-osd
+  + PodDisruptionBudget/cephstorage-osd
+  ManagerReady: Progressing, cephstorage-mgr: 0/1 pods ready
+  OSDsReady: Progressing, cephstorage-osd: 0/1 pods ready
+  PoolsReady: Waiting, waiting for Manager, OSDs
+  StatusReady: Progressing, cephstorage-status: 0/1 pods ready
+  CephConnected: Progressing, nothing was heard yet of what the status pod sees
+  HealthReady: Progressing, unknown as long as Ceph cannot be asked
+  Ready: Progressing, Manager: cephstorage-mgr: 0/1 pods ready; OSDs: cephstorage-osd: 0/1 pods ready; Status: cephstorage-status: 0/1 pods ready; CephConnected: nothing was heard yet of what the status pod sees; Health: unknown as long as Ceph cannot be asked
+
+Finished: StatefulSet.
+  ManagerReady: Progressing, cephstorage-mgr: 0/1 pods ready
+  PoolsReady: Waiting, waiting for Manager
+  StatusReady: Progressing, cephstorage-status: 0/1 pods ready
+  CephConnected: Progressing, nothing was heard yet of what the status pod sees
+  HealthReady: Progressing, unknown as long as Ceph cannot be asked
+  Ready: Progressing, Manager: cephstorage-mgr: 0/1 pods ready; Status: cephstorage-status: 0/1 pods ready; CephConnected: nothing was heard yet of what the status pod sees; Health: unknown as long as Ceph cannot be asked
+
+Finished: Deployment.
+  + Job/cephstorage-pools-…
+  PoolsReady: Progressing, job cephstorage-pools-… is running
+  CephConnected: Progressing, nothing was heard yet of what the status pod sees
+  HealthReady: Progressing, unknown as long as Ceph cannot be asked
+  Ready: Progressing, Pools: job cephstorage-pools-… is running; CephConnected: nothing was heard yet of what the status pod sees; Health: unknown as long as Ceph cannot be asked
+
+Finished: Job.
+  CephConnected: Progressing, nothing was heard yet of what the status pod sees
+  HealthReady: Progressing, unknown as long as Ceph cannot be asked
+  Ready: Progressing, CephConnected: nothing was heard yet of what the status pod sees; Health: unknown as long as Ceph cannot be asked
+
+The pod that looks is heard.
+  Ready: True
+
+An OSD fills up.
+  HealthReady: Unhealthy, HEALTH_ERR: OSD_FULL: 1 full osd(s); osd.0 is full
+  Ready: Unhealthy, Health: HEALTH_ERR: OSD_FULL: 1 full osd(s); osd.0 is full
+
+Somebody removes the monitors' Service.
+  + Service/cephstorage-mon-a
+  Ready: True

@@ -1,0 +1,123 @@
+"""What a service is told of Ceph, from a CephStorage or from a Secret of the user's."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import pytest
+
+from openstack_operator.api import CephSource, Model, Resource, references, structural, whole_secrets
+from openstack_operator.parts import Ceph, ceph, on_ceph, written
+from openstack_operator.parts.ceph import coordinates, keyring, login, monitors
+from openstack_operator.plan import MissingReference, Release, SpecError
+from openstack_operator.testing import context
+
+KEY = "AQBvaWJlAAAAABAAaGVsbG9oZWxsb2hlbGxvIQ=="
+
+
+class Spec(Model):
+    """A service that keeps images in Ceph."""
+
+    rbd: CephSource = CephSource()
+    """Where."""
+    plain: ClassVar[int] = 0
+
+
+TOY = Resource(kind="Toy", plural="toys", spec=Spec)
+PUBLISHED = {
+    "CephStorage": {
+        "monitors": "[v2:10.0.0.1:3300,v1:10.0.0.1:6789],[v2:10.0.0.2:3300,v1:10.0.0.2:6789]",
+        "fsid": "11111111-2222-3333-4444-555555555555",
+        "imagesUser": "client.glance",
+        "imagesPool": "images",
+        "imagesSecret": "ceph-client-glance",
+    }
+}
+CONF = "[global]\nfsid = 11111111-2222-3333-4444-555555555555\nmon host = 10.0.0.1:6789 10.0.0.2:6789 # two\n"
+RING = f'[client.glance]\n\tkey = {KEY}\n\tcaps mon = "profile rbd"\n'
+
+
+def found(spec: dict[str, Any], secrets: dict[str, dict[str, str]], use: Any = "images") -> Ceph:
+    ctx = context(TOY, spec, release=Release("", "", {}), published=PUBLISHED, secrets=secrets)
+    return ceph(ctx, use, ctx.spec.rbd, path="spec.rbd")
+
+
+def of_storage(key: str = KEY) -> Ceph:
+    return found({}, {"ceph-client-glance": {"ceph.conf": CONF, "keyring": RING, "key": key}})
+
+
+def of_secret(conf: str = CONF, ring: str = RING, **source: Any) -> Ceph:
+    data = {"ceph.conf": conf, "keyring": ring}
+    return found({"rbd": {"cephSecretRef": {"name": "mine"}, **source}}, {"mine": data})
+
+
+def test_a_cephstorage_is_meant_where_nobody_says_where() -> None:
+    [(path, ref)] = references(Spec())
+    assert (path, ref.kind, ref.name) == ("spec.rbd.cephStorageRef", "CephStorage", "ceph")
+    mine = Spec.model_validate({"rbd": {"cephSecretRef": {"name": "mine"}}})
+    assert references(mine) == []
+    assert [(path, ref.name) for path, ref in whole_secrets(mine)] == [("spec.rbd.cephSecretRef", "mine")]
+    assert "cephStorageRef" in structural(Spec)["properties"]["rbd"]["properties"]
+
+
+def test_a_client_of_a_cephstorage() -> None:
+    client = of_storage()
+    assert (client.id, client.user, client.pool) == ("glance", "client.glance", "images")
+    assert len(client.monitors) == 2
+    assert [mount.path for mount in client.mounts] == [client.conf, "/etc/ceph/ceph.client.glance.keyring"]
+    assert of_storage("another").digest != client.digest
+
+
+def test_the_same_user_of_the_same_cluster_has_the_same_name_in_libvirt() -> None:
+    assert of_storage().secret_uuid == of_secret().secret_uuid
+    assert of_storage().secret_uuid != of_secret(CONF.replace("1111-", "9999-")).secret_uuid
+
+
+def test_a_client_the_cephstorage_does_not_have() -> None:
+    with pytest.raises(MissingReference, match="no client for backups"):
+        found({}, {}, "backups")
+
+
+def test_another_pool_than_the_cephstorages() -> None:
+    with pytest.raises(SpecError, match=r"spec\.rbd\.pool.*'images'"):
+        found({"rbd": {"pool": "other"}}, {"ceph-client-glance": {"key": KEY}})
+
+
+def test_a_secret_becomes_one_of_ours() -> None:
+    client = of_secret(CONF + "[client]\nkeyring = /etc/ceph/other.keyring\n", pool="pictures")
+    [secret] = client.objects
+    assert set(secret["data"]) == {"ceph.conf", "keyring", "key"}
+    assert (client.pool, client.key, client.fsid[:8]) == ("pictures", KEY, "11111111")
+    assert client.monitors == ("10.0.0.1:6789", "10.0.0.2:6789")
+    assert "keyring" not in coordinates({"ceph.conf": "fsid=a\nmon_host=b\nkeyring=c"}, "", "")[0]
+
+
+def test_what_a_secret_may_lack() -> None:
+    with pytest.raises(MissingReference, match=r"spec\.rbd\.cephSecretRef.*'fsid'"):
+        of_secret("[global]\nmon host = a\n")
+    with pytest.raises(MissingReference, match="'mon host'"):
+        of_secret("[global]\nfsid = a\nmon-host =\n")
+    with pytest.raises(MissingReference, match="holds 0 clients"):
+        of_secret(ring="[client.glance]\n[mon.]\nkey = abc=\n")
+    with pytest.raises(MissingReference, match="no key 'keyring'"):
+        found({"rbd": {"cephSecretRef": {"name": "mine"}}}, {"mine": {"ceph.conf": CONF}})
+
+
+def test_keyrings_as_ceph_writes_them() -> None:
+    caps = {"mon": "profile rbd", "osd": "profile rbd pool=images"}
+    assert login({"keyring": keyring("client.glance", KEY, caps)}, "s", "f") == ("client.glance", KEY)
+    shown = f'[client.glance]\n        key = {KEY}\n        caps mon = "profile rbd"\n'
+    assert login({"keyring": shown}, "s", "f") == ("client.glance", KEY)
+
+
+def test_monitors() -> None:
+    assert monitors("a, b;c  d") == ("a", "b", "c", "d")
+    assert monitors("[v2:a:3300/0,v1:a:6789/0],[v2:b:3300/0]") == ("[v2:a:3300/0,v1:a:6789/0]", "[v2:b:3300/0]")
+
+
+def test_a_rotated_key_is_another_configuration() -> None:
+    ctx = context(TOY, {}, release=Release("", "", {}), published=PUBLISHED)
+    conf = written(ctx, {"toy.conf": ""}, directory="/etc/toy")
+    old, new = on_ceph(conf, of_storage()), on_ceph(conf, of_storage("another"))
+    assert len({conf.digest, old.digest, new.digest}) == 3
+    assert [mount.path for mount in old.mounts][1:] == [mount.path for mount in of_storage().mounts]

@@ -1,0 +1,380 @@
+"""CephStorage: daemons that keep their address, keys that reach no further than they must, and what is told of it."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import errno
+import json
+from collections.abc import Generator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from openstack_operator import kube
+from openstack_operator.api import references, whole_secrets
+from openstack_operator.parts.ceph import coordinates, login, logins
+from openstack_operator.plan import MissingReference, Object, Plan, Release, State, Verdict, key
+from openstack_operator.services.cephstorage import config, health, keeper
+from openstack_operator.services.cephstorage.model import CEPH_STORAGE
+from openstack_operator.services.cephstorage.service import plan
+from openstack_operator.testing import NOW, context, granted
+
+GIB = 1024**3
+FINE = {
+    "reachable": True,
+    "message": "",
+    "refused": {},
+    "missing": {},
+    "health": "HEALTH_OK",
+    "checks": {},
+    "total": 20 * GIB,
+    "used": 3 * GIB + 5,
+    "available": 17 * GIB - 5,
+    "pools": ["volumes"],
+}
+CONF = "[global]\nfsid = 11111111-2222-3333-4444-555555555555\nmon host = 192.0.2.1\n"
+KEY = config.cephx("theirs")
+
+
+def planned(release: Release, spec: dict[str, Any] | None = None, **changes: Any) -> Plan:
+    return plan(context(CEPH_STORAGE, spec, release=release, owner="ceph", **changes))
+
+
+def objects(made: Plan) -> dict[tuple[str, str], Object]:
+    return {key(obj): obj for obj in made.objects}
+
+
+def secret(made: Plan, name: str) -> dict[str, str]:
+    return kube.secret_data(objects(made)["Secret", name])
+
+
+def verdict(made: Plan, name: str) -> Verdict:
+    found = next(step.verdict for step in made if step.name == name)
+    assert found
+    return found
+
+
+def test_a_key_is_one_of_cephs() -> None:
+    made = base64.b64decode(config.cephx("drawn"))
+    assert len(made) == 28
+    assert made[:2] == b"\x01\x00"
+    assert made[10:12] == b"\x10\x00"
+    assert config.cephx("drawn") != config.cephx("other")
+
+
+def test_what_is_published(release: Release) -> None:
+    made = planned(release)
+    told = made.outcome.published
+    assert (told["volumesUser"], told["imagesPool"], told["vmsSecret"]) == (
+        "client.cinder",
+        "images",
+        "ceph-client-vms",
+    )
+    held = secret(made, "ceph-client-backups")
+    assert login(held, "", "") == ("client.cinder-backup", held["key"])
+    assert coordinates(held, "", "")[1:] == (told["fsid"], ("ceph-mon-a.openstack.svc.cluster.local",))
+
+
+def test_each_client_may_do_the_least(release: Release) -> None:
+    wanted = json.loads(
+        secret(planned(release, {"pools": {"images": {"name": "pictures"}}}), "ceph-pools-setup")["wanted.json"]
+    )
+    caps = {client["user"]: client["caps"] for client in wanted["clients"]}
+    assert caps["client.glance"] == {
+        "mon": "profile rbd",
+        "osd": "profile rbd pool=pictures",
+        "mgr": "profile rbd pool=pictures",
+    }
+    assert caps["client.cinder"]["osd"] == "profile rbd pool=volumes, profile rbd-read-only pool=pictures"
+    assert caps["client.nova"]["osd"] == "profile rbd pool=vms, profile rbd pool=pictures"
+    assert caps["client.cinder-backup"]["osd"] == "profile rbd pool=backups"
+
+
+def test_only_those_who_need_it_have_a_key(release: Release) -> None:
+    made = planned(release)
+    assert {user for user, _ in logins(secret(made, "ceph-osd-key")["keyring"])} == {"client.osd"}
+    assert "client.admin" not in json.dumps(secret(made, "ceph-mgr-key"))
+    watches = secret(made, "ceph-status-setup")
+    assert not any("admin" in name or "admin" in text for name, text in watches.items() if name != "keeper.py")
+    for obj in made.objects:
+        if obj["kind"] != "Secret":
+            assert config.cephx("drawn") not in json.dumps(obj)
+
+
+def test_a_monitor_has_its_address_for_good(release: Release) -> None:
+    first = objects(planned(release))
+    service = ("Service", "ceph-mon-a")
+    assert "clusterIP" not in first[service]["spec"]
+    given = {**first[service], "spec": {**first[service]["spec"], "clusterIP": "10.96.0.7"}}
+    second = objects(planned(release, children={**first, service: given}))
+    assert kube.secret_data(second["Secret", "ceph-record"])["a"] == "10.96.0.7"
+    gone = {key: obj for key, obj in second.items() if key != service}
+    assert objects(planned(release, children=gone))[service]["spec"]["clusterIP"] == "10.96.0.7"
+
+
+def test_monitors_begin_once(release: Release) -> None:
+    first = objects(planned(release))
+    assert kube.secret_data(first["Secret", "ceph-record"])["state"] == "new"
+    mon = ("StatefulSet", "ceph-mon")
+    formed = objects(planned(release, children={**first, mon: granted(first[mon])}))
+    assert kube.secret_data(formed["Secret", "ceph-record"])["state"] == "existing"
+    lost = {key: obj for key, obj in formed.items() if key != mon}
+    assert kube.secret_data(objects(planned(release, children=lost))["Secret", "ceph-record"])["state"] == "existing"
+    deleted = {"ceph-record": formed["Secret", "ceph-record"], "ceph-keys": formed["Secret", "ceph-keys"]}
+    again = objects(planned(release, lost=deleted, draw=lambda: "another"))
+    assert again["Secret", "ceph-record"]["data"] == formed["Secret", "ceph-record"]["data"]
+    assert again["Secret", "ceph-keys"]["data"] == formed["Secret", "ceph-keys"]["data"]
+
+
+def test_settings_of_a_daemon_reach_its_pods_and_no_others(release: Release) -> None:
+    own = {"nodeSelector": {"rack": "seven"}, "resources": {"requests": {"memory": "7Gi"}}, "image": "own:1"}
+    for field, name in (("osds", "ceph-osd"), ("monitors", "ceph-mon")):
+        for obj in planned(release, {field: own}).objects:
+            if obj["kind"] in ("StatefulSet", "Deployment", "Job"):
+                pod = obj["spec"]["template"]["spec"]
+                mine = obj["metadata"]["name"] == name
+                assert (pod["nodeSelector"] == own["nodeSelector"]) == mine
+                assert (pod["containers"][0]["image"] == "own:1") == mine
+                assert (pod["containers"][0]["resources"]["requests"]["memory"] == "7Gi") == mine
+
+
+def test_copies_are_no_more_than_osds(release: Release) -> None:
+    for replicas, copies in ((1, 1), (2, 2), (5, 3)):
+        wanted = json.loads(
+            secret(planned(release, {"osds": {"replicas": replicas}}), "ceph-pools-setup")["wanted.json"]
+        )
+        assert {pool["default"] for pool in wanted["pools"]} == {copies}
+
+
+def test_a_new_generation_is_a_new_client(release: Release) -> None:
+    old = planned(release, draw=iter(str(number) for number in range(99)).__next__)
+    new = planned(release, {"keyGeneration": 2}, children=objects(old), draw=lambda: "new")
+    assert new.outcome.published["volumesUser"] == "client.cinder-2"
+    assert secret(new, "ceph-client-volumes")["key"] == config.cephx("new") != secret(old, "ceph-client-volumes")["key"]
+    assert secret(new, "ceph-keys")["cinder"] == secret(old, "ceph-keys")["cinder"]
+
+
+def external(release: Release, ring: str, *, manage: bool, **changes: Any) -> Plan:
+    spec = {"mode": "external", "external": {"secretRef": {"name": "theirs"}, "manage": manage}}
+    return planned(release, spec, secrets={"theirs": {"ceph.conf": CONF, "keyring": ring}}, **changes)
+
+
+def test_an_external_ceph_in_which_we_make_pools(release: Release) -> None:
+    made = external(release, f"[client.admin]\nkey = {KEY}\n", manage=True)
+    assert not [obj for obj in made.objects if obj["kind"] == "StatefulSet"]
+    setup = secret(made, "ceph-pools-setup")
+    assert json.loads(setup["wanted.json"])["owned"] is False
+    assert login({"keyring": setup["client.admin.keyring"]}, "", "") == ("client.admin", KEY)
+    assert made.outcome.published["monitors"] == "192.0.2.1"
+
+
+def test_an_external_ceph_in_which_others_make_pools(release: Release) -> None:
+    made = external(release, f"[client.glance]\nkey = {KEY}\n[client.cinder]\nkey = {KEY}\n", manage=False)
+    assert not [obj for obj in made.objects if obj["kind"] == "Job"]
+    assert {name for name in made.outcome.published if name.endswith("Secret")} == {"imagesSecret", "volumesSecret"}
+    with pytest.raises(MissingReference, match=r"spec\.external\.secretRef.*client\.cinder-backup"):
+        external(release, f"[client.other]\nkey = {KEY}\n", manage=False)
+
+
+@pytest.mark.parametrize(
+    ("facts", "condition", "reason", "says"),
+    [
+        ({"reachable": False, "message": "timed out"}, "CephConnected", "Unreachable", "timed out"),
+        ({"refused": {"client.glance": "denied"}}, "CephConnected", "KeyRefused", "client.glance"),
+        ({"missing": {"client.glance": "images"}}, "CephConnected", "MissingPool", "'images'"),
+        ({"health": "HEALTH_ERR", "checks": {"OSD_FULL": "osd.0 is full"}}, "Health", "Unhealthy", "osd.0 is full"),
+        ({"health": "HEALTH_WARN", "checks": {"OSD_DOWN": "osd.1 is down"}}, "Health", "Unhealthy", "osd.1"),
+    ],
+)
+def test_what_is_wrong(release: Release, facts: dict[str, Any], condition: str, reason: str, says: str) -> None:
+    ring = f"[client.glance]\nkey = {KEY}\n"
+    made = external(release, ring, manage=False, facts={"status-1": FINE | facts})
+    found = verdict(made, condition)
+    assert (found.ready, found.reason) == (False, reason)
+    assert says in found.message
+    # Whoever runs goes on: what Ceph says of itself takes nothing away.
+    assert set(objects(made)) == set(objects(external(release, ring, manage=False)))
+
+
+def test_what_only_the_user_can_mend_does_not_look_as_if_it_came_right_by_itself() -> None:
+    refused = {"refused": {"client.glance": "denied"}}
+    assert health.connected(FINE | refused, ours=False).state is State.FAILED
+    assert health.connected(FINE | refused, ours=True).state is State.PROGRESSING
+
+
+def test_a_mere_warning_is_told(release: Release) -> None:
+    made = planned(release, facts={"s": FINE | {"health": "HEALTH_WARN", "checks": {"POOL_APP": "one pool"}}})
+    assert verdict(made, "Health") == Verdict(State.READY, "POOL_APP: one pool")
+    assert made.outcome.details == {
+        "health": "HEALTH_WARN",
+        "capacity": {"totalGb": 20, "usedGb": 3, "availableGb": 16},
+    }
+
+
+def test_nothing_is_known_before_somebody_looked(release: Release) -> None:
+    made = planned(release, facts={"status-1": None})
+    assert not verdict(made, "CephConnected").ready
+    assert made.outcome.details == {}
+    made = planned(release, facts={"status-1": FINE})
+    assert made.outcome.wake == NOW + timedelta(seconds=30)
+
+
+def test_what_was_made_is_made_again(release: Release) -> None:
+    def job(made: Plan) -> Object:
+        return next(obj for obj in made.objects if obj["kind"] == "Job")
+
+    first = job(planned(release))
+    missing = {"status-1": FINE | {"refused": {"client.glance": "denied"}}}
+    live = {key(first): first}
+    assert key(job(planned(release, facts=missing, children=live))) == key(first), "it is still at it"
+    ended = NOW - timedelta(seconds=30)
+    done = {**first, "status": {"completionTime": ended.isoformat()}}
+    assert key(job(planned(release, facts=missing, children={key(first): done}))) == key(first), "seen before"
+    later = NOW + timedelta(minutes=1)
+    second = job(planned(release, facts=missing, children={key(first): done}, now=later))
+    assert key(second) != key(first)
+    assert key(job(planned(release, facts={"s": FINE}, children={key(second): second}, now=later))) == key(second)
+
+
+def test_rook_is_told_what_is_wanted_and_asked_what_there_is(release: Release) -> None:
+    spec = {"mode": "rook"}
+    assert references(CEPH_STORAGE.spec.model_validate(spec)) == []
+    named = {ref.name for _, ref in whole_secrets(CEPH_STORAGE.spec.model_validate(spec))}
+    assert "rook-ceph-client-cinder" in named
+    first = planned(release, spec)
+    assert {obj["kind"] for obj in first.objects} == {"CephCluster", "CephBlockPool", "CephClient"}
+    assert first.outcome.published == {}
+    told = {f"rook-ceph-client-{user}": {user: KEY} for user in ("cinder", "glance", "nova", "cinder-backup")}
+    told |= {"rook-ceph-mon": {"fsid": "f"}, "rook-ceph-config": {"mon_host": "[v2:10.0.0.1:3300,v1:10.0.0.1:6789]"}}
+    second = planned(release, spec, secrets=told)
+    assert second.outcome.published["vmsUser"] == "client.nova"
+    assert not [obj for obj in second.objects if obj["kind"] == "Job"]
+    later = planned(release, {**spec, "keyGeneration": 2}, children=objects(second))
+    assert later.outcome.published == second.outcome.published, "what Rook has not made yet takes nothing away"
+
+
+def test_what_rook_says(release: Release) -> None:
+    first = objects(planned(release, {"mode": "rook"}))
+    done = {key: {**obj, "status": {"phase": "Ready"}} for key, obj in first.items()}
+    assert verdict(planned(release, {"mode": "rook"}, children=done), "Clients").ready
+    client = ("CephClient", "cinder")
+    broken = {**done, client: {**first[client], "status": {"phase": "Failure", "message": "no caps"}}}
+    found = verdict(planned(release, {"mode": "rook"}, children=broken), "Clients")
+    assert (found.state, found.message) == (State.FAILED, "CephClient/cinder: no caps")
+
+
+class Ceph:
+    """A Ceph that remembers what it was told."""
+
+    def __init__(self) -> None:
+        self.pools: dict[str, Object] = {}
+        self.clients: dict[str, Object] = {}
+        self.told: list[str] = []
+        self.silent = False
+        self.refused: set[str] = set()
+
+    def __call__(self, prefix: str, given: str = "", **words: Any) -> Any:
+        self.told.append(prefix)
+        match prefix:
+            case "osd dump":
+                return {"pools": list(self.pools.values())}
+            case "osd lspools":
+                return [{"poolname": name} for name in self.pools]
+            case "osd pool create":
+                assert (words["size"] == 1) == words.get("yes_i_really_mean_it", False)
+                self.pools[words["pool"]] = {
+                    "pool_name": words["pool"],
+                    "size": words["size"],
+                    "pg_autoscale_mode": words["autoscale_mode"],
+                    "application_metadata": {},
+                }
+            case "osd pool application enable":
+                self.pools[words["pool"]]["application_metadata"][words["app"]] = {}
+            case "osd pool set":
+                field, value = ("size", int(words["val"])) if words["var"] == "size" else (words["var"], words["val"])
+                self.pools[words["pool"]][field] = value
+            case "auth get":
+                if words["entity"] not in self.clients:
+                    raise keeper.Refused(-errno.ENOENT, "failed to find it")
+                return [self.clients[words["entity"]]]
+            case "auth import":
+                [(user, key)] = logins(given)
+                lines = [line.strip() for line in given.splitlines() if "caps" in line]
+                caps = {line.split()[1]: line.partition(" = ")[2].strip('"') for line in lines}
+                self.clients[user] = {"entity": user, "key": key, "caps": caps}
+            case "health":
+                return {
+                    "status": "HEALTH_WARN",
+                    "checks": {"A": {"summary": {"message": "a"}, "detail": [{"message": " b"}]}},
+                }
+            case "df":
+                return {"stats": {"total_bytes": 3, "total_used_raw_bytes": 2, "total_avail_bytes": 1}}
+            case _:
+                raise AssertionError(prefix)
+        return ""
+
+    @contextlib.contextmanager
+    def connected(self, user: str) -> Generator[Any]:
+        if self.silent:
+            raise keeper.Refused(errno.ETIMEDOUT, "timed out")
+        if user in self.refused:
+            raise keeper.Refused(errno.EACCES, "permission denied")
+        yield self
+
+
+def wanted(release: Release, **spec: Any) -> dict[str, Any]:
+    return json.loads(secret(planned(release, spec), "ceph-pools-setup")["wanted.json"])
+
+
+def test_pools_and_clients_are_made_once(release: Release) -> None:
+    ceph = Ceph()
+    assert len(keeper.ensure(ceph, wanted(release))) == 12
+    assert set(ceph.pools) == {"volumes", "images", "vms", "backups"}
+    assert set(ceph.clients) == {"client.cinder", "client.glance", "client.nova", "client.cinder-backup"}
+    ceph.told.clear()
+    assert keeper.ensure(ceph, wanted(release)) == []
+    assert set(ceph.told) == {"osd dump", "auth get"}
+
+
+def test_pools_follow_what_is_said_of_them_and_nothing_else(release: Release) -> None:
+    ceph = Ceph()
+    keeper.ensure(ceph, wanted(release))
+    ceph.pools["volumes"]["size"] = 3
+    assert keeper.ensure(ceph, wanted(release)) == []
+    changed = wanted(release, pools={"volumes": {"size": 2, "autoscale": "off"}})
+    assert keeper.ensure(ceph, changed) == ["pool volumes keeps 2 copies", "pool volumes has autoscaling off"]
+
+
+def test_what_ceph_keeps_for_itself_grows_with_it(release: Release) -> None:
+    ceph = Ceph()
+    ceph.pools[".mgr"] = {"pool_name": ".mgr", "size": 1}
+    assert "pool .mgr keeps 3 copies" in keeper.ensure(ceph, wanted(release, osds={"replicas": 3}))
+    assert not [line for line in keeper.ensure(ceph, wanted(release)) if ".mgr" in line], "never less"
+    conf = secret(planned(release, {"osds": {"replicas": 2}}), "ceph-daemon-config")["ceph.conf"]
+    assert "osd pool default size = 2\n" in conf
+
+
+def test_a_client_of_ours_gets_its_key_back_and_one_of_others_is_left_alone(release: Release) -> None:
+    ceph = Ceph()
+    keeper.ensure(ceph, wanted(release))
+    ceph.clients["client.nova"]["key"] = KEY
+    assert keeper.ensure(ceph, wanted(release)) == ["client.nova has its key and capabilities again"]
+    ceph.clients["client.nova"]["key"] = KEY
+    with pytest.raises(keeper.Refused, match=r"client\.nova exists with a key that was not made here"):
+        keeper.ensure(ceph, wanted(release) | {"owned": False})
+
+
+def test_what_is_seen() -> None:
+    ceph, clients = Ceph(), {"client.glance": "images", "client.nova": "vms"}
+    ceph.pools["vms"] = {}
+    ceph.refused.add("client.nova")
+    found = keeper.look(ceph.connected, clients)
+    assert (found["reachable"], found["health"], found["checks"]) == (True, "HEALTH_WARN", {"A": "a; b"})
+    assert (found["missing"], found["refused"]) == ({"client.glance": "images"}, {"client.nova": "permission denied"})
+    ceph.refused.add("client.glance")
+    assert keeper.look(ceph.connected, clients)["reachable"] is False
+    assert set(keeper.look(ceph.connected, clients)["refused"]) == set(clients)
+    ceph.silent = True
+    assert keeper.look(ceph.connected, clients)["message"] == "timed out"
