@@ -21,6 +21,8 @@ from ..site import Site, until
 LOST = "node3"
 """The node that is lost: node1 holds the Kubernetes API, which these scenarios are not about."""
 _AWAY = 300.0
+_NOTICED = 30.0
+"""Seconds without an acknowledged request, by kind, once Kubernetes has moved the pods of a node that is away."""
 _OFF = 600
 _DARK = 10.0
 
@@ -44,6 +46,8 @@ def node_away(stage: Stage) -> None:
     # Whatever this costs, it costs at the beginning: the cloud goes on without the node.
     rest = {kind: gap for kind, gap in _outages(stage, began + _AWAY / 2, began + _AWAY).items() if LOST not in kind}
     stage.note(outages_in_second_half=rest)
+    long = {kind: gap for kind, gap in rest.items() if gap > _NOTICED}
+    stage.check(not long, f"without {LOST} nothing was acknowledged for longer than {_NOTICED:.0f} s: {long}")
     back = now()
     cluster.start_node(site.machine, LOST)
     stage.await_recovery(f"the return of {LOST}", back, timeout=600)

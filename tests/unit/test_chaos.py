@@ -24,6 +24,7 @@ from chaos.scenarios.changes import steps
 from chaos.scenarios.objects import EDITS, Edit
 from chaos.scenarios.pods import one_of_each
 from chaos.site import Site
+from chaos.verify import lacking
 from chaos.writers import Ports
 from cloud import deploy
 from cloud.kubernetes import CloudError, Kubernetes
@@ -249,3 +250,9 @@ def merge(old: Any, new: Any) -> Any:
     if not isinstance(old, dict) or not isinstance(new, dict):
         return new
     return {**old, **{key: merge(old.get(key), value) for key, value in new.items()}}
+
+
+def test_members_are_compared_by_rows_that_any_of_them_held_before() -> None:
+    first = {"a": {"1"}, "b": {"1", "2"}, "c": {"1", "2", "3"}}
+    assert lacking(first, {"a": {"1", "2", "3", "4"}, "b": {"1", "2", "3", "4", "5"}, "c": {"1", "2", "3"}}) == {}
+    assert lacking(first, {"a": {"1", "3"}, "b": {"1", "2", "3"}}) == {"a": {"2"}, "c": {"1", "2", "3"}}

@@ -9,9 +9,10 @@ from ..api import Sections
 # innodb_snapshot_isolation and wsrep need no option here; the pool stays small because each API pod has few threads.
 POOL = {"max_pool_size": 5, "connection_recycle_time": 280}
 
-# Every program tries again for as long as oslo.db has it, 100 s, but soon: after a power cut all wait for the database,
-# and with oslo's 10 s, and up to 30 s for the broker, they would go on waiting when it is back.
-SOON = {"retry_interval": 2, "max_retries": 50}
+# Every program waits for its database, however long that takes, and asks often: after a power cut all of them wait,
+# and with oslo's 10 s, and up to 30 s for the broker, they would go on waiting when it is back. One that ends after a
+# number of tries comes back later still: Kubernetes waits longer before each new start of a container.
+SOON = {"retry_interval": 2, "max_retries": -1}
 
 
 def database(url: str) -> dict[str, object]:

@@ -6,6 +6,7 @@ from .ceph import Ceph, ceph, on_ceph
 from .config import Config, config, layered, options, written
 from .credentials import Credentials, credentials
 from .devices import DEVICES, iscsid
+from .files import claim, claimed
 from .members import POD_NAME, Members, hosts, members, volume
 from .names import program, title
 from .sources import (
@@ -49,6 +50,8 @@ __all__ = [
     "cache",
     "catalog",
     "ceph",
+    "claim",
+    "claimed",
     "config",
     "credentials",
     "database",

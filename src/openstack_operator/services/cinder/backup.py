@@ -42,7 +42,7 @@ def backup(
         return ()
     ceph = (
         parts.ceph(ctx, "backups", wanted.source, path="spec.backup.ceph", name="ceph-backup", folder=CEPH)
-        if (wanted.source)
+        if wanted.source
         else None
     )
     rootless = {} if any(built.as_root for built in backends) else config.ROOTLESS
@@ -50,8 +50,21 @@ def backup(
     own = parts.written(ctx, {config.FILE: oslo.render(options)}, suffix="backup-config", directory=config.DIRECTORY)
     clients = [client for client in (*(built.ceph for built in backends), ceph) if client]
     conf = parts.on_ceph(own, *clients) if clients else own
-    steps = tuple(step for step in (ceph, _claim(ctx, wanted), own, conf) if step)
-    return (*steps, _pods(ctx, conf, backends, sudo, after=(*clients, *steps, *after)))
+    storage, files = _storage(ctx, wanted)
+    steps = tuple(step for step in (ceph, storage, own, conf) if step)
+    return (*steps, _pods(ctx, conf, backends, sudo, files, after=(*clients, *steps, *after)))
+
+
+def _storage(ctx: Context[CinderSpec], wanted: Backup) -> tuple[Step | None, Sequence[kube.Mount]]:
+    """What is made for the backups, and what Kubernetes mounts for them."""
+    if wanted.type == "nfs" and wanted.share:
+        server, _, path = wanted.share.partition(":")
+        return None, [kube.Mount(name="backups", path=FILES, volume={"nfs": {"server": server, "path": path}})]
+    if wanted.type == "posix":
+        claim = parts.claim(ctx, "backups", wanted.files, "spec.backup.files")
+        mount = kube.Mount(name="backups", path=FILES, volume=parts.claimed(claim))
+        return Step(name="BackupStorage", objects=(claim,)), [mount]
+    return None, []
 
 
 def _pods(
@@ -59,6 +72,7 @@ def _pods(
     conf: parts.Config,
     backends: Sequence[volume.Built],
     sudo: parts.Config,
+    files: Sequence[kube.Mount],
     *,
     after: Sequence[Step],
 ) -> Step:
@@ -72,7 +86,7 @@ def _pods(
             *conf.mounts,
             *(() if as_root else (volume.instead_of_sudo(sudo),)),
             *(parts.DEVICES if on_node else ()),
-            *_storage(ctx, wanted),
+            *files,
             *kube.scratch("/tmp", "/run", parts.state(ctx)),  # noqa: S108
         ),
         ready=parts.CONNECTED_TO_BROKER,
@@ -130,33 +144,3 @@ def _driver(ctx: Context[CinderSpec], wanted: Backup, ceph: parts.Ceph | None) -
         else:
             found["swift_catalog_info"] = "object-store:swift:internalURL"
     return found
-
-
-def _storage(ctx: Context[CinderSpec], wanted: Backup) -> list[kube.Mount]:
-    """What Kubernetes mounts for the backups."""
-    if wanted.type == "nfs" and wanted.share:
-        server, _, path = wanted.share.partition(":")
-        return [kube.Mount(name="backups", path=FILES, volume={"nfs": {"server": server, "path": path}})]
-    if wanted.type == "posix":
-        claim = {"persistentVolumeClaim": {"claimName": kube.fitting(ctx.name("backups"))}}
-        return [kube.Mount(name="backups", path=FILES, volume=claim)]
-    return []
-
-
-def _claim(ctx: Context[CinderSpec], wanted: Backup) -> Step | None:
-    """The volume of type posix."""
-    if wanted.type != "posix":
-        return None
-    files = wanted.files
-    claim = kube.obj(
-        ctx,
-        "PersistentVolumeClaim",
-        ctx.name("backups"),
-        spec={
-            "accessModes": [files.access_mode],
-            "storageClassName": files.storage_class,
-            "resources": {"requests": {"storage": files.size}},
-        },
-    )
-    claim = kube.annotated(claim, {kube.FIELD: "spec.backup.files.size"})
-    return Step(name="BackupStorage", objects=(kube.retained(claim) if files.retention == "Retain" else claim,))

@@ -60,25 +60,11 @@ def sections(ctx: Context[GlanceSpec], found: Sequence[Place]) -> Sections:
 
 
 def _volume(ctx: Context[GlanceSpec], store: Store, _user: Mapping[str, str], _index: int) -> Place:
-    storage = ctx.spec.storage
-    wanted = kube.obj(
-        ctx,
-        "PersistentVolumeClaim",
-        ctx.name("images"),
-        spec={
-            "accessModes": [storage.access_mode],
-            "storageClassName": storage.storage_class,
-            "resources": {"requests": {"storage": storage.size}},
-        },
-    )
-    wanted = kube.annotated(wanted, {kube.FIELD: "spec.storage.size"})
-    if storage.retention == "Retain":
-        wanted = kube.retained(wanted)
-    source = {"persistentVolumeClaim": {"claimName": wanted["metadata"]["name"]}}
+    wanted = parts.claim(ctx, "images", ctx.spec.storage, "spec.storage")
     return Place(
         sections={store.name: {"filesystem_store_datadir": f"{STATE}/images"}},
         steps=(Step(name="Storage", objects=(wanted,)),),
-        mounts=(kube.Mount(name="images", path=STATE, volume=source),),
+        mounts=(kube.Mount(name="images", path=STATE, volume=parts.claimed(wanted)),),
     )
 
 
