@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from openstack_operator.kube import MANAGED_BY
 from openstack_operator.plan import READY, SpecError, State, Step, Transient, Verdict, failed, progressing, waiting
-from openstack_operator.runtime.apply import Applier, Memo, covers, together
+from openstack_operator.runtime.apply import Applier, covers, together
 from openstack_operator.runtime.kinds import SECRET, Catalog, Kind
+from openstack_operator.runtime.memo import Memo
 from openstack_operator.runtime.report import Report, same, status
 from openstack_operator.runtime.store import Cached, Request, Store
 from openstack_operator.runtime.world import entry

@@ -17,15 +17,15 @@ from ..plan import Key, Object, Plan, SpecError, Step, Transient, key
 from .client import Conflict, Forbidden, Missing, NotAdmitted
 from .jobs import last_words
 from .kinds import CLAIM, DEPLOYMENT, JOB, POD, SECRET, SERVICE, STATEFUL_SET, Kind
+from .memo import Memo
 from .pods import trimmed
+from .shortage import asked
 from .store import Cached, Request
-from .turns import Since
 from .world import World, entry
 
 APPLIED = "openstack.k8s.io/applied"
 """Annotation: digest of what was last applied, so that a pass without changes need not write."""
 
-_MEMORY = 20_000
 _STRANGER = "exists and was not made by the operator; delete it, or give one of the two another name"
 _GROW = "; a volume grows where its StorageClass has allowVolumeExpansion: true, and stays as it is until then"
 _INSIDE = "ClusterIP"
@@ -33,33 +33,6 @@ _UNWATCHED = 60.0
 """Seconds after which to look again at what no watch tells of."""
 
 T = TypeVar("T")
-
-
-class Memo:
-    """What the API server is known to store in another form than it was written: `1000m` comes back as `1`."""
-
-    def __init__(self) -> None:
-        self._known: dict[str, tuple[str, str]] = {}
-        self.rolling: Since = {}
-        self.logs: dict[str, str] = {}
-        """End of the log of failed jobs, by uid."""
-
-    def settled(self, held: Cached, stamp: str) -> bool:
-        """Whether applying this content to this version of the object was found to change nothing."""
-        return self._known.get(held.meta.uid) == (stamp, _generation(held))
-
-    def learn(self, held: Cached, stamp: str) -> None:
-        """Applying this content made the object what it is now."""
-        if len(self._known) > _MEMORY:
-            self._known.clear()
-            self.rolling.clear()
-            self.logs.clear()
-        self._known[held.meta.uid] = stamp, _generation(held)
-
-
-def _generation(held: Cached) -> str:
-    """What changes with the content; kinds without a generation have their version, which status changes too."""
-    return str(held.meta.generation or held.meta.resource_version)
 
 
 class Applier:
@@ -143,6 +116,10 @@ class Applier:
             self._check(kind, found)
         if held and kind is JOB:
             held, wanted = await self._tried(kind, held, wanted)
+        elif held and kind is STATEFUL_SET:
+            wanted, left = asked(held, wanted, self._memo.short, self._now)
+            if left:
+                self._come_again(left)
         live = held.decode() if held else None
         body = self._body(kind, wanted, held)
         stamp = _stamp(body)

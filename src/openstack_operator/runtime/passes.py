@@ -12,9 +12,9 @@ import structlog
 
 from ..plan import SpecError, State, Transient, Verdict, failed
 from . import metrics
-from .apply import Memo
 from .client import Forbidden, LeadershipLostError
 from .gather import Gatherer
+from .memo import Memo
 from .report import INTERNAL, Report, Reporter
 from .store import Cached, Request
 from .world import World

@@ -1,0 +1,40 @@
+"""What the operator remembers of objects between passes; lost with the process, and learned again."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from .store import Cached
+from .turns import Since
+
+_MOST = 20_000
+
+
+class Memo:
+    """What the API server is known to store in another form than it was written: `1000m` comes back as `1`."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[str, str]] = {}
+        self.rolling: Since = {}
+        self.short: dict[str, datetime] = {}
+        """Since when a StatefulSet lacks pods, by uid."""
+        self.logs: dict[str, str] = {}
+        """End of the log of failed jobs, by uid."""
+
+    def settled(self, held: Cached, stamp: str) -> bool:
+        """Whether applying this content to this version of the object was found to change nothing."""
+        return self._known.get(held.meta.uid) == (stamp, _generation(held))
+
+    def learn(self, held: Cached, stamp: str) -> None:
+        """Applying this content made the object what it is now."""
+        if len(self._known) > _MOST:
+            self._known.clear()
+            self.rolling.clear()
+            self.short.clear()
+            self.logs.clear()
+        self._known[held.meta.uid] = stamp, _generation(held)
+
+
+def _generation(held: Cached) -> str:
+    """What changes with the content; kinds without a generation have their version, which status changes too."""
+    return str(held.meta.generation or held.meta.resource_version)
