@@ -30,11 +30,7 @@ def helper_main():
     open(at, "w").write(json.dumps({"parent": os.getppid(), "arguments": sys.argv[1:], "modules": known}))
 """
 AGENT = """
-class Context:
-    prefix = "agent"
-
-default = Context()
-other = Context()
+default, other = object(), object()
 """
 CALL = """
 import importlib.util, sys
@@ -79,11 +75,14 @@ def call(tmp_path: Path) -> Iterator[Caller]:
     files = {
         "library/oslo_privsep/__init__.py": "",
         "library/oslo_privsep/daemon.py": DAEMON,
-        "library/agent/__init__.py": AGENT,
-        "library/agent/linux/__init__.py": "",
-        "library/agent/linux/ip_lib.py": "",
-        "library/agent/windows.py": "raise ImportError('not here')",
-        "library/agent/tests/__init__.py": "raise SystemExit('never imported')",
+        "library/agent/__init__.py": "",
+        "library/agent/cmd.py": "raise SystemExit('never imported')",
+        "library/agent/privileged/__init__.py": AGENT,
+        "library/agent/privileged/linux/__init__.py": "",
+        "library/agent/privileged/linux/ip_lib.py": "",
+        "library/agent/privileged/windows.py": "raise ImportError('not here')",
+        "library/agent/privileged/main.py": "raise SystemExit('a program')",
+        "library/agent/privileged/tests/__init__.py": "raise AssertionError('never imported')",
     }
     for name, text in files.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
@@ -113,29 +112,29 @@ def _gone(process: int) -> bool:
 
 
 def test_every_daemon_is_a_fork_of_one_process_that_has_imported_what_it_may_do(call: Caller) -> None:
-    one, other = call.daemon("agent.default"), call.daemon("agent.other")
+    one, other = call.daemon("agent.privileged.default"), call.daemon("agent.privileged.other")
     assert one["parent"] == other["parent"]
-    assert "agent.linux.ip_lib" in one["modules"]
-    assert "agent.tests" not in one["modules"]
-    assert one["arguments"][:2] == ["--privsep_context", "agent.default"]
+    assert "agent.privileged.linux.ip_lib" in one["modules"]
+    assert not {"agent.cmd", "agent.privileged.tests"} & set(one["modules"])
+    assert one["arguments"][:2] == ["--privsep_context", "agent.privileged.default"]
     assert "before there is a connection" in (call.folder / "errors").read_text()
 
 
 def test_one_that_ended_is_begun_anew(call: Caller) -> None:
-    first = call.daemon("agent.default")["parent"]
+    first = call.daemon("agent.privileged.default")["parent"]
     _end(first)
-    assert call.daemon("agent.default")["parent"] != first
+    assert call.daemon("agent.privileged.default")["parent"] != first
 
 
 def test_where_there_is_no_daemon_the_library_is_asked_itself(call: Caller) -> None:
-    call.daemon("agent.default")
-    done = call("agent.default", "refused")
+    call.daemon("agent.privileged.default")
+    done = call("agent.privileged.default", "refused")
     assert done.returncode == 7
-    assert "the real one: --privsep_context agent.default" in done.stderr
+    assert "the real one: --privsep_context agent.privileged.default" in done.stderr
 
 
 def test_a_folder_of_others_is_not_used(call: Caller) -> None:
     (call.folder / "own").mkdir(mode=0o755)
-    done = call("agent.default")
+    done = call("agent.privileged.default")
     assert done.returncode == 7
     assert "is not a folder of this user alone" in done.stderr
