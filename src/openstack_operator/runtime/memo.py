@@ -11,15 +11,16 @@ _MOST = 20_000
 
 
 class Memo:
-    """What the API server is known to store in another form than it was written: `1000m` comes back as `1`."""
+    """What cannot be read off the objects themselves, by uid."""
 
     def __init__(self) -> None:
         self._known: dict[str, tuple[str, str]] = {}
+        """What the API server stores in another form than it was written: `1000m` comes back as `1`."""
         self.rolling: Since = {}
         self.short: dict[str, datetime] = {}
-        """Since when a StatefulSet lacks pods, by uid."""
+        """When a StatefulSet was first seen to lack pods, or last asked for."""
         self.logs: dict[str, str] = {}
-        """End of the log of failed jobs, by uid."""
+        """End of the log of failed jobs."""
 
     def settled(self, held: Cached, stamp: str) -> bool:
         """Whether applying this content to this version of the object was found to change nothing."""

@@ -21,7 +21,7 @@ PATIENCE = timedelta(seconds=15)
 
 def asked(held: Cached, wanted: Object, since: dict[str, datetime], now: datetime) -> tuple[Object, float | None]:
     """The StatefulSet with what asks its controller, if it is time for that, and the seconds after which it may be;
-    None for one that has its pods. `since` is when one was first seen to lack any, by uid.
+    None for one that has its pods. `since` is when one was first seen to lack any, or last asked for, by uid.
     """
     before = held.meta.annotations.get(ASKED, "")
     kept = annotated(wanted, {ASKED: before}) if before else wanted
