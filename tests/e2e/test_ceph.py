@@ -24,6 +24,7 @@ from cloud.proof import until
 from cloud.session import SAMPLES, Cloud, Session
 from localcluster.target import target
 
+from .ceph import USES, administrator, full, named, others, pools_of, ready, says, service
 from .conftest import Report
 from .facts import ready_again
 from .volumes import (
@@ -314,6 +315,40 @@ def _refused(cluster: Kubernetes) -> str:
     conditions = cluster.get("cinder", "cinder", "-n", NAMESPACE)["status"]["conditions"]
     found = next(entry for entry in conditions if entry["type"] == "Ready")
     return found["message"] if found["reason"] == "InvalidSpec" else ""
+
+
+def test_a_full_osd_is_a_condition_that_says_so(cluster: Kubernetes, cloud: Cloud) -> None:
+    with full(cluster):
+        until("the condition", lambda: "OSD_FULL" in says(cluster, "ceph", "HealthReady"), 120, 1)
+    until("the condition to go", lambda: ready(cluster, "ceph"), 120, 1)
+    ready_again(cluster, cloud)
+
+
+def test_a_ceph_of_others_gets_pools_and_clients(cluster: Kubernetes, cloud: Cloud) -> None:
+    """The cloud's own Ceph is that of others for a second CephStorage, whose keyring is that of an administrator."""
+    others(cluster, "outside", login=administrator(cluster), pools=named("outside-{use}"))
+    until("the pools and clients", lambda: ready(cluster, "outside"), 180, 1)
+    assert {f"outside-{use}" for use in USES} <= set(pools_of(cluster))
+    ready_again(cluster, cloud)
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong", "said"),
+    [
+        ("wrong-key", {"key": "AQAAAAAAAAAAABAA" + "A" * 22 + "=="}, "the key of client.cinder is refused"),
+        ("no-monitor", {"monitor": "127.0.0.1:3300"}, "the monitors cannot be reached"),
+        ("no-pool", {"pool": "nowhere"}, "there is no pool 'nowhere' for client.cinder"),
+    ],
+)
+def test_what_is_wrong_with_a_ceph_of_others_is_said(
+    cluster: Kubernetes, cloud: Cloud, name: str, wrong: dict[str, str], said: str
+) -> None:
+    """The condition says which, and the rest runs on."""
+    pools = {"volumes": {"name": wrong.get("pool", "volumes")}}
+    others(cluster, name, login=service(cluster, **wrong), pools=pools, manage=False)
+    until("the condition", lambda: said in says(cluster, name, "CephConnected"), 120, 1)
+    cluster.kubectl("delete", "cephstorage", name, "-n", NAMESPACE, "--wait=false")
+    ready_again(cluster, cloud)
 
 
 def test_what_is_deleted_leaves_the_pools_empty(cluster: Kubernetes, conn: Connection) -> None:
