@@ -124,6 +124,13 @@ def test_a_remote_side_out_of_reach_leaves_ready_as_it_was():
     assert (conditions["Reconciling"]["status"], conditions["Reconciling"]["reason"]) == ("True", "Retrying")
 
 
+def test_none_of_something_is_said_and_what_is_not_known_is_not():
+    report = Report(conditions={"Ready": READY}, published={}, details={"volumes": 0, "health": None})
+    written = status(report, {}, 1)
+    assert written["volumes"] == 0
+    assert not {"health", "phase", "members"} & set(written)
+
+
 def test_the_order_of_conditions_is_no_change():
     one = status(Report(conditions={"A": READY, "Ready": READY}), {}, 1)
     assert same(one, {**one, "conditions": one["conditions"][::-1]})

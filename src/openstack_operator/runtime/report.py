@@ -156,7 +156,8 @@ def status(report: Report, old: Object, generation: int) -> Object:
             "phase": report.phase,
             "members": [_member(member) for member in report.members],
         }
-    return new | {name: value for name, value in carried.items() if value}
+    # None of something is said as well.
+    return new | {name: value for name, value in carried.items() if value or isinstance(value, int)}
 
 
 def same(new: Object, old: Object) -> bool:
