@@ -71,9 +71,10 @@ def service(cluster: Kubernetes, *, key: str = "", monitor: str = "", **_: str) 
     return {"ceph.conf": conf, "keyring": ring}
 
 
-def named(pattern: str) -> dict[str, dict[str, str]]:
-    """Pools and clients of all uses, called after a pattern with `{use}` in it."""
-    return {use: {"name": pattern.format(use=use), "user": pattern.format(use=use)} for use in USES}
+def named(pattern: str) -> dict[str, dict[str, Any]]:
+    """Pools and clients of all uses, called after a pattern with `{use}` in it; of one copy, as there is one OSD."""
+    name = {use: pattern.format(use=use) for use in USES}
+    return {use: {"name": name[use], "user": name[use], "size": 1, "autoscale": "off"} for use in USES}
 
 
 def others(

@@ -329,6 +329,7 @@ def test_a_ceph_of_others_gets_pools_and_clients(cluster: Kubernetes, cloud: Clo
     others(cluster, "outside", login=administrator(cluster), pools=named("outside-{use}"))
     until("the pools and clients", lambda: ready(cluster, "outside"), 180, 1)
     assert {f"outside-{use}" for use in USES} <= set(pools_of(cluster))
+    cluster.kubectl("delete", "cephstorage", "outside", "-n", NAMESPACE, "--wait=false")
     ready_again(cluster, cloud)
 
 
