@@ -29,9 +29,11 @@ lock: ## Renews the lock files
 	$(PY) -m uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header pyproject.toml -o requirements.lock
 	$(PY) -m uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header --group dev pyproject.toml -o requirements-dev.lock
 
+SAMPLE ?= minimal
+
 .PHONY: cloud
-cloud: venv ## A real cloud from nothing, and a server in it that answers
-	$(PY) -m cloud up
+cloud: venv ## A real cloud from nothing, and a server in it that answers; SAMPLE=ceph takes another sample
+	$(PY) -m cloud up --sample deploy/samples/controlplane_$(SAMPLE).yaml
 
 .PHONY: proof
 proof: venv ## Boots a server in the cloud that runs
