@@ -121,7 +121,7 @@ def willing(heard: Sequence[Member], me: Member) -> tuple[Member, list[Member]]:
 
 
 def decided(me: Member, heard: Sequence[Member], record: Record, waited: float) -> Decision:
-    return decide(me, [m for m in heard if m.name != me.name], record, waited=waited, running=waited)
+    return decide(me, [m for m in heard if m.name != me.name], record, waited=waited, together=waited, running=waited)
 
 
 RECORDS = (Record((), seed="mariadb-server-0"), Record((), uuid=OURS))
@@ -141,7 +141,7 @@ def test_never_two_first_members_and_never_one_behind(count: int, alphabet: Sequ
             if candidate is None or candidate not in heard or candidate.stage is not Stage.WAITING:
                 continue
             me, others = willing(heard, candidate)
-            decision = decide(me, others, record, waited=LONG)
+            decision = decide(me, others, record, waited=LONG, together=LONG)
             if decision.act not in {Act.BOOTSTRAP, Act.INITIALIZE}:
                 continue
             starts += 1
@@ -154,7 +154,9 @@ def test_never_two_first_members_and_never_one_behind(count: int, alphabet: Sequ
                 assert not any(m.data for m in world.values()), world
             for missing in choice.voters - {me.name}:
                 fewer = [replace(m, vote="") if m.name == missing else m for m in others]
-                assert decide(me, fewer, record, waited=LONG).act is Act.WAIT, "every one of those votes counts"
+                assert decide(me, fewer, record, waited=LONG, together=LONG).act is Act.WAIT, (
+                    "every one of those votes counts"
+                )
         for (one, voters), (other, others_voters) in combinations(quorums, 2):
             assert one == other or voters & others_voters, (one, other, world)
     assert starts > 100, "a test that sees nothing proves nothing"
@@ -215,6 +217,18 @@ def test_a_power_cut_is_left_to_galera_and_forced_only_when_that_takes_too_long(
     assert [d.act for d in decisions.values()] == [Act.WAIT, Act.BOOTSTRAP, Act.WAIT]
 
 
+def test_galera_has_as_long_as_it_needs_for_members_that_came_back_far_apart() -> None:
+    """One was there a minute before the others, and had voted for one of them by then: it starts when they do."""
+    first, second, third = crashed(9, 9, 9).values()
+    me = replace(second, vote=first.name, vote_mark=first.mark, ballot=1)
+    others = [replace(first, stage=Stage.STARTING), replace(third, stage=Stage.STARTING)]
+    decision = decide(me, others, formed(), waited=60, together=5)
+    assert (decision.act, decision.release) == (Act.WAIT, True)
+    assert decide(replace(me, vote="", vote_mark=""), others, formed(), waited=60, together=5).act is Act.START
+    cut_off = replace(second, stage=Stage.SERVING, status=NON_PRIMARY)
+    assert decide(cut_off, others, formed(), waited=60, together=5).act is Act.STAY
+
+
 def test_all_stopped_at_once_leaves_no_view_and_the_most_advanced_begins() -> None:
     world = {name: replace(m, view=None) for name, m in crashed(5, 5, 5).items()}
     assert settle(world, formed(), waited=1)["mariadb-server-0"].act is Act.BOOTSTRAP
@@ -264,19 +278,19 @@ def test_a_vote_is_kept_until_its_receiver_says_it_made_no_use_of_it() -> None:
     world = crashed(5, 7, 9)
     me = replace(world["mariadb-server-0"], vote="mariadb-server-2", vote_mark=world["mariadb-server-2"].mark, ballot=4)
     alone = [world["mariadb-server-1"]]
-    decision = decide(me, alone, formed(), waited=LONG)
+    decision = decide(me, alone, formed(), waited=LONG, together=LONG)
     assert (decision.act, decision.vote, decision.release) == (Act.WAIT, "mariadb-server-2", False)
     assert "may have started the cluster with its vote" in decision.why
     # Galera could form the last view again without us noticing: whoever promised does not take part in that either.
-    early = decide(me, list(world.values())[1:], formed(), waited=1)
+    early = decide(me, list(world.values())[1:], formed(), waited=1, together=1)
     assert early.act is not Act.START
     # It answers, and has not been part of a primary component since.
     ahead = replace(world["mariadb-server-1"], seqno=10)
-    decision = decide(me, [ahead, world["mariadb-server-2"]], formed(), waited=LONG)
+    decision = decide(me, [ahead, world["mariadb-server-2"]], formed(), waited=LONG, together=LONG)
     assert (decision.vote, decision.release) == ("mariadb-server-2", True)
     # It has been: what it wrote since is in the way.
     moved = replace(world["mariadb-server-2"], view=View("w", frozenset("9")))
-    assert not decide(me, [ahead, moved], formed(), waited=LONG).release
+    assert not decide(me, [ahead, moved], formed(), waited=LONG, together=LONG).release
 
 
 def test_a_vote_for_one_that_starts_without_it_is_given_back() -> None:
@@ -286,19 +300,21 @@ def test_a_vote_for_one_that_starts_without_it_is_given_back() -> None:
     me = replace(third, vote=first.name, vote_mark=first.mark, ballot=1)
     plain = replace(first, stage=Stage.STARTING)
     others = [plain, replace(second, stage=Stage.STARTING)]
-    decision = decide(me, others, formed(), waited=30)
+    decision = decide(me, others, formed(), waited=30, together=30)
     assert (decision.act, decision.release) == (Act.WAIT, True)
-    assert decide(replace(me, vote="", vote_mark=""), others, formed(), waited=30).act is Act.START
+    assert decide(replace(me, vote="", vote_mark=""), others, formed(), waited=30, together=30).act is Act.START
     # Once it has taken too long, it is put to the vote.
-    assert not decide(me, others, formed(), waited=LONG).release
-    assert not decide(me, [replace(plain, leads=True), others[1]], formed(), waited=30).release
-    assert not decide(me, [replace(plain, view=View("w", frozenset("9"))), others[1]], formed(), waited=30).release
+    assert not decide(me, others, formed(), waited=LONG, together=LONG).release
+    assert not decide(me, [replace(plain, leads=True), others[1]], formed(), waited=30, together=30).release
+    assert not decide(
+        me, [replace(plain, view=View("w", frozenset("9"))), others[1]], formed(), waited=30, together=30
+    ).release
 
 
 def test_a_donor_whose_component_broke_meanwhile_starts_anew() -> None:
     me = replace(crashed(9, 9, 9)["mariadb-server-0"], stage=Stage.SERVING, status=PRIMARY)
-    assert decide(me, [], formed(), waited=0, desynced=50).act is Act.STAY
-    assert decide(me, [], formed(), waited=0, desynced=61).act is Act.RESTART
+    assert decide(me, [], formed(), waited=0, together=0, desynced=50).act is Act.STAY
+    assert decide(me, [], formed(), waited=0, together=0, desynced=61).act is Act.RESTART
 
 
 def test_a_member_knows_whether_it_gives_its_data(tmp_path: Path) -> None:
@@ -313,24 +329,29 @@ def test_a_member_knows_whether_it_gives_its_data(tmp_path: Path) -> None:
 def test_a_vote_given_back_does_not_count_whoever_read_it_before() -> None:
     world = crashed(5, 7, 9)
     me, others = willing(list(world.values()), world["mariadb-server-2"])
-    assert decide(me, others, formed(), waited=LONG).act is Act.BOOTSTRAP
+    assert decide(me, others, formed(), waited=LONG, together=LONG).act is Act.BOOTSTRAP
     taken = {"mariadb-server-0": 1}
-    assert decide(me, others, formed(), waited=LONG, refused=taken).act is Act.WAIT
+    assert decide(me, others, formed(), waited=LONG, together=LONG, refused=taken).act is Act.WAIT
 
 
 def test_an_order_is_carried_out_once_and_only_by_whom_it_names() -> None:
     world = crashed(5, 7, 9)
     order = replace(formed(), force="mariadb-server-0", token="t")
     alone = world["mariadb-server-0"]
-    assert decide(alone, [], order, waited=0).act is Act.BOOTSTRAP
-    assert decide(world["mariadb-server-1"], [world["mariadb-server-2"]], order, waited=LONG).act is Act.WAIT
-    assert decide(replace(alone, seen="t"), [], order, waited=LONG).act is Act.WAIT
+    assert decide(alone, [], order, waited=0, together=0).act is Act.BOOTSTRAP
+    assert (
+        decide(world["mariadb-server-1"], [world["mariadb-server-2"]], order, waited=LONG, together=LONG).act
+        is Act.WAIT
+    )
+    assert decide(replace(alone, seen="t"), [], order, waited=LONG, together=LONG).act is Act.WAIT
     # A new disk knows of no order, the others do.
     others = [replace(m, seen="t") for m in world.values()][1:]
-    assert decide(alone, others, order, waited=1).act is Act.START
+    assert decide(alone, others, order, waited=1, together=1).act is Act.START
     primary = replace(world["mariadb-server-1"], stage=Stage.SERVING, status=PRIMARY)
-    assert decide(alone, [primary], order, waited=0).act is Act.START, "where there is a cluster, it is joined"
-    assert decide(Member(alone.name), [], order, waited=0).act is Act.REFUSE
+    assert decide(alone, [primary], order, waited=0, together=0).act is Act.START, (
+        "where there is a cluster, it is joined"
+    )
+    assert decide(Member(alone.name), [], order, waited=0, together=0).act is Act.REFUSE
 
 
 def test_different_histories_are_for_a_human() -> None:
@@ -339,7 +360,7 @@ def test_different_histories_are_for_a_human() -> None:
     decisions = settle(dict(world), formed(), waited=LONG)
     assert {d.act for d in decisions.values()} == {Act.REFUSE}
     primary = replace(world["mariadb-server-0"], stage=Stage.SERVING, status=PRIMARY)
-    decision = decide(world["mariadb-server-1"], [primary], formed(), waited=LONG)
+    decision = decide(world["mariadb-server-1"], [primary], formed(), waited=LONG, together=LONG)
     assert (decision.act, "delete its volume" in decision.why) == (Act.REFUSE, True)
 
 
@@ -354,14 +375,16 @@ def test_a_single_server_becomes_the_first_member_and_an_old_list_does_not_make_
 
 def test_what_runs_is_left_alone_as_long_as_it_may_come_back_by_itself() -> None:
     me = replace(crashed(5, 7, 9)["mariadb-server-0"], stage=Stage.SERVING, status=DISCONNECTED)
-    assert decide(me, [], formed(), waited=5, running=5).act is Act.STAY
-    assert decide(me, [], formed(), waited=11, running=11).act is Act.RESTART
+    assert decide(me, [], formed(), waited=5, together=5, running=5).act is Act.STAY
+    assert decide(me, [], formed(), waited=11, together=11, running=11).act is Act.RESTART
     starting = replace(me, stage=Stage.STARTING, status="")
-    assert decide(starting, [], formed(), waited=LONG, running=STUCK - 1).act is Act.STAY
-    assert decide(starting, [], formed(), waited=LONG, running=STUCK + 1).act is Act.RESTART
-    assert decide(replace(starting, leads=True), [], formed(), waited=LONG, running=LONG).act is Act.STAY
+    assert decide(starting, [], formed(), waited=LONG, together=LONG, running=STUCK - 1).act is Act.STAY
+    assert decide(starting, [], formed(), waited=LONG, together=LONG, running=STUCK + 1).act is Act.RESTART
+    assert decide(replace(starting, leads=True), [], formed(), waited=LONG, together=LONG, running=LONG).act is Act.STAY
     alone = replace(me, status=NON_PRIMARY)
-    assert decide(alone, [], formed(), waited=LONG, running=LONG).act is Act.STAY, "the others may have gone on"
+    assert decide(alone, [], formed(), waited=LONG, together=LONG, running=LONG).act is Act.STAY, (
+        "the others may have gone on"
+    )
 
 
 def test_what_is_published_is_understood() -> None:

@@ -23,7 +23,7 @@ PRIMARY, NON_PRIMARY, DISCONNECTED = "Primary", "non-Primary", "Disconnected"
 PATIENCE = 20.0
 """Seconds a member that does not answer is waited for before the majority of the last view goes on without it."""
 RECOVERY = 45.0
-"""Seconds Galera has to form the last view again by itself; it takes 5 to 9."""
+"""Seconds Galera has to form the last view again by itself, once all its members are there; it takes 5 to 9."""
 STUCK = 40.0
 """Seconds a start may take without becoming part of a primary component; Galera itself gives up after 30, or never."""
 CUT_OFF = 10.0
@@ -162,13 +162,16 @@ def decide(
     record: Record,
     *,
     waited: float,
+    together: float,
     running: float = 0.0,
     desynced: float = 0.0,
     refused: Mapping[str, int] | None = None,
 ) -> Decision:
     """What `me` does next. `others` are those that answer; `waited` seconds nobody is known to be in a primary
-    component, `running` seconds mariadbd is in its stage, `desynced` seconds it is in a primary component with others
-    and takes no queries, as a donor that gives nothing; `refused` ballots, by voter, were given back.
+    component, `together` seconds ago all of the last one were there for the first time since (0 before that, so that it
+    counts alike for all of them, however far apart they came back), `running` seconds mariadbd is in its stage,
+    `desynced` seconds it is in a primary component with others and takes no queries, as a donor that gives nothing;
+    `refused` ballots, by voter, were given back.
     """
     if me.status == PRIMARY:
         stuck = desynced > DESYNCED
@@ -179,17 +182,23 @@ def decide(
         return Decision(Act.WAIT, "finding out how far its data are", me.vote)
     leading = next((m.name for m in heard.values() if m.status == PRIMARY), "")
     if me.stage in {Stage.STARTING, Stage.SERVING}:
-        return _running(me, heard, record, waited, running, leading)
+        return _running(me, heard, record, waited, together, running, leading)
     if leading:
         if me.data and ZERO not in {me.uuid, heard[leading].uuid} and me.uuid != heard[leading].uuid:
             why = f"its data belong to another cluster than those of {leading}; delete its volume to let it join"
             return Decision(Act.REFUSE, why, me.vote)
         return Decision(Act.START, f"joins {leading}", me.vote)
-    return _down(me, heard, record, waited, refused or {})
+    return _down(me, heard, record, waited, together, refused or {})
 
 
 def _running(  # noqa: PLR0911  (a table)
-    me: Member, heard: Mapping[str, Member], record: Record, waited: float, running: float, leading: str
+    me: Member,
+    heard: Mapping[str, Member],
+    record: Record,
+    waited: float,
+    together: float,
+    running: float,
+    leading: str,
 ) -> Decision:
     """While mariadbd runs outside a primary component."""
     if me.stage is Stage.STARTING:
@@ -206,7 +215,7 @@ def _running(  # noqa: PLR0911  (a table)
         act = Act.RESTART if running > OUTSIDE else Act.STAY
         return Decision(act, f"outside the primary component of {leading}", me.vote)
     known = [me, *heard.values()]
-    if whole(me, known) and waited <= RECOVERY:
+    if whole(me, known) and together <= RECOVERY:
         return Decision(Act.STAY, "all members of the last primary component are there again", me.vote)
     choice = choose(known, record, waited)
     if record.force == me.name and _pending(record, known):
@@ -218,7 +227,12 @@ def _running(  # noqa: PLR0911  (a table)
 
 
 def _down(  # noqa: PLR0911  (a table)
-    me: Member, heard: Mapping[str, Member], record: Record, waited: float, refused: Mapping[str, int]
+    me: Member,
+    heard: Mapping[str, Member],
+    record: Record,
+    waited: float,
+    together: float,
+    refused: Mapping[str, int],
 ) -> Decision:
     """While mariadbd does not run and nobody is in a primary component, as far as is known."""
     if me.name not in record.members:
@@ -234,7 +248,7 @@ def _down(  # noqa: PLR0911  (a table)
         return Decision(Act.WAIT, f"waits for {starter}, which starts the cluster", me.vote)
     choice = choose(known, record, waited)
     bound = me.vote not in {"", me.name}
-    there = waited <= RECOVERY and whole(me, known)
+    there = together <= RECOVERY and whole(me, known)
     if not choice.refused and not bound and there:
         return Decision(Act.START, "all members of the last primary component are there", "")
     # The one it voted for starts without its vote, and waits for it as it waits for that one.
@@ -273,7 +287,7 @@ def _kept(me: Member, heard: Mapping[str, Member], choice: Choice) -> Decision:
 
 def whole(me: Member, known: Sequence[Member]) -> bool:
     """Whether every member of the primary component `me` was last part of is there, and none is ahead of them."""
-    if me.view is None:
+    if me.view is None or me.stage is Stage.PREPARING:
         return False
     holders = [m for m in known if m.view and m.view.id == me.view.id and m.stage is not Stage.PREPARING]
     ahead = max(m.seqno for m in known) > max(m.seqno for m in holders)

@@ -142,6 +142,7 @@ class Supervisor:
         self.recovered: str | None = None
         self.started_in: View | None = None
         self.desynced_since: float | None = None
+        self.together_since: float | None = None
         self.alone_since = self.stage_since = self.heard_at = time.monotonic()
 
     async def run(self) -> None:
@@ -165,7 +166,7 @@ class Supervisor:
         known = disk.record(self.directory)
         if self.me.status == galera.PRIMARY:
             self.others = {}
-            self.alone_since = time.monotonic()
+            self._accompanied()
             if (self.me.vote, self.me.seen) != ("", known.token):
                 self.me = replace(self.me, vote="", vote_mark="", seen=known.token)
                 disk.memorize(self.me)
@@ -174,8 +175,10 @@ class Supervisor:
             answers = await asyncio.gather(*(self._ask(name) for name in names))
             self.others = {member.name: member for member in answers if member}
             if any(member.status == galera.PRIMARY for member in self.others.values()):
-                self.alone_since = time.monotonic()
+                self._accompanied()
         now = time.monotonic()
+        if self.together_since is None and galera.whole(self.me, [self.me, *self.others.values()]):
+            self.together_since = now
         since = self.stage_since
         if self.me.stage is Stage.STARTING and self.me.view != self.started_in:
             # It is part of a primary component and receives data, which may take long.
@@ -185,6 +188,7 @@ class Supervisor:
             self.others.values(),
             known,
             waited=now - self.alone_since,
+            together=now - (self.together_since or now),
             running=now - since,
             desynced=now - self.desynced_since if self.desynced_since else 0.0,
             refused=self.refused,
@@ -198,6 +202,10 @@ class Supervisor:
             say(f"{decision.act.value}: {decision.why}")
         self.decision = decision
         await self._carry_out(decision, known)
+
+    def _accompanied(self) -> None:
+        """There is a primary component."""
+        self.alone_since, self.together_since = time.monotonic(), None
 
     async def _carry_out(self, decision: Decision, known: Record) -> None:
         marks = {self.me.name: self.me.mark, **{name: member.mark for name, member in self.others.items()}}
