@@ -166,7 +166,7 @@ class Supervisor:
         known = disk.record(self.directory)
         if self.me.status == galera.PRIMARY:
             self.others = {}
-            self._accompanied()
+            self.alone_since, self.together_since = time.monotonic(), None
             if (self.me.vote, self.me.seen) != ("", known.token):
                 self.me = replace(self.me, vote="", vote_mark="", seen=known.token)
                 disk.memorize(self.me)
@@ -175,7 +175,7 @@ class Supervisor:
             answers = await asyncio.gather(*(self._ask(name) for name in names))
             self.others = {member.name: member for member in answers if member}
             if any(member.status == galera.PRIMARY for member in self.others.values()):
-                self._accompanied()
+                self.alone_since, self.together_since = time.monotonic(), None
         now = time.monotonic()
         if self.together_since is None and galera.whole(self.me, [self.me, *self.others.values()]):
             self.together_since = now
@@ -202,10 +202,6 @@ class Supervisor:
             say(f"{decision.act.value}: {decision.why}")
         self.decision = decision
         await self._carry_out(decision, known)
-
-    def _accompanied(self) -> None:
-        """There is a primary component."""
-        self.alone_since, self.together_since = time.monotonic(), None
 
     async def _carry_out(self, decision: Decision, known: Record) -> None:
         marks = {self.me.name: self.me.mark, **{name: member.mark for name, member in self.others.items()}}
