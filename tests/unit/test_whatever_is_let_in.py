@@ -95,7 +95,6 @@ def release(_: object) -> Release:
 def test_every_spec_has_an_answer(service: Service) -> None:
     @settings(
         max_examples=15,
-        deadline=None,
         suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
         derandomize=True,
     )
