@@ -39,7 +39,6 @@ PUBLISHED = {
     "Memcached": {"servers": "memcached-0:11211"},
     "Keystone": {"internalURL": "http://keystone-api:5000/v3", "region": "RegionOne"},
     "Neutron": {"metadataSecret": "neutron-credentials"},
-    "Placement": {"internalURL": "http://placement-api:8778"},
 }
 SECRETS = {"neutron-credentials": {"metadata": "shared"}}
 TEN = [{"name": f"cell{number}"} for number in range(1, 11)]

@@ -40,11 +40,9 @@ def clients(ctx: Context[NovaSpec], user: parts.Identity) -> Sections:
     """How every Nova process calls the other services: as Nova's own user, at their internal endpoints."""
     internal = {"region_name": ctx.spec.region, "valid_interfaces": "internal"}
     own = {**user.options, **internal}
-    # A process that looks for Placement while it starts ends when nothing answers; one that is told waits to be asked.
-    placement = {**own, "endpoint_override": ctx.refs[ctx.spec.placement_ref]["internalURL"]}
     return {
         "service_user": {**user.options, "send_service_user_token": True},
-        "placement": placement,
+        "placement": own,
         "neutron": own,
         "glance": internal,
         "keystone": internal,
