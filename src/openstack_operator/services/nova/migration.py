@@ -4,19 +4,12 @@ by certificates of an authority of their own.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
-from ipaddress import ip_address
+from datetime import datetime
 from typing import Any
 
-from cryptography import x509
-from cryptography.hazmat.primitives import serialization
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
-
-from ... import kube
+from ... import kube, pki
 from ...api import Sections
 from ...plan import Context, Object, Step
 from .model import NovaSpec
@@ -24,10 +17,6 @@ from .model import NovaSpec
 FOLDER = "/etc/openstack-libvirt-migration"
 LIBVIRT = "libvirt"
 """Component of the pods that are moved from and to."""
-AUTHORITY, LEAF = timedelta(days=3650), timedelta(days=365)
-"""How long a certificate is good."""
-_SKEW = timedelta(hours=1)
-"""What clocks of nodes may be behind."""
 _PORT = 16514
 
 # libvirtd reads its certificates once, and again when it is told to; QEMU reads its own for each migration. Nodes come
@@ -85,17 +74,19 @@ def migration(ctx: Context[NovaSpec]) -> Migration:
     if not (compute.enabled and compute.live_migration and ctx.spec.image_profile == "debian"):
         return Migration()
     authority = _authority(ctx)
-    held = kube.secret_data(ctx.children.get(("Secret", kube.fitting(ctx.name("migration")))))
-    nodes = _addresses(ctx.pods)
-    signer = kube.secret_data(authority)
-    if not _good(held, nodes, signer["cert"], ctx.now):
-        held = _files(signer["cert"], *issue(signer["key"], signer["cert"], ctx.draw(), nodes, ctx.now))
-    secret = kube.secret(ctx, ctx.name("migration"), held)
+    files = kube.secret_data(ctx.children.get(("Secret", kube.fitting(ctx.name("migration")))))
+    known = kube.secret_data(authority)
+    signer = pki.Pair(known["key"], known["cert"])
+    # A name that nobody calls, since there must be one before there are nodes.
+    wanted = pki.Wanted(common="compute", names=frozenset({"compute.invalid", *_addresses(ctx.pods)}), calls=True)
+    held = pki.Pair(files["server-key.pem"], files["server-cert.pem"]) if "server-cert.pem" in files else None
+    pair = pki.certificate(held, wanted, signer, ctx.draw, ctx.now)
+    secret = kube.secret(ctx, ctx.name("migration"), _files(signer.cert, pair))
     kept = Step(name="MigrationAuthority", objects=(authority,), guarded=True)
     return Migration(
         steps=(kept, Step(name="Migration", objects=(secret,), after=(kept,), guarded=True)),
         mounts=(kube.folder("migration", secret["metadata"]["name"], FOLDER, mode=0o400),),
-        wake=due(held["server-cert.pem"]),
+        wake=pair.due,
     )
 
 
@@ -104,8 +95,8 @@ def _authority(ctx: Context[NovaSpec]) -> Object:
     name = ctx.name("migration-ca")
     held = kube.secret_data(ctx.children.get(("Secret", kube.fitting(name))))
     if not {"key", "cert"} <= held.keys():
-        key, cert = authority(ctx.draw(), f"{ctx.namespace}/{ctx.owner} migration", ctx.now)
-        held = {"key": key, "cert": cert}
+        made = pki.authority(ctx.draw(), f"{ctx.namespace}/{ctx.owner} migration", ctx.now)
+        held = {"key": made.key, "cert": made.cert}
     return kube.secret(ctx, name, held)
 
 
@@ -115,98 +106,8 @@ def _addresses(pods: Sequence[Object]) -> set[str]:
     return {pod["status"]["podIP"] for pod in ours if pod["status"].get("podIP")}
 
 
-def _good(held: Mapping[str, str], nodes: set[str], cert: str, now: datetime) -> bool:
-    """Whether a certificate speaks of all these nodes, is by this authority, and has a third of its life left."""
-    if held.get("cacert.pem") != cert or "server-cert.pem" not in held:
-        return False
-    names = _read(held["server-cert.pem"]).extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    known = {str(address) for address in names.get_values_for_type(x509.IPAddress)}
-    return nodes <= known and now < due(held["server-cert.pem"])
-
-
-def due(cert: str) -> datetime:
-    """When two thirds of a certificate's life are over."""
-    found = _read(cert)
-    return found.not_valid_before_utc + (found.not_valid_after_utc - found.not_valid_before_utc) * 2 / 3
-
-
-def _files(authority: str, key: str, cert: str) -> dict[str, str]:
+def _files(authority: str, pair: pki.Pair) -> dict[str, str]:
     """Each under the names libvirt and QEMU look for; a node is now the one that calls, now the one that is called."""
-    certs = dict.fromkeys(("server-cert.pem", "client-cert.pem", "clientcert.pem"), cert)
-    keys = dict.fromkeys(("server-key.pem", "client-key.pem", "clientkey.pem"), key)
+    certs = dict.fromkeys(("server-cert.pem", "client-cert.pem", "clientcert.pem"), pair.cert)
+    keys = dict.fromkeys(("server-key.pem", "client-key.pem", "clientkey.pem"), pair.key)
     return {"cacert.pem": authority, "ca-cert.pem": authority, **certs, **keys}
-
-
-def authority(drawn: str, name: str, now: datetime) -> tuple[str, str]:
-    """(key, certificate) of an authority, in PEM; the key follows what was drawn."""
-    key, subject = _key("authority", drawn), _name(name)
-    built = _builder(subject, subject, key, now, AUTHORITY, drawn)
-    usage = _usage(signs=True)
-    built = built.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-    return _private(key), _pem(built.add_extension(usage, critical=True).sign(key, None))
-
-
-def issue(key: str, cert: str, drawn: str, nodes: set[str], now: datetime) -> tuple[str, str]:
-    """(key, certificate) of the nodes with these addresses, by that authority, in PEM."""
-    signer = serialization.load_pem_private_key(key.encode(), None)
-    assert isinstance(signer, Ed25519PrivateKey)
-    own = _key("node", drawn)
-    # A name that nobody calls, since there must be one before there are nodes.
-    names: list[x509.GeneralName] = [x509.DNSName("compute.invalid")]
-    names += [x509.IPAddress(ip_address(node)) for node in sorted(nodes)]
-    built = (
-        _builder(_name("compute"), _read(cert).subject, own, now, LEAF, drawn)
-        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        .add_extension(_usage(signs=False), critical=True)
-        .add_extension(
-            x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]), critical=False
-        )
-        .add_extension(x509.SubjectAlternativeName(names), critical=False)
-    )
-    return _private(own), _pem(built.sign(signer, None))
-
-
-def _key(purpose: str, drawn: str) -> Ed25519PrivateKey:
-    """A key that follows what was drawn; signatures by such keys follow from what is signed, so plans stay pure."""
-    return Ed25519PrivateKey.from_private_bytes(hashlib.sha256(f"{purpose} {drawn}".encode()).digest())
-
-
-def _name(common: str) -> x509.Name:
-    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common[:64])])
-
-
-def _builder(
-    subject: x509.Name, issuer: x509.Name, key: Ed25519PrivateKey, now: datetime, life: timedelta, drawn: str
-) -> x509.CertificateBuilder:
-    serial = int.from_bytes(hashlib.sha256(f"{drawn}{now}".encode()).digest()[:16], "big") >> 1
-    since = now.replace(microsecond=0) - _SKEW
-    named = x509.CertificateBuilder().subject_name(subject).issuer_name(issuer).public_key(key.public_key())
-    return named.serial_number(serial or 1).not_valid_before(since).not_valid_after(since + life)
-
-
-def _usage(*, signs: bool) -> x509.KeyUsage:
-    return x509.KeyUsage(
-        digital_signature=not signs,
-        content_commitment=False,
-        # libvirt asks for it whatever kind the key is of.
-        key_encipherment=not signs,
-        data_encipherment=False,
-        key_agreement=False,
-        key_cert_sign=signs,
-        crl_sign=signs,
-        encipher_only=False,
-        decipher_only=False,
-    )
-
-
-def _read(cert: str) -> x509.Certificate:
-    return x509.load_pem_x509_certificate(cert.encode())
-
-
-def _pem(cert: x509.Certificate) -> str:
-    return cert.public_bytes(serialization.Encoding.PEM).decode()
-
-
-def _private(key: Ed25519PrivateKey) -> str:
-    form = serialization.PrivateFormat.PKCS8
-    return key.private_bytes(serialization.Encoding.PEM, form, serialization.NoEncryption()).decode()

@@ -1,0 +1,217 @@
+"""Certificates as values: who may be trusted, what is wrong with one that is held, and the next one.
+
+Keys and serial numbers follow from what was drawn, and signatures from what is signed (RFC 6979), so that the same plan
+makes the same files. Keys are P-256, which everything that speaks TLS here takes: OpenSSL, GnuTLS, Erlang and browsers.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from ipaddress import ip_address
+from itertools import pairwise
+
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+AUTHORITY, LEAF = timedelta(days=3650), timedelta(days=365)
+"""How long a certificate is good unless it is said otherwise."""
+_SKEW = timedelta(hours=1)
+"""What clocks of others may be behind."""
+# FIPS 186-5, appendix A.2: how many keys there are.
+_ORDER = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551
+Private = ec.EllipticCurvePrivateKey | ed25519.Ed25519PrivateKey | rsa.RSAPrivateKey
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A private key and the certificate for it, followed by those between it and the authority; both in PEM."""
+
+    key: str
+    cert: str
+
+    @property
+    def due(self) -> datetime:
+        """When two thirds of the certificate's life are over. Raises ValueError for what is none."""
+        found = _read(self.cert)
+        return found.not_valid_before_utc + (found.not_valid_after_utc - found.not_valid_before_utc) * 2 / 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wanted:
+    """What a certificate is for."""
+
+    common: str
+    """Whose it is, for people."""
+    names: frozenset[str]
+    """DNS names, with wildcards as they are, and IP addresses, under which it is called."""
+    calls: bool = False
+    """Whether it shows the certificate to whom it calls, too."""
+    life: timedelta = LEAF
+
+
+def authority(drawn: str, name: str, now: datetime, life: timedelta = AUTHORITY) -> Pair:
+    """An authority that signs leaves, and nothing that signs."""
+    key, subject = _key("authority", drawn), _name(name)
+    built = _builder(subject, subject, key, now, life, drawn)
+    built = built.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+    built = built.add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+    return Pair(_private(key), _signed(built.add_extension(_usage(signs=True), critical=True), key))
+
+
+def certificate(held: Pair | None, wanted: Wanted, signer: Pair, draw: Callable[[], str], now: datetime) -> Pair:
+    """The one that is held, while it is good and has a third of its life left; otherwise another by that authority."""
+    if held is not None and not fault(held, wanted, now, authorities=[signer.cert]) and now < held.due:
+        return held
+    return issue(signer, wanted, draw(), now)
+
+
+def issue(signer: Pair, wanted: Wanted, drawn: str, now: datetime) -> Pair:
+    """A new key and its certificate by that authority."""
+    by, known, own = _read(signer.cert), _loaded(signer.key), _key("leaf", drawn)
+    uses = [ExtendedKeyUsageOID.SERVER_AUTH, *([ExtendedKeyUsageOID.CLIENT_AUTH] if wanted.calls else [])]
+    # It does not outlive who vouches for it.
+    life = min(wanted.life, by.not_valid_after_utc - now)
+    built = (
+        _builder(_name(wanted.common), by.subject, own, now, life, drawn)
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(_usage(signs=False), critical=True)
+        .add_extension(x509.ExtendedKeyUsage(uses), critical=False)
+        # Two authorities of the same name are told apart by it while one takes the place of the other.
+        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(known.public_key()), critical=False)
+        .add_extension(x509.SubjectAlternativeName([_general(name) for name in sorted(wanted.names)]), critical=False)
+    )
+    return Pair(_private(own), _signed(built, known))
+
+
+def fault(pair: Pair, wanted: Wanted, now: datetime, *, authorities: Iterable[str]) -> str:
+    """What is wrong with a certificate, in words that follow "the certificate …"; empty where nothing is.
+
+    One that comes from somewhere else has to pass no less than one of ours.
+    """
+    try:
+        found, key = _read(pair.cert), _loaded(pair.key)
+    except (ValueError, TypeError) as error:
+        return f"cannot be read: {error}"
+    if found.public_key() != key.public_key():
+        return "does not belong to the key beside it"
+    if untimely := _untimely(found, now):
+        return untimely
+    if missing := sorted({_canonical(name) for name in wanted.names} - _names(found)):
+        return f"lacks {', '.join(missing)}"
+    return "" if _vouched(pair.cert, authorities) else "is by none of the authorities"
+
+
+def bundle(authorities: Iterable[str], now: datetime) -> str:
+    """Authorities one after the other, without those whose time is over; each once, in the order they came."""
+    certs = [cert for text in authorities for cert in x509.load_pem_x509_certificates(text.encode())]
+    return "".join(dict.fromkeys(_pem(cert) for cert in certs if now < cert.not_valid_after_utc))
+
+
+def _untimely(cert: x509.Certificate, now: datetime) -> str:
+    if now >= cert.not_valid_after_utc:
+        return f"ended at {cert.not_valid_after_utc:%Y-%m-%d %H:%M} UTC"
+    return f"begins at {cert.not_valid_before_utc:%Y-%m-%d %H:%M} UTC" if now < cert.not_valid_before_utc else ""
+
+
+def _vouched(chain: str, authorities: Iterable[str]) -> bool:
+    """Whether each certificate of a chain is by the next, and the last by an authority."""
+    certs = x509.load_pem_x509_certificates(chain.encode())
+    trusted = [cert for text in authorities for cert in x509.load_pem_x509_certificates(text.encode())]
+    links = all(_by(cert, after) for cert, after in pairwise(certs))
+    return links and any(certs[-1] == each or _by(certs[-1], each) for each in trusted)
+
+
+def _by(cert: x509.Certificate, issuer: x509.Certificate) -> bool:
+    try:
+        cert.verify_directly_issued_by(issuer)
+    except (ValueError, TypeError, InvalidSignature):
+        return False
+    return True
+
+
+def _names(cert: x509.Certificate) -> set[str]:
+    try:
+        found = cert.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except x509.ExtensionNotFound:
+        return set()
+    addresses = {str(address) for address in found.get_values_for_type(x509.IPAddress)}
+    return addresses | set(found.get_values_for_type(x509.DNSName))
+
+
+def _canonical(name: str) -> str:
+    """The one way to write an address; other names as they are."""
+    general = _general(name)
+    return str(general.value)
+
+
+def _general(name: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ip_address(name))
+    except ValueError:
+        return x509.DNSName(name)
+
+
+def _key(purpose: str, drawn: str) -> ec.EllipticCurvePrivateKey:
+    secret = int.from_bytes(hashlib.sha512(f"{purpose} {drawn}".encode()).digest(), "big")
+    return ec.derive_private_key(secret % (_ORDER - 1) + 1, ec.SECP256R1())
+
+
+def _name(common: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common[:64])])
+
+
+def _builder(
+    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey, now: datetime, life: timedelta, drawn: str
+) -> x509.CertificateBuilder:
+    serial = int.from_bytes(hashlib.sha256(f"{drawn}{now}".encode()).digest()[:16], "big") >> 1
+    since = now.replace(microsecond=0)
+    named = x509.CertificateBuilder().subject_name(subject).issuer_name(issuer).public_key(key.public_key())
+    # A certificate of some minutes is not to spend its life in the past.
+    return named.serial_number(serial or 1).not_valid_before(since - min(_SKEW, life / 2)).not_valid_after(since + life)
+
+
+def _usage(*, signs: bool) -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=not signs,
+        content_commitment=False,
+        # libvirt asks for it whatever kind the key is of.
+        key_encipherment=not signs,
+        data_encipherment=False,
+        key_agreement=False,
+        key_cert_sign=signs,
+        crl_sign=signs,
+        encipher_only=False,
+        decipher_only=False,
+    )
+
+
+def _signed(built: x509.CertificateBuilder, key: Private) -> str:
+    if isinstance(key, ec.EllipticCurvePrivateKey):
+        return _pem(built.sign(key, hashes.SHA256(), ecdsa_deterministic=True))
+    return _pem(built.sign(key, None if isinstance(key, ed25519.Ed25519PrivateKey) else hashes.SHA256()))
+
+
+def _loaded(key: str) -> Private:
+    found = serialization.load_pem_private_key(key.encode(), None)
+    if not isinstance(found, ec.EllipticCurvePrivateKey | ed25519.Ed25519PrivateKey | rsa.RSAPrivateKey):
+        raise ValueError("a key of this kind is not for TLS")
+    return found
+
+
+def _read(cert: str) -> x509.Certificate:
+    return x509.load_pem_x509_certificate(cert.encode())
+
+
+def _pem(cert: x509.Certificate) -> str:
+    return cert.public_bytes(serialization.Encoding.PEM).decode()
+
+
+def _private(key: ec.EllipticCurvePrivateKey) -> str:
+    form = serialization.PrivateFormat.PKCS8
+    return key.private_bytes(serialization.Encoding.PEM, form, serialization.NoEncryption()).decode()
