@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 import re
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
@@ -11,9 +12,8 @@ from typing import Any
 from cloud import view
 from cloud.kubernetes import Kubernetes
 
-from .volumes import NAMESPACE
+from .volumes import NAMESPACE, USES
 
-USES = ("volumes", "images", "vms", "backups")
 _RATIOS = {"nearfull": 0.85, "backfillfull": 0.9, "full": 0.95}
 """What Ceph begins with, in the order in which they may be raised."""
 
@@ -39,6 +39,29 @@ def full(cluster: Kubernetes) -> Generator[None]:
     finally:
         for name in reversed(_RATIOS):
             command(cluster, "osd", f"set-{name}-ratio", str(_RATIOS[name]))
+
+
+def clients_of(cluster: Kubernetes) -> set[str]:
+    """Names of all clients, without `client.`."""
+    found = json.loads(command(cluster, "auth", "ls", "--format", "json"))["auth_dump"]
+    return {each["entity"].removeprefix("client.") for each in found if each["entity"].startswith("client.")}
+
+
+def quorum(cluster: Kubernetes) -> int:
+    """Number of monitors that decide together."""
+    return len(json.loads(command(cluster, "quorum_status", "--format", "json"))["quorum"])
+
+
+def up(cluster: Kubernetes) -> int:
+    """Number of OSDs that are up and have data."""
+    found = json.loads(command(cluster, "osd", "stat", "--format", "json"))
+    return min(found["num_up_osds"], found["num_in_osds"])
+
+
+def clean(cluster: Kubernetes) -> bool:
+    """Whether every placement group has all its copies."""
+    states = json.loads(command(cluster, "pg", "stat", "--format", "json"))["pg_summary"]["num_pg_by_state"]
+    return [state["name"] for state in states] == ["active+clean"]
 
 
 def says(cluster: Kubernetes, name: str, condition: str) -> str:

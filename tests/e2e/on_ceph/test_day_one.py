@@ -5,31 +5,26 @@ It wants the embedded cluster: two nodes, and this machine as the router of thei
 
 from __future__ import annotations
 
-import base64
-import gzip
 import json
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from openstack.connection import Connection
 
-from chaos.servers import Guest, guests
-from cloud import deploy, proof
-from cloud.kubernetes import ROOT, Kubernetes, module
+from chaos.servers import Guest
+from cloud.kubernetes import Kubernetes
 from cloud.proof import until
-from cloud.session import SAMPLES, Cloud, Session
-from localcluster.target import target
+from cloud.session import Cloud
 
-from .ceph import USES, administrator, full, named, others, pools_of, ready, says, service
-from .conftest import Report
-from .facts import ready_again
+from ..conftest import Report
+from ..facts import ready_again
+from .ceph import administrator, full, named, others, pools_of, ready, says, service
+from .servers import answering, booted, raw, removed
 from .volumes import (
     NAMESPACE,
-    POOLS,
+    USES,
     Disks,
     attach,
     detach,
@@ -37,75 +32,14 @@ from .volumes import (
     parent,
     pinging,
     rbd,
+    status,
     storage,
     used,
     volume,
     writing,
 )
 
-SAMPLE = SAMPLES / "controlplane_ceph.yaml"
-NODES = 2
-# One node is the router of the external network; of several, each has a cable to it and to the others.
-CABLED = {"tunnelInterface": "eth1", "externalBridge": {"interface": "eth2"}}
 MIB = 1024**2
-
-pytestmark = pytest.mark.skipif(
-    target().kind != "embedded", reason="servers are reached from the nodes' external network"
-)
-
-
-@pytest.fixture(scope="module")
-def stood() -> Iterator[tuple[Session, Cloud]]:
-    """A cluster of two nodes in the place of any other, and the cloud of the sample in it, Ready."""
-    module("localcluster", "down")
-    found = deploy.documents(SAMPLE)
-    plane = next(doc for doc in found if doc["kind"] == "OpenStackControlPlane")
-    plane["spec"]["ovn"] = {**plane["spec"].get("ovn", {}), **CABLED}
-    sample = ROOT / "build" / SAMPLE.name
-    sample.parent.mkdir(exist_ok=True)
-    sample.write_text(yaml.safe_dump_all(found))
-    session = Session.start(sample, NODES)
-    yield session, session.converge(sample, timeout=900)
-    module("localcluster", "down")
-
-
-@pytest.fixture
-def cluster(stood: tuple[Session, Cloud]) -> Kubernetes:
-    return stood[0].cluster
-
-
-@pytest.fixture
-def cloud(stood: tuple[Session, Cloud]) -> Cloud:
-    return stood[1]
-
-
-@pytest.fixture
-def conn(cluster: Kubernetes) -> Connection:
-    return proof.connect(cluster, NAMESPACE)
-
-
-@pytest.fixture
-def pair(cluster: Kubernetes, conn: Connection) -> list[Guest]:
-    """A server on each node, made once."""
-    nodes = sorted(node["metadata"]["name"] for node in cluster.items("nodes", "-l", "openstack-compute-node=enabled"))
-    return guests(conn, nodes[:NODES])
-
-
-def raw(cluster: Kubernetes, conn: Connection, tmp_path: Path) -> Any:
-    """The guest's image in the form RBD clones, uploaded once. A pod that has the program converts it."""
-    images: Any = conn.image
-    if found := images.find_image("raw"):
-        return found
-    source, disk = Path(module("images", "guest").strip().splitlines()[-1]), tmp_path / "guest.raw"
-    script = (
-        "base64 -d > guest.qcow2; qemu-img convert -O raw guest.qcow2 guest.raw; gzip -c guest.raw | base64; rm guest.*"
-    )
-    command = ("exec", "-i", "-n", NAMESPACE, "cinder-volume-ceph-0", "--", "sh", "-ec", f"cd /tmp; {script}")
-    packed = cluster.kubectl(*command, stdin=base64.b64encode(source.read_bytes()).decode())
-    disk.write_bytes(gzip.decompress(base64.b64decode(packed)))
-    return images.create_image(
-        "raw", filename=str(disk), disk_format="raw", container_format="bare", visibility="public", wait=True
-    )
 
 
 def test_the_backend_tells_how_much_room_it_has(cluster: Kubernetes, cloud: Cloud, report: Report) -> None:
@@ -136,7 +70,7 @@ def test_snapshot_and_clone(cluster: Kubernetes, conn: Connection, pair: list[Gu
     one = pair[0]
     held = storage(conn).find_volume("data")
     taken = storage(conn).create_snapshot(name="data", volume_id=held.id)
-    storage(conn).wait_for_status(taken, "available", failures=["error"], interval=0.5, wait=120)
+    storage(conn).wait_forstatus(taken, "available", failures=["error"], interval=0.5, wait=120)
     disk = attach(conn, one, held)
     Disks(one).write(disk, 7, "changed-since")
     detach(conn, one, held, disk)
@@ -152,7 +86,7 @@ def test_backup_and_restore(cluster: Kubernetes, conn: Connection, pair: list[Gu
     held = storage(conn).find_volume("data")
     started = time.monotonic()
     kept = storage(conn).create_backup(name="data", volume_id=held.id)
-    kept = storage(conn).wait_for_status(kept, "available", failures=["error"], interval=1, wait=300)
+    kept = storage(conn).wait_forstatus(kept, "available", failures=["error"], interval=1, wait=300)
     report.add(backup_seconds=round(time.monotonic() - started, 1))
     assert images(cluster, "backups")
     disk = attach(conn, one, held)
@@ -161,15 +95,11 @@ def test_backup_and_restore(cluster: Kubernetes, conn: Connection, pair: list[Gu
     started = time.monotonic()
     restored = volume(conn, "restored")
     storage(conn).restore_backup(kept, volume_id=restored.id)
-    until("the backup to be restored", lambda: _status(conn, restored) == "available", 300, 1)
+    until("the backup to be restored", lambda: status(conn, restored) == "available", 300, 1)
     report.add(restore_seconds=round(time.monotonic() - started, 1))
     disk = attach(conn, one, restored)
     assert Disks(one).read(disk, 7) == "changed-since"
     detach(conn, one, restored, disk)
-
-
-def _status(conn: Connection, held: Any) -> str:
-    return storage(conn).get_volume(held).status
 
 
 def test_an_image_is_booted_from_its_clone(
@@ -185,7 +115,7 @@ def test_an_image_is_booted_from_its_clone(
     assert parent(cluster, "volumes", name) == f"images/{found.id}@snap"
     taken = used(cluster, "volumes", name)
     assert taken < 4 * MIB
-    server = _server(conn, "clone", image_id=found.id)
+    server = booted(conn, "clone", image_id=found.id)
     disk = f"{server.id}_disk"
     assert parent(cluster, "vms", disk) == f"images/{found.id}@snap"
     report.add(
@@ -194,48 +124,16 @@ def test_an_image_is_booted_from_its_clone(
         server_disk_used_bytes=used(cluster, "vms", disk),
         rbd_du=rbd(cluster, "volumes", "du", name),
     )
-    conn.compute.delete_server(server)
-    conn.compute.wait_for_delete(server, interval=0.5)
-
-
-def _server(conn: Connection, name: str, **more: Any) -> Any:
-    """A server, ACTIVE; what it boots from is in `more`."""
-    network, _, group = proof.networks(conn)
-    server = conn.compute.create_server(
-        name=name,
-        flavor_id=proof.flavor(conn).id,
-        networks=[{"uuid": network.id}],
-        security_groups=[{"name": group.name}],
-        **more,
-    )
-    return conn.compute.wait_for_server(server, interval=0.5, wait=180)
-
-
-def _guest(conn: Connection, server: Any) -> Guest:
-    """The server with a floating IP under which it answers."""
-    _, external, _ = proof.networks(conn)
-    port = next(iter(conn.network.ports(device_id=server.id)))
-    address = proof.floating(conn, external, port)
-    found = Guest(server.compute_host or "", server.id, port.fixed_ips[0]["ip_address"], address)
-    until(f"the page of {server.name}", lambda: _answers(found), 300)
-    return found
-
-
-def _answers(guest: Guest) -> bool:
-    try:
-        return bool(guest.boot())
-    except OSError:
-        return False
+    removed(conn, server)
 
 
 def test_a_server_boots_from_a_volume(conn: Connection) -> None:
     boot = storage(conn).find_volume("boot")
     mapping = {"uuid": boot.id, "source_type": "volume", "destination_type": "volume", "boot_index": 0}
-    server = _server(conn, "from-volume", block_device_mapping=[mapping])
-    assert "vda" in Disks(_guest(conn, server)).sizes()
-    conn.compute.delete_server(server)
-    conn.compute.wait_for_delete(server, interval=0.5)
-    until("the volume to be let go", lambda: _status(conn, boot) == "available", 60, 1)
+    server = booted(conn, "from-volume", block_device_mapping=[mapping])
+    assert "vda" in Disks(answering(conn, server)).sizes()
+    removed(conn, server)
+    until("the volume to be let go", lambda: status(conn, boot) == "available", 60, 1)
 
 
 def test_a_server_moves_while_it_answers(conn: Connection, pair: list[Guest], report: Report) -> None:
@@ -350,23 +248,3 @@ def test_what_is_wrong_with_a_ceph_of_others_is_said(
     until("the condition", lambda: said in says(cluster, name, "CephConnected"), 120, 1)
     cluster.kubectl("delete", "cephstorage", name, "-n", NAMESPACE, "--wait=false")
     ready_again(cluster, cloud)
-
-
-def test_what_is_deleted_leaves_the_pools_empty(cluster: Kubernetes, conn: Connection) -> None:
-    for server in conn.compute.servers(all_projects=True):
-        conn.compute.delete_server(server)
-        conn.compute.wait_for_delete(server, interval=0.5)
-    for backup in storage(conn).backups():
-        storage(conn).delete_backup(backup)
-    for snapshot in storage(conn).snapshots():
-        storage(conn).delete_snapshot(snapshot)
-    until("snapshots to go", lambda: not list(storage(conn).snapshots()), 120, 1)
-    for held in storage(conn).volumes():
-        storage(conn).delete_volume(held)
-    until("volumes and backups to go", lambda: not [*storage(conn).volumes(), *storage(conn).backups()], 180, 1)
-    kept: Any = conn.image
-    for image in kept.images():
-        kept.delete_image(image)
-    for pool in POOLS:
-        # What was deleted while a clone of it was there goes a little later.
-        until(f"pool {pool} to be empty", lambda p=pool: not images(cluster, p), 120, 2)

@@ -17,15 +17,21 @@ from cloud.kubernetes import CloudError, Kubernetes
 from cloud.proof import until
 
 NAMESPACE = "openstack"
-POOLS = {"volumes": "cinder", "images": "glance", "vms": "nova", "backups": "cinder-backup"}
-"""Who may look into each pool."""
+USES = ("volumes", "images", "vms", "backups")
+"""What Ceph is used for; the pools are called the same."""
 SETUP = "/etc/ceph-storage"
 """Where the pod that looks at Ceph has everybody's key."""
 
 
+def user_of(cluster: Kubernetes, use: str) -> str:
+    """Name of the client that services have for a use at present, without `client.`."""
+    published = cluster.get("cephstorage", "ceph", "-n", NAMESPACE)["status"]["published"]
+    return str(published[f"{use}User"]).removeprefix("client.")
+
+
 def rbd(cluster: Kubernetes, pool: str, *words: str) -> str:
     """Standard output of `rbd`, as the client that has that pool."""
-    user = POOLS[pool]
+    user = user_of(cluster, pool)
     login = ("--conf", f"{SETUP}/ceph.conf", "--id", user, "--keyring", f"{SETUP}/client.{user}.keyring")
     return cluster.kubectl("exec", "-n", NAMESPACE, "deploy/ceph-status", "--", "rbd", *login, "-p", pool, *words)
 
@@ -95,6 +101,11 @@ def volume(conn: Connection, name: str, size: int = 1, **more: Any) -> Any:
     """A new volume of so many GiB, available."""
     made = storage(conn).create_volume(name=name, size=size, **more)
     return storage(conn).wait_for_status(made, "available", failures=["error"], interval=0.5, wait=180)
+
+
+def status(conn: Connection, held: Any) -> str:
+    """What Cinder says of a volume."""
+    return storage(conn).get_volume(held).status
 
 
 def attach(conn: Connection, guest: Guest, held: Any) -> str:
