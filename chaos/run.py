@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -70,11 +71,11 @@ class Run:
         self.site, self.console, self._report = site, console, report
         self.access = Access(site)
         self.api = Api(self.access)
-        conn = proof.connect(site.kubernetes, site.namespace)
+        connect = partial(proof.connect, site.kubernetes, site.namespace)
         nodes = sorted(node["metadata"]["name"] for node in site.items("nodes"))
         cabled = deploy.cabled(SAMPLE)
-        self.guests = servers.guests(conn, nodes) if cabled else []
-        self.writers = self._writers(conn)
+        self.guests = servers.guests(connect, nodes) if cabled else []
+        self.writers = self._writers(connect())
         self.load = Load(Journal(JOURNAL), [*self.writers, *self._readers()])
 
     def all(self, chosen: Sequence[int]) -> list[Result]:

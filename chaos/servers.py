@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import urllib.request
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,12 +46,13 @@ class Guest:
         return self.page("boot")
 
 
-def guests(conn: Connection, nodes: Sequence[str]) -> list[Guest]:
-    """A server on each node, made where there is none, which answers on a floating IP.
+def guests(connect: Callable[[], Connection], nodes: Sequence[str]) -> list[Guest]:
+    """A server on each node, made where there is none, which answers on a floating IP. Each try connects anew: what a
+    connection found out about a service that did not answer, it never asks again.
 
     Raises CloudError where there is none after some tries: a cloud that has just been made is slow on a busy machine.
     """
-    return until("a server on each node", lambda: _guests(conn, nodes), _PATIENCE, 5)
+    return until("a server on each node", lambda: _guests(connect(), nodes), _PATIENCE, 5)
 
 
 def _guests(conn: Connection, nodes: Sequence[str]) -> list[Guest]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
 
 from keystoneauth1.exceptions import ClientException
 from openstack.connection import Connection
@@ -72,7 +73,7 @@ def node_replaced(stage: Stage) -> None:
     back = now()
     replace_volumes(site, LOST)
     if stage.guests:
-        until("a server on the new node", lambda: _booted(stage, conn), 900, 5)
+        until("a server on the new node", lambda: _booted(stage), 900, 5)
         stage.note(booted_seconds=round(now() - back, 1))
     stage.await_recovery(f"a new {LOST}", back, timeout=900)
 
@@ -129,8 +130,9 @@ def replace_volumes(site: Site, node: str) -> None:
                 site.kubectl("delete", "pod", pod["metadata"]["name"], "-n", site.namespace, "--force", "--wait=false")
 
 
-def _booted(stage: Stage, conn: Connection) -> bool:
-    fresh = servers.guests(conn, [guest.node for guest in stage.guests])
+def _booted(stage: Stage) -> bool:
+    connect = partial(proof.connect, stage.site.kubernetes, stage.site.namespace)
+    fresh = servers.guests(connect, [guest.node for guest in stage.guests])
     for guest, other in zip(stage.guests, fresh, strict=True):
         guest.become(other)
     return True

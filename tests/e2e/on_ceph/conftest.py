@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 import yaml
@@ -55,7 +56,7 @@ def conn(cluster: Kubernetes) -> Connection:
 
 
 @pytest.fixture
-def pair(cluster: Kubernetes, conn: Connection) -> list[Guest]:
+def pair(cluster: Kubernetes) -> list[Guest]:
     """A server on each node, made once."""
     nodes = sorted(node["metadata"]["name"] for node in cluster.items("nodes", "-l", "openstack-compute-node=enabled"))
-    return guests(conn, nodes[:NODES])
+    return guests(partial(proof.connect, cluster, NAMESPACE), nodes[:NODES])
