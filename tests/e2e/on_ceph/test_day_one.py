@@ -70,7 +70,7 @@ def test_snapshot_and_clone(cluster: Kubernetes, conn: Connection, pair: list[Gu
     one = pair[0]
     held = storage(conn).find_volume("data")
     taken = storage(conn).create_snapshot(name="data", volume_id=held.id)
-    storage(conn).wait_forstatus(taken, "available", failures=["error"], interval=0.5, wait=120)
+    storage(conn).wait_for_status(taken, "available", failures=["error"], interval=0.5, wait=120)
     disk = attach(conn, one, held)
     Disks(one).write(disk, 7, "changed-since")
     detach(conn, one, held, disk)
@@ -86,7 +86,7 @@ def test_backup_and_restore(cluster: Kubernetes, conn: Connection, pair: list[Gu
     held = storage(conn).find_volume("data")
     started = time.monotonic()
     kept = storage(conn).create_backup(name="data", volume_id=held.id)
-    kept = storage(conn).wait_forstatus(kept, "available", failures=["error"], interval=1, wait=300)
+    kept = storage(conn).wait_for_status(kept, "available", failures=["error"], interval=1, wait=300)
     report.add(backup_seconds=round(time.monotonic() - started, 1))
     assert images(cluster, "backups")
     disk = attach(conn, one, held)
