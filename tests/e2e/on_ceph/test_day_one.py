@@ -20,7 +20,7 @@ from cloud.session import Cloud
 
 from ..conftest import Report
 from ..facts import ready_again
-from .ceph import administrator, full, named, others, pools_of, ready, says, service
+from .ceph import administrator, full, named, others, pools_of, ready, remove_pools, says, service
 from .servers import answering, booted, raw, removed
 from .volumes import (
     NAMESPACE,
@@ -227,7 +227,9 @@ def test_a_ceph_of_others_gets_pools_and_clients(cluster: Kubernetes, cloud: Clo
     others(cluster, "outside", login=administrator(cluster), pools=named("outside-{use}"))
     until("the pools and clients", lambda: ready(cluster, "outside"), 180, 1)
     assert {f"outside-{use}" for use in USES} <= set(pools_of(cluster))
-    cluster.kubectl("delete", "cephstorage", "outside", "-n", NAMESPACE, "--wait=false")
+    cluster.kubectl("delete", "cephstorage", "outside", "-n", NAMESPACE, "--timeout=60s")
+    # It was never ours, so its pools stayed; of one copy, they would not outlive an OSD.
+    remove_pools(cluster, *(f"outside-{use}" for use in USES))
     ready_again(cluster, cloud)
 
 
