@@ -107,6 +107,7 @@ def test_images_in_ceph(release: Release, spec: dict[str, Any]) -> None:
     assert found["DEFAULT"]["show_multiple_locations"] == found["DEFAULT"]["show_image_direct_url"] == "true"
     assert (found["rbd"]["rbd_store_user"], found["rbd"]["rbd_store_pool"]) == ("glance", "images")
     assert found["image_conversion"]["output_format"] == "raw"
+    assert found["image_import_opts"]["image_import_plugins"] == "[image_conversion]", "Glance wants a list in brackets"
     mounts = {mount["mountPath"] for mount in pod(made)["containers"][0]["volumeMounts"]}
     assert {"/etc/ceph/ceph.conf", "/etc/ceph/ceph.client.glance.keyring"} <= mounts
     assert not [obj for obj in made.objects if obj["kind"] == "PersistentVolumeClaim"]

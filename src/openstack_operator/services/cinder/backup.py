@@ -12,6 +12,10 @@ from .backend_model import Backup
 from .model import CinderSpec
 
 FILES = "/var/lib/openstack-backup"
+DEFAULTS: Sections = {
+    # The scheduler takes it for down until it says otherwise, and it says so for the first time before it is up.
+    "DEFAULT": {"backup_driver_stats_polling_interval": 10, "periodic_interval": 10, "periodic_fuzzy_delay": 5}
+}
 CEPH = "/etc/ceph-backup"
 """Where ceph.conf of the backups lies: their cluster need not be that of the volumes."""
 
@@ -46,7 +50,8 @@ def backup(
         else None
     )
     rootless = {} if any(built.as_root for built in backends) else config.ROOTLESS
-    options = parts.options(ctx, oslo.merge(common, rootless, {"DEFAULT": _driver(ctx, wanted, ceph)}))
+    wired = oslo.merge(common, rootless, {"DEFAULT": _driver(ctx, wanted, ceph)})
+    options = parts.options(ctx, wired, defaults=DEFAULTS)
     own = parts.written(ctx, {config.FILE: oslo.render(options)}, suffix="backup-config", directory=config.DIRECTORY)
     clients = [client for client in (*(built.ceph for built in backends), ceph) if client]
     conf = parts.on_ceph(own, *clients) if clients else own

@@ -52,7 +52,8 @@ def _glance_conf(ctx: Context[GlanceSpec]) -> Sections:
     """What is wired whatever the stores are."""
     first, asked = stores(ctx.spec)[0], ctx.spec.conversion
     raw = asked == "raw" or (asked is None and first.type == "ceph")
-    conversion = {"image_import_opts": {"image_import_plugins": "image_conversion"}} if raw else {}
+    # A list in brackets; without them Glance refuses every import.
+    conversion = {"image_import_opts": {"image_import_plugins": "[image_conversion]"}} if raw else {}
     conversion |= {"image_conversion": {"output_format": "raw"}} if raw else {}
     cached = ctx.spec.image_cache
     cache = {
