@@ -13,7 +13,15 @@ MODULES = sorted(SRC.rglob("*.py"))
 SERVICES = sorted(path for path in (SRC / "services").iterdir() if (path / "service.py").is_file())
 
 MODULE, FOLDER, PLAINEST, FUNCTION = 400, 300, 150, 40
-LARGER = {"cephstorage": 880, "cinder": 820, "glance": 340, "mariadb": 990, "nova": 790, "ovnnetwork": 560}
+LARGER = {
+    "cephstorage": 880,
+    "cinder": 820,
+    "glance": 340,
+    "mariadb": 990,
+    "nova": 790,
+    "ovnnetwork": 560,
+    "rabbitmq": 330,
+}
 """Budgets of their own, each with a record in docs/decisions/."""
 
 

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import os
+import shutil
+import signal
+import socket
 import subprocess
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -13,9 +18,11 @@ import pytest
 from openstack_operator import kube
 from openstack_operator.plan import RECOVERY, Object, Plan, Release, SpecError, conditions, key
 from openstack_operator.plan.verdict import READY
+from openstack_operator.services.rabbitmq.config import AMQP, DISTRIBUTION
+from openstack_operator.services.rabbitmq.entry import START
 from openstack_operator.services.rabbitmq.members import FORCE
 from openstack_operator.services.rabbitmq.model import RABBITMQ
-from openstack_operator.services.rabbitmq.service import REJOIN, plan
+from openstack_operator.services.rabbitmq.service import plan
 from openstack_operator.testing import context
 
 NAMES = [f"rabbitmq-server-{n}" for n in range(3)]
@@ -126,7 +133,7 @@ def member(tmp_path: Path) -> Path:
 
 
 def start(home: Path, **env: str) -> None:
-    script = REJOIN.replace("/var/lib/rabbitmq", str(home))
+    script = START.replace("/var/lib/rabbitmq", str(home))
     known = {"PATH": os.environ["PATH"], "RABBITMQ_NODENAME": "rabbit@me", "RABBITMQ_MEMBERS": "me", "POD_NAME": "me"}
     subprocess.run(["sh", "-ec", script, "sh", "true"], env={**known, **env}, check=True)
 
@@ -144,3 +151,52 @@ def test_a_member_carries_an_order_out_once(member: Path, tmp_path: Path) -> Non
     assert not force.exists()
     start(tmp_path, ORDERED_MEMBER="me", ORDER="two")
     assert force.exists()
+
+
+@pytest.fixture
+def peer() -> Iterator[int]:
+    """Where somebody listens, as any other member would."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield server.getsockname()[1]
+
+
+@contextmanager
+def watched(home: Path, peer: int, work: str) -> Generator[subprocess.Popen[str]]:
+    """A member that does not serve, its program named as RabbitMQ's; a look every 20 ms instead of every 5 s."""
+    data = home / "mnesia" / "rabbit@127.0.0.1"
+    data.mkdir(parents=True)
+    (data / "schema.DAT").touch()
+    program = home / "beam.smp"
+    shutil.copy("/bin/sh", program)
+    script = START.replace("/var/lib/rabbitmq", str(home)).replace("sleep 5", "sleep 0.02").replace("-lt 50", "-lt 1")
+    script = script.replace(f'"$host" {DISTRIBUTION}', f'"$host" {peer}').replace(f" {AMQP} ||", " 1 ||")
+    env = {"PATH": os.environ["PATH"], "RABBITMQ_NODENAME": "rabbit@127.0.0.1", "RABBITMQ_MEMBERS": "127.0.0.1"}
+    # It looks at its own session alone, whatever else runs on the machine.
+    with subprocess.Popen(
+        ["sh", "-ec", script, "sh", program, "-c", work],
+        env={**env, "POD_NAME": "me"},
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def test_a_member_that_neither_starts_nor_works_while_all_are_there_starts_again(tmp_path: Path, peer: int) -> None:
+    with watched(tmp_path, peer, "sleep 60; :") as stuck:
+        assert stuck.wait(timeout=50) == -signal.SIGKILL
+        assert stuck.stderr
+        assert "all members are there, and this one neither started nor worked for 90 s" in stuck.stderr.readline()
+
+
+def test_a_member_that_works_or_waits_for_one_that_is_away_goes_on(tmp_path: Path, peer: int) -> None:
+    with (
+        watched(tmp_path / "works", peer, "while :; do :; done") as busy,
+        watched(tmp_path / "waits", 1, "sleep 9; :") as waits,
+    ):
+        with pytest.raises(subprocess.TimeoutExpired):
+            waits.wait(timeout=4)
+        assert busy.poll() is None

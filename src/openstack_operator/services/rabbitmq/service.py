@@ -8,54 +8,11 @@ from dataclasses import replace
 from ... import kube, parts
 from ...plan import Context, Group, Plan, Step
 from .config import ADVANCED, AMQP, DISTRIBUTION, EPMD, MANAGEMENT, rabbitmq_conf
+from .entry import START
 from .members import Orders, orders, told, verdict
 from .model import RabbitMQSpec
 
 PORTS = {"amqp": AMQP, "management": MANAGEMENT}
-
-REJOIN = f"""\
-data=/var/lib/rabbitmq/mnesia/$RABBITMQ_NODENAME
-done=/var/lib/rabbitmq/order
-if [ "${{ORDERED_MEMBER:-}}" = "$POD_NAME" ] && [ -e "$data/schema.DAT" ] \\
-  && [ "$(cat "$done" 2>/dev/null)" != "$ORDER" ]; then
-  touch "$data/force_load"
-  echo "$ORDER" > "$done"
-fi
-listens() {{ timeout 2 bash -c "exec 3<>/dev/tcp/$1/$2" 2>/dev/null; }}
-if [ ! -e "$data/schema.DAT" ]; then
-  cookie=/var/lib/rabbitmq/.erlang.cookie
-  rm -f "$cookie"
-  (umask 077; cat /etc/rabbitmq/secret/erlang-cookie > "$cookie")
-  epmd -daemon
-  calm=0
-  while :; do
-    started= absent=
-    for host in $RABBITMQ_MEMBERS; do
-      [ "rabbit@$host" != "$RABBITMQ_NODENAME" ] || continue
-      listens "$host" {EPMD} || absent=yes
-      ! listens "$host" {DISTRIBUTION} || started="$started $host"
-    done
-    [ -z "$started" ] || break
-    if [ "rabbit@${{RABBITMQ_MEMBERS%% *}}" = "$RABBITMQ_NODENAME" ] && [ -z "$absent" ]; then
-      calm=$((calm + 1))
-      [ "$calm" -lt 3 ] || break
-    else
-      calm=0
-    fi
-    sleep 1
-  done
-  for host in $started; do
-    ! timeout 20 rabbitmqctl -n "rabbit@$host" forget_cluster_node "$RABBITMQ_NODENAME" || break
-  done
-fi
-exec "$@"
-"""
-"""What a member of a cluster does before it starts. One that is ordered to begins with what it has, once an order. One
-without data is refused by others who remember it, so they are told to forget it. Left to RabbitMQ, members without data
-form a new cluster and shut out one with data that comes later; so the first one alone begins, once it has seen that
-every other is there (its epmd listens) without data (nothing else listens, for three seconds: one with data starts at
-once). The others wait for somebody to have started.
-"""
 
 
 def plan(ctx: Context[RabbitMQSpec]) -> Plan:
@@ -113,7 +70,7 @@ def _server(
     clustered = order is not None
     main = kube.Container(
         component=program,
-        command=["sh", "-ec", REJOIN, "sh", *program.command] if clustered else (),
+        command=["sh", "-ec", START, "sh", *program.command] if clustered else (),
         # The node's name is part of its data and of every other member's; it must be right from the first start.
         env={
             **parts.POD_NAME,

@@ -1,0 +1,95 @@
+"""What a member of a cluster does before it starts, and who looks after it while it does."""
+
+from __future__ import annotations
+
+from .config import AMQP, DISTRIBUTION, EPMD
+
+STUCK = 18
+"""Looks in a row, five seconds apart, after which a member is taken for stuck. A start with everybody there takes some
+ten seconds, and fifty on a machine that starts everything else as well."""
+
+_ORDERED = """\
+data=/var/lib/rabbitmq/mnesia/$RABBITMQ_NODENAME
+done=/var/lib/rabbitmq/order
+if [ "${ORDERED_MEMBER:-}" = "$POD_NAME" ] && [ -e "$data/schema.DAT" ] \\
+  && [ "$(cat "$done" 2>/dev/null)" != "$ORDER" ]; then
+  touch "$data/force_load"
+  echo "$ORDER" > "$done"
+fi
+"""
+"""One that is ordered to begins with what it has, once an order."""
+
+_LISTENS = """\
+listens() { timeout 2 bash -c "exec 3<>/dev/tcp/$1/$2" 2>/dev/null; }
+"""
+
+_REJOIN = f"""\
+if [ ! -e "$data/schema.DAT" ]; then
+  cookie=/var/lib/rabbitmq/.erlang.cookie
+  rm -f "$cookie"
+  (umask 077; cat /etc/rabbitmq/secret/erlang-cookie > "$cookie")
+  epmd -daemon
+  calm=0
+  while :; do
+    started= absent=
+    for host in $RABBITMQ_MEMBERS; do
+      [ "rabbit@$host" != "$RABBITMQ_NODENAME" ] || continue
+      listens "$host" {EPMD} || absent=yes
+      ! listens "$host" {DISTRIBUTION} || started="$started $host"
+    done
+    [ -z "$started" ] || break
+    if [ "rabbit@${{RABBITMQ_MEMBERS%% *}}" = "$RABBITMQ_NODENAME" ] && [ -z "$absent" ]; then
+      calm=$((calm + 1))
+      [ "$calm" -lt 3 ] || break
+    else
+      calm=0
+    fi
+    sleep 1
+  done
+  for host in $started; do
+    ! timeout 20 rabbitmqctl -n "rabbit@$host" forget_cluster_node "$RABBITMQ_NODENAME" || break
+  done
+fi
+"""
+"""One without data is refused by others who remember it, so they are told to forget it. Left to RabbitMQ, members
+without data form a new cluster and shut out one with data that comes later; so the first one alone begins, once it has
+seen that every other is there (its epmd listens) without data (nothing else listens, for three seconds: one with data
+starts at once). The others wait for somebody to have started.
+"""
+
+_WATCH = f"""\
+watch() {{
+  calm=0 spent=0
+  read -r _ _ _ _ _ ours _ < "/proc/$$/stat"
+  while sleep 5; do
+    kill -0 $$ 2>/dev/null && ! listens "${{RABBITMQ_NODENAME#*@}}" {AMQP} || return 0
+    before=$spent spent=0 server=
+    for each in /proc/[0-9]*; do
+      read -r name 2>/dev/null < "$each/comm" || continue
+      [ "$name" = beam.smp ] || continue
+      read -r _ _ _ _ _ session _ _ _ _ _ _ _ user system _ 2>/dev/null < "$each/stat" || continue
+      [ "$session" = "$ours" ] || continue
+      server=${{each#/proc/}} spent=$((user + system))
+    done
+    calm=$((calm + 1))
+    [ -n "$server" ] && [ "$((spent - before))" -lt 50 ] || calm=0
+    for host in $RABBITMQ_MEMBERS; do
+      listens "$host" {DISTRIBUTION} || calm=0
+    done
+    [ "$calm" -ge {STUCK} ] || continue
+    echo "member: all members are there, and this one neither started nor worked for {STUCK * 5} s: starts again" >&2
+    kill -KILL "$server"
+    return 0
+  done
+}}
+watch &
+"""
+"""Members that lose each other in the midst of a start, since none of them got any CPU or since the network was gone,
+wait for each other for ever when they meet again (Mnesia: running_partitioned_network), and a new start of one alone
+does not always help. So each ends that has all others there (they listen), does not serve, and uses less than a tenth
+of a CPU, which a member that reads much data does not. Whoever waits for a member that is not there goes on waiting.
+"""
+
+START = f"""{_ORDERED}{_LISTENS}{_REJOIN}{_WATCH}exec "$@"
+"""
+"""The whole script; its arguments are what runs in the end."""
