@@ -31,6 +31,8 @@ from .services.nova.service import plan as nova
 from .services.ovnnetwork.model import OVN_NETWORK
 from .services.ovnnetwork.recovery import questions as ovn_members
 from .services.ovnnetwork.service import plan as ovn_network
+from .services.pki.model import PKI
+from .services.pki.service import plan as pki
 from .services.placement.model import PLACEMENT
 from .services.placement.service import plan as placement
 from .services.rabbitmq.model import RABBITMQ
@@ -40,6 +42,7 @@ from .services.valkey.service import plan as valkey
 
 SERVICES = (
     Service(resource=CONTROL_PLANE, plan=cloud, teardown=True, phases=cloud_phase),
+    Service(resource=PKI, plan=pki),
     Service(resource=MARIADB, plan=mariadb, observe=asking(mariadb_members)),
     Service(resource=RABBITMQ, plan=rabbitmq),
     Service(resource=MEMCACHED, plan=memcached),

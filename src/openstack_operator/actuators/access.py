@@ -32,3 +32,13 @@ def password(ctx: Context[Any], ref: SecretKeyRef) -> str:
     if not value or not value.isprintable():
         raise SpecError("spec.passwordSecretRef", f"key {ref.key!r} of Secret {ref.name!r} is empty or not one line")
     return value
+
+
+def trust(ctx: Context[Any], ref: Ref) -> str:
+    """The authorities of the referent's certificate in PEM; empty where it shows none."""
+    referent = ctx.refs.get(ref)
+    return ctx.secrets.get(name, {}).get("ca.crt", "") if referent and (name := referent.published.get(TRUSTED)) else ""
+
+
+TRUSTED = "trustSecret"
+"""Under which name a server publishes the Secret with the authorities of its certificate."""

@@ -19,7 +19,7 @@ _GRANT = re.compile(r"GRANT (?P<what>.*) TO .*?(?P<option> WITH GRANT OPTION)?",
 def _connected(ctx: Context[MariaDBDatabaseSpec]) -> Generator[Server]:
     ref = ctx.spec.mariadb_ref
     host, port = access.published(ctx, ref, "host"), int(access.published(ctx, ref, "port"))
-    with sql.connected(host, port, access.admin(ctx, ref, "root")) as server:
+    with sql.connected(host, port, access.admin(ctx, ref, "root"), access.trust(ctx, ref)) as server:
         yield server
 
 

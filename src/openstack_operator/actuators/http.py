@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ssl
-from functools import cache
+from functools import lru_cache
 from typing import Any
 
 import httpx2
@@ -21,22 +21,25 @@ class Unauthorized(Transient):
     """The credentials are not accepted, or not yet."""
 
 
-@cache
-def _trust() -> ssl.SSLContext:
+@lru_cache(maxsize=64)
+def _trust(authorities: str) -> ssl.SSLContext:
     """Made once: loading the system's certificates takes 40 ms of CPU."""
-    return ssl.create_default_context()
+    return ssl.create_default_context(cadata=authorities or None)
 
 
 class Api:
     """One HTTP API under a base URL; threads may share it."""
 
-    def __init__(self, name: str, url: str, *, seconds: float, auth: tuple[str, str] | None = None) -> None:
+    def __init__(
+        self, name: str, url: str, *, seconds: float, auth: tuple[str, str] | None = None, trust: str = ""
+    ) -> None:
+        """`trust` are the authorities of the server in PEM; without any, those the system trusts."""
         self.name = name
         self._url = url.rstrip("/")
         self._client = httpx2.Client(
             auth=auth,
             timeout=httpx2.Timeout(seconds, connect=CONNECT),
-            verify=_trust(),
+            verify=_trust(trust),
             # What a proxy for the world outside says about addresses inside the cluster is of no use.
             trust_env=False,
         )

@@ -25,8 +25,8 @@ _PATIENCE = 30
 
 
 @lru_cache(maxsize=256)
-def _api(url: str, username: str, password: str, seconds: float = 5) -> Api:
-    return Api("RabbitMQ", f"{url.rstrip('/')}/api", seconds=seconds, auth=(username, password))
+def _api(url: str, username: str, password: str, trust: str, seconds: float = 5) -> Api:
+    return Api("RabbitMQ", f"{url.rstrip('/')}/api", seconds=seconds, auth=(username, password), trust=trust)
 
 
 def matches(password: str, stored: str) -> bool:
@@ -168,7 +168,8 @@ def _done(api: Api, method: str, path: str, body: dict[str, Any], *, secret: boo
 def _connect(ctx: Context[RabbitMQVhostSpec], seconds: float = 5) -> Api:
     ref = ctx.spec.rabbitmq_ref
     url = access.published(ctx, ref, "managementURL")
-    return _api(url, access.admin(ctx, ref, "default_user"), access.admin(ctx, ref, "default_pass"), seconds)
+    login = access.admin(ctx, ref, "default_user"), access.admin(ctx, ref, "default_pass")
+    return _api(url, *login, access.trust(ctx, ref), seconds)
 
 
 def _clustered(ctx: Context[RabbitMQVhostSpec]) -> bool:

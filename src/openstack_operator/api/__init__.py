@@ -69,6 +69,7 @@ from .spec import (
     UsesDatabase,
     UsesIdentity,
     UsesMessaging,
+    UsesTLS,
     UsesVolume,
 )
 
@@ -134,6 +135,7 @@ __all__ = [
     "UsesDatabase",
     "UsesIdentity",
     "UsesMessaging",
+    "UsesTLS",
     "UsesVolume",
     "crd",
     "immutable",

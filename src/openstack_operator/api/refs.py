@@ -90,6 +90,12 @@ class CinderRef(Ref):
     kind: ClassVar[str] = "Cinder"
 
 
+class PKIRef(Ref):
+    """A PKI in the same namespace."""
+
+    kind: ClassVar[str] = "PKI"
+
+
 class SecretRef(Model):
     """A Secret in the same namespace, all of it."""
 

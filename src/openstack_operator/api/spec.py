@@ -22,7 +22,7 @@ from .fields import (
     validated,
 )
 from .model import Model, Rule, rule
-from .refs import KeystoneRef, MariaDBRef, MemcachedRef, RabbitMQRef
+from .refs import KeystoneRef, MariaDBRef, MemcachedRef, PKIRef, RabbitMQRef
 
 
 class Resources(Model):
@@ -158,6 +158,21 @@ class UsesVolume(Model):
     same name."""
 
     rules: ClassVar[tuple[Rule, ...]] = (settled("storageClass", "the storage class"),)
+
+
+class CertificateSource(Model):
+    """Who vouches for a service."""
+
+    pki_ref: PKIRef
+    """PKI that makes its certificate, and whose authority its clients trust."""
+
+
+class UsesTLS(Model):
+    """Mixed into the spec of a service that can be reached through TLS."""
+
+    tls: CertificateSource | None = None
+    """Encrypt what clients send; unset is plain. Where it is set, clients of this operator's check the certificate and
+    its names. Others may still come without until they are told."""
 
 
 class DatabaseSource(Model):

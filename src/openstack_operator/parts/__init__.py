@@ -28,6 +28,7 @@ from .sources import (
     requires,
     sql_name,
 )
+from .tls import Certified, called, certified, followed
 from .workloads import CONNECTED_TO_BROKER, Api, More, Workers, api, job, public_url, state, worker
 
 __all__ = [
@@ -37,6 +38,7 @@ __all__ = [
     "POD_NAME",
     "Api",
     "Ceph",
+    "Certified",
     "Config",
     "Credentials",
     "Database",
@@ -48,13 +50,16 @@ __all__ = [
     "Workers",
     "api",
     "cache",
+    "called",
     "catalog",
     "ceph",
+    "certified",
     "claim",
     "claimed",
     "config",
     "credentials",
     "database",
+    "followed",
     "foundation",
     "hosts",
     "identity",

@@ -10,6 +10,7 @@ from typing import Any
 from .. import kube, oslo
 from ..api import Sections
 from ..plan import Context, SpecError, Step
+from .tls import TRUST, trusts
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -88,11 +89,14 @@ def config(
 def written(ctx: Context[Any], data: Mapping[str, str], *, suffix: str = "config", directory: str) -> Config:
     """Secret `<owner>-<suffix>` with files as they are."""
     wanted = kube.secret(ctx, ctx.name(suffix), data)
+    trusted = trusts(ctx)
     return Config(
         name="Config",
         objects=(wanted,),
         secret=wanted["metadata"]["name"],
-        digest=kube.digest(data),
+        # Programs read whom they trust when they start.
+        digest=kube.digest({**data, **trusted}),
         directory=directory,
         files=tuple(data),
+        beside=tuple(kube.folder(f"trust-{name}", name, f"{TRUST}/{name}") for name in trusted),
     )

@@ -21,6 +21,7 @@ from ..api import (
 )
 from ..plan import Context, Step, fitting
 from .credentials import Credentials, credentials
+from .tls import trust_of
 from .workloads import Api
 
 API = "openstack.k8s.io/v1alpha1"
@@ -60,6 +61,9 @@ def database(
     )
     at = ctx.refs[server]
     url = f"mysql+pymysql://{schema}:{quote(creds[password], safe='')}@{at['host']}:{at['port']}/{schema}?charset=utf8"
+    if trust := trust_of(at.published):
+        # With an authority the driver checks the chain, and the name it called.
+        url += f"&ssl_ca={trust}"
     return Database(name="Database", objects=(wanted,), after=(creds,), url=url)
 
 
@@ -106,6 +110,9 @@ def messaging(
     )
     at = ctx.refs[broker]
     url = f"rabbit://{vhost}:{quote(creds[password], safe='')}@{at['host']}:{at['port']}/{vhost}"
+    if trust := trust_of(at.published):
+        # What stands here goes before the options of the same names, so that each broker has its own.
+        url += f"?ssl=true&ssl_ca_file={trust}&ssl_enforce_hostname_verification=true"
     clustered = at.published.get("clustered") == "true"
     return Messaging(name="Messaging", objects=(wanted,), after=(creds,), url=url, clustered=clustered)
 

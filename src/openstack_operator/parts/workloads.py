@@ -257,8 +257,8 @@ def worker(
 
 
 CONNECTED_TO_BROKER = kube.Probe(
-    # An established (01) connection to port 5672 (hexadecimal 1628): a worker without one does nothing.
-    command=["sh", "-c", "grep -qs ':1628 01 ' /proc/net/tcp /proc/net/tcp6"],
+    # An established (01) connection to port 5671 or 5672 (hexadecimal 1628): a worker without one does nothing.
+    command=["sh", "-c", "grep -qs ':162[78] 01 ' /proc/net/tcp /proc/net/tcp6"],
     period=15,
 )
 """Readiness of a program that only speaks RPC."""

@@ -64,6 +64,10 @@ GALERA = {
     "innodb_flush_log_at_trx_commit": 1,
 }
 
+TLS = "/etc/mysql/tls"
+"""Folder of the certificate, its key and the authorities."""
+_ENCRYPTED: dict[str, Any] = {"ssl_ca": f"{TLS}/ca.crt", "ssl_cert": f"{TLS}/tls.crt", "ssl_key": f"{TLS}/tls.key"}
+
 _MEMBERS_OWN: dict[str, Any] = dict.fromkeys(
     ["wsrep_cluster_address", "wsrep_node_name", "wsrep_node_address", "wsrep_start_position"], ""
 )
@@ -72,7 +76,7 @@ _MEMBERS_OWN: dict[str, Any] = dict.fromkeys(
 _SERVER_GROUPS = {"mysqld", "server", "mariadb", "mariadbd", "galera"}
 
 
-def my_cnf(user: Sections, *, clustered: bool = False) -> str:
+def my_cnf(user: Sections, *, clustered: bool = False, encrypted: bool = False) -> str:
     """The file mariadbd reads. Raises SpecError where the user sets an option the operator wires, in whichever of
     the server's groups.
     """
@@ -80,9 +84,10 @@ def my_cnf(user: Sections, *, clustered: bool = False) -> str:
     given = {group: {o.replace("-", "_"): value for o, value in options.items()} for group, options in user.items()}
     # `mariadb-11.8` is a group of that version's server.
     groups = {group for group in given if group in _SERVER_GROUPS or group[-1:].isdigit()} | {"mysqld"}
+    server = {**WIRED, **(_ENCRYPTED if encrypted else {})}
     if not clustered:
-        return oslo.render(parts.layered(DEFAULTS, given, dict.fromkeys(groups, WIRED)))
+        return oslo.render(parts.layered(DEFAULTS, given, dict.fromkeys(groups, server)))
     parts.layered({}, given, dict.fromkeys(groups, _MEMBERS_OWN))
     defaults = oslo.merge(DEFAULTS, GALERA_DEFAULTS)
-    wired = {**WIRED, **GALERA}
+    wired = {**server, **GALERA}
     return oslo.render(parts.layered(defaults, given, dict.fromkeys(groups, wired)))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from ...api import Column, QuorumReplicas, Resource, Rule, RunSpec, Sections, UsesVolume, rule
+from ...api import Column, QuorumReplicas, Resource, Rule, RunSpec, Sections, UsesTLS, UsesVolume, rule
 
 
-class MariaDBSpec(RunSpec, UsesVolume):
+class MariaDBSpec(RunSpec, UsesVolume, UsesTLS):
     """MariaDB: the SQL server every service keeps its state in."""
 
     rules: ClassVar[tuple[Rule, ...]] = (

@@ -8,27 +8,37 @@ from dataclasses import replace
 from datetime import timedelta
 
 from ... import kube, parts
-from ...plan import Context, NotBuilt, Plan, Step
+from ...plan import Context, NotBuilt, Plan, Step, key
 from .cluster import REPLICATION, Cluster, cluster, container, files
-from .config import PORT, my_cnf
+from .config import PORT, TLS, my_cnf
 from .model import MariaDBSpec
 
 SECRET_DIRECTORY = "/etc/mysql/credentials"  # noqa: S105  (a path)
 
+# The password reaches the client on its standard input: command lines and environments are read by others.
+_RELOADS = (
+    f"printf '[client]\\nuser=root\\npassword=%s\\n' \"$(cat {SECRET_DIRECTORY}/root)\""
+    " | mariadb --defaults-extra-file=/dev/stdin -e 'FLUSH SSL'"
+)
+_FOLLOWS = parts.followed(TLS, _RELOADS) + 'exec "$@"\n'
+
 
 def plan(ctx: Context[MariaDBSpec]) -> Plan:
-    """Everything a MariaDB is made of; published: host, port, adminSecret (key `root`)."""
+    """Everything a MariaDB is made of; published: host, port, adminSecret (key `root`), and trustSecret
+    (key `ca.crt`) where clients are to check its certificate.
+    """
     spec = ctx.spec
     several = spec.replicas > 1
     if several and spec.image_profile == "kolla":
         raise NotBuilt("spec.replicas", f"a cluster of {spec.replicas} members is not built for kolla yet; use 1")
     # The password of a data directory is set when it is made.
     creds = parts.credentials(ctx, "root", retain=spec.retention == "Retain", of_data=True)
-    cnf = {"99-openstack.cnf": my_cnf(spec.config, clustered=several)}
+    name = kube.fitting(ctx.owner)
+    shown = parts.certified(ctx, parts.called(ctx, name, members=kube.fitting(ctx.name("members"))))
+    cnf = {"99-openstack.cnf": my_cnf(spec.config, clustered=several, encrypted=bool(shown))}
     conf = parts.written(ctx, {**cnf, **files()} if several else cnf, directory="/etc/mysql/mariadb.conf.d")
     members = cluster(ctx) if several else None
-    server = _server(ctx, creds, conf, members)
-    name = kube.fitting(ctx.owner)
+    server = _server(ctx, creds, conf, members, shown)
     target = kube.selector(ctx, "server")
     if members:
         target |= members.target
@@ -36,18 +46,28 @@ def plan(ctx: Context[MariaDBSpec]) -> Plan:
     clustered = (members.record, server, members.roles) if members else (server,)
     return Plan(
         creds,
+        *shown.steps,
         conf,
         *clustered,
         endpoint,
         endpoint=f"{ctx.host(name)}:{PORT}",
-        published={"host": ctx.host(name), "port": str(PORT), "adminSecret": creds.secret},
+        published={
+            "host": ctx.host(name),
+            "port": str(PORT),
+            "adminSecret": creds.secret,
+            **shown.offered(ctx.children.get(key(server.workloads[0]))),
+        },
         members=members.told if members else (),
-        wake=ctx.now + timedelta(seconds=5 if members.calm else 1) if members else None,
+        wake=ctx.now + timedelta(seconds=5 if members.calm else 1) if members else shown.due,
     )
 
 
 def _server(
-    ctx: Context[MariaDBSpec], creds: parts.Credentials, conf: parts.Config, members: Cluster | None
+    ctx: Context[MariaDBSpec],
+    creds: parts.Credentials,
+    conf: parts.Config,
+    members: Cluster | None,
+    shown: parts.Certified,
 ) -> parts.Members:
     """StatefulSet `<owner>-server`."""
     program = ctx.release["mariadb"]
@@ -60,6 +80,7 @@ def _server(
             parts.volume("/var/lib/mysql", "mysql"),
             *conf.mounts,
             kube.folder("credentials", creds.secret, SECRET_DIRECTORY),
+            *shown.mounts(TLS),
             *kube.scratch("/run/mysqld", "/tmp"),  # noqa: S108
         ),
         ready=kube.Probe(command=program.commands["ready"]),
@@ -69,10 +90,13 @@ def _server(
         # Members that do not hear of each other in time lose their cluster, and everything with it: they come first.
         cpu="100m",
     )
+    main = container(ctx, main, conf, members.record) if members else main
+    if shown:
+        main = replace(main, command=["sh", "-c", _FOLLOWS, "sh", *(main.command or program.command)])
     template = kube.pod(
         ctx,
         "server",
-        container(ctx, main, conf, members.record) if members else main,
+        main,
         wanted=kube.settings(ctx.spec),
         annotations={kube.CONFIG_DIGEST: conf.digest},
         # It writes what it holds in memory before it ends; killed, it would have to recover.
@@ -88,6 +112,6 @@ def _server(
         ports={"mysql": PORT, **(REPLICATION if members else {})},
         replicas=len(members.record.members) if members else 1,
         storage=ctx.spec,
-        after=(creds, conf, *((members.record,) if members else ())),
+        after=(creds, conf, *shown.steps, *((members.record,) if members else ())),
     )
     return replace(server, verdict=members.verdict) if members else server

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from ... import kube, pki
+from ... import kube, parts, pki
 from ...api import Sections
 from ...plan import Context, Object, Step
 from .model import NovaSpec
@@ -21,17 +21,7 @@ _PORT = 16514
 
 # libvirtd reads its certificates once, and again when it is told to; QEMU reads its own for each migration. Nodes come
 # and go, and a year ends.
-FOLLOW = f"""\
-(
-    told() {{ cat {FOLDER}/*.pem | sha256sum; }}
-    known=$(told)
-    while sleep 10; do
-        now=$(told)
-        [ "$now" != "$known" ] || continue
-        if virt-admin -c libvirtd:///system server-update-tls libvirtd > /dev/null; then known=$now; fi
-    done
-) &
-"""
+FOLLOW = parts.followed(FOLDER, "virt-admin -c libvirtd:///system server-update-tls libvirtd")
 
 
 @dataclass(frozen=True, kw_only=True)

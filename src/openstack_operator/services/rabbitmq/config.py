@@ -10,6 +10,8 @@ from ...plan import SpecError
 
 AMQP = 5672
 MANAGEMENT = 15672
+AMQPS = 5671
+MANAGEMENT_TLS = 15671
 DISTRIBUTION = 25672
 EPMD = 4369
 
@@ -29,8 +31,23 @@ WIRED: Mapping[str, Any] = {
     "log.file": False,
 }
 
+TLS = "/etc/rabbitmq/tls"
+"""Folder of the certificate, its key and the authorities."""
+_FILES = {"cacertfile": f"{TLS}/ca.crt", "certfile": f"{TLS}/tls.crt", "keyfile": f"{TLS}/tls.key"}
+# RabbitMQ reads these files again every two minutes. https://www.rabbitmq.com/docs/ssl
+_ENCRYPTED: Mapping[str, Any] = {
+    "listeners.ssl.default": AMQPS,
+    "management.ssl.port": MANAGEMENT_TLS,
+    **{f"ssl_options.{key}": path for key, path in _FILES.items()},
+    **{f"management.ssl.{key}": path for key, path in _FILES.items()},
+    # Clients are known by their passwords.
+    "ssl_options.verify": "verify_none",
+    **{f"{of}.versions.{n}": f"tlsv1.{4 - n}" for of in ("ssl_options", "management.ssl") for n in (1, 2)},
+}
+
 _WIRED_ELSEWHERE = (
     *("default_user", "default_pass", "cluster_formation."),
+    *("listeners.ssl", "ssl_options.", "management.ssl."),
     *("listeners.tcp", "management.tcp", "management.listener", "loopback_users"),
 )
 """Beginnings of keys: the first account comes from a Secret, the members from the spec, the ports from here."""
@@ -52,9 +69,9 @@ long while all of them started, after a power cut, took each other for cut off, 
 _KEY = re.compile(r"[A-Za-z0-9_.$-]+")
 
 
-def rabbitmq_conf(user: Mapping[str, Any], hosts: Sequence[str] = ()) -> str:
+def rabbitmq_conf(user: Mapping[str, Any], hosts: Sequence[str] = (), *, encrypted: bool = False) -> str:
     """The file the broker on each of the hosts reads. Raises SpecError where the user sets a key the operator wires."""
-    defaults, wired = dict(DEFAULTS), dict(WIRED)
+    defaults, wired = dict(DEFAULTS), {**WIRED, **(_ENCRYPTED if encrypted else {})}
     if len(hosts) > 1:
         defaults |= {**_REPLICATION, f"{_REPLICATED}.target_group_size": len(hosts)}
         wired |= _clustered(hosts)

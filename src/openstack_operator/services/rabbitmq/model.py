@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from ...api import Column, OptionValue, QuorumReplicas, Resource, Rule, RunSpec, UsesVolume, rule
+from ...api import Column, OptionValue, QuorumReplicas, Resource, Rule, RunSpec, UsesTLS, UsesVolume, rule
 
 
-class RabbitMQSpec(RunSpec, UsesVolume):
+class RabbitMQSpec(RunSpec, UsesVolume, UsesTLS):
     """RabbitMQ: the broker services send their RPC through."""
 
     rules: ClassVar[tuple[Rule, ...]] = (

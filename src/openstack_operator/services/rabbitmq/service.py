@@ -6,18 +6,20 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ... import kube, parts
-from ...plan import Context, Group, Plan, Step
-from .config import ADVANCED, AMQP, DISTRIBUTION, EPMD, MANAGEMENT, rabbitmq_conf
+from ...plan import Context, Group, Plan, Step, key
+from .config import ADVANCED, AMQP, AMQPS, DISTRIBUTION, EPMD, MANAGEMENT, MANAGEMENT_TLS, TLS, rabbitmq_conf
 from .entry import START
 from .members import Orders, orders, told, verdict
 from .model import RabbitMQSpec
 
 PORTS = {"amqp": AMQP, "management": MANAGEMENT}
+ENCRYPTED = {"amqps": AMQPS, "management-tls": MANAGEMENT_TLS}
 
 
 def plan(ctx: Context[RabbitMQSpec]) -> Plan:
     """Everything a RabbitMQ is made of; published: host, port, managementURL, adminSecret (keys `default_user`,
-    `default_pass`), and clustered (`true`) where there are several members.
+    `default_pass`), clustered (`true`) where there are several members, and trustSecret (key `ca.crt`) where
+    clients are to check the certificate: port and managementURL speak TLS then.
     """
     spec = ctx.spec
     hosts = parts.hosts(ctx, "server", ctx.name("members"), spec.replicas)
@@ -30,44 +32,57 @@ def plan(ctx: Context[RabbitMQSpec]) -> Plan:
         retain=spec.retention == "Retain",
         of_data=True,
     )
-    files = {"rabbitmq.conf": rabbitmq_conf(spec.config, hosts), "enabled_plugins": "[rabbitmq_management].\n"}
+    name = kube.fitting(ctx.owner)
+    shown = parts.certified(ctx, parts.called(ctx, name, members=kube.fitting(ctx.name("members"))))
+    conf_text = rabbitmq_conf(spec.config, hosts, encrypted=bool(shown))
+    files = {"rabbitmq.conf": conf_text, "enabled_plugins": "[rabbitmq_management].\n"}
     if spec.replicas > 1:
         files["advanced.config"] = ADVANCED
     conf = parts.written(ctx, files, directory="/etc/rabbitmq")
     names = [host.partition(".")[0] for host in hosts]
     order = orders(ctx, names) if spec.replicas > 1 else None
     known = told(names, ctx.pods) if order else []
-    server = _server(ctx, creds, conf, hosts, order)
+    server = _server(ctx, creds, conf, hosts, order, shown)
+    offered = shown.offered(ctx.children.get(key(server.workloads[0])))
     if order:
         server = replace(server, verdict=verdict(ctx, known, order.member))
-    name = kube.fitting(ctx.owner)
-    address = kube.service(ctx, name, PORTS, kube.selector(ctx, "server"))
+    ports = {**PORTS, **(ENCRYPTED if shown else {})}
+    address = kube.service(ctx, name, ports, kube.selector(ctx, "server"))
     host = ctx.host(name)
     return Plan(
         creds,
+        *shown.steps,
         conf,
         Group(server.name, [order, server] if order else [server]),
         Step(name="Endpoint", objects=(address,)),
         endpoint=f"{host}:{AMQP}",
         published={
             "host": host,
-            "port": str(AMQP),
-            "managementURL": f"http://{host}:{MANAGEMENT}",
+            "port": str(AMQPS if offered else AMQP),
+            "managementURL": f"https://{host}:{MANAGEMENT_TLS}" if offered else f"http://{host}:{MANAGEMENT}",
             "adminSecret": creds.secret,
             # Clients of several members have more to do than wait for the one.
             **({"clustered": "true"} if spec.replicas > 1 else {}),
+            **offered,
         },
+        wake=shown.due,
         members=known,
     )
 
 
 def _server(
-    ctx: Context[RabbitMQSpec], creds: parts.Credentials, conf: parts.Config, hosts: Sequence[str], order: Orders | None
+    ctx: Context[RabbitMQSpec],
+    creds: parts.Credentials,
+    conf: parts.Config,
+    hosts: Sequence[str],
+    order: Orders | None,
+    shown: parts.Certified,
 ) -> parts.Members:
     """StatefulSet `<owner>-server`."""
     members = kube.fitting(ctx.name("members"))
     program = ctx.release["rabbitmq"]
     clustered = order is not None
+    ports = {**PORTS, **(ENCRYPTED if shown else {})}
     main = kube.Container(
         component=program,
         command=["sh", "-ec", START, "sh", *program.command] if clustered else (),
@@ -79,11 +94,12 @@ def _server(
             **({"RABBITMQ_MEMBERS": " ".join(hosts)} if clustered else {}),
             **({"ORDERED_MEMBER": order.env("member"), "ORDER": order.env("token")} if order else {}),
         },
-        ports=PORTS,
+        ports=ports,
         mounts=(
             parts.volume("/var/lib/rabbitmq", "rabbitmq"),
             *conf.mounts,
             kube.folder("credentials", creds.secret, "/etc/rabbitmq/secret"),
+            *shown.mounts(TLS),
             *kube.scratch("/var/log/rabbitmq", "/tmp"),  # noqa: S108
         ),
         ready=_ANSWERS if clustered else kube.Probe(tcp=AMQP),
@@ -108,10 +124,10 @@ def _server(
         "server",
         template,
         service=ctx.name("members"),
-        ports={**PORTS, "epmd": EPMD, "distribution": DISTRIBUTION},
+        ports={**ports, "epmd": EPMD, "distribution": DISTRIBUTION},
         replicas=ctx.spec.replicas,
         storage=ctx.spec,
-        after=(creds, conf),
+        after=(creds, conf, *shown.steps),
     )
 
 

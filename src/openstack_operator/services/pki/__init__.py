@@ -1,0 +1,1 @@
+"""PKI: who vouches for the parts of a cloud to each other."""

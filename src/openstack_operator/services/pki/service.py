@@ -1,0 +1,34 @@
+"""PKI: an authority whose key nobody mounts, and what others need to trust it."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from ... import kube, pki
+from ...plan import Context, Plan, Step
+from .model import PKISpec
+
+
+def plan(ctx: Context[PKISpec]) -> Plan:
+    """Everything a PKI is made of; published: authoritySecret (keys `tls.crt`, `tls.key`),
+    bundleSecret (key `ca.crt`),
+    certificateMinutes.
+    """
+    authority = kube.fitting(ctx.name("authority"))
+    held = kube.secret_data(ctx.children.get(("Secret", authority)) or ctx.lost.get(authority))
+    if not {"tls.crt", "tls.key"} <= held.keys():
+        life = timedelta(minutes=ctx.spec.authority_minutes)
+        made = pki.authority(ctx.draw(), f"{ctx.namespace}/{ctx.owner}", ctx.now, life)
+        held = {"tls.crt": made.cert, "tls.key": made.key}
+    # Whoever trusts it would trust nobody else until all of them have been told of another one.
+    kept = kube.irreplaceable(kube.secret(ctx, authority, held))
+    bundle = kube.secret(ctx, ctx.name("bundle"), {"ca.crt": held["tls.crt"]})
+    return Plan(
+        (signs := Step(name="Authority", objects=(kept,), guarded=True)),
+        Step(name="Bundle", objects=(bundle,), after=(signs,)),
+        published={
+            "authoritySecret": authority,
+            "bundleSecret": bundle["metadata"]["name"],
+            "certificateMinutes": str(ctx.spec.certificate_minutes),
+        },
+    )

@@ -1,0 +1,151 @@
+"""Certificates of services: from a PKI, to a server, and to those who call it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from openstack_operator import pki
+from openstack_operator.catalogue import ACTUATORS, SERVICES
+from openstack_operator.kube import secret_data
+from openstack_operator.plan import Object, Plan, Release, key
+from openstack_operator.release_files import ReleaseFiles
+from openstack_operator.render import Paper
+from openstack_operator.services.keystone.model import KEYSTONE
+from openstack_operator.services.keystone.service import plan as keystone
+from openstack_operator.services.mariadb.model import MARIADB
+from openstack_operator.services.mariadb.service import plan as mariadb
+from openstack_operator.services.pki.model import PKI
+from openstack_operator.services.pki.service import plan as authority
+from openstack_operator.testing import NOW, context, granted
+
+ROOT = Path(__file__).parent.parent.parent
+TLS = {"tls": {"pkiRef": {"name": "pki"}}}
+DAY = timedelta(days=1)
+
+
+def objects(plan: Plan) -> dict[tuple[str, str], Object]:
+    return {key(obj): obj for obj in plan.objects}
+
+
+def made(release: Release) -> tuple[Mapping[str, str], dict[str, dict[str, str]]]:
+    """What a PKI publishes, and its Secrets."""
+    plan = authority(context(PKI, release=release))
+    secrets = {name: secret_data(obj) for (_, name), obj in objects(plan).items()}
+    return plan.outcome.published, secrets
+
+
+def server(release: Release, **changes: Any) -> Plan:
+    """A MariaDB with a certificate."""
+    published, secrets = made(release)
+    return mariadb(context(MARIADB, TLS, release=release, published={"PKI": published}, secrets=secrets, **changes))
+
+
+def test_the_authority_is_made_once_and_comes_back(release: Release) -> None:
+    first = objects(authority(context(PKI, release=release, draw=lambda: "one")))
+    there = first["Secret", "pki-authority"]
+    again = context(PKI, release=release, draw=lambda: "two", children=first)
+    deleted = context(PKI, release=release, draw=lambda: "two", lost={"pki-authority": there})
+    for ctx in (again, deleted):
+        assert objects(authority(ctx))["Secret", "pki-authority"] == there
+
+
+def test_whoever_calls_gets_no_key(release: Release) -> None:
+    published, secrets = made(release)
+    assert set(secrets[published["bundleSecret"]]) == {"ca.crt"}
+
+
+def test_a_server_is_certified_under_every_name_it_is_called_by(release: Release) -> None:
+    plan = server(release)
+    held = secret_data(objects(plan)["Secret", "mariadb-tls"])
+    pair = pki.Pair(held["tls.key"], held["tls.crt"])
+    names = {
+        "mariadb",
+        "mariadb.openstack",
+        "mariadb.openstack.svc",
+        "mariadb.openstack.svc.cluster.local",
+        "localhost",
+    }
+    wanted = pki.Wanted(common="", names=frozenset({*names, "*.mariadb-members.openstack.svc.cluster.local"}))
+    assert pki.fault(pair, wanted, NOW, authorities=[held["ca.crt"]]) == ""
+
+
+def test_a_certificate_is_kept_until_two_thirds_of_its_life_are_over(release: Release) -> None:
+    first = server(release)
+    children = {k: granted(obj) for k, obj in objects(first).items()}
+    assert first.outcome.wake is not None
+    early = server(release, children=children, now=first.outcome.wake - DAY, draw=lambda: "two")
+    late = server(release, children=children, now=first.outcome.wake + DAY, draw=lambda: "two")
+    name = ("Secret", "mariadb-tls")
+    assert objects(early)[name]["data"] == children[name]["data"]
+    assert objects(late)[name]["data"] != children[name]["data"]
+    # The server follows by itself: its pods stay.
+    pods = ("StatefulSet", "mariadb-server")
+    assert objects(late)[pods] == objects(early)[pods]
+
+
+def test_clients_are_told_once_every_pod_shows_the_certificate(release: Release) -> None:
+    """From the start, or after the last one was replaced."""
+    assert server(release).outcome.published["trustSecret"] == "pki-bundle"
+    plain = objects(mariadb(context(MARIADB, release=release)))
+    before = {k: granted(obj) for k, obj in plain.items()}
+    assert "trustSecret" not in server(release, children=before).outcome.published
+    after = {k: granted(obj) for k, obj in objects(server(release)).items()}
+    assert server(release, children=after).outcome.published["trustSecret"] == "pki-bundle"
+    rolling = after["StatefulSet", "mariadb-server"]
+    rolling = {**rolling, "status": {**rolling["status"], "currentRevision": "old"}}
+    moving = {**after, ("StatefulSet", "mariadb-server"): rolling}
+    assert "trustSecret" not in server(release, children=moving).outcome.published
+
+
+def test_a_client_checks_whom_it_calls(release: Release) -> None:
+    secrets = {"pki-bundle": {"ca.crt": "an authority"}}
+    at = {"host": "db", "port": "3306"}
+    contracts = {"MariaDB": at, "Memcached": {"servers": "m:11211"}}
+    plain = objects(keystone(context(KEYSTONE, release=release, published=contracts)))
+    contracts["MariaDB"] = {**at, "trustSecret": "pki-bundle"}
+    found = objects(keystone(context(KEYSTONE, release=release, published=contracts, secrets=secrets)))
+    path = "/etc/openstack-trust/pki-bundle"
+    assert f"&ssl_ca={path}/ca.crt" in secret_data(found["Secret", "keystone-config"])["keystone.conf"]
+    assert "ssl_ca" not in secret_data(plain["Secret", "keystone-config"])["keystone.conf"]
+    pod = found["Deployment", "keystone-api"]["spec"]["template"]
+    mounts = {mount["mountPath"]: mount for mount in pod["spec"]["containers"][0]["volumeMounts"]}
+    assert mounts[path]["readOnly"]
+    # Another authority is a reason to start anew.
+    secrets = {"pki-bundle": {"ca.crt": "another authority"}}
+    moved = objects(keystone(context(KEYSTONE, release=release, published=contracts, secrets=secrets)))
+    assert moved["Deployment", "keystone-api"]["spec"]["template"]["metadata"] != pod["metadata"]
+
+
+def test_every_program_of_a_cloud_has_the_authorities_its_options_name() -> None:
+    """A path in a file of options is mounted wherever that file is."""
+    tls = {"tls": {"pkiRef": {"name": "pki"}}}
+    spec = {"mariadb": tls, "rabbitmq": tls, "cinder": {"enabled": True}, "storageBackend": "ceph"}
+    docs = [
+        {"apiVersion": PKI.api_version, "kind": kind, "metadata": {"name": name, "namespace": "openstack"}, "spec": own}
+        for kind, name, own in (("PKI", "pki", {}), ("OpenStackControlPlane", "cloud", spec))
+    ]
+    paper = Paper(SERVICES, ACTUATORS, ReleaseFiles(ROOT / "releases"), drawn="drawn")
+    found = [obj for planned in paper.render(docs, "openstack") for obj in planned.objects]
+    texts = {obj["metadata"]["name"]: secret_data(obj) for obj in found if obj["kind"] == "Secret"}
+    checked: set[str] = set()
+    for obj in found:
+        pod = obj.get("spec", {}).get("template", {}).get("spec")
+        for container in (pod or {}).get("containers", ()):
+            volumes = {v["name"]: (v.get("secret") or {}).get("secretName") for v in pod.get("volumes", ())}
+            mounts = container.get("volumeMounts", ())
+            files = [texts.get(volumes.get(m["name"]) or "", {}).get(m.get("subPath", "")) or "" for m in mounts]
+            wanted = {path for text in files for path in re.findall(r"/etc/openstack-trust/[-\w]+", text)}
+            assert wanted <= {mount["mountPath"] for mount in mounts}, (obj["metadata"]["name"], container["name"])
+            checked |= {obj["metadata"]["name"]} if wanted else set()
+    assert {
+        "keystone-api",
+        "nova-scheduler",
+        "nova-cell1-conductor",
+        "neutron-api",
+        "glance-api",
+        "cinder-volume-ceph",
+    } <= checked
