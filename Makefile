@@ -59,7 +59,7 @@ test: venv ## unit, cases, stories, shape, cluster (a real kube-apiserver)
 .PHONY: e2e
 e2e: venv ## The cloud, its proof, what day two brings, the worst of `make chaos`, and its removal
 	@# In order, in one process; openstacksdk's warnings are its own affair.
-	$(PY) -m pytest -v -W default -p no:randomly -p no:xdist --ignore=tests/e2e/on_ceph tests/e2e
+	$(PY) -m pytest -v -W default -p no:randomly -p no:xdist --ignore=tests/e2e/on_ceph --ignore=tests/e2e/on_tls tests/e2e
 
 .PHONY: e2e-ha
 e2e-ha: venv ## Of `make e2e`, the worst of `make chaos` alone
@@ -68,6 +68,10 @@ e2e-ha: venv ## Of `make e2e`, the worst of `make chaos` alone
 .PHONY: e2e-ceph
 e2e-ceph: venv ## A cloud on Ceph: volumes, clones, backups, moving servers, and pods killed under writes
 	$(PY) -m pytest -v -W default -p no:randomly -p no:xdist tests/e2e/on_ceph
+
+.PHONY: e2e-tls
+e2e-tls: venv ## A cloud that is told to encrypt while it runs, as far as that is built
+	$(PY) -m pytest -v -W default -p no:randomly -p no:xdist tests/e2e/on_tls
 
 .PHONY: chaos
 chaos: venv ## The highly available cloud, all that can go wrong with it, and what it cost

@@ -41,6 +41,11 @@ class Pair:
         found = _read(self.cert)
         return found.not_valid_before_utc + (found.not_valid_after_utc - found.not_valid_before_utc) * 2 / 3
 
+    @property
+    def ends(self) -> datetime:
+        """When the certificate is no good any more. Raises ValueError for what is none."""
+        return _read(self.cert).not_valid_after_utc
+
 
 @dataclass(frozen=True, kw_only=True)
 class Wanted:

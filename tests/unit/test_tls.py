@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from openstack_operator import pki
 from openstack_operator.catalogue import ACTUATORS, SERVICES
 from openstack_operator.kube import secret_data
-from openstack_operator.plan import Object, Plan, Release, key
+from openstack_operator.plan import Object, Plan, Release, SpecError, key
 from openstack_operator.release_files import ReleaseFiles
 from openstack_operator.render import Paper
 from openstack_operator.services.keystone.model import KEYSTONE
@@ -25,6 +27,7 @@ from openstack_operator.testing import NOW, context, granted
 ROOT = Path(__file__).parent.parent.parent
 TLS = {"tls": {"pkiRef": {"name": "pki"}}}
 DAY = timedelta(days=1)
+BROUGHT = {"mariadb.openstack.svc.cluster.local"}
 
 
 def objects(plan: Plan) -> dict[tuple[str, str], Object]:
@@ -85,6 +88,39 @@ def test_a_certificate_is_kept_until_two_thirds_of_its_life_are_over(release: Re
     # The server follows by itself: its pods stay.
     pods = ("StatefulSet", "mariadb-server")
     assert objects(late)[pods] == objects(early)[pods]
+
+
+def brought(release: Release, *, names: set[str] = BROUGHT, now: datetime = NOW, **changes: Any) -> Plan:
+    """A MariaDB with a certificate of the user's."""
+    by = pki.authority("theirs", "theirs", NOW - DAY)
+    pair = pki.issue(by, pki.Wanted(common="db", names=frozenset(names), life=30 * DAY), "drawn", NOW - DAY)
+    files = {"ca.crt": by.cert, "tls.crt": pair.cert, "tls.key": pair.key} | changes.pop("files", {})
+    spec = {"tls": {"secretRef": {"name": "mine"}}}
+    return mariadb(context(MARIADB, spec, release=release, secrets={"mine": files}, now=now, **changes))
+
+
+def test_a_certificate_that_is_brought_is_used_while_it_is_good(release: Release) -> None:
+    first = brought(release)
+    assert first.outcome.published["trustSecret"] == "mariadb-tls-trust"
+    assert set(secret_data(objects(first)["Secret", "mariadb-tls-trust"])) == {"ca.crt"}
+    children = {k: granted(obj) for k, obj in objects(first).items()}
+    other = pki.authority("another", "another", NOW).cert
+    cases: list[tuple[dict[str, Any], str]] = [
+        ({"names": {"db.example.org"}}, "the certificate lacks mariadb.openstack.svc.cluster.local"),
+        ({"now": NOW + 60 * DAY}, "the certificate ended at 2026-01-30"),
+        ({"files": {"ca.crt": other}}, "the certificate is by none of the authorities"),
+        ({"files": {"ca.crt": "none"}}, "ca.crt cannot be read"),
+        ({"files": {"tls.key": "none"}}, "the certificate cannot be read"),
+    ]
+    for changes, text in cases:
+        with pytest.raises(SpecError, match=f"^spec.tls.secretRef: Secret 'mine': {text}"):
+            brought(release, **changes)
+        later = brought(release, children=children, **changes)
+        assert objects(later)["Secret", "mariadb-tls"]["data"] == children["Secret", "mariadb-tls"]["data"]
+        verdict = next(step.verdict for step in later if step.name == "Certificate")
+        assert verdict
+        assert verdict.message.startswith(f"spec.tls.secretRef: Secret 'mine': {text}")
+        assert verdict.message.endswith("; the one before stays in use")
 
 
 def test_clients_are_told_once_every_pod_shows_the_certificate(release: Release) -> None:

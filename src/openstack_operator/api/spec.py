@@ -22,7 +22,7 @@ from .fields import (
     validated,
 )
 from .model import Model, Rule, rule
-from .refs import KeystoneRef, MariaDBRef, MemcachedRef, PKIRef, RabbitMQRef
+from .refs import KeystoneRef, MariaDBRef, MemcachedRef, PKIRef, RabbitMQRef, SecretRef
 
 
 class Resources(Model):
@@ -163,8 +163,15 @@ class UsesVolume(Model):
 class CertificateSource(Model):
     """Who vouches for a service."""
 
-    pki_ref: PKIRef
+    rules: ClassVar[tuple[Rule, ...]] = (
+        rule("has(self.pkiRef) != has(self.secretRef)", "a certificate has one source; set pkiRef or secretRef"),
+    )
+
+    pki_ref: PKIRef | None = None
     """PKI that makes its certificate, and whose authority its clients trust."""
+    secret_ref: SecretRef | None = None
+    """A certificate of your own: a Secret with `tls.crt`, `tls.key`, and `ca.crt`, by which clients check it. What is
+    put there later is taken over if it is good; otherwise the last good one stays in use."""
 
 
 class UsesTLS(Model):

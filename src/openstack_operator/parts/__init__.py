@@ -28,7 +28,7 @@ from .sources import (
     requires,
     sql_name,
 )
-from .tls import Certified, called, certified, followed
+from .tls import Certified, certified, followed
 from .workloads import CONNECTED_TO_BROKER, Api, More, Workers, api, job, public_url, state, worker
 
 __all__ = [
@@ -50,7 +50,6 @@ __all__ = [
     "Workers",
     "api",
     "cache",
-    "called",
     "catalog",
     "ceph",
     "certified",

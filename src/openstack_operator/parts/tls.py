@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
 from .. import kube, pki
 from ..api import UsesTLS
-from ..plan import Context, Step
+from ..plan import Context, SpecError, Step, failed
 
 TRUST = "/etc/openstack-trust"
 """Where a client finds the authorities of its servers: `<Secret>/ca.crt`."""
@@ -47,28 +47,69 @@ class Certified:
         return {TRUSTED: self.trust} if self else {}
 
 
-def certified(ctx: Context[Any], names: Iterable[str], *, suffix: str = "tls") -> Certified:
-    """Secret `<owner>-<suffix>` with a certificate for these names, by the PKI the spec names, if it names one."""
+def certified(ctx: Context[Any], service: str, *, members: str = "", suffix: str = "tls") -> Certified:
+    """Secret `<owner>-<suffix>` with a certificate for a Service of this namespace, and for the members behind the
+    headless one of that name, from where the spec says, if it says anything. Raises SpecError for one that was brought
+    and is no use, where there is no good one yet.
+    """
     spec = ctx.spec
     if not isinstance(spec, UsesTLS) or spec.tls is None:
         return Certified()
+    name = kube.fitting(ctx.name(suffix))
+    held = kube.secret_data(ctx.children.get(("Secret", name)))
+    if spec.tls.secret_ref:
+        # The one name clients call it by.
+        wanted = pki.Wanted(common=ctx.owner, names=frozenset({ctx.host(service)}))
+        return _brought(ctx, spec.tls.secret_ref.name, wanted, name, held)
+    assert spec.tls.pki_ref
     found = ctx.refs[spec.tls.pki_ref]
     by, trusted = ctx.secrets[found["authoritySecret"]], ctx.secrets[found["bundleSecret"]]["ca.crt"]
-    signer = pki.Pair(by["tls.key"], by["tls.crt"])
     life = timedelta(minutes=int(found["certificateMinutes"]))
-    wanted = pki.Wanted(common=ctx.owner, names=frozenset(names), life=life)
-    name = kube.fitting(ctx.name(suffix))
-    files = kube.secret_data(ctx.children.get(("Secret", name)))
-    held = pki.Pair(files["tls.key"], files["tls.crt"]) if {"tls.key", "tls.crt"} <= files.keys() else None
-    pair = pki.certificate(held, wanted, signer, ctx.draw, ctx.now)
+    wanted = pki.Wanted(common=ctx.owner, names=frozenset(_called(ctx, service, members)), life=life)
+    signer = pki.Pair(by["tls.key"], by["tls.crt"])
+    known = pki.Pair(held["tls.key"], held["tls.crt"]) if held.keys() >= _FILES else None
+    pair = pki.certificate(known, wanted, signer, ctx.draw, ctx.now)
     secret = kube.secret(ctx, name, {"tls.crt": pair.cert, "tls.key": pair.key, "ca.crt": trusted})
     step = Step(name="Certificate", objects=(secret,), guarded=True)
     return Certified(steps=(step,), secret=name, trust=found["bundleSecret"], due=pair.due)
 
 
-def called(ctx: Context[Any], *services: str, members: str = "") -> set[str]:
-    """Every name a Service of this namespace is called by, and each member's behind the headless one."""
-    forms = [form for service in services for form in _forms(ctx, service)]
+def _brought(ctx: Context[Any], source: str, wanted: pki.Wanted, name: str, held: Mapping[str, str]) -> Certified:
+    """A copy of what the user brought, as long as it is good, so that a bad one that comes later changes nothing."""
+    path, given = "spec.tls.secretRef", ctx.secrets[source]
+    fault = _fault(given, wanted, ctx.now)
+    if fault and not held.keys() >= _FILES:
+        raise SpecError(path, f"Secret {source!r}: {fault}")
+    files = {key: (held if fault else given)[key] for key in sorted(_FILES)}
+    trust = kube.secret(ctx, f"{name}-trust", {"ca.crt": files["ca.crt"]})
+    message = f"{path}: Secret {source!r}: {fault}; the one before stays in use"
+    step = Step(
+        name="Certificate",
+        objects=(kube.secret(ctx, name, files), trust),
+        guarded=True,
+        verdict=failed(message, "InvalidSpec") if fault else None,
+    )
+    due = pki.Pair(files["tls.key"], files["tls.crt"]).ends
+    # It is found out in time, if not mended: whoever brought it brings the next one.
+    return Certified(steps=(step,), secret=name, trust=trust["metadata"]["name"], due=due)
+
+
+_FILES = {"ca.crt", "tls.crt", "tls.key"}
+
+
+def _fault(given: Mapping[str, str], wanted: pki.Wanted, now: datetime) -> str:
+    """What is wrong with files that were brought; empty where nothing is."""
+    if missing := sorted(_FILES - given.keys()):
+        return f"it lacks {', '.join(missing)}"
+    try:
+        found = pki.fault(pki.Pair(given["tls.key"], given["tls.crt"]), wanted, now, authorities=[given["ca.crt"]])
+    except ValueError as error:
+        return f"ca.crt cannot be read: {error}"
+    return f"the certificate {found}" if found else ""
+
+
+def _called(ctx: Context[Any], service: str, members: str) -> set[str]:
+    forms = _forms(ctx, service)
     return {*forms, *(f"*.{form}" for form in _forms(ctx, members) if members), "localhost", "127.0.0.1"}
 
 

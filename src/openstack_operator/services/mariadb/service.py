@@ -34,7 +34,7 @@ def plan(ctx: Context[MariaDBSpec]) -> Plan:
     # The password of a data directory is set when it is made.
     creds = parts.credentials(ctx, "root", retain=spec.retention == "Retain", of_data=True)
     name = kube.fitting(ctx.owner)
-    shown = parts.certified(ctx, parts.called(ctx, name, members=kube.fitting(ctx.name("members"))))
+    shown = parts.certified(ctx, name, members=kube.fitting(ctx.name("members")))
     cnf = {"99-openstack.cnf": my_cnf(spec.config, clustered=several, encrypted=bool(shown))}
     conf = parts.written(ctx, {**cnf, **files()} if several else cnf, directory="/etc/mysql/mariadb.conf.d")
     members = cluster(ctx) if several else None

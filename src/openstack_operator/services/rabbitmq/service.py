@@ -33,7 +33,7 @@ def plan(ctx: Context[RabbitMQSpec]) -> Plan:
         of_data=True,
     )
     name = kube.fitting(ctx.owner)
-    shown = parts.certified(ctx, parts.called(ctx, name, members=kube.fitting(ctx.name("members"))))
+    shown = parts.certified(ctx, name, members=kube.fitting(ctx.name("members")))
     conf_text = rabbitmq_conf(spec.config, hosts, encrypted=bool(shown))
     files = {"rabbitmq.conf": conf_text, "enabled_plugins": "[rabbitmq_management].\n"}
     if spec.replicas > 1:

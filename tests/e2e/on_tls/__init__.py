@@ -1,0 +1,1 @@
+"""Encryption, where it is built: between services and their database and broker."""
