@@ -19,6 +19,7 @@ from cloud.session import Cloud
 
 from ..conftest import Report
 from ..facts import ready_again
+from . import objects
 from .ceph import clean, clients_of, command, quorum, ready, up
 from .servers import answering, booted, raw, removed
 from .volumes import NAMESPACE, USES, attach, detach, images, parent, status, storage, user_of, volume, writing
@@ -152,6 +153,34 @@ def test_several_stores_a_cache_and_what_is_imported(cluster: Kubernetes, cloud:
     assert (imported.disk_format, _stores(conn, imported.id)) == ("raw", "rbd")
     boot = volume(conn, "from-imported", image_id=imported.id)
     assert parent(cluster, "volumes", f"volume-{boot.id}") == f"images/{imported.id}@snap"
+
+
+def test_images_in_swift_and_s3(cluster: Kubernetes, cloud: Cloud, conn: Connection) -> None:
+    """A real server of both protocols, in which images are, and from which they go; volumes are made from either."""
+    source = Path(module("images", "guest").strip().splitlines()[-1])
+    objects.gateway(cluster, conn)
+    keys = {field: {"name": objects.S3_LOGIN, "key": key} for field, key in _S3_KEYS.items()}
+    stores = [
+        *({"name": "rbd", "type": "ceph"}, {"name": "files", "type": "pvc"}, {"name": "swift", "type": "swift"}),
+        {"name": "s3", "type": "s3", "s3": {"url": objects.ADDRESS, "bucket": "images-in-s3", **keys}},
+    ]
+    change(cluster, cloud, glance={"storage": {"backends": stores}})
+    kept: Any = conn.image
+    for store in ("swift", "s3"):
+        made = kept.create_image(f"in-{store}", disk_format="qcow2", container_format="bare")
+        headers = {"Content-Type": "application/octet-stream", "x-image-meta-store": store}
+        kept.put(f"/images/{made.id}/file", data=source.read_bytes(), headers=headers).raise_for_status()
+        until("the image", lambda i=made: kept.get_image(i).status == "active", 60)
+        assert _stores(conn, made.id) == store
+        assert objects.objects(cluster) == 1
+        assert kept.download_image(made).content == source.read_bytes()
+        boot = volume(conn, f"from-{store}", image_id=made.id)
+        storage(conn).delete_volume(boot)
+        kept.delete_image(made)
+        until("the object to go", lambda: objects.objects(cluster) == 0, 60, 1)
+
+
+_S3_KEYS = {"accessKeyRef": "access", "secretKeyRef": "secret"}
 
 
 def _stores(conn: Connection, image: str) -> str:
