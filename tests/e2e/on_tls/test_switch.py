@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import pytest
+from keystoneauth1.exceptions import ClientException
 from openstack.exceptions import SDKException
 
 from cloud import proof
@@ -23,15 +24,19 @@ from ..facts import ready_again
 NAMESPACE = "openstack"
 TLS = {"tls": {"pkiRef": {"name": "pki"}}}
 
-# What a client of the database is shown: as Keystone, by its own options.
+# What a client of the database is shown: as Keystone, by its own options, or trusting somebody else, or nobody (plain).
 _DATABASE = """
-import configparser, hashlib, pymysql
+import configparser, hashlib, sys
+from sqlalchemy import create_engine
 from sqlalchemy.engine import make_url
 conf = configparser.ConfigParser(interpolation=None, strict=False)
 conf.read("/etc/keystone/keystone.conf")
 url = make_url(conf["database"]["connection"])
-made = dict(host=url.host, port=url.port, user=url.username, password=url.password, ssl_ca=url.query["ssl_ca"])
-connection = pymysql.connect(**made)
+if sys.argv[1:] == ["plain"]:
+    url = url.difference_update_query(["ssl_ca"])
+elif sys.argv[1:]:
+    url = url.update_query_dict({"ssl_ca": sys.argv[1]})
+connection = create_engine(url).raw_connection().driver_connection
 print(hashlib.sha256(connection._sock.getpeercert(True)).hexdigest())
 """
 _BROKER = """
@@ -63,6 +68,8 @@ class Requests:
     failed: list[str] = field(default_factory=list[str])
     silence: float = 0
     """Seconds between two that were answered, at most."""
+    last: float = field(default_factory=time.monotonic)
+    """When one was."""
 
 
 @contextmanager
@@ -71,15 +78,16 @@ def asking(cluster: Kubernetes) -> Generator[Requests]:
     told, over = Requests(), threading.Event()
 
     def ask() -> None:
-        last = time.monotonic()
         while not over.wait(0.5):
             try:
-                list(proof.connect(cluster, NAMESPACE).network.networks())
-            except SDKException as error:
+                conn = proof.connect(cluster, NAMESPACE)
+                conn.config.config["api_timeout"] = 10
+                list(conn.network.networks())
+            except (SDKException, ClientException, CloudError) as error:
                 told.failed.append(str(error))
                 continue
             told.answered += 1
-            told.silence, last = max(told.silence, time.monotonic() - last), time.monotonic()
+            told.silence, told.last = max(told.silence, time.monotonic() - told.last), time.monotonic()
 
     thread = threading.Thread(target=ask, daemon=True)
     thread.start()
@@ -88,6 +96,7 @@ def asking(cluster: Kubernetes) -> Generator[Requests]:
     finally:
         over.set()
         thread.join(60)
+        told.silence = max(told.silence, time.monotonic() - told.last)
 
 
 def sql(cluster: Kubernetes, statement: str) -> str:
@@ -138,7 +147,8 @@ def test_a_cloud_that_runs_is_told_to_encrypt(
         ready_again(cluster, cloud, 420)
     report.add(tls_switch_seconds=round(time.monotonic() - started, 1))
     report.add(tls_switch_longest_silence_seconds=round(told.silence, 1))
-    report.add(tls_switch_failed_requests=len(told.failed))
+    report.add(tls_switch_failed_requests=len(told.failed), tls_switch_answered_requests=told.answered)
+    assert told.answered > 10
     # Everybody who comes from now on comes encrypted, and those who are there are sent away once.
     sql(cluster, "SET GLOBAL require_secure_transport = ON")
     users = sql(cluster, "SELECT DISTINCT user FROM information_schema.processlist WHERE host LIKE '%:%'").split()
@@ -152,12 +162,11 @@ def test_a_cloud_that_runs_is_told_to_encrypt(
 
 def test_a_plain_client_and_one_that_trusts_another_are_refused(cluster: Kubernetes) -> None:
     run = ("exec", "-n", NAMESPACE, "deploy/keystone-api", "--", "python3", "-c")
-    plain = _DATABASE.replace(', ssl_ca=url.query["ssl_ca"]', "")
     with pytest.raises(CloudError, match="insecure transport"):
-        cluster.kubectl(*run, plain)
+        cluster.kubectl(*run, _DATABASE, "plain")
     system = "/etc/ssl/certs/ca-certificates.crt"
     with pytest.raises(CloudError, match="CERTIFICATE_VERIFY_FAILED"):
-        cluster.kubectl(*run, _DATABASE.replace('url.query["ssl_ca"]', f'"{system}"'))
+        cluster.kubectl(*run, _DATABASE, system)
     with pytest.raises(CloudError, match="CERTIFICATE_VERIFY_FAILED"):
         cluster.kubectl(*run, _BROKER, system)
 
