@@ -161,10 +161,10 @@ class UsesVolume(Model):
 
 
 class CertificateSource(Model):
-    """Who vouches for a service."""
+    """Who vouches for a service; nobody where neither is set."""
 
     rules: ClassVar[tuple[Rule, ...]] = (
-        rule("has(self.pkiRef) != has(self.secretRef)", "a certificate has one source; set pkiRef or secretRef"),
+        rule("!has(self.pkiRef) || !has(self.secretRef)", "a certificate has one source; remove one", ".secretRef"),
     )
 
     pki_ref: PKIRef | None = None

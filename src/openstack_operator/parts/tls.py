@@ -39,7 +39,7 @@ class Certified:
         """What a server publishes of it once all pods of its StatefulSet show the certificate, or from the start;
         before, clients would refuse those that do not.
         """
-        if live is not None:
+        if self and live is not None:
             volumes = live["spec"]["template"]["spec"].get("volumes") or ()
             told, status = self.secret in {_secret(volume) for volume in volumes}, live.get("status") or {}
             if not told or status.get("currentRevision") != status.get("updateRevision"):
@@ -61,7 +61,8 @@ def certified(ctx: Context[Any], service: str, *, members: str = "", suffix: str
         # The one name clients call it by.
         wanted = pki.Wanted(common=ctx.owner, names=frozenset({ctx.host(service)}))
         return _brought(ctx, spec.tls.secret_ref.name, wanted, name, held)
-    assert spec.tls.pki_ref
+    if spec.tls.pki_ref is None:
+        return Certified()
     found = ctx.refs[spec.tls.pki_ref]
     by, trusted = ctx.secrets[found["authoritySecret"]], ctx.secrets[found["bundleSecret"]]["ca.crt"]
     life = timedelta(minutes=int(found["certificateMinutes"]))
