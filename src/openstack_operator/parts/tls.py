@@ -9,7 +9,7 @@ from typing import Any
 
 from .. import kube, pki
 from ..api import UsesTLS
-from ..plan import Context, SpecError, Step, failed
+from ..plan import Context, MissingReference, SpecError, Step, failed
 
 TRUST = "/etc/openstack-trust"
 """Where a client finds the authorities of its servers: `<Secret>/ca.crt`."""
@@ -77,7 +77,9 @@ def certified(ctx: Context[Any], service: str, *, members: str = "", suffix: str
 
 def _brought(ctx: Context[Any], source: str, wanted: pki.Wanted, name: str, held: Mapping[str, str]) -> Certified:
     """A copy of what the user brought, as long as it is good, so that a bad one that comes later changes nothing."""
-    path, given = "spec.tls.secretRef", ctx.secrets[source]
+    path, given = "spec.tls.secretRef", ctx.secrets.get(source)
+    if given is None:
+        raise MissingReference(f"{path}.name", f"there is no Secret {source!r} in this namespace")
     fault = _fault(given, wanted, ctx.now)
     if fault and not held.keys() >= _FILES:
         raise SpecError(path, f"Secret {source!r}: {fault}")
