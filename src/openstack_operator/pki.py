@@ -71,9 +71,26 @@ def authority(drawn: str, name: str, now: datetime, life: timedelta = AUTHORITY)
 
 def certificate(held: Pair | None, wanted: Wanted, signer: Pair, draw: Callable[[], str], now: datetime) -> Pair:
     """The one that is held, while it is good and has a third of its life left; otherwise another by that authority."""
-    if held is not None and not fault(held, wanted, now, authorities=[signer.cert]) and now < held.due:
+    good = held is not None and not fault(held, wanted, now, authorities=[signer.cert])
+    # At the end of the authority's life another one would last no longer.
+    if held is not None and good and (now < held.due or held.ends >= signer.ends):
         return held
     return issue(signer, wanted, draw(), now)
+
+
+def change(held: Pair, now: datetime) -> datetime | None:
+    """When time next changes what is to be done about one: it is due, or it ends; None where both are past."""
+    return next((moment for moment in (held.due, held.ends) if moment > now), None)
+
+
+def unreadable(pair: Pair) -> str:
+    """Why a certificate or its key cannot be read; empty where both can."""
+    try:
+        _read(pair.cert)
+        _loaded(pair.key)
+    except (ValueError, TypeError) as error:
+        return str(error) or type(error).__name__
+    return ""
 
 
 def issue(signer: Pair, wanted: Wanted, drawn: str, now: datetime) -> Pair:

@@ -126,3 +126,13 @@ def test_openssl_takes_them_and_refuses_others(tmp_path: Path) -> None:
     no_client = issue(ours, Wanted(common="api", names=node.names), "y", now)
     with pytest.raises(ssl.SSLError):
         talk(held, "rabbitmq-0.members.svc", ours.cert, tmp_path, shown=no_client)
+
+
+def test_at_the_end_of_an_authority_nothing_is_made_anew_that_would_last_no_longer() -> None:
+    short = authority("short", "short", NOW, timedelta(days=300))
+    first = certificate(None, API, short, draws().__next__, NOW)
+    assert first.ends == short.ends
+    assert certificate(first, API, short, draws().__next__, first.due) is first
+    assert pki.change(first, NOW) == first.due
+    assert pki.change(first, first.due) == first.ends
+    assert pki.change(first, first.ends) is None

@@ -131,10 +131,44 @@ def test_clients_are_told_once_every_pod_shows_the_certificate(release: Release)
     assert "trustSecret" not in server(release, children=before).outcome.published
     after = {k: granted(obj) for k, obj in objects(server(release)).items()}
     assert server(release, children=after).outcome.published["trustSecret"] == "pki-bundle"
-    rolling = after["StatefulSet", "mariadb-server"]
-    rolling = {**rolling, "status": {**rolling["status"], "currentRevision": "old"}}
-    moving = {**after, ("StatefulSet", "mariadb-server"): rolling}
-    assert "trustSecret" not in server(release, children=moving).outcome.published
+
+
+def test_clients_are_not_untold_while_pods_are_replaced_for_another_reason(release: Release) -> None:
+    plain = {k: granted(obj) for k, obj in objects(mariadb(context(MARIADB, release=release))).items()}
+    pods = ("StatefulSet", "mariadb-server")
+
+    def rolling(children: dict[tuple[str, str], Object]) -> dict[tuple[str, str], Object]:
+        live = children[pods]
+        return {**children, pods: {**live, "status": {**live["status"], "currentRevision": "old"}}}
+
+    told = {k: granted(obj) for k, obj in objects(server(release, children=plain)).items()}
+    assert "trustSecret" not in server(release, children=rolling(told)).outcome.published, "the first time"
+    shown = server(release, children=told)
+    assert shown.outcome.published["trustSecret"] == "pki-bundle"
+    later = rolling({k: granted(obj) for k, obj in objects(shown).items()})
+    assert server(release, children=later).outcome.published["trustSecret"] == "pki-bundle"
+
+
+def test_an_authority_that_ended_is_said_to_have(release: Release) -> None:
+    published, secrets = made(release)
+    late = NOW + 3651 * DAY
+    ctx = context(MARIADB, TLS, release=release, published={"PKI": published}, secrets=secrets, now=late)
+    with pytest.raises(SpecError, match=r"^spec.tls.pkiRef: the authority of PKI/pki ended at 2035-12-30"):
+        mariadb(ctx)
+    children = objects(authority(context(PKI, release=release)))
+    plan = authority(context(PKI, release=release, children=children, now=late))
+    (verdict,) = (step.verdict for step in plan if step.name == "Authority")
+    assert verdict
+    assert verdict.message.startswith("it ended at 2035-12-30")
+    assert plan.outcome.wake is None
+
+
+def test_files_that_somebody_made_unreadable_are_made_anew(release: Release) -> None:
+    children = {k: granted(obj) for k, obj in objects(server(release)).items()}
+    name = ("Secret", "mariadb-tls")
+    broken = {**children[name], "data": {**children[name]["data"], "tls.crt": "bm9uZQ=="}}
+    again = objects(server(release, children={**children, name: broken}))
+    assert again[name]["data"]["tls.crt"] != "bm9uZQ=="
 
 
 def test_a_client_checks_whom_it_calls(release: Release) -> None:

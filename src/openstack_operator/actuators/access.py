@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..api import Ref, SecretKeyRef
+from ..parts import TRUSTED
 from ..plan import Context, MissingReference, SpecError, Transient
 
 
@@ -38,7 +39,3 @@ def trust(ctx: Context[Any], ref: Ref) -> str:
     """The authorities of the referent's certificate in PEM; empty where it shows none."""
     referent = ctx.refs.get(ref)
     return ctx.secrets.get(name, {}).get("ca.crt", "") if referent and (name := referent.published.get(TRUSTED)) else ""
-
-
-TRUSTED = "trustSecret"
-"""Under which name a server publishes the Secret with the authorities of its certificate."""

@@ -28,7 +28,7 @@ from .sources import (
     requires,
     sql_name,
 )
-from .tls import Certified, certified, followed
+from .tls import TRUSTED, Certified, certified, followed
 from .workloads import CONNECTED_TO_BROKER, Api, More, Workers, api, job, public_url, state, worker
 
 __all__ = [
@@ -36,6 +36,7 @@ __all__ = [
     "CONNECTED_TO_BROKER",
     "DEVICES",
     "POD_NAME",
+    "TRUSTED",
     "Api",
     "Ceph",
     "Certified",

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
 from .. import kube, pki
-from ..api import UsesTLS
+from ..api import PKIRef, UsesTLS
 from ..plan import Context, MissingReference, SpecError, Step, failed
 
 TRUST = "/etc/openstack-trust"
@@ -17,16 +17,21 @@ TRUSTED = "trustSecret"
 """Under which name a server publishes the Secret with them."""
 
 
+SHOWN = "openstack.k8s.io/shown"
+"""Annotation of a certificate's Secret: all pods have shown it, or one before it, so that clients may count on it also
+while the pods are replaced for another reason."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Certified:
     """A certificate in a Secret (`tls.crt`, `tls.key`, and `ca.crt`, who is trusted in turn), or that there is none."""
 
     steps: tuple[Step, ...] = ()
     secret: str = ""
-    trust: str = ""
-    """Secret with `ca.crt` alone, for those who call."""
+    published: Mapping[str, str] = field(default_factory=dict[str, str])
+    """What clients read of it; nothing while there are pods that do not show it, whom clients would refuse."""
     due: datetime | None = None
-    """When it is to be made anew."""
+    """When time changes it: it is to be made anew, or ends."""
 
     def __bool__(self) -> bool:
         return bool(self.steps)
@@ -35,66 +40,92 @@ class Certified:
         """The three files in a folder that follows what becomes of them."""
         return (kube.folder("tls", self.secret, path),) if self else ()
 
-    def offered(self, live: kube.Object | None) -> dict[str, str]:
-        """What a server publishes of it once all pods of its StatefulSet show the certificate, or from the start;
-        before, clients would refuse those that do not.
-        """
-        if self and live is not None:
-            volumes = live["spec"]["template"]["spec"].get("volumes") or ()
-            told, status = self.secret in {_secret(volume) for volume in volumes}, live.get("status") or {}
-            if not told or status.get("currentRevision") != status.get("updateRevision"):
-                return {}
-        return {TRUSTED: self.trust} if self else {}
 
-
-def certified(ctx: Context[Any], service: str, *, members: str = "", suffix: str = "tls") -> Certified:
-    """Secret `<owner>-<suffix>` with a certificate for a Service of this namespace, and for the members behind the
-    headless one of that name, from where the spec says, if it says anything. Raises SpecError for one that was brought
-    and is no use, where there is no good one yet.
+def certified(ctx: Context[Any], service: str, *, members: str) -> Certified:
+    """Secret `<owner>-tls` with a certificate for a Service of this namespace, and for the members of the StatefulSet
+    `<owner>-server` behind the headless Service `members`, from where the spec says, if it says anything. Raises
+    SpecError where there is no good certificate yet and none to be had.
     """
     spec = ctx.spec
     if not isinstance(spec, UsesTLS) or spec.tls is None:
         return Certified()
-    name = kube.fitting(ctx.name(suffix))
-    held = kube.secret_data(ctx.children.get(("Secret", name)))
+    live = ctx.children.get(("Secret", kube.fitting(ctx.name("tls"))))
+    held = _held(live)
     if spec.tls.secret_ref:
         # The one name clients call it by.
         wanted = pki.Wanted(common=ctx.owner, names=frozenset({ctx.host(service)}))
-        return _brought(ctx, spec.tls.secret_ref.name, wanted, name, held)
-    if spec.tls.pki_ref is None:
+        found = _brought(ctx, spec.tls.secret_ref.name, wanted, held)
+    elif spec.tls.pki_ref:
+        wanted = pki.Wanted(common=ctx.owner, names=frozenset(_called(ctx, service, members)))
+        found = _issued(ctx, spec.tls.pki_ref, wanted, held)
+    else:
         return Certified()
-    found = ctx.refs[spec.tls.pki_ref]
-    by, trusted = ctx.secrets[found["authoritySecret"]], ctx.secrets[found["bundleSecret"]]["ca.crt"]
-    life = timedelta(minutes=int(found["certificateMinutes"]))
-    wanted = pki.Wanted(common=ctx.owner, names=frozenset(_called(ctx, service, members)), life=life)
+    secret = kube.secret(ctx, ctx.name("tls"), found.files)
+    name = secret["metadata"]["name"]
+    shown = SHOWN in ((live or {}).get("metadata", {}).get("annotations") or {}) or _shown(ctx, name)
+    if shown:
+        secret["metadata"]["annotations"] = {SHOWN: "true"}
+    verdict = failed(found.fault, "InvalidSpec") if found.fault else None
+    return Certified(
+        steps=(Step(name="Certificate", objects=(secret, *found.beside), guarded=True, verdict=verdict),),
+        secret=name,
+        published={TRUSTED: found.trust} if shown else {},
+        due=pki.change(pki.Pair(found.files["tls.key"], found.files["tls.crt"]), ctx.now),
+    )
+
+
+def _held(live: kube.Object | None) -> dict[str, str]:
+    """The files that are there; none where somebody has made them unreadable."""
+    files = kube.secret_data(live)
+    readable = files.keys() >= _FILES and not pki.unreadable(pki.Pair(files["tls.key"], files["tls.crt"]))
+    return {name: files[name] for name in sorted(_FILES)} if readable else {}
+
+
+def _shown(ctx: Context[Any], secret: str) -> bool:
+    """Whether every pod mounts the Secret, or there is none yet."""
+    live = ctx.children.get(("StatefulSet", kube.fitting(ctx.name("server"), kube.STATEFUL_SET_LIMIT)))
+    if live is None:
+        return True
+    volumes, status = live["spec"]["template"]["spec"].get("volumes") or (), live.get("status") or {}
+    mounted = any((volume.get("secret") or {}).get("secretName") == secret for volume in volumes)
+    return mounted and status.get("currentRevision") == status.get("updateRevision")
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Found:
+    files: Mapping[str, str]
+    trust: str
+    """Secret with `ca.crt` alone, for those who call."""
+    beside: tuple[kube.Object, ...] = ()
+    fault: str = ""
+    """Why it is still the one before."""
+
+
+def _issued(ctx: Context[Any], ref: PKIRef, wanted: pki.Wanted, held: Mapping[str, str]) -> _Found:
+    """One by a PKI, kept until it is due."""
+    published = ctx.refs[ref]
+    by, trusted = ctx.secrets[published["authoritySecret"]], ctx.secrets[published["bundleSecret"]]["ca.crt"]
     signer = pki.Pair(by["tls.key"], by["tls.crt"])
-    known = pki.Pair(held["tls.key"], held["tls.crt"]) if held.keys() >= _FILES else None
+    if ctx.now >= signer.ends:
+        raise SpecError("spec.tls.pkiRef", f"the authority of PKI/{ref.name} ended at {signer.ends:%Y-%m-%d %H:%M} UTC")
+    wanted = replace(wanted, life=timedelta(minutes=int(published["certificateMinutes"])))
+    known = pki.Pair(held["tls.key"], held["tls.crt"]) if held else None
     pair = pki.certificate(known, wanted, signer, ctx.draw, ctx.now)
-    secret = kube.secret(ctx, name, {"tls.crt": pair.cert, "tls.key": pair.key, "ca.crt": trusted})
-    step = Step(name="Certificate", objects=(secret,), guarded=True)
-    return Certified(steps=(step,), secret=name, trust=found["bundleSecret"], due=pair.due)
+    return _Found(files={"tls.crt": pair.cert, "tls.key": pair.key, "ca.crt": trusted}, trust=published["bundleSecret"])
 
 
-def _brought(ctx: Context[Any], source: str, wanted: pki.Wanted, name: str, held: Mapping[str, str]) -> Certified:
+def _brought(ctx: Context[Any], source: str, wanted: pki.Wanted, held: Mapping[str, str]) -> _Found:
     """A copy of what the user brought, as long as it is good, so that a bad one that comes later changes nothing."""
     path, given = "spec.tls.secretRef", ctx.secrets.get(source)
     if given is None:
         raise MissingReference(f"{path}.name", f"there is no Secret {source!r} in this namespace")
     fault = _fault(given, wanted, ctx.now)
-    if fault and not held.keys() >= _FILES:
+    if fault and not held:
         raise SpecError(path, f"Secret {source!r}: {fault}")
     files = {key: (held if fault else given)[key] for key in sorted(_FILES)}
-    trust = kube.secret(ctx, f"{name}-trust", {"ca.crt": files["ca.crt"]})
-    message = f"{path}: Secret {source!r}: {fault}; the one before stays in use"
-    step = Step(
-        name="Certificate",
-        objects=(kube.secret(ctx, name, files), trust),
-        guarded=True,
-        verdict=failed(message, "InvalidSpec") if fault else None,
-    )
-    due = pki.Pair(files["tls.key"], files["tls.crt"]).ends
-    # It is found out in time, if not mended: whoever brought it brings the next one.
-    return Certified(steps=(step,), secret=name, trust=trust["metadata"]["name"], due=due)
+    trust = kube.secret(ctx, ctx.name("tls-trust"), {"ca.crt": files["ca.crt"]})
+    message = f"{path}: Secret {source!r}: {fault}; the one before stays in use" if fault else ""
+    return _Found(files=files, trust=trust["metadata"]["name"], beside=(trust,), fault=message)
 
 
 _FILES = {"ca.crt", "tls.crt", "tls.key"}
@@ -147,7 +178,3 @@ def trust_of(published: Any) -> str:
     """Path of the authorities of a server in its client's container; empty where it shows no certificate."""
     secret = published.get(TRUSTED)
     return f"{TRUST}/{secret}/ca.crt" if secret else ""
-
-
-def _secret(volume: kube.Object) -> str:
-    return str((volume.get("secret") or {}).get("secretName", ""))

@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 from ... import kube, parts
-from ...plan import Context, NotBuilt, Plan, Step, key
+from ...plan import Context, NotBuilt, Plan, Step
 from .cluster import REPLICATION, Cluster, cluster, container, files
 from .config import PORT, TLS, my_cnf
 from .model import MariaDBSpec
@@ -55,7 +55,7 @@ def plan(ctx: Context[MariaDBSpec]) -> Plan:
             "host": ctx.host(name),
             "port": str(PORT),
             "adminSecret": creds.secret,
-            **shown.offered(ctx.children.get(key(server.workloads[0]))),
+            **shown.published,
         },
         members=members.told if members else (),
         wake=ctx.now + timedelta(seconds=5 if members.calm else 1) if members else shown.due,

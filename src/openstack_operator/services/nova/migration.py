@@ -76,7 +76,7 @@ def migration(ctx: Context[NovaSpec]) -> Migration:
     return Migration(
         steps=(kept, Step(name="Migration", objects=(secret,), after=(kept,), guarded=True)),
         mounts=(kube.folder("migration", secret["metadata"]["name"], FOLDER, mode=0o400),),
-        wake=pair.due,
+        wake=pki.change(pair, ctx.now),
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ... import kube, parts
-from ...plan import Context, Group, Plan, Step, key
+from ...plan import Context, Group, Plan, Step
 from .config import ADVANCED, AMQP, AMQPS, DISTRIBUTION, EPMD, MANAGEMENT, MANAGEMENT_TLS, TLS, rabbitmq_conf
 from .entry import START
 from .members import Orders, orders, told, verdict
@@ -43,27 +43,27 @@ def plan(ctx: Context[RabbitMQSpec]) -> Plan:
     order = orders(ctx, names) if spec.replicas > 1 else None
     known = told(names, ctx.pods) if order else []
     server = _server(ctx, creds, conf, hosts, order, shown)
-    offered = shown.offered(ctx.children.get(key(server.workloads[0])))
     if order:
         server = replace(server, verdict=verdict(ctx, known, order.member))
     ports = {**PORTS, **(ENCRYPTED if shown else {})}
     address = kube.service(ctx, name, ports, kube.selector(ctx, "server"))
     host = ctx.host(name)
+    port = AMQPS if shown.published else AMQP
     return Plan(
         creds,
         *shown.steps,
         conf,
         Group(server.name, [order, server] if order else [server]),
         Step(name="Endpoint", objects=(address,)),
-        endpoint=f"{host}:{AMQP}",
+        endpoint=f"{host}:{port}",
         published={
             "host": host,
-            "port": str(AMQPS if offered else AMQP),
-            "managementURL": f"https://{host}:{MANAGEMENT_TLS}" if offered else f"http://{host}:{MANAGEMENT}",
+            "port": str(port),
+            "managementURL": f"https://{host}:{MANAGEMENT_TLS}" if shown.published else f"http://{host}:{MANAGEMENT}",
             "adminSecret": creds.secret,
             # Clients of several members have more to do than wait for the one.
             **({"clustered": "true"} if spec.replicas > 1 else {}),
-            **offered,
+            **shown.published,
         },
         wake=shown.due,
         members=known,
