@@ -78,6 +78,7 @@ def clear(name: str) -> None:
                 group.rmdir()
         if time.monotonic() > deadline:
             raise TimeoutError(f"cgroup {name}: processes {sorted(members(name))} do not end")
+        # Killed processes are reaped by their parents, in their time.
         time.sleep(0.02)
 
 

@@ -176,6 +176,7 @@ def _sound(cluster: Cluster) -> bool:
         # Its supervisor may be restarting it.
         if time.monotonic() > deadline:
             return False
+        # kube-apiserver starts, or its supervisor does; there is nothing to watch before it answers.
         time.sleep(0.2)
     return True
 
@@ -234,6 +235,7 @@ def _await(what: str, done: Callable[[], bool], cluster: Cluster) -> None:
             raise ClusterError(f"{what} did not become ready; see the logs in {cluster.home}/nodes/*/logs")
         if node.pid(cluster.node(1)) is None:
             raise ClusterError(f"node1 ended; see the logs in {cluster.home}/nodes/node1/logs")
+        # Several kinds of things are waited for here, each of which is asked.
         time.sleep(0.1)
 
 

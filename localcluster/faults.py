@@ -149,6 +149,7 @@ def restart_program(cluster: Cluster, node_name: str, program: str, down_seconds
     deadline = time.monotonic() + down_seconds + _TIMEOUT
     while _program(each, commands[program]) in {before, None}:
         _check(deadline, f"{program} did not start again on {node_name}; see {each.home}/logs/{program}.log")
+        # It is a child of the node's init, whom we cannot wait for.
         time.sleep(0.05)
 
 

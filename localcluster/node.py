@@ -96,5 +96,6 @@ def _await_pid(node: Node, process: subprocess.Popen[bytes]) -> int:
     while (number := pid(node)) is None:
         if process.poll() is not None or time.monotonic() > deadline:
             raise NodeError(f"{node.name} does not start; see {_log(node)}")
+        # The node writes its number once it has its namespaces.
         time.sleep(0.01)
     return number

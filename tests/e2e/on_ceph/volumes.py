@@ -144,7 +144,7 @@ class Writer:
             try:
                 self.disks.write(self.disk, self.first + number, f"number-{number}")
             except (CloudError, OSError):
-                time.sleep(0.5)
+                stop.wait(0.5)
             else:
                 self.acknowledged.append(number)
                 self.longest = max(self.longest, time.monotonic() - started)

@@ -176,6 +176,7 @@ def main(order: str) -> None:
                 if not error.silent:
                     sys.exit(str(error))
                 print(f"no answer: {error}")
+            # Monitors that have no quorum tell nobody when they have one.
             time.sleep(_PAUSE)
         sys.exit("the monitors did not answer; see that the addresses in ceph.conf are right and can be reached")
     facts = Facts()

@@ -27,6 +27,7 @@ while True:
     known = {row[1]: ":-)" in row for row in rows if row[:1] == ["cinder-volume"] and row[1] in hosts}
     if not any(known.values()):
         break
+    # Cinder calls a service down a minute after its last sign of life; nothing tells of it.
     time.sleep(5)
 for host in known:
     removed = manage("service", "remove", "cinder-volume", host)
