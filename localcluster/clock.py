@@ -49,7 +49,7 @@ def set_clock(cluster: Cluster, node_name: str, seconds: int) -> None:
 
 
 def runtime(folder: Path) -> str:
-    """A script for containerd to call as runc: it puts the library into containers while the clock is wrong.
+    """A script for containerd to call as its runtime: it puts the library into containers while the clock is wrong.
 
     `folder` is where `set_clock` writes, as the node sees it. containerd hands over JSON in one line in which quotes in
     values are escaped, so that the patterns match nothing but keys. A program started in a container later may find the
@@ -72,7 +72,7 @@ if [ -e {folder / _OFFSET} ]; then
     before=$argument
   done
 fi
-exec runc "$@"
+exec crun "$@"
 """
 
 

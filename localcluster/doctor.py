@@ -25,7 +25,7 @@ _NODE_WATCHES = 8
 _PACKAGES = {
     "containerd": "containerd",
     "ctr": "containerd",
-    "runc": "runc",
+    "crun": "crun",
     "conntrack": "conntrack",
     "iptables": "iptables",
     "ip": "iproute2",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 from pathlib import Path
 from typing import Any
@@ -44,6 +45,9 @@ def furnish(boot: dict[str, Any]) -> None:
     # sysfs shows the network of the namespace it was mounted in.
     _mount("-t", "sysfs", "sysfs", "/sys")
     _mount("--move", str(stage / "localcluster/cgroup"), "/sys/fs/cgroup")
+    if os.path.ismount("/sys/fs/cgroup/unified"):
+        # Beside those of v1, crun would insist on having it to itself; nothing on a node needs it.
+        run("umount", "/sys/fs/cgroup/unified")
     files = _own_files(home, boot)
     # First of all that covers: the state may be below any of the others.
     _mount("--move", str(stage), "/run")

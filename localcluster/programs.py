@@ -27,8 +27,8 @@ def write(node: Node, subnet: ipaddress.IPv4Network, *, fresh: bool) -> None:
     (node.home / "logs").mkdir(parents=True, exist_ok=True)
     node.images.mkdir(parents=True, exist_ok=True)
     (node.home / "containerd.toml").write_text(_containerd(home))
-    (node.home / "runc").write_text(clock.runtime(home / "clock"))
-    (node.home / "runc").chmod(0o755)
+    (node.home / "crun").write_text(clock.runtime(home / "clock"))
+    (node.home / "crun").chmod(0o755)
     components.write_private(node.home / "cni" / "10-pods.conflist", _cni(node))
     components.write_private(node.home / "kubelet.json", _kubelet(node))
     components.write_private(node.home / "proxy.json", _proxy(node, home))
@@ -134,7 +134,7 @@ address = "{_CONTAINERD_SOCKET}"
 
 [plugins."io.containerd.grpc.v1.cri"]
 sandbox_image = "{archives.reference_of("pause")}"
-# Lowering the score takes CAP_SYS_RESOURCE, which root in a container often lacks; runc dies of the refusal.
+# Lowering the score takes CAP_SYS_RESOURCE, which root in a container often lacks; the runtime dies of the refusal.
 restrict_oom_score_adj = true
 
 [plugins."io.containerd.grpc.v1.cri".cni]
@@ -143,14 +143,14 @@ conf_dir = "{home}/cni"
 
 [plugins."io.containerd.grpc.v1.cri".containerd]
 snapshotter = "overlayfs"
-default_runtime_name = "runc"
+default_runtime_name = "crun"
 
-[plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
+[plugins."io.containerd.grpc.v1.cri".containerd.runtimes.crun]
 runtime_type = "io.containerd.runc.v2"
 
-[plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc.options]
+[plugins."io.containerd.grpc.v1.cri".containerd.runtimes.crun.options]
 SystemdCgroup = false
-BinaryName = "{home}/runc"
+BinaryName = "{home}/crun"
 """
 
 
@@ -198,6 +198,8 @@ def _kubelet(node: Node) -> dict[str, Any]:
         "imageGCHighThresholdPercent": 100,
         "imageGCLowThresholdPercent": 99,
         "evictionHard": {"memory.available": "0%", "nodefs.available": "0%", "imagefs.available": "0%"},
+        # A cloud that starts anew has a thousand things to say within a minute, each of them a write to etcd.
+        "eventRecordQPS": 5,
         "kubeAPIQPS": 200,
         "kubeAPIBurst": 400,
         "maxPods": 250,

@@ -218,10 +218,10 @@ _CONFIG: dict[str, Any] = {
 
 @pytest.mark.parametrize("wrong", [True, False])
 def test_a_container_gets_the_clock_of_its_node(tmp_path: Path, wrong: bool) -> None:
-    runtime = tmp_path / "runc-of-the-node"
+    runtime = tmp_path / "crun-of-the-node"
     runtime.write_text(clock.runtime(tmp_path))
-    (tmp_path / "runc").write_text("#!/bin/sh\n")
-    for script in ("runc", "runc-of-the-node"):
+    (tmp_path / "crun").write_text("#!/bin/sh\n")
+    for script in ("crun", "crun-of-the-node"):
         (tmp_path / script).chmod(0o755)
     (tmp_path / "config.json").write_text(json.dumps(_CONFIG, separators=(",", ":")))
     (tmp_path / "process.json").write_text(json.dumps(_CONFIG["process"], separators=(",", ":")))
