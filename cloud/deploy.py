@@ -13,7 +13,7 @@ from .kubernetes import ROOT, CloudError, Kubernetes, module
 OPERATOR_NAMESPACE = "openstack-operator"
 RELEASES = "openstack-operator-releases"
 
-OPTIONAL = ("valkey", "etcd", "cinder", "ceph")
+OPTIONAL = ("valkey", "etcd", "cinder", "ceph", "haproxy")
 """What runs only where the control plane asks for it, each in an image of its name."""
 
 Object = dict[str, Any]
@@ -34,6 +34,7 @@ def images(sample: Path) -> list[str]:
     if spec.get("imageProfile") == "kolla":
         return ["operator"]
     asked = {name for name in OPTIONAL if spec.get(name, {}).get("enabled")} | {spec.get("storageBackend")}
+    asked |= {"haproxy"} if spec.get("tls", {}).get("enabled") else set()
     unused = set(OPTIONAL) - asked
     return [name for name in json.loads(module("images", "list")) if name not in unused]
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
+import yaml
 from openstack.config import OpenStackConfig
 from openstack.connection import Connection
 
@@ -24,12 +25,21 @@ T = TypeVar("T")
 
 
 def clouds(cluster: Kubernetes, namespace: str) -> Path:
-    """build/clouds.yaml from the administrator's Secret, readable by its owner only."""
+    """build/clouds.yaml from the administrator's Secret, readable by its owner only; with build/ca.crt beside it where
+    the cloud shows certificates.
+    """
     secret = cluster.get("secret", "keystone-clouds", "-n", namespace)
+    files = {name: base64.b64decode(data).decode() for name, data in secret["data"].items()}
     path = ROOT / "build" / "clouds.yaml"
     path.parent.mkdir(exist_ok=True)
     path.touch(mode=0o600)
-    path.write_bytes(base64.b64decode(secret["data"]["clouds.yaml"]))
+    told = yaml.safe_load(files["clouds.yaml"])
+    if authorities := files.get("ca.crt"):
+        trust = path.with_name("ca.crt")
+        trust.write_text(authorities)
+        for cloud in told["clouds"].values():
+            cloud["cacert"] = str(trust)
+    path.write_text(yaml.safe_dump(told, sort_keys=True))
     return path
 
 

@@ -127,7 +127,8 @@ class Paper:
 
     def _context(self, id_: Id) -> Context[Any]:
         spec = parse(self._resources[id_.kind], self._manifests[id_])
-        refs = {ref: self._referent(id_, ref) for _, ref in references(spec)}
+        # What nothing waits for is left out: it may itself need what is rendered here.
+        refs = {ref: self._referent(id_, ref) for _, ref in references(spec) if not ref.optional}
         return Context(
             kind=id_.kind,
             owner=id_.name,

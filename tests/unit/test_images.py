@@ -88,7 +88,7 @@ def test_a_component_of_one_profile_is_known_to_the_other() -> None:
 def test_accounts_are_those_the_images_make() -> None:
     users = (catalog.FOLDER / "base" / "users").read_text(encoding="utf-8")
     made = {int(uid) for uid in re.findall(r"^\S+ (\d+) /", users, re.MULTILINE)}
-    for name in ("mariadb", "rabbitmq", "valkey", "etcd", "ceph", "cinder"):
+    for name in ("mariadb", "rabbitmq", "valkey", "etcd", "haproxy", "ceph", "cinder"):
         containerfile = (catalog.FOLDER / name / "Containerfile").read_text(encoding="utf-8")
         made |= {int(uid) for uid in re.findall(r"--uid (\d+)", containerfile)}
     for name, component in release()["debian"].items():
@@ -105,4 +105,4 @@ def test_commands_use_known_placeholders() -> None:
             words = [word for command in commands.values() for word in command]
             assert all(isinstance(word, str) for word in words), name
             # Doubled braces stand for braces.
-            assert set(re.findall(r"(?<!\{)\{(\w*)\}", " ".join(words))) <= {"port", "processes", "threads"}, name
+            assert set(re.findall(r"(?<!\{)\{(\w*)\}", " ".join(words))) <= {"listen", "port", "processes", "threads"}, name

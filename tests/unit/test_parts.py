@@ -53,7 +53,7 @@ PROGRAM = Program(
     image="widget:1",
     uid=1,
     gid=1,
-    commands={"run": ("widget", "--port", "{port}", "--threads", "{threads}")},
+    commands={"run": ("widget", "--listen", "{listen}", "--threads", "{threads}")},
     env={"IMAGE": "yes"},
 )
 RELEASE = Release("2025.1", "debian", {"widget-api": PROGRAM, "widget-worker": PROGRAM})
@@ -223,7 +223,7 @@ def test_an_api_is_pods_an_address_and_protection() -> None:
     deployment = api.objects[0]
     assert deployment["spec"]["replicas"] == 3
     main = deployment["spec"]["template"]["spec"]["containers"][0]
-    assert main["command"] == ["widget", "--port", "8000", "--threads", "1"]
+    assert main["command"] == ["widget", "--listen", "0.0.0.0:8000", "--threads", "1"]
     assert main["readinessProbe"]["httpGet"]["path"] == "/healthcheck"
     # Being busy is no reason to be killed.
     assert "httpGet" not in main["livenessProbe"]

@@ -22,8 +22,9 @@ _VERSION = {"OpenStack-API-Version": "volume 3.60"}
 class Cinder:
     """A session of the administrator; threads share it."""
 
-    def __init__(self, url: str, keystone: Keystone) -> None:
-        self._api = Api("Cinder", f"{url}/v3", seconds=_ANSWER)
+    def __init__(self, url: str, keystone: Keystone, trust: str = "") -> None:
+        """`trust` are the authorities of the server in PEM; without any, those the system trusts."""
+        self._api = Api("Cinder", f"{url}/v3", seconds=_ANSWER, trust=trust)
         self._keystone = keystone
 
     def call(
@@ -44,10 +45,13 @@ class Cinder:
 
 
 @lru_cache(maxsize=64)
-def _cinder(url: str, keystone: Keystone) -> Cinder:
-    return Cinder(url, keystone)
+def _cinder(url: str, keystone: Keystone, trust: str) -> Cinder:
+    return Cinder(url, keystone, trust)
 
 
 def connected(ctx: Context[Any]) -> Cinder:
     """The administrator's session with the Cinder a spec names, shared by all that name it."""
-    return _cinder(access.published(ctx, ctx.spec.cinder_ref, "internalURL"), session(ctx, ctx.spec.keystone_ref))
+    ref = ctx.spec.cinder_ref
+    return _cinder(
+        access.published(ctx, ref, "internalURL"), session(ctx, ctx.spec.keystone_ref), access.trust(ctx, ref)
+    )

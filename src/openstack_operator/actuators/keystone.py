@@ -46,8 +46,9 @@ def _credentials(user: str, password: str, domain: str, project: str | None) -> 
 class Keystone:
     """A session of the administrator; threads share it, and a token is fetched only when there is none that works."""
 
-    def __init__(self, url: str, username: str, password: str, project: str) -> None:
-        self._api = Api("Keystone", url, seconds=_ANSWER)
+    def __init__(self, url: str, username: str, password: str, project: str, trust: str = "") -> None:
+        """`trust` are the authorities of the server in PEM; without any, those the system trusts."""
+        self._api = Api("Keystone", url, seconds=_ANSWER, trust=trust)
         self._credentials = _credentials(username, password, "Default", project)
         self._lock = Lock()
         self._token = ""
@@ -138,12 +139,13 @@ def _token(token: str) -> dict[str, str]:
 
 
 @lru_cache(maxsize=256)
-def _session(url: str, username: str, password: str, project: str) -> Keystone:
-    return Keystone(url, username, password, project)
+def _session(url: str, username: str, password: str, project: str, trust: str) -> Keystone:
+    return Keystone(url, username, password, project, trust)
 
 
 def session(ctx: Context[Any], ref: KeystoneRef) -> Keystone:
     """The administrator's session with a Keystone, shared by all resources that name it."""
     url = access.published(ctx, ref, "internalURL")
     username, password = access.admin(ctx, ref, "username"), access.admin(ctx, ref, "password")
-    return _session(url, username, password, access.admin(ctx, ref, "project", default="admin"))
+    project = access.admin(ctx, ref, "project", default="admin")
+    return _session(url, username, password, project, access.trust(ctx, ref))

@@ -14,6 +14,8 @@ class Ref(Model):
 
     kind: ClassVar[str] = ""
     """Kind of the resource in our own API group."""
+    optional: ClassVar[bool] = False
+    """Whether nothing waits for it to be there."""
     name: Name
     """Name of the resource."""
 
@@ -64,6 +66,12 @@ class NovaRef(Ref):
     """A Nova in the same namespace."""
 
     kind: ClassVar[str] = "Nova"
+
+
+class OptionalNovaRef(NovaRef):
+    """A Nova in the same namespace that may come later, or never."""
+
+    optional: ClassVar[bool] = True
 
 
 class OVNNetworkRef(Ref):

@@ -132,7 +132,29 @@ class RunSpec(PodSettings):
     """Which set of images of that release."""
 
 
-class ServiceSpec(RunSpec):
+class CertificateSource(Model):
+    """Who vouches for a service; nobody where neither is set."""
+
+    rules: ClassVar[tuple[Rule, ...]] = (
+        rule("!has(self.pkiRef) || !has(self.secretRef)", "a certificate has one source; remove one", ".secretRef"),
+    )
+
+    pki_ref: PKIRef | None = None
+    """PKI that makes its certificate, and whose authority its clients trust."""
+    secret_ref: SecretRef | None = None
+    """A certificate of your own: a Secret with `tls.crt`, `tls.key`, and `ca.crt`, by which clients check it. What is
+    put there later is taken over if it is good; otherwise the last good one stays in use."""
+
+
+class UsesTLS(Model):
+    """Mixed into the spec of a service that can be reached through TLS."""
+
+    tls: CertificateSource | None = None
+    """Encrypt what clients send; unset is plain. Where it is set, clients of this operator's check the certificate and
+    its names. Others may still come without until they are told."""
+
+
+class ServiceSpec(RunSpec, UsesTLS):
     """Fields every OpenStack service has."""
 
     replicas: Replicas = 1
@@ -158,28 +180,6 @@ class UsesVolume(Model):
     same name."""
 
     rules: ClassVar[tuple[Rule, ...]] = (settled("storageClass", "the storage class"),)
-
-
-class CertificateSource(Model):
-    """Who vouches for a service; nobody where neither is set."""
-
-    rules: ClassVar[tuple[Rule, ...]] = (
-        rule("!has(self.pkiRef) || !has(self.secretRef)", "a certificate has one source; remove one", ".secretRef"),
-    )
-
-    pki_ref: PKIRef | None = None
-    """PKI that makes its certificate, and whose authority its clients trust."""
-    secret_ref: SecretRef | None = None
-    """A certificate of your own: a Secret with `tls.crt`, `tls.key`, and `ca.crt`, by which clients check it. What is
-    put there later is taken over if it is good; otherwise the last good one stays in use."""
-
-
-class UsesTLS(Model):
-    """Mixed into the spec of a service that can be reached through TLS."""
-
-    tls: CertificateSource | None = None
-    """Encrypt what clients send; unset is plain. Where it is set, clients of this operator's check the certificate and
-    its names. Others may still come without until they are told."""
 
 
 class DatabaseSource(Model):

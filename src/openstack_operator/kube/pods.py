@@ -61,12 +61,14 @@ class Probe:
     readiness is asked the moment it passes. Not on a node whose kubelet is younger than the period, though: there the
     first question waits for up to a whole one (kubelet's prober spreads what it asks after its own start).
 
-    To start a program in a container costs some 60 ms of CPU, most of it runc's, and after a power cut dozens of
+    To start a program in a container costs some 60 ms of CPU, and after a power cut dozens of
     containers wait for others for a minute. So a startup probe's command asks again by itself before it gives up.
     """
 
     http: tuple[str, int] | None = None
     """(path, port)"""
+    tls: bool = False
+    """Whether that port speaks HTTPS. Kubelet does not look at the certificate."""
     tcp: int | None = None
     command: Sequence[str] = ()
     timeout: int = 5
@@ -77,7 +79,7 @@ class Probe:
         """The probe as in a container spec."""
         return drop_none(
             {
-                "httpGet": {"path": self.http[0], "port": self.http[1]} if self.http else None,
+                "httpGet": self._get() if self.http else None,
                 "tcpSocket": {"port": self.tcp} if self.tcp else None,
                 "exec": {"command": list(self.command)} if self.command else None,
                 "timeoutSeconds": changes.get("timeout", self.timeout),
@@ -86,22 +88,29 @@ class Probe:
             }
         )
 
+    def _get(self) -> Object:
+        assert self.http is not None
+        return {"path": self.http[0], "port": self.http[1], **({"scheme": "HTTPS"} if self.tls else {})}
+
     def render_start(self) -> Object:
-        """The same as a startup probe: asked each second, for ten minutes."""
+        """The same as a startup probe: asked each second, a command later every three, for ten minutes or so."""
         if not self.command:
             return self.render(period=1, failures=600)
-        asking = replace(
-            self, command=["sh", "-c", _UNTIL.format(times=_TIMES, timeout=self.timeout), "sh", *self.command]
-        )
-        return asking.render(period=1, failures=600 // (_TIMES - 1), timeout=_TIMES * (self.timeout + 1))
+        until = _UNTIL.format(often=_OFTEN, times=_TIMES, timeout=self.timeout)
+        asking = replace(self, command=["sh", "-c", until, "sh", *self.command])
+        return asking.render(period=1, failures=600 // _SECONDS, timeout=_SECONDS + _TIMES * self.timeout)
 
 
-_TIMES = 8
+# Each second at first, so that what starts as usual is not kept waiting, then every three: to ask starts four
+# processes, and where everything starts at once that is CPU the others wait for.
+_OFTEN, _TIMES = 20, 40
+_SECONDS = _OFTEN + (_TIMES - _OFTEN) * 3
 _UNTIL = """\
 n=1
 until said=$(timeout {timeout} "$@" 2>&1); do
   [ $n -lt {times} ] || {{ echo "$said"; exit 1; }}
-  n=$((n + 1)); sleep 1
+  [ $n -lt {often} ] && sleep 1 || sleep 3
+  n=$((n + 1))
 done
 """
 

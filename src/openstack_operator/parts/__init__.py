@@ -28,7 +28,7 @@ from .sources import (
     requires,
     sql_name,
 )
-from .tls import TRUSTED, Certified, certified, followed
+from .tls import TRUSTED, Certified, certified, followed, trust_of
 from .workloads import CONNECTED_TO_BROKER, Api, More, Workers, api, job, public_url, state, worker
 
 __all__ = [
@@ -80,6 +80,7 @@ __all__ = [
     "sql_name",
     "state",
     "title",
+    "trust_of",
     "volume",
     "worker",
     "written",

@@ -143,6 +143,11 @@ class Identity(Step):
     options: Mapping[str, str]
     """keystoneauth options, fit for any section that logs in as this user."""
 
+    @property
+    def trust(self) -> dict[str, str]:
+        """By what all APIs are checked that are found through this Keystone: of the options, `cafile`, if any."""
+        return {name: value for name, value in self.options.items() if name == "cafile"}
+
 
 def identity(ctx: Context[Any], creds: Credentials, password: str) -> Identity:
     """KeystoneUser named after the owner, with the roles services need to act for users."""
@@ -167,6 +172,7 @@ def identity(ctx: Context[Any], creds: Credentials, password: str) -> Identity:
             "project_name": "service",
             "project_domain_name": "Default",
             "region_name": ctx.spec.region,
+            **({"cafile": trust} if (trust := trust_of(at.published)) else {}),
         },
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -30,8 +30,8 @@ class Certified:
     secret: str = ""
     published: Mapping[str, str] = field(default_factory=dict[str, str])
     """What clients read of it; nothing while there are pods that do not show it, whom clients would refuse."""
-    due: datetime | None = None
-    """When time changes it: it is to be made anew, or ends."""
+    authorities: str = ""
+    """The same, as whoever trusts them needs them: in PEM."""
 
     def __bool__(self) -> bool:
         return bool(self.steps)
@@ -41,36 +41,46 @@ class Certified:
         return (kube.folder("tls", self.secret, path),) if self else ()
 
 
-def certified(ctx: Context[Any], service: str, *, members: str) -> Certified:
-    """Secret `<owner>-tls` with a certificate for a Service of this namespace, and for the members of the StatefulSet
-    `<owner>-server` behind the headless Service `members`, from where the spec says, if it says anything. Raises
-    SpecError where there is no good certificate yet and none to be had.
+def certified(
+    ctx: Context[Any],
+    service: str,
+    *,
+    workload: tuple[str, str],
+    members: str = "",
+    name: str = "tls",
+    also: Sequence[str] = (),
+) -> Certified:
+    """Secret `<owner>-<name>` with a certificate for a Service of this namespace, whose pods are those of `workload`
+    (kind, name), from where the spec says, if it says anything. Made here, it is also for the pods behind the headless
+    Service `members`, in any case for what else they are called (`also`, names and addresses). Raises SpecError where
+    there is no good certificate yet and none to be had.
     """
     spec = ctx.spec
     if not isinstance(spec, UsesTLS) or spec.tls is None:
         return Certified()
-    live = ctx.children.get(("Secret", kube.fitting(ctx.name("tls"))))
+    live = ctx.children.get(("Secret", kube.fitting(ctx.name(name))))
     held = _held(live)
     if spec.tls.secret_ref:
         # The one name clients call it by.
-        wanted = pki.Wanted(common=ctx.owner, names=frozenset({ctx.host(service)}))
-        found = _brought(ctx, spec.tls.secret_ref.name, wanted, held)
+        wanted = pki.Wanted(common=ctx.owner, names=frozenset({ctx.host(service), *also}))
+        found = _brought(ctx, name, spec.tls.secret_ref.name, wanted, held)
     elif spec.tls.pki_ref:
-        wanted = pki.Wanted(common=ctx.owner, names=frozenset(_called(ctx, service, members)))
+        wanted = pki.Wanted(common=ctx.owner, names=frozenset({*_called(ctx, service, members), *also}))
         found = _issued(ctx, spec.tls.pki_ref, wanted, held)
     else:
         return Certified()
-    secret = kube.secret(ctx, ctx.name("tls"), found.files)
-    name = secret["metadata"]["name"]
-    shown = SHOWN in ((live or {}).get("metadata", {}).get("annotations") or {}) or _shown(ctx, name)
+    secret = kube.secret(ctx, ctx.name(name), found.files)
+    named = secret["metadata"]["name"]
+    shown = SHOWN in ((live or {}).get("metadata", {}).get("annotations") or {}) or _shown(ctx, named, workload)
     if shown:
         secret["metadata"]["annotations"] = {SHOWN: "true"}
     verdict = failed(found.fault, "InvalidSpec") if found.fault else None
+    due = pki.change(pki.Pair(found.files["tls.key"], found.files["tls.crt"]), ctx.now)
     return Certified(
-        steps=(Step(name="Certificate", objects=(secret, *found.beside), guarded=True, verdict=verdict),),
-        secret=name,
+        steps=(Step(name="Certificate", objects=(secret, *found.beside), guarded=True, verdict=verdict, wake=due),),
+        secret=named,
         published={TRUSTED: found.trust} if shown else {},
-        due=pki.change(pki.Pair(found.files["tls.key"], found.files["tls.crt"]), ctx.now),
+        authorities=found.files["ca.crt"] if shown else "",
     )
 
 
@@ -81,14 +91,17 @@ def _held(live: kube.Object | None) -> dict[str, str]:
     return {name: files[name] for name in sorted(_FILES)} if readable else {}
 
 
-def _shown(ctx: Context[Any], secret: str) -> bool:
+def _shown(ctx: Context[Any], secret: str, workload: tuple[str, str]) -> bool:
     """Whether every pod mounts the Secret, or there is none yet."""
-    live = ctx.children.get(("StatefulSet", kube.fitting(ctx.name("server"), kube.STATEFUL_SET_LIMIT)))
+    live = ctx.children.get(workload)
     if live is None:
         return True
     volumes, status = live["spec"]["template"]["spec"].get("volumes") or (), live.get("status") or {}
     mounted = any((volume.get("secret") or {}).get("secretName") == secret for volume in volumes)
-    return mounted and status.get("currentRevision") == status.get("updateRevision")
+    if workload[0] == "StatefulSet":
+        return mounted and status.get("currentRevision") == status.get("updateRevision")
+    seen = status.get("observedGeneration", 0) >= live["metadata"].get("generation", 1)
+    return mounted and seen and status.get("updatedReplicas", 0) == status.get("replicas", 0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,7 +127,7 @@ def _issued(ctx: Context[Any], ref: PKIRef, wanted: pki.Wanted, held: Mapping[st
     return _Found(files={"tls.crt": pair.cert, "tls.key": pair.key, "ca.crt": trusted}, trust=published["bundleSecret"])
 
 
-def _brought(ctx: Context[Any], source: str, wanted: pki.Wanted, held: Mapping[str, str]) -> _Found:
+def _brought(ctx: Context[Any], name: str, source: str, wanted: pki.Wanted, held: Mapping[str, str]) -> _Found:
     """A copy of what the user brought, as long as it is good, so that a bad one that comes later changes nothing."""
     path, given = "spec.tls.secretRef", ctx.secrets.get(source)
     if given is None:
@@ -123,7 +136,7 @@ def _brought(ctx: Context[Any], source: str, wanted: pki.Wanted, held: Mapping[s
     if fault and not held:
         raise SpecError(path, f"Secret {source!r}: {fault}")
     files = {key: (held if fault else given)[key] for key in sorted(_FILES)}
-    trust = kube.secret(ctx, ctx.name("tls-trust"), {"ca.crt": files["ca.crt"]})
+    trust = kube.secret(ctx, ctx.name(f"{name}-trust"), {"ca.crt": files["ca.crt"]})
     message = f"{path}: Secret {source!r}: {fault}; the one before stays in use" if fault else ""
     return _Found(files=files, trust=trust["metadata"]["name"], beside=(trust,), fault=message)
 

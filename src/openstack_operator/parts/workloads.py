@@ -12,8 +12,10 @@ from ..api import Component as Settings
 from ..api import Expose, HttpApi
 from ..plan import Context, NotBuilt, Step
 from .config import Config
+from .front import front
 from .names import program, title
 from .size import Size, size_of
+from .tls import Certified
 
 
 def job(
@@ -81,11 +83,13 @@ class Api(Step):
     """URL inside the cluster, without a path."""
     public: str
     """URL for clients outside; the internal one where nothing is exposed."""
+    certificate: Certified
+    """What it shows them."""
 
     @property
     def published(self) -> dict[str, str]:
         """What other resources read of it."""
-        return {"internalURL": self.internal, "publicURL": self.public}
+        return {"internalURL": self.internal, "publicURL": self.public, **self.certificate.published}
 
 
 def api(
@@ -110,29 +114,33 @@ def api(
     spec = ctx.spec
     name = ctx.name(component)
     entry = program(ctx, component)
-    command = _command(component, entry.command, workers, settings, port)
+    expose: Expose = spec.expose if exposed else Expose()
     homes = () if any(mount.path == state(ctx) for mount in mounts) else (state(ctx),)
     size = size_of(ctx, "Deployment", component, settings)
+    ending = {"preStop": _drained(port) if size.several else {"sleep": {"seconds": _WITHDRAWN}}}
+    tls = front(ctx, component, port, entry, host=_host(ctx, name, expose), lifecycle=ending)
     main = kube.Container(
         component=entry,
-        command=command,
-        env={"OS_OSLO_MESSAGING_RABBIT__PROCESSNAME": f"{ctx.kind.lower()}-{component}", **more.env},
+        command=_command(component, entry.command, workers, settings, f"{tls.listens}:{port}"),
+        env={"OS_OSLO_MESSAGING_RABBIT__PROCESSNAME": f"{ctx.kind.lower()}-{component}", **tls.env, **more.env},
         ports={"http": port},
         mounts=(*config.mounts, *kube.scratch("/tmp", "/run", *homes), *mounts),  # noqa: S108
-        ready=kube.Probe(http=(health, port)),
-        # A connection is accepted by the kernel even while every worker is busy; only a dead master refuses it.
-        alive=kube.Probe(tcp=port),
-        lifecycle={"preStop": _drained(port) if size.several else {"sleep": {"seconds": _WITHDRAWN}}},
+        ready=kube.Probe(http=(health, port), tls=bool(tls)),
+        # A connection is accepted by the kernel even while every worker is busy; only a dead master refuses it, and
+        # that ends the container.
+        alive=None if tls else kube.Probe(tcp=port),
+        lifecycle=ending,
         memory=memory,
         cpu=workers.cpu,
     )
     strategy = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 0, "maxSurge": 1}}
-    pods = _pods(ctx, "Deployment", component, (main, *more.containers), config, settings, size, strategy=strategy)
+    beside = (*tls.containers, *more.containers)
+    pods = _pods(ctx, "Deployment", component, (main, *beside), config, settings, size, strategy=strategy)
     target = kube.selector(ctx, component)
-    expose: Expose = spec.expose if exposed else Expose()
-    internal = f"http://{ctx.host(name)}:{port}"
+    internal = f"{tls.scheme}://{ctx.host(name)}:{port}"
     return Api(
         name=title(component),
+        own=tls.certificate.steps,
         after=(config, *after),
         objects=(
             pods,
@@ -141,7 +149,8 @@ def api(
             *size.autoscaler(ctx, pods),
         ),
         internal=internal,
-        public=public_url(ctx, name, port, expose) or _told_before(ctx, expose) or internal,
+        public=public_url(ctx, name, port, expose, tls.scheme) or _told_before(ctx, expose) or internal,
+        certificate=tls.certificate,
     )
 
 
@@ -170,7 +179,9 @@ def _pods(
     return kube.workload(ctx, kind, name, template, replicas=size.replicas, **spec)
 
 
-def _command(component: str, words: Sequence[str], workers: Workers, settings: Settings | None, port: int) -> list[str]:
+def _command(
+    component: str, words: Sequence[str], workers: Workers, settings: Settings | None, listens: str
+) -> list[str]:
     """The command of an API with its numbers in it."""
     asked = settings.processes if isinstance(settings, HttpApi) else None
     takes = any("{processes}" in word for word in words)
@@ -178,7 +189,7 @@ def _command(component: str, words: Sequence[str], workers: Workers, settings: S
         message = "the program of this image serves by itself; set its workers in spec.config"
         raise NotBuilt(f"spec.{component}.processes", message)
     processes = asked or workers.processes
-    found = [word.format(port=port, processes=processes, threads=workers.threads) for word in words]
+    found = [word.format(listen=listens, processes=processes, threads=workers.threads) for word in words]
     return [*found, *(_AS_NEEDED if takes and workers.as_needed and processes > 1 else ())]
 
 
@@ -200,17 +211,23 @@ def _drained(port: int) -> dict[str, Any]:
     return {"exec": {"command": ["sh", "-c", script]}}
 
 
-def public_url(ctx: Context[Any], service: str, port: int, expose: Expose) -> str | None:
+def public_url(ctx: Context[Any], service: str, port: int, expose: Expose, scheme: str = "http") -> str | None:
     """URL outside clients use, once Kubernetes has said which port or address it gave; None until then."""
     live = ctx.children.get(("Service", kube.fitting(service)), {})
-    if expose.type == "NodePort" and expose.host:
+    host = _host(ctx, service, expose)
+    if expose.type == "NodePort" and host:
         ports = [entry["nodePort"] for entry in live.get("spec", {}).get("ports", ()) if entry.get("nodePort")]
-        return f"http://{expose.host}:{ports[0]}" if ports else None
-    if expose.type == "LoadBalancer":
-        given = (live.get("status") or {}).get("loadBalancer", {}).get("ingress") or [{}]
-        address = expose.host or given[0].get("hostname") or given[0].get("ip")
-        return f"http://{address}:{port}" if address else None
-    return None
+        return f"{scheme}://{host}:{ports[0]}" if ports else None
+    return f"{scheme}://{host}:{port}" if expose.type == "LoadBalancer" and host else None
+
+
+def _host(ctx: Context[Any], service: str, expose: Expose) -> str:
+    """By what name or address clients outside come; empty where they do not, or it is not known yet."""
+    if expose.type != "LoadBalancer":
+        return (expose.host or "") if expose.type == "NodePort" else ""
+    live = ctx.children.get(("Service", kube.fitting(service)), {})
+    given = (live.get("status") or {}).get("loadBalancer", {}).get("ingress") or [{}]
+    return expose.host or given[0].get("hostname") or given[0].get("ip") or ""
 
 
 def _told_before(ctx: Context[Any], expose: Expose) -> str:
@@ -258,7 +275,7 @@ def worker(
 
 CONNECTED_TO_BROKER = kube.Probe(
     # An established (01) connection to port 5671 or 5672 (hexadecimal 1628): a worker without one does nothing.
-    command=["sh", "-c", "grep -qs ':162[78] 01 ' /proc/net/tcp /proc/net/tcp6"],
+    command=["grep", "-qs", ":162[78] 01 ", "/proc/net/tcp", "/proc/net/tcp6"],
     period=15,
 )
 """Readiness of a program that only speaks RPC."""

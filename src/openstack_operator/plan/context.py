@@ -38,7 +38,7 @@ class Context(Generic[SpecT]):
     spec: SpecT
     release: Release
     refs: Mapping[Ref, Referent] = field(default_factory=dict[Ref, Referent])
-    """Every Ref of the spec, by value."""
+    """Every Ref of the spec, by value; an optional one only once its referent publishes."""
     secrets: Mapping[str, Mapping[str, str]] = field(default_factory=dict[str, Mapping[str, str]])
     """Decoded data of the Secrets the spec names, by name."""
     children: Mapping[Key, Object] = field(default_factory=dict[Key, Object])

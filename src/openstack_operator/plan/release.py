@@ -24,7 +24,7 @@ class Component:
 
     @property
     def command(self) -> Sequence[str]:
-        """What runs it; `{port}`, `{processes}` and `{threads}` are left for its caller."""
+        """What runs it; `{listen}`, `{port}`, `{processes}` and `{threads}` are left for its caller."""
         return self.commands.get("run", ())
 
 

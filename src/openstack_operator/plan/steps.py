@@ -38,6 +38,10 @@ class Step:
     """Holds back every later change of what needs it, not only its first appearance."""
     verdict: Verdict | None = None
     """Set where the answer is known before anything is applied: another resource's readiness, an observation."""
+    own: tuple[Step, ...] = ()
+    """Come with this one, right before it, and report as conditions of their own."""
+    wake: datetime | None = None
+    """When time alone changes what it is made of."""
 
     @property
     def workloads(self) -> tuple[Object, ...]:
@@ -100,24 +104,33 @@ class Plan:
         members: Sequence[Mapping[str, str]] = (),
         details: Mapping[str, Any] | None = None,
     ) -> None:
-        known = tuple({name: value for name, value in member.items() if value} for member in members)
-        self.outcome = Outcome(
-            published=dict(published or {}), endpoint=endpoint, wake=wake, members=known, details=dict(details or {})
-        )
         self.condition: dict[Step, str] = {}
-        owners: dict[Key, Step] = {}
+        self._owners: dict[Key, Step] = {}
         for item in items:
             for step in _flat((item,)):
-                if step in self.condition:
-                    continue
-                if late := [needed.name for needed in step.after if needed not in self.condition]:
-                    raise ValueError(f"{step.name} comes before {', '.join(late)}, which it needs")
-                for obj in step.objects:
-                    if obj["kind"] == "Pod" and not obj["metadata"].get("uid"):
-                        raise ValueError(f"{step.name} names Pod/{obj['metadata']['name']} without its uid")
-                    if (other := owners.setdefault(key(obj), step)) is not step:
-                        raise ValueError(f"{'/'.join(key(obj))} is made by {other.name} and by {step.name}")
-                self.condition[step] = item.name
+                for own in step.own:
+                    self._add(own, item.name if isinstance(item, Group) else own.name)
+                self._add(step, item.name)
+        known = tuple({name: value for name, value in member.items() if value} for member in members)
+        self.outcome = Outcome(
+            published=dict(published or {}),
+            endpoint=endpoint,
+            wake=min((at for at in (wake, *(step.wake for step in self)) if at), default=None),
+            members=known,
+            details=dict(details or {}),
+        )
+
+    def _add(self, step: Step, condition: str) -> None:
+        if step in self.condition:
+            return
+        if late := [needed.name for needed in step.after if needed not in self.condition]:
+            raise ValueError(f"{step.name} comes before {', '.join(late)}, which it needs")
+        for obj in step.objects:
+            if obj["kind"] == "Pod" and not obj["metadata"].get("uid"):
+                raise ValueError(f"{step.name} names Pod/{obj['metadata']['name']} without its uid")
+            if (other := self._owners.setdefault(key(obj), step)) is not step:
+                raise ValueError(f"{'/'.join(key(obj))} is made by {other.name} and by {step.name}")
+        self.condition[step] = condition
 
     def __iter__(self) -> Iterator[Step]:
         return iter(self.condition)

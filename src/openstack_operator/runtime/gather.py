@@ -112,6 +112,8 @@ class Gatherer:
             targets.add((ref.kind, request.namespace, ref.name))
             self._world.users.set(request, targets)
             held = self._world.find(ref.kind, request.namespace, ref.name)
+            if ref.optional and (held is None or not self._world.published(held)):
+                continue
             if held is None:
                 missing.absent.append(f"{path}: there is no {ref.kind} {ref.name!r} in this namespace")
                 continue

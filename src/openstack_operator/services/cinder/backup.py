@@ -148,4 +148,6 @@ def _driver(ctx: Context[CinderSpec], wanted: Backup, ceph: parts.Ceph | None) -
             found["backup_swift_url"] = wanted.swift.url
         else:
             found["swift_catalog_info"] = "object-store:swift:internalURL"
+            if trust := parts.trust_of(ctx.refs[ctx.spec.keystone.keystone_ref].published):
+                found["backup_swift_ca_cert_file"] = trust
     return found

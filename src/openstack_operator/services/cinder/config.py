@@ -19,14 +19,15 @@ ROOTLESS: Sections = {section: {"capabilities": ","} for section in ("cinder_sys
 
 def shared(ctx: Context[CinderSpec], base: parts.Foundation) -> Sections:
     """What every program of Cinder is told."""
-    user, etcd = dict(base.auth), ctx.spec.coordination.etcd_ref
+    user, etcd, glance = dict(base.auth), ctx.spec.coordination.etcd_ref, ctx.refs[ctx.spec.glance_ref]
     return oslo.merge(
         base.sections,
         {
             "DEFAULT": {
                 "auth_strategy": "keystone",
                 "state_path": parts.state(ctx),
-                "glance_api_servers": ctx.refs[ctx.spec.glance_ref]["internalURL"],
+                "glance_api_servers": glance["internalURL"],
+                **({"glance_ca_certificates_file": trust} if (trust := parts.trust_of(glance.published)) else {}),
             },
             "service_user": {**user, "send_service_user_token": True},
             # Nova is told of volumes that grew, and takes the snapshots of files it has open.

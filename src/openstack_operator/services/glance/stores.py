@@ -106,6 +106,7 @@ def _swift(ctx: Context[GlanceSpec], store: Store, user: Mapping[str, str], _ind
         "swift_store_container": swift.container if swift else "glance",
         "swift_store_create_container_on_put": True,
         "swift_store_endpoint_type": "publicURL" if swift and swift.auth_url else "internalURL",
+        **({"swift_store_cacert": user["cafile"]} if "cafile" in user and not (swift and swift.auth_url) else {}),
     }
     return Place(sections={store.name: options}, files={file: oslo.render({store.name: account})})
 

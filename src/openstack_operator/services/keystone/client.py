@@ -10,9 +10,16 @@ from ... import kube, parts
 from ...plan import Context, Step
 from .model import KeystoneSpec
 
+FOLDER = "/etc/openstack"
+TRUST = "ca.crt"
 
-def clouds_yaml(admin: Mapping[str, str], region: str, *, internal: str, public: str) -> str:
-    """clouds.yaml with two clouds: `openstack` inside the Kubernetes cluster, `openstack-public` outside."""
+
+def clouds_yaml(
+    admin: Mapping[str, str], region: str, *, internal: str, public: str, authorities: str
+) -> dict[str, str]:
+    """clouds.yaml with two clouds: `openstack` inside the Kubernetes cluster, `openstack-public` outside; and, where
+    there are authorities to check them by, those (PEM).
+    """
     auth = {
         "username": admin["username"],
         "password": admin["password"],
@@ -20,11 +27,13 @@ def clouds_yaml(admin: Mapping[str, str], region: str, *, internal: str, public:
         "user_domain_name": "Default",
         "project_domain_name": "Default",
     }
+    checked = {"cacert": f"{FOLDER}/{TRUST}"} if authorities else {}
     clouds = {
-        name: {"auth": {"auth_url": url, **auth}, "region_name": region, "interface": interface}
+        name: {"auth": {"auth_url": url, **auth}, "region_name": region, "interface": interface, **checked}
         for name, url, interface in (("openstack", internal, "internal"), ("openstack-public", public, "public"))
     }
-    return yaml.safe_dump({"clouds": clouds}, sort_keys=True)
+    trusted = {TRUST: authorities} if authorities else {}
+    return {"clouds.yaml": yaml.safe_dump({"clouds": clouds}, sort_keys=True), **trusted}
 
 
 def client(ctx: Context[KeystoneSpec], clouds: parts.Config, *, after: Sequence[Step]) -> Step:

@@ -9,7 +9,7 @@ from datetime import datetime
 from ... import kube, oslo, parts
 from ...api import Sections
 from ...plan import Context, Plan, Step
-from .client import client, clouds_yaml
+from .client import FOLDER, client, clouds_yaml
 from .keys import KeyRing, due, fernet_key, new_ring
 from .model import KeystoneSpec, Rotation
 
@@ -49,11 +49,10 @@ def plan(ctx: Context[KeystoneSpec]) -> Plan:
     credential = _keys(ctx, "credential", spec.credential_keys, "spec.credentialKeys.rotationSchedule")
     conf = parts.config(ctx, "keystone.conf", oslo.merge(base.sections, keystone_conf(ctx)), defaults=DEFAULTS)
     mounts = [kube.folder(f"{ring}-keys", ctx.name(ring, "keys"), f"/etc/keystone/{ring}-keys") for ring in RINGS]
-    internal = f"http://{ctx.host(ctx.name('api'))}:5000/v3"
     setup = parts.job(
         ctx,
         "bootstrap",
-        ["sh", "-ec", _bootstrap(ctx, internal)],
+        ["sh", "-ec", _bootstrap(ctx)],
         conf,
         after=(*base.schema, admin, fernet, credential),
         mounts=mounts,
@@ -66,13 +65,10 @@ def plan(ctx: Context[KeystoneSpec]) -> Plan:
     workers = parts.Workers(cpu="100m")
     api = parts.api(ctx, "api", 5000, conf, settings=spec.api, after=before, mounts=mounts, workers=workers)
     entry = parts.catalog(ctx, "identity", "Identity", api, path="/v3", keystone=ctx.owner, after=(api,))
-    public = f"{api.public}/v3"
-    clouds = parts.written(
-        ctx,
-        {"clouds.yaml": clouds_yaml(admin.values, spec.region, internal=internal, public=public)},
-        suffix="clouds",
-        directory="/etc/openstack",
-    )
+    internal, public = f"{api.internal}/v3", f"{api.public}/v3"
+    authorities = api.certificate.authorities
+    files = clouds_yaml(admin.values, spec.region, internal=internal, public=public, authorities=authorities)
+    clouds = parts.written(ctx, files, suffix="clouds", directory=FOLDER)
     return Plan(
         *base.steps,
         admin,
@@ -87,6 +83,7 @@ def plan(ctx: Context[KeystoneSpec]) -> Plan:
         client(ctx, clouds, after=(api,)),
         endpoint=public,
         published={
+            **api.published,
             "internalURL": internal,
             "publicURL": public,
             "region": spec.region,
@@ -105,15 +102,16 @@ def _admin(ctx: Context[KeystoneSpec]) -> parts.Credentials:
     return parts.credentials(ctx, "password", "salt", suffix="admin", given=given)
 
 
-def _bootstrap(ctx: Context[KeystoneSpec], internal: str) -> str:
-    """One script: two jobs would pay Python's start twice, and bootstrap changes nothing that is already there."""
+def _bootstrap(ctx: Context[KeystoneSpec]) -> str:
+    """One script: two jobs would pay Python's start twice, and bootstrap changes nothing that is already there. Nor
+    does it say where Keystone is, which may change: that is the catalog's entry.
+    """
     boot = ctx.spec.bootstrap
     return (
         "keystone-manage db_sync\n"
         f"exec keystone-manage bootstrap --bootstrap-username {boot.admin_user}"
         f" --bootstrap-project-name {boot.admin_project}"
-        f" --bootstrap-service-name {ctx.owner} --bootstrap-region-id '{ctx.spec.region}'"
-        f" --bootstrap-internal-url {internal} --bootstrap-public-url {internal}\n"
+        f" --bootstrap-service-name {ctx.owner} --bootstrap-region-id '{ctx.spec.region}'\n"
     )
 
 

@@ -34,7 +34,12 @@ def plan(ctx: Context[MariaDBSpec]) -> Plan:
     # The password of a data directory is set when it is made.
     creds = parts.credentials(ctx, "root", retain=spec.retention == "Retain", of_data=True)
     name = kube.fitting(ctx.owner)
-    shown = parts.certified(ctx, name, members=kube.fitting(ctx.name("members")))
+    shown = parts.certified(
+        ctx,
+        name,
+        workload=("StatefulSet", kube.fitting(ctx.name("server"), kube.STATEFUL_SET_LIMIT)),
+        members=kube.fitting(ctx.name("members")),
+    )
     cnf = {"99-openstack.cnf": my_cnf(spec.config, clustered=several, encrypted=bool(shown))}
     conf = parts.written(ctx, {**cnf, **files()} if several else cnf, directory="/etc/mysql/mariadb.conf.d")
     members = cluster(ctx) if several else None
@@ -58,7 +63,7 @@ def plan(ctx: Context[MariaDBSpec]) -> Plan:
             **shown.published,
         },
         members=members.told if members else (),
-        wake=ctx.now + timedelta(seconds=5 if members.calm else 1) if members else shown.due,
+        wake=ctx.now + timedelta(seconds=5 if members.calm else 1) if members else None,
     )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from ... import oslo, parts
 from ...api import Sections
 from ...plan import Context
@@ -78,8 +80,10 @@ def agent_conf(ctx: Context[NeutronSpec], secret: str) -> Sections:
     network = ctx.refs[ctx.spec.ovn.ovn_network_ref]
     return {
         "DEFAULT": {
-            "nova_metadata_host": ctx.spec.metadata_host or ctx.host("nova-metadata"),
+            "nova_metadata_host": ctx.spec.metadata_host
+            or ctx.host(f"{ctx.spec.metadata_agent.nova_ref.name}-metadata"),
             "nova_metadata_port": 8775,
+            **_checked(ctx),
             "metadata_proxy_shared_secret": secret,
             "metadata_workers": 0,
         },
@@ -88,3 +92,11 @@ def agent_conf(ctx: Context[NeutronSpec], secret: str) -> Sections:
         # As the node's controller does; an OVNNetwork of an earlier version does not tell it apart.
         "ovn": {"ovn_sb_connection": network.published.get("southboundForNodes", network["southbound"])},
     }
+
+
+def _checked(ctx: Context[NeutronSpec]) -> Mapping[str, str]:
+    """How the metadata API is checked, once it shows a certificate."""
+    nova = ctx.refs.get(ctx.spec.metadata_agent.nova_ref)
+    if ctx.spec.metadata_host or nova is None or nova.published.get("metadataProtocol") != "https":
+        return {}
+    return {"nova_metadata_protocol": "https", "auth_ca_cert": parts.trust_of(nova.published)}

@@ -12,6 +12,7 @@ from ...api import (
     Hostname,
     HttpApi,
     Model,
+    OptionalNovaRef,
     OVNNetworkRef,
     PodSettings,
     Resource,
@@ -72,6 +73,9 @@ class MetadataAgent(PodSettings):
 
     enabled: bool = True
     """False where this cloud has no compute nodes of its own."""
+    nova_ref: OptionalNovaRef = OptionalNovaRef(name="nova")
+    """Nova whose metadata API it asks, and by whose certificate it checks it; where metadataHost is set, that one is
+    asked instead, in plain HTTP."""
 
 
 class NeutronSpec(ServiceSpec, UsesDatabase, UsesMessaging, UsesCache, UsesIdentity):
@@ -86,7 +90,7 @@ class NeutronSpec(ServiceSpec, UsesDatabase, UsesMessaging, UsesCache, UsesIdent
     dns_domain: Annotated[str, Field(max_length=253, pattern=r"^[A-Za-z0-9][-A-Za-z0-9.]*\.$")] = "openstack.internal."
     """Domain of the names ports get; ends with a dot."""
     metadata_host: Hostname | None = None
-    """Where Nova's metadata API answers; unset takes the one of the Nova named nova in this namespace."""
+    """Where Nova's metadata API answers; unset takes that of metadataAgent.novaRef."""
     api: HttpApi = HttpApi()
     """The Networking API."""
     ovn_maintenance_worker: Component = Component()

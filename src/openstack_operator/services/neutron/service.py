@@ -72,7 +72,7 @@ def _maintenance_worker(
     """A worker that is ready when it has an established (01) connection to the northbound database."""
     northbound = ctx.refs[ctx.spec.ovn.ovn_network_ref]["northbound"]
     port = int(northbound.split(",")[0].rpartition(":")[2])
-    connected = kube.Probe(command=["sh", "-c", f"grep -qs ':{port:04X} 01 ' /proc/net/tcp /proc/net/tcp6"], period=15)
+    connected = kube.Probe(command=["grep", "-qs", f":{port:04X} 01 ", "/proc/net/tcp", "/proc/net/tcp6"], period=15)
     return parts.worker(
         ctx,
         WORKER,

@@ -38,7 +38,7 @@ def api_database(connection: str) -> Sections:
 
 def clients(ctx: Context[NovaSpec], user: parts.Identity) -> Sections:
     """How every Nova process calls the other services: as Nova's own user, at their internal endpoints."""
-    internal = {"region_name": ctx.spec.region, "valid_interfaces": "internal"}
+    internal = {"region_name": ctx.spec.region, "valid_interfaces": "internal", **user.trust}
     own = {**user.options, **internal}
     return {
         "service_user": {**user.options, "send_service_user_token": True},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import chain
+from urllib.parse import urlsplit
 
 from ... import oslo, parts
 from ...plan import Context, Group, Plan
@@ -14,7 +15,7 @@ from .model import NovaSpec
 
 
 def plan(ctx: Context[NovaSpec]) -> Plan:
-    """Everything a Nova is made of; published: internalURL, publicURL."""
+    """Everything a Nova is made of; published: internalURL, publicURL, metadataProtocol (http or https)."""
     spec = ctx.spec
     passwords = [f"{each.name}-{what}" for each in spec.cells for what in ("database", "messaging")]
     told = parts.notifying(spec)
@@ -79,6 +80,6 @@ def plan(ctx: Context[NovaSpec]) -> Plan:
         metadata,
         entry,
         endpoint=f"{api.public}/v2.1",
-        published=api.published,
+        published={**api.published, "metadataProtocol": urlsplit(metadata.internal).scheme},
         wake=moving.wake,
     )

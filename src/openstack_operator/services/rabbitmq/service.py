@@ -33,7 +33,12 @@ def plan(ctx: Context[RabbitMQSpec]) -> Plan:
         of_data=True,
     )
     name = kube.fitting(ctx.owner)
-    shown = parts.certified(ctx, name, members=kube.fitting(ctx.name("members")))
+    shown = parts.certified(
+        ctx,
+        name,
+        workload=("StatefulSet", kube.fitting(ctx.name("server"), kube.STATEFUL_SET_LIMIT)),
+        members=kube.fitting(ctx.name("members")),
+    )
     conf_text = rabbitmq_conf(spec.config, hosts, encrypted=bool(shown))
     files = {"rabbitmq.conf": conf_text, "enabled_plugins": "[rabbitmq_management].\n"}
     if spec.replicas > 1:
@@ -65,7 +70,6 @@ def plan(ctx: Context[RabbitMQSpec]) -> Plan:
             **({"clustered": "true"} if spec.replicas > 1 else {}),
             **shown.published,
         },
-        wake=shown.due,
         members=known,
     )
 
