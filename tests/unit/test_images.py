@@ -105,4 +105,9 @@ def test_commands_use_known_placeholders() -> None:
             words = [word for command in commands.values() for word in command]
             assert all(isinstance(word, str) for word in words), name
             # Doubled braces stand for braces.
-            assert set(re.findall(r"(?<!\{)\{(\w*)\}", " ".join(words))) <= {"listen", "port", "processes", "threads"}, name
+            assert set(re.findall(r"(?<!\{)\{(\w*)\}", " ".join(words))) <= {
+                "listen",
+                "port",
+                "processes",
+                "threads",
+            }, name

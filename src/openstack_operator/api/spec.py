@@ -144,6 +144,10 @@ class CertificateSource(Model):
     secret_ref: SecretRef | None = None
     """A certificate of your own: a Secret with `tls.crt`, `tls.key`, and `ca.crt`, by which clients check it. What is
     put there later is taken over if it is good; otherwise the last good one stays in use."""
+    announced: bool = True
+    """Whether clients are told to come with TLS, in the catalog of APIs too. Until then they are given what they check
+    the certificate by, and it is there for who comes with TLS already. A control plane says false by itself while a
+    cloud that runs learns to trust."""
 
 
 class UsesTLS(Model):

@@ -21,7 +21,7 @@ from ..api import (
 )
 from ..plan import Context, Step, fitting
 from .credentials import Credentials, credentials
-from .tls import trust_of
+from .tls import peers, trust_of
 from .workloads import Api
 
 API = "openstack.k8s.io/v1alpha1"
@@ -172,7 +172,7 @@ def identity(ctx: Context[Any], creds: Credentials, password: str) -> Identity:
             "project_name": "service",
             "project_domain_name": "Default",
             "region_name": ctx.spec.region,
-            **({"cafile": trust} if (trust := trust_of(at.published)) else {}),
+            **({"cafile": trust} if (trust := peers(ctx, at.published)) else {}),
         },
     )
 

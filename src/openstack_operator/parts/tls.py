@@ -29,7 +29,8 @@ class Certified:
     steps: tuple[Step, ...] = ()
     secret: str = ""
     published: Mapping[str, str] = field(default_factory=dict[str, str])
-    """What clients read of it; nothing while there are pods that do not show it, whom clients would refuse."""
+    """What clients read of it; nothing before they are to be told, nor while there are pods that do not show it, whom
+    they would refuse."""
     authorities: str = ""
     """The same, as whoever trusts them needs them: in PEM."""
 
@@ -75,12 +76,13 @@ def certified(
     if shown:
         secret["metadata"]["annotations"] = {SHOWN: "true"}
     verdict = failed(found.fault, "InvalidSpec") if found.fault else None
+    told = shown and spec.tls.announced
     due = pki.change(pki.Pair(found.files["tls.key"], found.files["tls.crt"]), ctx.now)
     return Certified(
         steps=(Step(name="Certificate", objects=(secret, *found.beside), guarded=True, verdict=verdict, wake=due),),
         secret=named,
-        published={TRUSTED: found.trust} if shown else {},
-        authorities=found.files["ca.crt"] if shown else "",
+        published={TRUSTED: found.trust} if told else {},
+        authorities=found.files["ca.crt"] if told else "",
     )
 
 
@@ -182,9 +184,25 @@ def followed(folder: str, command: str) -> str:
 
 
 def trusts(ctx: Context[Any]) -> dict[str, str]:
-    """The authorities of all servers the spec points at, by Secret."""
-    names = sorted({found for ref in ctx.refs.values() if (found := ref.published.get(TRUSTED))})
-    return {name: ctx.secrets[name]["ca.crt"] for name in names}
+    """The authorities of all servers the spec points at, and of its own, by Secret."""
+    names = {found for ref in ctx.refs.values() if (found := ref.published.get(TRUSTED))}
+    if own := _own(ctx):
+        names.add(own)
+    return {name: ctx.secrets[name]["ca.crt"] for name in sorted(names)}
+
+
+def _own(ctx: Context[Any]) -> str:
+    """Secret with those of the PKI that makes its own certificate, if one does."""
+    ref = ctx.spec.tls.pki_ref if isinstance(ctx.spec, UsesTLS) and ctx.spec.tls else None
+    return ctx.refs[ref]["bundleSecret"] if ref else ""
+
+
+def peers(ctx: Context[Any], keystone: Any) -> str:
+    """Path of the authorities of the APIs found through a Keystone, of which this is what it publishes; its own where
+    that says nothing, so that a service trusts its peers before it is told to; empty where there are none.
+    """
+    own = _own(ctx)
+    return trust_of(keystone) or (f"{TRUST}/{own}/ca.crt" if own else "")
 
 
 def trust_of(published: Any) -> str:

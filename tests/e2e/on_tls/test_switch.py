@@ -1,7 +1,8 @@
-"""The minimal cloud is told to encrypt what services send to MariaDB and RabbitMQ, while it runs."""
+"""The minimal cloud is told to encrypt what its services and their users send, while it runs."""
 
 from __future__ import annotations
 
+import csv
 import json
 import threading
 import time
@@ -23,6 +24,16 @@ from ..facts import ready_again
 
 NAMESPACE = "openstack"
 TLS = {"tls": {"pkiRef": {"name": "pki"}}}
+APIS = ("keystone", "glance", "placement", "neutron", "nova")
+PORTS = {
+    "keystone-api": 5000,
+    "glance-api": 9292,
+    "placement-api": 8778,
+    "neutron-api": 9696,
+    "nova-api": 8774,
+    "nova-metadata": 8775,
+}
+TRUST = "/etc/openstack-trust/pki-bundle/ca.crt"
 
 # What a client of the database is shown: as Keystone, by its own options, or trusting somebody else, or nobody (plain).
 _DATABASE = """
@@ -39,10 +50,18 @@ elif sys.argv[1:]:
 connection = create_engine(url).raw_connection().driver_connection
 print(hashlib.sha256(connection._sock.getpeercert(True)).hexdigest())
 """
-_BROKER = """
+_PORTS = """
 import hashlib, ssl, sys
-shown = ssl.get_server_certificate(("rabbitmq.openstack.svc.cluster.local", 5671), ca_certs=sys.argv[1])
-print(hashlib.sha256(ssl.PEM_cert_to_DER_cert(shown)).hexdigest())
+for host, port in (where.split(":") for where in sys.argv[2:]):
+    name = f"{host}.openstack.svc.cluster.local"
+    shown = ssl.get_server_certificate((name, int(port)), ca_certs=sys.argv[1])
+    print(host, hashlib.sha256(ssl.PEM_cert_to_DER_cert(shown)).hexdigest())
+"""
+# As a service calls another: what it trusts, and what it calls.
+_API = """
+import sys
+from keystoneauth1.session import Session
+print(Session(verify=sys.argv[1]).get(sys.argv[2], authenticated=False, raise_exc=False).status_code)
 """
 
 
@@ -51,6 +70,8 @@ def stood() -> Iterator[tuple[Session, Cloud]]:
     """The minimal cloud in a cluster of its own, plain and Ready."""
     module("localcluster", "down")
     session = Session.start(MINIMAL)
+    module("images", "build", "haproxy")
+    module("images", "load", "haproxy")
     yield session, session.converge(MINIMAL)
     module("localcluster", "down")
 
@@ -107,14 +128,33 @@ def sql(cluster: Kubernetes, statement: str) -> str:
     ).strip()
 
 
+def inside(cluster: Kubernetes, program: str, *words: str) -> str:
+    """What a program says in a pod of Keystone's API, which has what services trust."""
+    run = ("exec", "-n", NAMESPACE, "deploy/keystone-api", "-c", "main", "--", "python3", "-c")
+    return cluster.kubectl(*run, program, *words).strip()
+
+
 def shown(cluster: Kubernetes) -> dict[str, str]:
     """Digest of the certificate each server shows to a client that checks it."""
-    trust = "/etc/openstack-trust/pki-bundle/ca.crt"
-    run = ("exec", "-n", NAMESPACE, "deploy/keystone-api", "--", "python3", "-c")
-    return {
-        "mariadb": cluster.kubectl(*run, _DATABASE).strip(),
-        "rabbitmq": cluster.kubectl(*run, _BROKER, trust).strip(),
-    }
+    ports = (f"{host}:{port}" for host, port in {"rabbitmq": 5671, **PORTS}.items())
+    found = dict(line.split() for line in inside(cluster, _PORTS, TRUST, *ports).splitlines())
+    return {"mariadb": inside(cluster, _DATABASE), **found}
+
+
+def plain(cluster: Kubernetes) -> dict[str, int]:
+    """Connections each API's front has taken that were not encrypted."""
+    found: dict[str, int] = {}
+    for name in PORTS:
+        ask = "echo 'show stat' | socat - UNIX-CONNECT:/run/front/admin"
+        text = cluster.kubectl("exec", "-n", NAMESPACE, f"deploy/{name}", "-c", "front", "--", "sh", "-c", ask)
+        rows = csv.DictReader(text.removeprefix("# ").splitlines())
+        found[name] = next(int(row["stot"]) for row in rows if row["pxname"] == "plain" and row["svname"] == "FRONTEND")
+    return found
+
+
+def endpoints(cluster: Kubernetes) -> list[str]:
+    """Every URL in the catalog."""
+    return [endpoint.url for endpoint in proof.connect(cluster, NAMESPACE).list_endpoints()]
 
 
 def encrypted(cluster: Kubernetes) -> tuple[int, int]:
@@ -125,11 +165,15 @@ def encrypted(cluster: Kubernetes) -> tuple[int, int]:
 
 
 def processes(cluster: Kubernetes) -> dict[str, tuple[str, int]]:
-    """(uid, starts of its container) of the servers' pods."""
-    found = {name: cluster.get("pod", f"{name}-server-0", "-n", NAMESPACE) for name in ("mariadb", "rabbitmq")}
+    """(uid, starts of its containers) of every pod."""
+    found = cluster.items("pods", "-n", NAMESPACE)
     return {
-        name: (pod["metadata"]["uid"], pod["status"]["containerStatuses"][0]["restartCount"])
-        for name, pod in found.items()
+        pod["metadata"]["name"]: (
+            pod["metadata"]["uid"],
+            sum(each["restartCount"] for each in pod["status"]["containerStatuses"]),
+        )
+        for pod in found
+        if pod["status"].get("phase") == "Running"
     }
 
 
@@ -142,8 +186,9 @@ def test_a_cloud_that_runs_is_told_to_encrypt(
     cluster.apply({**pki, "metadata": {"name": "pki", "namespace": NAMESPACE}})
     started = time.monotonic()
     with asking(cluster) as told:
-        patch = json.dumps({"spec": {"mariadb": TLS, "rabbitmq": TLS}})
+        patch = json.dumps({"spec": dict.fromkeys(("mariadb", "rabbitmq", *APIS), TLS)})
         cluster.kubectl("patch", "openstackcontrolplane", cloud.name, "-n", NAMESPACE, "--type=merge", "-p", patch)
+        until("an encrypted catalog", lambda: all(url.startswith("https:") for url in endpoints(cluster)), 420, 5)
         ready_again(cluster, cloud, 420)
     report.add(tls_switch_seconds=round(time.monotonic() - started, 1))
     report.add(tls_switch_longest_silence_seconds=round(told.silence, 1))
@@ -157,25 +202,38 @@ def test_a_cloud_that_runs_is_told_to_encrypt(
         sql(cluster, f"KILL USER '{user}'")
     until("all connections to be encrypted", lambda: len(set(encrypted(cluster))) == 1, 60, 2)
     assert encrypted(cluster)[0] > 5
+    before = plain(cluster)
     stood[0].prove(cloud)
+    # Nobody comes without TLS any more, the metadata agent included.
+    assert plain(cluster) == before
 
 
 def test_a_plain_client_and_one_that_trusts_another_are_refused(cluster: Kubernetes) -> None:
-    run = ("exec", "-n", NAMESPACE, "deploy/keystone-api", "--", "python3", "-c")
     with pytest.raises(CloudError, match="insecure transport"):
-        cluster.kubectl(*run, _DATABASE, "plain")
+        inside(cluster, _DATABASE, "plain")
     system = "/etc/ssl/certs/ca-certificates.crt"
     with pytest.raises(CloudError, match="CERTIFICATE_VERIFY_FAILED"):
-        cluster.kubectl(*run, _DATABASE, system)
-    with pytest.raises(CloudError, match="CERTIFICATE_VERIFY_FAILED"):
-        cluster.kubectl(*run, _BROKER, system)
+        inside(cluster, _DATABASE, system)
+    for host, port in {"rabbitmq": 5671, **PORTS}.items():
+        with pytest.raises(CloudError, match="CERTIFICATE_VERIFY_FAILED"):
+            inside(cluster, _PORTS, system, f"{host}:{port}")
+
+
+def test_an_api_is_called_by_its_name_and_by_no_other(cluster: Kubernetes) -> None:
+    assert inside(cluster, _API, TRUST, "https://neutron-api:9696/") == "200"
+    address = cluster.get("service", "neutron-api", "-n", NAMESPACE)["spec"]["clusterIP"]
+    with pytest.raises(CloudError, match=r"not valid for|doesn't match|Hostname mismatch|IP address mismatch"):
+        inside(cluster, _API, TRUST, f"https://{address}:9696/")
+    # Not closed yet: who was not told may still come without.
+    assert inside(cluster, _API, TRUST, f"http://{address}:9696/") == "200"
 
 
 def test_new_certificates_are_shown_without_a_restart(cluster: Kubernetes, report: Report) -> None:
     before, pods = shown(cluster), processes(cluster)
     started = time.monotonic()
     with asking(cluster) as told:
-        cluster.kubectl("delete", "secret", "mariadb-tls", "rabbitmq-tls", "-n", NAMESPACE)
+        secrets = [f"{name}-tls" for name in ("mariadb", "rabbitmq", *PORTS)]
+        cluster.kubectl("delete", "secret", *secrets, "-n", NAMESPACE)
         until("new certificates", lambda: not set(before.values()) & set(shown(cluster).values()), 300, 5)
     report.add(tls_renewal_seconds=round(time.monotonic() - started, 1))
     assert told.failed == []

@@ -9,7 +9,7 @@ from typing import Any
 from pydantic.alias_generators import to_camel
 
 from ... import kube, parts
-from ...api import ServiceMessaging, Template, UsesMessaging
+from ...api import ServiceMessaging, ServiceSpec, Template, UsesMessaging
 from ...plan import Context, Group, NotBuilt, Plan, Step, Verdict, condition_type
 from .gaps import gaps
 from .model import ControlPlaneSpec
@@ -98,8 +98,37 @@ def _child(ctx: Context[ControlPlaneSpec], member: Member, name: str = "") -> St
         own["messaging"] = messaging | own.get("messaging", {})
     if member.field == "nova" and ctx.spec.storage_backend == "ceph":
         own["compute"] = {"storageType": "ceph"} | own.get("compute", {})
+    if own.get("tls") and isinstance(template, ServiceSpec):
+        own["tls"] = {"announced": _trusted(ctx), **own["tls"]}
     wanted = kube.obj(ctx, member.kind, name or member.field, parts.API, spec=passed | own)
     return Step(name=name or member.condition, objects=(wanted,))
+
+
+def _trusted(ctx: Context[ControlPlaneSpec]) -> bool:
+    """Whether APIs may be announced as encrypted: nobody would find one in the catalog and not know how to check it.
+    In a cloud that runs, that is when all services have been rolled out with what they check each other by; it stays
+    so, whatever becomes of them later.
+    """
+    apis = [
+        (template.tls is not None, ctx.children.get((member.kind, member.field)))
+        for member in MEMBERS
+        if _runs(ctx, member) and isinstance(template := _template(ctx, member), ServiceSpec)
+    ]
+    live = [(asked, child, child["spec"].get("tls") or {}) for asked, child in apis if child is not None]
+    if not live or any(told.get("announced", bool(told)) for _, _, told in live):
+        return True
+    return len(live) == len(apis) and all(_is_ready(child) and (told or not asked) for asked, child, told in live)
+
+
+def _is_ready(child: kube.Object) -> bool:
+    """Whether a resource is Ready as it was written last."""
+    found = (child.get("status") or {}).get("conditions") or []
+    return any(
+        each["type"] == "Ready"
+        and each["status"] == "True"
+        and each.get("observedGeneration") == child["metadata"].get("generation")
+        for each in found
+    )
 
 
 _NOTIFICATIONS = "rabbitmq-notifications"

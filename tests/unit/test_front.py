@@ -1,0 +1,171 @@
+"""TLS in front of APIs: what stands in their pods, what clients are told and when."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from openstack_operator import pki
+from openstack_operator.kube import secret_data
+from openstack_operator.plan import Object, Plan, Release, key
+from openstack_operator.services.controlplane.model import CONTROL_PLANE
+from openstack_operator.services.controlplane.service import plan as cloud
+from openstack_operator.services.keystone.model import KEYSTONE
+from openstack_operator.services.keystone.service import plan as keystone
+from openstack_operator.services.neutron.model import NEUTRON
+from openstack_operator.services.neutron.service import plan as neutron
+from openstack_operator.services.nova.model import NOVA
+from openstack_operator.services.nova.service import plan as nova
+from openstack_operator.services.pki.model import PKI
+from openstack_operator.services.pki.service import plan as authority
+from openstack_operator.testing import NOW, context, granted
+
+Objects = dict[tuple[str, str], Object]
+CONTRACTS = {
+    "MariaDB": {"host": "db", "port": "3306"},
+    "RabbitMQ": {"host": "mq", "port": "5672"},
+    "Memcached": {"servers": "m:11211"},
+    "Keystone": {"internalURL": "http://keystone-api:5000/v3"},
+    "Glance": {"internalURL": "http://glance-api:9292"},
+    "Neutron": {"internalURL": "http://neutron-api:9696", "metadataSecret": "neutron-credentials"},
+    "OVNNetwork": {"northbound": "tcp:nb:6641", "southbound": "tcp:sb:6642"},
+}
+HOST = "keystone-api.openstack.svc.cluster.local"
+
+
+def objects(plan: Plan) -> Objects:
+    return {key(obj): obj for obj in plan.objects}
+
+
+def planned(release: Release, resource: Any, plan: Any, tls: dict[str, Any] | None = None, **spec: Any) -> Plan:
+    """A service with a certificate by a PKI; `children` is what is there."""
+    made = authority(context(PKI, release=release))
+    secrets = {name: secret_data(obj) for (_, name), obj in objects(made).items()}
+    secrets["neutron-credentials"] = {"metadata": "shared"}
+    changes = {name: spec.pop(name) for name in ("children", "now") if name in spec}
+    contracts = {**CONTRACTS, "PKI": made.outcome.published, **spec.pop("contracts", {})}
+    asked = {"tls": {"pkiRef": {"name": "pki"}, **(tls or {})}, **spec}
+    found: Plan = plan(context(resource, asked, release=release, published=contracts, secrets=secrets, **changes))
+    return found
+
+
+def pod(found: Objects, name: str) -> dict[str, Any]:
+    spec: dict[str, Any] = found["Deployment", name]["spec"]["template"]["spec"]
+    return spec
+
+
+def conf(found: Objects, name: str, file: str) -> str:
+    return secret_data(found["Secret", name])[file]
+
+
+def test_an_api_listens_to_its_front_alone(release: Release) -> None:
+    found = objects(planned(release, KEYSTONE, keystone))
+    main, front = pod(found, "keystone-api")["containers"]
+    assert "127.0.0.1:5000" in main["command"]
+    assert "livenessProbe" not in main
+    assert main["readinessProbe"]["httpGet"] == {"path": "/healthcheck", "port": 5000, "scheme": "HTTPS"}
+    assert front["livenessProbe"]["tcpSocket"] == {"port": 5000}
+    assert front["lifecycle"] == main["lifecycle"]
+    own = {mount["mountPath"] for mount in main["volumeMounts"]}
+    assert "/etc/openstack-front" not in own, "the key is the front's alone"
+    users = {each["securityContext"]["runAsUser"] for each in (main, front)}
+    groups = {each["securityContext"]["runAsGroup"] for each in (main, front)}
+    assert (len(users), len(groups)) == (2, 1)
+    plain = context(KEYSTONE, release=release, published=CONTRACTS)
+    (alone,) = pod(objects(keystone(plain)), "keystone-api")["containers"]
+    assert "0.0.0.0:5000" in alone["command"]
+
+
+def test_it_is_certified_under_every_name_and_address_it_is_called_by(release: Release) -> None:
+    exposed = {"type": "NodePort", "host": "192.0.2.7"}
+    found = objects(planned(release, KEYSTONE, keystone, expose=exposed))
+    held = secret_data(found["Secret", "keystone-api-tls"])
+    pair = pki.Pair(held["tls.key"], held["tls.crt"])
+    wanted = pki.Wanted(common="", names=frozenset({"keystone-api", HOST, "192.0.2.7"}))
+    assert pki.fault(pair, wanted, NOW, authorities=[held["ca.crt"]]) == ""
+
+
+def test_its_condition_and_its_next_certificate_are_the_services(release: Release) -> None:
+    plan = planned(release, NOVA, nova)
+    names = {name for step, name in plan.condition.items() if step.name == "Certificate"}
+    assert names == {"Certificate"}
+    assert ("Secret", "nova-api-tls") in objects(plan)
+    assert ("Secret", "nova-metadata-tls") in objects(plan)
+    assert plan.outcome.wake is not None
+
+
+def test_clients_are_told_once_every_pod_takes_tls_and_they_may_be(release: Release) -> None:
+    new = planned(release, KEYSTONE, keystone)
+    assert new.outcome.published["internalURL"] == f"https://{HOST}:5000/v3"
+    assert new.outcome.published["trustSecret"] == "pki-bundle"
+    plain = objects(keystone(context(KEYSTONE, release=release, published=CONTRACTS)))
+    running = {k: granted(obj) for k, obj in plain.items()}
+    rolling = planned(release, KEYSTONE, keystone, children=running)
+    assert rolling.outcome.published["internalURL"] == f"http://{HOST}:5000/v3"
+    rolled = {k: granted(obj) for k, obj in objects(rolling).items()}
+    assert planned(release, KEYSTONE, keystone, children=rolled).outcome.published["trustSecret"] == "pki-bundle"
+    quiet = planned(release, KEYSTONE, keystone, {"announced": False}, children=rolled)
+    assert quiet.outcome.published["internalURL"] == f"http://{HOST}:5000/v3"
+    assert "trustSecret" not in quiet.outcome.published
+
+
+def test_the_administrator_gets_what_to_check_it_by(release: Release) -> None:
+    found = objects(planned(release, KEYSTONE, keystone))
+    assert "cacert: /etc/openstack/ca.crt" in conf(found, "keystone-clouds", "clouds.yaml")
+    assert "BEGIN CERTIFICATE" in conf(found, "keystone-clouds", "ca.crt")
+
+
+def test_a_service_trusts_its_peers_before_it_is_told_to_come_with_tls(release: Release) -> None:
+    text = conf(objects(planned(release, NOVA, nova, {"announced": False})), "nova-config", "nova.conf")
+    path = "/etc/openstack-trust/pki-bundle/ca.crt"
+    assert "auth_url = http://" in text
+    # keystone_authtoken, service_user, placement, neutron, glance, keystone
+    assert text.count(f"cafile = {path}") >= 6
+
+
+@pytest.mark.parametrize("shown", [True, False])
+def test_metadata_is_asked_for_as_nova_serves_it(release: Release, shown: bool) -> None:
+    protocol = {"metadataProtocol": "https", "trustSecret": "pki-bundle"} if shown else {"metadataProtocol": "http"}
+    found = objects(planned(release, NEUTRON, neutron, contracts={"Nova": protocol}))
+    text = conf(found, "neutron-metadata-agent-config", "neutron.conf")
+    assert ("nova_metadata_protocol = https" in text) == shown
+    assert ("auth_ca_cert = /etc/openstack-trust/pki-bundle/ca.crt" in text) == shown
+
+
+def told(release: Release, children: Objects, **more: Any) -> dict[str, bool]:
+    """Which services a cloud lets announce their certificates."""
+    tls = {"tls": {"pkiRef": {"name": "pki"}}}
+    spec = dict.fromkeys(("mariadb", "keystone", "glance", "placement", "neutron", "nova"), tls)
+    found = objects(cloud(context(CONTROL_PLANE, {**spec, **more}, release=release, children=children)))
+    asked = {name: obj["spec"].get("tls") for (_, name), obj in found.items()}
+    return {name: each["announced"] for name, each in asked.items() if each and "announced" in each}
+
+
+def ready(obj: Object, generation: int = 1, seen: int = 1) -> Object:
+    condition = {"type": "Ready", "status": "True", "observedGeneration": seen}
+    return {
+        **obj,
+        "metadata": {**obj["metadata"], "generation": generation},
+        "status": {"conditions": [condition]},
+    }
+
+
+def test_a_new_cloud_is_encrypted_from_the_start(release: Release) -> None:
+    assert set(told(release, {}).values()) == {True}
+    assert "mariadb" not in told(release, {}), "its clients learn where and whom to trust at once"
+
+
+def test_a_cloud_that_runs_learns_to_trust_first(release: Release) -> None:
+    plain = {k: ready(obj) for k, obj in objects(cloud(context(CONTROL_PLANE, release=release))).items()}
+    assert set(told(release, plain).values()) == {False}
+    tls = {"pkiRef": {"name": "pki"}, "announced": False}
+    asked = {k: {**obj, "spec": {**obj["spec"], "tls": tls}} for k, obj in plain.items()}
+    rolling = {**asked, ("Nova", "nova"): ready(asked["Nova", "nova"], generation=2)}
+    assert set(told(release, rolling).values()) == {False}
+    assert set(told(release, asked).values()) == {True}
+    told_before = {
+        **rolling,
+        ("Keystone", "keystone"): {**plain["Keystone", "keystone"], "spec": {"tls": {**tls, "announced": True}}},
+    }
+    assert set(told(release, told_before).values()) == {True}, "it stays so"
