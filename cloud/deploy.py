@@ -34,7 +34,9 @@ def images(sample: Path) -> list[str]:
     if spec.get("imageProfile") == "kolla":
         return ["operator"]
     asked = {name for name in OPTIONAL if spec.get(name, {}).get("enabled")} | {spec.get("storageBackend")}
-    asked |= {"haproxy"} if spec.get("tls", {}).get("enabled") else set()
+    # A certificate of a service, or of all.
+    certified = any(isinstance(of, dict) and of.get("tls") for of in spec.values())
+    asked |= {"haproxy"} if certified or spec.get("tls", {}).get("enabled") else set()
     unused = set(OPTIONAL) - asked
     return [name for name in json.loads(module("images", "list")) if name not in unused]
 

@@ -8,13 +8,16 @@ import pytest
 
 from openstack_operator import pki
 from openstack_operator.kube import secret_data
-from openstack_operator.plan import Object, Plan, Release, key
+from openstack_operator.plan import NotBuilt, Object, Plan, Release, key
 from openstack_operator.services.controlplane.model import CONTROL_PLANE
 from openstack_operator.services.controlplane.service import plan as cloud
+from openstack_operator.services.glance.model import GLANCE
+from openstack_operator.services.glance.service import plan as glance
 from openstack_operator.services.keystone.model import KEYSTONE
 from openstack_operator.services.keystone.service import plan as keystone
 from openstack_operator.services.neutron.model import NEUTRON
 from openstack_operator.services.neutron.service import plan as neutron
+from openstack_operator.services.nova.cells import CONSOLE
 from openstack_operator.services.nova.model import NOVA
 from openstack_operator.services.nova.service import plan as nova
 from openstack_operator.services.pki.model import PKI
@@ -89,10 +92,18 @@ def test_it_is_certified_under_every_name_and_address_it_is_called_by(release: R
 def test_its_condition_and_its_next_certificate_are_the_services(release: Release) -> None:
     plan = planned(release, NOVA, nova)
     names = {name for step, name in plan.condition.items() if step.name == "Certificate"}
-    assert names == {"Certificate"}
+    assert names == {"Certificate", "Cells"}, "that of a console is its cell's"
     assert ("Secret", "nova-api-tls") in objects(plan)
     assert ("Secret", "nova-metadata-tls") in objects(plan)
     assert plan.outcome.wake is not None
+
+
+def test_consoles_have_a_front_too(release: Release) -> None:
+    found = objects(planned(release, NOVA, nova))
+    main, _ = pod(found, "nova-cell1-novncproxy")["containers"]
+    assert {"name": "OS_VNC__NOVNCPROXY_HOST", "value": "127.0.0.1"} in main["env"]
+    url = f"novncproxy_base_url = https://nova-cell1-novncproxy.openstack.svc.cluster.local:{CONSOLE}/"
+    assert url in conf(found, "nova-cell1-compute-config", "nova.conf")
 
 
 def test_clients_are_told_once_every_pod_takes_tls_and_they_may_be(release: Release) -> None:
@@ -108,6 +119,16 @@ def test_clients_are_told_once_every_pod_takes_tls_and_they_may_be(release: Rele
     quiet = planned(release, KEYSTONE, keystone, {"announced": False}, children=rolled)
     assert quiet.outcome.published["internalURL"] == f"http://{HOST}:5000/v3"
     assert "trustSecret" not in quiet.outcome.published
+
+
+@pytest.mark.parametrize(("announced", "refused"), [(True, True), (False, False)])
+def test_plain_http_is_refused_once_tls_is_required_and_clients_know(
+    release: Release, announced: bool, refused: bool
+) -> None:
+    found = objects(planned(release, KEYSTONE, keystone, {"required": True, "announced": announced}))
+    _, front = pod(found, "keystone-api")["containers"]
+    text = next(each["value"] for each in front["env"] if each["name"] == "CONFIG")
+    assert ("content accept if { req.payload(0,1) -m bin 16 }" in text) == refused
 
 
 def test_the_administrator_gets_what_to_check_it_by(release: Release) -> None:
@@ -131,6 +152,11 @@ def test_metadata_is_asked_for_as_nova_serves_it(release: Release, shown: bool) 
     text = conf(found, "neutron-metadata-agent-config", "neutron.conf")
     assert ("nova_metadata_protocol = https" in text) == shown
     assert ("auth_ca_cert = /etc/openstack-trust/pki-bundle/ca.crt" in text) == shown
+
+
+def test_what_goes_from_pod_to_pod_in_plain_http_is_not_cut_off_unsaid(release: Release) -> None:
+    with pytest.raises(NotBuilt, match=r"^spec.tls.required: an image uploaded in two steps"):
+        planned(release, GLANCE, glance, {"required": True}, storageType="swift")
 
 
 def told(release: Release, children: Objects, **more: Any) -> dict[str, bool]:

@@ -22,6 +22,8 @@ from openstack_operator.services.mariadb.model import MARIADB
 from openstack_operator.services.mariadb.service import plan as mariadb
 from openstack_operator.services.pki.model import PKI
 from openstack_operator.services.pki.service import plan as authority
+from openstack_operator.services.rabbitmq.model import RABBITMQ
+from openstack_operator.services.rabbitmq.service import plan as rabbitmq
 from openstack_operator.testing import NOW, context, granted
 
 ROOT = Path(__file__).parent.parent.parent
@@ -149,6 +151,25 @@ def test_clients_are_not_untold_while_pods_are_replaced_for_another_reason(relea
     assert server(release, children=later).outcome.published["trustSecret"] == "pki-bundle"
 
 
+def test_servers_refuse_who_comes_plain_once_tls_is_required(release: Release) -> None:
+    published, secrets = made(release)
+    asked = {"tls": {"pkiRef": {"name": "pki"}, "required": True}}
+
+    def planned(resource: Any, plan: Any) -> dict[tuple[str, str], Object]:
+        return objects(plan(context(resource, asked, release=release, published={"PKI": published}, secrets=secrets)))
+
+    cnf = secret_data(planned(MARIADB, mariadb)["Secret", "mariadb-config"])["99-openstack.cnf"]
+    assert "require_secure_transport = ON" in cnf
+    broker = planned(RABBITMQ, rabbitmq)
+    conf = secret_data(broker["Secret", "rabbitmq-config"])["rabbitmq.conf"]
+    assert "listeners.tcp = none" in conf
+    assert "management.tcp" not in conf
+    ports = {port["port"] for port in broker["Service", "rabbitmq"]["spec"]["ports"]}
+    assert ports == {5671, 15671}
+    main = broker["StatefulSet", "rabbitmq-server"]["spec"]["template"]["spec"]["containers"][0]
+    assert main["readinessProbe"]["tcpSocket"] == {"port": 5671}
+
+
 def test_an_authority_that_ended_is_said_to_have(release: Release) -> None:
     published, secrets = made(release)
     late = NOW + 3651 * DAY
@@ -193,7 +214,8 @@ def test_a_client_checks_whom_it_calls(release: Release) -> None:
 def test_every_program_of_a_cloud_has_the_authorities_its_options_name() -> None:
     """A path in a file of options is mounted wherever that file is."""
     tls = {"tls": {"pkiRef": {"name": "pki"}}}
-    spec = {"mariadb": tls, "rabbitmq": tls, "cinder": {"enabled": True}, "storageBackend": "ceph"}
+    services = ("mariadb", "rabbitmq", "keystone", "glance", "placement", "neutron", "nova")
+    spec = {**dict.fromkeys(services, tls), "cinder": {"enabled": True, **tls}, "storageBackend": "ceph"}
     docs = [
         {"apiVersion": PKI.api_version, "kind": kind, "metadata": {"name": name, "namespace": "openstack"}, "spec": own}
         for kind, name, own in (("PKI", "pki", {}), ("OpenStackControlPlane", "cloud", spec))

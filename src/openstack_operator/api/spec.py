@@ -148,6 +148,9 @@ class CertificateSource(Model):
     """Whether clients are told to come with TLS, in the catalog of APIs too. Until then they are given what they check
     the certificate by, and it is there for who comes with TLS already. A control plane says false by itself while a
     cloud that runs learns to trust."""
+    required: bool = False
+    """Whether who comes without TLS is refused, once clients are told. For a cloud that runs, set it when nobody does
+    any more."""
 
 
 class UsesTLS(Model):
@@ -155,7 +158,7 @@ class UsesTLS(Model):
 
     tls: CertificateSource | None = None
     """Encrypt what clients send; unset is plain. Where it is set, clients of this operator's check the certificate and
-    its names. Others may still come without until they are told."""
+    its names."""
 
 
 class ServiceSpec(RunSpec, UsesTLS):

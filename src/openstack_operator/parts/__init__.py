@@ -7,6 +7,7 @@ from .config import Config, config, layered, options, written
 from .credentials import Credentials, credentials
 from .devices import DEVICES, iscsid
 from .files import claim, claimed
+from .front import front
 from .members import POD_NAME, Members, hosts, members, volume
 from .names import program, title
 from .sources import (
@@ -29,7 +30,7 @@ from .sources import (
     sql_name,
 )
 from .tls import TRUSTED, Certified, certified, followed, trust_of
-from .workloads import CONNECTED_TO_BROKER, Api, More, Workers, api, job, public_url, state, worker
+from .workloads import CONNECTED_TO_BROKER, Api, More, Workers, api, job, public_host, public_url, state, worker
 
 __all__ = [
     "API",
@@ -61,6 +62,7 @@ __all__ = [
     "database",
     "followed",
     "foundation",
+    "front",
     "hosts",
     "identity",
     "iscsid",
@@ -74,6 +76,7 @@ __all__ = [
     "on_ceph",
     "options",
     "program",
+    "public_host",
     "public_url",
     "remote",
     "requires",

@@ -36,13 +36,20 @@ class Front:
 
 
 def front(
-    ctx: Context[Any], component: str, port: int, program: Component, *, host: str, lifecycle: Mapping[str, Any]
+    ctx: Context[Any],
+    component: str,
+    port: int,
+    program: Component,
+    *,
+    host: str,
+    lifecycle: Mapping[str, Any] | None = None,
 ) -> Front:
-    """The front of the API `<owner>-<component>`, if the spec asks for a certificate. `host` is a name or address by
-    which clients outside come; `lifecycle` is what the API does before it ends. Raises SpecError as `certified` does.
+    """The front of the Deployment `<owner>-<component>`, if the spec asks for a certificate. `host` is a name or
+    address by which clients outside come; `lifecycle` is what the program behind it does before it ends. Raises
+    SpecError as `certified` does.
 
     It takes what begins as TLS does for TLS, and everything else for plain HTTP, so that clients can move from one to
-    the other while both are in use.
+    the other while both are in use; the latter until TLS is required.
     """
     workload = ("Deployment", kube.fitting(ctx.name(component)))
     shown = certified(
@@ -57,7 +64,7 @@ def front(
         component=entry,
         name="front",
         command=["sh", "-ec", _START, "sh", *entry.command],
-        env={**address, "CONFIG": _config(port)},
+        env={**address, "CONFIG": _config(port, plain=not shown.required)},
         mounts=(*shown.mounts(_CERTIFICATE), *kube.scratch(_RUN)),
         alive=kube.Probe(tcp=port),
         lifecycle=lifecycle,
@@ -90,10 +97,11 @@ _START = f"""\
 """
 
 
-def _config(port: int) -> str:
+def _config(port: int, *, plain: bool) -> str:
     """haproxy.cfg. Each connection carries one request, as it does without a front: an idle one that is closed while
     its client sends the next would be a request that failed.
     """
+    accepted = "req.len gt 0" if plain else "req.payload(0,1) -m bin 16"
     return f"""\
 global
     maxconn 4000
@@ -108,12 +116,14 @@ defaults
     timeout connect 5s
     timeout client 10m
     timeout server 10m
+    timeout tunnel 24h
 
 frontend port
     mode tcp
     bind "${{POD_IP}}:{port}"
     tcp-request inspect-delay 30s
-    tcp-request content accept if {{ req.len gt 0 }}
+    tcp-request content accept if {{ {accepted} }}
+    tcp-request content reject
     use_backend encrypted if {{ req.payload(0,1) -m bin 16 }}
     default_backend plain
 

@@ -33,6 +33,8 @@ class Certified:
     they would refuse."""
     authorities: str = ""
     """The same, as whoever trusts them needs them: in PEM."""
+    required: bool = False
+    """Whether who comes without TLS is refused."""
 
     def __bool__(self) -> bool:
         return bool(self.steps)
@@ -83,6 +85,7 @@ def certified(
         secret=named,
         published={TRUSTED: found.trust} if told else {},
         authorities=found.files["ca.crt"] if told else "",
+        required=told and spec.tls.required,
     )
 
 

@@ -68,11 +68,11 @@ class Workers:
 
 @dataclass(frozen=True, kw_only=True)
 class More:
-    """What an API's pods have that others do not."""
+    """What a program's pods have that others do not."""
 
     env: Mapping[str, Any] = field(default_factory=dict[str, Any])
     containers: Sequence[kube.Container] = ()
-    """Beside the API."""
+    """Beside the program."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -118,7 +118,7 @@ def api(
     homes = () if any(mount.path == state(ctx) for mount in mounts) else (state(ctx),)
     size = size_of(ctx, "Deployment", component, settings)
     ending = {"preStop": _drained(port) if size.several else {"sleep": {"seconds": _WITHDRAWN}}}
-    tls = front(ctx, component, port, entry, host=_host(ctx, name, expose), lifecycle=ending)
+    tls = front(ctx, component, port, entry, host=public_host(ctx, name, expose), lifecycle=ending)
     main = kube.Container(
         component=entry,
         command=_command(component, entry.command, workers, settings, f"{tls.listens}:{port}"),
@@ -214,14 +214,14 @@ def _drained(port: int) -> dict[str, Any]:
 def public_url(ctx: Context[Any], service: str, port: int, expose: Expose, scheme: str = "http") -> str | None:
     """URL outside clients use, once Kubernetes has said which port or address it gave; None until then."""
     live = ctx.children.get(("Service", kube.fitting(service)), {})
-    host = _host(ctx, service, expose)
+    host = public_host(ctx, service, expose)
     if expose.type == "NodePort" and host:
         ports = [entry["nodePort"] for entry in live.get("spec", {}).get("ports", ()) if entry.get("nodePort")]
         return f"{scheme}://{host}:{ports[0]}" if ports else None
     return f"{scheme}://{host}:{port}" if expose.type == "LoadBalancer" and host else None
 
 
-def _host(ctx: Context[Any], service: str, expose: Expose) -> str:
+def public_host(ctx: Context[Any], service: str, expose: Expose) -> str:
     """By what name or address clients outside come; empty where they do not, or it is not known yet."""
     if expose.type != "LoadBalancer":
         return (expose.host or "") if expose.type == "NodePort" else ""
@@ -250,6 +250,7 @@ def worker(
     name: str = "",
     grace: int = 30,
     stable: bool = False,
+    more: More = More(),
 ) -> Step:
     """Deployment of pods without an address: schedulers, conductors, agents; with a PodDisruptionBudget where there are
     several. `name` where it differs from the component's, as for one conductor a cell. `stable` pods keep their names
@@ -260,7 +261,7 @@ def worker(
     entry = program(ctx, component)
     main = kube.Container(
         component=entry,
-        env={"EVENTLET_NO_GREENDNS": "yes"},
+        env={"EVENTLET_NO_GREENDNS": "yes", **more.env},
         mounts=(*config.mounts, *kube.scratch("/tmp", "/run", state(ctx)), *mounts),  # noqa: S108
         ready=ready,
         memory=memory,
@@ -268,7 +269,7 @@ def worker(
     kind = "StatefulSet" if stable else "Deployment"
     names = {"serviceName": ctx.name(name), "podManagementPolicy": "Parallel"} if stable else {}
     size = size_of(ctx, kind, name, settings)
-    pods = _pods(ctx, kind, name, (main,), config, settings, size, grace=grace, **names)
+    pods = _pods(ctx, kind, name, (main, *more.containers), config, settings, size, grace=grace, **names)
     budget = [kube.disruption_budget(ctx, ctx.name(name), kube.selector(ctx, name))] if size.several else []
     return Step(name=title(name), objects=(pods, *budget, *size.autoscaler(ctx, pods)), after=(config, *after))
 

@@ -8,7 +8,7 @@ from itertools import chain
 
 from ... import kube, oslo, parts
 from ...api import Sections
-from ...plan import Context, Plan
+from ...plan import Context, NotBuilt, Plan
 from .model import GlanceSpec, stores
 from .stores import CONFIG, STATE, places, sections
 
@@ -69,6 +69,11 @@ def _addressed(ctx: Context[GlanceSpec]) -> dict[str, object]:
     """Options that differ from pod to pod: an upload in two steps may reach two pods, of which the first has it."""
     if any(store.type == "pvc" for store in stores(ctx.spec)):
         return {}
+    if ctx.spec.tls and ctx.spec.tls.required:
+        message = (
+            "an image uploaded in two steps goes from pod to pod in plain HTTP unless they share a volume; use false"
+        )
+        raise NotBuilt("spec.tls.required", message)
     address = {"fieldRef": {"fieldPath": "status.podIP"}}
     return {"POD_IP": address, "OS_DEFAULT__WORKER_SELF_REFERENCE_URL": f"http://$(POD_IP):{PORT}"}
 

@@ -76,7 +76,7 @@ _MEMBERS_OWN: dict[str, Any] = dict.fromkeys(
 _SERVER_GROUPS = {"mysqld", "server", "mariadb", "mariadbd", "galera"}
 
 
-def my_cnf(user: Sections, *, clustered: bool = False, encrypted: bool = False) -> str:
+def my_cnf(user: Sections, *, clustered: bool = False, encrypted: bool = False, required: bool = False) -> str:
     """The file mariadbd reads. Raises SpecError where the user sets an option the operator wires, in whichever of
     the server's groups.
     """
@@ -84,7 +84,9 @@ def my_cnf(user: Sections, *, clustered: bool = False, encrypted: bool = False) 
     given = {group: {o.replace("-", "_"): value for o, value in options.items()} for group, options in user.items()}
     # `mariadb-11.8` is a group of that version's server.
     groups = {group for group in given if group in _SERVER_GROUPS or group[-1:].isdigit()} | {"mysqld"}
-    server = {**WIRED, **(_ENCRYPTED if encrypted else {})}
+    # What comes through the server's socket counts as secure.
+    asked = {"require_secure_transport": "ON"} if required else {}
+    server = {**WIRED, **(_ENCRYPTED if encrypted else {}), **asked}
     if not clustered:
         return oslo.render(parts.layered(DEFAULTS, given, dict.fromkeys(groups, server)))
     parts.layered({}, given, dict.fromkeys(groups, _MEMBERS_OWN))

@@ -40,7 +40,8 @@ def plan(ctx: Context[MariaDBSpec]) -> Plan:
         workload=("StatefulSet", kube.fitting(ctx.name("server"), kube.STATEFUL_SET_LIMIT)),
         members=kube.fitting(ctx.name("members")),
     )
-    cnf = {"99-openstack.cnf": my_cnf(spec.config, clustered=several, encrypted=bool(shown))}
+    text = my_cnf(spec.config, clustered=several, encrypted=bool(shown), required=shown.required)
+    cnf = {"99-openstack.cnf": text}
     conf = parts.written(ctx, {**cnf, **files()} if several else cnf, directory="/etc/mysql/mariadb.conf.d")
     members = cluster(ctx) if several else None
     server = _server(ctx, creds, conf, members, shown)

@@ -68,32 +68,40 @@ def cell(ctx: Context[NovaSpec], wanted: Cell, shared: Shared) -> Built:
         name=f"{name}-conductor",
         stable=True,
     )
-    console, url = _console(ctx, f"{name}-novncproxy")
-    proxy = replace(
-        parts.worker(
-            ctx,
-            "novncproxy",
-            conf,
-            settings=ctx.spec.novncproxy,
-            after=needed,
-            ready=kube.Probe(http=("/vnc_lite.html", 6080)),
-            name=f"{name}-novncproxy",
-            # It does not end when asked to; viewers reconnect either way.
-            grace=3,
-        ),
-        name="NoVNCProxy",
-    )
+    console, proxy, url = _console(ctx, f"{name}-novncproxy", conf, after=needed)
     steps = (db, bus, *setup, conf, conductor, console, proxy)
     return Built(name=name, steps=steps, messaging=bus, mapped=tuple(setup), conductor=conductor, console=url)
 
 
-def _console(ctx: Context[NovaSpec], component: str) -> tuple[Step, str]:
-    """The address of a cell's proxy: made at once, since compute nodes hand its URL out."""
-    service = ctx.name(component)
-    expose = ctx.spec.expose
-    wanted = kube.service(ctx, service, {"http": 6080}, kube.selector(ctx, component), type_=expose.type)
-    url = parts.public_url(ctx, service, 6080, expose) or f"http://{ctx.host(service)}:6080"
-    return Step(name="Console", objects=(wanted,)), url
+CONSOLE = 6080
+
+
+def _console(
+    ctx: Context[NovaSpec], component: str, conf: parts.Config, *, after: tuple[Step, ...]
+) -> tuple[Step, Step, str]:
+    """The address of a cell's proxy, made at once, since compute nodes hand its URL out; the proxy; and that URL."""
+    service, expose = ctx.name(component), ctx.spec.expose
+    program = parts.program(ctx, "novncproxy")
+    tls = parts.front(ctx, component, CONSOLE, program, host=parts.public_host(ctx, service, expose))
+    proxy = parts.worker(
+        ctx,
+        "novncproxy",
+        conf,
+        settings=ctx.spec.novncproxy,
+        after=after,
+        ready=kube.Probe(http=("/vnc_lite.html", CONSOLE), tls=bool(tls)),
+        name=component,
+        # It does not end when asked to; viewers reconnect either way.
+        grace=3,
+        more=parts.More(env={"OS_VNC__NOVNCPROXY_HOST": tls.listens} if tls else {}, containers=tls.containers),
+    )
+    wanted = kube.service(ctx, service, {"http": CONSOLE}, kube.selector(ctx, component), type_=expose.type)
+    url = parts.public_url(ctx, service, CONSOLE, expose, tls.scheme) or f"{tls.scheme}://{ctx.host(service)}:{CONSOLE}"
+    return (
+        Step(name="Console", objects=(wanted,)),
+        replace(proxy, name="NoVNCProxy", own=tls.certificate.steps),
+        url,
+    )
 
 
 def schema_name(ctx: Context[NovaSpec], part: str) -> str:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
+from ... import kube
 from ...plan import SpecError
 
 AMQP = 5672
@@ -23,13 +25,8 @@ DEFAULTS: Mapping[str, Any] = {
     "log.console.level": "info",
 }
 
-WIRED: Mapping[str, Any] = {
-    "listeners.tcp.default": AMQP,
-    "management.tcp.port": MANAGEMENT,
-    "loopback_users": "none",
-    "log.console": True,
-    "log.file": False,
-}
+WIRED: Mapping[str, Any] = {"loopback_users": "none", "log.console": True, "log.file": False}
+_PLAIN: Mapping[str, Any] = {"listeners.tcp.default": AMQP, "management.tcp.port": MANAGEMENT}
 
 TLS = "/etc/rabbitmq/tls"
 """Folder of the certificate, its key and the authorities."""
@@ -44,6 +41,37 @@ _ENCRYPTED: Mapping[str, Any] = {
     "ssl_options.verify": "verify_none",
     **{f"{of}.versions.{n}": f"tlsv1.{4 - n}" for of in ("ssl_options", "management.ssl") for n in (1, 2)},
 }
+
+
+@dataclass(frozen=True)
+class Ways:
+    """How clients may come."""
+
+    plain: bool = True
+    encrypted: bool = False
+
+    @property
+    def ports(self) -> dict[str, int]:
+        """Those that are open to clients, the broker's and its management's."""
+        plain = {"amqp": AMQP, "management": MANAGEMENT} if self.plain else {}
+        return {**plain, **({"amqps": AMQPS, "management-tls": MANAGEMENT_TLS} if self.encrypted else {})}
+
+    @property
+    def serves(self) -> int:
+        """One that is open while the broker takes clients."""
+        return AMQP if self.plain else AMQPS
+
+    @property
+    def answers(self) -> kube.Probe:
+        """Whether the program itself answers: the kernel would accept connections for one that is frozen. Both ports
+        open when it starts to serve clients and close when it pauses. Asked often, as another member could answer
+        instead.
+        """
+        port = MANAGEMENT if self.plain else MANAGEMENT_TLS
+        return kube.Probe(http=("/", port), tls=not self.plain, period=3, timeout=2, failures=2)
+
+
+PLAIN = Ways()
 
 _WIRED_ELSEWHERE = (
     *("default_user", "default_pass", "cluster_formation."),
@@ -69,9 +97,10 @@ long while all of them started, after a power cut, took each other for cut off, 
 _KEY = re.compile(r"[A-Za-z0-9_.$-]+")
 
 
-def rabbitmq_conf(user: Mapping[str, Any], hosts: Sequence[str] = (), *, encrypted: bool = False) -> str:
+def rabbitmq_conf(user: Mapping[str, Any], hosts: Sequence[str] = (), *, ways: Ways = PLAIN) -> str:
     """The file the broker on each of the hosts reads. Raises SpecError where the user sets a key the operator wires."""
-    defaults, wired = dict(DEFAULTS), {**WIRED, **(_ENCRYPTED if encrypted else {})}
+    plain = _PLAIN if ways.plain else {"listeners.tcp": "none"}
+    defaults, wired = dict(DEFAULTS), {**WIRED, **plain, **(_ENCRYPTED if ways.encrypted else {})}
     if len(hosts) > 1:
         defaults |= {**_REPLICATION, f"{_REPLICATED}.target_group_size": len(hosts)}
         wired |= _clustered(hosts)

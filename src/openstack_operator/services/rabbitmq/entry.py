@@ -62,7 +62,7 @@ watch() {{
   calm=0 spent=0
   read -r _ _ _ _ _ ours _ < "/proc/$$/stat"
   while sleep 5; do
-    kill -0 $$ 2>/dev/null && ! listens "${{RABBITMQ_NODENAME#*@}}" {AMQP} || return 0
+    kill -0 $$ 2>/dev/null && ! listens "${{RABBITMQ_NODENAME#*@}}" "${{SERVES:-{AMQP}}}" || return 0
     before=$spent spent=0 server=
     for each in /proc/[0-9]*; do
       read -r name 2>/dev/null < "$each/comm" || continue

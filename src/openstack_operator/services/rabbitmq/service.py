@@ -7,13 +7,10 @@ from dataclasses import replace
 
 from ... import kube, parts
 from ...plan import Context, Group, Plan, Step
-from .config import ADVANCED, AMQP, AMQPS, DISTRIBUTION, EPMD, MANAGEMENT, MANAGEMENT_TLS, TLS, rabbitmq_conf
+from .config import ADVANCED, AMQP, AMQPS, DISTRIBUTION, EPMD, MANAGEMENT, MANAGEMENT_TLS, TLS, Ways, rabbitmq_conf
 from .entry import START
 from .members import Orders, orders, told, verdict
 from .model import RabbitMQSpec
-
-PORTS = {"amqp": AMQP, "management": MANAGEMENT}
-ENCRYPTED = {"amqps": AMQPS, "management-tls": MANAGEMENT_TLS}
 
 
 def plan(ctx: Context[RabbitMQSpec]) -> Plan:
@@ -39,7 +36,8 @@ def plan(ctx: Context[RabbitMQSpec]) -> Plan:
         workload=("StatefulSet", kube.fitting(ctx.name("server"), kube.STATEFUL_SET_LIMIT)),
         members=kube.fitting(ctx.name("members")),
     )
-    conf_text = rabbitmq_conf(spec.config, hosts, encrypted=bool(shown))
+    ways = Ways(plain=not shown.required, encrypted=bool(shown))
+    conf_text = rabbitmq_conf(spec.config, hosts, ways=ways)
     files = {"rabbitmq.conf": conf_text, "enabled_plugins": "[rabbitmq_management].\n"}
     if spec.replicas > 1:
         files["advanced.config"] = ADVANCED
@@ -47,11 +45,10 @@ def plan(ctx: Context[RabbitMQSpec]) -> Plan:
     names = [host.partition(".")[0] for host in hosts]
     order = orders(ctx, names) if spec.replicas > 1 else None
     known = told(names, ctx.pods) if order else []
-    server = _server(ctx, creds, conf, hosts, order, shown)
+    server = _server(ctx, creds, conf, hosts, order, shown, ways)
     if order:
         server = replace(server, verdict=verdict(ctx, known, order.member))
-    ports = {**PORTS, **(ENCRYPTED if shown else {})}
-    address = kube.service(ctx, name, ports, kube.selector(ctx, "server"))
+    address = kube.service(ctx, name, ways.ports, kube.selector(ctx, "server"))
     host = ctx.host(name)
     port = AMQPS if shown.published else AMQP
     return Plan(
@@ -81,12 +78,12 @@ def _server(
     hosts: Sequence[str],
     order: Orders | None,
     shown: parts.Certified,
+    ways: Ways,
 ) -> parts.Members:
     """StatefulSet `<owner>-server`."""
     members = kube.fitting(ctx.name("members"))
     program = ctx.release["rabbitmq"]
     clustered = order is not None
-    ports = {**PORTS, **(ENCRYPTED if shown else {})}
     main = kube.Container(
         component=program,
         command=["sh", "-ec", START, "sh", *program.command] if clustered else (),
@@ -95,10 +92,10 @@ def _server(
             **parts.POD_NAME,
             "RABBITMQ_NODENAME": f"rabbit@$(POD_NAME).{ctx.host(members)}",
             "RABBITMQ_USE_LONGNAME": "true",
-            **({"RABBITMQ_MEMBERS": " ".join(hosts)} if clustered else {}),
+            **({"RABBITMQ_MEMBERS": " ".join(hosts), "SERVES": str(ways.serves)} if clustered else {}),
             **({"ORDERED_MEMBER": order.env("member"), "ORDER": order.env("token")} if order else {}),
         },
-        ports=ports,
+        ports=ways.ports,
         mounts=(
             parts.volume("/var/lib/rabbitmq", "rabbitmq"),
             *conf.mounts,
@@ -106,7 +103,7 @@ def _server(
             *shown.mounts(TLS),
             *kube.scratch("/var/log/rabbitmq", "/tmp"),  # noqa: S108
         ),
-        ready=_ANSWERS if clustered else kube.Probe(tcp=AMQP),
+        ready=ways.answers if clustered else kube.Probe(tcp=ways.serves),
         # Open as long as the node lives, whether it serves clients or waits for other members.
         alive=kube.Probe(tcp=DISTRIBUTION),
         lifecycle={"preStop": {"exec": {"command": ["sh", "-c", _STAND_IN]}}} if clustered else None,
@@ -128,7 +125,7 @@ def _server(
         "server",
         template,
         service=ctx.name("members"),
-        ports={**ports, "epmd": EPMD, "distribution": DISTRIBUTION},
+        ports={**ways.ports, "epmd": EPMD, "distribution": DISTRIBUTION},
         replicas=ctx.spec.replicas,
         storage=ctx.spec,
         after=(creds, conf, *shown.steps),
@@ -137,7 +134,3 @@ def _server(
 
 # A member that was restarted before this one may still be catching up; with nobody left to wait for, it is no use.
 _STAND_IN = "rabbitmq-upgrade --timeout 20 await_online_quorum_plus_one || :"
-
-# Both ports open when it starts to serve clients and close when it pauses. The kernel would accept connections for one
-# that is frozen; only the program itself answers requests. Asked often, as another member could answer instead.
-_ANSWERS = kube.Probe(http=("/", MANAGEMENT), period=3, timeout=2, failures=2)
