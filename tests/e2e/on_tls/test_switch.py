@@ -189,7 +189,7 @@ def processes(cluster: Kubernetes) -> dict[str, tuple[str, int]]:
             sum(each["restartCount"] for each in pod["status"]["containerStatuses"]),
         )
         for pod in found
-        if pod["status"].get("phase") == "Running"
+        if pod["status"].get("phase") == "Running" and not pod["metadata"].get("deletionTimestamp")
     }
 
 
