@@ -20,6 +20,8 @@ from openstack_operator.services.neutron.service import plan as neutron
 from openstack_operator.services.nova.cells import CONSOLE
 from openstack_operator.services.nova.model import NOVA
 from openstack_operator.services.nova.service import plan as nova
+from openstack_operator.services.ovnnetwork.model import OVN_NETWORK
+from openstack_operator.services.ovnnetwork.service import plan as network
 from openstack_operator.services.pki.model import PKI
 from openstack_operator.services.pki.service import plan as authority
 from openstack_operator.testing import NOW, context, granted
@@ -34,7 +36,8 @@ CONTRACTS = {
     "Neutron": {"internalURL": "http://neutron-api:9696", "metadataSecret": "neutron-credentials"},
     "OVNNetwork": {"northbound": "tcp:nb:6641", "southbound": "tcp:sb:6642"},
 }
-HOST = "keystone-api.openstack.svc.cluster.local"
+DOMAIN = "openstack.svc.cluster.local"
+HOST = f"keystone-api.{DOMAIN}"
 
 
 def objects(plan: Plan) -> Objects:
@@ -143,6 +146,63 @@ def test_a_service_trusts_its_peers_before_it_is_told_to_come_with_tls(release: 
     assert "auth_url = http://" in text
     # keystone_authtoken, service_user, placement, neutron, glance, keystone
     assert text.count(f"cafile = {path}") >= 6
+
+
+def ovn(release: Release, tls: dict[str, Any] | None = None, **more: Any) -> Plan:
+    return planned(release, OVN_NETWORK, network, tls, **more)
+
+
+def test_who_reads_ovns_databases_is_told_once_both_take_tls(release: Release) -> None:
+    new = ovn(release, replicas=3, relay={"replicas": 1})
+    assert new.outcome.published["northbound"].startswith(f"ssl:ovnnetwork-nb-0.ovnnetwork-nb.{DOMAIN}:16641,ssl:")
+    assert new.outcome.published["southboundForNodes"] == f"ssl:ovnnetwork-relay.{DOMAIN}:16642"
+    assert new.outcome.published["clientSecret"] == "ovnnetwork-client-tls"
+    plain = context(OVN_NETWORK, {}, release=release)
+    running = {k: granted(obj) for k, obj in objects(network(plain)).items()}
+    rolling = ovn(release, children=running)
+    assert rolling.outcome.published["northbound"].startswith("tcp:")
+    assert "clientSecret" not in rolling.outcome.published
+    found = objects(rolling)
+    # A switch that restarts is a node without a network for a moment: once, and not now.
+    assert found["DaemonSet", "ovnnetwork-gateway"] == objects(network(plain))["DaemonSet", "ovnnetwork-gateway"]
+    rolled = {k: granted(obj) for k, obj in found.items()}
+    half = {**rolled, ("StatefulSet", "ovnnetwork-sb"): running["StatefulSet", "ovnnetwork-sb"]}
+    assert ovn(release, children=half).outcome.published["northbound"].startswith("tcp:")
+    told = ovn(release, children=rolled)
+    assert told.outcome.published["southbound"] == f"ssl:ovnnetwork-sb-0.ovnnetwork-sb.{DOMAIN}:16642"
+    northd = pod(objects(told), "ovnnetwork-northd")["containers"][0]
+    assert "--ca-cert=/etc/ovn-tls/ca.crt" in northd["command"]
+
+
+def test_ovns_certificate_may_be_shown_by_who_calls(release: Release) -> None:
+    found = objects(ovn(release))
+    for name in ("tls", "client-tls"):
+        held = secret_data(found["Secret", f"ovnnetwork-{name}"])
+        names = frozenset({f"*.ovnnetwork-nb.{DOMAIN}"})
+        wanted = pki.Wanted(common="", names=names, calls=True)
+        assert pki.fault(pki.Pair(held["tls.key"], held["tls.crt"]), wanted, NOW, authorities=[held["ca.crt"]]) == ""
+
+
+def test_ovns_databases_are_closed_to_who_has_none_where_tls_is_required(release: Release) -> None:
+    found = objects(ovn(release, {"required": True}))
+    main = found["StatefulSet", "ovnnetwork-nb"]["spec"]["template"]["spec"]["containers"][0]
+    assert {"name": "OVN_PLAIN", "value": "no"} in main["env"]
+    assert {port["containerPort"] for port in main["ports"]} == {16641, 6643}
+    assert main["livenessProbe"]["tcpSocket"] == {"port": 16641}
+
+
+def test_neutron_shows_ovn_its_certificate(release: Release) -> None:
+    encrypted = {**CONTRACTS["OVNNetwork"], "clientSecret": "ovn-client-tls"}
+    found = objects(planned(release, NEUTRON, neutron, contracts={"OVNNetwork": encrypted}))
+    text = conf(found, "neutron-config", "neutron.conf")
+    assert "ovn_nb_private_key = /etc/ovn-tls/tls.key" in text
+    assert "ovn_sb_ca_cert = /etc/ovn-tls/ca.crt" in text
+    agent = conf(found, "neutron-metadata-agent-config", "neutron.conf")
+    assert "ovn_sb_certificate = /etc/ovn-tls/tls.crt" in agent
+    assert "ovn_nb_" not in agent
+    for kind, name in (("Deployment", "neutron-api"), ("DaemonSet", "neutron-metadata-agent")):
+        main = found[kind, name]["spec"]["template"]["spec"]["containers"][0]
+        assert "/etc/ovn-tls" in {mount["mountPath"] for mount in main["volumeMounts"]}
 
 
 @pytest.mark.parametrize("shown", [True, False])

@@ -89,6 +89,19 @@ def test_a_single_member_needs_no_record(release: Release) -> None:
     assert not [kind for kind, _ in done(result(release, 1)) if kind == "Secret"]
 
 
+def test_a_second_member_comes_when_the_first_one_runs_with_the_record(release: Release) -> None:
+    """The Secret may be written long before the StatefulSet, which waits for its turn."""
+    alone = done(result(release, 1))
+    held = ("Secret", "ovn-sb-raft")
+    first = result(release, 3, alone)
+    waiting = {**alone, held: done(first)[held]}
+    for children in (alone, waiting):
+        pods = done(result(release, 3, children))["StatefulSet", "ovn-sb"]["spec"]
+        assert pods["replicas"] == 1
+        assert "ovn-db-member" in pods["template"]["spec"]["containers"][0]["command"]
+    assert done(result(release, 3, done(first)))["StatefulSet", "ovn-sb"]["spec"]["replicas"] == 2
+
+
 @pytest.mark.parametrize("replicas", [3, 5])
 def test_members_start_together_and_the_first_creates_the_cluster(release: Release, replicas: int) -> None:
     made = result(release, replicas)

@@ -32,6 +32,7 @@ from decision import Action, Decision, Facts, State, decide
 RECORD = Path("/etc/ovn-raft")
 DATA = Path("/var/lib/ovn")
 RUN = Path("/run/ovn")
+TLS = Path("/etc/ovn-tls")
 PAUSE = 1.0
 """Seconds between two looks at the world."""
 LOOKS = 5
@@ -133,6 +134,19 @@ def ask(host: str, port: int) -> Facts | None:
         return None
 
 
+def listening(database: Database, *, plain: bool, tls: Path = TLS) -> tuple[dict[str, object], list[str]]:
+    """Where its server listens, and by what options it finds what it shows there, as `ovn-remotes` has it."""
+    probed = {"inactivity-probe": 60000}
+    remotes: dict[str, object] = {f"punix:{RUN}/ovn{database.short}_db.sock": {}}
+    if plain:
+        remotes[f"ptcp:{database.client}:0.0.0.0"] = probed
+    if not (tls / "tls.crt").exists():
+        return remotes, []
+    remotes[f"pssl:{10000 + database.client}:0.0.0.0"] = probed
+    files = {"private-key": "tls.key", "certificate": "tls.crt", "ca-cert": "ca.crt"}
+    return remotes, [f"--{option}={tls / file}" for option, file in files.items()]
+
+
 @dataclass
 class Member:
     """This member."""
@@ -187,14 +201,11 @@ class Member:
         database = self.database
         RUN.mkdir(parents=True, exist_ok=True)
         settings = RUN / f"ovn{database.short}_db.json"
-        remotes = {
-            f"punix:{RUN}/ovn{database.short}_db.sock": {},
-            f"ptcp:{database.client}:0.0.0.0": {"inactivity-probe": 60000},
-        }
+        remotes, certificate = listening(database, plain=os.environ.get("OVN_PLAIN") != "no")
         settings.write_text(json.dumps({"remotes": remotes, "databases": {str(database.file): {}}}))
         logs = ["-vconsole:info", "-vfile:off", "-vsyslog:off"]
         self.server = subprocess.Popen(
-            ["ovsdb-server", f"--config-file={settings}", f"--unixctl={database.control}", *logs]
+            ["ovsdb-server", f"--config-file={settings}", f"--unixctl={database.control}", *certificate, *logs]
         )
 
     def stop(self) -> None:

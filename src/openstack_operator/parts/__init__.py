@@ -10,6 +10,7 @@ from .files import claim, claimed
 from .front import front
 from .members import POD_NAME, Members, hosts, members, volume
 from .names import program, title
+from .ovn import OVN_CLIENT, OVN_TLS, ovn_mounts, ovn_options
 from .sources import (
     API,
     Database,
@@ -36,6 +37,8 @@ __all__ = [
     "API",
     "CONNECTED_TO_BROKER",
     "DEVICES",
+    "OVN_CLIENT",
+    "OVN_TLS",
     "POD_NAME",
     "TRUSTED",
     "Api",
@@ -75,6 +78,8 @@ __all__ = [
     "notifying",
     "on_ceph",
     "options",
+    "ovn_mounts",
+    "ovn_options",
     "program",
     "public_host",
     "public_url",

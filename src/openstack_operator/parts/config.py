@@ -73,8 +73,10 @@ def config(
     more: Mapping[str, str] | None = None,
     suffix: str = "config",
     directory: str = "",
+    beside: Sequence[kube.Mount] = (),
 ) -> Config:
-    """Secret `<owner>-<suffix>` with `file` rendered from the three layers, and `more` files as they are.
+    """Secret `<owner>-<suffix>` with `file` rendered from the three layers, and `more` files as they are; `beside` is
+    mounted with them.
 
     It is a Secret since configuration holds passwords.
     """
@@ -83,11 +85,19 @@ def config(
         {file: oslo.render(options(ctx, wired, defaults=defaults)), **(more or {})},
         suffix=suffix,
         directory=directory or f"/etc/{ctx.kind.lower()}",
+        beside=beside,
     )
 
 
-def written(ctx: Context[Any], data: Mapping[str, str], *, suffix: str = "config", directory: str) -> Config:
-    """Secret `<owner>-<suffix>` with files as they are."""
+def written(
+    ctx: Context[Any],
+    data: Mapping[str, str],
+    *,
+    suffix: str = "config",
+    directory: str,
+    beside: Sequence[kube.Mount] = (),
+) -> Config:
+    """Secret `<owner>-<suffix>` with files as they are; `beside` is mounted with them."""
     wanted = kube.secret(ctx, ctx.name(suffix), data)
     trusted = trusts(ctx)
     return Config(
@@ -98,5 +108,5 @@ def written(ctx: Context[Any], data: Mapping[str, str], *, suffix: str = "config
         digest=kube.digest({**data, **trusted}),
         directory=directory,
         files=tuple(data),
-        beside=tuple(kube.folder(f"trust-{name}", name, f"{TRUST}/{name}") for name in trusted),
+        beside=(*beside, *(kube.folder(f"trust-{name}", name, f"{TRUST}/{name}") for name in trusted)),
     )

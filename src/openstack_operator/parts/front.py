@@ -53,7 +53,7 @@ def front(
     """
     workload = ("Deployment", kube.fitting(ctx.name(component)))
     shown = certified(
-        ctx, ctx.name(component), workload=workload, name=f"{component}-tls", also=(host,) if host else ()
+        ctx, ctx.name(component), workloads=(workload,), name=f"{component}-tls", also=(host,) if host else ()
     )
     if not shown:
         return Front()

@@ -48,15 +48,16 @@ def certified(
     ctx: Context[Any],
     service: str,
     *,
-    workload: tuple[str, str],
+    workloads: Sequence[tuple[str, str]],
     members: str = "",
     name: str = "tls",
     also: Sequence[str] = (),
+    calls: bool = False,
 ) -> Certified:
-    """Secret `<owner>-<name>` with a certificate for a Service of this namespace, whose pods are those of `workload`
+    """Secret `<owner>-<name>` with a certificate for a Service of this namespace, whose pods are those of `workloads`
     (kind, name), from where the spec says, if it says anything. Made here, it is also for the pods behind the headless
-    Service `members`, in any case for what else they are called (`also`, names and addresses). Raises SpecError where
-    there is no good certificate yet and none to be had.
+    Service `members`, in any case for what else they are called (`also`, names and addresses), and for those who call
+    to show it where `calls`. Raises SpecError where there is no good certificate yet and none to be had.
     """
     spec = ctx.spec
     if not isinstance(spec, UsesTLS) or spec.tls is None:
@@ -65,16 +66,17 @@ def certified(
     held = _held(live)
     if spec.tls.secret_ref:
         # The one name clients call it by.
-        wanted = pki.Wanted(common=ctx.owner, names=frozenset({ctx.host(service), *also}))
+        wanted = pki.Wanted(common=ctx.owner, names=frozenset({ctx.host(service), *also}), calls=calls)
         found = _brought(ctx, name, spec.tls.secret_ref.name, wanted, held)
     elif spec.tls.pki_ref:
-        wanted = pki.Wanted(common=ctx.owner, names=frozenset({*_called(ctx, service, members), *also}))
+        wanted = pki.Wanted(common=ctx.owner, names=frozenset({*_called(ctx, service, members), *also}), calls=calls)
         found = _issued(ctx, spec.tls.pki_ref, wanted, held)
     else:
         return Certified()
     secret = kube.secret(ctx, ctx.name(name), found.files)
     named = secret["metadata"]["name"]
-    shown = SHOWN in ((live or {}).get("metadata", {}).get("annotations") or {}) or _shown(ctx, named, workload)
+    before = SHOWN in ((live or {}).get("metadata", {}).get("annotations") or {})
+    shown = before or all(_shown(ctx, named, each) for each in workloads)
     if shown:
         secret["metadata"]["annotations"] = {SHOWN: "true"}
     verdict = failed(found.fault, "InvalidSpec") if found.fault else None

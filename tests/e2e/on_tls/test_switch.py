@@ -24,7 +24,7 @@ from ..facts import ready_again
 
 NAMESPACE = "openstack"
 TLS = {"tls": {"pkiRef": {"name": "pki"}}}
-APIS = ("keystone", "glance", "placement", "neutron", "nova")
+SERVICES = ("mariadb", "rabbitmq", "ovn", "keystone", "glance", "placement", "neutron", "nova")
 PORTS = {
     "keystone-api": 5000,
     "glance-api": 9292,
@@ -63,6 +63,20 @@ _API = """
 import sys
 from keystoneauth1.session import Session
 print(Session(verify=sys.argv[1]).get(sys.argv[2], authenticated=False, raise_exc=False).status_code)
+"""
+# OVN's northbound database, with or without a certificate of its own; what it answers to a question.
+_OVN = """
+import hashlib, socket, ssl, sys
+host = "".join(sys.argv[3:] or ["ovn-nb-0"]) + ".ovn-nb.openstack.svc.cluster.local"
+sock = socket.create_connection((host, int(sys.argv[1])), 10)
+if sys.argv[1] == "16641":
+    trust = ssl.create_default_context(cafile="/etc/ovn-tls/ca.crt")
+    if sys.argv[2:]:
+        trust.load_cert_chain("/etc/ovn-tls/tls.crt", "/etc/ovn-tls/tls.key")
+    sock = trust.wrap_socket(sock, server_hostname=host)
+    print(hashlib.sha256(sock.getpeercert(True)).hexdigest())
+sock.sendall(b'{"method": "list_dbs", "params": [], "id": 1}')
+print(sock.recv(4096).decode() or "closed")
 """
 # The console of a server, as a browser opens it: until the first bytes of its VNC.
 _CONSOLE = """
@@ -143,11 +157,18 @@ def inside(cluster: Kubernetes, program: str, *words: str) -> str:
     return cluster.kubectl(*run, program, *words).strip()
 
 
+def of_ovn(cluster: Kubernetes, *words: str) -> str:
+    """What the northbound database shows and answers to a program in a pod of Neutron's API."""
+    run = ("exec", "-n", NAMESPACE, "deploy/neutron-api", "-c", "main", "--", "python3", "-c")
+    return cluster.kubectl(*run, _OVN, *words)
+
+
 def shown(cluster: Kubernetes) -> dict[str, str]:
     """Digest of the certificate each server shows to a client that checks it."""
     ports = (f"{host}:{port}" for host, port in {"rabbitmq": 5671, **PORTS}.items())
     found = dict(line.split() for line in inside(cluster, _PORTS, TRUST, *ports).splitlines())
-    return {"mariadb": inside(cluster, _DATABASE), **found}
+    ovn = of_ovn(cluster, "16641", "certified").split()[0]
+    return {"mariadb": inside(cluster, _DATABASE), "ovn": ovn, **found}
 
 
 def plain(cluster: Kubernetes) -> dict[str, int]:
@@ -202,7 +223,7 @@ def test_a_cloud_that_runs_is_told_to_encrypt(
     cluster.apply({**pki, "metadata": {"name": "pki", "namespace": NAMESPACE}})
     started = time.monotonic()
     with asking(cluster) as told:
-        patch = json.dumps({"spec": dict.fromkeys(("mariadb", "rabbitmq", *APIS), TLS)})
+        patch = json.dumps({"spec": dict.fromkeys(SERVICES, TLS)})
         cluster.kubectl("patch", "openstackcontrolplane", cloud.name, "-n", NAMESPACE, "--type=merge", "-p", patch)
         until("an encrypted catalog", lambda: encrypted_only(endpoints(cluster)), 420, 5)
         ready_again(cluster, cloud, 420)
@@ -221,7 +242,7 @@ def test_tls_is_required(cluster: Kubernetes, stood: tuple[Session, Cloud], repo
     cloud = stood[1]
     tls = {"tls": {"pkiRef": {"name": "pki"}, "required": True}}
     with asking(cluster) as told:
-        patch = json.dumps({"spec": dict.fromkeys(("mariadb", "rabbitmq", *APIS), tls)})
+        patch = json.dumps({"spec": dict.fromkeys(SERVICES, tls)})
         cluster.kubectl("patch", "openstackcontrolplane", cloud.name, "-n", NAMESPACE, "--type=merge", "-p", patch)
         ready_again(cluster, cloud, 420)
     report.add(tls_required_longest_silence_seconds=round(told.silence, 1))
@@ -250,6 +271,14 @@ def test_an_api_is_called_by_its_name_and_by_no_other(cluster: Kubernetes) -> No
         inside(cluster, _API, TRUST, f"http://{address}:9696/")
 
 
+def test_who_has_no_certificate_does_not_read_the_databases_of_ovn(cluster: Kubernetes) -> None:
+    assert '"OVN_Northbound"' in of_ovn(cluster, "16641", "certified")
+    with pytest.raises(CloudError, match=r"CERTIFICATE_REQUIRED|certificate required|handshake failure"):
+        of_ovn(cluster, "16641")
+    with pytest.raises(CloudError, match="ConnectionRefused"):
+        of_ovn(cluster, "6641")
+
+
 def test_a_console_is_opened_through_tls(cluster: Kubernetes) -> None:
     compute = proof.connect(cluster, NAMESPACE).compute
     console = compute.create_console(compute.find_server(proof.NAME, ignore_missing=False), "novnc") or {}
@@ -262,10 +291,27 @@ def test_new_certificates_are_shown_without_a_restart(cluster: Kubernetes, repor
     before, pods = shown(cluster), processes(cluster)
     started = time.monotonic()
     with asking(cluster) as told:
-        secrets = [f"{name}-tls" for name in ("mariadb", "rabbitmq", *PORTS)]
+        secrets = [f"{name}-tls" for name in ("mariadb", "rabbitmq", "ovn", *PORTS)]
         cluster.kubectl("delete", "secret", *secrets, "-n", NAMESPACE)
         until("new certificates", lambda: not set(before.values()) & set(shown(cluster).values()), 300, 5)
     report.add(tls_renewal_seconds=round(time.monotonic() - started, 1))
     assert told.failed == []
     assert told.answered > 10
     assert processes(cluster) == pods
+
+
+def test_members_that_are_added_to_ovns_databases_show_certificates(
+    cluster: Kubernetes, stood: tuple[Session, Cloud]
+) -> None:
+    cloud = stood[1]
+    patch = json.dumps({"spec": {"ovn": {"replicas": 3}}})
+    cluster.kubectl("patch", "openstackcontrolplane", cloud.name, "-n", NAMESPACE, "--type=merge", "-p", patch)
+    until("six members", lambda: len(_members(cluster)) == 6, 300, 2)
+    ready_again(cluster, cloud, 420)
+    for number in range(3):
+        assert '"OVN_Northbound"' in of_ovn(cluster, "16641", "certified", f"ovn-nb-{number}")
+
+
+def _members(cluster: Kubernetes) -> list[str]:
+    found = cluster.items("pods", "-n", NAMESPACE, "-l", "openstack.k8s.io/kind=ovnnetwork")
+    return [name for pod in found if (name := pod["metadata"]["name"]).startswith(("ovn-nb-", "ovn-sb-"))]

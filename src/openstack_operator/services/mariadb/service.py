@@ -37,7 +37,7 @@ def plan(ctx: Context[MariaDBSpec]) -> Plan:
     shown = parts.certified(
         ctx,
         name,
-        workload=("StatefulSet", kube.fitting(ctx.name("server"), kube.STATEFUL_SET_LIMIT)),
+        workloads=[("StatefulSet", kube.fitting(ctx.name("server"), kube.STATEFUL_SET_LIMIT))],
         members=kube.fitting(ctx.name("members")),
     )
     text = my_cnf(spec.config, clustered=several, encrypted=bool(shown), required=shown.required)

@@ -33,6 +33,7 @@ def metadata_agent(ctx: Context[NeutronSpec], secret: str, *, after: tuple[Step,
         },
         suffix=f"{NAME}-config",
         directory="/etc/neutron",
+        beside=parts.ovn_mounts(ctx.refs[ctx.spec.ovn.ovn_network_ref]),
     )
     program = parts.program(ctx, NAME)
     main = kube.Container(

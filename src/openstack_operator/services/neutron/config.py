@@ -69,6 +69,7 @@ def _ml2(ctx: Context[NeutronSpec]) -> Sections:
         "ovn": {
             "ovn_nb_connection": network["northbound"],
             "ovn_sb_connection": network["southbound"],
+            **parts.ovn_options(network, "nb", "sb"),
             "ovn_metadata_enabled": True,
             "enable_distributed_floating_ip": ctx.spec.ovn.distributed_floating_ips,
         },
@@ -90,7 +91,10 @@ def agent_conf(ctx: Context[NeutronSpec], secret: str) -> Sections:
         "agent": {"root_helper": "sudo neutron-rootwrap /etc/neutron/rootwrap.conf"},
         "ovs": {"ovsdb_connection": "unix:/run/openvswitch/db.sock"},
         # As the node's controller does; an OVNNetwork of an earlier version does not tell it apart.
-        "ovn": {"ovn_sb_connection": network.published.get("southboundForNodes", network["southbound"])},
+        "ovn": {
+            "ovn_sb_connection": network.published.get("southboundForNodes", network["southbound"]),
+            **parts.ovn_options(network, "sb"),
+        },
     }
 
 

@@ -22,7 +22,8 @@ def plan(ctx: Context[NeutronSpec]) -> Plan:
     base = parts.foundation(ctx, "metadata")
     ovn = parts.requires(ctx, "OVNConnected", ctx.spec.ovn.ovn_network_ref)
     defaults, more = oslo.merge(DEFAULTS, patience(ctx)), {"ml2_conf.ini": _EMPTY_ML2 + remark(ctx)}
-    conf = parts.config(ctx, "neutron.conf", neutron_conf(ctx, base), defaults=defaults, more=more)
+    beside = parts.ovn_mounts(ctx.refs[ctx.spec.ovn.ovn_network_ref])
+    conf = parts.config(ctx, "neutron.conf", neutron_conf(ctx, base), defaults=defaults, more=more, beside=beside)
     ml2 = kube.files("config", conf.secret, "/etc/neutron/plugins/ml2", "ml2_conf.ini")
     sync = parts.job(
         ctx,

@@ -11,11 +11,12 @@ from ... import kube
 from ...api import PodSettings
 from ...plan import READY, Component, Context, Group, SpecError, State, Step, Verdict, key
 from .model import OVNNetworkSpec, Program
+from .tls import Secured
 
 _SWITCH = kube.host("openvswitch", "/run/openvswitch")
 
 
-def chassis(ctx: Context[OVNNetworkSpec], southbound: str, *, after: tuple[Step, ...]) -> Group:
+def chassis(ctx: Context[OVNNetworkSpec], southbound: str, tls: Secured, *, after: tuple[Step, ...]) -> Group:
     """DaemonSets `<owner>-gateway` and `<owner>-chassis`: nodes that connect to physical networks, and the others.
 
     They differ in nothing but who they are for, so that a node that becomes a gateway keeps its networks.
@@ -31,14 +32,14 @@ def chassis(ctx: Context[OVNNetworkSpec], southbound: str, *, after: tuple[Step,
     }
     common = _environment(ctx, southbound)
     wanted = kube.settings(spec, spec.chassis)
-    steps = [_daemons(ctx, "gateway", common | gateway, wanted, {**nodes, **labels}, after)]
+    steps = [_daemons(ctx, "gateway", common | gateway, wanted, {**nodes, **labels}, tls, after)]
     if labels:
         try:
             affinity = kube.lacking(wanted.affinity, labels)
         except (AttributeError, TypeError, ValueError):
             raise SpecError("spec.chassis.affinity", "not an affinity as Kubernetes has it") from None
         others = wanted.model_copy(update={"affinity": affinity})
-        steps.append(_daemons(ctx, "chassis", common, others, nodes, after))
+        steps.append(_daemons(ctx, "chassis", common, others, nodes, tls, after))
     return Group("Controllers", [*steps, Step(name="Tunnels", verdict=_tunnels(ctx, steps))])
 
 
@@ -90,8 +91,10 @@ def _daemons(
     env: Mapping[str, Any],
     wanted: PodSettings,
     nodes: Mapping[str, str],
+    tls: Secured,
     after: tuple[Step, ...],
 ) -> Step:
+    controls = (_SWITCH, kube.host("ovn", "/run/ovn"), *tls.clients)
     template = kube.pod(
         ctx,
         component,
@@ -101,7 +104,7 @@ def _daemons(
             settings=_beside(ctx, ctx.spec.chassis.switch_database),
         ),
         replace(
-            _container(ctx.release["ovn-controller"], "ovn-controller", "32Mi", _SWITCH, kube.host("ovn", "/run/ovn")),
+            _container(ctx.release["ovn-controller"], "ovn-controller", "32Mi", *controls),
             settings=_beside(ctx, ctx.spec.chassis.controller),
         ),
         wanted=wanted.model_copy(update={"node_selector": dict(nodes)}),

@@ -9,6 +9,7 @@ from ...api import PodSettings
 from ...plan import Context, Group, Step
 from . import raft, recovery
 from .model import OVNNetworkSpec
+from .tls import Secured
 
 _MOST = 9
 """Members a database can have."""
@@ -22,13 +23,15 @@ class Database:
     schema: str
     condition: str
     client: int
+    secure: int
+    """For clients with a certificate."""
     raft: int
     facts: int
     """Where a member says what it holds, as JSON over HTTP."""
 
 
-NORTHBOUND = Database("nb", "OVN_Northbound", "Northbound", 6641, 6643, recovery.PORTS["nb"])
-SOUTHBOUND = Database("sb", "OVN_Southbound", "Southbound", 6642, 6644, recovery.PORTS["sb"])
+NORTHBOUND = Database("nb", "OVN_Northbound", "Northbound", 6641, 16641, 6643, recovery.PORTS["nb"])
+SOUTHBOUND = Database("sb", "OVN_Southbound", "Southbound", 6642, 16642, 6644, recovery.PORTS["sb"])
 
 
 @dataclass(frozen=True)
@@ -59,7 +62,9 @@ def pods(ctx: Context[OVNNetworkSpec]) -> list[str]:
     return [recovery.pod_of(host) for group in hosts for host in group]
 
 
-def members(ctx: Context[OVNNetworkSpec], database: Database, settings: PodSettings, forced: str) -> Clustered:
+def members(
+    ctx: Context[OVNNetworkSpec], database: Database, settings: PodSettings, forced: str, tls: Secured
+) -> Clustered:
     """StatefulSet `<owner>-nb` or `<owner>-sb` behind a headless Service of the same name, and the record of its
     members once there are several. `forced` is the pod that is to go on with what it has.
     """
@@ -68,8 +73,8 @@ def members(ctx: Context[OVNNetworkSpec], database: Database, settings: PodSetti
     live = ctx.children.get(("StatefulSet", kube.fitting(ctx.name(name), kube.STATEFUL_SET_LIMIT)))
     record = raft.record(ctx, name, hosts, live, forced)
     wanted = kube.settings(ctx.spec, settings)
-    ports = {"ovsdb": database.client, "raft": database.raft} | ({"facts": database.facts} if record else {})
-    template = kube.pod(ctx, name, _container(ctx, database, hosts[0], record, ports), wanted=wanted)
+    ports = {**open_ports(database, tls), "raft": database.raft} | ({"facts": database.facts} if record else {})
+    template = kube.pod(ctx, name, _container(ctx, database, hosts[0], record, ports, tls), wanted=wanted)
     # From the record on, not from the second pod: a template that changed then would restart the first one as it joins.
     several, target = record is not None, kube.selector(ctx, name)
     template = kube.placed(template, wanted, target, several=several, replaceable=False)
@@ -89,12 +94,23 @@ def members(ctx: Context[OVNNetworkSpec], database: Database, settings: PodSetti
     )
     if record:
         step = replace(step, verdict=record.verdict_of_members)
-    connection = ",".join(f"tcp:{host}:{database.client}" for host in hosts[: ctx.spec.replicas])
+    connection = tls.connection(hosts[: ctx.spec.replicas], database.client, database.secure)
     return Clustered(database.condition, [record, step] if record else [step], connection, record)
 
 
+def open_ports(database: Database, tls: Secured) -> dict[str, int]:
+    """By name, those that clients may use."""
+    plain = {} if tls.own.required else {"ovsdb": database.client}
+    return {**plain, **({"ovsdb-tls": database.secure} if tls.own else {})}
+
+
 def _container(
-    ctx: Context[OVNNetworkSpec], database: Database, first: str, record: raft.Record | None, ports: dict[str, int]
+    ctx: Context[OVNNetworkSpec],
+    database: Database,
+    first: str,
+    record: raft.Record | None,
+    ports: dict[str, int],
+    tls: Secured,
 ) -> kube.Container:
     program = ctx.release[f"ovn-{database.name}"]
     command, ready, stop = program.command, program.commands["ready"], program.commands["stop"]
@@ -113,12 +129,13 @@ def _container(
             # Only this member may create the cluster; a second one that did would be a second cluster.
             "OVN_SEED": record.env("seed") if record else first,
             "OVN_MEMBERS": record.env("members") if record else first,
+            **({"OVN_PLAIN": "no"} if tls.own.required else {}),
         },
         ports=ports,
-        mounts=(parts.volume("/var/lib/ovn", "ovn"), *kube.scratch("/run/ovn", "/tmp"), *shared),  # noqa: S108
+        mounts=(parts.volume("/var/lib/ovn", "ovn"), *kube.scratch("/run/ovn", "/tmp"), *shared, *tls.mounts),  # noqa: S108
         ready=kube.Probe(command=ready),
         # One that waits for the others serves no database yet.
-        alive=kube.Probe(tcp=database.facts if record else database.client),
+        alive=kube.Probe(tcp=database.facts if record else next(iter(ports.values()))),
         # Asked to, a leader hands over at once; told to by a signal, it leaves the others to wait for an election.
         lifecycle={"preStop": {"exec": {"command": list(stop)}}},
         memory="64Mi" if record else "32Mi",

@@ -19,6 +19,7 @@ from ...api import (
     Resources,
     RunSpec,
     StorageSize,
+    UsesTLS,
     UsesVolume,
     rule,
 )
@@ -64,7 +65,7 @@ class Chassis(PodSettings):
     """ovn-controller, which tells the switch what to do."""
 
 
-class OVNNetworkSpec(RunSpec, UsesVolume):
+class OVNNetworkSpec(RunSpec, UsesVolume, UsesTLS):
     """OVN: the virtual networks of the cloud, and the switch on every node that carries them out."""
 
     rules = (

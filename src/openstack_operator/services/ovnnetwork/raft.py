@@ -25,8 +25,9 @@ class Size:
     """Members, counted from the first; one less than pods while the last one is asked to leave."""
 
 
-def next_size(wanted: int, listed: int | None, live: Object | None) -> Size:
-    """One move from what there is towards `wanted`. `listed` is what the record says, None without one.
+def next_size(wanted: int, listed: int | None, live: Object | None, *, told: bool = True) -> Size:
+    """One move from what there is towards `wanted`. `listed` is what the record says, None without one; `told` is
+    whether the template of what runs has the record.
 
     Raft changes its members one by one, and a member that stops without leaving still counts for the majority
     (Ongaro, Consensus, 4.1). So a pod is taken away only once it is no longer ready, which is how it says it has left.
@@ -40,7 +41,9 @@ def next_size(wanted: int, listed: int | None, live: Object | None) -> Size:
     if listed < size:
         # Whatever is wanted by now: a member that was asked to leave cannot be told to stay.
         return Size(listed if _has_left(live, listed) else size, listed)
-    if wanted == size or not kube.judge(live).ready:
+    # A first member that runs without it is replaced only after the second one is ready, which waits for what only the
+    # new one says (a rolling update begins with the last pod).
+    if wanted == size or not told or not kube.judge(live).ready:
         return Size(size, size)
     return Size(size + 1, size + 1) if wanted > size else Size(size, size - 1)
 
@@ -93,7 +96,9 @@ def record(
     if spec.replicas == 1 and child is None:
         return None
     held = kube.secret_data(child)
-    size = next_size(spec.replicas, held["members"].count(",") + 1 if held else None, live)
+    volumes = live["spec"]["template"]["spec"].get("volumes") or () if live else ()
+    told = any((volume.get("secret") or {}).get("secretName") == secret for volume in volumes)
+    size = next_size(spec.replicas, held["members"].count(",") + 1 if held else None, live, told=told)
     # Whoever is ready has a cluster: from then on an empty disk is a lost one, the first member's too.
     seed = FORMED if held.get("seed") == FORMED or _ready(live) else hosts[0]
     pods = {recovery.pod_of(host): host for host in hosts[: size.listed]}

@@ -9,31 +9,32 @@ from __future__ import annotations
 from ... import kube
 from ...plan import Context, Step
 from . import recovery
-from .databases import SOUTHBOUND, Clustered
+from .databases import SOUTHBOUND, Clustered, open_ports
 from .model import OVNNetworkSpec
+from .tls import Secured
 
 
-def connection(ctx: Context[OVNNetworkSpec], southbound: Clustered) -> str:
+def connection(ctx: Context[OVNNetworkSpec], southbound: Clustered, tls: Secured) -> str:
     """What the programs of a node connect to: the relays, or each member where there are none."""
     if not ctx.spec.relay.replicas:
         return southbound.connection
-    return f"tcp:{ctx.host(ctx.name('relay'))}:{SOUTHBOUND.client}"
+    return tls.connection([ctx.host(ctx.name("relay"))], SOUTHBOUND.client, SOUTHBOUND.secure)
 
 
-def relays(ctx: Context[OVNNetworkSpec], southbound: Clustered) -> list[Step]:
+def relays(ctx: Context[OVNNetworkSpec], southbound: Clustered, tls: Secured) -> list[Step]:
     """Deployment and Service `<owner>-relay`, where any are wanted."""
     replicas = ctx.spec.relay.replicas
     if not replicas:
         return []
     program, settings = ctx.release["ovn-relay"], kube.settings(ctx.spec, ctx.spec.relay)
-    ports, target = {"ovsdb": SOUTHBOUND.client}, kube.selector(ctx, "relay")
+    ports, target = open_ports(SOUTHBOUND, tls), kube.selector(ctx, "relay")
     main = kube.Container(
         component=program,
-        env={"OVN_SB_DB": southbound.connection},
+        env={"OVN_SB_DB": southbound.connection, **({"OVN_PLAIN": "no"} if tls.own.required else {})},
         ports=ports,
-        mounts=kube.scratch("/run/ovn", "/tmp"),  # noqa: S108
+        mounts=(*kube.scratch("/run/ovn", "/tmp"), *tls.mounts),  # noqa: S108
         ready=kube.Probe(command=program.commands["ready"]),
-        alive=kube.Probe(tcp=SOUTHBOUND.client),
+        alive=kube.Probe(tcp=next(iter(ports.values()))),
         memory="64Mi",
     )
     # One that followed a former cluster would wait for it for ever.

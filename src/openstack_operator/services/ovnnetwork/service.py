@@ -8,11 +8,12 @@ from . import recovery, relay
 from .chassis import chassis
 from .databases import NORTHBOUND, SOUTHBOUND, Clustered, members, pods
 from .model import OVNNetworkSpec
+from .tls import Secured, secured
 
 
 def plan(ctx: Context[OVNNetworkSpec]) -> Plan:
     """Everything an OVNNetwork is made of; published: northbound, southbound, southboundForNodes
-    (`tcp:host:port[,tcp:host:port]`).
+    (`tcp:host:port[,tcp:host:port]`, or `ssl:…`), and clientSecret (keys `tls.crt`, `tls.key`, `ca.crt`) for these.
     """
     spec = ctx.spec
     if spec.replicas != 1 and spec.image_profile == "kolla":
@@ -21,25 +22,27 @@ def plan(ctx: Context[OVNNetworkSpec]) -> Plan:
         raise NotBuilt("spec.relay.replicas", "kolla's images have no relay yet; use 0")
     if spec.tunnel_interface and spec.image_profile == "kolla":
         raise NotBuilt("spec.tunnelInterface", "kolla's images do not prepare an interface for tunnels yet")
-    forced = recovery.forced(ctx, pods(ctx))
-    nb = members(ctx, NORTHBOUND, spec.northbound, forced)
-    sb = members(ctx, SOUTHBOUND, spec.southbound, forced)
-    northbound, southbound, nodes = nb.connection, sb.connection, relay.connection(ctx, sb)
-    relays = relay.relays(ctx, sb)
+    forced, tls = recovery.forced(ctx, pods(ctx)), secured(ctx)
+    nb = members(ctx, NORTHBOUND, spec.northbound, forced, tls)
+    sb = members(ctx, SOUTHBOUND, spec.southbound, forced, tls)
+    northbound, southbound, nodes = nb.connection, sb.connection, relay.connection(ctx, sb, tls)
+    relays = relay.relays(ctx, sb, tls)
     records = [database.record for database in (nb, sb) if database.record]
     rebuilt = {"northboundRebuilt": nb.rebuilt, "southboundRebuilt": sb.rebuilt}
     recovers = any(record.recovers for record in records)
     return Plan(
+        *tls.steps,
         nb,
         sb,
-        _northd(ctx, nb, sb),
+        _northd(ctx, nb, sb, tls),
         *relays,
-        chassis(ctx, nodes, after=(sb.serving, *relays)),
+        chassis(ctx, nodes, tls, after=(sb.serving, *relays)),
         endpoint=northbound,
         published={
             "northbound": northbound,
             "southbound": southbound,
             "southboundForNodes": nodes,
+            **tls.published,
             **{k: v for k, v in rebuilt.items() if v},
         },
         members=[member for record in records for member in record.members],
@@ -47,13 +50,14 @@ def plan(ctx: Context[OVNNetworkSpec]) -> Plan:
     )
 
 
-def _northd(ctx: Context[OVNNetworkSpec], nb: Clustered, sb: Clustered) -> Step:
+def _northd(ctx: Context[OVNNetworkSpec], nb: Clustered, sb: Clustered, tls: Secured) -> Step:
     """Deployment `<owner>-northd`; the pods agree through a lock in the southbound database on who works."""
     program = ctx.release["ovn-northd"]
     main = kube.Container(
         component=program,
+        command=[*program.command, *tls.options],
         env={"OVN_NB_DB": nb.connection, "OVN_SB_DB": sb.connection},
-        mounts=kube.scratch("/run/ovn", "/tmp"),  # noqa: S108
+        mounts=(*kube.scratch("/run/ovn", "/tmp"), *tls.clients),  # noqa: S108
         ready=kube.Probe(command=program.commands["ready"]),
         memory="32Mi",
     )

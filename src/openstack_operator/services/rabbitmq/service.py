@@ -33,7 +33,7 @@ def plan(ctx: Context[RabbitMQSpec]) -> Plan:
     shown = parts.certified(
         ctx,
         name,
-        workload=("StatefulSet", kube.fitting(ctx.name("server"), kube.STATEFUL_SET_LIMIT)),
+        workloads=[("StatefulSet", kube.fitting(ctx.name("server"), kube.STATEFUL_SET_LIMIT))],
         members=kube.fitting(ctx.name("members")),
     )
     ways = Ways(plain=not shown.required, encrypted=bool(shown))

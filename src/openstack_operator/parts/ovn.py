@@ -1,0 +1,27 @@
+"""What a client of OVN's databases shows them, where they are encrypted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from .. import kube
+from ..plan import Referent
+
+OVN_TLS = "/etc/ovn-tls"
+"""Folder of a certificate, its key and who is trusted, in a pod that serves or reads the databases."""
+OVN_CLIENT = "clientSecret"
+"""Under which name an OVNNetwork publishes the Secret of it."""
+_FILES = {"private_key": "tls.key", "certificate": "tls.crt", "ca_cert": "ca.crt"}
+
+
+def ovn_mounts(network: Referent) -> tuple[kube.Mount, ...]:
+    """The files, which are read again with each connection."""
+    secret = network.published.get(OVN_CLIENT)
+    return (kube.folder("ovn-tls", secret, OVN_TLS),) if secret else ()
+
+
+def ovn_options(network: Referent, *databases: str) -> Mapping[str, str]:
+    """Options of a section [ovn] for each database, `nb` or `sb`; none where they speak plain text."""
+    if OVN_CLIENT not in network.published:
+        return {}
+    return {f"ovn_{name}_{option}": f"{OVN_TLS}/{file}" for name in databases for option, file in _FILES.items()}

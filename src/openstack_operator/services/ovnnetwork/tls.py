@@ -1,0 +1,63 @@
+"""Certificates of OVN's databases, of those who read them, and of who is given one to do so."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ... import kube, parts
+from ...plan import Context, NotBuilt, Step
+from .model import OVNNetworkSpec
+
+
+@dataclass(frozen=True)
+class Secured:
+    """How OVN's programs speak with each other."""
+
+    own: parts.Certified
+    """Of what runs here."""
+    client: parts.Certified
+    """For others who are to read the databases: whoever shows a certificate by this authority may write."""
+
+    @property
+    def mounts(self) -> tuple[kube.Mount, ...]:
+        """Of a database, as soon as there is one."""
+        return self.own.mounts(parts.OVN_TLS)
+
+    @property
+    def clients(self) -> tuple[kube.Mount, ...]:
+        """Of who calls a database, once it is told to do so by TLS."""
+        return self.mounts if self.own.published else ()
+
+    @property
+    def options(self) -> list[str]:
+        """The same on the command line of a program of OVN's."""
+        files = {"private-key": "tls.key", "certificate": "tls.crt", "ca-cert": "ca.crt"}
+        return [f"--{option}={parts.OVN_TLS}/{file}" for option, file in files.items()] if self.clients else []
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        return (*self.own.steps, *self.client.steps)
+
+    @property
+    def published(self) -> dict[str, str]:
+        return {parts.OVN_CLIENT: self.client.secret} if self.own.published else {}
+
+    def connection(self, hosts: Sequence[str], port: int, secure: int) -> str:
+        """What clients are told."""
+        scheme, number = ("ssl", secure) if self.own.published else ("tcp", port)
+        return ",".join(f"{scheme}:{host}:{number}" for host in hosts)
+
+
+def secured(ctx: Context[OVNNetworkSpec]) -> Secured:
+    """The certificates, if the spec asks for any. Open vSwitch looks at who vouches for one, not at its names."""
+    if ctx.spec.tls and ctx.spec.image_profile == "kolla":
+        raise NotBuilt("spec.tls", "kolla's images do not encrypt OVN's databases yet; remove it")
+    sets = [("StatefulSet", kube.fitting(ctx.name(name), kube.STATEFUL_SET_LIMIT)) for name in ("nb", "sb")]
+    relay = [("Deployment", kube.fitting(ctx.name("relay")))] if ctx.spec.relay.replicas else []
+    also = [f"*.{ctx.host(ctx.name(name))}" for name in ("nb", "sb")]
+    own, client = (
+        parts.certified(ctx, ctx.name("relay"), workloads=[*sets, *relay], name=name, also=also, calls=True)
+        for name in ("tls", "client-tls")
+    )
+    return Secured(own, client)
