@@ -33,6 +33,8 @@ _PACKAGES = {
     "unshare": "util-linux",
     "mount": "mount",
     "mkfs.ext4": "e2fsprogs",
+    # Of the proof, where this machine is the router of the external network.
+    "ping": "iputils-ping",
 }
 
 
