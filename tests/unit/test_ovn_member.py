@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
 import itertools
+import json
+import os
+import subprocess
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -11,6 +16,7 @@ from hypothesis import strategies as st
 
 from images.ovn.member.decision import Action, Decision, Facts, State, decide
 
+FOLDER = Path(__file__).parent.parent.parent / "images" / "ovn"
 MAKES = {Action.CREATE, Action.REBUILD}
 LESS, MORE = (2, 9), (3, 7)
 """Terms and indices of last entries: a later term knows more, whatever the index."""
@@ -192,3 +198,24 @@ def test_nothing_is_concluded_from_a_member_that_is_being_replaced() -> None:
     assert not {d.action for d in decisions(busy, complete(busy)).values()} & MAKES
     empty = {host(0): Facts(State.EMPTY), host(1): Facts(State.BUSY)}
     assert decisions(empty, complete(empty))[host(0)].action is Action.WAIT
+
+
+@pytest.mark.parametrize(("plain", "certified"), list(itertools.product([True, False], repeat=2)))
+def test_one_member_listens_where_one_of_several_does(
+    plain: bool, certified: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A single database is started by a script, one of several by a program: clients find both in the same places."""
+    if certified:
+        (tmp_path / "tls.crt").touch()
+    monkeypatch.syspath_prepend(FOLDER / "member")
+    member = importlib.import_module("member")
+    remotes, options = member.listening(member.DATABASES["nb"], plain=plain, tls=tmp_path)
+    script = f'. {FOLDER}/ovn-remotes; tls={tmp_path}; echo "{{\\"here\\": {{}}$(remotes 6641)}}"; certificate'
+    environment = {"PATH": os.environ["PATH"], "OVN_PLAIN": "yes" if plain else "no"}
+    said = subprocess.run(["sh", "-euc", script], env=environment, capture_output=True, text=True, check=True).stdout
+    first, _, second = said.partition("\n")
+    assert {name: probed for name, probed in json.loads(first).items() if name != "here"} == {
+        name: probed for name, probed in remotes.items() if not name.startswith("punix:")
+    }
+    assert second.split() == options
+    assert len(remotes) == 1 + plain + certified

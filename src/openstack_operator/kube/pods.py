@@ -61,8 +61,8 @@ class Probe:
     readiness is asked the moment it passes. Not on a node whose kubelet is younger than the period, though: there the
     first question waits for up to a whole one (kubelet's prober spreads what it asks after its own start).
 
-    To start a program in a container costs some 60 ms of CPU, and after a power cut dozens of
-    containers wait for others for a minute. So a startup probe's command asks again by itself before it gives up.
+    To start a program in a container costs some 60 ms of CPU, and after a power cut dozens of containers wait for
+    others for a minute. So a startup probe's command asks again by itself before it gives up.
     """
 
     http: tuple[str, int] | None = None

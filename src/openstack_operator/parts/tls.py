@@ -202,7 +202,7 @@ def _own(ctx: Context[Any]) -> str:
     return ctx.refs[ref]["bundleSecret"] if ref else ""
 
 
-def peers(ctx: Context[Any], keystone: Any) -> str:
+def peers(ctx: Context[Any], keystone: Mapping[str, str]) -> str:
     """Path of the authorities of the APIs found through a Keystone, of which this is what it publishes; its own where
     that says nothing, so that a service trusts its peers before it is told to; empty where there are none.
     """
@@ -210,7 +210,7 @@ def peers(ctx: Context[Any], keystone: Any) -> str:
     return trust_of(keystone) or (f"{TRUST}/{own}/ca.crt" if own else "")
 
 
-def trust_of(published: Any) -> str:
+def trust_of(published: Mapping[str, str]) -> str:
     """Path of the authorities of a server in its client's container; empty where it shows no certificate."""
     secret = published.get(TRUSTED)
     return f"{TRUST}/{secret}/ca.crt" if secret else ""

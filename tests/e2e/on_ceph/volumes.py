@@ -183,7 +183,7 @@ def pinging(guest: Guest, every: float = 0.2) -> Generator[list[float]]:
             else:
                 gaps.append(time.monotonic() - last)
                 last = time.monotonic()
-            time.sleep(every)
+            stop.wait(every)
 
     thread = threading.Thread(target=run)
     thread.start()

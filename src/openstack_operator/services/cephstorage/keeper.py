@@ -199,6 +199,7 @@ class Facts:
         """Looks again and again; never ends."""
         while True:
             self._seen = look(connected, _wanted()["clients"])
+            # Nobody tells whether each client is still let in, and how full the OSDs are: both are asked for.
             time.sleep(_LOOK)
 
     def serve(self) -> None:

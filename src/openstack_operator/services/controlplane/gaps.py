@@ -17,7 +17,11 @@ def gaps(spec: ControlPlaneSpec) -> list[Gap]:
             "spec.neutron.mechanism",
             f"{spec.neutron.mechanism} is not built yet; use ovn",
         ),
-        (spec.tls.enabled, "spec.tls.enabled", "encryption is not built yet; use false"),
+        (
+            spec.tls.enabled,
+            "spec.tls.enabled",
+            "encryption of every connection is not built yet; use false, and tls of each service that has it",
+        ),
         (spec.heat.enabled, "spec.heat.enabled", "Heat is not built yet; use false"),
         (spec.horizon.enabled, "spec.horizon.enabled", "Horizon is not built yet; use false"),
     ]

@@ -35,7 +35,8 @@ class Tls(Model):
     """Encryption between clients and APIs, and among the cloud's own parts."""
 
     enabled: bool = False
-    """Whether connections are encrypted. Not built yet: turning it on is answered with a condition."""
+    """Whether all connections are encrypted. Not built for all of them yet: turning it on is answered with a condition.
+    Those that can be are by the field tls of each service."""
     issuer_ref: Issuer | None = None
     """cert-manager's issuer of the certificates."""
 

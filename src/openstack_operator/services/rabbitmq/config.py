@@ -26,7 +26,7 @@ DEFAULTS: Mapping[str, Any] = {
 }
 
 WIRED: Mapping[str, Any] = {"loopback_users": "none", "log.console": True, "log.file": False}
-_PLAIN: Mapping[str, Any] = {"listeners.tcp.default": AMQP, "management.tcp.port": MANAGEMENT}
+_UNENCRYPTED: Mapping[str, Any] = {"listeners.tcp.default": AMQP, "management.tcp.port": MANAGEMENT}
 
 TLS = "/etc/rabbitmq/tls"
 """Folder of the certificate, its key and the authorities."""
@@ -99,7 +99,7 @@ _KEY = re.compile(r"[A-Za-z0-9_.$-]+")
 
 def rabbitmq_conf(user: Mapping[str, Any], hosts: Sequence[str] = (), *, ways: Ways = PLAIN) -> str:
     """The file the broker on each of the hosts reads. Raises SpecError where the user sets a key the operator wires."""
-    plain = _PLAIN if ways.plain else {"listeners.tcp": "none"}
+    plain = _UNENCRYPTED if ways.plain else {"listeners.tcp": "none"}
     defaults, wired = dict(DEFAULTS), {**WIRED, **plain, **(_ENCRYPTED if ways.encrypted else {})}
     if len(hosts) > 1:
         defaults |= {**_REPLICATION, f"{_REPLICATED}.target_group_size": len(hosts)}
