@@ -59,7 +59,7 @@ test: venv ## unit, cases, stories, shape, cluster (a real kube-apiserver)
 .PHONY: e2e
 e2e: venv ## The cloud, its proof, what day two brings, the worst of `make chaos`, and its removal
 	@# In order, in one process; openstacksdk's warnings are its own affair.
-	$(PY) -m pytest -v -W default -p no:randomly -p no:xdist --ignore=tests/e2e/on_ceph --ignore=tests/e2e/on_tls tests/e2e
+	$(PY) -m pytest -v -W default -p no:randomly -p no:xdist --ignore-glob='tests/e2e/on_*' tests/e2e
 
 .PHONY: e2e-ha
 e2e-ha: venv ## Of `make e2e`, the worst of `make chaos` alone
@@ -70,8 +70,21 @@ e2e-ceph: venv ## A cloud on Ceph: volumes, clones, backups, moving servers, and
 	$(PY) -m pytest -v -W default -p no:randomly -p no:xdist tests/e2e/on_ceph
 
 .PHONY: e2e-tls
-e2e-tls: venv ## A cloud that is told to encrypt while it runs, as far as that is built
+e2e-tls: venv ## A cloud that is told to encrypt while it runs, what of it can be read, its certificates and authorities; an hour and a half
 	$(PY) -m pytest -v -W default -p no:randomly -p no:xdist tests/e2e/on_tls
+
+.PHONY: e2e-providers
+e2e-providers: venv ## Operators of others, built from their modules, and what runs on them
+	$(PY) -m operators build
+	$(PY) -m pytest -v -W default -p no:randomly -p no:xdist tests/e2e/on_providers
+
+.PHONY: e2e-cortex
+e2e-cortex: venv ## Two compute nodes, and a scheduler that Nova asks which of them a server is for
+	$(PY) -m pytest -v -W default -p no:randomly -p no:xdist tests/e2e/on_two
+
+.PHONY: e2e-tempest
+e2e-tempest: venv ## A cloud that is tested by Tempest: a few tests of Keystone that pass, and one run that cannot
+	$(PY) -m pytest -v -W default -p no:randomly -p no:xdist tests/e2e/on_tempest
 
 .PHONY: chaos
 chaos: venv ## The highly available cloud, all that can go wrong with it, and what it cost

@@ -12,6 +12,7 @@ from keystoneauth1.identity.v3 import Password
 from keystoneauth1.session import Session
 from requests import Response
 
+from cloud.kubernetes import ROOT
 from cloud.proof import CLOUD
 
 from .site import Site
@@ -30,12 +31,19 @@ class Access:
         self._plugin: Password | None = None
         self._made = 0.0
         self.timeout = TIMEOUT
+        self.verify: str | bool = True
+        """What clients check APIs by, as requests takes it; known with the first login."""
 
     def plugin(self) -> Password:
         """What logs in, once for all. Raises CloudError where the API server does not answer and nothing is known."""
         with self._lock:
             if self._plugin is None:
-                clouds = yaml.safe_load(self._site.secret("keystone-clouds")["clouds.yaml"])
+                files = self._site.secret("keystone-clouds")
+                clouds = yaml.safe_load(files["clouds.yaml"])
+                if authorities := files.get("ca.crt"):
+                    trust = ROOT / "build" / "chaos-ca.crt"
+                    trust.write_text(authorities)
+                    self.verify = str(trust)
                 known = clouds["clouds"][CLOUD]["auth"]
                 fields = ("username", "password", "project_name", "user_domain_name", "project_domain_name")
                 self._plugin = Password(auth_url=known["auth_url"], **{field: known[field] for field in fields})
@@ -63,11 +71,13 @@ class Api:
         """The answer to one request. Raises what keystoneauth raises, after one try."""
         try:
             endpoint = {"service_type": service, "interface": "public"}
+            plugin = self._access.plugin()
+            self._session.verify = self._access.verify
             # No retries of any kind, but a new login where a token has run out, as any client does.
             answer = self._session.request(
                 path,
                 method,
-                auth=self._access.plugin(),
+                auth=plugin,
                 endpoint_filter=endpoint,
                 connect_retries=0,
                 status_code_retries=0,

@@ -149,8 +149,14 @@ class Run:
             )
         database, broker = self.site.secret("mariadb-credentials"), self.site.secret("rabbitmq-credentials")
         return [
-            writers.Rows(host, ports["mariadb"], database["root"]),
-            writers.Messages(host, ports["rabbitmq"], broker["default_user"], broker["default_pass"]),
+            writers.Rows(host, ports["mariadb"], database["root"], writers.trust(self.site, "mariadb")),
+            writers.Messages(
+                host,
+                ports["rabbitmq"],
+                broker["default_user"],
+                broker["default_pass"],
+                writers.trust(self.site, "rabbitmq"),
+            ),
             writers.Users(Api(self.access)),
             writers.Networks(Api(self.access)),
             writers.Ports(Api(self.access), network.id),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import random
+import ssl
 import uuid
 from collections import deque
 from dataclasses import dataclass, field
@@ -23,7 +24,8 @@ _WAIT = 5
 """Seconds a client of the database or the broker waits for an answer."""
 _AGAIN = 20
 _KEPT = 20
-_EXPOSED = {"mariadb": 3306, "rabbitmq": 5672}
+_EXPOSED = {"mariadb": ("mysql",), "rabbitmq": ("amqps", "amqp")}
+"""Ports by name, what is encrypted first."""
 
 
 def _key() -> str:
@@ -33,18 +35,32 @@ def _key() -> str:
 def expose(site: Site) -> dict[str, int]:
     """NodePort by name: the Services `mariadb` and `rabbitmq` can be reached from this machine by the same pods."""
     ports: dict[str, int] = {}
-    for name, port in _EXPOSED.items():
-        selector = site.get("service", name)["spec"]["selector"]
+    for name, known in _EXPOSED.items():
+        spec = site.get("service", name)["spec"]
+        served = {each["name"]: each["port"] for each in spec["ports"]}
+        port = next(served[each] for each in known if each in served)
         site.kubernetes.apply(
             {
                 "apiVersion": "v1",
                 "kind": "Service",
                 "metadata": {"name": f"chaos-{name}", "namespace": site.namespace},
-                "spec": {"type": "NodePort", "selector": selector, "ports": [{"port": port}]},
+                "spec": {"type": "NodePort", "selector": spec["selector"], "ports": [{"port": port}]},
             }
         )
         ports[name] = site.get("service", f"chaos-{name}")["spec"]["ports"][0]["nodePort"]
     return ports
+
+
+def trust(site: Site, name: str) -> ssl.SSLContext | None:
+    """What the load checks a server by; None where that shows no certificate. It comes by the address of a node, which
+    no certificate bears.
+    """
+    secret = (site.get(name, name).get("status") or {}).get("published", {}).get("trustSecret")
+    if not secret:
+        return None
+    context = ssl.create_default_context(cadata=site.secret(secret)["ca.crt"])
+    context.check_hostname = False
+    return context
 
 
 @dataclass
@@ -54,6 +70,7 @@ class Rows:
     host: str
     port: int
     password: str
+    trust: ssl.SSLContext | None
     kind: str = "rows"
     interval: float = 0.5
     _connection: Any = None
@@ -89,6 +106,7 @@ class Rows:
             port=self.port,
             user="root",
             password=self.password,
+            ssl=self.trust,
             autocommit=True,
             connect_timeout=_WAIT,
             read_timeout=_WAIT,
@@ -104,6 +122,7 @@ class Messages:
     port: int
     user: str
     password: str
+    trust: ssl.SSLContext | None
     kind: str = "messages"
     interval: float = 0.5
     _channel: BlockingChannel | None = None
@@ -139,6 +158,7 @@ class Messages:
                 self.host,
                 self.port,
                 credentials=pika.PlainCredentials(self.user, self.password),
+                ssl_options=pika.SSLOptions(self.trust) if self.trust else None,
                 heartbeat=_WAIT,
                 socket_timeout=_WAIT,
                 stack_timeout=_WAIT,

@@ -13,7 +13,7 @@ from .kubernetes import ROOT, CloudError, Kubernetes, module
 OPERATOR_NAMESPACE = "openstack-operator"
 RELEASES = "openstack-operator-releases"
 
-OPTIONAL = ("valkey", "etcd", "cinder", "ceph", "haproxy")
+OPTIONAL = ("valkey", "etcd", "cinder", "ceph", "cortex", "tempest")
 """What runs only where the control plane asks for it, each in an image of its name."""
 
 Object = dict[str, Any]
@@ -34,9 +34,6 @@ def images(sample: Path) -> list[str]:
     if spec.get("imageProfile") == "kolla":
         return ["operator"]
     asked = {name for name in OPTIONAL if spec.get(name, {}).get("enabled")} | {spec.get("storageBackend")}
-    # A certificate of a service, or of all.
-    certified = any(isinstance(of, dict) and of.get("tls") for of in spec.values())
-    asked |= {"haproxy"} if certified or spec.get("tls", {}).get("enabled") else set()
     unused = set(OPTIONAL) - asked
     return [name for name in json.loads(module("images", "list")) if name not in unused]
 

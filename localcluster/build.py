@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -92,47 +92,60 @@ def folder(part: Part) -> Path:
 
 def ensure(part: Part) -> Path:
     """The part's folder, built if it is not there."""
-    done = folder(part)
+    return once(folder(part), part.name, part.minutes, lambda fresh: _compile(part, fresh))
+
+
+def once(done: Path, name: str, minutes: float, make: Callable[[Path], None]) -> Path:
+    """`done`, a folder of the cache; where it is not there, `make` fills an empty one, which then takes its place.
+
+    Raises BuildError where Go is missing, and what `make` raises.
+    """
     if done.exists():
         return done
     problem = go_problem()
     if problem:
         raise BuildError(f"go: {problem}")
     done.parent.mkdir(parents=True, exist_ok=True)
-    with (done.parent / f"{part.name}.lock").open("w") as lock:
+    with (done.parent / f"{name}.lock").open("w") as lock:
         # Two checkouts may build at once; the second one finds the work done.
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not done.exists():
-            _compile(part, done)
+            _make(done, name, minutes, make)
     return done
 
 
-def _compile(part: Part, done: Path) -> None:
+def _make(done: Path, name: str, minutes: float, make: Callable[[Path], None]) -> None:
     started = time.monotonic()
-    print(f"building {part.name} (about {part.minutes:g} min without caches) ...", file=sys.stderr, flush=True)
-    fresh = Path(tempfile.mkdtemp(prefix=f".{part.name}-", dir=done.parent))
+    print(f"building {name} (about {minutes:g} min without caches) ...", file=sys.stderr, flush=True)
+    fresh = Path(tempfile.mkdtemp(prefix=f".{name}-", dir=done.parent))
     try:
-        for name, package in part.binaries.items():
-            _go(part, "build", *part.flags, "-ldflags", part.ldflags, "-o", str(fresh / name), package)
-        for link in part.links:
-            (fresh / link).symlink_to(next(iter(part.binaries)))
+        make(fresh)
         fresh.chmod(0o755)
         fresh.rename(done)
     except BaseException:
         shutil.rmtree(fresh, ignore_errors=True)
         raise
-    print(f"built {part.name} in {time.monotonic() - started:.0f} s", file=sys.stderr, flush=True)
+    print(f"built {name} in {time.monotonic() - started:.0f} s", file=sys.stderr, flush=True)
 
 
-def _go(part: Part, *arguments: str) -> None:
+def _compile(part: Part, fresh: Path) -> None:
+    for name, package in part.binaries.items():
+        flags = [*part.flags, "-ldflags", part.ldflags, "-o", str(fresh / name)]
+        go(SOURCES / part.name, "build", *flags, package)
+    for link in part.links:
+        (fresh / link).symlink_to(next(iter(part.binaries)))
+
+
+def go(module: Path, *arguments: str) -> None:
+    """Runs `go` in the folder of a module, for static binaries; raises BuildError where it fails."""
     environment = os.environ | {
         "CGO_ENABLED": "0",
         "GOWORK": "off",
         "GOTOOLCHAIN": os.environ.get("GOTOOLCHAIN", "auto"),
     }
     command = ["nice", "-n", "5", "go", *arguments]
-    if subprocess.run(command, cwd=SOURCES / part.name, env=environment, check=False).returncode:
-        raise BuildError(f"{part.name}: `{' '.join(command[3:])}` failed in {SOURCES / part.name}; see above")
+    if subprocess.run(command, cwd=module, env=environment, check=False).returncode:
+        raise BuildError(f"`{' '.join(command[3:])}` failed in {module}; see above")
 
 
 def go_problem() -> str:

@@ -9,7 +9,7 @@ import json
 import shutil
 import subprocess
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from pathlib import Path
 
 from . import archives, build, cgroups, components, network, node
@@ -105,6 +105,26 @@ def load(cluster: Cluster, files: list[Path]) -> None:
         failed = [each.name for each, process in imports if process.wait()]
         if failed:
             raise ClusterError(f"{archive}: not imported on {', '.join(failed)}; see above")
+        for each in running(cluster):
+            if names := outdated(present(each), set(wanted), _used(each)):
+                run(*_ctr(each, "remove", *names))
+
+
+def outdated(there: Mapping[str, str], loaded: Collection[str], used: Collection[str]) -> list[str]:
+    """Names, of all images of a node with their digests, of those whose place one that was loaded has taken: other tags
+    of it that no container uses. Each kept would be a disk that fills with every change.
+    """
+    places = {name.rpartition(":")[0] for name in loaded}
+    kept = {there[name] for name in {*loaded, *used} & there.keys()}
+    old = {digest for name, digest in there.items() if name.rpartition(":")[0] in places} - kept
+    # Kubernetes knows each by its digest, too.
+    return sorted(name for name, digest in there.items() if digest in old)
+
+
+def _used(each: Node) -> set[str]:
+    """Names of the images of all containers there are."""
+    listed = run(*node.command_in(each, "ctr", "--namespace=k8s.io", "containers", "list")).splitlines()[1:]
+    return {fields[1] for line in listed if len(fields := line.split()) > 1}
 
 
 def present(each: Node) -> dict[str, str]:

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from .actuators import ACTUATORS as REMOTES
 from .runtime.asking import asking
 from .runtime.registry import Actuator, Service
+from .runtime.users import users
 from .services.cephstorage.health import questions as ceph_status
 from .services.cephstorage.model import CEPH_STORAGE
 from .services.cephstorage.service import plan as ceph_storage
 from .services.cinder.model import CINDER
 from .services.cinder.service import plan as cinder
+from .services.controlplane.c5c3 import DOOR as C5C3
+from .services.controlplane.c5c3 import phase as c5c3_phase
+from .services.controlplane.c5c3 import plan as c5c3_cloud
+from .services.controlplane.c5c3_model import C5C3_CONTROL_PLANE
 from .services.controlplane.model import CONTROL_PLANE
 from .services.controlplane.service import phase as cloud_phase
 from .services.controlplane.service import plan as cloud
+from .services.cortex.model import CORTEX
+from .services.cortex.service import plan as cortex
 from .services.etcd.model import ETCD
 from .services.etcd.service import plan as etcd
 from .services.glance.model import GLANCE
@@ -32,17 +41,20 @@ from .services.ovnnetwork.model import OVN_NETWORK
 from .services.ovnnetwork.recovery import questions as ovn_members
 from .services.ovnnetwork.service import plan as ovn_network
 from .services.pki.model import PKI
+from .services.pki.service import almost, replaces
 from .services.pki.service import plan as pki
 from .services.placement.model import PLACEMENT
 from .services.placement.service import plan as placement
 from .services.rabbitmq.model import RABBITMQ
 from .services.rabbitmq.service import plan as rabbitmq
+from .services.tempest.model import TEMPEST
+from .services.tempest.service import plan as tempest
 from .services.valkey.model import VALKEY
 from .services.valkey.service import plan as valkey
 
-SERVICES = (
+_SERVICES = (
     Service(resource=CONTROL_PLANE, plan=cloud, teardown=True, phases=cloud_phase),
-    Service(resource=PKI, plan=pki),
+    Service(resource=PKI, plan=pki, observe=users(replaces, almost)),
     Service(resource=MARIADB, plan=mariadb, observe=asking(mariadb_members)),
     Service(resource=RABBITMQ, plan=rabbitmq),
     Service(resource=MEMCACHED, plan=memcached),
@@ -56,6 +68,21 @@ SERVICES = (
     Service(resource=NEUTRON, plan=neutron),
     Service(resource=NOVA, plan=nova),
     Service(resource=CINDER, plan=cinder),
+    Service(resource=CORTEX, plan=cortex),
+    Service(resource=TEMPEST, plan=tempest),
+)
+_SECOND = tuple(
+    replace(
+        each, resource=replace(each.resource, group=C5C3.groups[each.resource.kind], short_names=(), object_images=True)
+    )
+    for each in _SERVICES
+    if C5C3.groups.get(each.resource.kind, each.resource.group) != each.resource.group
+)
+"""The same models and plans, served by other names."""
+SERVICES = (
+    *_SERVICES,
+    Service(resource=C5C3_CONTROL_PLANE, plan=c5c3_cloud, teardown=True, phases=c5c3_phase),
+    *_SECOND,
 )
 
 ACTUATORS = tuple(

@@ -9,14 +9,15 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from . import __version__
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(arguments: Sequence[str] | None = None) -> int:  # noqa: PLR0911  (a table of commands)
     """Runs one command and returns the exit status; 1 for input the operator would refuse."""
-    options = _parser().parse_args(arguments)
+    options = command_line().parse_args(arguments)
     match options.command:
         case "run":
             return _run(options)
@@ -26,12 +27,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return _generate(options)
         case "explain":
             return _explain(options)
+        case "inject-labels":
+            return _inject_labels(options)
+        case "certify-injector":
+            return _certify_injector(options)
         case _:
             print(__version__)
             return 0
 
 
-def _parser() -> argparse.ArgumentParser:
+def command_line() -> argparse.ArgumentParser:
+    """Understands every command."""
     parser = argparse.ArgumentParser(prog="openstack-operator", description="Runs OpenStack clouds on Kubernetes.")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     _run_options(commands.add_parser("run", help="serve the custom resources of the cluster KUBECONFIG names"))
@@ -47,6 +53,9 @@ def _parser() -> argparse.ArgumentParser:
 
     explain = commands.add_parser("explain", help="describe a kind or one of its fields: nova.cells.name")
     explain.add_argument("path", help="kind, or kind.field.field")
+
+    _injector_options(commands.add_parser("inject-labels", help="give pods the labels of their nodes"))
+    _log_options(commands.add_parser("certify-injector", help="keep the certificate of inject-labels' webhook good"))
 
     commands.add_parser("version", help="print the version")
     return parser
@@ -73,13 +82,33 @@ def _run_options(run: argparse.ArgumentParser) -> None:
         help="where the lease lies (POD_NAMESPACE)",
     )
     run.add_argument(
-        "--health-port", type=int, default=int(env("HEALTH_PORT", "8080")), help="/healthz /readyz /metrics; 0 is none"
-    )
-    run.add_argument(
         "--releases", type=Path, default=env("RELEASES"), help="folder of release files that win over the packaged ones"
     )
-    run.add_argument("--log-format", choices=("json", "console"), default=env("LOG_FORMAT", "json"))
-    run.add_argument("--log-level", choices=("debug", "info"), default=env("LOG_LEVEL", "info"))
+    _health_options(run)
+    _log_options(run)
+
+
+def _injector_options(inject: argparse.ArgumentParser) -> None:
+    inject.add_argument("--port", type=int, default=9443, help="where the webhook is served, over TLS")
+    inject.add_argument(
+        "--certificate",
+        type=Path,
+        default=Path("/etc/labels-injector"),
+        help="folder with tls.crt and tls.key, read anew when they change",
+    )
+    _health_options(inject)
+    _log_options(inject)
+
+
+def _health_options(parser: argparse.ArgumentParser) -> None:
+    default = int(os.environ.get("HEALTH_PORT", "8080"))
+    parser.add_argument("--health-port", type=int, default=default, help="/healthz /readyz /metrics; 0 is none")
+
+
+def _log_options(parser: argparse.ArgumentParser) -> None:
+    env = os.environ.get
+    parser.add_argument("--log-format", choices=("json", "console"), default=env("LOG_FORMAT", "json"))
+    parser.add_argument("--log-level", choices=("debug", "info"), default=env("LOG_LEVEL", "info"))
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -91,10 +120,27 @@ def _run(options: argparse.Namespace) -> int:
             lease_namespace=options.lease_namespace if options.leader_elect else None,
             health_port=options.health_port,
             releases=Path(options.releases) if options.releases else None,
-            json_logs=options.log_format == "json",
-            debug=options.log_level == "debug",
+            **_logs(options),
         )
     )
+
+
+def _inject_labels(options: argparse.Namespace) -> int:
+    from .injector.serve import inject, serve
+
+    program = partial(inject, certificate=options.certificate, port=options.port, health_port=options.health_port)
+    return serve(program, **_logs(options))
+
+
+def _certify_injector(options: argparse.Namespace) -> int:
+    from .injector.certificate import keep
+    from .injector.serve import serve
+
+    return serve(keep, **_logs(options))
+
+
+def _logs(options: argparse.Namespace) -> dict[str, bool]:
+    return {"json_logs": options.log_format == "json", "debug": options.log_level == "debug"}
 
 
 def _render(options: argparse.Namespace) -> int:

@@ -16,7 +16,7 @@ def explained(resources: Sequence[Resource[Any]], path: str) -> str:
     Raises LookupError naming the choices.
     """
     start, *fields = path.removeprefix("spec.").split(".")
-    kinds = {name: resource for resource in resources for name in _names(resource)}
+    kinds = {name: resource for resource in reversed(resources) for name in _names(resource)}
     if start.lower() not in kinds:
         known = ", ".join(resource.kind for resource in resources)
         raise LookupError(f"there is no kind {start!r}; choose from {known}")

@@ -56,7 +56,9 @@ class Wanted:
     names: frozenset[str]
     """DNS names, with wildcards as they are, and IP addresses, under which it is called."""
     calls: bool = False
-    """Whether it shows the certificate to whom it calls, too."""
+    """Whether it shows the certificate to whom it calls."""
+    serves: bool = True
+    """Whether it shows the certificate to who calls it."""
     life: timedelta = LEAF
 
 
@@ -84,19 +86,19 @@ def change(held: Pair, now: datetime) -> datetime | None:
 
 
 def unreadable(pair: Pair) -> str:
-    """Why a certificate or its key cannot be read; empty where both can."""
+    """Why a certificate and its key are none; empty where they are."""
     try:
-        _read(pair.cert)
-        _loaded(pair.key)
+        same = _read(pair.cert).public_key() == _loaded(pair.key).public_key()
     except (ValueError, TypeError) as error:
         return str(error) or type(error).__name__
-    return ""
+    return "" if same else "they do not belong together"
 
 
 def issue(signer: Pair, wanted: Wanted, drawn: str, now: datetime) -> Pair:
     """A new key and its certificate by that authority."""
     by, known, own = _read(signer.cert), _loaded(signer.key), _key("leaf", drawn)
-    uses = [ExtendedKeyUsageOID.SERVER_AUTH, *([ExtendedKeyUsageOID.CLIENT_AUTH] if wanted.calls else [])]
+    uses = [ExtendedKeyUsageOID.SERVER_AUTH] if wanted.serves else []
+    uses += [ExtendedKeyUsageOID.CLIENT_AUTH] if wanted.calls else []
     # It does not outlive who vouches for it.
     life = min(wanted.life, by.not_valid_after_utc - now)
     built = (
@@ -126,27 +128,54 @@ def fault(pair: Pair, wanted: Wanted, now: datetime, *, authorities: Iterable[st
         return untimely
     if missing := sorted({_canonical(name) for name in wanted.names} - _names(found)):
         return f"lacks {', '.join(missing)}"
-    return "" if _vouched(pair.cert, authorities) else "is by none of the authorities"
+    if wanted.calls and not calls(pair.cert):
+        return "is for servers only; it is to bear the extended key usage clientAuth, too"
+    return "" if vouched(pair.cert, authorities) else "is by none of the authorities"
+
+
+def calls(cert: str) -> bool:
+    """Whether one may show the certificate to whom one calls. Raises ValueError for what is none."""
+    try:
+        uses = _read(cert).extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
+    except x509.ExtensionNotFound:
+        return True
+    return bool({ExtendedKeyUsageOID.CLIENT_AUTH, ExtendedKeyUsageOID.ANY_EXTENDED_KEY_USAGE} & set(uses))
+
+
+def common(cert: str) -> str:
+    """Whose a certificate is, if it says so: the common name. Raises ValueError for what is none."""
+    found = _read(cert).subject.get_attributes_for_oid(NameOID.COMMON_NAME)
+    return str(found[0].value) if found else ""
 
 
 def bundle(authorities: Iterable[str], now: datetime) -> str:
     """Authorities one after the other, without those whose time is over; each once, in the order they came."""
-    certs = [cert for text in authorities for cert in x509.load_pem_x509_certificates(text.encode())]
+    certs = [cert for text in authorities if text for cert in x509.load_pem_x509_certificates(text.encode())]
     return "".join(dict.fromkeys(_pem(cert) for cert in certs if now < cert.not_valid_after_utc))
+
+
+def each(text: str) -> frozenset[str]:
+    """The certificates in a text, in PEM; none where they cannot be read."""
+    try:
+        return frozenset(_pem(cert) for cert in x509.load_pem_x509_certificates(text.encode()))
+    except ValueError:
+        return frozenset()
+
+
+def vouched(chain: str, authorities: Iterable[str]) -> bool:
+    """Whether each certificate of a chain is by the next, and the last by an authority. Raises ValueError for what
+    cannot be read.
+    """
+    certs = x509.load_pem_x509_certificates(chain.encode())
+    trusted = [cert for text in authorities for cert in x509.load_pem_x509_certificates(text.encode())]
+    links = all(_by(cert, after) for cert, after in pairwise(certs))
+    return links and any(certs[-1] == each or _by(certs[-1], each) for each in trusted)
 
 
 def _untimely(cert: x509.Certificate, now: datetime) -> str:
     if now >= cert.not_valid_after_utc:
         return f"ended at {cert.not_valid_after_utc:%Y-%m-%d %H:%M} UTC"
     return f"begins at {cert.not_valid_before_utc:%Y-%m-%d %H:%M} UTC" if now < cert.not_valid_before_utc else ""
-
-
-def _vouched(chain: str, authorities: Iterable[str]) -> bool:
-    """Whether each certificate of a chain is by the next, and the last by an authority."""
-    certs = x509.load_pem_x509_certificates(chain.encode())
-    trusted = [cert for text in authorities for cert in x509.load_pem_x509_certificates(text.encode())]
-    links = all(_by(cert, after) for cert, after in pairwise(certs))
-    return links and any(certs[-1] == each or _by(certs[-1], each) for each in trusted)
 
 
 def _by(cert: x509.Certificate, issuer: x509.Certificate) -> bool:

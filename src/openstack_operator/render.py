@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from .api import Ref, Resource, references, secret_references, whole_secrets
+from .api import Ref, Resource, handle, logins, references, secret_references, whole_secrets
 from .kube import Object, secret_data
 from .plan import Context, MissingReference, Plan, Referent
 from .runtime.gather import parse
@@ -20,6 +20,7 @@ class Id(NamedTuple):
     """A resource of ours."""
 
     kind: str
+    """Handle of its kind."""
     namespace: str
     name: str
 
@@ -29,7 +30,8 @@ class Id(NamedTuple):
 
 @dataclass(frozen=True)
 class Planned:
-    """A resource with what it becomes; `plan` is None for what an actuator works on."""
+    """A resource with what it becomes. `plan` is None for what an actuator works on, and for what nobody can tell
+    without a cluster: it waits for a certificate that cert-manager makes, for one."""
 
     id: Id
     plan: Plan | None
@@ -50,12 +52,9 @@ class Paper:
     def __init__(
         self, services: Iterable[Service], actuators: Iterable[Actuator], releases: Releases, *, drawn: str = DRAWN
     ) -> None:
-        self._services = {service.resource.kind: service for service in services}
-        remotes = {actuator.resource.kind: actuator.resource for actuator in actuators}
-        self._resources: Mapping[str, Resource[Any]] = {
-            **{kind: service.resource for kind, service in self._services.items()},
-            **remotes,
-        }
+        self._services = {service.resource.handle: service for service in services}
+        resources = (*(service.resource for service in self._services.values()), *(each.resource for each in actuators))
+        self._resources: Mapping[str, Resource[Any]] = {resource.handle: resource for resource in resources}
         self._releases = releases
         self._drawn = drawn
         self._manifests: dict[Id, Object] = {}
@@ -86,7 +85,11 @@ class Paper:
 
     def _take(self, manifest: Object, namespace: str) -> Id | None:
         metadata = manifest["metadata"]
-        id_ = Id(manifest["kind"], metadata.get("namespace", namespace), metadata["name"])
+        id_ = Id(
+            handle(manifest.get("apiVersion", ""), manifest["kind"]),
+            metadata.get("namespace", namespace),
+            metadata["name"],
+        )
         if id_.kind == "Secret":
             self._secrets[id_.namespace, id_.name] = secret_data(manifest) | manifest.get("stringData", {})
         if id_.kind not in self._resources:
@@ -119,6 +122,8 @@ class Paper:
         service = self._services.get(id_.kind)
         if service is None:
             return None, context
+        if not all(referent.published for referent in context.refs.values()):
+            return None, context
         plan = service.plan(context)
         for obj in plan.objects:
             if obj["kind"] == "Secret":
@@ -130,7 +135,7 @@ class Paper:
         # What nothing waits for is left out: it may itself need what is rendered here.
         refs = {ref: self._referent(id_, ref) for _, ref in references(spec) if not ref.optional}
         return Context(
-            kind=id_.kind,
+            kind=self._resources[id_.kind].role,
             owner=id_.name,
             namespace=id_.namespace,
             spec=spec,
@@ -141,10 +146,14 @@ class Paper:
         )
 
     def _referent(self, user: Id, ref: Ref) -> Referent:
-        id_ = Id(ref.kind, user.namespace, ref.name)
-        if ref.kind not in self._services:
-            raise MissingReference("spec", f"{user} refers to {id_}, a kind this operator does not serve")
-        self._manifests.setdefault(id_, {"kind": ref.kind, "metadata": {"name": ref.name}})
+        as_good = [handle for handle, service in self._services.items() if service.resource.role == ref.kind]
+        if not as_good:
+            raise MissingReference(
+                "spec", f"{user} refers to {ref.kind}/{ref.name}, a kind this operator does not serve"
+            )
+        named = [Id(handle, user.namespace, ref.name) for handle in as_good]
+        id_ = next((id_ for id_ in named if id_ in self._manifests), named[0])
+        self._manifests.setdefault(id_, {"metadata": {"name": ref.name}})
         planned = self._plan(id_)
         return Referent(planned.plan.outcome.published if planned.plan else {})
 
@@ -157,8 +166,10 @@ class Paper:
         for _, ref in whole_secrets(spec):
             if known := self._secrets.get((id_.namespace, ref.name)):
                 found[ref.name] = known
+        for _, ref in logins(spec):
+            found.setdefault(ref.name, {key: f"<{ref.name}.{key}>" for key in ref.keys})
         for referent in refs.values():
-            for key, name in referent.published.items():
-                if key.endswith("Secret"):
+            for field, name in referent.published.items():
+                if field.endswith("Secret"):
                     found[name] = self._secrets.get((id_.namespace, name), {})
         return found

@@ -33,8 +33,8 @@ def context(
     parsed = resource.spec.model_validate(spec or {})
     contracts = published or {}
     refs = {ref: Referent(contracts.get(ref.kind, {})) for _, ref in references(parsed)}
-    known: dict[str, Any] = {"owner": resource.kind.lower(), "namespace": "openstack", "refs": refs, "now": NOW}
-    return Context(kind=resource.kind, spec=parsed, release=release, **(known | changes))
+    known: dict[str, Any] = {"owner": resource.role.lower(), "namespace": "openstack", "refs": refs, "now": NOW}
+    return Context(kind=resource.role, spec=parsed, release=release, **(known | changes))
 
 
 def granted(obj: Object) -> Object:

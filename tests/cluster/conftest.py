@@ -16,11 +16,10 @@ from localcluster import apiserver, build
 from openstack_operator import api
 from openstack_operator.catalogue import RESOURCES
 from openstack_operator.kube import conditions
-from openstack_operator.manifests import load
 from openstack_operator.runtime.client import Client
 from openstack_operator.runtime.kinds import NAMESPACE, Kind
 
-from . import toy
+from . import others, toy
 from .harness import Cluster, eventually
 
 CRD = Kind("apiextensions.k8s.io/v1", "CustomResourceDefinition", "customresourcedefinitions")
@@ -55,16 +54,19 @@ def kubeconfig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 def _prepare(kubeconfig: Path) -> None:
     os.environ["KUBECONFIG"] = str(kubeconfig)
     ours = [api.crd(resource) for resource in (*toy.RESOURCES, *RESOURCES)]
-    asyncio.run(_install([*ours, *load(Path(__file__).parent / "rook.yaml")]))
+    asyncio.run(install([*ours, *others.definitions()]))
 
 
-async def _install(definitions: Iterable[dict[str, Any]]) -> None:
+async def install(definitions: Iterable[dict[str, Any]]) -> None:
+    """Kinds that are served from now on."""
     client = Client.connect()
+    names: list[str] = []
     for definition in definitions:
         definition["metadata"]["namespace"] = None
-        await client.create(CRD, definition)
+        names.append((await client.create(CRD, definition))["metadata"]["name"])
+    for name in names:
 
-        async def served(name: str = definition["metadata"]["name"]) -> bool:
+        async def served(name: str = name) -> bool:
             return "Established" in conditions(await client.get(CRD, None, name) or {})
 
         await eventually(served)

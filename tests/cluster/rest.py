@@ -11,15 +11,19 @@ from lightkube.config.client_adapter import ConnectionParams
 from lightkube.config.kubeconfig import KubeConfig
 
 from openstack_operator.catalogue import RESOURCES
+from openstack_operator.injector.names import CONFIGURATION
 from openstack_operator.plan import Object
 from openstack_operator.runtime.client import FIELD_MANAGER
-from openstack_operator.runtime.kinds import NAMESPACE, Catalog, Kind
+from openstack_operator.runtime.kinds import NAMESPACE, POD, Catalog, Kind
+
+from . import others
 
 MORE = (
     NAMESPACE,
     Kind("apiextensions.k8s.io/v1", "CustomResourceDefinition", "customresourcedefinitions"),
     Kind("rbac.authorization.k8s.io/v1", "ClusterRole", "clusterroles"),
     Kind("rbac.authorization.k8s.io/v1", "ClusterRoleBinding", "clusterrolebindings"),
+    CONFIGURATION,
 )
 INSTALLED = (
     Kind("v1", "ServiceAccount", "serviceaccounts"),
@@ -32,10 +36,8 @@ CATALOG = Catalog(RESOURCES)
 
 def kind_of(obj: Object) -> Kind:
     """Where an object lives."""
-    named = next(
-        (kind for kind in (*MORE, *INSTALLED) if (kind.api_version, kind.kind) == (obj["apiVersion"], obj["kind"])),
-        None,
-    )
+    known = (*MORE, *INSTALLED, *others.kinds())
+    named = next((kind for kind in known if (kind.api_version, kind.kind) == (obj["apiVersion"], obj["kind"])), None)
     return named or CATALOG.of(obj)
 
 
@@ -68,6 +70,12 @@ class Rest:
         # The field manager of the project's own client, for whoever else brought a definition.
         manager: dict[str, str] = {"fieldManager": FIELD_MANAGER, "force": "true"}
         return self._ask("PATCH", path, obj, "application/apply-patch+yaml", query=manager)
+
+    def bind(self, pod: str, uid: str, node: str, *, dry: bool = False) -> int:
+        """Binds a pod to a node, as a scheduler does."""
+        target = {"kind": "Node", "name": node}
+        body = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": pod, "uid": uid}, "target": target}
+        return self._ask("POST", POD.path(self.namespace, pod, "binding"), body, dry=dry)[0]
 
     def _ask(
         self,

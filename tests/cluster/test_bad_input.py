@@ -71,9 +71,7 @@ LARGE: dict[str, Any] = {
 async def test_a_large_cloud_hears_everything_that_is_not_built(cluster: Cluster, root: Path) -> None:
     async with operator(cluster, root):
         await cluster.create(CONTROL_PLANE, "large", **LARGE)
-        named = ("tls.enabled",)
-        later = ("heat.enabled", "horizon.enabled")
-        fields = [f"spec.{field}: " for field in (*named, *later)]
+        fields = [f"spec.{field}: " for field in ("heat.enabled", "horizon.enabled")]
         await said(cluster, CONTROL_PLANE.kind, "large", *fields, reason="NotBuilt")
         assert not [obj for member in BUILT for obj in await listed(cluster, Kind.of(RESOURCE[member.kind]))]
 
@@ -301,3 +299,60 @@ async def test_no_secret_is_told(cluster: Cluster, root: Path, capsys: pytest.Ca
     for text in (*told, log.out, log.err):
         assert not [secret for secret in secrets if secret in text]
     assert conditions(await cluster.get(CONTROL_PLANE, "cloud") or {})
+
+
+ELSEWHERE: dict[str, Any] = {
+    "database": {"secretRef": {"name": "db"}},
+    "keystone": {"authUrl": "https://keystone.example.org/v3", "appCredentialRef": {"secretName": "app"}},
+    "dependsOn": [{"kind": "Memcached", "name": "cache", "condition": "ServerReady"}],
+}
+
+
+async def test_what_a_login_to_a_server_of_others_lacks_is_named_until_it_is_there(
+    cluster: Cluster, root: Path
+) -> None:
+    placement, memcached = RESOURCE["Placement"], RESOURCE["Memcached"]
+    async with operator(cluster, root):
+        await cluster.create(placement, "placement", **ELSEWHERE)
+        absent = [
+            f"{path}: there is no Secret"
+            for path in ("spec.database.secretRef.name", "spec.keystone.appCredentialRef.secretName")
+        ]
+        await said(cluster, "Placement", "placement", *absent, reason="MissingReference")
+        for name, data in {"db": {"username": "me"}, "app": {"token": "hidden"}}.items():
+            secret = {"apiVersion": "v1", "kind": "Secret", "metadata": cluster.meta(name), "stringData": data}
+            await cluster.client.create(SECRET, secret)
+        lacking = "spec.database.secretRef: key 'password' of Secret 'db' is missing"
+        await said(cluster, "Placement", "placement", lacking, reason="MissingReference")
+        await cluster.change(SECRET, "db", "/data/password", "")
+        await said(
+            cluster, "Placement", "placement", "key 'password' of Secret 'db' is empty", reason="MissingReference"
+        )
+        await cluster.change(SECRET, "db", "/data/password", "Y2hvc2Vu")
+        lacking = "spec.keystone.appCredentialRef.secretName: Secret 'app' holds no login"
+        await said(cluster, "Placement", "placement", lacking, reason="MissingReference")
+        assert not await listed(cluster, JOB)
+        await cluster.change(SECRET, "app", "/data/application_credential_id", "YQ==")
+        await cluster.change(SECRET, "app", "/data/application_credential_secret", "Yg==")
+        waited = "waiting for Memcached/cache to be ServerReady; there is none in this namespace yet"
+        await said(cluster, "Placement", "placement", waited, reason="Waiting")
+        assert [job["metadata"]["name"].startswith("placement-db-sync") for job in await listed(cluster, JOB)] == [True]
+        assert not await listed(cluster, DEPLOYMENT)
+        await cluster.create(memcached, "cache")
+        await cluster.ready(placement, "placement")
+        told = await cluster.condition(placement, "placement", "EndpointReady")
+        assert (told["status"], "others have to make the catalog's entry 'placement'" in told["message"]) == (
+            "True",
+            True,
+        )
+        await cluster.change(SECRET, "db", "/data/host", "b3RoZXI=")
+        async with nothing_changes(cluster):
+            moved = "and this is other:3306/placement; move them and delete Secret 'placement-db'"
+            await said(cluster, "Placement", "placement", moved, reason="InvalidSpec")
+        await cluster.delete(SECRET, "placement-db")
+        await cluster.ready(placement, "placement")
+        unknown = [{"kind": "Memcached", "name": "cache", "condition": "SunReady"}]
+        await cluster.change(placement, "placement", "/spec/dependsOn", unknown)
+        choice = "Memcached/cache has no condition 'SunReady'; choose from Ready, "
+        await said(cluster, "Placement", "placement", choice, "ServerReady", reason="InvalidSpec")
+        assert await listed(cluster, DEPLOYMENT), "what runs is left alone"

@@ -21,7 +21,7 @@ from openstack_operator.services.controlplane.model import CONTROL_PLANE
 
 from .harness import Cluster, eventually, running
 
-RESOURCE = {resource.kind: resource for resource in RESOURCES}
+RESOURCE = {resource.handle: resource for resource in RESOURCES}
 
 
 def agrees(_: Context[Any]) -> tuple[str, ...]:
@@ -56,7 +56,7 @@ async def test_a_cloud_becomes_ready_and_settles(cluster: Cluster, root: Path) -
         await cluster.ready(CONTROL_PLANE, "cloud")
         live = await cluster.get(CONTROL_PLANE, "cloud") or {}
         assert live["status"]["phase"] == "Ready"
-        assert live["status"]["endpoint"].startswith("http://keystone-api.")
+        assert live["status"]["endpoint"].startswith("https://keystone-api.")
         wanted = {"MariaDB", "RabbitMQ", "Memcached", "Keystone", "Glance", "Placement", "OVN", "Neutron", "Nova"}
         assert {f"{name}Ready" for name in wanted} <= set(conditions(live))
 

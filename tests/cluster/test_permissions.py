@@ -52,13 +52,13 @@ def granted(kubeconfig: Path, root: Path) -> Path:
 
 
 @asynccontextmanager
-async def account(kubeconfig: Path) -> AsyncGenerator[Client]:
-    """A connection as the operator's own account."""
+async def account(kubeconfig: Path, user: str = ACCOUNT) -> AsyncGenerator[Client]:
+    """A connection as an account, the operator's own where none is named."""
     config = KubeConfig.from_file(str(kubeconfig)).get()
     assert config is not None
     settings = ConnectionParams(timeout=httpx.Timeout(10), trust_env=False).httpx_params(config)
     limits = httpx.Limits(max_connections=None)
-    client = Client(httpx.AsyncClient(**settings, limits=limits, headers={"Impersonate-User": ACCOUNT}))
+    client = Client(httpx.AsyncClient(**settings, limits=limits, headers={"Impersonate-User": user}))
     yield client
     await client.close()
 

@@ -15,11 +15,12 @@ from openstack_operator.plan import Object
 
 from .rest import Rest
 
-API = "openstack.k8s.io/v1alpha1"
+GROUPS = {name: resource.api_version for resource in reversed(RESOURCES) for name in (resource.kind, resource.handle)}
+"""By handle, and by kind: of two groups, ours."""
 
 
 def manifest(kind: str, spec: dict[str, Any], name: str = "refused") -> Object:
-    return {"apiVersion": API, "kind": kind, "metadata": {"name": name}, "spec": spec}
+    return {"apiVersion": GROUPS[kind], "kind": kind.partition(".")[0], "metadata": {"name": name}, "spec": spec}
 
 
 @pytest.fixture(scope="module")
@@ -45,6 +46,127 @@ REFUSED: list[tuple[str, dict[str, Any], str, str]] = [
         "spec.cinder.backends[1]",
         "Duplicate",
     ),
+    ("Nova", {"scheduler": {"externalScheduler": {"enabled": True}}}, "externalScheduler.endpoint", "or cortexRef"),
+    (
+        "Nova",
+        {"scheduler": {"externalScheduler": {"endpoint": "http://a", "cortexRef": {"name": "b"}}}},
+        "externalScheduler.endpoint",
+        "remove one",
+    ),
+    (
+        "Nova",
+        {"scheduler": {"externalScheduler": {"endpoint": "cortex:8080"}}},
+        "externalScheduler.endpoint",
+        "https?://",
+    ),
+    ("Nova", {"scheduler": {"externalScheduler": {"timeout": "5"}}}, "externalScheduler.timeout", "(s|m)"),
+    ("Cortex", {"datasources": {"nova": {"enabled": True}}}, "spec.datasources.nova.endpoint", "set endpoint"),
+    ("Cortex", {"dependsOn": [{"kind": "Pod", "name": "a"}]}, "spec.dependsOn[0].kind", '"Nova"'),
+    (
+        "Placement",
+        {"database": {"mariadbRef": {"name": "a"}, "secretRef": {"name": "b"}}},
+        "spec.database.secretRef",
+        "remove mariadbRef or secretRef",
+    ),
+    ("Placement", {"database": {"host": "db"}}, "spec.database.host", "name a Secret in secretRef"),
+    ("Placement", {"database": {"secretRef": {"name": "b"}, "host": "a b"}}, "spec.database.host", "should match"),
+    ("Placement", {"database": {"secretRef": {}}}, "spec.database.secretRef.name", "Required value"),
+    (
+        "Cinder",
+        {"messaging": {"rabbitmqRef": {"name": "a"}, "secretRef": {"name": "b"}}},
+        "spec.messaging.secretRef",
+        "remove rabbitmqRef or secretRef",
+    ),
+    ("Cinder", {"messaging": {"hosts": ["a"]}}, "spec.messaging.hosts", "name a Secret in secretRef"),
+    (
+        "Cinder",
+        {"messaging": {"secretRef": {"name": "b"}, "hosts": ["amqp://a"]}},
+        "spec.messaging.hosts[0]",
+        "write host:port",
+    ),
+    (
+        "Keystone",
+        {"cache": {"memcachedRef": {"name": "a"}, "servers": ["a:11211"]}},
+        "spec.cache.servers",
+        "remove memcachedRef or servers",
+    ),
+    (
+        "Glance",
+        {"keystone": {"keystoneRef": {"name": "a"}, "authUrl": "http://a", "appCredentialRef": {"name": "b"}}},
+        "spec.keystone.authUrl",
+        "remove keystoneRef or authUrl",
+    ),
+    ("Glance", {"keystone": {"authUrl": "http://a"}}, "spec.keystone.appCredentialRef", "appCredentialRef.secretName"),
+    (
+        "Glance",
+        {"keystone": {"authUrl": "keystone:5000", "appCredentialRef": {"name": "b"}}},
+        "spec.keystone.authUrl",
+        "such as https://",
+    ),
+    ("Glance", {"keystone": {"appCredentialRef": {"name": "b"}}}, "spec.keystone.appCredentialRef", "in authUrl"),
+    (
+        "Glance",
+        {"keystone": {"authUrl": "http://a", "appCredentialRef": {"name": "b", "secretName": "b"}}},
+        "spec.keystone.appCredentialRef.secretName",
+        "set secretName alone",
+    ),
+    ("Nova", {"dependsOn": [{"kind": "Keystones", "name": "a"}]}, "spec.dependsOn[0].kind", '"Keystone"'),
+    ("Nova", {"dependsOn": [{"kind": "Keystone"}]}, "spec.dependsOn[0].name", "Required value"),
+    (
+        "Nova",
+        {"dependsOn": [{"kind": "Keystone", "name": "a", "condition": "ready!"}]},
+        "spec.dependsOn[0].condition",
+        "should match",
+    ),
+    (
+        "Nova",
+        {"database": {"apiDatabase": "nova", "cellDatabase": "nova"}},
+        "spec.database.cellDatabase",
+        "choose another name",
+    ),
+    (
+        "Nova",
+        {"cells": [{"name": "a"}, {"name": "b", "computeRef": {"name": "a"}}]},
+        "spec.cells",
+        "a node is in one cell",
+    ),
+    (
+        "Nova",
+        {"placementRef": {"name": "a"}, "serviceAuth": {"placementServiceUserRef": {"name": "b"}}},
+        "spec.placementRef",
+        "keep one of the two",
+    ),
+    (
+        "Neutron",
+        {"ovn": {"nbConnection": "tcp:ovn-nb:6641"}},
+        "spec.ovn.sbConnection",
+        "set nbConnection and sbConnection",
+    ),
+    (
+        "Neutron",
+        {"ovn": {"nbConnection": "ovn-nb:6641", "sbConnection": "tcp:ovn-sb:6642"}},
+        "spec.ovn.nbConnection",
+        "write tcp:host:port or ssl:host:port",
+    ),
+    (
+        "Neutron",
+        {"ovn": {"nbConnection": "tcp:nb:1", "sbConnection": "tcp:sb:2", "ovnNetworkRef": {"name": "ovn"}}},
+        "spec.ovn.ovnNetworkRef",
+        "an OVN is named once",
+    ),
+    (
+        "Neutron",
+        {"ovn": {"clusterRef": {"name": "a", "namespace": "infrastructure"}}},
+        "spec.ovn.clusterRef.namespace",
+        "write its addresses in nbConnection",
+    ),
+    (
+        "Neutron",
+        {"ovn": {"nbConnection": "ssl:nb:6641", "sbConnection": "tcp:sb:6642"}},
+        "spec.ovn.tlsSecretRef",
+        "needs the Secret with tls.crt",
+    ),
+    ("Neutron", {"ml2": {"mechanismDrivers": ["linuxbridge"]}}, "spec.ml2.mechanismDrivers[0]", '"ovn", "logger"'),
     ("Cinder", {"backends": [{"name": "a"}]}, "spec.backends[0].driver", "type (ceph, lvm, nfs), or driver"),
     (
         "Cinder",
@@ -126,6 +248,7 @@ REFUSED: list[tuple[str, dict[str, Any], str, str]] = [
     ("Keystone", {"fernet": {"rotationSchedule": "0 0 * *"}}, "spec.fernet.rotationSchedule", "five cron fields"),
     ("Keystone", {"fernet": {"rotationSchedule": "99 0 * * *"}}, "spec.fernet.rotationSchedule", "five cron fields"),
     ("Keystone", {"fernet": {"rotationSchedule": ""}}, "spec.fernet.rotationSchedule", "five cron fields"),
+    ("Keystone", {"region": "A", "bootstrap": {"region": "B"}}, "spec.region", "keep one of the two"),
     ("Keystone", {"region": "it's"}, "spec.region", "use letters, digits"),
     ("Keystone", {"region": "a/b"}, "spec.region", "use letters, digits"),
     ("Keystone", {"image": "registry/name:"}, "spec.image", "write registry/name:tag"),
@@ -144,7 +267,22 @@ REFUSED: list[tuple[str, dict[str, Any], str, str]] = [
     ("Keystone", {"image": "Key Stone"}, "spec.image", "write registry/name:tag"),
     ("Keystone", {"resources": {"requests": {"memory": "1 GB"}}}, "spec.resources.requests.memory", "10Gi, 500m"),
     ("Keystone", {"replicas": -1}, "spec.replicas", "greater than or equal to 0"),
-    ("Keystone", {"expose": {"type": "Ingress"}}, "spec.expose.type", '"ClusterIP", "NodePort", "LoadBalancer"'),
+    ("Keystone", {"expose": {"type": "Route"}}, "spec.expose.type", '"ClusterIP", "NodePort", "LoadBalancer"'),
+    ("Keystone", {"expose": {"type": "Ingress"}}, "spec.expose.host", "set host"),
+    ("Keystone", {"expose": {"type": "Ingress", "host": "192.0.2.7"}}, "spec.expose.host", "not a DNS name"),
+    ("Keystone", {"expose": {"type": "Ingress", "host": "Id.example.org"}}, "spec.expose.host", "in lower case"),
+    ("Keystone", {"expose": {"type": "Gateway", "host": "a.b"}}, "spec.expose.gateway", "set gateway.parentRefs"),
+    (
+        "Keystone",
+        {"expose": {"type": "Gateway", "host": "a.b", "gateway": {"parentRefs": []}}},
+        "spec.expose.gateway.parentRefs",
+        "at least 1 item",
+    ),
+    ("Keystone", {"expose": {"type": "NodePort", "port": 443}}, "spec.expose.port", "remove it"),
+    (CLOUD, {"expose": {"type": "Ingress"}}, "spec.expose.domain", "set domain"),
+    (CLOUD, {"expose": {"type": "Ingress", "domain": "a.b", "host": "c.d"}}, "spec.expose.host", "set domain instead"),
+    (CLOUD, {"glance": {"expose": {"type": "Gateway", "host": "a.b"}}}, "spec.glance.expose.gateway", "parentRefs"),
+    ("MariaDB", {"networkPolicies": {"nodes": ["192.0.2.1"]}}, "spec.networkPolicies.nodes[0]", "not a CIDR"),
     ("Glance", {"storageType": "nfs"}, "spec.storageType", '"pvc", "ceph", "swift"'),
     ("Glance", {"storage": {"size": "1GB"}}, "spec.storage.size", "such as 10Gi"),
     ("Placement", {"database": {"database": "a-b"}}, "spec.database.database", "should match"),
@@ -175,6 +313,8 @@ def test_a_name_that_is_no_part_of_a_dns_name_is_refused(rest: Rest, name: str) 
 
 
 DATABASE = {"database": "nova", "user": "nova", "passwordSecretRef": {"name": "s"}}
+KNOWN = {"authUrl": "https://keystone:5000/v3", "appCredentialRef": {"secretName": "s"}}
+THEIRS = {"secretRef": {"name": "b"}}
 CHANGED: list[tuple[str, dict[str, Any], dict[str, Any], str, str]] = [
     (CLOUD, {"region": "A"}, {"region": "B"}, "spec.region", "create a new resource"),
     (CLOUD, {"mariadb": {"storageSize": "10Gi"}}, {"mariadb": {"storageSize": "9Gi"}}, "mariadb.storageSize", "shrink"),
@@ -210,6 +350,18 @@ CHANGED: list[tuple[str, dict[str, Any], dict[str, Any], str, str]] = [
         "unset notificationsRef first",
     ),
     ("Glance", {}, {"keystone": {"keystoneRef": {"name": "b"}}}, "spec.keystone.keystoneRef", "create a new"),
+    ("Glance", {}, {"keystone": KNOWN}, "spec.keystone.keystoneRef", "create a new"),
+    ("Glance", {"keystone": KNOWN}, {"keystone": dict.fromkeys(KNOWN)}, "spec.keystone.keystoneRef", "create a new"),
+    ("Placement", {}, {"database": THEIRS}, "spec.database.mariadbRef", "create a new"),
+    ("Placement", {"database": THEIRS}, {"database": {"secretRef": None}}, "spec.database.mariadbRef", "create a new"),
+    ("Cinder", {"messaging": THEIRS}, {"messaging": {"secretRef": None}}, "spec.messaging.rabbitmqRef", "create a new"),
+    (
+        "Nova",
+        {"database": {"apiDatabase": "a"}},
+        {"database": {"apiDatabase": "b"}},
+        "spec.database.apiDatabase",
+        "changed",
+    ),
     (
         "Cinder",
         {"backends": [{"name": "a", "type": "ceph"}]},
@@ -236,6 +388,15 @@ CHANGED: list[tuple[str, dict[str, Any], dict[str, Any], str, str]] = [
         "spec.cells[0].database",
         "set or unset later",
     ),
+    ("Keystone", {}, {"bootstrap": {"region": "B"}}, "spec.bootstrap.region", "set or unset later"),
+    (
+        "Glance",
+        {"storage": {"backend": "rbd"}},
+        {"storage": {"backend": "file"}},
+        "spec.storage.backend",
+        "name the old store beside the new one",
+    ),
+    ("Nova", {}, {"database": {"apiDatabase": "other"}}, "spec.database.apiDatabase", "set or unset later"),
     ("Nova", {"cells": [{"name": "a"}, {"name": "b"}]}, {"cells": [{"name": "a"}]}, "spec.cells", "cannot be removed"),
 ]
 
@@ -271,6 +432,22 @@ GROWN = [
     ("Cinder", {"backends": [{"name": "a", "type": "ceph"}]}, {"backends": [{"name": "b", "type": "lvm"}]}),
     ("Neutron", {}, {"messaging": {"notificationsRef": {"name": "a"}}}),
     ("Neutron", {"messaging": {"notificationsRef": {"name": "a"}}}, {"messaging": {}}),
+    ("Placement", {}, {"database": {"mariadbRef": {"name": "mariadb"}}}),
+    ("Placement", {"database": {"mariadbRef": {"name": "mariadb"}}}, {"database": {"mariadbRef": None}}),
+    (
+        "Placement",
+        {"database": {"secretRef": {"name": "a"}}, "keystone": KNOWN},
+        {
+            "database": {"secretRef": {"name": "b"}, "host": "db", "port": 3307},
+            "keystone": {"authUrl": "https://other:5000", "appCredentialRef": {"name": "t", "secretName": None}},
+        },
+    ),
+    (
+        "Nova",
+        {"cells": [{"name": "a", "messaging": {"secretRef": {"name": "s"}, "hosts": ["a:5672"]}}]},
+        {"cells": [{"name": "a", "messaging": {"secretRef": {"name": "t"}, "hosts": ["a:5672", "b:5672"]}}]},
+    ),
+    ("Cinder", {"dependsOn": [{"kind": "Nova", "name": "a"}]}, {"dependsOn": []}),
     (CLOUD, {}, {"nova": {"cells": [{"name": "cell1"}]}, "neutron": {"ml2": {"typeDrivers": ["flat"]}}}),
 ]
 
@@ -291,11 +468,12 @@ def bare(schema: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("resource", RESOURCES, ids=lambda resource: resource.kind)
+@pytest.mark.parametrize("resource", RESOURCES, ids=lambda resource: resource.handle)
 def test_rules_bear_what_is_unset(rest: Rest, root: Path, resource: Any) -> None:
-    definition = load(root / "deploy" / "crds" / f"{resource.plural}.yaml")[0]
+    definitions = [load(path)[0] for path in (root / "deploy" / "crds").glob(f"{resource.plural}*.yaml")]
+    (definition,) = [each for each in definitions if each["metadata"]["name"] == resource.crd_name]
     schema = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
     if schema.get("required"):
         return
-    status, answer = rest.create(manifest(resource.kind, bare(schema)))
+    status, answer = rest.create(manifest(resource.handle, bare(schema)))
     assert status == 201, answer

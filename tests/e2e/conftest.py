@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from openstack.connection import Connection
 
-from cloud import proof
+from cloud import deploy, proof
 from cloud.kubernetes import ROOT, Kubernetes, module
-from cloud.session import Session
+from cloud.session import Cloud, Session
+from localcluster.target import target
 
 REPORT = ROOT / "build" / "e2e.json"
 
@@ -33,6 +36,24 @@ class Report:
 @pytest.fixture(scope="session")
 def report() -> Report:
     return Report(REPORT)
+
+
+@contextmanager
+def stands(
+    sample: Path, change: Callable[[dict[str, Any]], object], **cluster: int
+) -> Generator[tuple[Session, Cloud]]:
+    """A cluster in the place of any other, and in it, Ready, the cloud of a sample whose control plane was changed."""
+    if target().kind != "embedded":
+        pytest.skip("what is looked at, and reached, is on the networks of the embedded cluster's nodes")
+    module("localcluster", "down")
+    found = deploy.documents(sample)
+    change(next(doc for doc in found if doc["kind"] == "OpenStackControlPlane")["spec"])
+    changed = ROOT / "build" / sample.name
+    changed.parent.mkdir(exist_ok=True)
+    changed.write_text(yaml.safe_dump_all(found))
+    session = Session.start(changed, **cluster)
+    yield session, session.converge(changed, timeout=900)
+    module("localcluster", "down")
 
 
 @pytest.fixture(scope="session")

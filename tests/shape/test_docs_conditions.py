@@ -33,7 +33,9 @@ def reported() -> dict[str, set[str]]:
     for case in sorted(path for path in CASES if not path.stem.endswith(".golden")):
         for planned in Paper(SERVICES, ACTUATORS, ReleaseFiles(ROOT / "releases")).render(load(case), "openstack"):
             if planned.plan:
-                found[planned.id.kind] |= {condition_type(name) for name in planned.plan.condition.values()}
+                kind = planned.context.kind
+                found[kind] |= {condition_type(name) for name in planned.plan.condition.values()}
+                found[kind] |= set(planned.plan.outcome.told)
     return dict(found)
 
 
@@ -53,6 +55,7 @@ def test_every_reason_is_described() -> None:
     source = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "src").rglob("*.py"))
     named = {"InvalidSpec", "MissingReference", "NotBuilt", "JobFailed", "VolumeLost", "Deleting", "InternalError"}
     named |= {"RecoveryInProgress", "Unreachable", "KeyRefused", "MissingPool", "Unhealthy", "RookFailed"}
+    named |= {"IssuerFailed", "Trusting", "Renewing", "TestsFailed", "RunFailed"}
     assert all(f'"{reason}"' in source for reason in named)
     for reason in states | named:
         assert f"| `{reason}` |" in PAGE

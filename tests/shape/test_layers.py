@@ -9,7 +9,14 @@ import pytest
 from importlinter.cli import lint_imports
 
 PURE = ("api", "plan", "kube", "oslo", "parts", "services")
-IN_PODS = {"services/cephstorage/keeper.py", "services/mariadb/disk.py", "services/mariadb/member.py"}
+IN_PODS = {
+    "services/cephstorage/keeper.py",
+    "services/mariadb/disk.py",
+    "services/mariadb/member.py",
+    "services/mariadb/wire.py",
+    "services/tempest/cloud.py",
+    "services/tempest/runner.py",
+}
 """Shipped with the configuration: what runs in the pods looks at clocks and files."""
 
 

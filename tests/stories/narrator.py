@@ -163,6 +163,8 @@ class Story:
             if not verdict.ready or name == "Ready":
                 state = "True" if verdict.ready else f"{verdict.cause}, {verdict.message}"
                 self._lines.append(f"  {name}: {DIGEST.sub('-…', state)}")
+            elif verdict.message:
+                self._lines.append(f"  {name}: True, {verdict.cause}, {verdict.message}")
 
 
 def _told(known: Key) -> str:

@@ -6,6 +6,9 @@ Neutron is not ready: API: neutron-api: 0/1 pods ready.
   + RabbitMQVhost/nova-messaging
   + KeystoneUser/nova-user
   + Secret/nova-config
+  + Secret/nova-console-ca
+  + Secret/nova-console-node
+  + Secret/nova-console-proxy
   + MariaDBDatabase/nova-cell1-db
   + RabbitMQVhost/nova-cell1
   + Secret/nova-cell1-setup

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from openstack_operator.plan import READY, Release, progressing
+from openstack_operator.plan import READY, Object, Plan, Release, key, progressing
 
 from .narrator import Story
 
@@ -177,5 +178,43 @@ async def test_ceph_unfolds(release: Release, told: Callable[[Story], None]) -> 
     story.say("Somebody removes the monitors' Service.")
     story.hears({"status": fine})
     story.loses("Service", "cephstorage-mon-a")
+    await story.look()
+    told(story)
+
+
+async def test_an_authority_is_replaced(release: Release, told: Callable[[Story], None]) -> None:
+    def bundle(plan: Plan | None) -> list[Object]:
+        found = [obj for obj in (plan.objects if plan else ()) if key(obj) == ("Secret", "pki-bundle")]
+        return [{**obj, "metadata": {**obj["metadata"], "creationTimestamp": "2026-01-01T00:00:00Z"}} for obj in found]
+
+    def client(name: str, *, made: str) -> Object:
+        labels = {"openstack.k8s.io/kind": "nova", "app.kubernetes.io/instance": "nova"}
+        volumes = [{"secret": {"secretName": "pki-bundle"}}]
+        return {
+            "metadata": {"name": name, "labels": labels, "creationTimestamp": f"{made}:00Z"},
+            "spec": {"nodeName": "node1", "volumes": volumes},
+        }
+
+    def facts(plan: Plan | None, pod: Object) -> Mapping[str, Any]:
+        return {"secrets": bundle(plan), "pods": [pod], "shown": {}}
+
+    story = Story("PKI", release, {"overlapMinutes": 0})
+    story.say("A PKI appears.")
+    await story.look()
+    story.finishes()
+    story.user_writes(authorityGeneration=2)
+    plan = await story.look()
+    story.say("A client runs that started before.")
+    old = client("nova-api-1", made="2025-12-31T00:00")
+    story.hears(facts(plan, old))
+    await story.look()
+    story.say("It was made anew since.")
+    new = client("nova-api-2", made="2026-01-01T00:01")
+    story.hears(facts(plan, new))
+    plan = await story.look()
+    story.say("No Secret holds a certificate by the old authority, and no port shows one.")
+    story.hears(facts(plan, new))
+    await story.look()
+    story.say("Nothing changes.")
     await story.look()
     told(story)

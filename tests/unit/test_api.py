@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,6 +15,7 @@ from openstack_operator.api import (
     KeystoneRef,
     MariaDBRef,
     Model,
+    PodSettings,
     Quantity,
     Resource,
     SecretKeyRef,
@@ -97,7 +99,12 @@ def test_a_template_hands_on_no_defaults() -> None:
 def test_a_spec_has_its_defaults_and_its_rules() -> None:
     schema = structural(Example)
     assert schema["properties"]["replicas"]["default"] == 1
-    assert schema["properties"]["database"]["default"] == {"mariadbRef": {"name": "mariadb"}}
+    assert schema["properties"]["database"]["default"] == {}
+    meant = {path: (ref.kind, ref.name) for path, ref in references(Example.model_validate({}))}
+    assert meant == {
+        "spec.database.mariadbRef": ("MariaDB", "mariadb"),
+        "spec.keystone.keystoneRef": ("Keystone", "keystone"),
+    }
     assert {"rule": "self.replicas > 0", "message": "say something"} in schema["x-kubernetes-validations"]
 
 
@@ -174,5 +181,38 @@ def test_the_protected_group_says_who_approved_it() -> None:
 
 
 def test_kinds_have_names_of_their_own() -> None:
-    names = [name for resource in RESOURCES for name in (resource.plural, *resource.short_names)]
-    assert len(names) == len(set(names))
+    full = [resource.crd_name for resource in RESOURCES]
+    short = [name for resource in RESOURCES for name in resource.short_names]
+    # A plural alone is, of two groups, the one of ours: kubectl takes the group that comes first.
+    ours = [resource.plural for resource in RESOURCES if resource.group == "openstack.k8s.io"]
+    for names in (full, ours + short):
+        assert len(names) == len(set(names))
+
+
+def test_an_image_is_text_or_an_object_as_the_kind_has_it() -> None:
+    digest = f"sha256:{'a' * 64}"
+    for image, text in (
+        ("ghcr.io/c5c3/keystone:28.0.0", "ghcr.io/c5c3/keystone:28.0.0"),
+        ({"repository": "ghcr.io/c5c3/keystone", "tag": "28.0.0"}, "ghcr.io/c5c3/keystone:28.0.0"),
+        ({"repository": "keystone", "digest": digest}, f"keystone@{digest}"),
+        ({"repository": "keystone", "tag": "a", "digest": digest}, f"keystone:a@{digest}"),
+    ):
+        assert PodSettings.model_validate({"image": image}).model_dump()["image"] == text
+    with pytest.raises(ValueError, match="an image has a repository"):
+        PodSettings.model_validate({"image": {"tag": "a"}})
+    with pytest.raises(ValueError, match="should match pattern"):
+        PodSettings.model_validate({"image": {"repository": "Key stone", "tag": "a"}})
+
+    class Pods(PodSettings):
+        """Pods with a program."""
+
+        program: PodSettings = PodSettings()
+        """A program."""
+
+    assert structural(Pods)["properties"]["image"]["type"] == "string"
+    fields = structural(Pods, object_images=True)["properties"]
+    for image in (fields["image"], fields["program"]["properties"]["image"]):
+        assert (image["type"], image["required"]) == ("object", ["repository"])
+        assert image["properties"].keys() == {"repository", "tag", "digest"}
+        assert image["description"] == "Image to run instead of the release's."
+    assert "x-as-object" not in json.dumps([structural(Pods), structural(Pods, object_images=True)])

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 import pytest
 
 from openstack_operator.api import CephSource, Model, Resource, references, structural, whole_secrets
+from openstack_operator.kube import secret_data
 from openstack_operator.parts import Ceph, ceph, on_ceph, written
 from openstack_operator.parts.ceph import coordinates, keyring, login, monitors
 from openstack_operator.plan import MissingReference, Release, SpecError
@@ -121,3 +122,38 @@ def test_a_rotated_key_is_another_configuration() -> None:
     old, new = on_ceph(conf, of_storage()), on_ceph(conf, of_storage("another"))
     assert len({conf.digest, old.digest, new.digest}) == 3
     assert [mount.path for mount in old.mounts][1:] == [mount.path for mount in of_storage().mounts]
+
+
+ROOK = {"mon_host": "[v2:10.0.0.1:3300,v1:10.0.0.1:6789]", "fsid": "11111111-2222-3333-4444-555555555555"}
+
+
+def of_rook(data: dict[str, str], **source: Any) -> Ceph:
+    return found({"rbd": {"cephSecretRef": {"name": "mine"}, **source}}, {"mine": data})
+
+
+def test_what_rook_keeps_is_taken_as_it_stands() -> None:
+    named = {"cephClientRef": {"name": "glance", "namespace": "rook-ceph"}}
+    secrets = [
+        ({**ROOK, "userID": "glance", "userKey": KEY}, {}),
+        ({**ROOK, "glance": KEY, "userID": "glance", "userKey": KEY}, named),
+        ({**ROOK, "glance": f"{KEY}\n"}, named),
+        ({"ceph.conf": CONF, "glance": KEY}, named),
+    ]
+    for data, source in secrets:
+        client = of_rook(data, **source)
+        assert (client.user, client.key, client.secret_uuid) == ("client.glance", KEY, of_secret().secret_uuid)
+    assert of_rook(*secrets[0][:1]).monitors == (ROOK["mon_host"],)
+    [secret] = of_rook(*secrets[0][:1]).objects
+    assert f"mon host = {ROOK['mon_host']}\n" in secret_data(secret)["ceph.conf"]
+
+
+def test_what_a_copy_of_rooks_secret_may_lack() -> None:
+    login_only = {"userID": "glance", "userKey": KEY}
+    with pytest.raises(MissingReference, match=r"spec\.rbd\.cephSecretRef.*'ceph.conf', nor 'mon_host'.*rook-ceph-mon"):
+        of_rook(login_only)
+    with pytest.raises(MissingReference, match=r"'ceph.conf', nor 'fsid'"):
+        of_rook({**login_only, "mon_host": "a"})
+    with pytest.raises(MissingReference, match="nor 'userID' and 'userKey'"):
+        of_rook({**ROOK, "userKey": KEY})
+    with pytest.raises(MissingReference, match="nor the key of CephClient 'cinder'"):
+        of_rook({**ROOK, **login_only}, cephClientRef={"name": "cinder"})

@@ -259,7 +259,7 @@ def test_what_rook_says(release: Release) -> None:
     first = objects(planned(release, {"mode": "rook"}))
     done = {key: {**obj, "status": {"phase": "Ready"}} for key, obj in first.items()}
     assert verdict(planned(release, {"mode": "rook"}, children=done), "Clients").ready
-    client = ("CephClient", "cinder")
+    client = ("CephClient.ceph.rook.io", "cinder")
     broken = {**done, client: {**first[client], "status": {"phase": "Failure", "message": "no caps"}}}
     found = verdict(planned(release, {"mode": "rook"}, children=broken), "Clients")
     assert (found.state, found.message) == (State.FAILED, "CephClient/cinder: no caps")
@@ -378,3 +378,26 @@ def test_what_is_seen() -> None:
     assert set(keeper.look(ceph.connected, clients)["refused"]) == set(clients)
     ceph.silent = True
     assert keeper.look(ceph.connected, clients)["message"] == "timed out"
+
+
+@pytest.mark.parametrize("encrypted", [True, False])
+def test_an_encrypted_ceph_takes_nothing_else(release: Release, encrypted: bool) -> None:
+    made = planned(release, {"encrypted": encrypted})
+    daemon = secret(made, "ceph-daemon-config")["ceph.conf"].splitlines()
+    modes = [f"ms {what}mode" for what in ("cluster ", "service ", "client ", "mon cluster ", "mon service ")]
+    assert all((f"{mode} = secure" in daemon) == encrypted for mode in modes)
+    # What ceph-mon-start looks for.
+    assert ("ms bind msgr1 = false" in daemon) == encrypted
+    client = secret(made, "ceph-client-vms")["ceph.conf"].splitlines()
+    assert ("ms client mode = secure" in client) == encrypted
+    (service,) = (obj for (kind, name), obj in objects(made).items() if (kind, name) == ("Service", "ceph-mon-a"))
+    assert {port["port"] for port in service["spec"]["ports"]} == ({3300} if encrypted else {3300, 6789})
+
+
+def test_rook_is_told_to_encrypt_beside_what_the_user_says_of_its_network(release: Release) -> None:
+    connections = {"compression": {"enabled": True}}
+    network = {"provider": "host", "connections": connections}
+    made = planned(release, {"mode": "rook", "encrypted": True, "rook": {"network": network}})
+    found = objects(made)["CephCluster.ceph.rook.io", "ceph"]["spec"]["network"]
+    assert found["provider"] == "host"
+    assert found["connections"] == {**connections, "encryption": {"enabled": True}, "requireMsgr2": True}

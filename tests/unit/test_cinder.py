@@ -162,6 +162,19 @@ def test_several_pods_of_a_backend_need_shared_locks(release: Release) -> None:
     assert "cinder-volume-fast" in made(found, "PodDisruptionBudget")
 
 
+def test_who_keeps_the_locks_is_checked_where_it_shows_a_certificate(release: Release) -> None:
+    locks = {"coordinationURL": "etcd3+https://etcd:2379?timeout=10", "trustSecret": "pki-bundle"}
+    ctx = context(
+        CINDER,
+        {"backends": [CEPH], "coordination": {"etcdRef": {"name": "etcd"}}},
+        release=release,
+        published={**CONTRACTS, "Etcd": locks},
+        secrets={**SECRETS, "pki-bundle": {"ca.crt": "an authority"}},
+    )
+    url = options(plan(ctx), "cinder-fast-config")["coordination"]["backend_url"]
+    assert url == "etcd3+https://etcd:2379?timeout=10&ca_cert=/etc/openstack-trust/pki-bundle/ca.crt"
+
+
 def test_a_driver_of_ones_own_with_secrets_by_reference(release: Release) -> None:
     own = {"options": {"san_ip": "192.0.2.7"}, "secretOptions": {"pure_api_token": {"name": "keys", "key": "token"}}}
     section = options(planned(release, {**ARRAY, **own}), "cinder-array-config")["array"]

@@ -16,7 +16,7 @@ from openstack_operator.render import Paper
 from openstack_operator.runtime.gather import parse
 
 ROOT = Path(__file__).parent.parent.parent
-KINDS = [service.resource.kind for service in SERVICES if not service.teardown]
+KINDS = {service.resource.handle: service.resource for service in SERVICES if not service.teardown}
 NAMES = ["short", "a" * 40, "long-" * 12 + "abc"]
 HOST = re.compile(r"([a-z0-9-]+)\.openstack\.svc\.cluster\.local")
 
@@ -41,7 +41,8 @@ class Made:
 
     def __init__(self, kind: str, name: str) -> None:
         paper = Paper(SERVICES, ACTUATORS, ReleaseFiles(ROOT / "releases"), drawn="drawn")
-        manifest = {"kind": kind, "metadata": {"name": name}}
+        resource = KINDS[kind]
+        manifest = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": {"name": name}}
         planned = next(paper.render([manifest], "openstack"))
         self.objects = planned.objects
         self.published = planned.plan.outcome if planned.plan else None
@@ -129,7 +130,7 @@ def test_published_secrets_exist(made: Made) -> None:
 
 
 def test_resources_of_ours_are_what_their_models_take(made: Made) -> None:
-    resources = {resource.kind: resource for resource in RESOURCES}
+    resources = {resource.handle: resource for resource in RESOURCES}
     for obj in made.objects:
         if obj["kind"] in resources:
             parse(resources[obj["kind"]], obj)

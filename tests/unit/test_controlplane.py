@@ -15,7 +15,10 @@ BUILT = ("mariadb", "rabbitmq", "memcached", "keystone", "glance", "placement", 
 
 
 def cloud(release: Release, spec: dict[str, Any] | None = None, **changes: Any) -> Context[ControlPlaneSpec]:
-    return context(CONTROL_PLANE, spec, release=release, owner="cloud", **changes)
+    """Without encryption, which has a file of its own."""
+    return context(
+        CONTROL_PLANE, {"tls": {"enabled": False}, **(spec or {})}, release=release, owner="cloud", **changes
+    )
 
 
 def children(planned: Plan) -> dict[str, Object]:
@@ -107,9 +110,34 @@ def test_volumes_are_kept_where_the_cloud_says_unless_cinder_says_otherwise(rele
     assert made["cinder"]["spec"]["backends"] == own
 
 
+def test_nova_asks_a_cortex_of_the_cloud(release: Release) -> None:
+    def scheduler(spec: dict[str, Any]) -> Any:
+        return children(plan(cloud(release, spec)))["nova"]["spec"].get("scheduler")
+
+    assert "cortex" not in children(plan(cloud(release)))
+    assert scheduler({}) is None
+    assert scheduler({"cortex": {"enabled": True}}) == {
+        "externalScheduler": {"enabled": True, "cortexRef": {"name": "cortex"}}
+    }
+    own = {"replicas": 2, "externalScheduler": {"timeout": "10s"}}
+    assert scheduler({"cortex": {"enabled": True}, "nova": {"scheduler": own}}) == {
+        "replicas": 2,
+        "externalScheduler": {"enabled": True, "cortexRef": {"name": "cortex"}, "timeout": "10s"},
+    }
+    elsewhere = {"externalScheduler": {"enabled": True, "endpoint": "https://cortex.example.org"}}
+    assert scheduler({"cortex": {"enabled": True}, "nova": {"scheduler": elsewhere}}) == elsewhere
+
+
+def test_a_cortex_is_a_resource_of_its_own_group_and_shows_a_certificate(release: Release) -> None:
+    spec = {"tls": {"enabled": True}, "cortex": {"enabled": True, "replicas": 2}}
+    made = children(plan(cloud(release, spec)))["cortex"]
+    assert (made["apiVersion"], made["kind"]) == ("cortex.c5c3.io/v1alpha1", "Cortex")
+    assert made["spec"]["replicas"] == 2
+    assert made["spec"]["tls"]["pkiRef"] == {"name": "internal"}
+
+
 LARGE: dict[str, Any] = {
     "storageBackend": "ceph",
-    "tls": {"enabled": True},
     "mariadb": {"replicas": 3},
     "rabbitmq": {"replicas": 5},
     "ovn": {"replicas": 3, "enabled": False},
@@ -125,8 +153,7 @@ def test_everything_that_is_not_built_is_named_at_once(release: Release) -> None
     with pytest.raises(NotBuilt) as raised:
         plan(cloud(release, LARGE))
     text = str(raised.value)
-    named = ("tls.enabled", "horizon.enabled")
-    for field in (*named, "neutron.mechanism"):
+    for field in ("horizon.enabled", "neutron.mechanism"):
         assert text.count(f"spec.{field}: ") == 1
     assert "heat" not in text
     assert "spec.ovn" not in text
@@ -140,14 +167,15 @@ def test_everything_that_is_not_built_is_named_at_once(release: Release) -> None
     [
         ({"networkBackend": "ovs"}, "spec.networkBackend"),
         ({"heat": {"enabled": True}}, "spec.heat.enabled"),
-        ({"tls": {"enabled": True}}, "spec.tls.enabled"),
+        ({"tls": {"enabled": True}, "imageProfile": "kolla"}, "spec.tls.enabled"),
+        ({"cortex": {"enabled": True}, "imageProfile": "kolla"}, "spec.cortex.enabled"),
     ],
 )
 def test_each_gap_names_its_field_and_what_to_write(release: Release, spec: dict[str, Any], field: str) -> None:
     with pytest.raises(NotBuilt) as raised:
         plan(cloud(release, spec))
     assert raised.value.path == field
-    assert "not built yet; " in str(raised.value)
+    assert "yet; " in str(raised.value)
 
 
 def test_what_is_off_may_say_anything(release: Release) -> None:
@@ -156,7 +184,7 @@ def test_what_is_off_may_say_anything(release: Release) -> None:
 
 
 def test_the_endpoint_is_keystones(release: Release) -> None:
-    keystone = {"status": {"endpoint": "http://cloud.example.org:5000/v3"}}
+    keystone = {"spec": {}, "status": {"endpoint": "http://cloud.example.org:5000/v3"}}
     planned = plan(cloud(release, children={("Keystone", "keystone"): keystone}))
     assert planned.outcome.endpoint == "http://cloud.example.org:5000/v3"
     assert plan(cloud(release)).outcome.endpoint is None
@@ -205,3 +233,12 @@ def test_what_a_template_says_of_its_storage_holds(release: Release) -> None:
     assert made["glance"]["spec"]["storageType"] == "pvc"
     assert made["nova"]["spec"]["compute"] == {"storageType": "local"}
     assert "ceph" in children(plan(cloud(release, {"ceph": {"enabled": True}})))
+
+
+def test_tests_of_the_cloud_wait_for_every_api_that_runs(release: Release) -> None:
+    spec = {"tempest": {"enabled": True, "schedule": "@daily"}, "nova": {"enabled": False}}
+    made = children(plan(cloud(release, spec)))["tempest"]
+    assert made["apiVersion"] == "tempest.openstack.c5c3.io/v1alpha1"
+    assert [each["name"] for each in made["spec"]["dependsOn"]] == ["keystone", "glance", "placement", "neutron"]
+    own = {"tempest": {"enabled": True, "dependsOn": [{"kind": "Keystone", "name": "keystone"}]}}
+    assert len(children(plan(cloud(release, own)))["tempest"]["spec"]["dependsOn"]) == 1

@@ -8,9 +8,7 @@ import pytest
 
 from openstack_operator import pki
 from openstack_operator.kube import secret_data
-from openstack_operator.plan import NotBuilt, Object, Plan, Release, key
-from openstack_operator.services.controlplane.model import CONTROL_PLANE
-from openstack_operator.services.controlplane.service import plan as cloud
+from openstack_operator.plan import Object, Plan, Release, key
 from openstack_operator.services.glance.model import GLANCE
 from openstack_operator.services.glance.service import plan as glance
 from openstack_operator.services.keystone.model import KEYSTONE
@@ -107,6 +105,9 @@ def test_consoles_have_a_front_too(release: Release) -> None:
     assert {"name": "OS_VNC__NOVNCPROXY_HOST", "value": "127.0.0.1"} in main["env"]
     url = f"novncproxy_base_url = https://nova-cell1-novncproxy.openstack.svc.cluster.local:{CONSOLE}/"
     assert url in conf(found, "nova-cell1-compute-config", "nova.conf")
+    assert "auth_schemes = vencrypt,none\n" in conf(found, "nova-cell1-config", "nova.conf")
+    required = objects(planned(release, NOVA, nova, {"required": True}))
+    assert "auth_schemes = vencrypt\n" in conf(required, "nova-cell1-config", "nova.conf")
 
 
 def test_clients_are_told_once_every_pod_takes_tls_and_they_may_be(release: Release) -> None:
@@ -214,44 +215,25 @@ def test_metadata_is_asked_for_as_nova_serves_it(release: Release, shown: bool) 
     assert ("auth_ca_cert = /etc/openstack-trust/pki-bundle/ca.crt" in text) == shown
 
 
-def test_what_goes_from_pod_to_pod_in_plain_http_is_not_cut_off_unsaid(release: Release) -> None:
-    with pytest.raises(NotBuilt, match=r"^spec.tls.required: an image uploaded in two steps"):
-        planned(release, GLANCE, glance, {"required": True}, storageType="swift")
+def test_pods_that_call_each_other_do_so_by_tls_once_all_of_them_can(release: Release) -> None:
+    def known_as(found: Objects) -> dict[str, str]:
+        main, *_ = pod(found, "glance-api")["containers"]
+        return {each["name"]: each["value"] for each in main["env"] if "value" in each}
 
-
-def told(release: Release, children: Objects, **more: Any) -> dict[str, bool]:
-    """Which services a cloud lets announce their certificates."""
-    tls = {"tls": {"pkiRef": {"name": "pki"}}}
-    spec = dict.fromkeys(("mariadb", "keystone", "glance", "placement", "neutron", "nova"), tls)
-    found = objects(cloud(context(CONTROL_PLANE, {**spec, **more}, release=release, children=children)))
-    asked = {name: obj["spec"].get("tls") for (_, name), obj in found.items()}
-    return {name: each["announced"] for name, each in asked.items() if each and "announced" in each}
-
-
-def ready(obj: Object, generation: int = 1, seen: int = 1) -> Object:
-    condition = {"type": "Ready", "status": "True", "observedGeneration": seen}
-    return {
-        **obj,
-        "metadata": {**obj["metadata"], "generation": generation},
-        "status": {"conditions": [condition]},
-    }
-
-
-def test_a_new_cloud_is_encrypted_from_the_start(release: Release) -> None:
-    assert set(told(release, {}).values()) == {True}
-    assert "mariadb" not in told(release, {}), "its clients learn where and whom to trust at once"
-
-
-def test_a_cloud_that_runs_learns_to_trust_first(release: Release) -> None:
-    plain = {k: ready(obj) for k, obj in objects(cloud(context(CONTROL_PLANE, release=release))).items()}
-    assert set(told(release, plain).values()) == {False}
-    tls = {"pkiRef": {"name": "pki"}, "announced": False}
-    asked = {k: {**obj, "spec": {**obj["spec"], "tls": tls}} for k, obj in plain.items()}
-    rolling = {**asked, ("Nova", "nova"): ready(asked["Nova", "nova"], generation=2)}
-    assert set(told(release, rolling).values()) == {False}
-    assert set(told(release, asked).values()) == {True}
-    told_before = {
-        **rolling,
-        ("Keystone", "keystone"): {**plain["Keystone", "keystone"], "spec": {"tls": {**tls, "announced": True}}},
-    }
-    assert set(told(release, told_before).values()) == {True}, "it stays so"
+    plain = objects(glance(context(GLANCE, {"storageType": "swift"}, release=release, published=CONTRACTS)))
+    variable = "OS_DEFAULT__WORKER_SELF_REFERENCE_URL"
+    assert known_as(plain)[variable] == "http://$(POD_IP):9292"
+    rolling = planned(
+        release, GLANCE, glance, storageType="swift", children={k: granted(obj) for k, obj in plain.items()}
+    )
+    assert known_as(objects(rolling))[variable] == "http://$(POD_IP):9292", "the old pods have no front yet"
+    required = objects(planned(release, GLANCE, glance, {"required": True}, storageType="swift"))
+    assert known_as(required)[variable] == "http://127.0.0.1:8999/$(POD_IP)"
+    for found in (objects(rolling), required):
+        front = pod(found, "glance-api")["containers"][1]
+        text = next(each["value"] for each in front["env"] if each["name"] == "CONFIG")
+        assert f"verify required ca-file /etc/openstack-front/ca.crt verifyhost glance-api.{DOMAIN}" in text
+        assert "{ trust; load; }" in front["command"][2], "another authority restarts nothing"
+    shared = objects(planned(release, GLANCE, glance))
+    assert variable not in known_as(shared)
+    assert "frontend peers" not in str(pod(shared, "glance-api"))

@@ -17,7 +17,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from localcluster import archives, build, cgroups, clock, components, init, layout, paths
+from localcluster import archives, build, cgroups, clock, cluster, components, init, layout, paths
 from localcluster.target import target
 
 
@@ -252,3 +252,17 @@ def _lines(path: Path, count: int) -> list[str]:
             return lines
         time.sleep(0.02)
     raise AssertionError(f"{path}: {lines}")
+
+
+def test_images_that_others_took_the_place_of_go() -> None:
+    there = {
+        "localhost/nova:new": "sha256:2",
+        "sha256:two": "sha256:2",
+        "localhost/nova:old": "sha256:1",
+        "sha256:one": "sha256:1",
+        "localhost/nova:runs": "sha256:3",
+        "localhost/glance:old": "sha256:4",
+    }
+    gone = cluster.outdated(there, {"localhost/nova:new"}, {"localhost/nova:runs", "gone"})
+    assert gone == ["localhost/nova:old", "sha256:one"]
+    assert cluster.outdated(there, set(), set()) == []

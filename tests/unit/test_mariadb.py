@@ -10,7 +10,7 @@ import pytest
 from openstack_operator import kube
 from openstack_operator.plan import NotBuilt, Object, Plan, Release, SpecError, State, Verdict, key
 from openstack_operator.services.mariadb import roles
-from openstack_operator.services.mariadb.config import my_cnf
+from openstack_operator.services.mariadb.config import SECURED, my_cnf, snapshots
 from openstack_operator.services.mariadb.model import MARIADB
 from openstack_operator.services.mariadb.record import FORCE
 from openstack_operator.services.mariadb.service import plan
@@ -261,3 +261,23 @@ def test_what_each_member_is_told_is_wired_too() -> None:
         with pytest.raises(SpecError, match="the operator sets"):
             my_cnf({"mysqld": {option: "x"}}, clustered=True)
     assert "wsrep_slave_threads = 8" in my_cnf({"mysqld": {"wsrep-slave-threads": 8}}, clustered=True)
+
+
+def test_copies_go_to_whoever_the_authority_vouches_for_and_where_it_says_who_it_is_to_them_alone() -> None:
+    assert snapshots("mariadb") == "[sst]\nencrypt = 4\nssl_mode = VERIFY_CA\n"
+    # The script would wait for a name for ever, or put this one into a shell's line.
+    assert snapshots("") == snapshots("x'; touch /tmp/x; '") == "[sst]\nencrypt = 4\n"
+
+
+def test_no_group_of_options_makes_members_speak_in_plain_text_again() -> None:
+    """The last group that names the provider's options wins, with all of them."""
+    given = {"mariadb": {"wsrep-provider-options": "gcache.size=1G"}}
+    text = my_cnf(given, clustered=True, encrypted=True, among=SECURED)
+    found = [line for line in text.splitlines() if line.startswith("wsrep_provider_options")]
+    assert found == [
+        f"wsrep_provider_options = gcache.size=1G;{SECURED}",
+        f"wsrep_provider_options = gcache.size=128M;gcache.recover=yes;{SECURED}",
+    ]
+    for option in ("socket.ssl=no", "gcache.size=1G; socket.dynamic=yes"):
+        with pytest.raises(SpecError, match=r"spec.config.mysqld.wsrep_provider_options: the operator sets socket.ssl"):
+            my_cnf({"mysqld": {"wsrep_provider_options": option}}, clustered=True, encrypted=True, among=SECURED)

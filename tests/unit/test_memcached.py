@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
-from openstack_operator.plan import Release, key
+from typing import Any
+
+import pytest
+
+from openstack_operator import pki
+from openstack_operator.kube import secret_data
+from openstack_operator.plan import NotBuilt, Object, Plan, Release, key
+from openstack_operator.services.keystone.model import KEYSTONE
+from openstack_operator.services.keystone.service import plan as keystone
 from openstack_operator.services.memcached.model import MEMCACHED
 from openstack_operator.services.memcached.service import plan
-from openstack_operator.testing import context
+from openstack_operator.services.pki.model import PKI
+from openstack_operator.services.pki.service import plan as authority
+from openstack_operator.services.placement.model import PLACEMENT
+from openstack_operator.services.placement.service import plan as placement
+from openstack_operator.testing import NOW, context
 
 
 def test_every_server_is_published_by_its_own_name(release: Release) -> None:
@@ -32,3 +44,70 @@ def test_memory_reaches_the_program_and_the_scheduler(release: Release) -> None:
 def test_what_it_remembers_needs_no_volume(release: Release) -> None:
     objects = {key(o): o for o in plan(context(MEMCACHED, release=release)).objects}
     assert "volumeClaimTemplates" not in objects["StatefulSet", "memcached-server"]["spec"]
+
+
+def certified(release: Release, **tls: Any) -> tuple[dict[str, str], dict[str, Any], dict[tuple[str, str], Object]]:
+    """What a Memcached with a certificate publishes, its container, and its objects."""
+    made = authority(context(PKI, release=release))
+    secrets = {obj["metadata"]["name"]: secret_data(obj) for obj in made.objects}
+    spec = {"tls": {"pkiRef": {"name": "pki"}, **tls}}
+    found = plan(context(MEMCACHED, spec, release=release, published={"PKI": made.outcome.published}, secrets=secrets))
+    objects = {key(o): o for o in found.objects}
+    (main,) = objects["StatefulSet", "memcached-server"]["spec"]["template"]["spec"]["containers"]
+    return dict(found.outcome.published), main, objects
+
+
+def test_encrypted_it_listens_to_both_until_tls_is_required(release: Release) -> None:
+    published, main, objects = certified(release)
+    assert published == {
+        "servers": "memcached-server-0.memcached.openstack.svc.cluster.local:11212",
+        "trustSecret": "pki-bundle",
+    }
+    assert "memcached -l notls:0.0.0.0:11211,0.0.0.0:11212 -p 11211" in " ".join(main["command"])
+    assert {port["port"] for port in objects["Service", "memcached"]["spec"]["ports"]} == {11211, 11212}
+    _, main, objects = certified(release, required=True)
+    assert "memcached -l notls:127.0.0.1:11211,0.0.0.0:11212 -p 11211" in " ".join(main["command"])
+    assert {port["port"] for port in objects["Service", "memcached"]["spec"]["ports"]} == {11212}
+    assert main["readinessProbe"]["tcpSocket"] == main["livenessProbe"]["tcpSocket"] == {"port": 11212}
+
+
+def test_it_is_told_of_a_new_certificate_and_asked_whether_it_took_it(release: Release) -> None:
+    _, main, _ = certified(release, required=True)
+    assert 'exec 3<>/dev/tcp/127.0.0.1/11211 && printf "refresh_certs\\r\\n" >&3' in main["command"][2]
+    assert "$said == OK*" in main["command"][2]
+
+
+def test_it_is_certified_under_the_name_of_each_server(release: Release) -> None:
+    _, _, objects = certified(release)
+    held = secret_data(objects["Secret", "memcached-tls"])
+    pair = pki.Pair(held["tls.key"], held["tls.crt"])
+    wanted = pki.Wanted(common="", names=frozenset({"*.memcached.openstack.svc.cluster.local"}))
+    assert pki.fault(pair, wanted, NOW, authorities=[held["ca.crt"]]) == ""
+
+
+CALLED = {
+    "MariaDB": {"host": "db", "port": "3306"},
+    "Keystone": {"internalURL": "http://keystone-api:5000/v3"},
+    "Memcached": {"servers": "m:11212", "trustSecret": "pki-bundle"},
+}
+
+
+def test_who_caches_tokens_or_results_checks_the_servers(release: Release) -> None:
+    secrets, path = {"pki-bundle": {"ca.crt": "an authority"}}, "/etc/openstack-trust/pki-bundle/ca.crt"
+
+    def lines(name: str, found: Plan) -> list[str]:
+        objects = {key(o): o for o in found.objects}
+        return secret_data(objects["Secret", f"{name}-config"])[f"{name}.conf"].splitlines()
+
+    results = lines("keystone", keystone(context(KEYSTONE, release=release, published=CALLED, secrets=secrets)))
+    assert {"tls_enabled = true", f"tls_cafile = {path}"} <= set(results)
+    tokens = lines("placement", placement(context(PLACEMENT, release=release, published=CALLED, secrets=secrets)))
+    assert {"memcache_tls_enabled = true", f"memcache_tls_cafile = {path}"} <= set(tokens)
+
+
+def test_libraries_that_would_speak_plain_text_all_the_same_are_not_told(release: Release) -> None:
+    """Those of kolla's images ignore the option."""
+    secrets = {"pki-bundle": {"ca.crt": "an authority"}}
+    ctx = context(PLACEMENT, {"imageProfile": "kolla"}, release=release, published=CALLED, secrets=secrets)
+    with pytest.raises(NotBuilt, match=r"^spec.cache.memcachedRef: Memcached/memcached has tls"):
+        placement(ctx)

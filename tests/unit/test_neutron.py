@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,8 @@ import yaml
 from oslo_config import cfg
 
 from openstack_operator import kube
-from openstack_operator.plan import NotBuilt, Object, Plan, SpecError, parse
+from openstack_operator.api import references
+from openstack_operator.plan import MissingReference, NotBuilt, Object, Plan, SpecError, parse
 from openstack_operator.services.neutron.model import NEUTRON
 from openstack_operator.services.neutron.service import plan
 from openstack_operator.testing import context, granted
@@ -169,3 +171,78 @@ def test_a_database_is_filled_once_whatever_image_comes_later() -> None:
     assert other["metadata"]["name"] != job["metadata"]["name"], "it may be the image why it does not succeed"
     (same,) = repairs(rebuilt({("Job", job["metadata"]["name"]): granted(job)}, image="example.org/neutron:new"))
     assert same == job
+
+
+CONNECTIONS = {
+    "nbConnection": "tcp:ovn-nb.ovn-system:6641,tcp:other:16641",
+    "sbConnection": "tcp:ovn-sb.ovn-system:6642",
+}
+
+
+def wired(ovn: Mapping[str, Any], **changes: Any) -> Plan:
+    published = {kind: found for kind, found in PUBLISHED.items() if kind != "OVNNetwork"}
+    return plan(context(NEUTRON, {"ovn": ovn}, release=parse(RELEASES, "debian"), published=published, **changes))
+
+
+def connected(result: Plan) -> bool:
+    return all(step.verdict.ready for step in result if step.name == "OVNConnected" and step.verdict)
+
+
+def test_connections_take_the_place_of_an_ovnnetwork(tmp_path: Path) -> None:
+    far = {**CONNECTIONS, "clusterRef": {"name": "a", "namespace": "infrastructure"}}
+    for ovn in (CONNECTIONS, far):
+        assert not [ref for _, ref in references(NEUTRON.spec.model_validate({"ovn": ovn})) if ref.kind == "OVNNetwork"]
+        conf = options(wired(ovn), "neutron-config", tmp_path / "neutron.conf")
+        assert conf.ovn.ovn_nb_connection == CONNECTIONS["nbConnection"]
+        agent = options(wired(ovn), "neutron-metadata-agent-config", tmp_path / "neutron.conf")
+        assert agent.ovn.ovn_sb_connection == CONNECTIONS["sbConnection"]
+
+
+def test_ovn_is_connected_when_the_worker_has_its_connection() -> None:
+    key = ("Deployment", "neutron-ovn-maintenance-worker")
+    worker = made(wired(CONNECTIONS))[key]
+    assert not connected(wired(CONNECTIONS))
+    assert connected(wired(CONNECTIONS, children={key: granted(worker)}))
+    command = worker["spec"]["template"]["spec"]["containers"][0]["readinessProbe"]["exec"]["command"]
+    lines = [f" 0: 0100007F:D2F0 0100007F:{port:04X} 01 00000000" for port in (6641, 16641, 6642)]
+    matched = [subprocess.run(command[:3], input=line, text=True, check=False).returncode for line in lines]
+    assert matched == [0, 0, 1]
+
+
+def test_a_clusterref_of_this_namespace_is_an_ovnnetwork() -> None:
+    spec = NEUTRON.spec.model_validate({"ovn": {"clusterRef": {"name": "mine"}}})
+    assert [(path, ref.name) for path, ref in references(spec) if ref.kind == "OVNNetwork"] == [
+        ("spec.ovn.clusterRef", "mine")
+    ]
+
+
+def test_encrypted_connections_show_the_certificate_of_the_secret() -> None:
+    ovn = {"nbConnection": "ssl:nb:6641", "sbConnection": "ssl:sb:6642", "tlsSecretRef": {"name": "ovn-client"}}
+    with pytest.raises(MissingReference, match=r"spec\.ovn\.tlsSecretRef: Secret 'ovn-client' has no key 'ca.crt'"):
+        wired(ovn, secrets={"ovn-client": {"tls.crt": "", "tls.key": ""}})
+    result = made(wired(ovn, secrets={"ovn-client": {"tls.crt": "", "tls.key": "", "ca.crt": ""}}))
+    text = kube.secret_data(result["Secret", "neutron-config"])["neutron.conf"]
+    assert "ovn_nb_private_key = /etc/ovn-tls/tls.key\n" in text
+    volumes = result["Deployment", "neutron-api"]["spec"]["template"]["spec"]["volumes"]
+    assert "ovn-client" in [volume.get("secret", {}).get("secretName") for volume in volumes]
+
+
+@pytest.mark.parametrize(
+    ("spec", "error", "message"),
+    [
+        ({"ovn": {"enabled": False}}, NotBuilt, r"spec\.ovn\.enabled: nothing but OVN"),
+        ({"ml2": {"mechanismDrivers": ["ovn", "sriovnicswitch"]}}, NotBuilt, "choose from ovn, logger"),
+        ({"ml2": {"mechanismDrivers": ["logger"]}}, SpecError, r"spec\.ml2\.mechanismDrivers: .* name it"),
+        ({"ovn": {"clusterRef": {"name": "a", "namespace": "b"}}}, SpecError, "set nbConnection and sbConnection"),
+    ],
+)
+def test_what_nobody_carries_out_is_refused(spec: Mapping[str, Any], error: type[SpecError], message: str) -> None:
+    with pytest.raises(error, match=message):
+        planned(spec)
+
+
+def test_mechanism_drivers_are_loaded_in_their_order(tmp_path: Path) -> None:
+    conf = options(
+        planned({"ml2": {"mechanismDrivers": ["logger", "ovn"]}}), "neutron-config", tmp_path / "neutron.conf"
+    )
+    assert conf.ml2.mechanism_drivers == "logger,ovn"

@@ -12,13 +12,15 @@ from typing import Any
 import pytest
 import yaml
 from cryptography import x509
+from cryptography.x509.oid import ExtendedKeyUsageOID
 from oslo_config import cfg
 
 from openstack_operator import kube
-from openstack_operator.api import structural
+from openstack_operator.api import references, structural
 from openstack_operator.plan import (
     READY,
     MissingReference,
+    NotBuilt,
     Object,
     Plan,
     SpecError,
@@ -30,7 +32,7 @@ from openstack_operator.plan import (
 )
 from openstack_operator.services.nova.model import NOVA
 from openstack_operator.services.nova.service import plan
-from openstack_operator.testing import NOW, context
+from openstack_operator.testing import NOW, context, granted
 
 RELEASES = yaml.safe_load((Path(__file__).parents[2] / "releases" / "2025.1.yaml").read_text())
 PUBLISHED = {
@@ -460,3 +462,248 @@ def test_servers_stay_where_they_are_unless_they_may_move() -> None:
     off = planned({"compute": {"liveMigration": False}}, owner="nova")
     assert not [name for _, name in made(off) if "migration" in name]
     assert "MIGRATION_ADDRESS" not in str(daemon(off, "nova-libvirt"))
+
+
+def test_consoles_know_each_other_by_an_authority_of_their_own() -> None:
+    result = planned(owner="nova")
+    secrets = {name: kube.secret_data(obj) for (kind, name), obj in made(result).items() if kind == "Secret"}
+    by = x509.load_pem_x509_certificate(secrets["nova-console-ca"]["cert"].encode())
+    node = x509.load_pem_x509_certificate(secrets["nova-console-node"]["server-cert.pem"].encode())
+    proxy = x509.load_pem_x509_certificate(secrets["nova-console-proxy"]["tls.crt"].encode())
+    for cert in (node, proxy):
+        cert.verify_directly_issued_by(by)
+    assert by.subject != certificate(result).issuer, "who may see consoles may not call libvirt"
+    assert uses(node) == {ExtendedKeyUsageOID.SERVER_AUTH}
+    assert uses(proxy) == {ExtendedKeyUsageOID.CLIENT_AUTH}, "a proxy cannot pass for a node"
+    mounted = {
+        (name, volume["secret"]["secretName"])
+        for (_, name), obj in made(result).items()
+        for volume in obj.get("spec", {}).get("template", {}).get("spec", {}).get("volumes", ())
+        if "nova-console" in (volume.get("secret") or {}).get("secretName", "")
+    }
+    assert mounted == {("nova-libvirt", "nova-console-node"), ("nova-cell1-novncproxy", "nova-console-proxy")}
+
+
+def uses(cert: x509.Certificate) -> set[x509.ObjectIdentifier]:
+    return set(cert.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value)
+
+
+def test_certificates_of_consoles_are_renewed_in_time_and_nothing_restarts() -> None:
+    draws = iter(str(number) for number in range(99))
+    spec = {"compute": {"liveMigration": False}}
+    first = planned(spec, owner="nova", now=NOW, draw=draws.__next__)
+    held = made(first)
+    assert first.outcome.wake
+    again = planned(spec, owner="nova", now=NOW + timedelta(days=200), children=held, draw=draws.__next__)
+    later = planned(spec, owner="nova", now=first.outcome.wake, children=held, draw=draws.__next__)
+    for name in ("nova-console-node", "nova-console-proxy"):
+        assert made(again)["Secret", name]["data"] == held["Secret", name]["data"]
+        assert made(later)["Secret", name]["data"] != held["Secret", name]["data"]
+    for key in (("Secret", "nova-console-ca"), ("DaemonSet", "nova-libvirt"), ("Deployment", "nova-cell1-novncproxy")):
+        assert made(later)[key].get("data", made(later)[key].get("spec")) == held[key].get(
+            "data", held[key].get("spec")
+        )
+
+
+def schemes(result: Plan) -> str:
+    conf = kube.secret_data(made(result)["Secret", "nova-cell1-config"])["nova.conf"]
+    return next((line for line in conf.splitlines() if line.startswith("auth_schemes")), "")
+
+
+def test_consoles_in_plain_text_are_reached_unless_tls_is_required() -> None:
+    assert schemes(planned(owner="nova")) == "auth_schemes = vencrypt,none"
+    assert schemes(planned({"compute": {"enabled": False}}, owner="nova")) == ""
+    assert schemes(planned({"imageProfile": "kolla"}, owner="nova", profile="kolla")) == ""
+    required = {"imageProfile": "kolla", "tls": {"secretRef": {"name": "mine"}, "required": True}}
+    with pytest.raises(NotBuilt, match=r"spec\.tls\.required: with kolla's images"):
+        planned(required, profile="kolla")
+
+
+def test_guests_are_told_of_new_certificates(tmp_path: Path) -> None:
+    """Also those that run already when libvirt starts, and none keeps the others from being told."""
+    main = daemon(planned(owner="nova"), "nova-libvirt")["spec"]["containers"][0]
+    script = main["command"][2].replace("/etc/openstack-", f"{tmp_path}/").replace("sleep 10", "sleep 0.1")
+    for folder in ("consoles", "libvirt-migration"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "cert").write_text("old")
+    virsh = tmp_path / "virsh"
+    guests = "list) printf 'plain\\nother\\n'"
+    virsh.write_text(f"#!/bin/sh\ncase $4 in {guests} ;; *) echo $5 >> {tmp_path}/told; [ $5 = other ] ;; esac\n")
+    virsh.chmod(0o755)
+    begun = script.partition("# Guests outlive")[0]
+    (tmp_path / "start").write_text(
+        f"PATH={tmp_path}:$PATH\n{begun}sleep 0.5; echo new > {tmp_path}/consoles/cert; sleep 1; kill $(jobs -p)"
+    )
+    subprocess.run(["bash", tmp_path / "start"], check=False, timeout=20, capture_output=True)
+    assert (tmp_path / "told").read_text().split() == ["plain", "other"] * 2
+
+
+ASKING = {"scheduler": {"externalScheduler": {"enabled": True, "endpoint": "https://cortex.example.org:8080/"}}}
+LAST = {
+    "available_filters": ["nova.scheduler.filters.all_filters", "nova_external_scheduler.ExternalSchedulerFilter"],
+    "enabled_filters": [
+        "ComputeFilter",
+        "ComputeCapabilitiesFilter",
+        "ImagePropertiesFilter",
+        "ServerGroupAntiAffinityFilter",
+        "ServerGroupAffinityFilter",
+        "ExternalSchedulerFilter",
+    ],
+    "weight_classes": [
+        "nova.scheduler.weights.all_weighers",
+        "nova_external_scheduler.ExternalSchedulerWeigher",
+    ],
+}
+
+
+def chooses(spec: Mapping[str, Any], path: Path, **changes: Any) -> cfg.ConfigOpts:
+    """What the scheduler that asks another one reads."""
+    path.write_text(kube.secret_data(made(planned(spec, **changes))["Secret", "nova-scheduler-config"])["nova.conf"])
+    conf = cfg.ConfigOpts()
+    lists = [cfg.ListOpt("enabled_filters"), cfg.ListOpt("weight_classes"), cfg.MultiStrOpt("available_filters")]
+    order = [cfg.IntOpt("host_subset_size"), cfg.BoolOpt("shuffle_best_same_weighed_hosts", default=True)]
+    asked = [cfg.StrOpt("url"), cfg.FloatOpt("timeout"), cfg.StrOpt("pipeline"), cfg.FloatOpt("pause_after_failure")]
+    conf.register_opts([*lists, *order], group="filter_scheduler")
+    conf.register_opts([*asked, cfg.StrOpt("cafile")], group="external_scheduler")
+    conf.register_opts([cfg.StrOpt("connection")], group="database")
+    conf(["--config-file", str(path)], default_config_files=[])
+    return conf
+
+
+def test_another_scheduler_comes_last(tmp_path: Path) -> None:
+    conf = chooses(ASKING, tmp_path / "nova.conf")
+    assert {name: conf.filter_scheduler[name] for name in LAST} == LAST
+    assert (conf.filter_scheduler.host_subset_size, conf.filter_scheduler.shuffle_best_same_weighed_hosts) == (1, False)
+    assert dict(conf.external_scheduler) == {
+        "url": "https://cortex.example.org:8080/scheduler/nova/external",
+        "timeout": 5,
+        "pipeline": "",
+        "pause_after_failure": 30,
+        "cafile": None,
+    }
+    assert conf.database.connection.endswith("/nova_cell0?charset=utf8")
+
+
+def test_only_the_scheduler_knows_of_another_one() -> None:
+    before, after = made(planned()), made(planned(ASKING))
+    changed = {key for key in before if before[key] != after[key]}
+    assert (changed, after.keys() - before.keys()) == (
+        {("StatefulSet", "nova-scheduler")},
+        {("Secret", "nova-scheduler-config")},
+    )
+    off = {"scheduler": {"externalScheduler": {**ASKING["scheduler"]["externalScheduler"], "enabled": False}}}
+    assert made(planned(off)) == before
+
+
+def test_filters_and_weighers_of_the_users_own_come_before_it(tmp_path: Path) -> None:
+    own = {"enabled_filters": "ComputeFilter", "weight_classes": "a.Weigher", "available_filters": ["a.Filter", "b"]}
+    found = chooses({**ASKING, "config": {"filter_scheduler": own}}, tmp_path / "nova.conf").filter_scheduler
+    assert found.enabled_filters == ["ComputeFilter", "ExternalSchedulerFilter"]
+    assert found.weight_classes == ["a.Weigher", "nova_external_scheduler.ExternalSchedulerWeigher"]
+    assert found.available_filters == ["a.Filter", "b", "nova_external_scheduler.ExternalSchedulerFilter"]
+
+
+@pytest.mark.parametrize(
+    ("section", "option"), [("filter_scheduler", "host_subset_size"), ("external_scheduler", "url")]
+)
+def test_what_decides_on_the_order_is_the_operators(section: str, option: str) -> None:
+    with pytest.raises(SpecError, match=rf"spec\.config\.{section}\.{option}: the operator sets"):
+        planned({**ASKING, "config": {section: {option: 2}}})
+
+
+def test_how_it_asks_is_said_in_seconds(tmp_path: Path) -> None:
+    spec = {"timeout": "10s", "pauseAfterFailure": "2m", "pipeline": "kvm-general-purpose-load-balancing"}
+    spec = {"scheduler": {"externalScheduler": {**ASKING["scheduler"]["externalScheduler"], **spec}}}
+    found = chooses(spec, tmp_path / "nova.conf").external_scheduler
+    assert (found.timeout, found.pause_after_failure) == (10, 120)
+    assert found.pipeline == "kvm-general-purpose-load-balancing"
+
+
+def test_a_cortex_is_asked_once_it_has_an_address(tmp_path: Path) -> None:
+    spec = {"scheduler": {"externalScheduler": {"enabled": True, "cortexRef": {"name": "cortex"}}}}
+    assert ("Secret", "nova-scheduler-config") not in made(planned(spec))
+    cortex = {"internalURL": "https://cortex.openstack.svc:8080", "trustSecret": "internal-bundle"}
+    given = {"published": {**PUBLISHED, "Cortex": cortex}, "secrets": {**SECRETS, "internal-bundle": {"ca.crt": "PEM"}}}
+    found = chooses(spec, tmp_path / "nova.conf", **given).external_scheduler
+    assert found.url == "https://cortex.openstack.svc:8080/scheduler/nova/external"
+    assert found.cafile == "/etc/openstack-trust/internal-bundle/ca.crt"
+    mounts = template(planned(spec, **given), "StatefulSet", "nova-scheduler")["spec"]["containers"][0]["volumeMounts"]
+    assert "/etc/openstack-trust/internal-bundle" in {mount["mountPath"] for mount in mounts}
+
+
+def test_an_endpoint_is_checked_by_the_users_authorities_and_nothing_else_is_mounted(tmp_path: Path) -> None:
+    asked = {**ASKING["scheduler"]["externalScheduler"], "caSecretRef": {"name": "company"}}
+    spec = {"scheduler": {"externalScheduler": asked}}
+    given = {"secrets": {**SECRETS, "company": {"ca.crt": "PEM", "tls.key": "secret"}}}
+    found = chooses(spec, tmp_path / "nova.conf", **given).external_scheduler
+    assert found.cafile == "/etc/openstack-external-scheduler/ca.crt"
+    pod = template(planned(spec, **given), "StatefulSet", "nova-scheduler")["spec"]
+    source = next(volume["secret"] for volume in pod["volumes"] if volume["name"] == "external-scheduler")
+    assert (source["secretName"], source["items"]) == ("company", [{"key": "ca.crt", "path": "ca.crt"}])
+    with pytest.raises(
+        MissingReference, match=r"externalScheduler\.caSecretRef: Secret 'company' has no key 'ca\.crt'"
+    ):
+        planned(spec, secrets={**SECRETS, "company": {}})
+
+
+def test_images_without_the_plug_in_cannot_ask() -> None:
+    with pytest.raises(NotBuilt, match=r"spec\.scheduler\.externalScheduler\.enabled: kolla's images lack the plug-in"):
+        planned({**ASKING, "imageProfile": "kolla"}, profile="kolla")
+
+
+def test_schemas_have_the_names_they_are_given() -> None:
+    names = {"database": "nova", "apiDatabase": "nova_api", "cellDatabase": "nova_cell0"}
+    wanted = {"database": {**names, "mariadbRef": {"name": "mariadb"}}}
+    schemas = [obj["spec"]["database"] for (kind, _), obj in made(planned(wanted)).items() if kind == "MariaDBDatabase"]
+    assert schemas == ["nova_api", "nova_cell0", "nova_cell1"]
+    other = made(planned({"database": {"apiDatabase": "above", "cellDatabase": "lost"}}))
+    assert other["MariaDBDatabase", "nova-api-db"]["spec"]["user"] == "above"
+    assert other["MariaDBDatabase", "nova-cell0-db"]["spec"]["database"] == "lost"
+    assert other["MariaDBDatabase", "nova-cell1-db"]["spec"]["database"] == "nova_cell1"
+
+
+def test_services_named_in_other_words_are_those_nova_calls_as_itself(tmp_path: Path) -> None:
+    auth = {f"{name}ServiceUserRef": {"name": f"my-{name}"} for name in ("placement", "glance", "neutron", "cinder")}
+    spec = NOVA.spec.model_validate({"serviceAuth": auth, "placementRef": {"name": "placement"}})
+    named = {ref.kind: ref.name for _, ref in references(spec)}
+    assert [named[kind] for kind in ("Placement", "Glance", "Neutron", "Cinder")] == [
+        "my-placement",
+        "my-glance",
+        "my-neutron",
+        "my-cinder",
+    ]
+    told = planned({"serviceAuth": {"neutronServiceUserRef": {"name": "my-neutron"}}})
+    assert options(told, "nova-config", tmp_path / "nova.conf").neutron.username == "nova"
+
+
+def test_a_share_of_the_nodes_belongs_to_the_cell_that_names_it() -> None:
+    cells = [{"name": "cell1"}, {"name": "cell2", "computeRef": {"name": "hypervisor-cell2"}}]
+    daemon = made(planned({"cells": cells}))["DaemonSet", "nova-cell2-compute"]["spec"]["template"]["spec"]
+    (term,) = daemon["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
+    assert term["matchExpressions"] == [
+        {"key": "openstack-cell", "operator": "In", "values": ["cell2", "hypervisor-cell2"]}
+    ]
+
+
+def test_the_status_tells_of_each_cell_how_many_nodes_are_connected() -> None:
+    two = {"cells": [{"name": "cell1"}, {"name": "cell2"}]}
+    assert [cell["status"] for cell in planned(two).outcome.details["cells"]] == ["Progressing", "Progressing"]
+    there = {key: granted(obj) for key, obj in made(planned(two)).items()}
+    there["DaemonSet", "nova-cell1-compute"]["status"]["numberReady"] = 42
+    del there["RabbitMQVhost", "nova-cell2"]
+    assert planned(two, children=there).outcome.details["cells"] == [
+        {"name": "cell1", "status": "Ready", "computeNodes": 42},
+        {"name": "cell2", "status": "Progressing", "computeNodes": 1},
+    ]
+
+
+def test_a_cloud_without_compute_nodes_has_none_in_its_cells() -> None:
+    (cell,) = planned({"compute": {"enabled": False}}).outcome.details["cells"]
+    assert cell["computeNodes"] == 0
+
+
+def test_a_schema_has_one_use() -> None:
+    with pytest.raises(SpecError, match=r"spec\.database: schema 'nova_cell1' has two uses in MariaDB/mariadb"):
+        planned({"database": {"apiDatabase": "nova_cell1"}})
+    apart = {"name": "cell1", "database": {"database": "nova_api", "mariadbRef": {"name": "other"}}}
+    assert ("MariaDBDatabase", "nova-cell1-db") in made(planned({"cells": [apart]}))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import itertools
 import json
@@ -9,11 +10,13 @@ import os
 import subprocess
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from images.ovn.member.address import readdressed
 from images.ovn.member.decision import Action, Decision, Facts, State, decide
 
 FOLDER = Path(__file__).parent.parent.parent / "images" / "ovn"
@@ -127,6 +130,52 @@ def test_members_with_data_of_different_clusters_wait_for_a_word() -> None:
     assert believed[host(0)].action is Action.SERVE
 
 
+def speaking(scheme: str, n: int, *, led: bool = True, config: Iterable[str] = ("s0", "s1", "s2")) -> Facts:
+    return Facts(State.MEMBER, led, "one", f"s{n}", frozenset(config), scheme=scheme)
+
+
+def test_members_go_over_one_by_one_and_only_while_all_are_well() -> None:
+    for schemes in itertools.product(["tcp", "ssl", ""], repeat=3):
+        for led in itertools.product([True, False], repeat=3):
+            held = {host(n): speaking(schemes[n], n, led=led[n]) for n in range(3)}
+            found = decisions(held, complete(held), scheme="ssl")
+            leave = [me for me, decision in found.items() if decision.action is Action.LEAVE]
+            well = all(led) and "" not in schemes
+            plain = [host(n) for n in range(3) if schemes[n] == "tcp"]
+            assert leave == (plain[-1:] if well else []), (schemes, led)
+            assert {d.action for d in found.values()} <= {Action.SERVE, Action.LEAVE}
+
+
+@pytest.mark.parametrize("missing", range(3))
+def test_nobody_goes_over_who_does_not_hear_all_others(missing: int) -> None:
+    held = {host(n): speaking("tcp", n) for n in range(3)}
+    heard = {me: [other for other in held if other != host(missing)] for me in held}
+    left = [me for me, decision in decisions(held, heard, scheme="ssl").items() if decision.action is Action.LEAVE]
+    assert left == ([] if missing < 2 else [host(2)]), "the last member hears itself"
+
+
+def test_nobody_goes_over_while_a_server_comes_or_is_to_be_removed() -> None:
+    lost = {host(n): speaking("tcp", n, config=("s0", "s1", "s2", "lost")) for n in range(3)}
+    assert {d.action for d in decisions(lost, complete(lost), scheme="ssl").values()} == {Action.SERVE}
+    held = {host(n): speaking("tcp", n) for n in range(2)} | {host(2): speaking("tcp", 2, config=("s0", "s2"))}
+    assert {d.action for d in decisions(held, complete(held), scheme="ssl").values()} == {Action.SERVE}
+    assert {d.action for d in decisions(held, complete(held)).values()} == {Action.SERVE}, "nobody was told"
+
+
+def test_one_that_is_alone_changes_its_address_and_two_wait_for_a_third() -> None:
+    alone = {host(0): speaking("tcp", 0, config=("s0",))}
+    assert decisions(alone, complete(alone), scheme="ssl")[host(0)].action is Action.READDRESS
+    assert decisions(alone, complete(alone), scheme="tcp")[host(0)].action is Action.SERVE
+    # Who was just added to the record has no vote yet.
+    both = {**alone, host(1): Facts(State.EMPTY)}
+    assert decisions(both, complete(both), scheme="ssl")[host(0)].action is Action.READDRESS
+    two = {host(n): speaking("tcp", n, config=("s0", "s1")) for n in range(2)}
+    assert {d.action for d in decisions(two, complete(two), scheme="ssl").values()} == {Action.SERVE}
+    # One that is to leave for good does so.
+    held = {host(n): speaking("tcp", n) for n in range(3)}
+    assert decide(host(2), [host(0), host(1)], held, scheme="ssl").action is Action.SERVE
+
+
 def test_who_is_not_heard_may_have_more() -> None:
     held = disks(["<", "-", "-"], frozenset({"s0", "s1", "s2"}))
     found = decisions(held, {host(0): [host(1)], host(1): [host(0)], host(2): []})
@@ -200,16 +249,91 @@ def test_nothing_is_concluded_from_a_member_that_is_being_replaced() -> None:
     assert decisions(empty, complete(empty))[host(0)].action is Action.WAIT
 
 
+@pytest.fixture
+def program(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The program, which finds its modules beside it."""
+    monkeypatch.syspath_prepend(FOLDER / "member")
+    return importlib.import_module("member")
+
+
+@pytest.mark.parametrize(
+    ("told", "certified", "schemes", "wanted"),
+    [
+        ("", False, ["tcp"], "tcp"),
+        ("ssl", False, ["tcp"], "tcp"),
+        ("", True, ["tcp", "ssl"], ""),
+        ("ssl,tcp", True, ["ssl", "tcp"], "ssl"),
+        ("ssl", True, ["ssl"], "ssl"),
+    ],
+)
+def test_nobody_speaks_plain_once_all_have_gone_over(
+    program: Any, told: str, certified: bool, schemes: list[str], wanted: str
+) -> None:
+    assert program.spoken(told, certified=certified) == schemes
+    assert program.wanted(schemes) == wanted
+
+
+def test_what_a_status_says_of_addresses(program: Any) -> None:
+    status = "Cluster ID: 8e53 (8e53a)\nServer ID: 9035 (9035b)\nAddress: ssl:nb-0.nb:6643\nStatus: cluster member\n"
+    assert program.facts_of_status(f"{status}Leader: self\n").scheme == "ssl"
+
+
+def log(*records: Mapping[str, Any]) -> bytes:
+    """A database's file (ovsdb(5), "Clustered Database Format")."""
+    texts = [json.dumps(record, separators=(",", ":")).encode() + b"\n" for record in records]
+    return b"".join(b"OVSDB CLUSTER %d %b\n%b" % (len(t), hashlib.sha1(t).hexdigest().encode(), t) for t in texts)
+
+
+OLD, NEW = "tcp:nb-0.nb:6643", "ssl:nb-0.nb:6643"
+LOOKALIKE = {"index": 3, "data": [None, {"T": {"row": {"name": f'"servers":{{"s0":"{OLD}"}}'}}}]}
+
+
+def header(servers: Mapping[str, str], address: str = OLD) -> dict[str, Any]:
+    return {"server_id": "s0", "local_address": address, "prev_servers": servers, "prev_data": LOOKALIKE["data"]}
+
+
+def test_a_server_that_is_alone_changes_its_address_and_nothing_else(tmp_path: Path) -> None:
+    file = tmp_path / "db"
+    former = {"index": 2, "servers": {"s0": OLD, "s1": "tcp:nb-1.nb:6643"}}
+    file.write_bytes(log(header({"s0": OLD}), former, LOOKALIKE, {"index": 4, "servers": {"s0": OLD}}) + b"OVSDB CLUS")
+    file.chmod(0o640)
+    assert readdressed(file, NEW)
+    former["servers"] = {"s0": NEW, "s1": "tcp:nb-1.nb:6643"}
+    assert file.read_bytes() == log(
+        header({"s0": NEW}, NEW), former, LOOKALIKE, {"index": 4, "servers": {"s0": NEW}}
+    ), "a record that is not whole is none for the server either"
+    assert (file.stat().st_mode & 0o777, [*tmp_path.iterdir()]) == (0o640, [file])
+
+
+def test_a_server_with_others_keeps_the_address_they_know(tmp_path: Path) -> None:
+    file = tmp_path / "db"
+    both = {"s0": OLD, "s1": "tcp:nb-1.nb:6643"}
+    for held in (log(header(both)), log(header({"s0": OLD}), {"index": 2, "servers": both})):
+        file.write_bytes(held)
+        assert not readdressed(file, NEW)
+        assert file.read_bytes() == held
+    file.write_bytes(b"OVSDB JSON 2 da39\n{}")
+    with pytest.raises(ValueError, match="its header has no server_id"):
+        readdressed(file, NEW)
+
+
+def test_a_server_that_has_left_holds_nothing(program: Any, tmp_path: Path) -> None:
+    file = tmp_path / "db"
+    assert program.empty(file)
+    file.write_bytes(log(header({"s0": OLD}), LOOKALIKE))
+    assert not program.empty(file)
+    file.write_bytes(log(header({"s0": OLD}), LOOKALIKE, {"note": "left", "comment": "this server left the cluster"}))
+    assert program.empty(file)
+
+
 @pytest.mark.parametrize(("plain", "certified"), list(itertools.product([True, False], repeat=2)))
 def test_one_member_listens_where_one_of_several_does(
-    plain: bool, certified: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    program: Any, plain: bool, certified: bool, tmp_path: Path
 ) -> None:
     """A single database is started by a script, one of several by a program: clients find both in the same places."""
     if certified:
         (tmp_path / "tls.crt").touch()
-    monkeypatch.syspath_prepend(FOLDER / "member")
-    member = importlib.import_module("member")
-    remotes, options = member.listening(member.DATABASES["nb"], plain=plain, tls=tmp_path)
+    remotes, options = program.listening(program.DATABASES["nb"], plain=plain, tls=tmp_path)
     script = f'. {FOLDER}/ovn-remotes; tls={tmp_path}; echo "{{\\"here\\": {{}}$(remotes 6641)}}"; certificate'
     environment = {"PATH": os.environ["PATH"], "OVN_PLAIN": "yes" if plain else "no"}
     said = subprocess.run(["sh", "-euc", script], env=environment, capture_output=True, text=True, check=True).stdout

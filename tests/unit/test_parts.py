@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from openstack_operator import kube, oslo, parts
 from openstack_operator.api import (
     Component,
-    MariaDBRef,
+    DatabaseSource,
+    MessagingSource,
     NeutronRef,
-    RabbitMQRef,
     Resource,
     Scalable,
     ServiceSpec,
@@ -140,8 +140,8 @@ def test_known_values_stand_beside_drawn_ones() -> None:
 def test_urls_survive_any_password(password: str) -> None:
     ctx = widget(draw=lambda: password)
     creds = parts.credentials(ctx, "database", "messaging")
-    database = parts.database(ctx, creds, "database", "widget", server=MariaDBRef(name="mariadb"))
-    bus = parts.messaging(ctx, creds, "messaging", broker=RabbitMQRef(name="rabbitmq"))
+    database = parts.database(ctx, creds, "database", "widget", source=DatabaseSource())
+    bus = parts.messaging(ctx, creds, "messaging", source=MessagingSource())
     for url, host, port in ((database.url, "db", 3306), (bus.url, "bus", 5672)):
         parsed = urlsplit(url)
         assert (parsed.hostname, parsed.port) == (host, port)
@@ -333,8 +333,8 @@ def test_what_is_required_is_another_resources_readiness() -> None:
 
 
 def test_only_a_service_with_a_cache_is_told_of_it() -> None:
-    assert parts.memcached(widget()) == "cache:11211"
-    assert parts.memcached(context(PLAIN, release=RELEASE)) == ""
+    assert parts.memcached(widget()).servers == "cache:11211"
+    assert parts.memcached(context(PLAIN, release=RELEASE)).servers == ""
 
 
 @pytest.mark.parametrize(

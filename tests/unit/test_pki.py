@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import count
 from pathlib import Path
@@ -66,6 +67,16 @@ def test_what_is_wrong_is_said() -> None:
     }
     assert {want: found for want, found in said.items() if not found.startswith(want)} == {}
     assert fault(held, Wanted(common="x", names=frozenset({"2001:DB8:0::1"})), NOW, authorities=[OURS.cert]) == ""
+
+
+def test_one_that_is_to_be_shown_to_whom_one_calls_is_made_anew_where_it_may_not() -> None:
+    held = pki.issue(OURS, API, "one", NOW)
+    calling = replace(API, calls=True)
+    assert pki.certificate(held, API, OURS, lambda: "two", NOW) == held
+    made = pki.certificate(held, calling, OURS, lambda: "two", NOW)
+    assert made != held
+    assert (pki.calls(held.cert), pki.calls(made.cert), pki.calls(OURS.cert)) == (False, True, True)
+    assert fault(held, calling, NOW, authorities=[OURS.cert]).startswith("is for servers only")
 
 
 def test_another_authority_or_another_name_is_another_certificate() -> None:

@@ -94,7 +94,7 @@ async def test_a_barrier_holds_back_changes_too() -> None:
 
 async def test_what_surrounds_pods_that_run_is_held_by_nothing() -> None:
     schema, other = step("Schema", barrier=True), step("Other")
-    run = {"kind": "Deployment", "metadata": {"name": "api"}}
+    run = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "api"}}
     api = Step(name="Api", objects=(run, thing("service")), after=(schema,))
     applied: list[Object] = []
 

@@ -41,7 +41,8 @@ def pod(name: str, state: Object, *, ready: bool = False) -> Object:
 def server(**status: str) -> dict[tuple[str, str], Object]:
     metadata = {"name": "rabbitmq-server", "creationTimestamp": "2025-12-31T00:00:00Z"}
     claim = {"spec": {"resources": {"requests": {"storage": "10Gi"}}}}
-    spec = {"replicas": 3, "volumeClaimTemplates": [claim]}
+    template = {"spec": {"containers": [{"name": "server"}]}}
+    spec = {"replicas": 3, "volumeClaimTemplates": [claim], "template": template}
     live = {"metadata": metadata, "spec": spec, "status": {"currentRevision": "a", "updateRevision": "a", **status}}
     return {("StatefulSet", "rabbitmq-server"): live}
 

@@ -8,7 +8,7 @@ import socket
 import httpx2 as httpx
 
 from openstack_operator.runtime.health import Health
-from openstack_operator.runtime.manager import any_of
+from openstack_operator.runtime.process import any_of
 
 
 async def test_health():

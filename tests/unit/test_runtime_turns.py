@@ -49,7 +49,7 @@ class Stage:
 
 
 def step(kind: Kind, name: str) -> Step:
-    return Step(name=name, objects=({"kind": kind.kind, "metadata": {"name": name}},))
+    return Step(name=name, objects=({"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"name": name}},))
 
 
 API, SCHEDULER, COMPUTE = step(DEPLOYMENT, "api"), step(STATEFUL_SET, "scheduler"), step(DAEMON_SET, "compute")

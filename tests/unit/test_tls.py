@@ -12,7 +12,7 @@ import pytest
 
 from openstack_operator import pki
 from openstack_operator.catalogue import ACTUATORS, SERVICES
-from openstack_operator.kube import secret_data
+from openstack_operator.kube import CONFIG_DIGEST, secret_data
 from openstack_operator.plan import Object, Plan, Release, SpecError, key
 from openstack_operator.release_files import ReleaseFiles
 from openstack_operator.render import Paper
@@ -125,6 +125,63 @@ def test_a_certificate_that_is_brought_is_used_while_it_is_good(release: Release
         assert verdict.message.endswith("; the one before stays in use")
 
 
+def clustered(release: Release, **changes: Any) -> tuple[str, dict[str, str], dict[tuple[str, str], Object]]:
+    """Options of three members that are given a certificate, their record, and all objects."""
+    published, secrets = made(release)
+    spec = {"replicas": 3, **TLS}
+    plan = mariadb(context(MARIADB, spec, release=release, published={"PKI": published}, secrets=secrets, **changes))
+    found = objects(plan)
+    text = secret_data(found["Secret", "mariadb-config"])["99-openstack.cnf"]
+    return text, secret_data(found["Secret", "mariadb-galera"]), found
+
+
+def test_members_of_a_new_cluster_take_nobody_without_a_certificate(release: Release) -> None:
+    text, record, found = clustered(release)
+    assert "socket.ssl_cert=/etc/mysql/tls/tls.crt" in text
+    assert "socket.dynamic" not in text
+    assert text.endswith("\n!includedir /etc/mysql/record\n"), "read anew for each copy"
+    assert record["sst.cnf"] == "[sst]\nencrypt = 4\nssl_mode = VERIFY_CA\n"
+    assert pki.calls(secret_data(found["Secret", "mariadb-tls"])["tls.crt"]), "each calls the others"
+
+
+def test_members_of_a_cluster_that_runs_are_one_until_all_of_them_can_encrypt(release: Release) -> None:
+    plain = objects(mariadb(context(MARIADB, {"replicas": 3}, release=release)))
+    children = {k: granted(obj) for k, obj in plain.items()}
+    names = [f"mariadb-server-{ordinal}" for ordinal in range(3)]
+
+    def said(**last: Any) -> dict[str, Any]:
+        one = {"stage": "serving", "status": "Primary", "uuid": "u", "ready": True, "encrypted": True}
+        return {name: {**one, "name": name} for name in names[:2]} | {names[2]: {**one, "name": names[2], **last}}
+
+    for facts in ({}, said(encrypted=False), said(ready=False, status="")):
+        text, record, found = clustered(release, children=children, facts=facts)
+        assert ";socket.dynamic=yes" in text
+        assert "sst.cnf" not in record, "whoever has no certificate can neither give nor take a copy"
+    text, record, found = clustered(release, children=children, facts=said())
+    assert "socket.dynamic" not in text
+    assert "sst.cnf" in record
+    text, record, _ = clustered(release, children={k: granted(obj) for k, obj in found.items()})
+    assert "socket.dynamic" not in text, "nobody answers: it stays"
+    assert "sst.cnf" in record
+
+
+def test_a_certificate_for_servers_only_is_none_for_members(release: Release) -> None:
+    """Of a cluster that shows it to its clients already, the members go on as they are."""
+    by = pki.authority("theirs", "theirs", NOW - DAY)
+    pair = pki.issue(by, pki.Wanted(common="db", names=frozenset(BROUGHT), life=30 * DAY), "drawn", NOW - DAY)
+    secrets = {"mine": {"ca.crt": by.cert, "tls.crt": pair.cert, "tls.key": pair.key}}
+    spec = {"tls": {"secretRef": {"name": "mine"}}}
+    one = mariadb(context(MARIADB, spec, release=release, secrets=secrets))
+    assert one.outcome.published["trustSecret"]
+    with pytest.raises(SpecError, match=r"^spec.tls.secretRef: .* is for servers only; .* clientAuth"):
+        mariadb(context(MARIADB, {"replicas": 3, **spec}, release=release, secrets=secrets))
+    children = {k: granted(obj) for k, obj in objects(one).items()}
+    several = mariadb(context(MARIADB, {"replicas": 3, **spec}, release=release, secrets=secrets, children=children))
+    found = objects(several)
+    assert "socket.ssl" not in secret_data(found["Secret", "mariadb-config"])["99-openstack.cnf"]
+    assert "sst.cnf" not in secret_data(found["Secret", "mariadb-galera"])
+
+
 def test_clients_are_told_once_every_pod_shows_the_certificate(release: Release) -> None:
     """From the start, or after the last one was replaced."""
     assert server(release).outcome.published["trustSecret"] == "pki-bundle"
@@ -176,12 +233,6 @@ def test_an_authority_that_ended_is_said_to_have(release: Release) -> None:
     ctx = context(MARIADB, TLS, release=release, published={"PKI": published}, secrets=secrets, now=late)
     with pytest.raises(SpecError, match=r"^spec.tls.pkiRef: the authority of PKI/pki ended at 2035-12-30"):
         mariadb(ctx)
-    children = objects(authority(context(PKI, release=release)))
-    plan = authority(context(PKI, release=release, children=children, now=late))
-    (verdict,) = (step.verdict for step in plan if step.name == "Authority")
-    assert verdict
-    assert verdict.message.startswith("it ended at 2035-12-30")
-    assert plan.outcome.wake is None
 
 
 def test_files_that_somebody_made_unreadable_are_made_anew(release: Release) -> None:
@@ -211,17 +262,34 @@ def test_a_client_checks_whom_it_calls(release: Release) -> None:
     assert moved["Deployment", "keystone-api"]["spec"]["template"]["metadata"] != pod["metadata"]
 
 
+def encrypted_cloud() -> list[Object]:
+    """Every object of a cloud with certificates."""
+    spec = {"cinder": {"enabled": True}, "etcd": {"enabled": True}, "storageBackend": "ceph"}
+    metadata = {"name": "cloud", "namespace": "openstack"}
+    docs = [{"apiVersion": PKI.api_version, "kind": "OpenStackControlPlane", "metadata": metadata, "spec": spec}]
+    paper = Paper(SERVICES, ACTUATORS, ReleaseFiles(ROOT / "releases"), drawn="drawn")
+    return [obj for planned in paper.render(docs, "openstack") for obj in planned.objects]
+
+
+def test_whoever_reads_authorities_as_it_starts_rolls_when_they_change() -> None:
+    """Or an authority's replacement would wait for it for ever: its pod bears a digest of what it reads."""
+    found = encrypted_cloud()
+    texts = {obj["metadata"]["name"]: secret_data(obj) for obj in found if obj["kind"] == "Secret"}
+    bundles = {name for name, files in texts.items() if "ca.crt" in files and "tls.crt" not in files}
+    readers: set[str] = set()
+    for obj in found:
+        template = obj["spec"]["template"] if obj["kind"] in {"Deployment", "StatefulSet", "DaemonSet"} else {}
+        volumes = template.get("spec", {}).get("volumes", ())
+        if bundles & {(volume.get("secret") or {}).get("secretName") for volume in volumes}:
+            readers.add(obj["metadata"]["name"])
+            assert CONFIG_DIGEST in template["metadata"]["annotations"], obj["metadata"]["name"]
+    assert {"keystone-api", "nova-cell1-compute", "neutron-metadata-agent", "cinder-volume-ceph"} <= readers
+    assert not {"mariadb-server", "rabbitmq-server"} & readers
+
+
 def test_every_program_of_a_cloud_has_the_authorities_its_options_name() -> None:
     """A path in a file of options is mounted wherever that file is."""
-    tls = {"tls": {"pkiRef": {"name": "pki"}}}
-    services = ("mariadb", "rabbitmq", "keystone", "glance", "placement", "neutron", "nova")
-    spec = {**dict.fromkeys(services, tls), "cinder": {"enabled": True, **tls}, "storageBackend": "ceph"}
-    docs = [
-        {"apiVersion": PKI.api_version, "kind": kind, "metadata": {"name": name, "namespace": "openstack"}, "spec": own}
-        for kind, name, own in (("PKI", "pki", {}), ("OpenStackControlPlane", "cloud", spec))
-    ]
-    paper = Paper(SERVICES, ACTUATORS, ReleaseFiles(ROOT / "releases"), drawn="drawn")
-    found = [obj for planned in paper.render(docs, "openstack") for obj in planned.objects]
+    found = encrypted_cloud()
     texts = {obj["metadata"]["name"]: secret_data(obj) for obj in found if obj["kind"] == "Secret"}
     checked: set[str] = set()
     for obj in found:

@@ -8,9 +8,11 @@ import pytest
 
 from openstack_operator import kube
 from openstack_operator.plan import Object, Plan, Release, SpecError, key
+from openstack_operator.services.pki.model import PKI
+from openstack_operator.services.pki.service import plan as authority
 from openstack_operator.services.valkey.model import VALKEY
 from openstack_operator.services.valkey.service import plan
-from openstack_operator.testing import context
+from openstack_operator.testing import context, granted
 
 CLUSTER = {"replicas": 3, "sentinel": {"enabled": True}}
 
@@ -73,3 +75,60 @@ def test_a_line_of_its_own_is_refused(release: Release, config: dict[str, str]) 
 def test_the_users_lines_win_over_defaults(release: Release) -> None:
     made = conf(planned(release, {"memoryMB": 100, "config": {"appendfsync": "always", "lazyfree-lazy-expire": True}}))
     assert (made["appendfsync"], made["maxmemory"], made["lazyfree-lazy-expire"]) == ("always", "100mb", "yes")
+
+
+def encrypted(release: Release, *, live: Plan | None = None, rolling: bool = False, **tls: Any) -> Plan:
+    """Three servers with a certificate; `live` is what is there, and whether its pods are still replaced."""
+    made = authority(context(PKI, release=release))
+    children = {k: granted(obj) for k, obj in objects(live).items()} if live else {}
+    if rolling:
+        children["StatefulSet", "valkey-server"]["status"]["currentRevision"] = "before"
+    secrets = {obj["metadata"]["name"]: kube.secret_data(obj) for obj in made.objects}
+    spec = {**CLUSTER, "tls": {"pkiRef": {"name": "pki"}, **tls}}
+    return planned(release, spec, published={"PKI": made.outcome.published}, secrets=secrets, children=children)
+
+
+def env(made: Plan) -> dict[str, str]:
+    return {each["name"]: each.get("value", "") for each in containers(made)["sentinel"]["env"]}
+
+
+def test_a_new_set_speaks_tls_from_the_start(release: Release) -> None:
+    made = encrypted(release)
+    assert {"port", "tls-port", "tls-replication"} <= conf(made).keys()
+    assert (conf(made)["port"], conf(made)["tls-port"], conf(made)["tls-auth-clients"]) == ("6379", "6380", "no")
+    assert env(made)["FLAGS"] == "--tls --cacert /etc/valkey/tls/ca.crt"
+    assert (env(made)["SERVER_PORT"], env(made)["SENTINEL_PORT"]) == ("6380", "26380")
+    assert {"port 26379", "tls-port 26380", "tls-replication yes"} <= set(env(made)["SENTINEL_CONF"].splitlines())
+    published = made.outcome.published
+    assert (published["port"], published["trustSecret"]) == ("6380", "pki-bundle")
+    assert all(each.endswith(":26380") for each in published["sentinels"].split(","))
+
+
+def test_servers_that_run_go_over_to_tls_in_steps_each_of_which_every_other_understands(release: Release) -> None:
+    """Required from the first moment, which must not shut out those that were not replaced yet."""
+    plain = planned(release, CLUSTER)
+    both = encrypted(release, live=plain, required=True)
+    assert (conf(both)["port"], conf(both)["tls-port"]) == ("6379", "6380")
+    assert "tls-replication" not in conf(both)
+    assert "FLAGS" not in env(both)
+    assert both.outcome.published["port"] == "6379"
+    moved = encrypted(release, live=both, required=True)
+    assert (conf(moved)["port"], conf(moved)["tls-replication"]) == ("6379", "yes")
+    assert conf(encrypted(release, live=moved, rolling=True, required=True)) == conf(moved)
+    closed = encrypted(release, live=moved, required=True)
+    assert (conf(closed)["port"], conf(closed)["tls-replication"]) == ("0", "yes")
+    assert "port 0\n" in env(closed)["SENTINEL_CONF"]
+    assert containers(closed)["main"]["livenessProbe"]["tcpSocket"] == {"port": 6380}
+    assert containers(closed)["sentinel"]["readinessProbe"]["tcpSocket"] == {"port": 26380}
+    assert {port["port"] for port in objects(closed)["Service", "valkey"]["spec"]["ports"]} == {6380, 26380}
+    assert conf(encrypted(release, live=closed, rolling=True, required=True)) == conf(closed)
+
+
+def test_a_new_certificate_is_read_without_a_restart(release: Release) -> None:
+    script = containers(encrypted(release))["main"]["command"][2]
+    assert "config set tls-cert-file /etc/valkey/tls/tls.crt tls-key-file /etc/valkey/tls/tls.key" in script
+
+
+def test_where_certificates_are_is_the_operators(release: Release) -> None:
+    with pytest.raises(SpecError, match=r"spec\.config\.tls-replication"):
+        planned(release, {"config": {"tls-replication": "no"}})

@@ -91,7 +91,7 @@ def release(_: object) -> Release:
     return FILES(PlacementSpec())
 
 
-@pytest.mark.parametrize("service", SERVICES, ids=lambda service: service.resource.kind)
+@pytest.mark.parametrize("service", SERVICES, ids=lambda service: service.resource.handle)
 def test_every_spec_has_an_answer(service: Service) -> None:
     @settings(
         max_examples=15,
@@ -100,7 +100,12 @@ def test_every_spec_has_an_answer(service: Service) -> None:
     )
     @given(values(structural(service.resource.spec)))
     def answered(spec: Object) -> None:
-        manifest = {"kind": service.resource.kind, "metadata": {"name": "x"}, "spec": spec}
+        manifest = {
+            "apiVersion": service.resource.api_version,
+            "kind": service.resource.kind,
+            "metadata": {"name": "x"},
+            "spec": spec,
+        }
         try:
             next(Paper(SERVICES, ACTUATORS, release, drawn="drawn").render([manifest], "openstack"))
         except SpecError as error:

@@ -39,6 +39,8 @@ class Facts:
     term: int = 0
     """Of the last entry of its log, and with `index` how much it knows."""
     index: int = 0
+    scheme: str = ""
+    """How others are to speak with it: tcp or ssl, empty for one that does not say."""
 
 
 class Action(StrEnum):
@@ -54,6 +56,10 @@ class Action(StrEnum):
     """Put the data aside and join: the cluster it belongs to was given up."""
     REBUILD = "rebuild"
     """Make a cluster of this member's data alone."""
+    LEAVE = "leave"
+    """Leave the cluster, to join it with another address."""
+    READDRESS = "readdress"
+    """Change the address of a server that is alone."""
 
 
 @dataclass(frozen=True)
@@ -72,15 +78,17 @@ def decide(
     seed: str = "",
     forced: str = "",
     cluster: str = "",
+    scheme: str = "",
 ) -> Decision:
     """The next move of the member `me`. `members` belong to the cluster, `heard` are the facts of those that answer and
     of the member itself. `seed` is who may create the very first cluster, `forced` who was named by the user to make it
-    anew whatever the others hold, `cluster` the identity of the one that is to be believed in; each may be empty.
+    anew whatever the others hold, `cluster` the identity of the one that is to be believed in, `scheme` how members are
+    to speak with each other; each may be empty.
     """
     mine = heard[me]
     leaders = [facts for host, facts in sorted(heard.items()) if host != me and facts.led]
     if mine.state is State.MEMBER:
-        return _with_data(me, members, heard, leaders, forced=forced, cluster=cluster)
+        return _with_data(me, members, heard, leaders, forced=forced, cluster=cluster, scheme=scheme)
     if mine.state is State.BUSY:
         return Decision(Action.WAIT, "is being made anew")
     if me not in members:
@@ -116,6 +124,7 @@ def _with_data(
     *,
     forced: str,
     cluster: str,
+    scheme: str,
 ) -> Decision:
     mine = heard[me]
     disbelieved = bool(cluster) and mine.cluster != cluster and any(facts.cluster == cluster for facts in leaders)
@@ -124,7 +133,7 @@ def _with_data(
     if me in members and (disbelieved or (gone and all(gone) and not mine.led)):
         return Decision(Action.REJOIN, "joins the cluster, which goes on without what it holds")
     if mine.led:
-        return Decision(Action.SERVE)
+        return _led(me, members, heard, scheme)
     if leaders:
         return Decision(Action.SERVE, "is not yet in touch with the leader")
     if forced == me:
@@ -132,6 +141,35 @@ def _with_data(
     if unheard := [host for host in members if host not in heard]:
         return Decision(Action.SERVE, f"has no leader; waits for {', '.join(map(_short, unheard))}")
     return _majority(me, members, heard, cluster=cluster)
+
+
+def _led(me: str, members: Sequence[str], heard: Mapping[str, Facts], scheme: str) -> Decision:
+    """Members go over to another scheme one after the other, the last one first, each while all are well: there are two
+    others that hold all data, and nobody else is on the way.
+    """
+    mine = heard[me]
+    if scheme in {"", mine.scheme}:
+        return Decision(Action.SERVE)
+    if mine.servers == frozenset({mine.server}):
+        return Decision(Action.READDRESS, f"goes over from {mine.scheme} to {scheme}")
+    why = f"speaks {mine.scheme} with other members"
+    if me not in members or len(members) < 3:
+        return Decision(Action.SERVE, why)
+    later = members[members.index(me) + 1 :]
+    unwell = [host for host in members if not _agrees(mine, heard.get(host))]
+    still = [host for host in later if host not in unwell and heard[host].scheme != scheme]
+    if unwell or still:
+        return Decision(Action.SERVE, f"{why}; waits for {', '.join(map(_short, unwell or still))}")
+    if len(mine.servers) != len(members):
+        return Decision(Action.SERVE, f"{why}; waits for a server that is to be removed")
+    return Decision(Action.LEAVE, f"goes over from {mine.scheme} to {scheme}: leaves, and joins anew")
+
+
+def _agrees(mine: Facts, other: Facts | None) -> bool:
+    """Whether a member is well, and knows of the same members."""
+    if other is None or not other.led or not other.scheme:
+        return False
+    return (other.cluster, other.servers) == (mine.cluster, mine.servers)
 
 
 def _majority(me: str, members: Sequence[str], heard: Mapping[str, Facts], *, cluster: str) -> Decision:

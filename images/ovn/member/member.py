@@ -3,7 +3,8 @@
 Tells the other members over HTTP what it holds, runs ovsdb-server, and makes the cluster anew when raft cannot recover.
 Needs OVN_ADDRESS, its stable host name, and OVN_SEED, the member that may create the first cluster. The folder
 /etc/ovn-raft is read again and again: `members` are all host names with commas, `force` is who was told to make the
-cluster anew, `cluster` the identity of the cluster to be believed in.
+cluster anew, `cluster` the identity of the cluster to be believed in, `schemes` how members speak with each other, what
+is wanted before what some may still do.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from address import readdressed
 from decision import Action, Decision, Facts, State, decide
 
 RECORD = Path("/etc/ovn-raft")
@@ -88,7 +90,7 @@ def control(path: Path, method: str, *words: str) -> str | None:
 
 def facts_of_status(text: str) -> Facts:
     """What `cluster/status` says; the position in the log is not in it."""
-    found = dict(re.findall(r"^(Cluster ID|Server ID|Status|Leader): (.*)$", text, re.MULTILINE))
+    found = dict(re.findall(r"^(Cluster ID|Server ID|Address|Status|Leader): (.*)$", text, re.MULTILINE))
     whole = {name: (re.search(r"\((.*)\)", found.get(name, "")) or [""] * 2)[1] for name in ("Cluster ID", "Server ID")}
     # Servers are listed by the first four digits of their identities.
     servers = frozenset(re.findall(r"^ +([0-9a-f]{4}) \(", text, re.MULTILINE))
@@ -100,7 +102,30 @@ def facts_of_status(text: str) -> Facts:
         cluster=whole["Cluster ID"],
         server=whole["Server ID"][:4],
         servers=servers,
+        scheme=found.get("Address", "").partition(":")[0],
     )
+
+
+def spoken(told: str, *, certified: bool) -> Sequence[str]:
+    """How members speak with each other: what a new address begins with before what others' addresses may. `told` is
+    what the record says.
+    """
+    return (told or "tcp,ssl").split(",") if certified else ["tcp"]
+
+
+def wanted(schemes: Sequence[str]) -> str:
+    """What to go over to; empty while nobody was told: one that had a certificate early may keep its address."""
+    return "" if schemes == ["tcp", "ssl"] else schemes[0]
+
+
+def empty(file: Path) -> bool:
+    """Whether there is no server, or one whose last word is that it has left: ovsdb-server does not open its file."""
+    try:
+        with file.open("rb") as log:
+            log.seek(max(0, file.stat().st_size - 200))
+            return b'"note":"left"' in log.read()
+    except FileNotFoundError:
+        return True
 
 
 @functools.lru_cache(maxsize=1)
@@ -129,6 +154,7 @@ def ask(host: str, port: int) -> Facts | None:
         with opener.open(f"http://{host}:{port}/", timeout=1) as answer:
             told: dict[str, Any] = json.load(answer)
         known = {name: told[name] for name in ("led", "cluster", "server", "term", "index")}
+        known["scheme"] = told.get("scheme", "")
         return Facts(state=State(told["state"]), servers=frozenset(told["servers"]), **known)
     except (OSError, ValueError, KeyError, TypeError):
         return None
@@ -170,10 +196,19 @@ class Member:
     def members(self) -> Sequence[str]:
         return [host for host in self.record("members").split(",") if host]
 
+    @property
+    def schemes(self) -> Sequence[str]:
+        """How members speak with each other."""
+        return spoken(self.record("schemes"), certified=(TLS / "tls.crt").exists())
+
+    def at(self, scheme: str, host: str) -> str:
+        """Where raft finds a member."""
+        return f"{scheme}:{host}:{self.database.raft}"
+
     def facts(self) -> Facts:
         """What this member holds. The log is only read where it matters: without a leader."""
         file, self.role = self.database.file, ""
-        if not file.exists():
+        if empty(file):
             return Facts(State.EMPTY)
         answer = control(self.database.control, "cluster/status", self.database.name)
         if not answer or "Status:" not in answer:
@@ -220,7 +255,7 @@ class Member:
         file, fresh = self.database.file, self.database.file.with_suffix(".new")
         self.tell(Facts(State.BUSY), f"{action}s")
         fresh.unlink(missing_ok=True)
-        here = f"tcp:{self.address}:{self.database.raft}"
+        here = self.at(self.schemes[0], self.address)
         # 5 s: shorter timers lose the leader whenever the processor is busy.
         create = ["--election-timer=5000", "create-cluster", fresh]
         if action is Action.CREATE:
@@ -233,7 +268,7 @@ class Member:
             self.tool(*create, alone, here)
             alone.unlink()
         else:
-            others = [f"tcp:{host}:{self.database.raft}" for host in self.members if host != self.address]
+            others = [self.at(how, host) for host in self.members if host != self.address for how in self.schemes]
             self.tool("join-cluster", fresh, self.database.name, here, *others)
         self.stop()
         if file.exists():
@@ -242,25 +277,40 @@ class Member:
             os.link(file, kept)
         fresh.rename(file)
 
+    def act(self, action: Action) -> None:
+        """Something is done that changes what the disk holds; leaving goes on by itself, and ends with an empty one."""
+        if action is Action.LEAVE:
+            control(self.database.control, "cluster/leave", self.database.name)
+        elif action is Action.READDRESS:
+            self.stop()
+            readdressed(self.database.file, self.at(self.schemes[0], self.address))
+            self.start()
+        else:
+            self.make(action)
+            self.start()
+
     def look(self, pool: ThreadPoolExecutor) -> Decision:
         """What to do next."""
         mine = self.facts()
         heard = {self.address: mine}
         believed, forced = self.record("cluster"), self.record("force")
-        if not mine.led or (believed and believed != mine.cluster):
+        scheme = wanted(self.schemes)
+        moves = scheme not in {"", mine.scheme}
+        if not mine.led or moves or (believed and believed != mine.cluster):
             # What the members say is only worth something together with what this one says at that time.
             self.tell(mine, str(self.told.get("why", "")))
             others = [host for host in self.members if host != self.address]
             answers = pool.map(ask, others, [self.database.facts] * len(others))
             heard |= {host: facts for host, facts in zip(others, answers, strict=True) if facts}
-        decision = decide(self.address, self.members, heard, seed=self.seed, forced=forced, cluster=believed)
+        told = {"seed": self.seed, "forced": forced, "cluster": believed, "scheme": scheme}
+        decision = decide(self.address, self.members, heard, **told)
         self.tell(mine, decision.why)
         return decision
 
     def run(self) -> int:
         """Serves until it is stopped; the exit status of the server."""
         last, times = Action.SERVE, 0
-        if self.database.file.exists():
+        if not empty(self.database.file):
             self.start()
         with ThreadPoolExecutor(8) as pool:
             while not self.stopping:
@@ -274,8 +324,7 @@ class Member:
                     pass
                 elif decision.action is Action.JOIN or first or times >= LOOKS:
                     say(f"{self.database.name}: {decision.why}")
-                    self.make(decision.action)
-                    self.start()
+                    self.act(decision.action)
                 time.sleep(PAUSE if self.told.get("led") else PAUSE / 2)
         self.stop()
         return 0

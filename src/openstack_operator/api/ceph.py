@@ -49,9 +49,11 @@ class CephSource(Model):
     """CephStorage to use; without it and cephSecretRef, the one called `ceph`."""
     ceph_secret_ref: SecretRef | None = None
     """Secret with `ceph.conf`, which must say `fsid` and `mon host`, and `keyring`, which holds the key of one client
-    with the caps this use needs. Pools are not made then. Whoever rotates the key puts the new one here."""
+    with the caps this use needs; or with single values as Rook keeps them: `mon_host`, `fsid`, `userID` and `userKey`.
+    Pools are not made then. Whoever rotates the key puts the new one here."""
     ceph_client_ref: CephClientRef | None = None
-    """CephClient the Secret was made of. For the reader: nothing is read of it."""
+    """CephClient the Secret was made of: it names the user, whose key may stand in the Secret under that name. Nothing
+    is read of the CephClient itself, which lies in Rook's namespace."""
     pool: PoolName | None = None
     """Pool of the data; unset takes the one the CephStorage has for this use, with a Secret `volumes`, `images`, `vms`
     or `backups`. Cannot be changed, since data does not move by itself."""

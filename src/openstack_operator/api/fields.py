@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from collections.abc import Mapping
+from typing import Annotated, Any, cast
 
 from pydantic import BeforeValidator, Field
 
-from .model import rule
+from .model import AS_OBJECT, rule
 
 Name = Annotated[str, Field(min_length=1, max_length=253, pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")]
 """A Kubernetes object name (RFC 1123 subdomain)."""
@@ -30,6 +31,15 @@ def settled(field: str, what: str) -> dict[str, Any]:
     return rule(
         f"has(self.{field}) == has(oldSelf.{field}) && (!has(self.{field}) || self.{field} == oldSelf.{field})",
         f"{what} cannot be changed, set or unset later; create a new resource instead",
+        f".{field}",
+    )
+
+
+def present(field: str, what: str) -> dict[str, Any]:
+    """CEL rule of the object around an optional field: set or unset, it stays so; what is in it has its own rules."""
+    return rule(
+        f"has(self.{field}) == has(oldSelf.{field})",
+        f"{what} cannot be set or unset later; create a new resource instead",
         f".{field}",
     )
 
@@ -72,24 +82,73 @@ StorageSize = Annotated[
 """Size of a volume; may grow, never shrink."""
 
 # The grammar of references (github.com/distribution/reference): registry, path, tag, digest.
-_IMAGE = (
-    r"^([A-Za-z0-9]([-A-Za-z0-9.]*[A-Za-z0-9])?(:[0-9]+)?/)?"
+_REPOSITORY = (
+    r"([A-Za-z0-9]([-A-Za-z0-9.]*[A-Za-z0-9])?(:[0-9]+)?/)?"
     r"[a-z0-9]+([._-]+[a-z0-9]+)*(/[a-z0-9]+([._-]+[a-z0-9]+)*)*"
-    r"(:[A-Za-z0-9_][A-Za-z0-9._-]{0,127})?(@sha256:[a-f0-9]{64})?$"
 )
+_TAG, _DIGEST = r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}", r"sha256:[a-f0-9]{64}"
+_IMAGE = f"^{_REPOSITORY}(:{_TAG})?(@{_DIGEST})?$"
+
+_IMAGE_OBJECT: dict[str, Any] = {
+    "type": "object",
+    "required": ["repository"],
+    "properties": {
+        "repository": {
+            "type": "string",
+            "maxLength": 255,
+            "pattern": f"^{_REPOSITORY}$",
+            "description": "Registry and name.",
+        },
+        "tag": {"type": "string", "pattern": f"^{_TAG}$", "maxLength": 128, "description": "Tag of the image."},
+        "digest": {
+            "type": "string",
+            "pattern": f"^{_DIGEST}$",
+            "maxLength": 71,
+            "description": "Digest of the image, which decides where a tag stands beside it.",
+        },
+    },
+    "x-kubernetes-validations": [
+        rule("has(self.tag) || has(self.digest)", "say which one of that repository; set tag or digest", ".tag")
+    ],
+}
+
+
+def _reference(value: Any) -> Any:
+    """An image as text, whichever way it is written."""
+    if not isinstance(value, Mapping):
+        return value
+    parts = cast("Mapping[str, str]", value)
+    if not parts.get("repository"):
+        raise ValueError("an image has a repository; write {repository: registry/name, tag: …}")
+    return "".join(
+        mark + str(parts[name]) for name, mark in (("repository", ""), ("tag", ":"), ("digest", "@")) if parts.get(name)
+    )
+
+
+def image_object(text: str) -> dict[str, str]:
+    """An image as {repository, tag, digest}, of which it has no more than was written."""
+    rest, _, digest = text.partition("@")
+    # A colon before a slash is that of a port.
+    repository, colon, tag = rest.rpartition(":")
+    named = {"repository": repository, "tag": tag} if colon and "/" not in tag else {"repository": rest}
+    return named | ({"digest": digest} if digest else {})
+
 
 Image = Annotated[
     str,
     Field(max_length=512, pattern=_IMAGE),
+    BeforeValidator(_reference),
     # Says it in words, since a pattern's own message is the pattern.
     validated(
         rule(
             f"self.matches('{_IMAGE}')",
             "not a container image; write registry/name:tag or registry/name@sha256:digest, the name in lower case",
-        )
+        ),
+        **{AS_OBJECT: _IMAGE_OBJECT},
     ),
 ]
-"""A container image: registry/name:tag or registry/name@sha256:digest."""
+"""A container image: registry/name:tag or registry/name@sha256:digest; in kinds whose images are objects, {repository,
+tag, digest}."""
 
 
 def _cron(values: str) -> str:
@@ -147,6 +206,34 @@ HostAddress = Annotated[
 
 Hostname = Annotated[str, Field(max_length=253, pattern=r"^[A-Za-z0-9]([-A-Za-z0-9.]*[A-Za-z0-9])?$")]
 """A DNS name or an IPv4 address."""
+
+Url = Annotated[str, Field(max_length=512, pattern=r"^https?://[^\s/?#@]+(/[^\s?#]*)?$")]
+"""URL of a server, with or without a path."""
+
+Port = Annotated[int, Field(ge=1, le=65535)]
+"""A port of TCP."""
+
+_SERVER = "[A-Za-z0-9]([-A-Za-z0-9.]*[A-Za-z0-9])?(:[0-9]{1,5})?"
+
+Server = Annotated[
+    str,
+    Field(max_length=260, pattern=f"^{_SERVER}$"),
+    validated(
+        rule(f"self.matches('^{_SERVER}$')", "not a server; write host:port, such as rabbitmq-0.rabbitmq:5672"),
+    ),
+]
+"""A DNS name or an IPv4 address, and a port where it is not the usual one: rabbitmq-0.rabbitmq:5672."""
+
+_HTTP = "https?://[A-Za-z0-9]([-A-Za-z0-9.]*[A-Za-z0-9])?(:[0-9]{1,5})?(/[-A-Za-z0-9._~/]*)?"
+
+AuthUrl = Annotated[
+    str,
+    Field(max_length=255, pattern=f"^{_HTTP}$"),
+    validated(
+        rule(f"self.matches('^{_HTTP}$')", "not a URL of Keystone; write one such as https://keystone.example.org/v3")
+    ),
+]
+"""URL of an identity API."""
 
 Region = Annotated[
     str,

@@ -21,12 +21,16 @@ def _add_rules(schema: dict[str, Any], model: type[Any]) -> None:
     rules = [entry for base in reversed(model.__mro__) for entry in base.__dict__.get("rules", ())]
     if rules:
         schema["x-kubernetes-validations"] = rules
-    if issubclass(model, Template):
+    if issubclass(model, (Template, Templates)):
         schema[HANDED_ON] = True
 
 
 HANDED_ON = "x-handed-on"
 """Marks a schema whose defaults are someone else's to fill in; never leaves this package."""
+
+
+AS_OBJECT = "x-as-object"
+"""Marks a schema with another one, for kinds whose images are objects; never leaves this package."""
 
 
 class Model(BaseModel):
@@ -62,3 +66,7 @@ class Template(Model):
 
     enabled: bool = True
     """Whether this service runs. Turning it off removes what it made; volumes follow their own retention."""
+
+
+class Templates(Model):
+    """Templates side by side: what is unset among them stays unset, too."""

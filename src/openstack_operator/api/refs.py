@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import Field
 
 from .fields import Name
 from .model import Model, Template
@@ -98,6 +100,13 @@ class CinderRef(Ref):
     kind: ClassVar[str] = "Cinder"
 
 
+class CortexRef(Ref):
+    """A Cortex in the same namespace that may come later, or never: who asks it goes on without."""
+
+    kind: ClassVar[str] = "Cortex"
+    optional: ClassVar[bool] = True
+
+
 class PKIRef(Ref):
     """A PKI in the same namespace."""
 
@@ -107,6 +116,8 @@ class PKIRef(Ref):
 class SecretRef(Model):
     """A Secret in the same namespace, all of it."""
 
+    field: ClassVar[str] = ".name"
+    """Of the reference, the one that is wrong where there is no such Secret."""
     name: Name
     """Name of the Secret."""
 
@@ -115,13 +126,56 @@ class OptionalSecretRef(SecretRef):
     """A Secret that others make, in their time."""
 
 
+class LoginSecretRef(SecretRef):
+    """A Secret in the same namespace that says how to log in to a server of others."""
+
+    keys: ClassVar[tuple[str, ...]] = ("username", "password")
+    """What it takes at least."""
+
+
+class AppSecretRef(LoginSecretRef):
+    """The Secret an AppCredentialRef means."""
+
+    field: ClassVar[str] = ""
+    keys: ClassVar[tuple[str, ...]] = ("application_credential_id", "application_credential_secret")
+
+
 class SecretKeyRef(Model):
     """One key of a Secret in the same namespace."""
 
+    field: ClassVar[str] = ".name"
     name: Name
     """Name of the Secret."""
     key: str = "password"
     """Key in the Secret's data."""
+
+
+class Dependency(Model):
+    """A condition of another resource in the same namespace."""
+
+    kind: Literal[
+        "MariaDB",
+        "RabbitMQ",
+        "Memcached",
+        "Valkey",
+        "Etcd",
+        "PKI",
+        "CephStorage",
+        "Keystone",
+        "Glance",
+        "Placement",
+        "OVNNetwork",
+        "Neutron",
+        "Nova",
+        "Cinder",
+        "Cortex",
+        "Tempest",
+    ]
+    """Kind of the resource."""
+    name: Name
+    """Name of the resource."""
+    condition: Annotated[str, Field(max_length=63, pattern="^[A-Z][A-Za-z]*$")] = "Ready"
+    """What has to be true of it: one of its conditions."""
 
 
 def found(spec: Any, kind: type[Any], path: str = "spec") -> Iterator[tuple[str, Any]]:
@@ -133,9 +187,13 @@ def found(spec: Any, kind: type[Any], path: str = "spec") -> Iterator[tuple[str,
     if isinstance(spec, kind):
         yield path, spec
     elif isinstance(spec, Model) and not isinstance(spec, Template):
+        implied = dict(spec.implied())
         for name, info in type(spec).model_fields.items():
-            yield from found(getattr(spec, name), kind, f"{path}.{info.alias or name}")
-        for name, value in spec.implied().items():
+            field = info.alias or name
+            yield from found(getattr(spec, name), kind, f"{path}.{field}")
+            for inner in [each for each in implied if each.startswith(f"{field}.")]:
+                yield from found(implied.pop(inner), kind, f"{path}.{inner}")
+        for name, value in implied.items():
             yield from found(value, kind, f"{path}.{name}")
     elif isinstance(spec, Mapping):
         for name, value in spec.items():
@@ -153,6 +211,16 @@ def references(spec: Model) -> list[tuple[str, Ref]]:
 def secret_references(spec: Model) -> list[tuple[str, SecretKeyRef]]:
     """Every key of a Secret this spec points at, with the field's path."""
     return list(found(spec, SecretKeyRef))
+
+
+def logins(spec: Model) -> list[tuple[str, LoginSecretRef]]:
+    """Every Secret this spec points at to log in to a server of others, with the field's path."""
+    return list(found(spec, LoginSecretRef))
+
+
+def dependencies(spec: Model) -> list[tuple[str, Dependency]]:
+    """Everything this spec waits for without using it, with the field's path."""
+    return list(found(spec, Dependency))
 
 
 def whole_secrets(spec: Model) -> list[tuple[str, SecretRef]]:

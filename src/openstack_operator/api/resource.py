@@ -10,6 +10,15 @@ from .model import Model
 SpecT = TypeVar("SpecT", bound=Model, covariant=True)
 
 
+def handle(api_version: str, kind: str) -> str:
+    """What tells kinds of one name apart, as kubectl has it: `Keystone`, `Keystone.keystone.openstack.c5c3.io`.
+
+    Kinds of Kubernetes' own groups and of openstack.k8s.io go by their name alone.
+    """
+    group = api_version.rpartition("/")[0]
+    return kind if "." not in group or group.endswith(".k8s.io") else f"{kind}.{group}"
+
+
 @dataclass(frozen=True)
 class Column:
     """A column of `kubectl get`."""
@@ -40,15 +49,33 @@ class Resource(Generic[SpecT]):
     """What its status tells besides conditions, endpoint and contract; a plan fills it as `details`."""
     group: str = "openstack.k8s.io"
     version: str = "v1alpha1"
+    alias: str = ""
+    """The kind of openstack.k8s.io whose place it takes for references and labels, where it has another name."""
     short_names: tuple[str, ...] = ()
     columns: tuple[Column, ...] = ()
     """Shown before the age, after the conditions."""
     rules: tuple[dict[str, Any], ...] = ()
     """CEL rules over the whole object (self.metadata.name is at hand there)."""
 
+    object_images: bool = False
+    """Whether images are written as objects, {repository, tag, digest}, not as text."""
+    checked_below: bool = False
+    """Whether the rules of what it hands on are left to the kinds that get it: the API server compiles each rule anew
+    for each kind, and what is to hold for a resource is not always so for its template."""
+
     @property
     def api_version(self) -> str:
         return f"{self.group}/{self.version}"
+
+    @property
+    def handle(self) -> str:
+        """What tells it apart from kinds of the same name."""
+        return handle(self.api_version, self.kind)
+
+    @property
+    def role(self) -> str:
+        """What references call it: one of two groups' kinds with the same role is as good as the other."""
+        return self.alias or self.kind
 
     @property
     def crd_name(self) -> str:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from .model import HANDED_ON, Model, rule
+from .model import AS_OBJECT, HANDED_ON, Model, rule
 from .resource import AGE_COLUMN, READY_COLUMNS, Column, Resource
 
 Schema = dict[str, Any]
 
-_DROPPED = frozenset({"$defs", "title", "const", "discriminator", HANDED_ON})
+_DROPPED = frozenset({"$defs", "title", "const", "discriminator", HANDED_ON, AS_OBJECT})
 
 _NAME: Schema = {
     "type": "object",
@@ -78,10 +78,23 @@ STATUS: Schema = {
 }
 
 
-def structural(model: type[Model]) -> Schema:
-    """The OpenAPI schema of a model as a CRD wants it: no $ref, no null, no titles, defaults spelled out."""
+def structural(model: type[Model], *, object_images: bool = False) -> Schema:
+    """The OpenAPI schema of a model as a CRD wants it: no $ref, no null, no titles, defaults spelled out. A field has
+    one type there, so that an image is either text or an object, as the kind has it; models read both.
+    """
     whole = model.model_json_schema(by_alias=True)
+    whole = cast("Schema", _as_objects(whole)) if object_images else whole
     return cast("Schema", _flatten(whole, whole.get("$defs", {})))
+
+
+def _as_objects(node: Any) -> Any:
+    """The schema with the other one wherever there are two."""
+    if isinstance(node, list):
+        return [_as_objects(item) for item in cast("list[Any]", node)]
+    if not isinstance(node, dict):
+        return node
+    schema = cast("Schema", node)
+    return schema.get(AS_OBJECT) or {name: _as_objects(value) for name, value in schema.items()}
 
 
 def _flatten(node: Any, defs: Schema) -> Any:
@@ -121,6 +134,20 @@ def _undefaulted(schema: Schema) -> Schema:
     return bare
 
 
+def _unruled(properties: Schema) -> Schema:
+    """The fields without rules at any depth."""
+    found: Schema = {}
+    for name, schema in properties.items():
+        bare = {key: value for key, value in schema.items() if key != "x-kubernetes-validations"}
+        for inner in ("items", "additionalProperties"):
+            if isinstance(bare.get(inner), dict):
+                bare |= _unruled({inner: bare[inner]})
+        if "properties" in bare:
+            bare["properties"] = _unruled(bare["properties"])
+        found[name] = bare
+    return found
+
+
 def _keyword(name: str, value: Any, defs: Schema) -> Any:
     if name == "properties":
         return {field: _flatten(schema, defs) for field, schema in value.items()}
@@ -154,7 +181,9 @@ def _defaults(value: Any) -> Any:
 
 def crd(resource: Resource[Model]) -> Schema:
     """The CustomResourceDefinition of a resource."""
-    spec = structural(resource.spec)
+    spec = structural(resource.spec, object_images=resource.object_images)
+    if resource.checked_below:
+        spec = {**spec, "properties": _unruled(spec["properties"])}
     spec["default"] = spec.get("default", {})
     if spec.get("required"):
         del spec["default"]

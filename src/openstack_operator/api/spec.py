@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal, cast
 
 from pydantic import Field
 
 from .fields import (
-    DatabaseName,
+    Cidr,
     Hostname,
     Image,
     Name,
     Opaque,
+    Port,
     Quantity,
     Region,
     Replicas,
     Sections,
     StorageSize,
-    immutable,
+    image_object,
     settled,
-    validated,
 )
 from .model import Model, Rule, rule
-from .refs import KeystoneRef, MariaDBRef, MemcachedRef, PKIRef, RabbitMQRef, SecretRef
+from .refs import Dependency, PKIRef, SecretRef
 
 
 class Resources(Model):
@@ -114,13 +115,127 @@ class HttpApi(Scalable):
     one that waits for a node that is gone takes a minute. Unset is 4 for Nova's, 1 for others."""
 
 
-class Expose(Model):
+class Ingress(Model):
+    """An Ingress, for the controller that serves it. Those of nginx and both of haproxy are told to let large and long
+    requests through, and to call by TLS where the API has it; others by annotations of yours."""
+
+    class_name: Name | None = None
+    """IngressClass; unset is the cluster's default one."""
+    secret_name: Name | None = None
+    """Secret with the certificate of the host, which the controller shows. Unset is the controller's own one, or,
+    with an annotation `cert-manager.io/issuer` or `cert-manager.io/cluster-issuer`, one that cert-manager makes."""
+    annotations: dict[str, str] = {}
+    """Annotations, over the operator's: cert-manager's issuer, or what the controller is to know."""
+
+
+class GatewayParent(Model):
+    """A Gateway, as an HTTPRoute names it."""
+
+    name: Name
+    """Name of the Gateway."""
+    namespace: Name | None = None
+    """Its namespace; unset is this one. It must take routes from here."""
+    section_name: Name | None = None
+    """Its listener; unset is each that takes the host."""
+    port: Port | None = None
+    """Port of the listener, where its name does not say enough."""
+
+
+class Gateway(Model):
+    """A route of the Gateway API, whose CRDs are the cluster's (`httproutes`, and `backendtlspolicies` with TLS)."""
+
+    parent_refs: Annotated[list[GatewayParent], Field(min_length=1, max_length=8)]
+    """Gateways clients call; they have the certificate of the host."""
+
+
+# A control plane's template leaves out what is not set.
+_PROXIED = "(has(self.type) && self.type in ['Ingress', 'Gateway'])"
+
+
+class Exposure(Model):
+    """How clients outside the Kubernetes cluster come."""
+
+    rules: ClassVar[tuple[Rule, ...]] = (
+        rule(
+            "!has(self.type) || self.type != 'Gateway' || has(self.gateway)",
+            "type Gateway needs to know which; set gateway.parentRefs",
+            ".gateway",
+        ),
+        rule(
+            f"!has(self.port) || {_PROXIED}",
+            "the port is given by the Service's type; remove it",
+            ".port",
+        ),
+    )
+
+    type: Literal["ClusterIP", "NodePort", "LoadBalancer", "Ingress", "Gateway"] = "ClusterIP"
+    """Type of the API's Service; or what stands before it and ends the TLS of clients."""
+    ingress: Ingress | None = None
+    """The Ingress; for type Ingress alone."""
+    gateway: Gateway | None = None
+    """The Gateway; for type Gateway alone."""
+    port: Port | None = None
+    """Port at which clients find the Ingress or the Gateway, by HTTPS; unset is 443."""
+
+
+_DNS = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)+$"
+
+
+def named(field: str) -> tuple[Rule, ...]:
+    """CEL rules: what stands behind a proxy has a name there."""
+    text = f"self.{field}"
+    return (
+        rule(f"!{_PROXIED} || has({text})", f"types Ingress and Gateway need a name; set {field}", f".{field}"),
+        rule(
+            f"!{_PROXIED} || !has({text}) || ({text}.matches('{_DNS}') && !{text}.matches('[.][0-9]+$'))",
+            "not a DNS name, which an Ingress and a Gateway choose by; write one in lower case, such as "
+            "keystone.cloud.example.org",
+            f".{field}",
+        ),
+    )
+
+
+class Expose(Exposure):
     """How clients outside the Kubernetes cluster reach an API."""
 
-    type: Literal["ClusterIP", "NodePort", "LoadBalancer"] = "ClusterIP"
-    """Type of the API's Service."""
+    rules: ClassVar[tuple[Rule, ...]] = named("host")
+
     host: Hostname | None = None
-    """Name or address outside clients use; goes into the public endpoint of the catalog."""
+    """Name or address outside clients use; goes into the public endpoint of the catalog. With Ingress and Gateway it is
+    the API's alone: with `nova.example.org` the consoles of a cell are at `nova-cell1-novncproxy.example.org`."""
+
+
+class NetworkPolicies(Model):
+    """Who may reach pods; needs a network of Kubernetes that enforces NetworkPolicies. Each service shuts its own pods
+    and opens those of others that it uses: turn it on for a whole cloud, or for every service of one.
+    """
+
+    enabled: bool = False
+    """Whether pods are reached only by those who use them. Otherwise by everybody."""
+    nodes: Annotated[list[Cidr], Field(max_length=64)] = []
+    """Networks that programs on the nodes' own network come from (nova-compute, ovn-controller and the like, which no
+    policy can select): the addresses of the nodes, and those of their tunnels where Kubernetes' network has any. Unset
+    leaves what they use open to everybody."""
+    allow_from: Annotated[list[Opaque], Field(max_length=32)] = []
+    """Others who may reach every port, each a NetworkPolicyPeer as Kubernetes has it: what watches or backs up, and an
+    operator that runs elsewhere than its manifest says."""
+
+
+def with_image_objects(model: Model, dumped: Mapping[str, Any]) -> dict[str, Any]:
+    """What was dumped of a model, with images as kinds have them whose images are objects."""
+    made = dict(dumped)
+    for name, info in type(model).model_fields.items():
+        value, key = getattr(model, name), info.alias or name
+        if key not in made or value is None:
+            continue
+        if isinstance(model, PodSettings) and name == "image":
+            made[key] = image_object(value)
+        elif isinstance(value, Model):
+            made[key] = with_image_objects(value, made[key])
+        elif isinstance(value, list):
+            pairs = zip(cast("list[Any]", value), made[key], strict=True)
+            made[key] = [with_image_objects(each, out) if isinstance(each, Model) else out for each, out in pairs]
+    return made
 
 
 class RunSpec(PodSettings):
@@ -130,6 +245,8 @@ class RunSpec(PodSettings):
     """OpenStack release to run."""
     image_profile: Literal["debian", "kolla"] = "debian"
     """Which set of images of that release."""
+    network_policies: NetworkPolicies = NetworkPolicies()
+    """Who may reach the pods."""
 
 
 class CertificateSource(Model):
@@ -173,6 +290,9 @@ class ServiceSpec(RunSpec, UsesTLS):
     itself (addresses, passwords) is refused."""
     expose: Expose = Expose()
     """How clients outside the cluster reach the API."""
+    depends_on: Annotated[list[Dependency], Field(max_length=32)] = []
+    """What pods of APIs, workers and agents wait for before they start for the first time, besides what the service
+    uses."""
 
 
 class UsesVolume(Model):
@@ -187,99 +307,3 @@ class UsesVolume(Model):
     same name."""
 
     rules: ClassVar[tuple[Rule, ...]] = (settled("storageClass", "the storage class"),)
-
-
-class DatabaseSource(Model):
-    """Where a service keeps its tables."""
-
-    rules: ClassVar[tuple[Rule, ...]] = (settled("database", "the database's name"),)
-
-    mariadb_ref: Annotated[MariaDBRef, validated(immutable("the server of a schema"))] = Field(
-        default=MariaDBRef(name="mariadb"), alias="mariadbRef"
-    )
-    """Server that holds the schema. Cannot be changed, since data does not move by itself."""
-    database: DatabaseName | None = None
-    """Name of the schema; unset takes the service's name."""
-
-
-class MessagingSource(Model):
-    """Where a service sends its RPC."""
-
-    rabbitmq_ref: Annotated[RabbitMQRef, validated(immutable("the broker"))] = Field(
-        default=RabbitMQRef(name="rabbitmq"), alias="rabbitmqRef"
-    )
-    """Broker; the service gets a virtual host of its own in it. Cannot be changed."""
-
-
-class ServiceMessaging(MessagingSource):
-    """Where a service sends its RPC, and what it tells the world."""
-
-    rules: ClassVar[tuple[Rule, ...]] = (
-        rule(
-            "!has(self.notificationsRef) || !has(oldSelf.notificationsRef) "
-            "|| self.notificationsRef == oldSelf.notificationsRef",
-            "what was sent does not move; unset notificationsRef first, then name the other broker",
-            ".notificationsRef",
-        ),
-    )
-
-    notifications_ref: RabbitMQRef | None = None
-    """Broker that takes the service's notifications (oslo.messaging's messagingv2) in a virtual host of their own,
-    where each queue keeps the newest 256 MiB; unset sends none."""
-
-
-class CacheSource(Model):
-    """Where a service caches tokens."""
-
-    memcached_ref: MemcachedRef = MemcachedRef(name="memcached")
-    """The cache."""
-
-
-class ResultsSource(CacheSource):
-    """Where a service caches tokens and what it has worked out."""
-
-    backend: Literal["oslo_cache.memcache_pool", "dogpile.cache.pymemcache"] = "oslo_cache.memcache_pool"
-    """How oslo.cache talks to it. dogpile.cache.pymemcache has no timeout: a server that is cut off, not merely gone,
-    stalls whoever asks it for minutes."""
-
-
-class IdentitySource(Model):
-    """Who authenticates a service."""
-
-    keystone_ref: Annotated[KeystoneRef, validated(immutable("keystoneRef"))] = KeystoneRef(name="keystone")
-    """Keystone that authenticates this service and lists its endpoints. Cannot be changed."""
-
-
-class UsesDatabase(Model):
-    """Mixed into the spec of a service that keeps its state in SQL."""
-
-    database: DatabaseSource = DatabaseSource()
-    """Database of this service."""
-
-
-class UsesMessaging(Model):
-    """Mixed into the spec of a service that talks over RabbitMQ."""
-
-    messaging: ServiceMessaging = ServiceMessaging()
-    """Broker of this service."""
-
-
-class UsesCache(Model):
-    """Mixed into the spec of a service that caches in Memcached."""
-
-    cache: CacheSource = CacheSource()
-    """Cache of this service."""
-
-
-class CachesResults(Model):
-    """Mixed into the spec of a service that also remembers what it has worked out."""
-
-    cache: ResultsSource = ResultsSource()
-    """Cache of this service."""
-
-
-class UsesIdentity(Model):
-    """Mixed into the spec of a service that authenticates with Keystone."""
-
-    keystone: IdentitySource = IdentitySource()
-    """Identity of this service."""

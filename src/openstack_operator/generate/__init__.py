@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
-from ..api import crd
+from ..api import Resource, crd
 from ..catalogue import ACTUATORS, RESOURCES, SERVICES
 from ..manifests import dump, dump_all, load
 from ..release_files import ReleaseFiles
 from ..render import Paper, Planned
 from .deployment import deployment
+from .injector import labels_injector
 from .permissions import permissions
 from .reference import contents, reference
 
@@ -25,7 +27,7 @@ _HEADER = "# Made by `openstack-operator generate`; change the models instead.\n
 def rendered(root: Path) -> list[Planned]:
     """Every sample and every case of a checkout on paper, and each kind with nothing but a name."""
     plain = [
-        {"kind": service.resource.kind, "metadata": {"name": "plain"}}
+        {"apiVersion": service.resource.api_version, "kind": service.resource.kind, "metadata": {"name": "plain"}}
         for service in SERVICES
         if not service.resource.spec.model_json_schema().get("required")
     ]
@@ -38,13 +40,26 @@ def rendered(root: Path) -> list[Planned]:
     ]
 
 
+def _files(plain: Callable[[Resource[Any]], str], full: Callable[[Resource[Any]], str]) -> dict[str, Resource[Any]]:
+    """Names of files, one a kind: the full one where another group's kind has the plain one already."""
+    found: dict[str, Resource[Any]] = {}
+    for resource in RESOURCES:
+        found[plain(resource) if plain(resource) not in found else full(resource)] = resource
+    return found
+
+
 def generated(root: Path) -> dict[Path, str]:
     """Content of every generated file, by its path in a checkout."""
-    files = {Path(f"deploy/crds/{resource.plural}.yaml"): _HEADER + dump(crd(resource)) for resource in RESOURCES}
+    definitions = _files(lambda each: each.plural, lambda each: each.crd_name)
+    files = {Path(f"deploy/crds/{name}.yaml"): _HEADER + dump(crd(resource)) for name, resource in definitions.items()}
     files[Path("deploy/rbac.yaml")] = _HEADER + dump_all(permissions(rendered(root)))
     files[Path("deploy/operator.yaml")] = _HEADER + dump_all(deployment())
-    files |= {Path(f"docs/reference/{resource.kind.lower()}.md"): reference(resource) for resource in RESOURCES}
-    files[Path("docs/reference/README.md")] = contents(RESOURCES)
+    files[Path("deploy/labels-injector.yaml")] = _HEADER + dump_all(labels_injector())
+    firsts = {resource.spec: resource for resource in reversed(RESOURCES)}
+    pages = _files(lambda each: f"{each.kind.lower()}.md", lambda each: f"{each.handle.lower()}.md")
+    for name, resource in pages.items():
+        files[Path("docs/reference") / name] = reference(resource, firsts)
+    files[Path("docs/reference/README.md")] = contents(pages)
     return files
 
 

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from ..kube import Object
 from .permissions import NAMESPACE, OPERATOR
 
 PORT = 8080
 RELEASES = "/etc/openstack-operator/releases"
 LABELS = {"app.kubernetes.io/name": OPERATOR}
-_APART = {
-    "weight": 100,
-    "podAffinityTerm": {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": LABELS}},
+POD_CONFINED: Object = {
+    "runAsNonRoot": True,
+    "runAsUser": 65532,
+    "runAsGroup": 65532,
+    "seccompProfile": {"type": "RuntimeDefault"},
+}
+CONFINED: Object = {
+    "allowPrivilegeEscalation": False,
+    "readOnlyRootFilesystem": True,
+    "capabilities": {"drop": ["ALL"]},
 }
 
 
@@ -49,18 +58,13 @@ def _pod() -> Object:
         "serviceAccountName": OPERATOR,
         "enableServiceLinks": False,
         "terminationGracePeriodSeconds": 15,
-        "affinity": {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [_APART]}},
+        "affinity": apart(LABELS),
         # The standby leads long before; this is how soon a lost node leaves one without a standby no more.
         "tolerations": [
             {"key": f"node.kubernetes.io/{gone}", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 30}
             for gone in ("not-ready", "unreachable")
         ],
-        "securityContext": {
-            "runAsNonRoot": True,
-            "runAsUser": 65532,
-            "runAsGroup": 65532,
-            "seccompProfile": {"type": "RuntimeDefault"},
-        },
+        "securityContext": POD_CONFINED,
         "containers": [_container()],
         "volumes": [
             {"name": "tmp", "emptyDir": {}},
@@ -78,15 +82,11 @@ def _container() -> Object:
         "args": ["run", "--leader-elect", "--log-format=json", f"--health-port={PORT}", f"--releases={RELEASES}"],
         "env": [{"name": "POD_NAMESPACE", "valueFrom": {"fieldRef": {"fieldPath": "metadata.namespace"}}}],
         "ports": [{"name": "health", "containerPort": PORT}],
-        "startupProbe": _probe("/healthz", period=1, failures=60),
-        "readinessProbe": _probe("/readyz", period=5, failures=2),
-        "livenessProbe": _probe("/healthz", period=10, failures=3),
+        "startupProbe": probe("/healthz", period=1, failures=60),
+        "readinessProbe": probe("/readyz", period=5, failures=2),
+        "livenessProbe": probe("/healthz", period=10, failures=3),
         "resources": {"requests": {"cpu": "100m", "memory": "160Mi"}},
-        "securityContext": {
-            "allowPrivilegeEscalation": False,
-            "readOnlyRootFilesystem": True,
-            "capabilities": {"drop": ["ALL"]},
-        },
+        "securityContext": CONFINED,
         "volumeMounts": [
             {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108  (an emptyDir)
             {"name": "releases", "mountPath": RELEASES, "readOnly": True},
@@ -94,7 +94,18 @@ def _container() -> Object:
     }
 
 
-def _probe(path: str, *, period: int, failures: int) -> Object:
+def apart(labels: Mapping[str, str]) -> Object:
+    """Affinity of pods with those labels: each on a node of its own, where there are as many."""
+    term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": dict(labels)}}
+    return {
+        "podAntiAffinity": {
+            "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 100, "podAffinityTerm": term}]
+        }
+    }
+
+
+def probe(path: str, *, period: int, failures: int) -> Object:
+    """The kubelet asks the port named health; every so many seconds, and so many failures count."""
     return {
         "httpGet": {"path": path, "port": "health"},
         "periodSeconds": period,

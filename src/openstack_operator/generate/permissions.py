@@ -36,10 +36,10 @@ def permissions(rendered: Iterable[Planned]) -> list[Object]:
     lease = {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["get", "create", "update"]}
     return [
         {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {**metadata, "namespace": NAMESPACE}},
-        _role("ClusterRole", metadata, _grouped(rules(rendered))),
-        _binding("ClusterRoleBinding", "ClusterRole", metadata),
-        _role("Role", {**metadata, "namespace": NAMESPACE}, [lease]),
-        _binding("RoleBinding", "Role", {**metadata, "namespace": NAMESPACE}),
+        role("ClusterRole", metadata, _grouped(rules(rendered))),
+        binding("ClusterRoleBinding", "ClusterRole", metadata),
+        role("Role", {**metadata, "namespace": NAMESPACE}, [lease]),
+        binding("RoleBinding", "Role", {**metadata, "namespace": NAMESPACE}),
     ]
 
 
@@ -78,7 +78,8 @@ def _grouped(found: Rules) -> list[Object]:
     ]
 
 
-def _role(kind: str, metadata: Mapping[str, str], granted: Sequence[Object]) -> Object:
+def role(kind: str, metadata: Mapping[str, str], granted: Sequence[Object]) -> Object:
+    """A Role or ClusterRole with these rules."""
     return {
         "apiVersion": "rbac.authorization.k8s.io/v1",
         "kind": kind,
@@ -87,11 +88,14 @@ def _role(kind: str, metadata: Mapping[str, str], granted: Sequence[Object]) -> 
     }
 
 
-def _binding(kind: str, role: str, metadata: Mapping[str, str]) -> Object:
+def binding(
+    kind: str, role: str, metadata: Mapping[str, str], *, account: str = OPERATOR, of: str = NAMESPACE
+) -> Object:
+    """Grants a role of the same name to an account of that namespace."""
     return {
         "apiVersion": "rbac.authorization.k8s.io/v1",
         "kind": kind,
         "metadata": dict(metadata),
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": role, "name": OPERATOR},
-        "subjects": [{"kind": "ServiceAccount", "name": OPERATOR, "namespace": NAMESPACE}],
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": role, "name": metadata["name"]},
+        "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": of}],
     }

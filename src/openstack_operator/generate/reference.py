@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import yaml
@@ -12,8 +12,8 @@ from ..api import Model, Resource, Template
 Schema = dict[str, Any]
 
 
-def reference(resource: Resource[Any]) -> str:
-    """The page of a kind."""
+def reference(resource: Resource[Any], firsts: Mapping[type[Model], Resource[Any]]) -> str:
+    """The page of a kind; `firsts` are those whose pages have the fields of a model, which two groups may serve."""
     whole = resource.spec.model_json_schema(by_alias=True)
     defs: Schema = whole.get("$defs", {})
     names = ", ".join(f"`{name}`" for name in (resource.plural, *resource.short_names))
@@ -26,18 +26,20 @@ def reference(resource: Resource[Any]) -> str:
         "",
         "## spec",
         "",
-        *_table(whole),
     ]
+    if (first := firsts[resource.spec]) is not resource:
+        return "\n".join([*lines, f"The fields are those of [{first.handle}]({first.kind.lower()}.md).", ""])
+    lines += _table(whole)
+    templates = _templates(resource.spec)
     for name, schema in sorted(_shown(resource.spec, defs).items()):
-        lines += ["", f"## {name}", "", _line(schema.get("description", "")), "", *_body(name, schema, resource.spec)]
+        lines += ["", f"## {name}", "", _line(schema.get("description", "")), ""]
+        lines += _handed_on(schema, firsts[templates[name]]) if name in templates else _table(schema)
     return "\n".join([*lines, ""])
 
 
-def contents(resources: Iterable[Resource[Any]]) -> str:
-    """The page that lists all kinds."""
-    rows = [
-        f"| [{resource.kind}]({resource.kind.lower()}.md) | {_line(_sentence(resource))} |" for resource in resources
-    ]
+def contents(pages: Mapping[str, Resource[Any]]) -> str:
+    """The page that lists all kinds, by the names of their pages."""
+    rows = [f"| [{resource.handle}]({name}) | {_line(_sentence(resource))} |" for name, resource in pages.items()]
     head = ["# Field reference", "", "Every kind of the API, from the docstrings of its model.", ""]
     return "\n".join([*head, "| kind | what it is |", "| --- | --- |", *rows, ""])
 
@@ -46,15 +48,17 @@ def _sentence(resource: Resource[Any]) -> str:
     return str(resource.spec.model_json_schema().get("description", ""))
 
 
-def _templates(spec: type[Model]) -> dict[str, str]:
-    """Templates among a spec's fields with the kind each becomes, for those that are specs of another kind."""
-    found: dict[str, str] = {}
+def _templates(spec: type[Model]) -> dict[str, type[Model]]:
+    """Templates in a spec with the spec each becomes, for those that are specs of another kind."""
+    found: dict[str, type[Model]] = {}
     for info in spec.model_fields.values():
         model = info.annotation
-        if isinstance(model, type) and issubclass(model, Template):
-            specs = [base.__name__ for base in model.__mro__ if base.__name__.endswith("Spec")]
+        if isinstance(model, type) and issubclass(model, Model) and not issubclass(model, Template):
+            found |= _templates(model)
+        elif isinstance(model, type) and issubclass(model, Template):
+            specs = [base for base in model.__mro__ if issubclass(base, Model) and base.__name__.endswith("Spec")]
             if specs:
-                found[model.__name__] = specs[0].removesuffix("Spec")
+                found[model.__name__] = specs[0]
     return found
 
 
@@ -84,12 +88,11 @@ def _refs(node: Any) -> Iterable[str]:
             yield from _refs(value)
 
 
-def _body(name: str, schema: Schema, spec: type[Model]) -> list[str]:
+def _handed_on(schema: Schema, kind: Resource[Any]) -> list[str]:
     """A template repeats no other page: `enabled`, and where the rest stands."""
-    if kind := _templates(spec).get(name):
-        own = {"properties": {"enabled": schema["properties"]["enabled"]}}
-        return [f"Every field of [{kind}]({kind.lower()}.md); what is unset there takes its default.", "", *_table(own)]
-    return _table(schema)
+    own = {"properties": {"enabled": schema["properties"]["enabled"]}}
+    where = f"Every field of [{kind.kind}]({kind.kind.lower()}.md); what is unset there takes its default."
+    return [where, "", *_table(own)]
 
 
 def _table(schema: Schema) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ..plan import Object
 from .objects import (
+    BESIDE,
     COMPONENT,
     FIELD,
     INSTANCE,
@@ -24,7 +25,9 @@ from .objects import (
     job,
     labeled_pod,
     labels,
+    network_policy,
     obj,
+    pods_of,
     retained,
     secret,
     secret_data,
@@ -52,9 +55,10 @@ from .pods import (
     scratch,
     settings,
 )
-from .readiness import LAST_FAILURE, conditions, failure, judge, next_try, own, rolling
+from .readiness import LAST_FAILURE, awaited, conditions, failure, judge, next_try, own, rolling
 
 __all__ = [
+    "BESIDE",
     "COMPONENT",
     "COMPUTE",
     "CONFIG_DIGEST",
@@ -77,6 +81,7 @@ __all__ = [
     "amount",
     "annotated",
     "autoscaler",
+    "awaited",
     "conditions",
     "cron_job",
     "digest",
@@ -93,11 +98,13 @@ __all__ = [
     "labeled_pod",
     "labels",
     "lacking",
+    "network_policy",
     "next_try",
     "obj",
     "own",
     "placed",
     "pod",
+    "pods_of",
     "replicas",
     "retained",
     "rolling",

@@ -42,7 +42,12 @@ def labels(ctx: Context[Any], component: str = "") -> dict[str, str]:
 
 def selector(ctx: Context[Any], component: str) -> dict[str, str]:
     """The part of a pod's labels that never changes, for selectors, which are immutable."""
-    return {KIND: ctx.kind.lower(), INSTANCE: fitting(ctx.owner), COMPONENT: fitting(component)}
+    return pods_of(ctx.kind, ctx.owner) | {COMPONENT: fitting(component)}
+
+
+def pods_of(kind: str, owner: str) -> dict[str, str]:
+    """Labels of all pods of a resource of ours."""
+    return {KIND: kind.lower(), INSTANCE: fitting(owner)}
 
 
 def obj(ctx: Context[Any], kind: str, name: str, api: str = "v1", *, component: str = "", **body: Any) -> Object:
@@ -56,6 +61,10 @@ def annotated(wanted: Object, annotations: Mapping[str, str]) -> Object:
     metadata = wanted["metadata"]
     merged = {**metadata.get("annotations", {}), **annotations}
     return {**wanted, "metadata": {**metadata, "annotations": merged}}
+
+
+BESIDE = "openstack.k8s.io/beside"
+"""Annotation of a Job that nothing needs: what it belongs to is as good while it runs."""
 
 
 RETAIN = "openstack.k8s.io/retain"
@@ -122,6 +131,12 @@ def disruption_budget(ctx: Context[Any], name: str, target: Mapping[str, str]) -
     return obj(ctx, "PodDisruptionBudget", name, "policy/v1", spec=spec)
 
 
+def network_policy(ctx: Context[Any], name: str, target: Mapping[str, str], rules: Sequence[Object]) -> Object:
+    """The pods `target` selects are reached as the rules of any of their policies say, and not otherwise."""
+    spec = {"podSelector": {"matchLabels": dict(target)}, "policyTypes": ["Ingress"], "ingress": list(rules)}
+    return obj(ctx, "NetworkPolicy", name, "networking.k8s.io/v1", spec=spec)
+
+
 def labeled_pod(
     live: Mapping[str, Any], labels: Mapping[str, str], annotations: Mapping[str, str] | None = None
 ) -> Object:
@@ -181,16 +196,21 @@ def job(ctx: Context[Any], component: str, template: Object, *, retries: int = 6
     return obj(ctx, "Job", name, "batch/v1", component=component, spec=body)
 
 
-def cron_job(ctx: Context[Any], component: str, template: Object, schedule: str) -> Object:
-    """A CronJob `<owner>-<component>`; a run that is not over by the next time is waited for."""
-    pod = {**template, "spec": {**template["spec"], "restartPolicy": "OnFailure"}}
+def cron_job(
+    ctx: Context[Any], component: str, template: Object, schedule: str, *, once: bool = False, **spec: Any
+) -> Object:
+    """A CronJob `<owner>-<component>`; a run that is not over by the next time is waited for, and one that fails is
+    tried again, unless it is to be tried `once`.
+    """
+    pod = {**template, "spec": {**template["spec"], "restartPolicy": "Never" if once else "OnFailure"}}
     body = {
         "schedule": schedule,
         "timeZone": "Etc/UTC",
         "concurrencyPolicy": "Forbid",
         "successfulJobsHistoryLimit": 1,
         "failedJobsHistoryLimit": 1,
-        "jobTemplate": {"spec": {"backoffLimit": 3, "template": pod}},
+        "jobTemplate": {"spec": {"backoffLimit": 0 if once else 3, "template": pod}},
+        **spec,
     }
     # Jobs add eleven characters to it, and their name is a label.
     name = fitting(ctx.name(component), NAME_LIMIT - 11)

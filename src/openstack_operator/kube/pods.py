@@ -48,11 +48,13 @@ def files(name: str, secret: str, directory: str, *keys: str) -> list[Mount]:
     return [Mount(name=name, path=f"{directory}/{key}", volume=volume, sub_path=key, read_only=True) for key in keys]
 
 
-def folder(name: str, secret: str, directory: str, *, mode: int = 0o440) -> Mount:
-    """A whole Secret as a folder; it follows changes of the Secret without a restart."""
-    return Mount(
-        name=name, path=directory, volume={"secret": {"secretName": secret, "defaultMode": mode}}, read_only=True
-    )
+def folder(
+    name: str, secret: str, directory: str, *, files: Mapping[str, str] | None = None, mode: int = 0o440
+) -> Mount:
+    """A whole Secret as a folder, or `files` made of its keys; it follows changes of the Secret without a restart."""
+    shown = {"items": [{"key": key, "path": file} for file, key in files.items()]} if files else {}
+    volume = {"secret": {"secretName": secret, "defaultMode": mode, **shown}}
+    return Mount(name=name, path=directory, volume=volume, read_only=True)
 
 
 @dataclass(frozen=True, kw_only=True)

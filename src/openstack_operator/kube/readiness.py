@@ -6,7 +6,9 @@ from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
-from ..plan import READY, RECOVERY, Object, State, Verdict, failed, progressing, recovering
+from ..api import Dependency, handle
+from ..plan import READY, RECOVERY, Object, State, Verdict, failed, progressing, recovering, waiting
+from .objects import BESIDE
 
 LAST_FAILURE = "openstack.k8s.io/last-failure"
 """Annotation of a Job that is tried again: how the last try ended."""
@@ -99,7 +101,9 @@ def _job(live: Object) -> Verdict:
     if ended := (live["metadata"].get("annotations") or {}).get(LAST_FAILURE):
         return failed(f"job {_name(live)} failed and is tried again{ended}", "JobFailed")
     tries = (live.get("status") or {}).get("failed", 0)
-    return progressing(f"job {_name(live)} is running" + (f", {tries} tries failed" if tries else ""))
+    running = f"job {_name(live)} is running" + (f", {tries} tries failed" if tries else "")
+    beside = (live["metadata"].get("annotations") or {}).get(BESIDE) == "true"
+    return Verdict(State.READY, running) if beside else progressing(running)
 
 
 def _claim(live: Object) -> Verdict:
@@ -129,6 +133,38 @@ def own(live: Mapping[str, Any]) -> Verdict:
     return recovering(message) if condition.get("reason") == RECOVERY else progressing(message)
 
 
+def awaited(live: Mapping[str, Any] | None, wanted: Dependency) -> Verdict:
+    """Whether a resource of ours, None where there is none, has the condition somebody waits for."""
+    what = f"{wanted.kind}/{wanted.name}"
+    text = f"waiting for {what} to be {wanted.condition}"
+    if live is None:
+        return waiting(f"{text}; there is none in this namespace yet", "Waiting")
+    known = conditions(live)
+    if (condition := known.get(wanted.condition)) is None:
+        # A pass that got nowhere reports these alone.
+        if named := sorted(known.keys() - {"Ready", "Reconciling", "Stalled"}):
+            text = f"{what} has no condition {wanted.condition!r}; choose from Ready, {', '.join(named)}"
+            return failed(text, "InvalidSpec")
+        return waiting(f"{text}; it has not reported yet", "Waiting")
+    current = condition.get("observedGeneration", 0) >= live["metadata"].get("generation", 0)
+    if condition["status"] == "True" and current:
+        return READY
+    return waiting(f"{text}; {condition.get('message') or condition.get('reason', '')}".rstrip("; "), "Waiting")
+
+
+def _route(live: Object) -> Verdict:
+    """The API serves inside the cluster, whether a Gateway takes its route or not; why it does not is told."""
+    parents = (live.get("status") or {}).get("parents") or ()
+    refused = [
+        f"{parent['parentRef']['name']}: {condition.get('message') or condition.get('reason', '')}"
+        for parent in parents
+        for condition in parent.get("conditions") or ()
+        if condition["type"] in {"Accepted", "ResolvedRefs"} and condition["status"] == "False"
+    ]
+    message = "; ".join(refused) if parents else "no Gateway has taken it yet"
+    return Verdict(State.READY, f"{_name(live)}: {message}") if message else READY
+
+
 RULES: Mapping[str, Rule] = {
     "Deployment": _rollout,
     "StatefulSet": _rollout,
@@ -136,12 +172,12 @@ RULES: Mapping[str, Rule] = {
     "Job": _job,
     "PersistentVolumeClaim": _claim,
     "HorizontalPodAutoscaler": _autoscaler,
+    "HTTPRoute": _route,
 }
 
 
 def judge(live: Object) -> Verdict:
     """The verdict on one live object; kinds without a rule are ready as soon as they exist."""
     group = live["apiVersion"].rpartition("/")[0]
-    if group == "openstack.k8s.io" or group.endswith("c5c3.io"):
-        return own(live)
-    return RULES.get(live["kind"], lambda _: READY)(live)
+    ours = group == "openstack.k8s.io" or group.endswith("c5c3.io")
+    return RULES.get(handle(live["apiVersion"], live["kind"]), own if ours else lambda _: READY)(live)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from ..api import Sections
 
@@ -32,21 +33,37 @@ _TOKEN_CACHE = {
 }
 
 
-def cache(backend: str, servers: str) -> dict[str, object]:
-    """[cache] of a service in Memcached: `servers` are host:port[,host:port]; without one nothing is cached."""
+@dataclass(frozen=True)
+class Memcached:
+    """Where a service caches."""
+
+    servers: str = ""
+    """host:port[,host:port]; without one nothing is cached."""
+    trust: str = ""
+    """Path of the authorities by which they are checked; without it they are spoken to in plain text."""
+
+    def tls(self, prefix: str = "") -> dict[str, object]:
+        """The options that say so."""
+        return {f"{prefix}tls_enabled": True, f"{prefix}tls_cafile": self.trust} if self.trust else {}
+
+
+def cache(backend: str, memcached: Memcached) -> dict[str, object]:
+    """[cache] of a service in Memcached."""
     return {
-        "enabled": bool(servers),
+        "enabled": bool(memcached.servers),
         "backend": backend,
-        "memcache_servers": servers,
+        "memcache_servers": memcached.servers,
+        **memcached.tls(),
         # memcache_pool_flush_on_reconnect stays off: where a busy member answers the flush too late, memcache.py 1.60
         # keeps the connection, and every question on it from then on is answered with the answer to the one before.
         **_ANSWER_WITHIN,
     }
 
 
-def keystone_auth(options: Mapping[str, str], memcached: str = "") -> dict[str, object]:
-    """[keystone_authtoken]: how an API checks the tokens it is given. `memcached` is host:port[,host:port]."""
-    cached = {"memcached_servers": memcached, **_TOKEN_CACHE} if memcached else {}
+def keystone_auth(options: Mapping[str, str], memcached: Memcached = Memcached()) -> dict[str, object]:
+    """[keystone_authtoken]: how an API checks the tokens it is given."""
+    told = {"memcached_servers": memcached.servers, **memcached.tls("memcache_"), **_TOKEN_CACHE}
+    cached = told if memcached.servers else {}
     return {
         **options,
         "www_authenticate_uri": options["auth_url"],

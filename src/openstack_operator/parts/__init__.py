@@ -4,43 +4,50 @@ from __future__ import annotations
 
 from .ceph import Ceph, ceph, on_ceph
 from .config import Config, config, layered, options, written
+from .coordinates import schema_of
 from .credentials import Credentials, credentials
 from .devices import DEVICES, iscsid
+from .exposure import public_endpoint, public_host, public_url, service_type, through_proxy
 from .files import claim, claimed
-from .front import front
+from .front import Front, front
+from .issued import Ordered, ordered
 from .members import POD_NAME, Members, hosts, members, volume
 from .names import program, title
 from .ovn import OVN_CLIENT, OVN_TLS, ovn_mounts, ovn_options
+from .policies import Way, opened, outside, policies
 from .sources import (
     API,
     Database,
     Foundation,
     Identity,
     Messaging,
+    by_others,
     cache,
     catalog,
     database,
+    drawn,
     foundation,
     identity,
     memcached,
     messaging,
     notifications,
-    notifying,
     remote,
     requires,
     sql_name,
+    waits,
 )
-from .tls import TRUSTED, Certified, certified, followed, trust_of
-from .workloads import CONNECTED_TO_BROKER, Api, More, Workers, api, job, public_host, public_url, state, worker
+from .tls import AMONG, TRUSTED, TRUSTS, Certified, among, certified, followed, trust_of
+from .workloads import Api, More, Workers, api, job, state, worker
 
 __all__ = [
+    "AMONG",
     "API",
-    "CONNECTED_TO_BROKER",
     "DEVICES",
     "OVN_CLIENT",
     "OVN_TLS",
     "POD_NAME",
     "TRUSTED",
+    "TRUSTS",
     "Api",
     "Ceph",
     "Certified",
@@ -48,12 +55,17 @@ __all__ = [
     "Credentials",
     "Database",
     "Foundation",
+    "Front",
     "Identity",
     "Members",
     "Messaging",
     "More",
+    "Ordered",
+    "Way",
     "Workers",
+    "among",
     "api",
+    "by_others",
     "cache",
     "catalog",
     "ceph",
@@ -63,6 +75,7 @@ __all__ = [
     "config",
     "credentials",
     "database",
+    "drawn",
     "followed",
     "foundation",
     "front",
@@ -75,21 +88,29 @@ __all__ = [
     "memcached",
     "messaging",
     "notifications",
-    "notifying",
     "on_ceph",
+    "opened",
     "options",
+    "ordered",
+    "outside",
     "ovn_mounts",
     "ovn_options",
+    "policies",
     "program",
+    "public_endpoint",
     "public_host",
     "public_url",
     "remote",
     "requires",
+    "schema_of",
+    "service_type",
     "sql_name",
     "state",
+    "through_proxy",
     "title",
     "trust_of",
     "volume",
+    "waits",
     "worker",
     "written",
 ]

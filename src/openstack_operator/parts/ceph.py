@@ -106,7 +106,8 @@ def _of_secret(ctx: Context[Any], use: Use, source: CephSource, *, path: str, na
     named = source.ceph_secret_ref.name
     field = f"{path}.cephSecretRef"
     conf, fsid, monitors = coordinates(ctx.secrets.get(named, {}), named, field)
-    user, key = login(ctx.secrets.get(named, {}), named, field)
+    client = source.ceph_client_ref.name if source.ceph_client_ref else ""
+    user, key = login(ctx.secrets.get(named, {}), named, field, client)
     data = {"ceph.conf": conf, "keyring": keyring(user, key), "key": key}
     wanted = kube.secret(ctx, ctx.name(name), data)
     return Ceph(
@@ -144,8 +145,10 @@ def keyring(user: str, key: str, caps: Mapping[str, str] | None = None) -> str:
 
 
 def coordinates(data: Mapping[str, str], secret: str, field: str) -> tuple[str, str, tuple[str, ...]]:
-    """(ceph.conf, fsid, monitors) of a user's Secret. Raises MissingReference."""
-    text = _held(data, "ceph.conf", secret, field)
+    """(ceph.conf, fsid, monitors) of a user's Secret: of its `ceph.conf`, or of `mon_host` and `fsid`, as Rook keeps
+    them. Raises MissingReference.
+    """
+    text = data["ceph.conf"] if "ceph.conf" in data else _conf(data, secret, field)
     # Where the key lies in a container is not the writer's to know.
     kept = [line for line in text.splitlines() if _option(line)[0] != "keyring"]
     found = dict(map(_option, kept))
@@ -158,9 +161,13 @@ def coordinates(data: Mapping[str, str], secret: str, field: str) -> tuple[str, 
     return "\n".join([*kept, ""]), found["fsid"].lower(), monitors(found["mon_host"])
 
 
-def login(data: Mapping[str, str], secret: str, field: str) -> tuple[str, str]:
-    """(user, key) of a user's Secret, whose keyring must hold one client. Raises MissingReference."""
-    users = logins(_held(data, "keyring", secret, field))
+def login(data: Mapping[str, str], secret: str, field: str, client: str = "") -> tuple[str, str]:
+    """(user, key) of a user's Secret: of its keyring, which must hold one client, or as Rook keeps them, under `userID`
+    and `userKey` or under the name of its CephClient (`client`). Raises MissingReference.
+    """
+    if "keyring" not in data:
+        return _of_rook(data, secret, field, client)
+    users = logins(data["keyring"])
     if len(users) != 1:
         message = f"keyring of Secret {secret!r} holds {len(users)} clients with a key; it must be one [client.…]"
         raise MissingReference(field, message)
@@ -188,11 +195,21 @@ def _option(line: str) -> tuple[str, str]:
     return re.sub(r"[\s_-]+", "_", name.strip().lower()), re.split(r"\s[#;]", value.strip())[0].strip()
 
 
-def _held(data: Mapping[str, str], key: str, secret: str, field: str) -> str:
-    try:
-        return data[key]
-    except KeyError:
-        raise MissingReference(field, f"Secret {secret!r} has no key {key!r}") from None
+def _conf(data: Mapping[str, str], secret: str, field: str) -> str:
+    if missing := [key for key in ("mon_host", "fsid") if not data.get(key)]:
+        hint = "which Rook has in its Secrets rook-ceph-config and rook-ceph-mon"
+        message = f"Secret {secret!r} has no key 'ceph.conf', nor {missing[0]!r}; add 'mon_host' and 'fsid', {hint}"
+        raise MissingReference(field, message)
+    return f"[global]\nfsid = {data['fsid'].strip()}\nmon host = {data['mon_host'].strip()}\n"
+
+
+def _of_rook(data: Mapping[str, str], secret: str, field: str, client: str) -> tuple[str, str]:
+    known = {data["userID"]: data["userKey"]} if {"userID", "userKey"} <= data.keys() else data
+    user = client or data.get("userID", "")
+    if user not in known:
+        hint = f"nor the key of CephClient {client!r}" if client else "nor 'userID' and 'userKey'"
+        raise MissingReference(field, f"Secret {secret!r} has no key 'keyring', {hint}")
+    return f"client.{user}", known[user].strip()
 
 
 def name_uuid(*words: str) -> str:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from .. import kube, oslo
-from ..api import Sections
+from ..api import Sections, logins
 from ..plan import Context, SpecError, Step
-from .tls import TRUST, trusts
+from .tls import TRUST, authority, trusts
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -108,5 +108,14 @@ def written(
         digest=kube.digest({**data, **trusted}),
         directory=directory,
         files=tuple(data),
-        beside=(*beside, *(kube.folder(f"trust-{name}", name, f"{TRUST}/{name}") for name in trusted)),
+        beside=(*beside, *_trusted(ctx, trusted)),
     )
+
+
+def _trusted(ctx: Context[Any], secrets: Iterable[str]) -> Iterator[kube.Mount]:
+    """Authorities as folders; of what else is in a Secret of the user's, nothing is shown."""
+    users = {ref.name for _, ref in logins(ctx.spec)}
+    for name in secrets:
+        volume = kube.fitting(f"trust-{name.replace('.', '-')}")
+        files = {"ca.crt": authority(ctx.secrets[name])} if name in users else None
+        yield kube.folder(volume, name, f"{TRUST}/{name}", files=files)

@@ -12,7 +12,10 @@ from .tls import Certified, certified, followed
 
 _CERTIFICATE = "/etc/openstack-front"
 _RUN = "/run/front"
+_PEERS = 8999
 _PLAIN = Certified()
+_PROXIED = {"OS_OSLO_MIDDLEWARE__ENABLE_PROXY_HEADERS_PARSING": "true"}
+"""Environment of an API that believes a proxy how its client came."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,28 +46,37 @@ def front(
     *,
     host: str,
     lifecycle: Mapping[str, Any] | None = None,
+    proxied: bool = False,
+    known_as: str = "",
+    service: str = "",
 ) -> Front:
     """The front of the Deployment `<owner>-<component>`, if the spec asks for a certificate. `host` is a name or
-    address by which clients outside come; `lifecycle` is what the program behind it does before it ends. Raises
-    SpecError as `certified` does.
+    address by which clients outside come; `lifecycle` is what the program behind it does before it ends; `proxied`
+    where clients outside come through a proxy that has ended their TLS; `known_as` is a variable of an API's whose pods
+    call each other: the URL under which others find this one; `service` is the Service they are reached by, where it
+    has another name. Raises SpecError as `certified` does.
 
     It takes what begins as TLS does for TLS, and everything else for plain HTTP, so that clients can move from one to
     the other while both are in use; the latter until TLS is required.
     """
-    workload = ("Deployment", kube.fitting(ctx.name(component)))
-    shown = certified(
-        ctx, ctx.name(component), workloads=(workload,), name=f"{component}-tls", also=(host,) if host else ()
-    )
+    service, workload = service or ctx.name(component), ("Deployment", kube.fitting(ctx.name(component)))
+    shown = certified(ctx, service, workloads=(workload,), name=f"{component}-tls", also=(host,) if host else ())
+    own = f"http://127.0.0.1:{_PEERS}/$(POD_IP)" if shown.published else f"http://$(POD_IP):{port}"
+    address = {"POD_IP": {"fieldRef": {"fieldPath": "status.podIP"}}}
+    known = {**address, known_as: own} if known_as else {}
     if not shown:
-        return Front()
+        return Front(certificate=shown, env={**known, **(_PROXIED if proxied else {})})
     # In the group of the API, so that the pod has one group for its volumes.
     entry = replace(ctx.release["haproxy"], gid=program.gid)
-    address = {"POD_IP": {"fieldRef": {"fieldPath": "status.podIP"}}}
     beside = kube.Container(
         component=entry,
         name="front",
-        command=["sh", "-ec", _START, "sh", *entry.command],
-        env={**address, "CONFIG": _config(port, plain=not shown.required)},
+        command=["sh", "-ec", _start(peers=bool(known_as)), "sh", *entry.command],
+        env={
+            **address,
+            "CONFIG": _config(port, plain=not shown.required, proxied=proxied)
+            + (_peers(ctx.host(service), port) if known_as else ""),
+        },
         mounts=(*shown.mounts(_CERTIFICATE), *kube.scratch(_RUN)),
         alive=kube.Probe(tcp=port),
         lifecycle=lifecycle,
@@ -75,13 +87,15 @@ def front(
         listens="127.0.0.1",
         containers=(beside,),
         env={
-            "OS_OSLO_MIDDLEWARE__ENABLE_PROXY_HEADERS_PARSING": "true",
+            **known,
+            **_PROXIED,
             # What serves HTTP itself reads from its options where.
             **({} if any("{listen}" in word for word in program.command) else {"OS_DEFAULT__BIND_HOST": "127.0.0.1"}),
         },
     )
 
 
+# A certificate that does not fit its key, as while one of the two is new, is refused, and asked about again.
 _LOAD = f"""\
 tell() {{ socat -t 5 - UNIX-CONNECT:{_RUN}/admin; }}
 load() {{
@@ -90,17 +104,28 @@ load() {{
     echo 'commit ssl cert {_CERTIFICATE}/tls.crt' | tell | grep -q 'Success'
 }}
 """
-# A certificate that does not fit its key, as while one of the two is new, is refused, and asked about again.
-_START = f"""\
-{_LOAD}printf '%s' "$CONFIG" > {_RUN}/haproxy.cfg
-{followed(_CERTIFICATE, "load")}exec "$@" -f {_RUN}/haproxy.cfg
+_TRUST = f"""\
+trust() {{
+    pem=$(grep -v '^$' {_CERTIFICATE}/ca.crt)
+    printf 'set ssl ca-file {_CERTIFICATE}/ca.crt <<\\n%s\\n\\n' "$pem" | tell | grep -q 'ransaction'
+    echo 'commit ssl ca-file {_CERTIFICATE}/ca.crt' | tell | grep -q 'Success'
+}}
 """
 
 
-def _config(port: int, *, plain: bool) -> str:
+def _start(*, peers: bool) -> str:
+    """The script that becomes haproxy."""
+    known, told = (_LOAD + _TRUST, "{ trust; load; }") if peers else (_LOAD, "load")
+    written = f"""printf '%s' "$CONFIG" > {_RUN}/haproxy.cfg\n"""
+    return f"""{known}{written}{followed(_CERTIFICATE, told)}exec "$@" -f {_RUN}/haproxy.cfg\n"""
+
+
+def _config(port: int, *, plain: bool, proxied: bool) -> str:
     """haproxy.cfg. Each connection carries one request, as it does without a front: an idle one that is closed while
     its client sends the next would be a request that failed.
     """
+    # What a proxy before this one says of its client holds.
+    unknown = " unless { req.hdr(X-Forwarded-Proto) -m found }" if proxied else ""
     accepted = "req.len gt 0" if plain else "req.payload(0,1) -m bin 16"
     return f"""\
 global
@@ -142,7 +167,7 @@ frontend encrypted
 
 frontend plain
     bind unix@{_RUN}/plain mode 600 accept-proxy
-    http-request set-header X-Forwarded-Proto http
+    http-request set-header X-Forwarded-Proto http{unknown}
     default_backend api
 
 backend api
@@ -151,4 +176,24 @@ backend api
     http-request del-header X-Forwarded-Prefix
     http-request set-header X-Forwarded-For %[src]
     server api 127.0.0.1:{port}
+"""
+
+
+def _peers(name: str, port: int) -> str:
+    """More of haproxy.cfg: what the API sends to `/<address of a pod>/...` of a port that is its pod's alone goes to
+    that pod by TLS. An address says nothing in a certificate; that it is a pod of the Service `name` does.
+    """
+    # A session that is taken up again would not be checked again. Other authorities are taken up with the next
+    # certificate of its own (crt), so that it has one, and is told of it last (haproxy 3.0).
+    checked = f"verify required ca-file {_CERTIFICATE}/ca.crt verifyhost {name} no-ssl-reuse crt {_CERTIFICATE}/tls.crt"
+    return f"""
+frontend peers
+    bind 127.0.0.1:{_PEERS}
+    http-request set-dst path,field(2,/)
+    http-request set-dst-port int({port})
+    http-request replace-path /[^/]*(/.*) \\1
+    default_backend peers
+
+backend peers
+    server peer 0.0.0.0:0 ssl sni str({name}) {checked}
 """

@@ -9,8 +9,13 @@ from urllib.parse import quote
 
 from .. import kube, oslo
 from ..api import (
+    KEYSTONE,
+    MARIADB,
+    RABBITMQ,
     CachesResults,
-    MariaDBRef,
+    DatabaseSource,
+    Dependency,
+    MessagingSource,
     RabbitMQRef,
     Ref,
     Sections,
@@ -19,10 +24,11 @@ from ..api import (
     UsesIdentity,
     UsesMessaging,
 )
-from ..plan import Context, Step, fitting
+from ..plan import Context, NotBuilt, SpecError, State, Step, Verdict, fitting, worst
+from .coordinates import address, keystone_login, login, remembered, schema_of
 from .credentials import Credentials, credentials
 from .tls import peers, trust_of
-from .workloads import Api
+from .workloads import Api, connected
 
 API = "openstack.k8s.io/v1alpha1"
 
@@ -45,9 +51,26 @@ class Database(Step):
 
 
 def database(
-    ctx: Context[Any], creds: Credentials, password: str, schema: str, *, server: MariaDBRef, name: str = "db"
+    ctx: Context[Any],
+    creds: Credentials,
+    password: str,
+    schema: str,
+    *,
+    source: DatabaseSource,
+    name: str = "db",
+    path: str = "spec.database",
 ) -> Database:
-    """MariaDBDatabase `<owner>-<name>`: `schema` with an account of the same name and the password of that name."""
+    """MariaDBDatabase `<owner>-<name>`: `schema` with an account of the same name and the password of that name. Where
+    `source`, the field `path`, names a Secret, nothing is made but a note of where the schema is. Raises SpecError
+    where it was elsewhere before.
+    """
+    if source.secret_ref:
+        at = login(ctx, source.secret_ref, f"{path}.secretRef")
+        host, port = address(at, source.host, source.port, (ctx.host(MARIADB.name), 3306))
+        known = remembered(ctx, name, f"{host}:{port}/{schema}", path)
+        url = _mysql(at.account, host, port, schema, at.trust)
+        return Database(name="Database", objects=(known,), guarded=True, url=url)
+    server = source.mariadb_ref or MARIADB
     wanted = remote(
         ctx,
         "MariaDBDatabase",
@@ -59,22 +82,33 @@ def database(
             "passwordSecretRef": creds.ref(password),
         },
     )
-    at = ctx.refs[server]
-    url = f"mysql+pymysql://{schema}:{quote(creds[password], safe='')}@{at['host']}:{at['port']}/{schema}?charset=utf8"
-    if trust := trust_of(at.published):
-        # With an authority the driver checks the chain, and the name it called.
-        url += f"&ssl_ca={trust}"
+    there = ctx.refs[server]
+    account = f"{schema}:{quote(creds[password], safe='')}"
+    url = _mysql(account, there["host"], there["port"], schema, trust_of(there.published))
     return Database(name="Database", objects=(wanted,), after=(creds,), url=url)
+
+
+def _mysql(account: str, host: str, port: object, schema: str, trust: str) -> str:
+    # With an authority the driver checks the chain, and the name it called.
+    return f"mysql+pymysql://{account}@{host}:{port}/{schema}?charset=utf8" + (f"&ssl_ca={trust}" if trust else "")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Messaging(Step):
     """A virtual host of the broker and its user."""
 
-    # One address for all members: kombu 5.5 that has a list of them never leaves one that takes a connection and then
-    # says nothing.
+    # One address for all members of a broker of ours: kombu 5.5 that has a list of them never leaves one that takes a
+    # connection and then says nothing. A list of the user's is taken as it is: its first entry alone would be lost with
+    # that member, which happens more often.
     url: str
     clustered: bool = False
+    ports: frozenset[int] = frozenset()
+    """Where it listens, if not where brokers do."""
+
+    @property
+    def connected(self) -> kube.Probe:
+        """Readiness of a program that only speaks RPC."""
+        return connected(self.ports)
 
     def options(self, notifications: Messaging | None = None) -> Sections:
         """What a client of it is told, with where it sends its notifications."""
@@ -88,13 +122,41 @@ def messaging(
     creds: Credentials,
     password: str,
     *,
-    broker: RabbitMQRef,
+    source: MessagingSource,
     name: str = "",
-    limit: str | None = None,
+    path: str = "spec.messaging",
 ) -> Messaging:
-    """RabbitMQVhost of its own for this service, so that one service's flood is not another's. `limit` is a quantity:
-    what a queue holds at most before it drops the oldest.
+    """RabbitMQVhost of its own for this service, or for what is called `name` in it, so that one service's flood is not
+    another's. Where `source`, the field `path`, names a Secret nothing is made, and what has a name is expected in the
+    virtual host `<owner>-<name>`.
     """
+    if source.secret_ref is None:
+        return _vhost(ctx, creds, password, broker=source.rabbitmq_ref or RABBITMQ, name=name)
+    at = login(ctx, source.secret_ref, f"{path}.secretRef")
+    usual = 5671 if at.trust else 5672
+    hosts = [host.partition(":") for host in source.hosts or ()]
+    told = address(at, None, None, (ctx.host(RABBITMQ.name), usual))
+    members = [(host, int(port or usual)) for host, _, port in hosts] or [told]
+    listed = ",".join(f"{at.account}@{host}:{port}" for host, port in members)
+    vhost = ctx.name(name) if name else at.get("vhost") or "/"
+    return Messaging(
+        name="Messaging",
+        url=_rabbit(listed, vhost, at.trust),
+        clustered=len(members) > 1,
+        ports=frozenset(port for _, port in members),
+    )
+
+
+def _rabbit(hosts: str, vhost: str, trust: str) -> str:
+    # What stands here goes before the options of the same names, so that each broker has its own.
+    tls = f"?ssl=true&ssl_ca_file={trust}&ssl_enforce_hostname_verification=true" if trust else ""
+    return f"rabbit://{hosts}/{quote(vhost, safe='')}{tls}"
+
+
+def _vhost(
+    ctx: Context[Any], creds: Credentials, password: str, *, broker: RabbitMQRef, name: str, limit: str | None = None
+) -> Messaging:
+    """`limit` is a quantity: what a queue holds at most before it drops the oldest."""
     vhost = ctx.name(name) if name else ctx.owner
     wanted = remote(
         ctx,
@@ -109,10 +171,8 @@ def messaging(
         },
     )
     at = ctx.refs[broker]
-    url = f"rabbit://{vhost}:{quote(creds[password], safe='')}@{at['host']}:{at['port']}/{vhost}"
-    if trust := trust_of(at.published):
-        # What stands here goes before the options of the same names, so that each broker has its own.
-        url += f"?ssl=true&ssl_ca_file={trust}&ssl_enforce_hostname_verification=true"
+    host = f"{vhost}:{quote(creds[password], safe='')}@{at['host']}:{at['port']}"
+    url = _rabbit(host, vhost, trust_of(at.published))
     clustered = at.published.get("clustered") == "true"
     return Messaging(name="Messaging", objects=(wanted,), after=(creds,), url=url, clustered=clustered)
 
@@ -128,12 +188,18 @@ def notifications(ctx: Context[Any], creds: Credentials, *, broker: RabbitMQRef 
     """
     if broker is None:
         return None
-    return messaging(ctx, creds, _NOTIFICATIONS, broker=broker, name=_NOTIFICATIONS, limit=_KEPT)
+    return _vhost(ctx, creds, _NOTIFICATIONS, broker=broker, name=_NOTIFICATIONS, limit=_KEPT)
 
 
-def notifying(spec: UsesMessaging) -> tuple[str, ...]:
-    """Names of the passwords a service needs for its notifications."""
-    return (_NOTIFICATIONS,) if spec.messaging.notifications_ref else ()
+def drawn(spec: Any) -> tuple[str, ...]:
+    """Names of the passwords a service needs for what is made for it: its database, broker, user and notifications."""
+    wanted = {
+        "database": isinstance(spec, UsesDatabase) and not spec.database.secret_ref,
+        "messaging": isinstance(spec, UsesMessaging) and not spec.messaging.secret_ref,
+        "identity": isinstance(spec, UsesIdentity) and not spec.keystone.auth_url,
+        _NOTIFICATIONS: isinstance(spec, UsesMessaging) and spec.messaging.notifications_ref,
+    }
+    return tuple(name for name, made in wanted.items() if made)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -150,8 +216,14 @@ class Identity(Step):
 
 
 def identity(ctx: Context[Any], creds: Credentials, password: str) -> Identity:
-    """KeystoneUser named after the owner, with the roles services need to act for users."""
-    ref = ctx.spec.keystone.keystone_ref
+    """KeystoneUser named after the owner, with the roles services need to act for users. Where the spec says how to log
+    in to a Keystone that is not one of ours nothing is made.
+    """
+    source = ctx.spec.keystone
+    if source.auth_url:
+        login, trust = keystone_login(ctx, source.app_credential_ref)
+        return Identity(name="Identity", options=_auth(ctx, source.auth_url, login, trust or peers(ctx, {})))
+    ref = source.keystone_ref or KEYSTONE
     wanted = remote(
         ctx,
         "KeystoneUser",
@@ -159,22 +231,21 @@ def identity(ctx: Context[Any], creds: Credentials, password: str) -> Identity:
         {"keystoneRef": {"name": ref.name}, "user": ctx.owner, "passwordSecretRef": creds.ref(password)},
     )
     at = ctx.refs[ref]
-    return Identity(
-        name="Identity",
-        objects=(wanted,),
-        after=(creds,),
-        options={
-            "auth_type": "password",
-            "auth_url": at["internalURL"],
-            "username": ctx.owner,
-            "password": creds[password],
-            "user_domain_name": "Default",
-            "project_name": "service",
-            "project_domain_name": "Default",
-            "region_name": ctx.spec.region,
-            **({"cafile": trust} if (trust := peers(ctx, at.published)) else {}),
-        },
-    )
+    user = {
+        "auth_type": "password",
+        "username": ctx.owner,
+        "password": creds[password],
+        "user_domain_name": "Default",
+        "project_name": "service",
+        "project_domain_name": "Default",
+    }
+    options = _auth(ctx, at["internalURL"], user, peers(ctx, at.published))
+    return Identity(name="Identity", objects=(wanted,), after=(creds,), options=options)
+
+
+def _auth(ctx: Context[Any], url: str, login: Mapping[str, str], trust: str) -> dict[str, str]:
+    whole = {"auth_url": url, **login, "region_name": ctx.spec.region}
+    return {**whole, "cafile": trust} if trust else whole
 
 
 def catalog(
@@ -189,22 +260,44 @@ def catalog(
     after: Sequence[Step],
 ) -> Step:
     """KeystoneService `<owner>-<name>`: what clients find when they ask where this service lives. `keystone` is the
-    name of the Keystone where the spec does not say it; `name` differs for a second entry.
+    name of the Keystone where the spec does not say it; `name` differs for a second entry. Where Keystone is not one of
+    ours, a step that says what others have to register.
     """
+    endpoints = {"internal": api.internal + path, "public": api.public + path}
+    if not keystone and ctx.spec.keystone.auth_url:
+        told = ", ".join(f"{interface} {url}" for interface, url in endpoints.items())
+        return by_others("Endpoint", f"the catalog's entry {type_!r} of region {ctx.spec.region} ({told})", after)
     wanted = remote(
         ctx,
         "KeystoneService",
         ctx.name(name),
         {
-            "keystoneRef": {"name": keystone or ctx.spec.keystone.keystone_ref.name},
+            "keystoneRef": {"name": keystone or (ctx.spec.keystone.keystone_ref or KEYSTONE).name},
             "type": type_,
             "name": ctx.owner,
             "description": description,
             "region": ctx.spec.region,
-            "endpoints": {"internal": api.internal + path, "public": api.public + path},
+            "endpoints": endpoints,
         },
     )
     return Step(name="Endpoint", objects=(wanted,), after=tuple(after))
+
+
+def by_others(name: str, what: str, after: Sequence[Step] = ()) -> Step:
+    """A step that keeps nobody waiting, and says what takes an administrator of a Keystone that is not one of ours."""
+    text = f"spec.keystone.authUrl comes without an administrator, so others have to make {what}"
+    return Step(name=name, verdict=Verdict(State.READY, text), after=tuple(after))
+
+
+def waits(ctx: Context[Any]) -> tuple[Step, ...]:
+    """A step that is ready when everything is that the spec says it depends on, if it says anything. Raises SpecError
+    where that is the resource itself.
+    """
+    wanted: Sequence[Dependency] = ctx.spec.depends_on
+    if (ctx.kind, ctx.owner) in {(each.kind, each.name) for each in wanted}:
+        raise SpecError("spec.dependsOn", f"{ctx.kind}/{ctx.owner} cannot wait for itself; remove it from the list")
+    found = [ctx.awaited.get(each) or kube.awaited(None, each) for each in wanted]
+    return (Step(name="Dependencies", verdict=worst(found)),) if found else ()
 
 
 def requires(ctx: Context[Any], name: str, ref: Ref) -> Step:
@@ -222,11 +315,18 @@ class Foundation:
     database: Database | None
     messaging: Messaging | None
     identity: Identity | None
+    waits: tuple[Step, ...]
+    """What the user has it wait for, among the steps."""
 
     @property
     def schema(self) -> tuple[Step, ...]:
         """What the schema needs: the database alone, so that it is made while Keystone still starts."""
         return tuple(step for step in (self.credentials, self.database) if step)
+
+    @property
+    def connected(self) -> kube.Probe:
+        """Readiness of a program that only speaks RPC."""
+        return self.messaging.connected if self.messaging else connected()
 
     @property
     def auth(self) -> Mapping[str, str]:
@@ -239,17 +339,16 @@ def foundation(ctx: Context[Any], *extra: str, section: str = "database") -> Fou
     name of the database section in the service's configuration.
     """
     spec = ctx.spec
-    mixins = {"database": UsesDatabase, "messaging": UsesMessaging, "identity": UsesIdentity}
-    told = notifying(spec) if isinstance(spec, UsesMessaging) else ()
-    creds = credentials(ctx, *(name for name, mixin in mixins.items() if isinstance(spec, mixin)), *told, *extra)
+    creds = credentials(ctx, *drawn(spec), *extra)
     db = bus = user = news = None
+    waited = waits(ctx)
     layers: list[Sections] = []
     if isinstance(spec, UsesDatabase):
         source = spec.database
-        db = database(ctx, creds, "database", source.database or sql_name(ctx.owner), server=source.mariadb_ref)
+        db = database(ctx, creds, "database", schema_of(ctx, source, sql_name(ctx.owner)), source=source)
         layers.append({section: oslo.options.database(db.url)})
     if isinstance(spec, UsesMessaging):
-        bus = messaging(ctx, creds, "messaging", broker=spec.messaging.rabbitmq_ref)
+        bus = messaging(ctx, creds, "messaging", source=spec.messaging)
         news = notifications(ctx, creds, broker=spec.messaging.notifications_ref)
         layers.append(bus.options(news))
     if isinstance(spec, UsesIdentity):
@@ -257,7 +356,8 @@ def foundation(ctx: Context[Any], *extra: str, section: str = "database") -> Fou
         layers.append({"keystone_authtoken": oslo.options.keystone_auth(user.options, memcached(ctx))})
     return Foundation(
         credentials=creds,
-        steps=tuple(step for step in (creds, db, bus, news, user) if step),
+        steps=(*(step for step in (creds, db, bus, news, user) if step), *waited),
+        waits=waited,
         sections=oslo.merge(*layers),
         database=db,
         messaging=bus,
@@ -265,9 +365,24 @@ def foundation(ctx: Context[Any], *extra: str, section: str = "database") -> Fou
     )
 
 
-def memcached(ctx: Context[Any]) -> str:
-    """host:port[,host:port] of the service's cache; empty without one."""
-    return ctx.refs[ctx.spec.cache.memcached_ref]["servers"] if isinstance(ctx.spec, (UsesCache, CachesResults)) else ""
+def memcached(ctx: Context[Any]) -> oslo.options.Memcached:
+    """The service's cache. Raises NotBuilt where its programs could not check whom they speak to."""
+    spec = ctx.spec
+    if not isinstance(spec, (UsesCache, CachesResults)):
+        return oslo.options.Memcached()
+    if servers := spec.cache.servers:
+        return oslo.options.Memcached(",".join(server if ":" in server else f"{server}:11211" for server in servers))
+    ref = spec.cache.memcached_ref or spec.implied().get("cache.memcachedRef")
+    if ref is None:
+        return oslo.options.Memcached()
+    at = ctx.refs[ref]
+    trust = trust_of(at.published)
+    if trust and ctx.spec.image_profile == "kolla":
+        raise NotBuilt(
+            "spec.cache.memcachedRef",
+            f"Memcached/{ref.name} has tls, of which the libraries in kolla's images know nothing; take tls away there",
+        )
+    return oslo.options.Memcached(at["servers"], trust)
 
 
 def cache(ctx: Context[Any]) -> Sections:

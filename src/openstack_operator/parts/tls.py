@@ -8,13 +8,19 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from .. import kube, pki
-from ..api import PKIRef, UsesTLS
+from ..api import PKIRef, UsesIdentity, UsesTLS, logins
 from ..plan import Context, MissingReference, SpecError, Step, failed
+from .issued import ordered
 
 TRUST = "/etc/openstack-trust"
 """Where a client finds the authorities of its servers: `<Secret>/ca.crt`."""
 TRUSTED = "trustSecret"
 """Under which name a server publishes the Secret with them."""
+
+
+TRUSTS = "openstack.k8s.io/trusts"
+"""Annotation of pods whose program reads whom it trusts only as it starts, though it follows its certificate
+(`Certified.trusts`): they roll when that changes, and with nothing else."""
 
 
 SHOWN = "openstack.k8s.io/shown"
@@ -35,9 +41,21 @@ class Certified:
     """The same, as whoever trusts them needs them: in PEM."""
     required: bool = False
     """Whether who comes without TLS is refused."""
+    calls: bool = False
+    """Whether it can be shown to whom one calls, too."""
+    common: str = ""
+    """Its common name; many have none."""
+
+    trusts: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Annotation for pods that have to start anew when it changes whom they trust."""
 
     def __bool__(self) -> bool:
-        return bool(self.steps)
+        return bool(self.secret)
+
+    @property
+    def pending(self) -> tuple[Step, ...]:
+        """What pods wait for that are not there yet: a first certificate that is still being made."""
+        return () if self else self.steps
 
     def mounts(self, path: str) -> tuple[kube.Mount, ...]:
         """The three files in a folder that follows what becomes of them."""
@@ -57,7 +75,8 @@ def certified(
     """Secret `<owner>-<name>` with a certificate for a Service of this namespace, whose pods are those of `workloads`
     (kind, name), from where the spec says, if it says anything. Made here, it is also for the pods behind the headless
     Service `members`, in any case for what else they are called (`also`, names and addresses), and for those who call
-    to show it where `calls`. Raises SpecError where there is no good certificate yet and none to be had.
+    to show it where `calls`. None yet, but steps, where cert-manager is still to make the first one. Raises SpecError
+    where there is no good certificate yet and none to be had.
     """
     spec = ctx.spec
     if not isinstance(spec, UsesTLS) or spec.tls is None:
@@ -70,9 +89,11 @@ def certified(
         found = _brought(ctx, name, spec.tls.secret_ref.name, wanted, held)
     elif spec.tls.pki_ref:
         wanted = pki.Wanted(common=ctx.owner, names=frozenset({*_called(ctx, service, members), *also}), calls=calls)
-        found = _issued(ctx, spec.tls.pki_ref, wanted, held)
+        found = _issued(ctx, name, spec.tls.pki_ref, wanted, held)
     else:
         return Certified()
+    if not found.files:
+        return Certified(steps=found.before)
     secret = kube.secret(ctx, ctx.name(name), found.files)
     named = secret["metadata"]["name"]
     before = SHOWN in ((live or {}).get("metadata", {}).get("annotations") or {})
@@ -82,12 +103,16 @@ def certified(
     verdict = failed(found.fault, "InvalidSpec") if found.fault else None
     told = shown and spec.tls.announced
     due = pki.change(pki.Pair(found.files["tls.key"], found.files["tls.crt"]), ctx.now)
+    kept = Step(name="Certificate", objects=(secret, *found.beside), guarded=True, verdict=verdict, wake=due)
     return Certified(
-        steps=(Step(name="Certificate", objects=(secret, *found.beside), guarded=True, verdict=verdict, wake=due),),
+        steps=(*found.before, kept),
         secret=named,
         published={TRUSTED: found.trust} if told else {},
         authorities=found.files["ca.crt"] if told else "",
         required=told and spec.tls.required,
+        calls=pki.calls(found.files["tls.crt"]),
+        trusts={TRUSTS: kube.digest(found.files["ca.crt"])},
+        common=pki.common(found.files["tls.crt"]),
     )
 
 
@@ -111,6 +136,28 @@ def _shown(ctx: Context[Any], secret: str, workload: tuple[str, str]) -> bool:
     return mounted and seen and status.get("updatedReplicas", 0) == status.get("replicas", 0)
 
 
+AMONG = "openstack.k8s.io/among-members"
+"""Annotation of pods whose members speak TLS to each other: what `among` said of them."""
+
+
+def among(ctx: Context[Any], shown: Certified, workload: tuple[str, str], *, closes: bool, plain: bool = False) -> str:
+    """How members that look for each other are to speak: empty is plain text, `tls` once every pod takes both, and
+    `only`, where plain text `closes`, once every pod speaks TLS. A new workload begins with the last, unless members
+    are known to each other as `plain` from before it.
+    """
+    if not shown.published:
+        return ""
+    live = ctx.children.get(workload)
+    if not closes or (live is None and plain):
+        return "tls"
+    if live is None:
+        return "only"
+    said, status = (live["spec"]["template"]["metadata"].get("annotations") or {}).get(AMONG), live.get("status") or {}
+    seen = status.get("observedGeneration", 0) >= live["metadata"].get("generation", 1)
+    rolled = seen and status.get("currentRevision") == status.get("updateRevision")
+    return "only" if said == "only" or (said and rolled) else "tls"
+
+
 @dataclass(frozen=True, kw_only=True)
 class _Found:
     files: Mapping[str, str]
@@ -119,11 +166,15 @@ class _Found:
     beside: tuple[kube.Object, ...] = ()
     fault: str = ""
     """Why it is still the one before."""
+    before: tuple[Step, ...] = ()
+    """What has it made."""
 
 
-def _issued(ctx: Context[Any], ref: PKIRef, wanted: pki.Wanted, held: Mapping[str, str]) -> _Found:
+def _issued(ctx: Context[Any], name: str, ref: PKIRef, wanted: pki.Wanted, held: Mapping[str, str]) -> _Found:
     """One by a PKI, kept until it is due."""
     published = ctx.refs[ref]
+    if "issuerName" in published.published:
+        return _ordered(ctx, name, ref, wanted, held)
     by, trusted = ctx.secrets[published["authoritySecret"]], ctx.secrets[published["bundleSecret"]]["ca.crt"]
     signer = pki.Pair(by["tls.key"], by["tls.crt"])
     if ctx.now >= signer.ends:
@@ -132,6 +183,20 @@ def _issued(ctx: Context[Any], ref: PKIRef, wanted: pki.Wanted, held: Mapping[st
     known = pki.Pair(held["tls.key"], held["tls.crt"]) if held else None
     pair = pki.certificate(known, wanted, signer, ctx.draw, ctx.now)
     return _Found(files={"tls.crt": pair.cert, "tls.key": pair.key, "ca.crt": trusted}, trust=published["bundleSecret"])
+
+
+def _ordered(ctx: Context[Any], name: str, ref: PKIRef, wanted: pki.Wanted, held: Mapping[str, str]) -> _Found:
+    """What cert-manager made for a PKI, as long as it is good; nothing before the first one."""
+    published = ctx.refs[ref]
+    order = ordered(ctx, name, published.published, wanted, "spec.tls.pkiRef")
+    trusted = ctx.secrets[published["bundleSecret"]]["ca.crt"]
+    fault = _fault({**order.files, "ca.crt": trusted}, wanted, ctx.now) if order.files else ""
+    stays = "; the one before stays in use" if held else ""
+    wrong = failed(f"spec.tls.pkiRef: what {order.issuer} issued: {fault}{stays}", "IssuerFailed") if fault else None
+    taken = {key: order.files[key] for key in ("tls.crt", "tls.key")} if order.files and not fault else held
+    step = Step(name="Certificate", objects=order.objects, verdict=wrong or order.verdict, wake=order.wake)
+    files = {**taken, "ca.crt": trusted} if taken else {}
+    return _Found(files=files, trust=published["bundleSecret"], before=(step,))
 
 
 def _brought(ctx: Context[Any], name: str, source: str, wanted: pki.Wanted, held: Mapping[str, str]) -> _Found:
@@ -191,14 +256,23 @@ def followed(folder: str, command: str) -> str:
 def trusts(ctx: Context[Any]) -> dict[str, str]:
     """The authorities of all servers the spec points at, and of its own, by Secret."""
     names = {found for ref in ctx.refs.values() if (found := ref.published.get(TRUSTED))}
+    names |= {ref.name for _, ref in logins(ctx.spec) if authority(ctx.secrets.get(ref.name, {}))}
     if own := _own(ctx):
         names.add(own)
-    return {name: ctx.secrets[name]["ca.crt"] for name in sorted(names)}
+    return {name: ctx.secrets[name][authority(ctx.secrets[name]) or "ca.crt"] for name in sorted(names)}
+
+
+def authority(data: Mapping[str, str]) -> str:
+    """The key of a Secret that holds authorities: `ca.crt`, or `cacert` as beside a clouds.yaml; empty for none."""
+    return next((key for key in ("ca.crt", "cacert") if data.get(key)), "")
 
 
 def _own(ctx: Context[Any]) -> str:
-    """Secret with those of the PKI that makes its own certificate, if one does."""
-    ref = ctx.spec.tls.pki_ref if isinstance(ctx.spec, UsesTLS) and ctx.spec.tls else None
+    """Secret with those of the PKI that makes its own certificate, if one does; of who calls its peers, which have
+    theirs by the same. Others do not start anew for it.
+    """
+    spec = ctx.spec
+    ref = spec.tls.pki_ref if isinstance(spec, UsesTLS) and spec.tls and isinstance(spec, UsesIdentity) else None
     return ctx.refs[ref]["bundleSecret"] if ref else ""
 
 
@@ -207,10 +281,15 @@ def peers(ctx: Context[Any], keystone: Mapping[str, str]) -> str:
     that says nothing, so that a service trusts its peers before it is told to; empty where there are none.
     """
     own = _own(ctx)
-    return trust_of(keystone) or (f"{TRUST}/{own}/ca.crt" if own else "")
+    return trust_of(keystone) or (trust_in(own) if own else "")
 
 
 def trust_of(published: Mapping[str, str]) -> str:
     """Path of the authorities of a server in its client's container; empty where it shows no certificate."""
     secret = published.get(TRUSTED)
-    return f"{TRUST}/{secret}/ca.crt" if secret else ""
+    return trust_in(secret) if secret else ""
+
+
+def trust_in(secret: str) -> str:
+    """Path of the authorities of a Secret in its reader's container."""
+    return f"{TRUST}/{secret}/ca.crt"

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
-from urllib.parse import urlsplit
 
 from .. import kube
 from ..api import Component as Settings
 from ..api import Expose, HttpApi
 from ..plan import Context, NotBuilt, Step
 from .config import Config
+from .exposure import public_endpoint, public_host, public_url, service_type, through_proxy, told_before
 from .front import front
 from .names import program, title
+from .policies import opened, outside
 from .size import Size, size_of
 from .tls import Certified
 
@@ -73,6 +74,8 @@ class More:
     env: Mapping[str, Any] = field(default_factory=dict[str, Any])
     containers: Sequence[kube.Container] = ()
     """Beside the program."""
+    known_as: str = ""
+    """Variable of an API whose pods call each other, by address: the URL under which others find this one."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -111,14 +114,14 @@ def api(
     home is a scratch folder unless it is one of the mounts. Raises NotBuilt for a number of processes the image's
     program does not take.
     """
-    spec = ctx.spec
-    name = ctx.name(component)
+    spec, name = ctx.spec, ctx.name(component)
     entry = program(ctx, component)
     expose: Expose = spec.expose if exposed else Expose()
     homes = () if any(mount.path == state(ctx) for mount in mounts) else (state(ctx),)
-    size = size_of(ctx, "Deployment", component, settings)
+    size, proxied = size_of(ctx, "Deployment", component, settings), through_proxy(expose)
     ending = {"preStop": _drained(port) if size.several else {"sleep": {"seconds": _WITHDRAWN}}}
-    tls = front(ctx, component, port, entry, host=public_host(ctx, name, expose), lifecycle=ending)
+    host, known_as = public_host(ctx, name, expose), more.known_as
+    tls = front(ctx, component, port, entry, host=host, lifecycle=ending, proxied=proxied, known_as=known_as)
     main = kube.Container(
         component=entry,
         command=_command(component, entry.command, workers, settings, f"{tls.listens}:{port}"),
@@ -133,24 +136,31 @@ def api(
         memory=memory,
         cpu=workers.cpu,
     )
-    strategy = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 0, "maxSurge": 1}}
     beside = (*tls.containers, *more.containers)
-    pods = _pods(ctx, "Deployment", component, (main, *beside), config, settings, size, strategy=strategy)
-    target = kube.selector(ctx, component)
+    pods = _pods(ctx, "Deployment", component, (main, *beside), config, settings, size, strategy=_SURGING)
     internal = f"{tls.scheme}://{ctx.host(name)}:{port}"
     return Api(
         name=title(component),
-        own=tls.certificate.steps,
-        after=(config, *after),
+        own=(*tls.certificate.steps, *public_endpoint(ctx, component, port, expose, tls.certificate)),
+        after=(config, *tls.certificate.pending, *after),
         objects=(
             pods,
-            kube.service(ctx, name, {"http": port}, target, type_=expose.type),
-            kube.disruption_budget(ctx, name, target),
+            *_reached(ctx, component, port, expose, exposed=exposed),
             *size.autoscaler(ctx, pods),
         ),
         internal=internal,
-        public=public_url(ctx, name, port, expose, tls.scheme) or _told_before(ctx, expose) or internal,
+        public=public_url(ctx, component, port, expose, tls.scheme) or told_before(ctx, expose) or internal,
         certificate=tls.certificate,
+    )
+
+
+def _reached(ctx: Context[Any], component: str, port: int, expose: Expose, *, exposed: bool) -> tuple[kube.Object, ...]:
+    """An API's address, its protection from disruption, and who may come."""
+    name, target = ctx.name(component), kube.selector(ctx, component)
+    return (
+        kube.service(ctx, name, {"http": port}, target, type_=service_type(expose)),
+        kube.disruption_budget(ctx, name, target),
+        *(opened(ctx, outside(component, port, expose)) if exposed else ()),
     )
 
 
@@ -193,6 +203,8 @@ def _command(
     return [*found, *(_AS_NEEDED if takes and workers.as_needed and processes > 1 else ())]
 
 
+_SURGING = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 0, "maxSurge": 1}}
+
 # Processes that wait are no use while requests do not; each takes memory, and CPU to start.
 _AS_NEEDED = ("--cheaper", "1", "--cheaper-overload", "3")
 
@@ -209,32 +221,6 @@ def _drained(port: int) -> dict[str, Any]:
     connected = f":{port:04X} [0-9A-F]*:[0-9A-F]* 01 "
     script = f"sleep {_WITHDRAWN}; while grep -qs '{connected}' /proc/net/tcp /proc/net/tcp6; do sleep 0.2; done"
     return {"exec": {"command": ["sh", "-c", script]}}
-
-
-def public_url(ctx: Context[Any], service: str, port: int, expose: Expose, scheme: str = "http") -> str | None:
-    """URL outside clients use, once Kubernetes has said which port or address it gave; None until then."""
-    live = ctx.children.get(("Service", kube.fitting(service)), {})
-    host = public_host(ctx, service, expose)
-    if expose.type == "NodePort" and host:
-        ports = [entry["nodePort"] for entry in live.get("spec", {}).get("ports", ()) if entry.get("nodePort")]
-        return f"{scheme}://{host}:{ports[0]}" if ports else None
-    return f"{scheme}://{host}:{port}" if expose.type == "LoadBalancer" and host else None
-
-
-def public_host(ctx: Context[Any], service: str, expose: Expose) -> str:
-    """By what name or address clients outside come; empty where they do not, or it is not known yet."""
-    if expose.type != "LoadBalancer":
-        return (expose.host or "") if expose.type == "NodePort" else ""
-    live = ctx.children.get(("Service", kube.fitting(service)), {})
-    given = (live.get("status") or {}).get("loadBalancer", {}).get("ingress") or [{}]
-    return expose.host or given[0].get("hostname") or given[0].get("ip") or ""
-
-
-def _told_before(ctx: Context[Any], expose: Expose) -> str:
-    """The URL clients were told last, while a Service that was made anew is given its port or address."""
-    live = ctx.children.get(("KeystoneService", kube.fitting(ctx.name("catalog"))), {})
-    told = urlsplit(live.get("spec", {}).get("endpoints", {}).get("public", ""))
-    return f"{told.scheme}://{told.netloc}" if expose.type != "ClusterIP" and told.netloc else ""
 
 
 def worker(
@@ -274,9 +260,14 @@ def worker(
     return Step(name=title(name), objects=(pods, *budget, *size.autoscaler(ctx, pods)), after=(config, *after))
 
 
-CONNECTED_TO_BROKER = kube.Probe(
-    # An established (01) connection to port 5671 or 5672 (hexadecimal 1628): a worker without one does nothing.
-    command=["grep", "-qs", ":162[78] 01 ", "/proc/net/tcp", "/proc/net/tcp6"],
-    period=15,
-)
-"""Readiness of a program that only speaks RPC."""
+def connected(ports: Collection[int] = ()) -> kube.Probe:
+    """Readiness of a program that only speaks RPC: it has an established (01) connection to one of these ports of its
+    broker, or to 5671 or 5672 (hexadecimal 1628); without one it does nothing.
+    """
+    others = [f"{port:04X}" for port in sorted(ports) if port not in _AMQP]
+    known = "|".join([*others, *(["162[78]"] if len(others) < len(ports) else [])])
+    pattern = ["-Eqs", f":({known}) 01 "] if others else ["-qs", ":162[78] 01 "]
+    return kube.Probe(command=["grep", *pattern, "/proc/net/tcp", "/proc/net/tcp6"], period=15)
+
+
+_AMQP = (5671, 5672)

@@ -68,12 +68,15 @@ async def _applied(step: Step, apply: Apply, judge: Judge, refused: set[Step]) -
 
 
 def conditions(plan: Plan, verdicts: Mapping[Step, Verdict]) -> dict[str, Verdict]:
-    """One verdict a condition, the worst of its steps, and `Ready`, which names causes, not what waits for them."""
+    """One verdict a condition, the worst of its steps, and `Ready`, which names causes, not what waits for them; and
+    what the plan tells besides.
+    """
     grouped: dict[str, list[Verdict]] = {}
     for step, name in plan.condition.items():
         grouped.setdefault(name, []).append(verdicts[step])
     summary = {name: worst(group) for name, group in grouped.items()}
-    return {condition_type(name): verdict for name, verdict in summary.items()} | {"Ready": ready(summary)}
+    found = {condition_type(name): verdict for name, verdict in summary.items()}
+    return {**found, **plan.outcome.told, "Ready": ready(summary)}
 
 
 def condition_type(name: str) -> str:

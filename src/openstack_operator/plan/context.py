@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Generic, TypeVar
 
-from ..api import Model, Ref
+from ..api import Dependency, Model, Ref
 from .names import fitting
 from .release import Release
 from .steps import Key, Object
@@ -39,6 +39,8 @@ class Context(Generic[SpecT]):
     release: Release
     refs: Mapping[Ref, Referent] = field(default_factory=dict[Ref, Referent])
     """Every Ref of the spec, by value; an optional one only once its referent publishes."""
+    awaited: Mapping[Dependency, Verdict] = field(default_factory=dict[Dependency, Verdict])
+    """How far what the spec waits for is, by value."""
     secrets: Mapping[str, Mapping[str, str]] = field(default_factory=dict[str, Mapping[str, str]])
     """Decoded data of the Secrets the spec names, by name."""
     children: Mapping[Key, Object] = field(default_factory=dict[Key, Object])

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from ..api import handle
 from .verdict import Verdict
 
 Object = dict[str, Any]
@@ -16,12 +17,12 @@ WORKLOADS = {"Deployment", "StatefulSet", "DaemonSet"}
 """Kinds that run pods for good."""
 
 Key = tuple[str, str]
-"""(kind, name) of an object in the namespace of its owner."""
+"""(handle of the kind, name) of an object in the namespace of its owner."""
 
 
 def key(obj: Mapping[str, Any]) -> Key:
-    """(kind, name) of an object."""
-    return obj["kind"], obj["metadata"]["name"]
+    """(handle of the kind, name) of an object."""
+    return handle(obj["apiVersion"], obj["kind"]), obj["metadata"]["name"]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -84,6 +85,8 @@ class Outcome:
     """Members of a cluster, each with a unique `name`, and `role`, `state` and `message` where there is one."""
     details: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """Fields of the status that only this kind has, as `Resource.status` declares them."""
+    told: Mapping[str, Verdict] = field(default_factory=dict[str, Verdict])
+    """Conditions by type that say what was found elsewhere: Ready does not follow from them."""
 
 
 class Plan:
@@ -103,6 +106,7 @@ class Plan:
         wake: datetime | None = None,
         members: Sequence[Mapping[str, str]] = (),
         details: Mapping[str, Any] | None = None,
+        told: Mapping[str, Verdict] | None = None,
     ) -> None:
         self.condition: dict[Step, str] = {}
         self._owners: dict[Key, Step] = {}
@@ -118,6 +122,7 @@ class Plan:
             wake=min((at for at in (wake, *(step.wake for step in self)) if at), default=None),
             members=known,
             details=dict(details or {}),
+            told=dict(told or {}),
         )
 
     def _add(self, step: Step, condition: str) -> None:

@@ -120,15 +120,13 @@ class Actuating:
     def _leaves(self, request: Request, ref: Ref) -> bool:
         """Whether the remote side is gone or about to be, itself or with a resource it belongs to."""
         world = self._parts.world
-        kind, name = ref.kind, ref.name
-        while True:
-            held = world.find(kind, request.namespace, name)
-            if held is None or held.meta.deletion_timestamp is not None:
-                return True
+        held = world.find(ref.kind, request.namespace, ref.name)
+        while held is not None and held.meta.deletion_timestamp is None:
             controller = held.meta.controller
-            if controller is None or not world.ours(controller.kind):
+            if controller is None or not world.ours(controller.handle):
                 return False
-            kind, name = controller.kind, controller.name
+            held = world.held(Request(controller.handle, request.namespace, controller.name))
+        return True
 
     async def _namespace_ends(self, request: Request) -> bool:
         try:

@@ -16,7 +16,7 @@ from ..kube import FIELD, INSTANCE, KIND, LAST_FAILURE, MANAGED_BY, RETAIN, anno
 from ..plan import Key, Object, Plan, SpecError, Step, Transient, key
 from .client import Conflict, Forbidden, Missing, NotAdmitted
 from .jobs import last_words
-from .kinds import CLAIM, DEPLOYMENT, JOB, POD, SECRET, SERVICE, STATEFUL_SET, Kind
+from .kinds import CLAIM, DEPLOYMENT, JOB, OTHERS, POD, SECRET, SERVICE, STATEFUL_SET, Kind
 from .memo import Memo
 from .pods import trimmed
 from .shortage import asked
@@ -56,7 +56,7 @@ class Applier:
         self._now = now
         self._seen = {(kind, child.meta.name): child.meta.resource_version for kind, child in seen}
         """Versions of the objects the plan was made from."""
-        self._labels = owner.meta.namespace, request.kind.lower(), fitting(owner.meta.name)
+        self._labels = owner.meta.namespace, owner_kind.role.lower(), fitting(owner.meta.name)
         self.forbidden = False
         """Whether a permission was missing."""
         self.again: float | None = None
@@ -97,7 +97,7 @@ class Applier:
     def _obsolete(self, kind: Kind, child: Cached, wanted: set[Key]) -> bool:
         meta = child.meta
         kept = meta.controller is None or meta.annotations.get(RETAIN) == "true"
-        return not kept and meta.deletion_timestamp is None and (kind.kind, meta.name) not in wanted
+        return not kept and meta.deletion_timestamp is None and (kind.handle, meta.name) not in wanted
 
     async def _delete(self, kind: Kind, child: Cached) -> None:
         await delete(self._world, kind, child, "Background", by=self._request)
@@ -223,7 +223,10 @@ class Applier:
         # A StatefulSet may control the claims of its members; what is wanted of them is only that they grow.
         claimed = kind is CLAIM and controller is not None and controller.kind == STATEFUL_SET.kind
         if controller is not None and controller.uid != self._owner.meta.uid and not claimed:
-            if (controller.kind, controller.name) == (self._request.kind, self._request.name):
+            ours = self._world.ours(controller.handle)
+            role = self._world.resource(controller.handle).role if ours else ""
+            # Of another group, too: one that is still there would have kept this one from being planned.
+            if (role, controller.name) == (self._owner_kind.role, self._request.name):
                 raise Transient(f"{what} of an earlier {controller.kind} of this name is not gone yet")
             self._come_again(_UNWATCHED)
             raise SpecError(what, f"belongs to {controller.kind}/{controller.name}; rename one of the two")
@@ -244,6 +247,13 @@ class Applier:
             self._come_again(_UNWATCHED)
             field = body["metadata"]["annotations"].get(FIELD)
             raise SpecError(field, f"{error}{_GROW if kind is CLAIM else ''}") if field else error from None
+        except Missing:
+            field = body["metadata"]["annotations"].get(FIELD)
+            if kind not in OTHERS or not field:
+                raise
+            self._come_again(_UNWATCHED)
+            unserved = f"this cluster serves no {kind.plural}.{kind.group}; install what does, or remove the field"
+            raise SpecError(field, unserved) from None
 
     async def _applied(self, kind: Kind, body: Object, held: Cached | None) -> Object:
         """Applies; where that is refused since entries somebody put into a list stand beside ours, as a port by another

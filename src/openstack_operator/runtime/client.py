@@ -17,7 +17,7 @@ from lightkube.config.kubeconfig import KubeConfig
 from ..kube import MANAGED_BY
 from ..plan import Object, SpecError, Transient
 from . import metrics
-from .kinds import LEASE, Kind
+from .kinds import LEASE, OTHERS, Kind
 
 FIELD_MANAGER = MANAGED_BY
 PAGE = 500
@@ -130,8 +130,17 @@ class Client:
             raise Transient(f"watch of {kind.plural}: {type(error).__name__} {error}") from error
 
     async def apply(self, kind: Kind, obj: Object) -> Object:
-        """Server-side apply: every field of `obj` is as given afterwards. Returns the whole object."""
-        return await self._apply(kind, obj, None)
+        """Server-side apply: every field of `obj` is as given afterwards. Returns the whole object. Raises Missing,
+        with the CRD to install, for a kind of others that is not there.
+        """
+        try:
+            return await self._apply(kind, obj, None)
+        except Missing as error:
+            if kind not in OTHERS:
+                raise
+            crd = f"{kind.plural}.{kind.group}"
+            message = f"this cluster does not serve {kind.kind} ({kind.api_version}); install the CRD {crd}"
+            raise Missing(message) from error
 
     async def hand_over(self, kind: Kind, obj: Object) -> Object:
         """The fields of `obj` stay as they are when `apply` no longer names them. Raises Conflict where they are not
@@ -173,6 +182,15 @@ class Client:
         meta = obj["metadata"]
         path, query = kind.path(meta["namespace"], meta["name"]), {"fieldManager": FIELD_MANAGER}
         return _object(await self._request("PATCH", path, obj, "application/merge-patch+json", params=query))
+
+    async def patch(self, kind: Kind, namespace: str | None, name: str, changes: Object, *, manager: str) -> Object:
+        """Strategic merge patch: maps are merged, None removes, entries of lists are found by their key. Raises Missing
+        where the object is gone, SpecError where `metadata.uid` is that of another.
+        """
+        path, query = kind.path(namespace, name), {"fieldManager": manager}
+        return _object(
+            await self._request("PATCH", path, changes, "application/strategic-merge-patch+json", params=query)
+        )
 
     async def merge_status(self, kind: Kind, namespace: str, name: str, status: Object) -> Object:
         """Merge patch (RFC 7386) of the status."""

@@ -10,13 +10,24 @@ from typing import Any, cast
 
 import pydantic
 
-from ..api import Model, OptionalSecretRef, Ref, Resource, SecretRef, references, secret_references, whole_secrets
-from ..kube import own, secret_data
+from ..api import (
+    Dependency,
+    Model,
+    OptionalSecretRef,
+    Ref,
+    Resource,
+    SecretRef,
+    dependencies,
+    references,
+    secret_references,
+    whole_secrets,
+)
+from ..kube import awaited, own, secret_data
 from ..plan import Context, Object, Referent, Release, SpecError, Verdict, failed, waiting
 from .kinds import SECRET, Kind
 from .registry import Releases
 from .store import Cached, Request
-from .world import Target, World
+from .world import Target, World, watched
 
 ADMIN_SECRET = "adminSecret"  # noqa: S105  (a key of the contract, not a secret)
 
@@ -74,26 +85,29 @@ class Gatherer:
     async def gather(self, resource: Resource[Any], held: Cached, spec: Model, *, admin: bool = False) -> Gathered:
         """The world around one resource, with the Secrets its referents publish; the admin's only with `admin`.
 
-        Raises SpecError for an unknown release, Transient when a Secret could not be read.
+        Raises SpecError for an unknown release and for a name that is taken, Transient when a Secret could not be read.
         """
-        request = Request(resource.kind, held.meta.namespace, held.meta.name)
-        missing, targets = Missing(), set[Target]()
+        kind = Kind.of(resource)
+        request = Request(kind.handle, held.meta.namespace, held.meta.name)
+        missing, targets = Missing(), self._alone(request, held)
         refs = self._referents(request, spec, missing, targets)
+        waits = self._awaited(request, spec, targets)
         data = await self._secrets(request, spec, missing, targets)
         data |= await self._published_secrets(request, refs, missing, targets, admin=admin)
         # Before what was read can change: whoever uses an object is woken by its next change.
         children = tuple(self._children(request, held))
         context = Context(
-            kind=resource.kind,
+            kind=kind.role,
             owner=held.meta.name,
             namespace=held.meta.namespace,
             spec=spec,
             release=self._releases(spec) if self._releases and not admin else _NO_RELEASE,
             refs=refs,
+            awaited=waits,
             secrets=data,
-            children={(kind.kind, child.meta.name): child.decode() for kind, child in children},
-            lost={item.meta.name: item.decode() for item in self._world.stores[SECRET].lost(*request)},
-            pods=[pod.decode() for pod in self._world.pods.owned(request.namespace, request.kind, request.name)],
+            children={(kind.handle, child.meta.name): child.decode() for kind, child in children},
+            lost={item.meta.name: item.decode() for item in self._world.stores[SECRET].lost(kind.role, *request[1:])},
+            pods=[pod.decode() for pod in self._world.pods.owned(request.namespace, kind.role, request.name)],
             annotations=held.meta.annotations,
             now=datetime.now(UTC),
             draw=lambda: secrets.token_urlsafe(24),
@@ -105,6 +119,17 @@ class Gatherer:
         """The resource is gone; nothing wakes it anymore."""
         self._world.users.set(request, ())
         self._world.stores[SECRET].forget(*request)
+
+    def _alone(self, request: Request, held: Cached) -> set[Target]:
+        """What tells of the end of another that is called the same. Raises SpecError where that one came first."""
+        rivals = self._world.rivals(request)
+        targets = {self._world.target(request)} if rivals else set[Target]()
+        self._world.users.set(request, targets)
+        for kind, other in rivals:
+            if self._world.find(*self._world.target(request)) is other:
+                what = f"{kind.kind}/{other.meta.name} of {kind.group} is called the same and was here first"
+                raise SpecError("metadata.name", f"{what}, so that nothing is made of this one; rename or delete it")
+        return targets
 
     def _referents(self, request: Request, spec: Model, missing: Missing, targets: set[Target]) -> dict[Ref, Referent]:
         found: dict[Ref, Referent] = {}
@@ -123,6 +148,15 @@ class Gatherer:
             found[ref] = Referent(published, own(held.decode()))
         return found
 
+    def _awaited(self, request: Request, spec: Model, targets: set[Target]) -> dict[Dependency, Verdict]:
+        found: dict[Dependency, Verdict] = {}
+        for _, wanted in dependencies(spec):
+            targets.update((kind, request.namespace, wanted.name) for kind in (wanted.kind, watched(wanted)))
+            self._world.users.set(request, targets)
+            held = self._world.find(wanted.kind, request.namespace, wanted.name)
+            found[wanted] = awaited(held.decode() if held else None, wanted)
+        return found
+
     async def _secrets(
         self, request: Request, spec: Model, missing: Missing, targets: set[Target]
     ) -> dict[str, Mapping[str, str]]:
@@ -137,7 +171,7 @@ class Gatherer:
             if ref.name not in found and isinstance(ref, OptionalSecretRef):
                 continue
             if ref.name not in found:
-                missing.absent.append(f"{path}.name: there is no Secret {ref.name!r} in this namespace")
+                missing.absent.append(f"{path}{ref.field}: there is no Secret {ref.name!r} in this namespace")
             elif isinstance(ref, SecretRef):
                 continue
             elif ref.key not in found[ref.name]:

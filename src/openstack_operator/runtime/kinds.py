@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..api import Resource
+from ..api import Resource, handle
 
 
 @dataclass(frozen=True)
@@ -16,6 +16,18 @@ class Kind:
     api_version: str
     kind: str
     plural: str
+    alias: str = ""
+    """The kind whose place one of ours takes."""
+
+    @property
+    def handle(self) -> str:
+        """What the engine tells it apart by."""
+        return handle(self.api_version, self.kind)
+
+    @property
+    def role(self) -> str:
+        """What references and labels call it."""
+        return self.alias or self.kind
 
     @property
     def group(self) -> str:
@@ -33,11 +45,12 @@ class Kind:
     @classmethod
     def of(cls, resource: Resource[Any]) -> Kind:
         """The kind of one of our own resources."""
-        return cls(resource.api_version, resource.kind, resource.plural)
+        return cls(resource.api_version, resource.kind, resource.plural, resource.alias)
 
 
 NAMESPACE = Kind("v1", "Namespace", "namespaces")
 POD = Kind("v1", "Pod", "pods")
+NODE = Kind("v1", "Node", "nodes")
 SECRET = Kind("v1", "Secret", "secrets")
 SERVICE = Kind("v1", "Service", "services")
 JOB = Kind("batch/v1", "Job", "jobs")
@@ -57,14 +70,22 @@ CHILDREN = (
     JOB,
     Kind("batch/v1", "CronJob", "cronjobs"),
     SERVICE,
+    Kind("v1", "ConfigMap", "configmaps"),
     Kind("policy/v1", "PodDisruptionBudget", "poddisruptionbudgets"),
     Kind("autoscaling/v2", "HorizontalPodAutoscaler", "horizontalpodautoscalers"),
+    Kind("networking.k8s.io/v1", "NetworkPolicy", "networkpolicies"),
+    Kind("networking.k8s.io/v1", "Ingress", "ingresses"),
 )
 """Kinds a plan may hold besides resources of ours. Each is watched and needs its line of RBAC, so none stands here that
 no service makes."""
 
-_ROOK = "ceph.rook.io/v1"
-OTHERS = tuple(Kind(_ROOK, kind, f"{kind.lower()}s") for kind in ("CephCluster", "CephBlockPool", "CephClient"))
+_ROOK, _GATEWAY = "ceph.rook.io/v1", "gateway.networking.k8s.io/v1"
+OTHERS = (
+    *(Kind(_ROOK, kind, f"{kind.lower()}s") for kind in ("CephCluster", "CephBlockPool", "CephClient")),
+    Kind("cert-manager.io/v1", "Certificate", "certificates"),
+    Kind(_GATEWAY, "HTTPRoute", "httproutes"),
+    Kind(_GATEWAY, "BackendTLSPolicy", "backendtlspolicies"),
+)
 """Kinds of other operators a plan may hold. They may not be there at all, or come later."""
 
 

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import random
-import signal
-from collections.abc import Coroutine, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 import structlog
 
-from ..kube import own
+from ..kube import conditions, own
 from ..plan import Verdict
 from . import metrics
 from .actuate import Actuating
@@ -20,9 +17,10 @@ from .client import Client
 from .events import Recorder
 from .gather import Gatherer
 from .health import Health
-from .kinds import POD, SECRET, Catalog
+from .kinds import POD, SECRET, Catalog, Kind
 from .leader import Leader
 from .passes import Guard, Parts, Pass
+from .process import any_of, until_stopped
 from .queue import WorkQueue
 from .reconcile import Reconciler
 from .registry import Actuator, Releases, Service
@@ -67,42 +65,20 @@ class Manager:
         self._guard = Guard(parts)
         self._threads = ThreadPoolExecutor(workers, "actuator")
         self._passes: dict[str, Pass] = {
-            **{service.resource.kind: Reconciler(service, parts) for service in services},
-            **{actuator.resource.kind: Actuating(actuator, parts, self._threads) for actuator in actuators},
+            **{Kind.of(service.resource).handle: Reconciler(service, parts) for service in services},
+            **{Kind.of(actuator.resource).handle: Actuating(actuator, parts, self._threads) for actuator in actuators},
         }
         # Threads that wait for a remote side must not keep the rest from being worked on.
         local, remote = WorkQueue[Request]("services"), WorkQueue[Request]("actuators")
-        self._queues |= {service.resource.kind: local for service in services}
-        self._queues |= {actuator.resource.kind: remote for actuator in actuators}
+        self._queues |= {Kind.of(service.resource).handle: local for service in services}
+        self._queues |= {Kind.of(actuator.resource).handle: remote for actuator in actuators}
 
     async def run(self) -> None:
         """Runs until SIGTERM or SIGINT, or until canceled; what is being written then is finished or was not begun.
 
         Raises LeadershipLostError when another replica took over.
         """
-        loop, whole = asyncio.get_running_loop(), asyncio.ensure_future(self._run())
-        signals = (signal.SIGTERM, signal.SIGINT)
-        stopped = asyncio.Event()
-
-        def stop() -> None:
-            stopped.set()
-            whole.cancel()
-
-        # Only the main thread of a process has signals.
-        with contextlib.suppress(RuntimeError, ValueError):
-            for number in signals:
-                loop.add_signal_handler(number, stop)
-        try:
-            await whole
-        except asyncio.CancelledError:
-            whole.cancel()
-            await asyncio.gather(whole, return_exceptions=True)
-            if not stopped.is_set():
-                raise
-            _log.info("stopped")
-        finally:
-            for number in signals:
-                loop.remove_signal_handler(number)
+        await until_stopped(self._run())
 
     async def _run(self) -> None:
         health = Health(self.world.is_ready)
@@ -152,7 +128,7 @@ class Manager:
 
     def _requests(self) -> list[Request]:
         return [
-            Request(kind.kind, held.meta.namespace, held.meta.name)
+            Request(kind.handle, held.meta.namespace, held.meta.name)
             for kind in self.world.catalog.resources
             for held in self.world.stores[kind]
         ]
@@ -173,14 +149,16 @@ class Manager:
         found: list[Request] = []
         if kind in self.world.catalog.resources:
             if _spec_changed(change):
-                found.append(Request(kind.kind, meta.namespace, meta.name))
+                found.append(Request(kind.handle, meta.namespace, meta.name))
             if _contract(change.old) != _contract(change.new):
-                found += self.world.users.of((kind.kind, meta.namespace, meta.name))
+                found += self.world.users.of((kind.role, meta.namespace, meta.name))
                 if change.by is None:
                     # Somebody may have written the status by hand.
-                    found.append(Request(kind.kind, meta.namespace, meta.name))
+                    found.append(Request(kind.handle, meta.namespace, meta.name))
+            for condition in _turned(change):
+                found += self.world.users.of((f"{kind.role}.{condition}", meta.namespace, meta.name))
         elif kind is SECRET:
-            found += self.world.users.of((kind.kind, meta.namespace, meta.name))
+            found += self.world.users.of((kind.role, meta.namespace, meta.name))
         elif kind is POD:
             # What a plan may see of a pod; the kubelet writes more often than that changes.
             same = change.old and change.new and change.old.raw == change.new.raw
@@ -215,14 +193,8 @@ def _contract(held: Cached | None) -> object:
     return published, verdict.state, held.meta.deletion_timestamp
 
 
-async def any_of(*parts: Coroutine[Any, Any, Any]) -> None:
-    """Runs all of them until the first one ends, however it does; the others are canceled. Raises what it raised."""
-    tasks = [asyncio.ensure_future(part) for part in parts]
-    try:
-        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-    for task in done:
-        task.result()
+def _turned(change: Change) -> set[str]:
+    """Conditions that are not what they were."""
+    known = [conditions(held.decode()) if held else {} for held in (change.old, change.new)]
+    old, new = ({name: condition["status"] for name, condition in each.items()} for each in known)
+    return {name for name in old.keys() | new.keys() if old.get(name) != new.get(name)}

@@ -84,7 +84,7 @@ class Reporter:
         live = held.decode()
         old: Object = live.get("status") or {}
         if report.published is not None and self.world.publish(held, report.published):
-            for user in self.world.users.of(request.target):
+            for user in self.world.users.of(self.world.target(request)):
                 self.wake(user)
         new = status(report, old, held.meta.generation)
         if same(new, old):

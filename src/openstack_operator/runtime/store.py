@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, cast
 
 import msgspec
 
+from ..api import handle
 from ..kube import INSTANCE, IRREPLACEABLE, KIND, fitting
 from ..plan import Object
 from . import metrics
@@ -16,20 +17,16 @@ from .kinds import Kind
 _REMEMBERED = 10_000
 
 OwnerLabels = tuple[str, str, str]
-"""(namespace, lower-case kind, instance label) of the resource an object was made for."""
+"""(namespace, lower-case role, instance label) of the resource an object was made for."""
 
 
 class Request(NamedTuple):
     """A resource to look at; why is deliberately not said."""
 
     kind: str
+    """Handle of the kind."""
     namespace: str
     name: str
-
-    @property
-    def target(self) -> tuple[str, str, str]:
-        """The resource as something a spec may name."""
-        return self.kind, self.namespace, self.name
 
 
 class OwnerReference(msgspec.Struct, rename="camel", frozen=True):
@@ -41,6 +38,11 @@ class OwnerReference(msgspec.Struct, rename="camel", frozen=True):
     api_version: str = ""
     controller: bool = False
 
+    @property
+    def handle(self) -> str:
+        """What the engine tells its kind apart by."""
+        return handle(self.api_version, self.kind)
+
 
 class Meta(msgspec.Struct, rename="camel", frozen=True):
     """The metadata the engine looks at."""
@@ -50,6 +52,7 @@ class Meta(msgspec.Struct, rename="camel", frozen=True):
     resource_version: str = ""
     namespace: str = ""
     generation: int = 0
+    creation_timestamp: str = ""
     deletion_timestamp: str | None = None
     labels: dict[str, str] = {}
     annotations: dict[str, str] = {}
@@ -58,8 +61,9 @@ class Meta(msgspec.Struct, rename="camel", frozen=True):
 
     @property
     def controller(self) -> OwnerReference | None:
-        """The owner that controls this object."""
-        return next((owner for owner in self.owner_references if owner.controller), None)
+        """The owner that controls this object. A Secret that cert-manager made for us is not its own by that."""
+        owners = (owner for owner in self.owner_references if not owner.api_version.startswith("cert-manager.io/"))
+        return next((owner for owner in owners if owner.controller), None)
 
     @property
     def owner_labels(self) -> OwnerLabels:
@@ -137,19 +141,19 @@ class Store:
         """The object as last heard of."""
         return self._objects.get((namespace, name))
 
-    def owned(self, namespace: str, kind: str, name: str) -> list[Cached]:
+    def owned(self, namespace: str, role: str, name: str) -> list[Cached]:
         """Objects labeled as made for that resource."""
-        keys = self._owned.get((namespace, kind.lower(), fitting(name)), ())
+        keys = self._owned.get((namespace, role.lower(), fitting(name)), ())
         return [self._objects[key] for key in sorted(keys)]
 
-    def lost(self, kind: str, namespace: str, name: str) -> list[Cached]:
+    def lost(self, role: str, namespace: str, name: str) -> list[Cached]:
         """Irreplaceable objects made for that resource that went while this process watched."""
-        labels = namespace, kind.lower(), fitting(name)
+        labels = namespace, role.lower(), fitting(name)
         return [item for item in self._lost.values() if item.meta.owner_labels == labels]
 
-    def forget(self, kind: str, namespace: str, name: str) -> None:
+    def forget(self, role: str, namespace: str, name: str) -> None:
         """That resource is gone: what was irreplaceable for it is no more."""
-        for item in self.lost(kind, namespace, name):
+        for item in self.lost(role, namespace, name):
             del self._lost[item.meta.namespace, item.meta.name]
 
     def put(self, new: Cached, *, by: Request | None = None) -> None:

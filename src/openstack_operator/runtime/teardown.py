@@ -64,7 +64,7 @@ class Teardown:
 
 def _last_stage(plan: Plan | None, children: Iterable[tuple[Kind, Cached]]) -> list[tuple[Kind, Cached]]:
     """The objects to go next: what the plan does not know, then those of the last step that has any left."""
-    left = {(kind.kind, child.meta.name): (kind, child) for kind, child in children}
+    left = {(kind.handle, child.meta.name): (kind, child) for kind, child in children}
     if plan is None:
         return list(left.values())
     planned = {key(obj) for obj in plan.objects}

@@ -37,7 +37,7 @@ class Turns:
         replaces: Callable[[Object], bool],
     ) -> None:
         self._workloads = {
-            (kind.kind, child.meta.name): (stores[kind], child.meta.namespace)
+            (kind.handle, child.meta.name): (stores[kind], child.meta.namespace)
             for kind, child in seen
             if kind in {*_BLOCKING, DAEMON_SET}
         }
@@ -60,7 +60,7 @@ class Turns:
 
     def _other(self, mine: Cached) -> str:
         for kind, name in self._workloads:
-            held = self._live(kind, name) if kind in {blocking.kind for blocking in _BLOCKING} else None
+            held = self._live(kind, name) if kind in {blocking.handle for blocking in _BLOCKING} else None
             if held is None or held.meta.uid == mine.meta.uid:
                 continue
             if (left := self._patience(held)) > 0:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
+from ..api import Dependency
 from ..kube import MANAGED_BY, fitting
 from ..plan import Transient
 from .client import Client
@@ -15,7 +16,13 @@ from .pods import SELECTOR, trimmed
 from .store import Cached, Change, Meta, Request, Store, cached
 
 Target = tuple[str, str, str]
-"""(kind, namespace, name) of something a spec names."""
+"""(role, namespace, name) of something a spec names."""
+
+
+def watched(wanted: Dependency) -> str:
+    """The kind of a target that stands for one condition of a resource."""
+    return f"{wanted.kind}.{wanted.condition}"
+
 
 _OURS = f"app.kubernetes.io/managed-by={MANAGED_BY}"
 _NOT_OURS = f"app.kubernetes.io/managed-by!={MANAGED_BY}"
@@ -64,7 +71,10 @@ class World:
         """Metadata of Secrets that are not ours; their content is fetched when a spec names one."""
         self.pods = Store(POD, self._changed)
         """Pods their owners look at, trimmed to what these may see."""
-        self._resources = {kind.kind: kind for kind in reversed(catalog.resources)}
+        self._resources = {kind.handle: kind for kind in catalog.resources}
+        self._roles: dict[str, list[Kind]] = {}
+        for kind in catalog.resources:
+            self._roles.setdefault(kind.role, []).append(kind)
         scopes: Sequence[str | None] = namespaces or (None,)
         self.informers = [informer for scope in scopes for informer in self._informers(scope)]
 
@@ -80,25 +90,37 @@ class World:
             self._published.pop(change.old.meta.uid, None)
         if change.kind is SECRET and change.new is None and self.labeled(change.meta) is None:
             # Deleted after its owner, so that a later one of that name begins with passwords of its own.
-            namespace, kind, name = change.meta.owner_labels
-            self.stores[SECRET].forget(kind, namespace, name)
+            namespace, role, name = change.meta.owner_labels
+            self.stores[SECRET].forget(role, namespace, name)
         self._notify(change)
 
-    def resource(self, kind: str) -> Kind:
-        """One of our own kinds by its name. Raises KeyError for others."""
-        return self._resources[kind]
+    def resource(self, handle: str) -> Kind:
+        """One of our own kinds by its handle. Raises KeyError for others."""
+        return self._resources[handle]
 
-    def ours(self, kind: str) -> bool:
+    def ours(self, handle: str) -> bool:
         """Whether a kind is one of our own."""
-        return kind in self._resources
+        return handle in self._resources
 
-    def find(self, kind: str, namespace: str, name: str) -> Cached | None:
-        """A resource of ours."""
-        return self.stores[self._resources[kind]].get(namespace, name) if kind in self._resources else None
+    def target(self, request: Request) -> Target:
+        """A resource as something specs may name."""
+        return self._resources[request.kind].role, request.namespace, request.name
+
+    def find(self, role: str, namespace: str, name: str) -> Cached | None:
+        """A resource of ours as references know it; of several groups' the one that came first."""
+        stores = (self.stores[kind] for kind in self._roles.get(role, ()))
+        found = (held for store in stores if (held := store.get(namespace, name)))
+        return min(found, key=lambda held: held.meta.creation_timestamp, default=None)
 
     def held(self, request: Request) -> Cached | None:
         """The resource a request is about."""
-        return self.find(*request)
+        return self.stores[self._resources[request.kind]].get(request.namespace, request.name)
+
+    def rivals(self, request: Request) -> list[tuple[Kind, Cached]]:
+        """Resources of other groups that are called the same and would be made of the same objects."""
+        role, namespace, name = self.target(request)
+        others = (kind for kind in self._roles[role] if kind.handle != request.kind)
+        return [(kind, held) for kind in others if (held := self.stores[kind].get(namespace, name))]
 
     def publish(self, held: Cached, published: Mapping[str, str]) -> bool:
         """Takes in what a resource has to tell its users, ahead of its status, which is written less often.
@@ -117,7 +139,7 @@ class World:
     def children(self, request: Request) -> Iterator[tuple[Kind, Cached]]:
         """Everything labeled as made for a resource, whoever controls it now."""
         for kind, store in self.stores.items():
-            for child in store.owned(request.namespace, request.kind, request.name):
+            for child in store.owned(request.namespace, self._resources[request.kind].role, request.name):
                 yield kind, child
 
     def owner(self, child: Meta) -> Request | None:
@@ -125,19 +147,20 @@ class World:
         controller = child.controller
         if controller is None:
             return self.labeled(child)
-        if controller.kind not in self._resources:
+        if not self.ours(controller.handle):
             return None
-        return Request(controller.kind, child.namespace, controller.name)
+        return Request(controller.handle, child.namespace, controller.name)
 
     def labeled(self, child: Meta) -> Request | None:
         """The resource an object's labels name, whoever controls it: a pod is its StatefulSet's."""
-        namespace, kind, instance = child.owner_labels
-        for resource in self.catalog.resources:
-            if resource.kind.lower() == kind:
-                names = (held.meta.name for held in self.stores[resource] if held.meta.namespace == namespace)
-                found = instance if self.find(resource.kind, namespace, instance) else None
-                found = found or next((name for name in names if fitting(name) == instance), None)
-                return Request(resource.kind, namespace, found) if found else None
+        namespace, role, instance = child.owner_labels
+        for kind in self.catalog.resources:
+            if kind.role.lower() == role:
+                store = self.stores[kind]
+                names = (held.meta.name for held in store if held.meta.namespace == namespace)
+                found = instance if store.get(namespace, instance) else None
+                if found := found or next((name for name in names if fitting(name) == instance), None):
+                    return Request(kind.handle, namespace, found)
         return None
 
     async def synced(self) -> None:

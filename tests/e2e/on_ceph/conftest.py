@@ -6,15 +6,14 @@ from collections.abc import Iterator
 from functools import partial
 
 import pytest
-import yaml
 from openstack.connection import Connection
 
 from chaos.servers import Guest, guests
-from cloud import deploy, proof
-from cloud.kubernetes import ROOT, Kubernetes, module
+from cloud import proof
+from cloud.kubernetes import Kubernetes
 from cloud.session import SAMPLES, Cloud, Session
-from localcluster.target import target
 
+from ..conftest import stands
 from .volumes import NAMESPACE
 
 SAMPLE = SAMPLES / "controlplane_ceph.yaml"
@@ -25,19 +24,9 @@ CABLED = {"tunnelInterface": "eth1", "externalBridge": {"interface": "eth2"}}
 
 @pytest.fixture(scope="package")
 def stood() -> Iterator[tuple[Session, Cloud]]:
-    """A cluster of two nodes in the place of any other, and the cloud of the sample in it, Ready."""
-    if target().kind != "embedded":
-        pytest.skip("servers are reached from the external network of the embedded cluster's nodes")
-    module("localcluster", "down")
-    found = deploy.documents(SAMPLE)
-    plane = next(doc for doc in found if doc["kind"] == "OpenStackControlPlane")
-    plane["spec"]["ovn"] = {**plane["spec"].get("ovn", {}), **CABLED}
-    sample = ROOT / "build" / SAMPLE.name
-    sample.parent.mkdir(exist_ok=True)
-    sample.write_text(yaml.safe_dump_all(found))
-    session = Session.start(sample, NODES)
-    yield session, session.converge(sample, timeout=900)
-    module("localcluster", "down")
+    """The cloud of the sample on two nodes, Ready."""
+    with stands(SAMPLE, lambda spec: spec.update(ovn={**spec.get("ovn", {}), **CABLED}), nodes=NODES) as found:
+        yield found
 
 
 @pytest.fixture

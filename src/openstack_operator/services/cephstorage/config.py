@@ -61,9 +61,25 @@ def caps(spec: CephStorageSpec, use: str) -> dict[str, str]:
     return {"mon": "profile rbd", "osd": ", ".join(osd), "mgr": ", ".join(mgr)}
 
 
-def client_conf(identity: str, monitors: Sequence[str]) -> str:
+_CLIENT = {"ms client mode": "secure", "ms mon client mode": "secure"}
+# Whoever has no such option takes either mode, and is given this one.
+_DAEMON = {
+    **_CLIENT,
+    **{f"ms {what} mode": "secure" for what in ("cluster", "service", "mon cluster", "mon service")},
+    # The first version of the protocol is plain.
+    "ms bind msgr1": "false",
+}
+
+
+def ports(spec: CephStorageSpec) -> dict[str, int]:
+    """Those of a monitor, by the version of the protocol."""
+    return {"v2": V2} if spec.encrypted else {"v2": V2, "v1": V1}
+
+
+def client_conf(spec: CephStorageSpec, identity: str, monitors: Sequence[str]) -> str:
     """ceph.conf of everybody who logs in."""
-    return _text({"global": {"fsid": identity, "mon host": ",".join(monitors)}})
+    encrypted = _CLIENT if spec.encrypted else {}
+    return _text({"global": {"fsid": identity, "mon host": ",".join(monitors), **encrypted}})
 
 
 def daemon_conf(ctx: Context[CephStorageSpec], identity: str, monitors: Sequence[str]) -> str:
@@ -80,6 +96,7 @@ def daemon_conf(ctx: Context[CephStorageSpec], identity: str, monitors: Sequence
                 "mon cluster log to stderr": "true",
                 "run dir": "/run/ceph",
                 "ms bind ipv6": "false",
+                **(_DAEMON if ctx.spec.encrypted else {}),
                 # What a Service's address is turned into on the way is nobody's address.
                 "ms learn addr from peer": "false",
                 # Ceph's own pool, made before any of ours, would wait for ever for OSDs that do not exist.

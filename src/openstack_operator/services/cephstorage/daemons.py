@@ -51,7 +51,7 @@ def addresses(ctx: Context[CephStorageSpec], known: Step) -> Step:
     services: list[Object] = []
     for ordinal, letter in enumerate(monitors(ctx)):
         target = {**kube.selector(ctx, "mon"), "statefulset.kubernetes.io/pod-name": f"{pods}-{ordinal}"}
-        service = kube.service(ctx, ctx.name("mon", letter), {"v2": config.V2, "v1": config.V1}, target)
+        service = kube.service(ctx, ctx.name("mon", letter), config.ports(ctx.spec), target)
         # Monitors find each other by it before they are a majority.
         spec = {**service["spec"], "publishNotReadyAddresses": True, "clusterIP": held.get(letter)}
         services.append(kube.drop_none({**service, "spec": spec}))
@@ -121,7 +121,7 @@ def _mon(
         conf,
         keys,
         env={"CEPH_MONITORS": words},
-        ports={"v2": config.V2, "v1": config.V1},
+        ports=config.ports(ctx.spec),
         mounts=(
             parts.volume(config.STATE, "ceph"),
             kube.folder("record", known.objects[0]["metadata"]["name"], RECORD),

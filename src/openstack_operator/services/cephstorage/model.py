@@ -134,6 +134,12 @@ class CephStorageSpec(RunSpec):
             "mode external needs the Secret of that Ceph; set external.secretRef",
             ".external",
         ),
+        rule(
+            "!has(self.encrypted) || !self.encrypted || !has(self.mode) || self.mode != 'external'",
+            "that is for its own configuration to say (ms_service_mode = secure), and for the ceph.conf of the Secret "
+            "(ms_client_mode = secure); use false",
+            ".encrypted",
+        ),
     )
 
     mode: Annotated[Literal["local", "external", "rook"], validated(immutable("the mode"))] = "local"
@@ -141,6 +147,9 @@ class CephStorageSpec(RunSpec):
     that Rook runs. Cannot be changed, since data does not move by itself."""
     pools: Pools = Pools()
     """What is kept in Ceph, and under which names."""
+    encrypted: bool = False
+    """Whether what is sent to it, by it and within it is encrypted (msgr2's secure mode), and who comes otherwise
+    is refused. May be turned on and off while it runs. Not for mode external."""
     key_generation: Annotated[
         int, Field(ge=1, le=1000), validated(rule("self >= oldSelf", "old keys do not come back; count up"))
     ] = 1

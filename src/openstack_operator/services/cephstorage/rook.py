@@ -8,7 +8,7 @@ from typing import Any
 
 from ... import kube
 from ...parts.ceph import coordinates, login, monitors
-from ...plan import READY, Context, Object, State, Step, Verdict, failed, progressing
+from ...plan import READY, Context, Object, State, Step, Verdict, failed, key, progressing
 from . import config
 from .model import USERS, CephStorageSpec, pools, users
 
@@ -45,7 +45,10 @@ def resources(ctx: Context[CephStorageSpec]) -> tuple[Step, ...]:
 
 
 def _cluster(ctx: Context[CephStorageSpec]) -> Object:
-    rook = ctx.spec.rook
+    rook, network = ctx.spec.rook, ctx.spec.rook.network
+    if ctx.spec.encrypted:
+        connections = {"encryption": {"enabled": True}, "requireMsgr2": True}
+        network = {**network, "connections": {**network.get("connections", {}), **connections}}
     return kube.obj(
         ctx,
         "CephCluster",
@@ -58,7 +61,7 @@ def _cluster(ctx: Context[CephStorageSpec]) -> Object:
             "mgr": {"count": 1},
             "dashboard": {"enabled": False},
             "crashCollector": {"disable": True},
-            "network": rook.network,
+            "network": network,
             "storage": rook.storage,
         },
     )
@@ -78,7 +81,7 @@ def _pool(spec: CephStorageSpec, use: str) -> Object:
 def _step(ctx: Context[CephStorageSpec], name: str, *objects: Object) -> Step:
     """A step that is ready when Rook says that everything in it is."""
     kept = tuple(kube.retained(obj) if obj["kind"] != "CephClient" else obj for obj in objects)
-    verdicts = [_verdict(ctx.children.get((obj["kind"], obj["metadata"]["name"]))) for obj in objects]
+    verdicts = [_verdict(ctx.children.get(key(obj))) for obj in objects]
     worst = max(verdicts, key=lambda verdict: verdict.state)
     return Step(name=name, objects=kept, verdict=worst)
 
@@ -107,8 +110,8 @@ def found(ctx: Context[CephStorageSpec]) -> Found:
         held = kube.secret_data(ctx.children.get(("Secret", secret_name(ctx, use))))
         if held and not (identity and at):
             _, identity, at = coordinates(held, "", "spec.mode")
-        if key := ctx.secrets.get(f"rook-ceph-client-{user}", {}).get(user):
-            known[use] = user, key
+        if keyring := ctx.secrets.get(f"rook-ceph-client-{user}", {}).get(user):
+            known[use] = user, keyring
         elif held:
             before, key = login(held, "", "spec.mode")
             known[use] = before.partition(".")[2], key

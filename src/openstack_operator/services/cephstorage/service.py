@@ -48,6 +48,7 @@ def plan(ctx: Context[CephStorageSpec]) -> Plan:
     found = health.condition(facts, ours=cluster.admin is not None)
     calm = bool(facts) and all(step.verdict and step.verdict.ready for step in found)
     return Plan(
+        *parts.policies(ctx, *(parts.Way(daemon, [], "service") for daemon in ("mon", "mgr", "osd"))),
         *cluster.steps,
         *clients.values(),
         *made,
@@ -84,7 +85,7 @@ def _local(ctx: Context[CephStorageSpec]) -> Cluster:
     return Cluster(
         fsid=identity,
         monitors=hosts,
-        conf=config.client_conf(identity, hosts),
+        conf=config.client_conf(ctx.spec, identity, hosts),
         keys={use: config.cephx(keys[user]) for use, user in named.items()},
         names=named,
         steps=(keys, conf, known, reached, *running),
@@ -125,7 +126,7 @@ def _given(ctx: Context[CephStorageSpec], outside: External, named: Mapping[str,
 
 def _rook(ctx: Context[CephStorageSpec]) -> Cluster:
     found = rook.found(ctx)
-    conf = config.client_conf(found.fsid, found.monitors)
+    conf = config.client_conf(ctx.spec, found.fsid, found.monitors)
     return Cluster(
         fsid=found.fsid,
         monitors=found.monitors,

@@ -35,6 +35,7 @@ def backup(
     backends: Sequence[volume.Built],
     sudo: parts.Config,
     *,
+    ready: kube.Probe,
     after: Sequence[Step],
 ) -> tuple[Step, ...]:
     """What takes backups; nothing where nobody says where to. `common` is what all programs share.
@@ -49,15 +50,16 @@ def backup(
         if wanted.source
         else None
     )
+    trust = str(common["keystone_authtoken"].get("cafile", ""))
     rootless = {} if any(built.as_root for built in backends) else config.ROOTLESS
-    wired = oslo.merge(common, rootless, {"DEFAULT": _driver(ctx, wanted, ceph)})
+    wired = oslo.merge(common, rootless, {"DEFAULT": _driver(ctx, wanted, ceph, trust)})
     options = parts.options(ctx, wired, defaults=DEFAULTS)
     own = parts.written(ctx, {config.FILE: oslo.render(options)}, suffix="backup-config", directory=config.DIRECTORY)
     clients = [client for client in (*(built.ceph for built in backends), ceph) if client]
     conf = parts.on_ceph(own, *clients) if clients else own
     storage, files = _storage(ctx, wanted)
     steps = tuple(step for step in (ceph, storage, own, conf) if step)
-    return (*steps, _pods(ctx, conf, backends, sudo, files, after=(*clients, *steps, *after)))
+    return (*steps, _pods(ctx, conf, backends, sudo, files, ready=ready, after=(*clients, *steps, *after)))
 
 
 def _storage(ctx: Context[CinderSpec], wanted: Backup) -> tuple[Step | None, Sequence[kube.Mount]]:
@@ -79,6 +81,7 @@ def _pods(
     sudo: parts.Config,
     files: Sequence[kube.Mount],
     *,
+    ready: kube.Probe,
     after: Sequence[Step],
 ) -> Step:
     """Pods with stable names, since each is a host in Cinder's list of services."""
@@ -94,7 +97,7 @@ def _pods(
             *files,
             *kube.scratch("/tmp", "/run", parts.state(ctx)),  # noqa: S108
         ),
-        ready=parts.CONNECTED_TO_BROKER,
+        ready=ready,
         memory="256Mi",
         privileged=as_root,
     )
@@ -130,7 +133,7 @@ def _pods(
     return Step(name="Backup", objects=(pods, *budget), after=tuple(after) if as_root else (sudo, *after))
 
 
-def _driver(ctx: Context[CinderSpec], wanted: Backup, ceph: parts.Ceph | None) -> dict[str, object]:
+def _driver(ctx: Context[CinderSpec], wanted: Backup, ceph: parts.Ceph | None, trust: str) -> dict[str, object]:
     """The options of [DEFAULT] that say where backups go."""
     assert wanted.type is not None
     found: dict[str, object] = {"backup_driver": _DRIVERS[wanted.type]}
@@ -148,6 +151,5 @@ def _driver(ctx: Context[CinderSpec], wanted: Backup, ceph: parts.Ceph | None) -
             found["backup_swift_url"] = wanted.swift.url
         else:
             found["swift_catalog_info"] = "object-store:swift:internalURL"
-            if trust := parts.trust_of(ctx.refs[ctx.spec.keystone.keystone_ref].published):
-                found["backup_swift_ca_cert_file"] = trust
+            found |= {"backup_swift_ca_cert_file": trust} if trust else {}
     return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ... import oslo, parts
 from ...api import Sections
-from ...plan import Context
+from ...plan import Context, SpecError
 from . import group
 from .backend_model import DRIVERS, Backend, Lvm
 from .model import CinderSpec
@@ -19,7 +19,7 @@ ROOTLESS: Sections = {section: {"capabilities": ","} for section in ("cinder_sys
 
 def shared(ctx: Context[CinderSpec], base: parts.Foundation) -> Sections:
     """What every program of Cinder is told."""
-    user, etcd, glance = dict(base.auth), ctx.spec.coordination.etcd_ref, ctx.refs[ctx.spec.glance_ref]
+    user, glance = dict(base.auth), ctx.refs[ctx.spec.glance_ref]
     return oslo.merge(
         base.sections,
         {
@@ -32,9 +32,19 @@ def shared(ctx: Context[CinderSpec], base: parts.Foundation) -> Sections:
             "service_user": {**user, "send_service_user_token": True},
             # Nova is told of volumes that grew, and takes the snapshots of files it has open.
             "nova": {**user, "interface": "internal"},
-            **({"coordination": {"backend_url": ctx.refs[etcd]["coordinationURL"]}} if etcd else {}),
+            **_coordination(ctx),
         },
     )
+
+
+def _coordination(ctx: Context[CinderSpec]) -> Sections:
+    """[coordination]: where locks are kept that pods share."""
+    ref = ctx.spec.coordination.etcd_ref
+    if ref is None:
+        return {}
+    at = ctx.refs[ref]
+    trust = parts.trust_of(at.published)
+    return {"coordination": {"backend_url": at["coordinationURL"] + (f"&ca_cert={trust}" if trust else "")}}
 
 
 def control(ctx: Context[CinderSpec]) -> Sections:
@@ -49,14 +59,16 @@ def volume(ctx: Context[CinderSpec], backend: Backend, common: Sections, ceph: p
 
     Raises SpecError where the user's options for the backend are not to be.
     """
-    name = backend.name
+    name, path = backend.name, f"spec.backends[{ctx.spec.backends.index(backend)}]"
+    if not backend.driver and backend.kind not in DRIVERS:
+        raise SpecError(path, "there is no driver; name type, or driver")
     own = _driver(ctx, backend, ceph)
     top: dict[str, object] = {"enabled_backends": name}
     if backend.clustered:
         top["cluster"] = ctx.owner
     whole = parts.options(ctx, oslo.merge(common, {"DEFAULT": top, name: own}))
     # Called what the field is, so that an error names that.
-    path, field = f"spec.backends[{ctx.spec.backends.index(backend)}]", "options"
+    field = "options"
     asked = parts.layered({}, {field: backend.options}, {field: own}, path)
     secret = {option: ctx.secrets[ref.name][ref.key] for option, ref in backend.secret_options.items()}
     field = "secretOptions"

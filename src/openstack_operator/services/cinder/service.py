@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ... import kube, oslo, parts
+from ...api import KEYSTONE, CephStorageRef, Ref, references
 from ...plan import Context, Group, Plan, SpecError, Step, Verdict, progressing
 from . import config, volume
 from .backend_model import Backend
@@ -38,12 +39,12 @@ def plan(ctx: Context[CinderSpec]) -> Plan:
         workers=parts.Workers(processes=4, threads=1),
     )
     scheduler = parts.worker(
-        ctx, "scheduler", conf, settings=spec.scheduler, after=running, ready=parts.CONNECTED_TO_BROKER, stable=True
+        ctx, "scheduler", conf, settings=spec.scheduler, after=running, ready=base.connected, stable=True
     )
     sudo = volume.rootless(ctx)
     clients = [_client(ctx, backend) for backend in spec.backends]
     backends = [
-        volume.built(ctx, backend, common, ceph, sudo, after=running)
+        volume.built(ctx, backend, common, ceph, sudo, ready=base.connected, after=running)
         for backend, ceph in zip(spec.backends, clients, strict=True)
     ]
     # Clients look for either name; every endpoint has the project in it, as many of them expect.
@@ -51,9 +52,11 @@ def plan(ctx: Context[CinderSpec]) -> Plan:
         parts.catalog(ctx, type_, "Block Storage", api, path="/v3/%(project_id)s", name=name, after=(*base.steps, api))
         for type_, name in (("volumev3", "catalog"), ("block-storage", "catalog-official"))
     ]
-    looked = [_looked_at(ctx, each, after=(api, scheduler, each.pods)) for each in backends]
-    types = [_volume_type(ctx, each.backend, after=(api,)) for each in backends]
+    told = [] if spec.keystone.auth_url else backends
+    looked = [_looked_at(ctx, each, after=(api, scheduler, each.pods)) for each in told]
+    types = [*(_volume_type(ctx, each.backend, after=(api,)) for each in told), *_by_others(spec)]
     return Plan(
+        *parts.policies(ctx, on_nodes=_on_nodes(spec, backends)),
         *base.steps,
         glance,
         conf,
@@ -67,7 +70,7 @@ def plan(ctx: Context[CinderSpec]) -> Plan:
         Group("Backends", [*looked, *leaving(ctx, conf, after=(sync,))]),
         Group("VolumeTypes", types),
         *_quota(ctx, after=(api,)),
-        *backup(ctx, common, backends, sudo, after=running),
+        *backup(ctx, common, backends, sudo, ready=base.connected, after=running),
         *_purge(ctx, conf, after=(sync,)),
         endpoint=f"{api.public}/v3",
         published={**api.published, **_needed_by_nodes(backends)},
@@ -83,6 +86,22 @@ def _check(spec: CinderSpec) -> None:
         if backend.replicas > 1:
             message = "several pods of a backend share locks; name an Etcd in spec.coordination.etcdRef, or use 1"
             raise SpecError(f"spec.backends[{index}].replicas", message)
+
+
+def _by_others(spec: CinderSpec) -> tuple[Step, ...]:
+    """What takes an administrator of Cinder, where Keystone comes without one. Raises SpecError for quotas."""
+    if not spec.keystone.auth_url:
+        return ()
+    if spec.quotas.model_fields_set:
+        raise SpecError("spec.quotas", "an administrator sets them, and spec.keystone.authUrl comes without; remove it")
+    wanted = [f"{each.type_name} with volume_backend_name={each.name}" for each in spec.backends]
+    return (parts.by_others("VolumeTypes", f"the volume types {', '.join(wanted)}"),) if wanted else ()
+
+
+def _on_nodes(spec: CinderSpec, backends: Sequence[volume.Built]) -> list[Ref]:
+    """What is used from the network of nodes: all by programs that attach or offer volumes there, Ceph by guests."""
+    attached = any(each.on_node for each in backends)
+    return [ref for _, ref in references(spec) if attached or isinstance(ref, CephStorageRef)]
 
 
 def _client(ctx: Context[CinderSpec], backend: Backend) -> parts.Ceph | None:
@@ -111,7 +130,8 @@ def _attached(built: volume.Built) -> str:
 
 
 def _keystone(ctx: Context[CinderSpec]) -> dict[str, Any]:
-    return {"cinderRef": {"name": ctx.owner}, "keystoneRef": {"name": ctx.spec.keystone.keystone_ref.name}}
+    keystone = ctx.spec.keystone.keystone_ref or KEYSTONE
+    return {"cinderRef": {"name": ctx.owner}, "keystoneRef": {"name": keystone.name}}
 
 
 def _looked_at(ctx: Context[CinderSpec], built: volume.Built, *, after: Sequence[Step]) -> Step:

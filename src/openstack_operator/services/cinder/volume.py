@@ -79,6 +79,7 @@ def built(
     ceph: parts.Ceph | None,
     sudo: parts.Config,
     *,
+    ready: kube.Probe,
     after: Sequence[Step],
 ) -> Built:
     """Configuration and StatefulSet of a backend; `common` is what all programs share."""
@@ -87,12 +88,18 @@ def built(
     data = {config.FILE: oslo.render(options), **config.files(backend)}
     own = parts.written(ctx, data, suffix=f"{backend.name}-config", directory=config.DIRECTORY)
     conf = parts.on_ceph(own, ceph) if ceph else own
-    pods = _pods(ctx, Built(backend, ceph), conf, sudo, after=after)
+    pods = _pods(ctx, Built(backend, ceph), conf, sudo, ready=ready, after=after)
     return Built(backend, ceph, (own, *((conf,) if ceph else ()), pods))
 
 
 def _pods(
-    ctx: Context[CinderSpec], built: Built, conf: parts.Config, sudo: parts.Config, *, after: Sequence[Step]
+    ctx: Context[CinderSpec],
+    built: Built,
+    conf: parts.Config,
+    sudo: parts.Config,
+    *,
+    ready: kube.Probe,
+    after: Sequence[Step],
 ) -> Step:
     backend, lvm = built.backend, built.backend.kind == "lvm"
     main = kube.Container(
@@ -105,7 +112,7 @@ def _pods(
             *kube.scratch("/tmp", "/run", parts.state(ctx)),  # noqa: S108
             *(group.mounts(ctx, backend) if lvm else ()),
         ),
-        ready=parts.CONNECTED_TO_BROKER,
+        ready=ready,
         memory="256Mi",
         privileged=built.as_root,
     )

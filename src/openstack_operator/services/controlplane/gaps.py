@@ -18,9 +18,14 @@ def gaps(spec: ControlPlaneSpec) -> list[Gap]:
             f"{spec.neutron.mechanism} is not built yet; use ovn",
         ),
         (
-            spec.tls.enabled,
+            bool(spec.tls.enabled) and spec.image_profile == "kolla",
             "spec.tls.enabled",
-            "encryption of every connection is not built yet; use false, and tls of each service that has it",
+            "kolla's images do not encrypt everything yet; use false, or imageProfile debian",
+        ),
+        (
+            spec.cortex.enabled and spec.image_profile == "kolla",
+            "spec.cortex.enabled",
+            "kolla's images of Nova cannot ask it yet; use false, or imageProfile debian",
         ),
         (spec.heat.enabled, "spec.heat.enabled", "Heat is not built yet; use false"),
         (spec.horizon.enabled, "spec.horizon.enabled", "Horizon is not built yet; use false"),

@@ -6,9 +6,24 @@ from typing import ClassVar, Literal
 
 from pydantic import ConfigDict
 
-from ...api import Column, Expose, Model, Name, Region, Replicas, Resource, Rule, Template, rule
+from ...api import (
+    Column,
+    Exposure,
+    Hostname,
+    Model,
+    Name,
+    NetworkPolicies,
+    Region,
+    Replicas,
+    Resource,
+    Rule,
+    Template,
+    named,
+    rule,
+)
 from ..cephstorage.model import CephStorageSpec
 from ..cinder.model import CinderSpec
+from ..cortex.model import CORTEX, CortexSpec
 from ..etcd.model import EtcdSpec
 from ..glance.model import GlanceSpec
 from ..keystone.model import KeystoneSpec
@@ -19,6 +34,7 @@ from ..nova.model import NovaSpec
 from ..ovnnetwork.model import OVNNetworkSpec
 from ..placement.model import PlacementSpec
 from ..rabbitmq.model import RabbitMQSpec
+from ..tempest.model import TEMPEST, TempestSpec
 from ..valkey.model import ValkeySpec
 
 
@@ -34,11 +50,32 @@ class Issuer(Model):
 class Tls(Model):
     """Encryption between clients and APIs, and among the cloud's own parts."""
 
-    enabled: bool = False
-    """Whether all connections are encrypted. Not built for all of them yet: turning it on is answered with a condition.
-    Those that can be are by the field tls of each service."""
+    enabled: bool | None = None
+    """Whether all connections are encrypted. Unset, those of a new cloud are, but with images of Kolla's, which cannot
+    all; one that has begun without stays so until it is told."""
+    required: bool = True
+    """Whether who comes without TLS is refused, in a cloud that runs once all of its own services come with it."""
     issuer_ref: Issuer | None = None
-    """cert-manager's issuer of the certificates."""
+    """cert-manager's issuer of the certificates; unset, the cloud has authorities of its own."""
+
+
+class CloudExpose(Exposure):
+    """How clients outside the Kubernetes cluster reach the APIs of a cloud."""
+
+    rules: ClassVar[tuple[Rule, ...]] = (
+        *named("domain"),
+        rule(
+            "!has(self.host) || !has(self.type) || !(self.type in ['Ingress', 'Gateway'])",
+            "each API has a name of its own there; set domain instead",
+            ".host",
+        ),
+    )
+
+    host: Hostname | None = None
+    """Name or address outside clients use, of types NodePort and LoadBalancer; goes into the public endpoints of the
+    catalog."""
+    domain: Hostname | None = None
+    """Domain of the APIs' names, of types Ingress and Gateway: `cloud.example.org` for `keystone.cloud.example.org`."""
 
 
 class MariaDBTemplate(Template, MariaDBSpec):
@@ -123,6 +160,24 @@ class CinderTemplate(Template, CinderSpec):
     """Whether this service runs. Turning it off removes what it made; volumes stay in their storage."""
 
 
+class CortexTemplate(Template, CortexSpec):
+    """The cloud's Cortex."""
+
+    enabled: bool = False
+    """Whether this service runs, and Nova asks it. Turning it off removes what it made."""
+
+
+class TempestTemplate(Template, TempestSpec):
+    """The cloud's Tempest."""
+
+    enabled: bool = False
+    """Whether this service runs. Turning it off removes what it made, and what is known of its runs."""
+
+
+ELSEWHERE = {resource.kind: resource.group for resource in (CORTEX, TEMPEST)}
+"""Groups of kinds that openstack.k8s.io has none of."""
+
+
 _PER_SERVICE = "(has(self.rabbitmq) && has(self.rabbitmq.perService) && self.rabbitmq.perService)"
 
 
@@ -151,8 +206,10 @@ class ControlPlaneSpec(Model):
     """What carries the tenants' networks. ovs is not built yet: it is answered with a condition."""
     tls: Tls = Tls()
     """Encryption of all connections."""
-    expose: Expose = Expose()
+    expose: CloudExpose = CloudExpose()
     """How clients outside the Kubernetes cluster reach the APIs, unless a service's template says otherwise."""
+    network_policies: NetworkPolicies = NetworkPolicies()
+    """Who may reach the pods of all services."""
     mariadb: MariaDBTemplate = MariaDBTemplate()
     """SQL server of all services."""
     rabbitmq: RabbitMQTemplate = RabbitMQTemplate()
@@ -179,10 +236,14 @@ class ControlPlaneSpec(Model):
     """Virtual machines."""
     cinder: CinderTemplate = CinderTemplate()
     """Volumes; without `backends` of its own they are kept where `storageBackend` says."""
+    cortex: CortexTemplate = CortexTemplate()
+    """A scheduler that Nova's asks last, which of the nodes it has left is the best one."""
     heat: LaterTemplate = LaterTemplate()
     """Orchestration. Not built yet: turning it on is answered with a condition."""
     horizon: LaterTemplate = LaterTemplate()
     """Dashboard. Not built yet: turning it on is answered with a condition."""
+    tempest: TempestTemplate = TempestTemplate()
+    """Tests of the cloud through its APIs, on a schedule and on demand; the first once all it tests is Ready."""
 
 
 CONTROL_PLANE = Resource(

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from pydantic.alias_generators import to_camel
 
 from ... import kube, parts
-from ...api import ServiceMessaging, ServiceSpec, Template, UsesMessaging
-from ...plan import Context, Group, NotBuilt, Plan, Step, Verdict, condition_type
+from ...api import ServiceMessaging, ServiceSpec, Template, UsesMessaging, UsesTLS, handle, with_image_objects
+from ...plan import Context, Group, Key, NotBuilt, Plan, Step, Verdict, condition_type
+from .encryption import CONDITION, Encryption, authorities, encryption
 from .gaps import gaps
-from .model import ControlPlaneSpec
+from .model import ELSEWHERE, ControlPlaneSpec
 
 
 @dataclass(frozen=True)
@@ -46,30 +47,70 @@ MEMBERS = (
     Member("neutron", "Neutron", "CoreServices"),
     Member("nova", "Nova", "ComputeAndStorage"),
     Member("cinder", "Cinder", "ComputeAndStorage"),
+    Member("cortex", "Cortex", "OptionalServices"),
     Member("heat", "Heat", "OptionalServices"),
     Member("horizon", "Horizon", "OptionalServices"),
+    Member("tempest", "Tempest", "OptionalServices"),
 )
 
 
-def plan(ctx: Context[ControlPlaneSpec]) -> Plan:
-    """One resource a service that is enabled. Raises NotBuilt naming everything asked for that is not there yet."""
-    if found := gaps(ctx.spec):
-        first, *more = [str(NotBuilt(path, message)) for path, message in found]
-        raise NotBuilt(found[0][0], "; ".join((first.partition(": ")[2], *more)))
+@dataclass(frozen=True)
+class Door:
+    """The names by which the resources of a cloud are made."""
+
+    groups: Mapping[str, str] = field(default_factory=dict[str, str])
+    """API group by kind; openstack.k8s.io for the others."""
+    places: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Where in its spec a field is, by what it is called here; in the same place where it is not named."""
+
+    def path(self, path: str) -> str:
+        """The path of a field as its users write it."""
+        name, dot, rest = path.removeprefix("spec.").partition(".")
+        return f"spec.{self.places.get(name, name)}{dot}{rest}"
+
+    def api(self, kind: str) -> str:
+        """apiVersion of a kind."""
+        return f"{self.groups[kind]}/v1alpha1" if kind in self.groups else parts.API
+
+    def key(self, kind: str, name: str) -> Key:
+        """What a resource is among the children."""
+        return handle(self.api(kind), kind), name
+
+
+OURS = Door(ELSEWHERE)
+
+
+def plan(ctx: Context[ControlPlaneSpec], door: Door = OURS, more: Sequence[Step] = ()) -> Plan:
+    """One resource a service that is enabled, and `more`. Raises NotBuilt naming everything asked for that is not there
+    yet.
+    """
+    if found := [(door.path(path), message) for path, message in gaps(ctx.spec)]:
+        first, *rest = [str(NotBuilt(path, message)) for path, message in found]
+        raise NotBuilt(found[0][0], "; ".join((first.partition(": ")[2], *rest)))
     enabled = [member for member in MEMBERS if _runs(ctx, member)]
-    keystone = ctx.children.get(("Keystone", "keystone"), {})
+    keystone = ctx.children.get(door.key("Keystone", "keystone"), {})
+    names = {member: _brokers(ctx.spec, enabled) if _apart(ctx.spec, member) else [member.field] for member in enabled}
+    templates = {door.key(member.kind, name): _template(ctx, member) for member in enabled for name in names[member]}
+    told = encryption(ctx, {key: found for key, found in templates.items() if isinstance(found, UsesTLS)})
     return Plan(
-        *(_brokers(ctx, enabled) if _apart(ctx.spec, member) else _child(ctx, member) for member in enabled),
+        *([authorities(ctx)] if told.on else []),
+        *(Group(each.condition, [_child(ctx, each, name, told, door) for name in names[each]]) for each in enabled),
+        *more,
         endpoint=(keystone.get("status") or {}).get("endpoint"),
+        wake=told.wake,
     )
 
 
-def phase(verdicts: Mapping[str, Verdict]) -> str:
-    """The first part of the cloud that is still missing something; Ready without one."""
-    for member in MEMBERS:
-        verdict = verdicts.get(condition_type(member.condition))
+def phase(verdicts: Mapping[str, Verdict], phases: Mapping[str, str] | None = None) -> str:
+    """The first part of the cloud that is still missing something; Ready without one. `phases` are those of members, by
+    field, that are called otherwise than here.
+    """
+    named = [(member.condition, (phases or {}).get(member.field, member.phase)) for member in MEMBERS]
+    known = [(CONDITION, MEMBERS[0].phase), *named]
+    for condition, found in known:
+        verdict = verdicts.get(condition_type(condition))
         if verdict is not None and not verdict.ready:
-            return member.phase
+            return found
     return "Ready"
 
 
@@ -85,50 +126,34 @@ def _runs(ctx: Context[ControlPlaneSpec], member: Member) -> bool:
     return template is not None and template.enabled
 
 
-def _child(ctx: Context[ControlPlaneSpec], member: Member, name: str = "") -> Step:
-    """The resource of a service: what the cloud says of all, and over it what the template says of this one. `name`
-    where it is not the field's.
-    """
+def _child(ctx: Context[ControlPlaneSpec], member: Member, name: str, told: Encryption, door: Door) -> Step:
+    """The resource of a service: what the cloud says of all, and over it what the template says of this one."""
     template = _template(ctx, member)
     assert template is not None
-    decided = _shared(ctx.spec, member) | _storage(ctx.spec, member)
+    decided = _shared(ctx.spec, member) | _storage(ctx.spec, member) | _tested(ctx, member)
     passed = {name: value for name, value in decided.items() if name in _fields(template)}
     own = template.model_dump(by_alias=True, exclude_unset=True, exclude={"enabled", "per_service"})
+    if member.kind in door.groups:
+        own = with_image_objects(template, own)
     if messaging := _messaging(ctx.spec, member, template):
         own["messaging"] = messaging | own.get("messaging", {})
     if member.field == "nova" and ctx.spec.storage_backend == "ceph":
         own["compute"] = {"storageType": "ceph"} | own.get("compute", {})
-    if own.get("tls") and isinstance(template, ServiceSpec):
-        own["tls"] = {"announced": _trusted(ctx), **own["tls"]}
-    wanted = kube.obj(ctx, member.kind, name or member.field, parts.API, spec=passed | own)
-    return Step(name=name or member.condition, objects=(wanted,))
+    if member.field == "nova" and ctx.spec.cortex.enabled:
+        own["scheduler"] = _asking(own.get("scheduler", {}))
+    if member.field == "ceph" and told.on and ctx.spec.ceph.mode != "external":
+        own = {"encrypted": True, **own}
+    if isinstance(template, UsesTLS) and (tls := told.of(door.key(member.kind, name), template)):
+        own["tls"] = tls
+    wanted = kube.obj(ctx, member.kind, name, door.api(member.kind), spec=passed | own)
+    return Step(name=name, objects=(wanted,))
 
 
-def _trusted(ctx: Context[ControlPlaneSpec]) -> bool:
-    """Whether APIs may be announced as encrypted: nobody would find one in the catalog and not know how to check it.
-    In a cloud that runs, that is when all services have been rolled out with what they check each other by; it stays
-    so, whatever becomes of them later.
-    """
-    apis = [
-        (template.tls is not None, ctx.children.get((member.kind, member.field)))
-        for member in MEMBERS
-        if _runs(ctx, member) and isinstance(template := _template(ctx, member), ServiceSpec)
-    ]
-    live = [(asked, child, child["spec"].get("tls") or {}) for asked, child in apis if child is not None]
-    if not live or any(told.get("announced", bool(told)) for _, _, told in live):
-        return True
-    return len(live) == len(apis) and all(_is_ready(child) and (told or not asked) for asked, child, told in live)
-
-
-def _is_ready(child: kube.Object) -> bool:
-    """Whether a resource is Ready as it was written last."""
-    found = (child.get("status") or {}).get("conditions") or []
-    return any(
-        each["type"] == "Ready"
-        and each["status"] == "True"
-        and each.get("observedGeneration") == child["metadata"].get("generation")
-        for each in found
-    )
+def _asking(scheduler: Mapping[str, Any]) -> dict[str, Any]:
+    """`scheduler` of Nova in a cloud with a Cortex, which it asks, unless its template says otherwise."""
+    own = scheduler.get("externalScheduler") or {}
+    whom = {} if "endpoint" in own else {"cortexRef": {"name": "cortex"}}
+    return {**scheduler, "externalScheduler": {"enabled": True, **whom, **own}}
 
 
 _NOTIFICATIONS = "rabbitmq-notifications"
@@ -138,12 +163,10 @@ def _apart(spec: ControlPlaneSpec, member: Member) -> bool:
     return member.field == "rabbitmq" and spec.rabbitmq.per_service
 
 
-def _brokers(ctx: Context[ControlPlaneSpec], enabled: Sequence[Member]) -> Group:
+def _brokers(spec: ControlPlaneSpec, enabled: Sequence[Member]) -> list[str]:
     """A RabbitMQ for each service that uses one and names no other, and one for notifications."""
-    broker = next(member for member in enabled if _apart(ctx.spec, member))
-    wired = [_messaging(ctx.spec, member, template) for member in enabled if (template := _template(ctx, member))]
-    names = dict.fromkeys(ref["name"] for found in wired for ref in found.values())
-    return Group(broker.condition, [_child(ctx, broker, name) for name in names])
+    wired = [_messaging(spec, member, found) for member in enabled if (found := getattr(spec, member.field, None))]
+    return list(dict.fromkeys(ref["name"] for found in wired for ref in found.values()))
 
 
 def _messaging(spec: ControlPlaneSpec, member: Member, template: Template) -> dict[str, dict[str, str]]:
@@ -152,7 +175,8 @@ def _messaging(spec: ControlPlaneSpec, member: Member, template: Template) -> di
         return {}
     given: ServiceMessaging = template.messaging
     brokers = {"rabbitmq_ref": f"rabbitmq-{member.field}", "notifications_ref": _NOTIFICATIONS}
-    return {to_camel(field): {"name": name} for field, name in brokers.items() if field not in given.model_fields_set}
+    said = given.model_fields_set | ({"rabbitmq_ref"} if given.secret_ref else set())
+    return {to_camel(field): {"name": name} for field, name in brokers.items() if field not in said}
 
 
 def _storage(spec: ControlPlaneSpec, member: Member) -> dict[str, Any]:
@@ -172,17 +196,33 @@ def _storage(spec: ControlPlaneSpec, member: Member) -> dict[str, Any]:
     }
 
 
+def _tested(ctx: Context[ControlPlaneSpec], member: Member) -> dict[str, Any]:
+    """What tests wait for: every API of the cloud."""
+    if member.field != "tempest":
+        return {}
+    apis = [each for each in MEMBERS if isinstance(_template(ctx, each), ServiceSpec) and _runs(ctx, each)]
+    return {"dependsOn": [{"kind": api.kind, "name": api.field} for api in apis if api.kind != "OVNNetwork"]}
+
+
 def _fields(template: Template) -> set[str]:
     """Names of a template's fields as users write them."""
     return {info.alias or name for name, info in type(template).model_fields.items()}
 
 
+def _expose(spec: ControlPlaneSpec, member: Member) -> dict[str, Any]:
+    """How clients outside reach the API of a member: by a name of its own in the domain, if there is one."""
+    found = spec.expose.model_dump(by_alias=True, exclude_none=True, exclude={"domain"})
+    return found | ({"host": f"{member.field}.{spec.expose.domain}"} if spec.expose.domain else {})
+
+
 def _shared(spec: ControlPlaneSpec, member: Member) -> dict[str, Any]:
     """What the cloud decides for its services."""
+    policies = spec.network_policies
     return {
         "region": spec.region,
         "release": spec.release,
         "imageProfile": spec.image_profile,
-        "expose": spec.expose.model_dump(by_alias=True, exclude_none=True),
+        "expose": _expose(spec, member),
         "mechanism": spec.network_backend,
+        **({"networkPolicies": policies.model_dump(by_alias=True, exclude_defaults=True)} if policies.enabled else {}),
     }

@@ -6,10 +6,10 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from ...api import Column, QuorumReplicas, Resource, Rule, RunSpec, StorageSize, UsesVolume, rule
+from ...api import Column, QuorumReplicas, Resource, Rule, RunSpec, StorageSize, UsesTLS, UsesVolume, rule
 
 
-class EtcdSpec(RunSpec, UsesVolume):
+class EtcdSpec(RunSpec, UsesVolume, UsesTLS):
     """etcd: locks that services on several nodes share."""
 
     rules: ClassVar[tuple[Rule, ...]] = (

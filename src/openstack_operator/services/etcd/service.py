@@ -2,32 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from ... import kube, parts
 from ...plan import Context, Plan, Step
 from .model import EtcdSpec
 
-CLIENT, PEER = 2379, 2380
+CLIENT, PEER, PEER_TLS = 2379, 2380, 2382
 STATE = "/var/lib/etcd"
-RECORD = "/etc/etcd/record"
+RECORD, TLS = "/etc/etcd/record", "/etc/etcd/tls"
 
 START = f"""\
 until getent hosts "$HOST" > /dev/null; do sleep 0.5; done
+url=$ETCD_INITIAL_ADVERTISE_PEER_URLS known={STATE}/peer-url
 holds() {{ ls "$ETCD_DATA_DIR"/member/wal/*.wal > /dev/null 2>&1; }}
-ask() {{ peer=$1; shift; etcdctl --endpoints="http://$peer:{CLIENT}" --command-timeout=5s "$@"; }}
+ask() {{
+  peer=$1; shift
+  etcdctl --endpoints="${{ETCD_ADVERTISE_CLIENT_URLS%%:*}}://$peer:{CLIENT}" --command-timeout=5s "$@"
+}}
 join() {{
   for peer in $ETCD_HOSTS; do
     [ "$peer" != "$HOST" ] && list=$(ask "$peer" member list) || continue
-    id=$(echo "$list" | grep -F "http://$HOST:{PEER}" | cut -d, -f1)
+    id=$(echo "$list" | grep -F "//$HOST:" | cut -d, -f1)
     [ -z "$id" ] || ask "$peer" member remove "$id" || continue
-    added=$(ask "$peer" member add "$ETCD_NAME" --peer-urls="http://$HOST:{PEER}") || continue
+    added=$(ask "$peer" member add "$ETCD_NAME" --peer-urls="$url") || continue
     ETCD_INITIAL_CLUSTER=$(echo "$added" | sed -n 's/^ETCD_INITIAL_CLUSTER="\\(.*\\)"$/\\1/p')
     return 0
   done
   return 1
 }}
-holds || rm -rf "$ETCD_DATA_DIR"
+move() {{
+  id=$(ask "$1" member list | grep -F "//$HOST:" | cut -d, -f1) && [ -n "$id" ] || return 1
+  ask "$1" member update "$id" --peer-urls="$url" && echo "$url" > $known
+}}
+settled() {{ [ "$(cat $known 2> /dev/null || echo "http://$HOST:{PEER}")" = "$url" ]; }}
+if ! holds; then
+  rm -rf "$ETCD_DATA_DIR"
+  echo "$url" > $known
+elif ! settled; then
+  for peer in $ETCD_HOSTS; do
+    [ "$peer" = "$HOST" ] || ! move "$peer" || break
+  done
+  settled || (until move "$HOST"; do sleep 2; done) &
+fi
 until holds; do
   ETCD_INITIAL_CLUSTER=$(cat {RECORD}/founders)
   if [ "$(cat {RECORD}/state)" = new ] && echo ",$ETCD_INITIAL_CLUSTER" | grep -qF ",$ETCD_NAME="; then
@@ -43,51 +61,121 @@ exec "$@"
 """
 """What a member does before it starts. Founders begin the cluster together, until the record says that there is one;
 from then on whoever has no data has lost it, or is new. The others would wait for the one they remember, so they are
-asked to forget it, and told of this one: to etcd a member with an empty disk is another one.
+asked to forget it, and told of this one: to etcd a member with an empty disk is another one. Where it is called
+otherwise than before, since members speak TLS now, the others are told first, so that all they say goes that way once
+each of them has started since; where none of them answers, it tells itself.
 """
 
 
+@dataclass(frozen=True)
+class Ways:
+    """How members take clients and each other."""
+
+    shown: parts.Certified
+    among: str
+    """As `parts.among` says."""
+
+    @property
+    def closed(self) -> bool:
+        """Whether clients are refused that come without TLS."""
+        return self.shown.required and self.among == "only"
+
+    @property
+    def client(self) -> str:
+        return "https" if self.shown.published else "http"
+
+    def peer(self, host: str) -> str:
+        """The URL by which the others know a member."""
+        return f"https://{host}:{PEER_TLS}" if self.among else f"http://{host}:{PEER}"
+
+    @property
+    def ports(self) -> dict[str, int]:
+        plain = {} if self.among == "only" else {"peer": PEER}
+        return {"client": CLIENT, **plain, **({"peer-tls": PEER_TLS} if self.shown else {})}
+
+    @property
+    def told(self) -> dict[str, str]:
+        """Annotations of pods. Whom peers trust is read when they start."""
+        if not self.among:
+            return {}
+        return {parts.AMONG: self.among, **self.shown.trusts}
+
+    @property
+    def env(self) -> dict[str, str]:
+        """etcd tells TLS from plain text on the port for clients; peers need one for each."""
+        anywhere, tls = "//0.0.0.0", bool(self.shown)
+        clients = {f"http:{anywhere}:{CLIENT}": not self.closed, f"https:{anywhere}:{CLIENT}": tls}
+        # Not both for longer than it takes: a member that starts calls the others as it did first, if they listen.
+        peers = {f"http:{anywhere}:{PEER}": self.among != "only", f"https:{anywhere}:{PEER_TLS}": tls}
+        urls = {"ETCD_LISTEN_CLIENT_URLS": clients, "ETCD_LISTEN_PEER_URLS": peers}
+        listens = {name: ",".join(url for url, wanted in found.items() if wanted) for name, found in urls.items()}
+        return listens | (_CERTIFIED if tls else {})
+
+
+_PAIR = {"CERT_FILE": f"{TLS}/tls.crt", "KEY_FILE": f"{TLS}/tls.key"}
+# etcd reads the pair again for each handshake.
+_CERTIFIED = {
+    **{f"ETCD_{name}": path for name, path in _PAIR.items()},
+    **{f"ETCD_PEER_{name}": path for name, path in _PAIR.items()},
+    "ETCD_PEER_TRUSTED_CA_FILE": f"{TLS}/ca.crt",
+    "ETCD_PEER_CLIENT_CERT_AUTH": "true",
+    # By default a peer has to come from an address one of its names has: of a wildcard that is asked of the DNS.
+    "ETCD_EXPERIMENTAL_PEER_SKIP_CLIENT_SAN_VERIFICATION": "true",
+    "ETCDCTL_CACERT": f"{TLS}/ca.crt",
+}
+
+
 def plan(ctx: Context[EtcdSpec]) -> Plan:
-    """Everything an Etcd is made of; published: endpoints (`http://host:port,…`), coordinationURL (tooz)."""
+    """Everything an Etcd is made of; published: endpoints (`http://host:port,…`), coordinationURL (tooz), and
+    trustSecret (key `ca.crt`) where clients are to check its certificate: both say https then.
+    """
     spec, name = ctx.spec, kube.fitting(ctx.owner)
     hosts = parts.hosts(ctx, "server", ctx.name("members"), spec.replicas)
-    record = _record(ctx, hosts)
+    server = ("StatefulSet", kube.fitting(ctx.name("server"), kube.STATEFUL_SET_LIMIT))
+    # Peers call each other by name, and show what they are called by.
+    members = f"*.{ctx.host(kube.fitting(ctx.name('members')))}"
+    shown = parts.certified(ctx, name, workloads=[server], also=[members], calls=True)
+    held = kube.secret_data(ctx.children.get(("Secret", kube.fitting(ctx.name("record")))))
+    ways = Ways(shown, parts.among(ctx, shown, server, closes=True, plain=held.get("state") == "existing"))
+    record = _record(ctx, held, [ways.peer(host) for host in hosts])
     address = kube.service(ctx, name, {"client": CLIENT}, kube.selector(ctx, "server"))
     host = ctx.host(name)
     return Plan(
+        *shown.steps,
+        *parts.policies(ctx, parts.Way("server", [CLIENT, PEER, PEER_TLS], "members")),
         record,
-        _server(ctx, record.objects[0]["metadata"]["name"], hosts, after=record),
+        _server(ctx, ways, record.objects[0]["metadata"]["name"], hosts, after=(*shown.steps, record)),
         Step(name="Endpoint", objects=(address,)),
         endpoint=f"{host}:{CLIENT}",
         published={
-            "endpoints": ",".join(f"http://{member}:{CLIENT}" for member in hosts),
+            "endpoints": ",".join(f"{ways.client}://{member}:{CLIENT}" for member in hosts),
             # The driver knows one address; behind it are the members that take part. It waits for an answer as long
             # as an election takes, while what it locks stays locked for longer than one.
-            "coordinationURL": f"etcd3+http://{host}:{CLIENT}?timeout=10&lock_timeout=30&membership_timeout=30",
+            "coordinationURL": f"etcd3+{ways.client}://{host}:{CLIENT}?timeout=10&lock_timeout=30&membership_timeout=30",
+            **shown.published,
         },
     )
 
 
-def _record(ctx: Context[EtcdSpec], hosts: Sequence[str]) -> Step:
+def _record(ctx: Context[EtcdSpec], held: Mapping[str, str], urls: Sequence[str]) -> Step:
     """Secret `<owner>-record`: who begins the cluster, and whether there is one; as long as the volumes."""
-    name = ctx.name("record")
-    held = kube.secret_data(ctx.children.get(("Secret", kube.fitting(name))))
     live = ctx.children.get(("StatefulSet", kube.fitting(ctx.name("server"), kube.STATEFUL_SET_LIMIT)))
     # Whoever is ready has a cluster.
     formed = held.get("state") == "existing" or bool(((live or {}).get("status") or {}).get("readyReplicas"))
-    founders = ",".join(f"{host.partition('.')[0]}=http://{host}:{PEER}" for host in hosts)
+    founders = ",".join(f"{url.partition('//')[2].partition('.')[0]}={url}" for url in urls)
     data = {"state": "existing" if formed else "new", "founders": held.get("founders") or founders}
-    wanted = kube.secret(ctx, name, data)
+    wanted = kube.secret(ctx, ctx.name("record"), data)
     retained = kube.retained(wanted) if ctx.spec.retention == "Retain" else wanted
     return Step(name="Record", objects=(retained,), guarded=True)
 
 
-def _server(ctx: Context[EtcdSpec], record: str, hosts: Sequence[str], *, after: Step) -> parts.Members:
+def _server(
+    ctx: Context[EtcdSpec], ways: Ways, record: str, hosts: Sequence[str], *, after: Sequence[Step]
+) -> parts.Members:
     """StatefulSet `<owner>-server`."""
     program = ctx.release["etcd"]
     service = kube.fitting(ctx.name("members"))
     own = f"$(POD_NAME).{ctx.host(service)}"
-    everywhere = "http://0.0.0.0"
     main = kube.Container(
         component=program,
         command=["sh", "-uc", START, "sh", *program.command],
@@ -97,10 +185,11 @@ def _server(ctx: Context[EtcdSpec], record: str, hosts: Sequence[str], *, after:
             "ETCD_HOSTS": " ".join(hosts),
             "ETCD_NAME": "$(POD_NAME)",
             "ETCD_DATA_DIR": f"{STATE}/data",
-            "ETCD_LISTEN_CLIENT_URLS": f"{everywhere}:{CLIENT}",
-            "ETCD_LISTEN_PEER_URLS": f"{everywhere}:{PEER}",
-            "ETCD_ADVERTISE_CLIENT_URLS": f"http://{own}:{CLIENT}",
-            "ETCD_INITIAL_ADVERTISE_PEER_URLS": f"http://{own}:{PEER}",
+            **ways.env,
+            "ETCD_ADVERTISE_CLIENT_URLS": f"{ways.client}://{own}:{CLIENT}",
+            "ETCD_INITIAL_ADVERTISE_PEER_URLS": ways.peer(own),
+            # Whoever else has a certificate by the same authority is no peer.
+            **({"ETCD_PEER_CERT_ALLOWED_HOSTNAME": ctx.host(kube.fitting(ctx.owner))} if ways.shown else {}),
             "ETCD_INITIAL_CLUSTER_TOKEN": f"{ctx.namespace}-{ctx.owner}",
             # Locks are no history.
             "ETCD_AUTO_COMPACTION_MODE": "periodic",
@@ -112,22 +201,28 @@ def _server(ctx: Context[EtcdSpec], record: str, hosts: Sequence[str], *, after:
             "ETCD_LOGGER": "zap",
             "ETCD_LOG_LEVEL": "warn",
         },
-        ports={"client": CLIENT, "peer": PEER},
-        mounts=(parts.volume(STATE, "etcd"), kube.folder("record", record, RECORD), *kube.scratch("/tmp")),  # noqa: S108
+        ports=ways.ports,
+        mounts=(
+            parts.volume(STATE, "etcd"),
+            kube.folder("record", record, RECORD),
+            *ways.shown.mounts(TLS),
+            *kube.scratch("/tmp"),  # noqa: S108
+        ),
         # It answers for the whole: a member on the smaller side of a partition is not healthy.
-        ready=kube.Probe(http=("/health", CLIENT), period=5),
-        alive=kube.Probe(tcp=CLIENT),
+        ready=kube.Probe(http=("/health", CLIENT), tls=ways.closed, period=5),
+        # Each connection that ends without a handshake would be a line in its log.
+        alive=kube.Probe(http=("/version", CLIENT), tls=True) if ways.closed else kube.Probe(tcp=CLIENT),
         memory="64Mi",
         cpu="20m",
     )
-    template = kube.pod(ctx, "server", main, wanted=kube.settings(ctx.spec), grace=30)
+    template = kube.pod(ctx, "server", main, wanted=kube.settings(ctx.spec), annotations=ways.told, grace=30)
     return parts.members(
         ctx,
         "server",
         template,
         service=service,
-        ports={"client": CLIENT, "peer": PEER},
+        ports=ways.ports,
         replicas=len(hosts),
         storage=ctx.spec,
-        after=(after,),
+        after=after,
     )

@@ -174,6 +174,12 @@ class GlanceSpec(ServiceSpec, UsesDatabase, UsesCache, UsesIdentity):
             "the images would be lost; name the old store beside the new one in storage.backends",
             ".storageType",
         ),
+        rule(
+            f"({_SEVERAL}) || !({_BACKEND}) || !({_BACKEND.replace('self', 'oldSelf')})"
+            " || self.storage.backend == oldSelf.storage.backend",
+            "the images would be lost; name the old store beside the new one in storage.backends",
+            ".storage.backend",
+        ),
     )
 
     api: HttpApi = HttpApi()
@@ -191,7 +197,7 @@ class GlanceSpec(ServiceSpec, UsesDatabase, UsesCache, UsesIdentity):
     def implied(self) -> Mapping[str, Any]:
         """The Ceph that is meant where nobody names one."""
         sources = {f"storage.{store.name}": store.rbd or CephSource() for store in stores(self) if store.type == "ceph"}
-        return {} if self.storage.backends or self.storage.rbd else sources
+        return {**super().implied(), **({} if self.storage.backends or self.storage.rbd else sources)}
 
 
 _NAMES = {"pvc": "file", "ceph": "rbd", "swift": "swift", "s3": "s3"}

@@ -8,7 +8,7 @@ from itertools import chain
 
 from ... import kube, oslo, parts
 from ...api import Sections
-from ...plan import Context, NotBuilt, Plan
+from ...plan import Context, Plan
 from .model import GlanceSpec, stores
 from .stores import CONFIG, STATE, places, sections
 
@@ -38,13 +38,13 @@ def plan(ctx: Context[GlanceSpec]) -> Plan:
         settings=ctx.spec.api,
         after=(*base.steps, *storage, sync),
         mounts=(*mounts, *_cache_mount(ctx)),
-        more=parts.More(env=_addressed(ctx), containers=_pruner(ctx, reading, mounts)),
+        more=parts.More(known_as=_known_as(ctx), containers=_pruner(ctx, reading, mounts)),
     )
     if mounts and ctx.spec.storage.access_mode == "ReadWriteOnce":
         api = _one_at_a_time(api)
     entry = parts.catalog(ctx, "image", "Image", api, after=(*base.steps, api))
     more = (reading,) if clients else ()
-    steps = (*base.steps, *storage, conf, *more, sync, api, entry)
+    steps = (*parts.policies(ctx), *base.steps, *storage, conf, *more, sync, api, entry)
     return Plan(*steps, endpoint=api.public, published=api.published)
 
 
@@ -65,17 +65,10 @@ def _glance_conf(ctx: Context[GlanceSpec]) -> Sections:
     return oslo.merge({"paste_deploy": {"flavor": flavor}}, conversion, {"DEFAULT": cache} if cached.enabled else {})
 
 
-def _addressed(ctx: Context[GlanceSpec]) -> dict[str, object]:
-    """Options that differ from pod to pod: an upload in two steps may reach two pods, of which the first has it."""
-    if any(store.type == "pvc" for store in stores(ctx.spec)):
-        return {}
-    if ctx.spec.tls and ctx.spec.tls.required:
-        message = (
-            "an image uploaded in two steps goes from pod to pod in plain HTTP unless they share a volume; use false"
-        )
-        raise NotBuilt("spec.tls.required", message)
-    address = {"fieldRef": {"fieldPath": "status.podIP"}}
-    return {"POD_IP": address, "OS_DEFAULT__WORKER_SELF_REFERENCE_URL": f"http://$(POD_IP):{PORT}"}
+def _known_as(ctx: Context[GlanceSpec]) -> str:
+    """An upload in two steps may reach two pods, of which the first has it, unless they share a volume."""
+    shared = any(store.type == "pvc" for store in stores(ctx.spec))
+    return "" if shared else "OS_DEFAULT__WORKER_SELF_REFERENCE_URL"
 
 
 def _cache_mount(ctx: Context[GlanceSpec]) -> tuple[kube.Mount, ...]:

@@ -87,6 +87,9 @@ def _ceph(ctx: Context[GlanceSpec], store: Store, _user: Mapping[str, str], inde
 
 def _swift(ctx: Context[GlanceSpec], store: Store, user: Mapping[str, str], _index: int) -> Place:
     swift = store.swift
+    if "username" not in user and not (swift and swift.user):
+        text = "no application credential opens a Swift to Glance; set user and passwordRef"
+        raise SpecError("spec.storage.swift", text)
     name = swift.user if swift and swift.user else user["username"]
     password = ctx.secrets[swift.password_ref.name][swift.password_ref.key] if swift and swift.password_ref else ""
     account = {

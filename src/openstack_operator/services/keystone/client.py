@@ -15,10 +15,10 @@ TRUST = "ca.crt"
 
 
 def clouds_yaml(
-    admin: Mapping[str, str], region: str, *, internal: str, public: str, authorities: str
+    admin: Mapping[str, str], region: str, *, internal: str, public: str, authorities: str, proxied: bool
 ) -> dict[str, str]:
     """clouds.yaml with two clouds: `openstack` inside the Kubernetes cluster, `openstack-public` outside; and, where
-    there are authorities to check them by, those (PEM).
+    there are authorities to check them by, those (PEM). One that is `proxied` is checked by those of its machine.
     """
     auth = {
         "username": admin["username"],
@@ -29,11 +29,14 @@ def clouds_yaml(
     }
     checked = {"cacert": f"{FOLDER}/{TRUST}"} if authorities else {}
     clouds = {
-        name: {"auth": {"auth_url": url, **auth}, "region_name": region, "interface": interface, **checked}
-        for name, url, interface in (("openstack", internal, "internal"), ("openstack-public", public, "public"))
+        name: {"auth": {"auth_url": url, **auth}, "region_name": region, "interface": interface, **trusted}
+        for name, url, interface, trusted in (
+            ("openstack", internal, "internal", checked),
+            ("openstack-public", public, "public", {} if proxied else checked),
+        )
     }
-    trusted = {TRUST: authorities} if authorities else {}
-    return {"clouds.yaml": yaml.safe_dump({"clouds": clouds}, sort_keys=True), **trusted}
+    files = {TRUST: authorities} if authorities else {}
+    return {"clouds.yaml": yaml.safe_dump({"clouds": clouds}, sort_keys=True), **files}
 
 
 def client(ctx: Context[KeystoneSpec], clouds: parts.Config, *, after: Sequence[Step]) -> Step:

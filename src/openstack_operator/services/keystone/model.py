@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, cast
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from ...api import (
     CachesResults,
@@ -13,11 +14,15 @@ from ...api import (
     HttpApi,
     Model,
     Name,
+    Region,
     Resource,
+    Rule,
     Schedule,
     SecretKeyRef,
     ServiceSpec,
     UsesDatabase,
+    rule,
+    settled,
 )
 
 
@@ -31,7 +36,9 @@ class Rotation(Model):
 
 
 class Bootstrap(Model):
-    """The first administrator."""
+    """The first administrator, and the region."""
+
+    rules: ClassVar[tuple[Rule, ...]] = (settled("region", "the region"),)
 
     admin_user: Name = "admin"
     """Name of the administrator."""
@@ -39,10 +46,29 @@ class Bootstrap(Model):
     """Project of the administrator."""
     admin_password_secret_ref: SecretKeyRef | None = None
     """Password of the administrator; unset has the operator draw one."""
+    region: Region | None = None
+    """The same as `region` beside it. Cannot be changed, set or unset later."""
+
+
+class Federation(Model):
+    """Users of identity providers outside of this cloud."""
+
+    enabled: bool = False
+    """Whether they may log in. Not built yet: turning it on is answered with a condition."""
 
 
 class KeystoneSpec(ServiceSpec, UsesDatabase, CachesResults):
     """OpenStack Keystone: users, projects, tokens and the service catalog."""
+
+    rules: ClassVar[tuple[Rule, ...]] = (
+        rule(
+            # What the API server fills in is not counted.
+            "!has(self.bootstrap) || !has(self.bootstrap.region) || !has(self.region)"
+            " || self.region in ['RegionOne', self.bootstrap.region]",
+            "another region than bootstrap.region; keep one of the two",
+            ".region",
+        ),
+    )
 
     api: HttpApi = HttpApi()
     """The Identity API."""
@@ -52,8 +78,19 @@ class KeystoneSpec(ServiceSpec, UsesDatabase, CachesResults):
     """Keys that encrypt stored credentials (EC2, TOTP)."""
     bootstrap: Bootstrap = Bootstrap()
     """The first administrator and the region."""
+    federation: Federation = Federation()
+    """Users of identity providers outside of this cloud."""
     client: Component = Component(replicas=1)
     """The pod with the openstack command; the service's image, resources and replicas do not apply to it."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _in_other_words(cls, given: Any) -> Any:
+        """What `bootstrap.region` says stands in the field of every service."""
+        if not isinstance(given, Mapping) or not isinstance(boot := given.get("bootstrap"), Mapping):
+            return given
+        spec, region = cast("Mapping[str, Any]", given), cast("Mapping[str, Any]", boot).get("region")
+        return {**spec, "region": region} if region else spec
 
 
 KEYSTONE = Resource(

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from ... import kube, oslo, parts
 from ...api import Sections
-from ...plan import Context, Plan, Step
+from ...plan import Context, NotBuilt, Plan, Step
 from .client import FOLDER, client, clouds_yaml
 from .keys import KeyRing, due, fernet_key, new_ring
 from .model import KeystoneSpec, Rotation
@@ -43,6 +43,8 @@ def keystone_conf(ctx: Context[KeystoneSpec]) -> Sections:
 def plan(ctx: Context[KeystoneSpec]) -> Plan:
     """Everything a Keystone is made of; published: internalURL, publicURL, region, adminSecret."""
     spec = ctx.spec
+    if spec.federation.enabled:
+        raise NotBuilt("spec.federation.enabled", "identity providers outside are not built yet; use false")
     base = parts.foundation(ctx)
     admin = _admin(ctx)
     fernet = _keys(ctx, "fernet", spec.fernet, "spec.fernet.rotationSchedule")
@@ -60,16 +62,23 @@ def plan(ctx: Context[KeystoneSpec]) -> Plan:
         env={"OS_BOOTSTRAP_PASSWORD": admin.env("password"), "ADMIN_DIGEST": kube.digest(admin.values)},
     )
     migration = _migration(ctx, credential, conf, mounts, after=(*base.schema, fernet, credential, setup))
-    before = (fernet, credential, setup)
+    before = (*base.waits, fernet, credential, setup)
     # Everyone's first request is for a token.
     workers = parts.Workers(cpu="100m")
     api = parts.api(ctx, "api", 5000, conf, settings=spec.api, after=before, mounts=mounts, workers=workers)
     entry = parts.catalog(ctx, "identity", "Identity", api, path="/v3", keystone=ctx.owner, after=(api,))
     internal, public = f"{api.internal}/v3", f"{api.public}/v3"
-    authorities = api.certificate.authorities
-    files = clouds_yaml(admin.values, spec.region, internal=internal, public=public, authorities=authorities)
+    files = clouds_yaml(
+        admin.values,
+        spec.region,
+        internal=internal,
+        public=public,
+        authorities=api.certificate.authorities,
+        proxied=parts.through_proxy(spec.expose),
+    )
     clouds = parts.written(ctx, files, suffix="clouds", directory=FOLDER)
     return Plan(
+        *parts.policies(ctx),
         *base.steps,
         admin,
         fernet,

@@ -9,14 +9,21 @@ from importlib import resources
 from ... import kube, parts
 from ...plan import Context, Object, State, Step, Verdict, progressing, recovering
 from . import galera, roles
+from .config import INCLUDED
 from .model import MariaDBSpec
 from .record import Kept, record
 
-REPLICATION = {"replication": 4567, "increments": 4568, "snapshots": 4444, "facts": galera.PORT}
+REPLICATION = {
+    "replication": 4567,
+    "increments": 4568,
+    "snapshots": 4444,
+    "facts": galera.PORT,
+    "secure": galera.SECURE,
+}
 RECORD_DIGEST = "openstack.k8s.io/record-digest"
 """Annotation of members: a kubelet brings a changed Secret to a pod at once when the pod itself changes."""
-_PROGRAM, _RECORD = "/opt/mariadb", "/etc/mysql/record"
-_MODULES = ("disk.py", "galera.py", "member.py")
+_PROGRAM = "/opt/mariadb"
+_MODULES = ("disk.py", "galera.py", "member.py", "wire.py")
 
 
 @dataclass(frozen=True)
@@ -33,12 +40,13 @@ class Cluster:
     """Every member serves."""
 
 
-def cluster(ctx: Context[MariaDBSpec]) -> Cluster:
-    """What there is and should be of a cluster. Raises SpecError as `record` does."""
+def cluster(ctx: Context[MariaDBSpec], shown: parts.Certified) -> Cluster:
+    """What there is and should be of a cluster whose members show that certificate. Raises SpecError as `record`."""
     name = kube.fitting(ctx.name("server"), kube.STATEFUL_SET_LIMIT)
     names = [f"{name}-{ordinal}" for ordinal in range(ctx.spec.replicas)]
     pods = [pod for pod in ctx.pods if pod["metadata"]["name"] in names]
-    kept = record(ctx, names, roles.members(ctx.facts), ctx.children.get(("StatefulSet", name)))
+    live = ctx.children.get(("StatefulSet", name))
+    kept = record(ctx, names, roles.members(ctx.facts), live, shown)
     able = roles.ready(pods, ctx.facts)
     chosen = roles.primary(pods, able)
     told = roles.told(kept.members, pods, ctx.facts, chosen, able)
@@ -72,8 +80,9 @@ def container(ctx: Context[MariaDBSpec], alone: kube.Container, conf: parts.Conf
             **alone.env,
             **parts.POD_NAME,
             "POD_IP": {"fieldRef": {"fieldPath": "status.podIP"}},
+            "GALERA_NAME": ctx.host(kube.fitting(ctx.owner)),
             "GALERA_DOMAIN": ctx.host(kube.fitting(ctx.name("members"))),
-            "GALERA_RECORD": _RECORD,
+            "GALERA_RECORD": INCLUDED,
             "PYTHONPATH": _PROGRAM,
             # A name that does not resolve is asked for again soon; nothing is gained by waiting for it.
             "RES_OPTIONS": "timeout:1 attempts:2",
@@ -83,7 +92,7 @@ def container(ctx: Context[MariaDBSpec], alone: kube.Container, conf: parts.Conf
             *mounts,
             *kube.files("config", conf.secret, conf.directory, *mine),
             *kube.files("config", conf.secret, f"{_PROGRAM}/members", *_MODULES),
-            kube.folder("record", kept.secret, _RECORD),
+            kube.folder("record", kept.secret, INCLUDED),
         ),
         # The first copy of a large database takes as long as it takes.
         started=kube.Probe(http=("/alive", galera.PORT)),

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from ... import oslo, parts
 from ...api import Sections
+from ...plan import SpecError
 
 PORT = 3306
 
@@ -68,6 +70,15 @@ TLS = "/etc/mysql/tls"
 """Folder of the certificate, its key and the authorities."""
 _ENCRYPTED: dict[str, Any] = {"ssl_ca": f"{TLS}/ca.crt", "ssl_cert": f"{TLS}/tls.crt", "ssl_key": f"{TLS}/tls.key"}
 
+_PROVIDER = "wsrep_provider_options"
+SECURED = f"socket.ssl_ca={TLS}/ca.crt;socket.ssl_cert={TLS}/tls.crt;socket.ssl_key={TLS}/tls.key"
+"""How members speak with each other: both sides show a certificate by the same authority."""
+EITHER = f"{SECURED};socket.dynamic=yes"
+"""The same, or in plain text. Which of both is a matter of half a second, so that it proves nothing; it is for the time
+in which not all of them can do the former."""
+
+INCLUDED = "/etc/mysql/record"
+"""Folder with the record of the members, which they read while they run."""
 _MEMBERS_OWN: dict[str, Any] = dict.fromkeys(
     ["wsrep_cluster_address", "wsrep_node_name", "wsrep_node_address", "wsrep_start_position"], ""
 )
@@ -76,9 +87,22 @@ _MEMBERS_OWN: dict[str, Any] = dict.fromkeys(
 _SERVER_GROUPS = {"mysqld", "server", "mariadb", "mariadbd", "galera"}
 
 
-def my_cnf(user: Sections, *, clustered: bool = False, encrypted: bool = False, required: bool = False) -> str:
-    """The file mariadbd reads. Raises SpecError where the user sets an option the operator wires, in whichever of
-    the server's groups.
+def snapshots(common: str) -> str:
+    """Options of the script that copies all data to another member, which reads them each time, for members whose
+    certificate has this common name.
+    """
+    # Both sides check the chain. With VERIFY_CA the donor looks for the joiner's common name, too, and the joiner for a
+    # word that only whom it asked within the cluster knows; that fails where there is no name, and the script has it on
+    # a command line. encrypt=3 would look for the joiner's address in the certificate.
+    plain = re.fullmatch(r"[A-Za-z0-9.*_-]+", common)
+    return oslo.render({"sst": {"encrypt": 4, **({"ssl_mode": "VERIFY_CA"} if plain else {})}})
+
+
+def my_cnf(
+    user: Sections, *, clustered: bool = False, encrypted: bool = False, required: bool = False, among: str = ""
+) -> str:
+    """The file mariadbd reads; `among` are the options by which members encrypt what they send each other. Raises
+    SpecError where the user sets an option the operator wires, in whichever of the server's groups.
     """
     # Dashes and underscores mean the same in option names.
     given = {group: {o.replace("-", "_"): value for o, value in options.items()} for group, options in user.items()}
@@ -92,4 +116,15 @@ def my_cnf(user: Sections, *, clustered: bool = False, encrypted: bool = False, 
     parts.layered({}, given, dict.fromkeys(groups, _MEMBERS_OWN))
     defaults = oslo.merge(DEFAULTS, GALERA_DEFAULTS)
     wired = {**server, **GALERA}
-    return oslo.render(parts.layered(defaults, given, dict.fromkeys(groups, wired)))
+    found = parts.layered(defaults, given, dict.fromkeys(groups, wired))
+    if not among:
+        return oslo.render(found)
+    # Options of the provider are one option of the server, in each group anew.
+    for group in [group for group, options in found.items() if _PROVIDER in options]:
+        options = str(found[group][_PROVIDER])
+        if "socket.ssl" in options or "socket.dynamic" in options:
+            raise SpecError(
+                f"spec.config.{group}.{_PROVIDER}", "the operator sets socket.ssl… and socket.dynamic itself"
+            )
+        found[group][_PROVIDER] = f"{options};{among}"
+    return f"{oslo.render(found)}\n!includedir {INCLUDED}\n"

@@ -13,6 +13,10 @@ from typing import Any
 from .galera import Member, Record, View
 
 DATA = Path("/var/lib/mysql")
+ENCRYPTED = "sst.cnf"
+"""File of the record that is there once every member has a certificate. MariaDB reads it, too: it has the options of
+the script that copies all data to another member.
+"""
 MEMORY = DATA / "member.json"
 """What a member must not forget when its pod ends: its vote, and which orders it knows to be carried out."""
 
@@ -48,7 +52,8 @@ def record(directory: Path) -> Record:
             return ""
 
     members = tuple(name for name in read("members").split(",") if name)
-    return Record(members, read("seed"), read("uuid"), read("force"), read("token"))
+    encrypted = bool(read(ENCRYPTED))
+    return Record(members, read("seed"), read("uuid"), read("force"), read("token"), encrypted)
 
 
 def room() -> dict[str, int]:

@@ -17,6 +17,8 @@ from typing import Any
 
 PORT = 4569
 """Where members tell of themselves."""
+SECURE = 4570
+"""The same through TLS."""
 ZERO = "00000000-0000-0000-0000-000000000000"
 PRIMARY, NON_PRIMARY, DISCONNECTED = "Primary", "non-Primary", "Disconnected"
 
@@ -129,6 +131,8 @@ class Record:
     """The member a human told to start the cluster with what it has."""
     token: str = ""
     """Tells one such order from the next."""
+    encrypted: bool = False
+    """Whether members ask each other through TLS."""
 
 
 @dataclass(frozen=True)

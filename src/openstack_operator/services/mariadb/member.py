@@ -2,7 +2,7 @@
 
 `python3 -m <package>.member COMMAND...`: COMMAND makes an empty database where there is none and becomes mariadbd.
 It needs Python's own library alone, MariaDB's programs, and these variables: POD_NAME, POD_IP, GALERA_DOMAIN (the
-headless Service), GALERA_RECORD (the directory of the record).
+headless Service), GALERA_NAME (the name in every member's certificate), GALERA_RECORD (the directory of the record).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from . import disk, galera
+from . import disk, galera, wire
 from .galera import Act, Decision, Member, Record, Stage, View
 
 TICK = 0.5
@@ -44,10 +44,9 @@ GRANT ALL PRIVILEGES ON *.* TO mysql@localhost;
 STATUS = """\
 SHOW GLOBAL STATUS WHERE Variable_name IN ('wsrep_cluster_status', 'wsrep_ready', 'wsrep_cluster_size',
 'wsrep_local_state_comment', 'wsrep_local_state_uuid', 'wsrep_last_committed');
+SELECT 'encrypted', @@wsrep_provider_options LIKE '%socket.ssl = YES%';
 SELECT 'end';
 """
-
-
 CLIENTS = """\
 SELECT IF(command = 'Sleep' AND time_ms > 500 AND trx_id IS NULL, 'idle', 'busy'), id
 FROM information_schema.PROCESSLIST LEFT JOIN information_schema.INNODB_TRX ON trx_mysql_thread_id = id
@@ -126,9 +125,10 @@ class Supervisor:
     def __init__(self, command: Sequence[str]) -> None:
         self.command = command
         self.domain, self.address = os.environ["GALERA_DOMAIN"], os.environ["POD_IP"]
-        self.directory = Path(os.environ["GALERA_RECORD"])
+        self.directory, self.name = Path(os.environ["GALERA_RECORD"]), os.environ["GALERA_NAME"]
         self.me = Member(os.environ["POD_NAME"], Stage.PREPARING)
         self.others: dict[str, Member] = {}
+        self.known = Record(())
         self.decision = Decision(Act.WAIT, "starts")
         self.refused: dict[str, int] = {}
         self.server: Process | None = None
@@ -137,7 +137,7 @@ class Supervisor:
         self.prepared_at = 0.0
         self.ready = False
         self.size = 0
-        self.local = ""
+        self.local, self.encrypted = "", False
         self.ending = asyncio.Event()
         self.recovered: str | None = None
         self.started_in: View | None = None
@@ -151,8 +151,10 @@ class Supervisor:
         for name in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(name, self.ending.set)
         await asyncio.start_server(self._answer, port=galera.PORT)
+        listener = wire.Listener(self._answer)
         self.me = disk.remembered(self.me)
         while not self.ending.is_set():
+            await listener.follow()
             await self._look()
             await self._decide()
             try:
@@ -161,9 +163,10 @@ class Supervisor:
                 continue
         await self._see_off()
         await self._end(signal.SIGTERM)
+        listener.close()
 
     async def _decide(self) -> None:
-        known = disk.record(self.directory)
+        known = self.known = disk.record(self.directory)
         if self.me.status == galera.PRIMARY:
             self.others = {}
             self.alone_since, self.together_since = time.monotonic(), None
@@ -284,6 +287,7 @@ class Supervisor:
         self._enter(Stage.SERVING, status=status)
         self.ready = status == galera.PRIMARY and found.get("wsrep_ready") == "ON"
         self.size, self.local = int(found.get("wsrep_cluster_size", 0)), found.get("wsrep_local_state_comment", "")
+        self.encrypted = found.get("encrypted") == "1"
         idle = status == galera.PRIMARY and not self.ready and self.local.startswith("Donor") and not giving()
         self.desynced_since = (self.desynced_since or time.monotonic()) if idle and self.size > 1 else None
         uuid, seqno = found.get("wsrep_local_state_uuid", galera.ZERO), int(found.get("wsrep_last_committed", -1))
@@ -342,18 +346,7 @@ class Supervisor:
             disk.memorize(self.me)
 
     async def _get(self, name: str, path: str) -> bytes:
-        """The body of a 200; empty otherwise."""
-        try:
-            async with asyncio.timeout(1):
-                reader, writer = await asyncio.open_connection(f"{name}.{self.domain}", galera.PORT)
-                try:
-                    writer.write(f"GET {path} HTTP/1.0\r\n\r\n".encode())
-                    head, _, body = (await reader.read()).partition(b"\r\n\r\n")
-                finally:
-                    writer.close()
-        except (OSError, TimeoutError):
-            return b""
-        return body if head.startswith(b"HTTP/1.0 200") else b""
+        return await wire.ask(f"{name}.{self.domain}", path, self.name if self.known.encrypted else "")
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -361,7 +354,8 @@ class Supervisor:
                 method, target, *_ = [*(await reader.readline()).decode(errors="replace").split(), "", ""]
                 while (await reader.readline()).strip():
                     pass
-                status, body = self._page(target) if method == "GET" else ("405 Method Not Allowed", "")
+                member = not self.known.encrypted or wire.bears(writer, self.name)
+                status, body = self._page(target, member=member) if method == "GET" else ("405 Method Not Allowed", "")
                 head = f"HTTP/1.0 {status}\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
                 writer.write((head + body).encode())
                 await writer.drain()
@@ -370,19 +364,19 @@ class Supervisor:
         finally:
             writer.close()
 
-    def _page(self, target: str) -> tuple[str, str]:
+    def _page(self, target: str, *, member: bool) -> tuple[str, str]:
         url = urlsplit(target)
         match url.path:
             case "/":
                 more: dict[str, Any] = {"why": self.decision.why, "act": self.decision.act.value, "ready": self.ready}
-                more |= {"size": self.size, "local": self.local, **disk.room()}
+                more |= {"size": self.size, "local": self.local, "encrypted": self.encrypted, **disk.room()}
                 return "200 OK", json.dumps({**galera.published(self.me), **more}, ensure_ascii=True)
             case "/alive":
                 silent = self.me.stage is Stage.SERVING and time.monotonic() - self.heard_at > SILENT
                 return ("503 Service Unavailable" if silent else "200 OK"), "{}"
             case "/ready":
                 return ("200 OK" if self.ready else "503 Service Unavailable"), "{}"
-            case "/release":
+            case "/release" if member:
                 asked = parse_qs(url.query)
                 if not self.me.unbound:
                     return "409 Conflict", "{}"

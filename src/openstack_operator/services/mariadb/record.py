@@ -6,9 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ... import kube
+from ... import kube, parts
 from ...plan import Context, Object, SpecError, Step
-from . import galera
+from . import galera, roles
+from .config import snapshots
+from .disk import ENCRYPTED
 from .model import MariaDBSpec
 
 FORCE = "openstack.k8s.io/force-bootstrap"
@@ -30,9 +32,14 @@ class Kept(Step):
 
 
 def record(
-    ctx: Context[MariaDBSpec], names: Sequence[str], members: Mapping[str, galera.Member], live: Object | None
+    ctx: Context[MariaDBSpec],
+    names: Sequence[str],
+    members: Mapping[str, galera.Member],
+    live: Object | None,
+    shown: parts.Certified,
 ) -> Kept:
-    """The record as it should be, from what it says, what the members say and the live StatefulSet.
+    """The record as it should be, from what it says, what the members say and the live StatefulSet. Members encrypt
+    what they send each other by the certificate that is `shown`, if it is for both sides.
 
     Raises SpecError where the annotation that orders a start names no member.
     """
@@ -47,6 +54,9 @@ def record(
         "uuid": held.get("uuid", ""),
         **_order(ctx, held, listed),
     }
+    alone = live is None or live["spec"]["replicas"] == 1
+    if shown.calls and (ENCRYPTED in held or alone or roles.encrypted(listed, ctx.facts)):
+        data[ENCRYPTED] = snapshots(shown.common)
     if primary and (not data["uuid"] or (data["token"] and primary.seen == data["token"])):
         data["uuid"] = primary.uuid
     wanted = kube.secret(ctx, secret, data)
@@ -59,7 +69,7 @@ def record(
         digest=kube.digest(data),
         members=listed,
         pending=bool(data["token"]) and all(m.seen != data["token"] for m in members.values()),
-        known=galera.Record(listed, data["seed"], data["uuid"], data["force"], data["token"]),
+        known=galera.Record(listed, data["seed"], data["uuid"], data["force"], data["token"], ENCRYPTED in data),
     )
 
 

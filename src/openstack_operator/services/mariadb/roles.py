@@ -46,6 +46,11 @@ def ready(pods: Sequence[Object], facts: Mapping[str, Any]) -> list[str]:
     return sorted((pod["metadata"]["name"] for pod in pods if serves(pod)), key=_ordinal)
 
 
+def encrypted(names: Sequence[str], facts: Mapping[str, Any]) -> bool:
+    """Whether all of these members serve, and can encrypt what they send each other."""
+    return all(answer.get("ready") and answer.get("encrypted") for answer in ((facts.get(n) or {}) for n in names))
+
+
 def primary(pods: Sequence[Object], able: Sequence[str]) -> str:
     """Who takes the clients: whoever did as long as it can, the first that can otherwise; empty where none can."""
     before = [pod["metadata"]["name"] for pod in pods if pod["metadata"].get("labels", {}).get(ROLE) == PRIMARY]

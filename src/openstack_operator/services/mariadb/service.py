@@ -10,7 +10,7 @@ from datetime import timedelta
 from ... import kube, parts
 from ...plan import Context, NotBuilt, Plan, Step
 from .cluster import REPLICATION, Cluster, cluster, container, files
-from .config import PORT, TLS, my_cnf
+from .config import EITHER, PORT, SECURED, TLS, my_cnf
 from .model import MariaDBSpec
 
 SECRET_DIRECTORY = "/etc/mysql/credentials"  # noqa: S105  (a path)
@@ -39,11 +39,16 @@ def plan(ctx: Context[MariaDBSpec]) -> Plan:
         name,
         workloads=[("StatefulSet", kube.fitting(ctx.name("server"), kube.STATEFUL_SET_LIMIT))],
         members=kube.fitting(ctx.name("members")),
+        calls=several,
     )
-    text = my_cnf(spec.config, clustered=several, encrypted=bool(shown), required=shown.required)
+    members = cluster(ctx, shown) if several else None
+    among = ""
+    if members and shown.calls:
+        # While they roll for the first time, members with and without a certificate are one cluster.
+        among = SECURED if members.record.known.encrypted else EITHER
+    text = my_cnf(spec.config, clustered=several, encrypted=bool(shown), required=shown.required, among=among)
     cnf = {"99-openstack.cnf": text}
     conf = parts.written(ctx, {**cnf, **files()} if several else cnf, directory="/etc/mysql/mariadb.conf.d")
-    members = cluster(ctx) if several else None
     server = _server(ctx, creds, conf, members, shown)
     target = kube.selector(ctx, "server")
     if members:
@@ -51,6 +56,7 @@ def plan(ctx: Context[MariaDBSpec]) -> Plan:
     endpoint = Step(name="Endpoint", objects=(kube.service(ctx, name, {"mysql": PORT}, target),))
     clustered = (members.record, server, members.roles) if members else (server,)
     return Plan(
+        *parts.policies(ctx, *([parts.Way("server", [*REPLICATION.values()], "members")] if several else [])),
         creds,
         *shown.steps,
         conf,

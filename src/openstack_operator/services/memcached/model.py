@@ -6,10 +6,10 @@ from typing import Annotated
 
 from pydantic import Field
 
-from ...api import Column, Replicas, Resource, RunSpec
+from ...api import Column, Replicas, Resource, RunSpec, UsesTLS
 
 
-class MemcachedSpec(RunSpec):
+class MemcachedSpec(RunSpec, UsesTLS):
     """Memcached: where services remember tokens for a while."""
 
     replicas: Replicas = 1

@@ -6,31 +6,71 @@ from ... import kube, parts
 from ...plan import Context, Plan
 from .model import MemcachedSpec
 
-PORT = 11211
+PORT, ENCRYPTED = 11211, 11212
+TLS = "/etc/memcached/tls"
+"""Folder of the certificate and its key."""
+
+_RELOADS = f"""bash -c 'exec 3<>/dev/tcp/127.0.0.1/{PORT} && printf "refresh_certs\\r\\n" >&3 && \
+read -rt 5 said <&3 && [[ $said == OK* ]]'"""
+_FOLLOWS = parts.followed(TLS, _RELOADS) + 'exec "$@"\n'
 
 
 def plan(ctx: Context[MemcachedSpec]) -> Plan:
-    """Everything a Memcached is made of; published: servers (`host:port,host:port`)."""
-    spec = ctx.spec
-    program = ctx.release["memcached"]
-    main = kube.Container(
+    """Everything a Memcached is made of; published: servers (`host:port,host:port`), and trustSecret (key `ca.crt`)
+    where clients are to check their certificate: the ports speak TLS then.
+    """
+    spec, service = ctx.spec, kube.fitting(ctx.owner)
+    shown = parts.certified(
+        ctx,
+        service,
+        workloads=[("StatefulSet", kube.fitting(ctx.name("server"), kube.STATEFUL_SET_LIMIT))],
+        # Each server is called by its own name.
+        also=[f"*.{ctx.host(service)}"],
+    )
+    open_ = {
+        **({} if shown.required else {"memcached": PORT}),
+        **({"memcached-tls": ENCRYPTED} if shown else {}),
+    }
+    main = _server(ctx, shown, open_)
+    template = kube.pod(ctx, "server", main, wanted=kube.settings(spec), grace=5)
+    server = parts.members(
+        ctx,
+        "server",
+        template,
+        service=ctx.owner,
+        ports=open_,
+        replicas=spec.replicas,
+        after=shown.steps,
+    )
+    port = ENCRYPTED if shown.published else PORT
+    servers = ",".join(f"{host}:{port}" for host in server.hosts)
+    published = {"servers": servers, **shown.published}
+    return Plan(*shown.steps, *parts.policies(ctx), server, endpoint=servers or None, published=published)
+
+
+def _server(ctx: Context[MemcachedSpec], shown: parts.Certified, open_: dict[str, int]) -> kube.Container:
+    spec, program = ctx.spec, ctx.release["memcached"]
+    # From itself a server takes plain text in any case: that is how it is told of a new certificate.
+    plain = "127.0.0.1" if shown.required else "0.0.0.0"  # noqa: S104
+    listen = f"notls:{plain}:{PORT},0.0.0.0:{ENCRYPTED}" if shown else plain
+    command = [
+        *(word.format(listen=listen, port=PORT) for word in program.command),
+        *("-m", str(spec.memory_mb)),
+        *("-c", str(spec.max_connections)),
+    ]
+    if shown:
+        files = f"ssl_chain_cert={TLS}/tls.crt,ssl_key={TLS}/tls.key"
+        command = ["sh", "-c", _FOLLOWS, "sh", *command, "-Z", "-o", files]
+    asked = kube.Probe(tcp=next(iter(open_.values())))
+    return kube.Container(
         component=program,
-        command=[
-            *(word.format(port=PORT) for word in program.command),
-            *("-m", str(spec.memory_mb)),
-            *("-c", str(spec.max_connections)),
-        ],
-        ports={"memcached": PORT},
-        ready=kube.Probe(tcp=PORT),
-        alive=kube.Probe(tcp=PORT),
-        # Besides what it remembers: its threads, and its hash table.
-        memory=f"{spec.memory_mb + 16}Mi",
+        command=command,
+        ports=open_,
+        mounts=shown.mounts(TLS),
+        ready=asked,
+        alive=asked,
+        # Besides what it remembers: its threads, its hash table, and what some hundred connections take to encrypt.
+        memory=f"{spec.memory_mb + (24 if shown else 16)}Mi",
         # Where its answer is late, Keystone is asked instead, which takes far more.
         cpu="20m",
     )
-    template = kube.pod(ctx, "server", main, wanted=kube.settings(spec), grace=5)
-    server = parts.members(
-        ctx, "server", template, service=ctx.owner, ports={"memcached": PORT}, replicas=spec.replicas
-    )
-    servers = ",".join(f"{host}:{PORT}" for host in server.hosts)
-    return Plan(server, endpoint=servers or None, published={"servers": servers})

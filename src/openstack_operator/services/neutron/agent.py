@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ... import kube, oslo, parts
 from ...plan import Context, Step
-from .config import agent_conf, patience
+from .config import agent_conf, network, patience
 from .model import NeutronSpec
 from .refill import remark
 
@@ -33,7 +33,7 @@ def metadata_agent(ctx: Context[NeutronSpec], secret: str, *, after: tuple[Step,
         },
         suffix=f"{NAME}-config",
         directory="/etc/neutron",
-        beside=parts.ovn_mounts(ctx.refs[ctx.spec.ovn.ovn_network_ref]),
+        beside=parts.ovn_mounts(network(ctx)),
     )
     program = parts.program(ctx, NAME)
     main = kube.Container(

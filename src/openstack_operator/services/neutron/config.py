@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from ... import oslo, parts
 from ...api import Sections
-from ...plan import Context
+from ...plan import Context, MissingReference, Referent, SpecError
 from .model import NeutronSpec
 
 DEFAULTS: Sections = {
@@ -23,12 +23,29 @@ DEFAULTS: Sections = {
 }
 
 
+def network(ctx: Context[NeutronSpec]) -> Referent:
+    """The OVN in use as its contract shows it, or as the spec does. Raises MissingReference."""
+    ovn = ctx.spec.ovn
+    if ovn.network:
+        return ctx.refs[ovn.network]
+    if not (ovn.nb_connection and ovn.sb_connection):
+        # The API server refuses it; what is only rendered comes here.
+        raise SpecError("spec.ovn", "Neutron needs both databases of OVN; set nbConnection and sbConnection")
+    found = {"northbound": ovn.nb_connection, "southbound": ovn.sb_connection}
+    if secret := ovn.tls_secret_ref:
+        held = ctx.secrets.get(secret.name, {})
+        if missing := [key for key in ("tls.crt", "tls.key", "ca.crt") if key not in held]:
+            raise MissingReference("spec.ovn.tlsSecretRef", f"Secret {secret.name!r} has no key {missing[0]!r}")
+        found[parts.OVN_CLIENT] = secret.name
+    return Referent(found)
+
+
 def patience(ctx: Context[NeutronSpec]) -> Sections:
     """Defaults of whoever speaks to OVN's databases: one that does not answer is asked again after 4 s at most, not
     after twice as long each time; and where there is another member to turn to, one whose node was lost is left after
     10 s instead of a minute.
     """
-    several = "," in ctx.refs[ctx.spec.ovn.ovn_network_ref]["southbound"]
+    several = "," in network(ctx)["southbound"]
     return {"ovn": {"ovsdb_retry_max_interval": 4, **({"ovsdb_probe_interval": 10000} if several else {})}}
 
 
@@ -54,10 +71,10 @@ def neutron_conf(ctx: Context[NeutronSpec], base: parts.Foundation) -> Sections:
 
 
 def _ml2(ctx: Context[NeutronSpec]) -> Sections:
-    ml2, network = ctx.spec.ml2, ctx.refs[ctx.spec.ovn.ovn_network_ref]
+    ml2, at = ctx.spec.ml2, network(ctx)
     return {
         "ml2": {
-            "mechanism_drivers": "ovn",
+            "mechanism_drivers": ",".join(ml2.mechanism_drivers),
             "type_drivers": ",".join(ml2.type_drivers),
             "tenant_network_types": ",".join(ml2.tenant_network_types),
             "extension_drivers": ",".join(ml2.extension_drivers),
@@ -67,9 +84,9 @@ def _ml2(ctx: Context[NeutronSpec]) -> Sections:
         "ml2_type_vlan": {"network_vlan_ranges": ",".join(ml2.network_vlan_ranges)},
         "ml2_type_geneve": {"vni_ranges": ml2.vni_ranges, "max_header_size": ml2.max_header_size},
         "ovn": {
-            "ovn_nb_connection": network["northbound"],
-            "ovn_sb_connection": network["southbound"],
-            **parts.ovn_options(network, "nb", "sb"),
+            "ovn_nb_connection": at["northbound"],
+            "ovn_sb_connection": at["southbound"],
+            **parts.ovn_options(at, "nb", "sb"),
             "ovn_metadata_enabled": True,
             "enable_distributed_floating_ip": ctx.spec.ovn.distributed_floating_ips,
         },
@@ -78,7 +95,7 @@ def _ml2(ctx: Context[NeutronSpec]) -> Sections:
 
 def agent_conf(ctx: Context[NeutronSpec], secret: str) -> Sections:
     """What the operator wires for the metadata agent: no database, no broker, no password but the shared `secret`."""
-    network = ctx.refs[ctx.spec.ovn.ovn_network_ref]
+    at = network(ctx)
     return {
         "DEFAULT": {
             "nova_metadata_host": ctx.spec.metadata_host
@@ -92,8 +109,8 @@ def agent_conf(ctx: Context[NeutronSpec], secret: str) -> Sections:
         "ovs": {"ovsdb_connection": "unix:/run/openvswitch/db.sock"},
         # As the node's controller does; an OVNNetwork of an earlier version does not tell it apart.
         "ovn": {
-            "ovn_sb_connection": network.published.get("southboundForNodes", network["southbound"]),
-            **parts.ovn_options(network, "sb"),
+            "ovn_sb_connection": at.published.get("southboundForNodes", at["southbound"]),
+            **parts.ovn_options(at, "sb"),
         },
     }
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from ... import kube, parts
 from ...plan import Context, Object, Step
+from .config import network
 from .model import NeutronSpec
 
 NAME = "ovn-db-sync"
@@ -16,7 +17,7 @@ _IDENTITY = "OVN_NORTHBOUND"
 
 def rebuilt(ctx: Context[NeutronSpec]) -> Sequence[str]:
     """Identities of the northbound and the southbound database, each empty where it is still the first one."""
-    published: Mapping[str, str] = ctx.refs[ctx.spec.ovn.ovn_network_ref].published
+    published: Mapping[str, str] = network(ctx).published
     return [published.get(f"{name}Rebuilt", "") for name in ("northbound", "southbound")]
 
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
+from urllib.parse import urlsplit
 
 from ... import kube, oslo, parts
-from ...plan import Context, Step
+from ...plan import Context, SpecError, Step, key
 from . import config, jobs
+from .consoles import Consoles
 from .model import Cell, NovaSpec
 
 
@@ -23,6 +27,7 @@ class Shared:
     """The schema that holds the map of cells."""
     needed: tuple[Step, ...]
     """What must be ready before any pod of Nova starts."""
+    consoles: Consoles
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,6 +35,9 @@ class Built:
     """A cell's steps, and what its compute nodes are built on."""
 
     name: str
+    database: parts.Database
+    shares: Sequence[str]
+    """What the label `openstack-cell` says of its nodes."""
     steps: tuple[Step, ...]
     messaging: parts.Messaging
     mapped: tuple[Step, ...]
@@ -42,20 +50,21 @@ class Built:
 def cell(ctx: Context[NovaSpec], wanted: Cell, shared: Shared) -> Built:
     """Everything of one cell but its compute nodes."""
     name, creds = wanted.name, shared.credentials
-    source = wanted.database or ctx.spec.database.model_copy(update={"database": None})
-    db = parts.database(
-        ctx,
-        creds,
-        f"{name}-database",
-        source.database or schema_name(ctx, name),
-        server=source.mariadb_ref,
-        name=f"{name}-db",
-    )
-    broker = (wanted.messaging or ctx.spec.messaging).rabbitmq_ref
-    bus = parts.messaging(ctx, creds, f"{name}-messaging", broker=broker, name=name)
+    source, path = ctx.spec.database, "spec.database"
+    own_name = schema_name(ctx, name)
+    if wanted.database:
+        source, path = wanted.database, f"spec.cells[{ctx.spec.cells.index(wanted)}].database"
+        own_name = parts.schema_of(ctx, source, own_name, path=path)
+    db = parts.database(ctx, creds, f"{name}-database", own_name, source=source, name=f"{name}-db", path=path)
+    bus = _messaging(ctx, wanted, creds)
     own = oslo.merge(config.database(db.url), bus.options(shared.notifications))
     setup = jobs.cell(ctx, name, shared.config, db.url, bus.url, after=(db, shared.schema))
-    wired = oslo.merge(own, config.clients(ctx, shared.identity), config.novncproxy())
+    screens, component = shared.consoles, f"{name}-novncproxy"
+    expose, program = ctx.spec.expose, parts.program(ctx, "novncproxy")
+    host, proxied = parts.public_host(ctx, ctx.name(component), expose), parts.through_proxy(expose)
+    tls = parts.front(ctx, component, CONSOLE, program, host=host, proxied=proxied)
+    shown = screens.options(required=tls.certificate.required)
+    wired = oslo.merge(own, config.clients(ctx, shared.identity), config.novncproxy(), shown)
     conf = parts.config(ctx, "nova.conf", wired, defaults=config.DEFAULTS, suffix=f"{name}-config")
     needed = (*shared.needed, bus, *setup)
     conductor = parts.worker(
@@ -64,46 +73,116 @@ def cell(ctx: Context[NovaSpec], wanted: Cell, shared: Shared) -> Built:
         conf,
         settings=wanted.conductor,
         after=needed,
-        ready=parts.CONNECTED_TO_BROKER,
+        ready=bus.connected,
         name=f"{name}-conductor",
         stable=True,
     )
-    console, proxy, url = _console(ctx, f"{name}-novncproxy", conf, after=needed)
+    console, proxy, url = _console(ctx, component, conf, tls, screens, after=needed)
     steps = (db, bus, *setup, conf, conductor, console, proxy)
-    return Built(name=name, steps=steps, messaging=bus, mapped=tuple(setup), conductor=conductor, console=url)
+    return Built(
+        name=name,
+        database=db,
+        shares=wanted.shares,
+        steps=steps,
+        messaging=bus,
+        mapped=tuple(setup),
+        conductor=conductor,
+        console=url,
+    )
+
+
+def _messaging(ctx: Context[NovaSpec], wanted: Cell, creds: parts.Credentials) -> parts.Messaging:
+    """A cell's virtual host, which is never the one above the cells: the conductors of both listen to the same queue.
+    That of a Secret of its own is as the Secret says.
+    """
+    password, source = f"{wanted.name}-messaging", wanted.messaging or ctx.spec.messaging
+    if not (wanted.messaging and source.secret_ref):
+        return parts.messaging(ctx, creds, password, source=source, name=wanted.name)
+    path = f"spec.cells[{ctx.spec.cells.index(wanted)}].messaging"
+    return parts.messaging(ctx, creds, password, source=source, path=path)
 
 
 CONSOLE = 6080
 
 
 def _console(
-    ctx: Context[NovaSpec], component: str, conf: parts.Config, *, after: tuple[Step, ...]
+    ctx: Context[NovaSpec],
+    component: str,
+    conf: parts.Config,
+    tls: parts.Front,
+    screens: Consoles,
+    *,
+    after: tuple[Step, ...],
 ) -> tuple[Step, Step, str]:
     """The address of a cell's proxy, made at once, since compute nodes hand its URL out; the proxy; and that URL."""
     service, expose = ctx.name(component), ctx.spec.expose
-    program = parts.program(ctx, "novncproxy")
-    tls = parts.front(ctx, component, CONSOLE, program, host=parts.public_host(ctx, service, expose))
     proxy = parts.worker(
         ctx,
         "novncproxy",
         conf,
         settings=ctx.spec.novncproxy,
-        after=after,
+        after=(*after, *tls.certificate.pending, *screens.steps),
+        mounts=screens.proxy,
         ready=kube.Probe(http=("/vnc_lite.html", CONSOLE), tls=bool(tls)),
         name=component,
         # It does not end when asked to; viewers reconnect either way.
         grace=3,
         more=parts.More(env={"OS_VNC__NOVNCPROXY_HOST": tls.listens} if tls else {}, containers=tls.containers),
     )
-    wanted = kube.service(ctx, service, {"http": CONSOLE}, kube.selector(ctx, component), type_=expose.type)
-    url = parts.public_url(ctx, service, CONSOLE, expose, tls.scheme) or f"{tls.scheme}://{ctx.host(service)}:{CONSOLE}"
+    wanted = kube.service(
+        ctx, service, {"http": CONSOLE}, kube.selector(ctx, component), type_=parts.service_type(expose)
+    )
+    url = parts.public_url(ctx, component, CONSOLE, expose, tls.scheme)
+    own = (*tls.certificate.steps, *parts.public_endpoint(ctx, component, CONSOLE, expose, tls.certificate))
     return (
-        Step(name="Console", objects=(wanted,)),
-        replace(proxy, name="NoVNCProxy", own=tls.certificate.steps),
-        url,
+        Step(name="Console", objects=(wanted, *parts.opened(ctx, parts.outside(component, CONSOLE, expose)))),
+        replace(proxy, name="NoVNCProxy", own=own),
+        url or f"{tls.scheme}://{ctx.host(service)}:{CONSOLE}",
     )
 
 
+def status(ctx: Context[NovaSpec], built: Built) -> dict[str, Any]:
+    """An entry of `status.cells`."""
+    there = [ctx.children.get(key(obj)) for step in built.steps for obj in step.objects]
+    ready = all(live is not None and kube.judge(live).ready for live in there)
+    nodes = ctx.children.get(("DaemonSet", kube.fitting(ctx.name(built.name, "compute"))), {})
+    return {
+        "name": built.name,
+        "status": "Ready" if ready else "Progressing",
+        "computeNodes": (nodes.get("status") or {}).get("numberReady", 0),
+    }
+
+
+def apart(cells: list[Built], *above: parts.Database) -> list[Built]:
+    """The cells. Raises SpecError where two schemas, of them and `above` them, are one."""
+    taken: set[tuple[str, str]] = set()
+    for database in (*above, *(cell.database for cell in cells)):
+        at = urlsplit(database.url)
+        made = [f"MariaDB/{obj['spec']['mariadbRef']['name']}" for obj in database.objects if "spec" in obj]
+        server, schema = (made or [at.netloc.rpartition("@")[2]])[0], at.path.removeprefix("/")
+        if (server, schema) in taken:
+            raise SpecError("spec.database", f"schema {schema!r} has two uses in {server}; name one otherwise")
+        taken.add((server, schema))
+    return cells
+
+
 def schema_name(ctx: Context[NovaSpec], part: str) -> str:
-    """SQL name of one of Nova's schemas: nova_api, nova_cell0, nova_cell1."""
-    return parts.sql_name(f"{ctx.spec.database.database or ctx.owner}_{part}")
+    """SQL name of one of Nova's schemas: nova_api, nova_cell0, nova_cell1. In a database of others `nova` itself is the
+    first cell's, as it is called everywhere.
+    """
+    source = ctx.spec.database
+    if name := {"api": source.api_database, "cell0": source.cell_database}.get(part):
+        return name
+    whole = parts.schema_of(ctx, source, ctx.owner)
+    first = source.secret_ref and part == ctx.spec.cells[0].name
+    return parts.sql_name(whole if first else f"{whole}_{part}")
+
+
+def passwords(spec: NovaSpec) -> list[str]:
+    """Names of the passwords of all accounts, users and virtual hosts that are made here."""
+    found = [] if spec.database.secret_ref else ["api-database", "cell0-database"]
+    found += parts.drawn(spec)
+    for cell in spec.cells:
+        found += [] if (cell.database or spec.database).secret_ref else [f"{cell.name}-database"]
+        found += [] if (cell.messaging or spec.messaging).secret_ref else [f"{cell.name}-messaging"]
+    return found

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 from ... import kube, oslo, parts
-from ...api import PodSettings, Sections
+from ...api import CephStorageRef, PodSettings, Ref, Sections, references
 from ...plan import Context, Group, Step
 from . import config, jobs, volumes
 from .cells import Built, Shared
 from .ceph import Disks, disks
+from .consoles import Consoles
 from .migration import LIBVIRT, Migration
 from .model import NovaSpec
 
@@ -37,7 +39,7 @@ exec "$@"
 """
 
 
-def compute(ctx: Context[NovaSpec], cells: list[Built], shared: Shared, moving: Migration) -> Group:
+def compute(ctx: Context[NovaSpec], cells: list[Built], shared: Shared, moving: Migration, screens: Consoles) -> Group:
     """Compute nodes of all cells, and a job a number of nodes that ends when all of them are known."""
     if not ctx.spec.compute.enabled:
         return Group("Compute", ())
@@ -47,16 +49,35 @@ def compute(ctx: Context[NovaSpec], cells: list[Built], shared: Shared, moving: 
     live = [ctx.children.get(("DaemonSet", ctx.name(cell.name, "compute")), {}) for cell in cells]
     nodes = sum((each.get("status") or {}).get("desiredNumberScheduled", 0) for each in live)
     found = [jobs.hosts(ctx, shared.config, nodes, after=tuple(daemons))] if nodes else []
-    return Group("Compute", (*kept.steps, *moving.steps, _libvirt(ctx, kept, moving), *daemons, *found))
+    return Group("Compute", (*kept.steps, *moving.steps, _libvirt(ctx, kept, moving, screens), *daemons, *found))
 
 
-def _libvirt(ctx: Context[NovaSpec], kept: Disks, moving: Migration) -> Step:
+def on_nodes(spec: NovaSpec) -> list[Ref]:
+    """What compute nodes use: no database, no cache."""
+    if not spec.compute.enabled:
+        return []
+    brokers = [ref for cell in spec.cells for _, ref in references(cell.messaging or spec.messaging)]
+    named = (spec.messaging.notifications_ref, spec.cinder_ref)
+    apis = (*(ref for _, ref in references(spec.keystone)), spec.placement_ref, spec.glance_ref, spec.neutron_ref)
+    disks = [ref for _, ref in references(spec) if isinstance(ref, CephStorageRef)]
+    return [*brokers, *(ref for ref in named if ref), *apis, *disks]
+
+
+def ways(ctx: Context[NovaSpec]) -> list[parts.Way]:
+    """Ports for programs on the network of nodes: metadata for Neutron's agents, and the API for a Cinder whose
+    programs run there.
+    """
+    cinder = [parts.Way("api", [8774], "nodes")] if volumes.offered_by_nodes(ctx) else []
+    return [parts.Way("metadata", [8775], "nodes"), *cinder]
+
+
+def _libvirt(ctx: Context[NovaSpec], kept: Disks, moving: Migration, screens: Consoles) -> Step:
     """libvirt, which no change of Nova's configuration restarts; guests outlive it."""
     entry = ctx.release["libvirt"]
     libvirt = kube.host("libvirt", "/var/lib/libvirt")
     main = kube.Container(
         component=entry,
-        command=["sh", "-c", kept.define + moving.follow + LEAVE_CGROUP, "libvirt", *entry.command],
+        command=["sh", "-c", kept.define + moving.follow + screens.follow + LEAVE_CGROUP, "libvirt", *entry.command],
         env={"VIRT_TYPE": ctx.spec.compute.virt_type, **volumes.libvirt_env(ctx), **moving.env},
         mounts=(
             *volumes.on_libvirt(ctx, _shared_folders(ctx)),
@@ -66,6 +87,7 @@ def _libvirt(ctx: Context[NovaSpec], kept: Disks, moving: Migration) -> Step:
             replace(libvirt, path="/etc/libvirt/qemu", sub_path="definitions"),
             *kept.mounts,
             *moving.mounts,
+            *screens.node,
         ),
         ready=kube.Probe(command=entry.commands["ready"], period=15, timeout=10),
         memory="64Mi",
@@ -80,7 +102,7 @@ def _libvirt(ctx: Context[NovaSpec], kept: Disks, moving: Migration) -> Step:
         # The nodes' addresses are in the certificate.
         template["metadata"]["labels"][kube.WATCHED] = "true"
     daemons = kube.workload(ctx, "DaemonSet", LIBVIRT, template)
-    return Step(name="Libvirt", objects=(daemons,), after=(*kept.steps, *moving.steps))
+    return Step(name="Libvirt", objects=(daemons,), after=(*kept.steps, *moving.steps, *screens.steps))
 
 
 def _nova_compute(
@@ -100,7 +122,7 @@ def _nova_compute(
             *volumes.on_nova_compute(ctx, _shared_folders(ctx)),
             *kube.scratch("/run/lock", "/tmp"),  # noqa: S108
         ),
-        ready=parts.CONNECTED_TO_BROKER,
+        ready=cell.messaging.connected,
         memory="288Mi",
         # After a power cut, servers start when it does.
         cpu="50m",
@@ -112,7 +134,7 @@ def _nova_compute(
         name,
         main,
         *volumes.beside(ctx),
-        wanted=_in_cell(kube.settings(ctx.spec.compute), cell.name, first=first),
+        wanted=_in_cell(kube.settings(ctx.spec.compute), cell.shares, first=first),
         node_selector=kube.COMPUTE,
         annotations={kube.CONFIG_DIGEST: conf.digest},
         hostNetwork=True,
@@ -151,11 +173,11 @@ def _node_env() -> dict[str, Any]:
     }
 
 
-def _in_cell(wanted: PodSettings, name: str, *, first: bool) -> PodSettings:
+def _in_cell(wanted: PodSettings, shares: Sequence[str], *, first: bool) -> PodSettings:
     """Settings with an affinity to the cell's nodes, unless the user has one. It is the same however many cells there
     are, so that a new cell restarts nothing in the others.
     """
-    terms: list[dict[str, Any]] = [{"matchExpressions": [{"key": CELL_LABEL, "operator": "In", "values": [name]}]}]
+    terms: list[dict[str, Any]] = [{"matchExpressions": [{"key": CELL_LABEL, "operator": "In", "values": [*shares]}]}]
     if first:
         terms.append({"matchExpressions": [{"key": CELL_LABEL, "operator": "DoesNotExist"}]})
     required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}

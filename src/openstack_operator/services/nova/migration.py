@@ -63,16 +63,16 @@ def migration(ctx: Context[NovaSpec]) -> Migration:
     compute = ctx.spec.compute
     if not (compute.enabled and compute.live_migration and ctx.spec.image_profile == "debian"):
         return Migration()
-    authority = _authority(ctx)
+    by = authority(ctx, "migration")
     files = kube.secret_data(ctx.children.get(("Secret", kube.fitting(ctx.name("migration")))))
-    known = kube.secret_data(authority)
+    known = kube.secret_data(by)
     signer = pki.Pair(known["key"], known["cert"])
     # A name that nobody calls, since there must be one before there are nodes.
     wanted = pki.Wanted(common="compute", names=frozenset({"compute.invalid", *_addresses(ctx.pods)}), calls=True)
     held = pki.Pair(files["server-key.pem"], files["server-cert.pem"]) if "server-cert.pem" in files else None
     pair = pki.certificate(held, wanted, signer, ctx.draw, ctx.now)
     secret = kube.secret(ctx, ctx.name("migration"), _files(signer.cert, pair))
-    kept = Step(name="MigrationAuthority", objects=(authority,), guarded=True)
+    kept = Step(name="MigrationAuthority", objects=(by,), guarded=True)
     return Migration(
         steps=(kept, Step(name="Migration", objects=(secret,), after=(kept,), guarded=True)),
         mounts=(kube.folder("migration", secret["metadata"]["name"], FOLDER, mode=0o400),),
@@ -80,12 +80,12 @@ def migration(ctx: Context[NovaSpec]) -> Migration:
     )
 
 
-def _authority(ctx: Context[NovaSpec]) -> Object:
-    """Secret `<owner>-migration-ca`, made once."""
-    name = ctx.name("migration-ca")
+def authority(ctx: Context[NovaSpec], purpose: str) -> Object:
+    """Secret `<owner>-<purpose>-ca`, made once."""
+    name = ctx.name(f"{purpose}-ca")
     held = kube.secret_data(ctx.children.get(("Secret", kube.fitting(name))))
     if not {"key", "cert"} <= held.keys():
-        made = pki.authority(ctx.draw(), f"{ctx.namespace}/{ctx.owner} migration", ctx.now)
+        made = pki.authority(ctx.draw(), f"{ctx.namespace}/{ctx.owner} {purpose}", ctx.now)
         held = {"key": made.key, "cert": made.cert}
     return kube.secret(ctx, name, held)
 

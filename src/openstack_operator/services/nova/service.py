@@ -7,9 +7,10 @@ from urllib.parse import urlsplit
 
 from ... import oslo, parts
 from ...plan import Context, Group, Plan
-from . import config, jobs
-from .cells import Shared, cell, schema_name
-from .compute import compute
+from . import config, external, jobs
+from .cells import Shared, apart, cell, passwords, schema_name, status
+from .compute import compute, on_nodes, ways
+from .consoles import consoles
 from .migration import migration
 from .model import NovaSpec
 
@@ -17,14 +18,13 @@ from .model import NovaSpec
 def plan(ctx: Context[NovaSpec]) -> Plan:
     """Everything a Nova is made of; published: internalURL, publicURL, metadataProtocol (http or https)."""
     spec = ctx.spec
-    passwords = [f"{each.name}-{what}" for each in spec.cells for what in ("database", "messaging")]
-    told = parts.notifying(spec)
-    creds = parts.credentials(ctx, "api-database", "cell0-database", "messaging", "identity", *told, *passwords)
-    server = spec.database.mariadb_ref
-    api_db = parts.database(ctx, creds, "api-database", schema_name(ctx, "api"), server=server, name="api-db")
+    creds = parts.credentials(ctx, *passwords(spec))
     # cell0 only records servers that found no node; nothing runs in it.
-    cell0 = parts.database(ctx, creds, "cell0-database", schema_name(ctx, "cell0"), server=server, name="cell0-db")
-    bus = parts.messaging(ctx, creds, "messaging", broker=spec.messaging.rabbitmq_ref)
+    api_db, cell0 = (
+        parts.database(ctx, creds, f"{each}-database", schema_name(ctx, each), source=spec.database, name=f"{each}-db")
+        for each in ("api", "cell0")
+    )
+    bus = parts.messaging(ctx, creds, "messaging", source=spec.messaging)
     news = parts.notifications(ctx, creds, broker=spec.messaging.notifications_ref)
     user = parts.identity(ctx, creds, "identity")
     peers = [
@@ -42,15 +42,23 @@ def plan(ctx: Context[NovaSpec]) -> Plan:
     remark = f"# Cells: {', '.join(each.name for each in spec.cells)}\n"
     rendered = oslo.render(parts.options(ctx, wired, defaults=config.DEFAULTS))
     conf = parts.written(ctx, {"nova.conf": rendered + remark}, directory="/etc/nova")
+    choosing = external.scheduler(ctx, conf, wired, remark, user)
     sync = jobs.schema(ctx, conf, after=(api_db, cell0))
-    needed = (user, *peers) if news is None else (news, user, *peers)
-    shared = Shared(credentials=creds, identity=user, notifications=news, config=conf, schema=sync, needed=needed)
-    cells = [cell(ctx, each, shared) for each in spec.cells]
+    waits = parts.waits(ctx)
+    needed = (*(() if news is None else (news,)), user, *peers, *waits)
+    screens = consoles(ctx)
+    shared = Shared(
+        credentials=creds, identity=user, notifications=news, config=conf, schema=sync, needed=needed, consoles=screens
+    )
+    cells = apart([cell(ctx, each, shared) for each in spec.cells], api_db, cell0)
     running = (*needed, bus, sync)
     knowing = (*running, *chain.from_iterable(each.mapped for each in cells))
     conductor, scheduler = (
-        parts.worker(ctx, name, conf, settings=settings, after=after, ready=parts.CONNECTED_TO_BROKER, stable=True)
-        for name, settings, after in (("conductor", spec.conductor, running), ("scheduler", spec.scheduler, knowing))
+        parts.worker(ctx, name, read, settings=settings, after=after, ready=bus.connected, stable=True)
+        for name, read, settings, after in (
+            ("conductor", conf, spec.conductor, running),
+            ("scheduler", choosing, spec.scheduler, knowing),
+        )
     )
     # One thread each: with eventlet, a second one waits for answers to its RPC for ever.
     workers = parts.Workers(processes=8, threads=1, cpu="20m")
@@ -63,6 +71,7 @@ def plan(ctx: Context[NovaSpec]) -> Plan:
     entry = parts.catalog(ctx, "compute", "Compute", api, path="/v2.1", after=(user, api))
     moving = migration(ctx)
     return Plan(
+        *parts.policies(ctx, *ways(ctx), on_nodes=on_nodes(spec)),
         creds,
         api_db,
         cell0,
@@ -70,11 +79,13 @@ def plan(ctx: Context[NovaSpec]) -> Plan:
         *((news,) if news else ()),
         user,
         *peers,
+        *waits,
         conf,
+        choosing,
         sync,
         conductor,
-        Group("Cells", list(chain.from_iterable(each.steps for each in cells))),
-        compute(ctx, cells, shared, moving),
+        Group("Cells", [*screens.steps, *chain.from_iterable(each.steps for each in cells)]),
+        compute(ctx, cells, shared, moving, screens),
         scheduler,
         api,
         metadata,
@@ -82,4 +93,5 @@ def plan(ctx: Context[NovaSpec]) -> Plan:
         endpoint=f"{api.public}/v2.1",
         published={**api.published, "metadataProtocol": urlsplit(metadata.internal).scheme},
         wake=moving.wake,
+        details={"cells": [status(ctx, each) for each in cells]},
     )

@@ -24,6 +24,11 @@ def _kinds(ctx: Context[NovaSpec]) -> set[str]:
     return set(ctx.refs[ref].published.get("attaches", "").split()) if ref else set()
 
 
+def offered_by_nodes(ctx: Context[NovaSpec]) -> bool:
+    """Whether programs of Cinder run on the network of nodes."""
+    return "iscsi" in _kinds(ctx)
+
+
 def on_nova_compute(ctx: Context[NovaSpec], mounts: list[kube.Mount]) -> list[kube.Mount]:
     """The mounts of nova-compute, which mounts shares below the disks, and logs in to targets."""
     found = _propagating(mounts, "Bidirectional") if "nfs" in _kinds(ctx) else mounts

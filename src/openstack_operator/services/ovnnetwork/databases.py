@@ -71,7 +71,7 @@ def members(
     service, name = ctx.name(database.name), database.name
     hosts = parts.hosts(ctx, name, service, _MOST)
     live = ctx.children.get(("StatefulSet", kube.fitting(ctx.name(name), kube.STATEFUL_SET_LIMIT)))
-    record = raft.record(ctx, name, hosts, live, forced)
+    record = raft.record(ctx, name, hosts, live, forced, tls)
     wanted = kube.settings(ctx.spec, settings)
     ports = {**open_ports(database, tls), "raft": database.raft} | ({"facts": database.facts} if record else {})
     template = kube.pod(ctx, name, _container(ctx, database, hosts[0], record, ports, tls), wanted=wanted)
@@ -90,7 +90,7 @@ def members(
         storage=ctx.spec,
         settings=wanted,
         condition=database.condition,
-        after=(record,) if record else (),
+        after=(*((record,) if record else ()), *tls.own.pending),
     )
     if record:
         step = replace(step, verdict=record.verdict_of_members)

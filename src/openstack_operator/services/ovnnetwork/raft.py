@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from ... import kube
-from ...plan import RECOVERY, Context, Object, Step, Verdict, progressing
+from ...plan import RECOVERY, Context, Object, State, Step, Verdict, progressing
 from . import recovery
 from .model import OVNNetworkSpec
+from .tls import Secured, schemes
 
 FOLDER = "/etc/ovn-raft"
 FORMED = "formed"
@@ -73,6 +74,8 @@ class Record(Step):
     """Identity of the cluster if it is not the first one."""
     members: Sequence[Mapping[str, str]]
     """How each member is, for the status."""
+    changing: bool
+    """Whether members may still go over to TLS."""
 
     @property
     def recovers(self) -> bool:
@@ -85,7 +88,7 @@ class Record(Step):
 
 
 def record(
-    ctx: Context[OVNNetworkSpec], name: str, hosts: Sequence[str], live: Object | None, forced: str
+    ctx: Context[OVNNetworkSpec], name: str, hosts: Sequence[str], live: Object | None, forced: str, tls: Secured
 ) -> Record | None:
     """Who may create the cluster, who belongs to it, and which one it is, kept as long as the volumes; None for a
     single member that never had another. `hosts` are as many as there may ever be, `forced` is the pod that is to go
@@ -103,11 +106,17 @@ def record(
     seed = FORMED if held.get("seed") == FORMED or _ready(live) else hosts[0]
     pods = {recovery.pod_of(host): host for host in hosts[: size.listed]}
     cluster = recovery.cluster(ctx, list(pods))
-    data = {"seed": seed, "members": ",".join(pods.values())}
+    plain = cluster.without("ssl") if cluster else list(pods)
+    single = size.pods == spec.replicas == 1
+    told_schemes = schemes(held.get("schemes", ""), tls, live, single=single, over=not plain)
+    data = {"seed": seed, "members": ",".join(pods.values())} | ({"schemes": told_schemes} if told_schemes else {})
     known = cluster.remembered(held, forced if forced in pods else "", pods) if cluster else recovery.kept(held)
     wanted = kube.secret(ctx, secret, data | known)
     moving = (size.pods, size.listed) != (spec.replicas, spec.replicas)
+    changing = "," in told_schemes
     verdict = progressing(f"{size.listed} of {spec.replicas} members wanted") if moving else None
+    if changing and cluster and plain and not moving:
+        verdict = Verdict(State.READY, f"members go over to TLS among each other, one by one: next {plain[-1]}")
     if seed == FORMED and cluster and cluster.verdict:
         verdict = cluster.verdict
     return Record(
@@ -120,6 +129,7 @@ def record(
         verdict_of_members=verdict,
         rebuilt=known.get("rebuilt", ""),
         members=cluster.members if cluster else (),
+        changing=changing,
     )
 
 
@@ -130,7 +140,7 @@ listed() {{ case ",$(cat {FOLDER}/members)," in *",$OVN_ADDRESS,"*) ;; *) return
 # A member leaves only a cluster of just those listed and itself: one that was taken away and still counts would
 # make the rest a minority. The leader removes that first.
 leave() {{
-    there=$(echo "$1" | grep -c ' at tcp:')
+    there=$(echo "$1" | grep -Ec ' at (tcp|ssl):')
     [ "$there" = "$(echo "$(cat {FOLDER}/members),$OVN_ADDRESS" | tr , '\\n' | grep -c .)" ] && ask leave
 }}
 # A server that has left forgets its database. The file is no member's anymore; whoever gets the volume joins anew.

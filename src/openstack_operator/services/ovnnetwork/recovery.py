@@ -70,6 +70,12 @@ class Cluster:
         }
         return {name: value for name, value in new.items() if value}
 
+    def without(self, scheme: str) -> list[str]:
+        """Pods of members that do not speak so with others, or that nobody can be sure of."""
+        return [
+            pod for pod, told in self.heard.items() if not (told and told.get("led") and told.get("scheme") == scheme)
+        ]
+
     @property
     def verdict(self) -> Verdict | None:
         """What goes on where some member that should be has no leader; None where all is well."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from ... import kube
+from ... import kube, parts
 from ...plan import Context, NotBuilt, Plan, Step
 from . import recovery, relay
 from .chassis import chassis
-from .databases import NORTHBOUND, SOUTHBOUND, Clustered, members, pods
+from .databases import NORTHBOUND, SOUTHBOUND, Clustered, members, open_ports, pods
 from .model import OVNNetworkSpec
 from .tls import Secured, secured
 
@@ -29,8 +29,9 @@ def plan(ctx: Context[OVNNetworkSpec]) -> Plan:
     relays = relay.relays(ctx, sb, tls)
     records = [database.record for database in (nb, sb) if database.record]
     rebuilt = {"northboundRebuilt": nb.rebuilt, "southboundRebuilt": sb.rebuilt}
-    recovers = any(record.recovers for record in records)
+    moves = any(record.recovers or record.changing for record in records)
     return Plan(
+        *parts.policies(ctx, *_ways(ctx, tls)),
         *tls.steps,
         nb,
         sb,
@@ -46,8 +47,18 @@ def plan(ctx: Context[OVNNetworkSpec]) -> Plan:
             **{k: v for k, v in rebuilt.items() if v},
         },
         members=[member for record in records for member in record.members],
-        wake=ctx.now + recovery.SOON if recovers else None,
+        wake=ctx.now + recovery.SOON if moves else None,
     )
+
+
+def _ways(ctx: Context[OVNNetworkSpec], tls: Secured) -> list[parts.Way]:
+    """Members speak with each other, northd and relays with them, and nodes with the relays if there are any."""
+    both, read = (NORTHBOUND, SOUTHBOUND), "relay" if ctx.spec.relay.replicas else SOUTHBOUND.name
+    return [
+        *(parts.Way(each.name, [each.raft, each.facts], "members") for each in both),
+        *(parts.Way(each.name, [*open_ports(each, tls).values()], "service") for each in both),
+        *([parts.Way(read, [*open_ports(SOUTHBOUND, tls).values()], "nodes")] if ctx.spec.chassis.enabled else ()),
+    ]
 
 
 def _northd(ctx: Context[OVNNetworkSpec], nb: Clustered, sb: Clustered, tls: Secured) -> Step:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ... import kube, parts
-from ...plan import Context, NotBuilt, Step
+from ...plan import Context, NotBuilt, Object, SpecError, Step
 from .model import OVNNetworkSpec
 
 
@@ -61,3 +61,31 @@ def secured(ctx: Context[OVNNetworkSpec]) -> Secured:
         for name in ("tls", "client-tls")
     )
     return Secured(own, client)
+
+
+def schemes(held: str, tls: Secured, live: Object | None, *, single: bool, over: bool) -> str:
+    """How a database's members speak with each other, as they read it: the scheme that is wanted, then the one some may
+    still have; empty where nobody was told. `held` is what they were told before, `single` whether there is only one of
+    them, `over` whether all have gone over. It is taken back from a single one at most. Raises SpecError for several
+    that are to speak TLS without certificates.
+    """
+    if not tls.own:
+        if held and not single:
+            text = (
+                "members of OVN's databases speak TLS with each other; keep it until spec.replicas is 1 and one is left"
+            )
+            raise SpecError("spec.tls", text)
+        return ""
+    if not held:
+        return "ssl,tcp" if tls.own.published and _rolled(live, refusing=tls.own.required) else ""
+    return "ssl" if over else held
+
+
+def _rolled(live: Object | None, *, refusing: bool) -> bool:
+    """Whether no roll-out is under way or about to begin: members go over while all of them are there."""
+    if live is None:
+        return True
+    status, env = live.get("status") or {}, live["spec"]["template"]["spec"]["containers"][0].get("env") or ()
+    seen = status.get("observedGeneration", 0) >= live["metadata"].get("generation", 1)
+    rolled = seen and status.get("currentRevision") == status.get("updateRevision")
+    return rolled and any(each["name"] == "OVN_PLAIN" for each in env) == refusing

@@ -2,28 +2,63 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from ...api import Column, Model, Resource
+from ...api import Column, Model, Name, Resource, Rule, SecretRef, rule
 
 Minutes = Annotated[int, Field(ge=5, le=20 * 365 * 24 * 60)]
 
 
+class IssuerRef(Model):
+    """An issuer of cert-manager's."""
+
+    name: Name
+    """Name of the issuer."""
+    kind: Literal["Issuer", "ClusterIssuer"] = "Issuer"
+    """Whether it is one of this namespace or of the whole cluster."""
+    group: str = "cert-manager.io"
+    """API group of the issuer; another one for issuers that are not cert-manager's own."""
+
+
 class PKISpec(Model):
     """PKI: an authority of the cloud's own, which vouches for its parts to each other. Whoever names it in `tls` gets a
-    certificate from it, and a new one when two thirds of its life are over."""
+    certificate from it, and a new one when two thirds of its life are over. The authority is replaced at two thirds of
+    its own, or when that is asked for, without an outage."""
+
+    rules: ClassVar[tuple[Rule, ...]] = (
+        rule(
+            "!has(self.issuerRef) || self.certificateMinutes >= 60",
+            "cert-manager makes no certificate for less than 60 minutes",
+            ".certificateMinutes",
+        ),
+    )
 
     authority_minutes: Minutes = 10 * 365 * 24 * 60
     """Life of the authority, in minutes; counted from when it is made."""
+    authority_generation: Annotated[int, Field(ge=1)] = 1
+    """Raise it to have the authority replaced: all who trust it trust a new one as well, then certificates are by that
+    one, then nobody trusts the old one any more. What is waited for stands in the condition RotationReady. A smaller
+    number changes nothing."""
+    overlap_minutes: Annotated[int, Field(ge=0, le=365 * 24 * 60)] = 7 * 24 * 60
+    """How long a new authority is trusted at least before certificates are by it, in minutes, so that clients outside
+    the cluster have time to be given the bundle; but no longer than half of what is left of the old one's life."""
     certificate_minutes: Minutes = 365 * 24 * 60
     """Life of each certificate, in minutes; those there are stay as long as they were made for."""
+    issuer_ref: IssuerRef | None = None
+    """cert-manager's issuer that makes the certificates; unset is an authority of this operator's own. Going over from
+    one to the other in a cloud that runs is an outage until all clients have rolled."""
+    ca_bundle_secret_ref: SecretRef | None = Field(default=None, alias="caBundleSecretRef")
+    """Secret with a `ca.crt` that is trusted besides: the authority of an issuer that hands out none, as ACME's."""
 
 
 PKI = Resource(
     kind="PKI",
     plural="pkis",
     spec=PKISpec,
-    columns=(Column("Certificates (min)", ".spec.certificateMinutes", "integer", 1),),
+    columns=(
+        Column("Rotation", '.status.conditions[?(@.type=="RotationReady")].reason', priority=1),
+        Column("Certificates (min)", ".spec.certificateMinutes", "integer", 1),
+    ),
 )

@@ -14,4 +14,5 @@ def plan(ctx: Context[PlacementSpec]) -> Plan:
     sync = parts.job(ctx, "db-sync", ["placement-manage", "db", "sync"], conf, after=base.schema, condition="Schema")
     api = parts.api(ctx, "api", 8778, conf, settings=ctx.spec.api, health="/", after=(*base.steps, sync))
     entry = parts.catalog(ctx, "placement", "Placement", api, after=(*base.steps, api))
-    return Plan(*base.steps, conf, sync, api, entry, endpoint=api.public, published=api.published)
+    steps = (*parts.policies(ctx), *base.steps, conf, sync, api, entry)
+    return Plan(*steps, endpoint=api.public, published=api.published)

@@ -42,6 +42,23 @@ _ENCRYPTED: Mapping[str, Any] = {
     **{f"{of}.versions.{n}": f"tlsv1.{4 - n}" for of in ("ssl_options", "management.ssl") for n in (1, 2)},
 }
 
+_AMONG_MEMBERS = ", ".join(
+    (
+        *(f'{{{key}, "{path}"}}' for key, path in _FILES.items()),
+        # With 1.3 of Erlang 27 a connection hangs when its keys are due to change, after 388 GB.
+        *("{versions, ['tlsv1.2']}", "{verify, verify_peer}"),
+    )
+)
+INTER_NODE = f"""\
+[
+  {{server, [{_AMONG_MEMBERS}, {{fail_if_no_peer_cert, true}}]}},
+  {{client, [{_AMONG_MEMBERS},
+    {{customize_hostname_check, [{{match_fun, public_key:pkix_verify_hostname_match_fun(https)}}]}}]}}
+].
+"""
+"""How members and the tools beside them check each other: both by the chain, who is called also by its name, for which
+Erlang needs to be told to take wildcards. Read when a program starts, the files it names again every two minutes."""
+
 
 @dataclass(frozen=True)
 class Ways:

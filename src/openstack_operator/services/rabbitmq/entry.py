@@ -93,3 +93,15 @@ of a CPU, which a member that reads much data does not. Whoever waits for a memb
 START = f"""{_ORDERED}{_LISTENS}{_REJOIN}{_WATCH}exec "$@"
 """
 """The whole script; its arguments are what runs in the end."""
+
+STAND_IN = f"""{_LISTENS}
+for _ in 1 2 3 4 5 6; do
+  ! rabbitmq-upgrade --timeout 3 await_online_quorum_plus_one || exit 0
+  for host in $RABBITMQ_MEMBERS; do
+    listens "$host" {DISTRIBUTION} || exit 0
+  done
+done
+"""
+"""What one does before it stops: a member that was restarted before may still be catching up, which is waited for; one
+that is not there, or stops as well, is not.
+"""

@@ -8,7 +8,8 @@ from dataclasses import replace
 from ... import kube, parts
 from ...plan import Context, Group, Plan, Step
 from .config import ADVANCED, AMQP, AMQPS, DISTRIBUTION, EPMD, MANAGEMENT, MANAGEMENT_TLS, TLS, Ways, rabbitmq_conf
-from .entry import START
+from .distribution import Distribution, distribution
+from .entry import STAND_IN, START
 from .members import Orders, orders, told, verdict
 from .model import RabbitMQSpec
 
@@ -29,29 +30,33 @@ def plan(ctx: Context[RabbitMQSpec]) -> Plan:
         retain=spec.retention == "Retain",
         of_data=True,
     )
-    name = kube.fitting(ctx.owner)
+    name, members = kube.fitting(ctx.owner), kube.fitting(ctx.name("members"))
     shown = parts.certified(
         ctx,
         name,
         workloads=[("StatefulSet", kube.fitting(ctx.name("server"), kube.STATEFUL_SET_LIMIT))],
-        members=kube.fitting(ctx.name("members")),
+        members=members,
+        also=[f"*.{ctx.host(members)}"],
+        calls=True,
     )
+    among = distribution(ctx, shown)
     ways = Ways(plain=not shown.required, encrypted=bool(shown))
     conf_text = rabbitmq_conf(spec.config, hosts, ways=ways)
-    files = {"rabbitmq.conf": conf_text, "enabled_plugins": "[rabbitmq_management].\n"}
+    files = {"rabbitmq.conf": conf_text, "enabled_plugins": "[rabbitmq_management].\n", **among.files}
     if spec.replicas > 1:
         files["advanced.config"] = ADVANCED
     conf = parts.written(ctx, files, directory="/etc/rabbitmq")
     names = [host.partition(".")[0] for host in hosts]
     order = orders(ctx, names) if spec.replicas > 1 else None
     known = told(names, ctx.pods) if order else []
-    server = _server(ctx, creds, conf, hosts, order, shown, ways)
+    server = _server(ctx, creds, conf, hosts, order, shown, ways, among)
     if order:
-        server = replace(server, verdict=verdict(ctx, known, order.member))
+        server = among.carried_out(replace(server, verdict=verdict(ctx, known, order.member)))
     address = kube.service(ctx, name, ways.ports, kube.selector(ctx, "server"))
     host = ctx.host(name)
     port = AMQPS if shown.published else AMQP
     return Plan(
+        *parts.policies(ctx, parts.Way("server", [EPMD, DISTRIBUTION], "members")),
         creds,
         *shown.steps,
         conf,
@@ -79,9 +84,9 @@ def _server(
     order: Orders | None,
     shown: parts.Certified,
     ways: Ways,
+    among: Distribution,
 ) -> parts.Members:
     """StatefulSet `<owner>-server`."""
-    members = kube.fitting(ctx.name("members"))
     program = ctx.release["rabbitmq"]
     clustered = order is not None
     main = kube.Container(
@@ -90,8 +95,9 @@ def _server(
         # The node's name is part of its data and of every other member's; it must be right from the first start.
         env={
             **parts.POD_NAME,
-            "RABBITMQ_NODENAME": f"rabbit@$(POD_NAME).{ctx.host(members)}",
+            "RABBITMQ_NODENAME": f"rabbit@$(POD_NAME).{ctx.host(kube.fitting(ctx.name('members')))}",
             "RABBITMQ_USE_LONGNAME": "true",
+            **among.env,
             **({"RABBITMQ_MEMBERS": " ".join(hosts), "SERVES": str(ways.serves)} if clustered else {}),
             **({"ORDERED_MEMBER": order.env("member"), "ORDER": order.env("token")} if order else {}),
         },
@@ -106,7 +112,7 @@ def _server(
         ready=ways.answers if clustered else kube.Probe(tcp=ways.serves),
         # Open as long as the node lives, whether it serves clients or waits for other members.
         alive=kube.Probe(tcp=DISTRIBUTION),
-        lifecycle={"preStop": {"exec": {"command": ["sh", "-c", _STAND_IN]}}} if clustered else None,
+        lifecycle={"preStop": {"exec": {"command": ["sh", "-c", STAND_IN]}}} if clustered else None,
         memory="128Mi",
         cpu="100m",
     )
@@ -130,7 +136,3 @@ def _server(
         storage=ctx.spec,
         after=(creds, conf, *shown.steps),
     )
-
-
-# A member that was restarted before this one may still be catching up; with nobody left to wait for, it is no use.
-_STAND_IN = "rabbitmq-upgrade --timeout 20 await_online_quorum_plus_one || :"

@@ -8,7 +8,7 @@ from typing import Any
 
 from ...plan import SpecError
 
-PORT = 6379
+PORT, ENCRYPTED = 6379, 6380
 STATE = "/var/lib/valkey"
 
 DEFAULTS: Mapping[str, Any] = {
@@ -35,7 +35,18 @@ SENTINEL_WIRED: Mapping[str, Any] = {
     "min-replicas-max-lag": 3,
 }
 
+TLS = "/etc/valkey/tls"
+"""Folder of the certificate, its key and the authorities."""
+FILES: Mapping[str, str] = {
+    "tls-cert-file": f"{TLS}/tls.crt",
+    "tls-key-file": f"{TLS}/tls.key",
+    "tls-ca-cert-file": f"{TLS}/ca.crt",
+}
+# Clients, copies and sentinels are known by the password.
+_TLS_WIRED: Mapping[str, Any] = {"tls-port": ENCRYPTED, "tls-auth-clients": "no", **FILES}
+
 _WIRED_ELSEWHERE = {
+    *("tls-replication", "tls-cluster", "tls-client-cert-file", "tls-client-key-file", "tls-ca-cert-dir", *_TLS_WIRED),
     *("include", "loadmodule", "logfile", "maxmemory", "requirepass", "primaryauth", "masterauth", "primaryuser"),
     *("min-slaves-to-write", "min-slaves-max-lag", "replicaof", "slaveof", "replica-announce-ip"),
     *("replica-announce-port", "aclfile", "user", "rename-command"),
@@ -45,9 +56,19 @@ _WIRED_ELSEWHERE = {
 _NAME = re.compile(r"[a-z0-9-]+")
 
 
-def valkey_conf(user: Mapping[str, Any], password: str, memory_mb: int, *, sentinels: bool) -> str:
+def encrypted(port: int, among: str) -> dict[str, Any]:
+    """What lets a server, or a sentinel, take TLS on a port, beside plain text until that is refused; `among` is as
+    `parts.among` says.
+    """
+    own = {**_TLS_WIRED, "tls-port": port}
+    return {**own, **({"tls-replication": "yes"} if among else {}), **({"port": 0} if among == "only" else {})}
+
+
+def valkey_conf(
+    user: Mapping[str, Any], password: str, memory_mb: int, *, sentinels: bool, tls: Mapping[str, Any] | None = None
+) -> str:
     """The file every server reads. Raises SpecError where the user sets what the operator wires."""
-    wired = {**WIRED, **(SENTINEL_WIRED if sentinels else {})}
+    wired = {**WIRED, **(SENTINEL_WIRED if sentinels else {}), **(tls or {})}
     given = {name.lower(): value for name, value in user.items()}
     if taken := sorted(name for name in given if name in {**WIRED, **SENTINEL_WIRED} or name in _WIRED_ELSEWHERE):
         raise SpecError(

@@ -6,7 +6,19 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from ...api import Column, Model, OptionValue, QuorumReplicas, Resource, Rule, RunSpec, StorageSize, UsesVolume, rule
+from ...api import (
+    Column,
+    Model,
+    OptionValue,
+    QuorumReplicas,
+    Resource,
+    Rule,
+    RunSpec,
+    StorageSize,
+    UsesTLS,
+    UsesVolume,
+    rule,
+)
 
 _SENTINELS = "has(self.sentinel) && has(self.sentinel.enabled) && self.sentinel.enabled"
 _SEVERAL = "has(self.replicas) && self.replicas > 1"
@@ -19,7 +31,7 @@ class Sentinel(Model):
     """Whether a sentinel runs beside each server. It takes three servers or more, since sentinels need a majority."""
 
 
-class ValkeySpec(RunSpec, UsesVolume):
+class ValkeySpec(RunSpec, UsesVolume, UsesTLS):
     """Valkey: a store in memory, whose primary sentinels replace when it is gone."""
 
     rules: ClassVar[tuple[Rule, ...]] = (

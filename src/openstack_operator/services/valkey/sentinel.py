@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
-from .config import PORT, STATE
+from .config import FILES, PORT, STATE, TLS
 
-SENTINEL = 26379
+SENTINEL, ENCRYPTED = 26379, 26380
 SET = "mymaster"
 """What sentinels call the set of servers they watch over: the name clients ask for unless told otherwise."""
 PASSWORD = "/etc/valkey/secret/password"  # noqa: S105  (a path)
 
+AMONG = {"SERVER_PORT": "6380", "SENTINEL_PORT": str(ENCRYPTED), "FLAGS": f"--tls --cacert {TLS}/ca.crt"}
+"""Environment of servers and sentinels that speak TLS to each other."""
+_SERVER, _SENTINEL = f"${{SERVER_PORT:-{PORT}}}", f"${{SENTINEL_PORT:-{SENTINEL}}}"
+_CLI = "valkey-cli ${FLAGS:-} --no-auth-warning"
+
+# The same names again: both read the files anew.
+RELOADS = f'REDISCLI_AUTH="$(cat {PASSWORD})" {_CLI} -e -p "{_SERVER}" config set ' + " ".join(
+    f"{name} {path}" for name, path in FILES.items()
+)
+
 _ASK = f"""\
 export REDISCLI_AUTH="$(cat {PASSWORD})"
-ask() {{ timeout 2 valkey-cli --no-auth-warning -h "$1" -p "$2" $3 2> /dev/null; }}
+ask() {{ timeout 2 {_CLI} -h "$1" -p "$2" $3 2> /dev/null; }}
 # From one sentinel: the epoch of what it knows, and the primary; one that knows none answers with an error.
 known() {{
-  ask "$1" {SENTINEL} "sentinel primary {SET}" | awk '
+  ask "$1" "{_SENTINEL}" "sentinel primary {SET}" | awk '
     last == "ip" {{ host = $0 }} last == "config-epoch" {{ epoch = $0 }} {{ last = $0 }}
     END {{ if (NR && host != "" && epoch != "") print epoch, host; else if (NR) print "none" }}'
 }}
@@ -60,7 +70,7 @@ others_hold() {{
   hold=no
   for host in $VALKEY_HOSTS; do
     [ "$host" != "$HOST" ] || continue
-    case $(ask "$host" {PORT} dbsize) in 0) ;; "") hold=${{hold#no}} ;; *) hold=yes ;; esac
+    case $(ask "$host" "{_SERVER}" dbsize) in 0) ;; "") hold=${{hold#no}} ;; *) hold=yes ;; esac
   done
   echo "$hold"
 }}
@@ -73,7 +83,7 @@ done
 {{
   echo "include /etc/valkey/valkey.conf"
   echo "replica-announce-ip $HOST"
-  [ "$primary" = "$HOST" ] || echo "replicaof $primary {PORT}"
+  [ "$primary" = "$HOST" ] || echo "replicaof $primary {_SERVER}"
 }} > /run/valkey.conf
 unset REDISCLI_AUTH
 exec "$@" /run/valkey.conf
@@ -88,10 +98,11 @@ umask 077
 mkdir -p {STATE}/sentinel
 conf={STATE}/sentinel/sentinel.conf
 if [ -s "$conf" ]; then
-  sed -i "s/^\\(sentinel monitor {SET} .*\\) [0-9]*$/\\1 $VALKEY_QUORUM/" "$conf"
+  sed -i -e "s/^\\(sentinel monitor {SET} .*\\) [0-9]* [0-9]*$/\\1 {_SERVER} $VALKEY_QUORUM/" \
+    -e "/^sentinel known-replica /{{/ {_SERVER}\\$/!d}}" -e "/^sentinel known-sentinel /{{/ {_SENTINEL} /!d}}" \
+    -e '/^port /d' -e '/^tls-/d' "$conf"
 else
   cat > "$conf" <<END
-port {SENTINEL}
 dir {STATE}/sentinel
 protected-mode no
 requirepass $REDISCLI_AUTH
@@ -101,12 +112,13 @@ sentinel announce-hostnames yes
 sentinel announce-ip $HOST
 END
 fi
+printf %s "$SENTINEL_CONF" >> "$conf"
 learn() {{
   until [ -n "$(known "$HOST")" ]; do sleep 0.2; done
   while [ "$(known "$HOST")" = none ]; do
     find_primary
-    valkey-cli --no-auth-warning -p {SENTINEL} > /dev/null <<END || sleep 1
-sentinel monitor {SET} $primary {PORT} $VALKEY_QUORUM
+    {_CLI} -p "{_SENTINEL}" > /dev/null <<END || sleep 1
+sentinel monitor {SET} $primary {_SERVER} $VALKEY_QUORUM
 sentinel set {SET} auth-pass $REDISCLI_AUTH
 sentinel set {SET} down-after-milliseconds 3000
 sentinel set {SET} failover-timeout 6000
@@ -116,24 +128,35 @@ END
 }}
 learn &
 unset REDISCLI_AUTH
-exec "$@" "$conf"
+[ -d {TLS} ] || exec "$@" "$conf"
+told() {{ cat {TLS}/* | sha256sum; }}
+trap 'kill $child; wait $child; exit' TERM
+while :; do
+  known=$(told)
+  "$@" "$conf" &
+  child=$!
+  (while [ "$(told)" = "$known" ]; do sleep 10; done; kill $child) &
+  wait $child
+  [ "$(told)" != "$known" ] || exit 1
+done
 """
 """What a sentinel does before it starts. It learns of the primary afterwards, since others must be able to ask it what
-it knows, if only that it knows nothing.
+it knows, if only that it knows nothing. It cannot be told of a new certificate: the program starts anew within its
+container, with what it knows on its volume.
 """
 
-_INFO = f'REDISCLI_AUTH="$(cat {PASSWORD})" timeout 4 valkey-cli --no-auth-warning info replication'
+_INFO = f'REDISCLI_AUTH="$(cat {PASSWORD})" timeout 4 {_CLI} -p "{_SERVER}" info replication'
 
 READY = f"{_INFO} | grep -q -e '^role:master' -e '^master_link_status:up'"
 """sh: whether a server takes part; a copy without its primary would be out of date."""
 
 STOP = f"""\
 {_ASK}
-leads() {{ ask 127.0.0.1 {PORT} "info replication" | grep -q '^role:master'; }}
+leads() {{ ask 127.0.0.1 "{_SERVER}" "info replication" | grep -q '^role:master'; }}
 leads || exit 0
-ask 127.0.0.1 {PORT} "client pause 10000 write" > /dev/null
+ask 127.0.0.1 "{_SERVER}" "client pause 10000 write" > /dev/null
 for host in $VALKEY_HOSTS; do
-  [ "$host" = "$HOST" ] || [ "$(ask "$host" {SENTINEL} "sentinel failover {SET}")" != OK ] || break
+  [ "$host" = "$HOST" ] || [ "$(ask "$host" "{_SENTINEL}" "sentinel failover {SET}")" != OK ] || break
 done
 for _ in 1 2 3 4 5 6 7 8 9; do
   case $(known "$host") in *" $HOST") sleep 1 ;; *) exit 0 ;; esac

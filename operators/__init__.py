@@ -1,0 +1,1 @@
+"""Operators of others, built from their modules and installed from their own manifests."""

@@ -1,0 +1,55 @@
+"""python -m operators: build, install, remove, list."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from cloud.kubernetes import CloudError, running
+from images.shell import CommandError
+from localcluster.build import BuildError
+
+from . import build
+from .catalog import OPERATORS, chosen
+from .install import install, remove
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Runs one command; returns the exit status."""
+    options = _options().parse_args(arguments)
+    try:
+        operators = chosen(options.names)
+        match options.command:
+            case "build":
+                for operator in operators:
+                    print(build.archive(operator))
+            case "install":
+                install(running(), operators)
+            case "remove":
+                remove(running(), operators)
+            case _:
+                for operator in operators:
+                    print(operator.name, operator.module, build.reference(operator))
+    except (BuildError, CloudError, CommandError, ValueError) as error:
+        print(f"operators: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _options() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m operators", description="Operators of others, for `provider:`.")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    known = f"default: all. One of: {', '.join(OPERATORS)}"
+    for name, text in {
+        "build": "build what is missing into the cache; print the archives of images",
+        "install": "bring them into the cluster that runs",
+        "remove": "take them out of it; their kinds, and what was made of them, stay",
+        "list": "names, modules and images",
+    }.items():
+        command = commands.add_parser(name, help=text, description=text)
+        command.add_argument("names", nargs="*", metavar="NAME", help=known)
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,88 @@
+"""Operators come into a cluster, and go."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from cloud.kubernetes import CloudError, Kubernetes, module, run
+from images import catalog as images
+from localcluster import build as binaries
+from openstack_operator import pki
+from openstack_operator.kube import secret_data
+
+from . import build, manifests
+from .catalog import Operator
+from .crds import documents
+from .modules import folders
+
+Object = dict[str, Any]
+
+
+def install(cluster: Kubernetes, operators: Sequence[Operator]) -> None:
+    """The operators are Available, and the nodes have their images and those of their servers.
+
+    Raises CloudError for a cluster of the user's own, and where one does not become Available; BuildError where one
+    cannot be built.
+    """
+    _ours(cluster)
+    module("localcluster", "load", *(str(build.archive(operator)) for operator in operators))
+    if servers := sorted({server for operator in operators for server in operator.servers}):
+        module("images", "load", *servers)
+    wanted = {operator.name: objects(operator) for operator in operators}
+    for found in wanted.values():
+        cluster.apply(*certified(cluster, found))
+    for found in wanted.values():
+        for deployment in (each["metadata"] for each in found if each["kind"] == "Deployment"):
+            where = ("-n", deployment["namespace"], "rollout", "status", f"deployment/{deployment['name']}")
+            cluster.kubectl(*where, "--timeout=180s", timeout=190)
+
+
+def remove(cluster: Kubernetes, operators: Sequence[Operator]) -> None:
+    """The operators and their webhooks are gone; their kinds, what was made of them, and the namespaces stay.
+
+    Raises CloudError for a cluster of the user's own.
+    """
+    _ours(cluster)
+    items = [obj for operator in operators for obj in manifests.left(objects(operator))]
+    listed = {"apiVersion": "v1", "kind": "List", "items": items}
+    cluster.kubectl("delete", "-f", "-", "--ignore-not-found", stdin=json.dumps(listed))
+
+
+def objects(operator: Operator) -> list[Object]:
+    """What is installed but for the certificate, made from the manifests in the operator's module."""
+    folder = folders([operator.module])[operator.module]
+    kubectl = binaries.ensure(binaries.PARTS["kubernetes"]) / "kubectl"
+    found = documents(run(str(kubectl), "kustomize", str(folder / operator.manifests)))
+    found += [obj for name in operator.more for obj in documents((folder / name).read_text(encoding="utf-8"))]
+    own = build.reference(operator)
+    named = {"operator": own} | {name: images.reference(name) for name in operator.servers}
+    environment = {name: value.format(**named) for name, value in operator.environment.items()}
+    return manifests.adapted(found, own, environment)
+
+
+def certified(cluster: Kubernetes, found: Sequence[Object]) -> list[Object]:
+    """The objects with a certificate: the one that is there while it is good, as the operator has read it."""
+    mounted = manifests.mounted(found)
+    if not mounted:
+        return list(found)
+    now, wanted = datetime.now(UTC), pki.Wanted(common="webhooks", names=manifests.hosts(found))
+    namespace, name = mounted[0]
+    listed = cluster.items("secrets", f"--namespace={namespace}", f"--field-selector=metadata.name={name}")
+    held = secret_data(listed[0] if listed else None)
+    serving, authority = pki.Pair(held.get("tls.key", ""), held.get("tls.crt", "")), held.get("ca.crt", "")
+    if pki.fault(serving, wanted, now, authorities=[authority]):
+        signer = pki.authority(secrets.token_hex(), "operators", now)
+        serving, authority = pki.issue(signer, wanted, secrets.token_hex(), now), signer.cert
+    return manifests.certified(found, serving, authority)
+
+
+def _ours(cluster: Kubernetes) -> None:
+    if cluster.kind == "existing":
+        raise CloudError(
+            "operators of others are installed and removed from here in the cluster on this machine alone;"
+            " in one of your own, do it as their documentation says, or unset KUBECONFIG"
+        )

@@ -1,0 +1,109 @@
+"""What an operator's own manifests become: without cert-manager, and with images that the nodes have."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from openstack_operator.pki import Pair
+
+Object = dict[str, Any]
+
+CERTIFICATES = "/tmp/k8s-webhook-server/serving-certs"
+"""Where controller-runtime looks for the certificate of its webhooks, unless it is told otherwise."""
+_VOLUME = "webhook-server-cert"
+_SMALL = {"requests": {"cpu": "10m", "memory": "32Mi"}}
+"""What is asked for of a node: there are five operators, and they are idle most of the time."""
+
+
+def adapted(objects: Iterable[Object], image: str, environment: Mapping[str, str]) -> list[Object]:
+    """All but cert-manager's objects, namespaces first. Deployments run the image with these variables, ask for little,
+    and mount a certificate where they serve webhooks.
+    """
+    kept = [each for each in objects if not each["apiVersion"].startswith("cert-manager.io/")]
+    served = any("webhooks" in each for each in kept)
+    found = [
+        _deployment(each, image, environment, served=served) if each["kind"] == "Deployment" else each for each in kept
+    ]
+    return sorted(found, key=lambda each: each["kind"] != "Namespace")
+
+
+def hosts(objects: Iterable[Object], domain: str = "cluster.local") -> frozenset[str]:
+    """The names by which the operator's Services are called."""
+    found = [each["metadata"] for each in objects if each["kind"] == "Service"]
+    names = [f"{meta['name']}.{meta['namespace']}.svc" for meta in found]
+    return frozenset((*names, *(f"{name}.{domain}" for name in names)))
+
+
+def mounted(objects: Iterable[Object]) -> list[tuple[str, str]]:
+    """(namespace, name) of the Secrets that Deployments mount; cert-manager would have made them."""
+    return [
+        (each["metadata"]["namespace"], volume["secret"]["secretName"])
+        for each in objects
+        if each["kind"] == "Deployment"
+        for volume in each["spec"]["template"]["spec"].get("volumes", [])
+        if "secret" in volume
+    ]
+
+
+def certified(objects: Iterable[Object], serving: Pair, authority: str) -> list[Object]:
+    """The objects, webhooks of which trust the authority, and the Secrets that are mounted, with the certificate."""
+    found = [_trusting(each, authority) if "webhooks" in each else each for each in objects]
+    data = {"tls.crt": serving.cert, "tls.key": serving.key, "ca.crt": authority}
+    secrets = [
+        {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": {"name": name, "namespace": namespace},
+            "type": "kubernetes.io/tls",
+            "data": {file: _base64(text) for file, text in data.items()},
+        }
+        for namespace, name in mounted(found)
+    ]
+    return [*found, *secrets]
+
+
+def left(objects: Iterable[Object]) -> list[Object]:
+    """What is to be deleted when the operator goes, webhooks first: those of an operator that is gone refuse every
+    write. Definitions stay, or all objects of their kinds would go; namespaces may have others in them.
+    """
+    going = [each for each in objects if each["kind"] not in {"CustomResourceDefinition", "Namespace"}]
+    return sorted(going, key=lambda each: "webhooks" not in each)
+
+
+def _deployment(obj: Object, image: str, environment: Mapping[str, str], *, served: bool) -> Object:
+    pod = obj["spec"]["template"]["spec"]
+    containers = [_container(each, image, environment) for each in pod["containers"]]
+    volumes = pod.get("volumes", [])
+    if served and CERTIFICATES not in {mount["mountPath"] for each in containers for mount in each["volumeMounts"]}:
+        mount = {"name": _VOLUME, "mountPath": CERTIFICATES, "readOnly": True}
+        containers = [{**each, "volumeMounts": [*each["volumeMounts"], mount]} for each in containers]
+        volumes = [*volumes, {"name": _VOLUME, "secret": {"secretName": _VOLUME}}]
+    template = {**obj["spec"]["template"], "spec": {**pod, "containers": containers, "volumes": volumes}}
+    return {**obj, "spec": {**obj["spec"], "template": template}}
+
+
+def _container(container: Object, image: str, environment: Mapping[str, str]) -> Object:
+    kept = [each for each in container.get("env", []) if each["name"] not in environment]
+    return {
+        # The image starts its only program by itself, whatever it is called elsewhere.
+        **{name: value for name, value in container.items() if name != "command"},
+        "image": image,
+        "imagePullPolicy": "IfNotPresent",
+        "env": [*kept, *({"name": name, "value": value} for name, value in environment.items())],
+        "volumeMounts": container.get("volumeMounts", []),
+        "resources": _SMALL,
+    }
+
+
+def _trusting(obj: Object, authority: str) -> Object:
+    bundle = {"caBundle": _base64(authority)}
+    return {
+        **obj,
+        "webhooks": [{**each, "clientConfig": {**each["clientConfig"], **bundle}} for each in obj["webhooks"]],
+    }
+
+
+def _base64(text: str) -> str:
+    return base64.b64encode(text.encode()).decode()

@@ -1,0 +1,57 @@
+"""Go modules on this machine, with the content that is pinned."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from localcluster.build import BuildError, go_problem
+
+from .catalog import Module
+
+
+def folders(modules: Iterable[Module]) -> dict[Module, Path]:
+    """Where each module lies unpacked, in Go's own cache; downloaded if it is not there.
+
+    Raises BuildError where Go is missing, a version cannot be had, or its content is not what is pinned.
+    """
+    wanted = list(dict.fromkeys(modules))
+    if problem := go_problem():
+        raise BuildError(f"go: {problem}")
+    # Outside of any module, so that no go.mod has a say in what is meant.
+    done = subprocess.run(
+        ["go", "mod", "download", "-json", *map(str, wanted)],
+        cwd="/",
+        env=os.environ | {"GOWORK": "off"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    found = {f"{each['Path']}@{each['Version']}": each for each in answers(done.stdout)}
+    return {module: checked(module, found.get(str(module), {"Error": done.stderr.strip()})) for module in wanted}
+
+
+def answers(text: str) -> list[dict[str, Any]]:
+    """The JSON objects of a text, which `go` writes one after the other."""
+    decoder, found, at = json.JSONDecoder(), list[dict[str, Any]](), 0
+    while at < len(text.rstrip()):
+        value, end = decoder.raw_decode(text, at)
+        found.append(value)
+        at = end + len(text[end:]) - len(text[end:].lstrip())
+    return found
+
+
+def checked(module: Module, answer: dict[str, Any]) -> Path:
+    """The module's folder, of what `go mod download -json` says of it."""
+    if error := answer.get("Error"):
+        raise BuildError(f"{module}: {error}")
+    if answer["Sum"] != module.sum:
+        raise BuildError(
+            f"{module}: its content is {answer['Sum']}, and {module.sum} is pinned in operators/catalog.py."
+            " Where the version there is new, the sum has to be, too; otherwise somebody changed what was published"
+        )
+    return Path(answer["Dir"])

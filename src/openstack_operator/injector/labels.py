@@ -1,0 +1,30 @@
+"""Which labels a pod takes from its node, as values."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+NAME = "kubernetes.metal.cloud.sap/name"
+LABELS = (
+    NAME,
+    "kubernetes.metal.cloud.sap/cluster",
+    "kubernetes.metal.cloud.sap/bb",
+    "topology.kubernetes.io/region",
+    "topology.kubernetes.io/zone",
+)
+_LONGEST = 63
+"""Characters a label's value may have; the name of a node may have more."""
+
+
+def of_node(name: str, labels: Mapping[str, str]) -> dict[str, str]:
+    """Labels of the pods on that node: those of the five it bears, and its name where it bears none for that."""
+    fallback = {NAME: name} if len(name) <= _LONGEST else {}
+    return fallback | {label: labels[label] for label in LABELS if label in labels}
+
+
+def change(pod: Mapping[str, str], ours: Collection[str], wanted: Mapping[str, str]) -> dict[str, str | None]:
+    """What is to be written to a pod; None removes. Of what its node bears no more only labels that are `ours`, set by
+    the injector, are removed: any other was there before, and something may select by it.
+    """
+    differing = {label: value for label, value in wanted.items() if pod.get(label) != value}
+    return differing | {label: None for label in LABELS if label in pod and label in ours and label not in wanted}

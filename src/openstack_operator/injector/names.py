@@ -1,0 +1,18 @@
+"""What the injector, its manifest and its tests call the same thing."""
+
+from __future__ import annotations
+
+from ..runtime.kinds import Kind
+
+INJECTOR = "labels-injector"
+"""The namespace and all in it, the webhook configuration, and who writes a label by the managedFields of a pod."""
+CERTIFIER = f"{INJECTOR}-certifier"
+WEBHOOK = "labels-injector.openstack.k8s.io"
+HOST = f"{INJECTOR}.{INJECTOR}.svc"
+"""The name under which the API server calls a Service."""
+PORT, HEALTH = 9443, 8080
+CERTIFICATE = "/etc/labels-injector"
+
+CONFIGURATION = Kind(
+    "admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration", "validatingwebhookconfigurations"
+)

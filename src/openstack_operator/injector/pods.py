@@ -1,0 +1,73 @@
+"""Pods as the injector keeps them: the little it looks at, since it keeps all of a cluster."""
+
+from __future__ import annotations
+
+import msgspec
+
+from ..runtime.kinds import Kind
+from ..runtime.store import Cached, Meta
+from .labels import LABELS
+from .names import INJECTOR
+
+
+class Seen(msgspec.Struct, frozen=True):
+    """What counts of a pod besides its labels."""
+
+    node: str
+    """Where it runs; empty before it is bound."""
+    ours: tuple[str, ...]
+    """Labels the injector has set, and nobody else since."""
+
+
+class _Labels(msgspec.Struct):
+    names: dict[str, msgspec.Raw] = msgspec.field(name="f:labels", default_factory=dict[str, msgspec.Raw])
+
+
+class _Fields(msgspec.Struct):
+    metadata: _Labels = msgspec.field(name="f:metadata", default_factory=_Labels)
+
+
+class _Manager(msgspec.Struct, rename="camel"):
+    manager: str = ""
+    fields_v1: _Fields = msgspec.field(name="fieldsV1", default_factory=_Fields)
+
+
+class _Metadata(msgspec.Struct, rename="camel"):
+    name: str
+    namespace: str
+    uid: str
+    resource_version: str
+    labels: dict[str, str] = {}
+    managed_fields: list[_Manager] = []
+
+
+class _Spec(msgspec.Struct, rename="camel"):
+    node_name: str = ""
+
+
+class _Pod(msgspec.Struct):
+    metadata: _Metadata
+    spec: _Spec
+
+
+_pod = msgspec.json.Decoder(_Pod)
+_seen = msgspec.json.Decoder(Seen)
+
+
+def trimmed(item: bytes, _: Kind) -> Cached:
+    """An entry from the JSON of a pod. The metadata alone would not do: where a pod runs stands in its spec."""
+    pod = _pod.decode(item)
+    meta, spec = pod.metadata, pod.spec
+    labels = {label: meta.labels[label] for label in LABELS if label in meta.labels}
+    # The API server keeps the record of who wrote what; whoever writes another value takes the label over.
+    written = {
+        name for entry in meta.managed_fields if entry.manager == INJECTOR for name in entry.fields_v1.metadata.names
+    }
+    seen = Seen(spec.node_name, tuple(label for label in LABELS if f"f:{label}" in written))
+    kept = Meta(meta.name, meta.uid, meta.resource_version, meta.namespace, labels=labels)
+    return Cached(kept, msgspec.json.encode(seen))
+
+
+def seen(item: Cached) -> Seen:
+    """What counts of an entry besides its labels."""
+    return _seen.decode(item.raw)

@@ -1,0 +1,52 @@
+"""The injector as a process, and what it shares with the process that certifies it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import structlog
+
+from .. import __version__
+from ..runtime.client import Client
+from ..runtime.health import Health
+from ..runtime.logs import configure
+from ..runtime.process import any_of, until_stopped
+from .injector import Injector
+from .webhook import Webhook
+
+_log: structlog.stdlib.BoundLogger = structlog.get_logger()
+
+Program = Callable[[Client], Coroutine[Any, Any, None]]
+
+# All addresses: the API server and the kubelet ask from outside the pod.
+_ANY = "0.0.0.0"  # noqa: S104
+
+
+async def inject(client: Client, *, certificate: Path, port: int, health_port: int) -> None:
+    """Labels pods until canceled. `certificate` is a folder with tls.crt and tls.key; health port 0 serves no health.
+    Raises OSError where a port is taken.
+    """
+    injector = Injector(client)
+    webhook = Webhook(injector.bind, certificate)
+    health = Health(lambda: injector.synced and webhook.serving)
+    served = [health.serve((_ANY, health_port))] if health_port else []
+    await any_of(injector.run(), webhook.serve((_ANY, port)), *served)
+
+
+def serve(program: Program, *, json_logs: bool = True, debug: bool = False) -> int:
+    """Runs a program until SIGTERM or SIGINT and returns the exit status."""
+    configure(json=json_logs, debug=debug)
+    _log.info("starting", version=__version__)
+    asyncio.run(_connected(program))
+    return 0
+
+
+async def _connected(program: Program) -> None:
+    client = Client.connect()
+    try:
+        await until_stopped(program(client))
+    finally:
+        await client.close()

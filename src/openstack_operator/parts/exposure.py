@@ -1,0 +1,190 @@
+"""How clients outside the cluster reach an API: by a port or an address of its Service, through an Ingress, or through
+a Gateway.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+from .. import kube
+from ..api import Expose, Gateway, Ingress
+from ..plan import Context, Object, SpecError, Step
+from .tls import TRUSTED, Certified
+
+_GATEWAY_API = "gateway.networking.k8s.io/v1"
+_NGINX, _HAPROXY, _HAPROXY_ORG = "nginx.ingress.kubernetes.io", "haproxy-ingress.github.io", "haproxy.org"
+
+
+def public_url(ctx: Context[Any], component: str, port: int, expose: Expose, scheme: str = "http") -> str | None:
+    """URL outside clients use; None until Kubernetes has said which port or address it gave. Raises SpecError where a
+    name is missing.
+    """
+    if through_proxy(expose):
+        number = f":{expose.port}" if expose.port not in (None, 443) else ""
+        return f"https://{_name(component, expose)}{number}"
+    service = ctx.name(component)
+    live = ctx.children.get(("Service", kube.fitting(service)), {})
+    host = public_host(ctx, service, expose)
+    if expose.type == "NodePort" and host:
+        ports = [entry["nodePort"] for entry in live.get("spec", {}).get("ports", ()) if entry.get("nodePort")]
+        return f"{scheme}://{host}:{ports[0]}" if ports else None
+    return f"{scheme}://{host}:{port}" if expose.type == "LoadBalancer" and host else None
+
+
+def public_host(ctx: Context[Any], service: str, expose: Expose) -> str:
+    """By what name or address clients outside call the Service; empty where they do not, or it is not known yet."""
+    if expose.type != "LoadBalancer":
+        return (expose.host or "") if expose.type == "NodePort" else ""
+    live = ctx.children.get(("Service", kube.fitting(service)), {})
+    given = (live.get("status") or {}).get("loadBalancer", {}).get("ingress") or [{}]
+    return expose.host or given[0].get("hostname") or given[0].get("ip") or ""
+
+
+def told_before(ctx: Context[Any], expose: Expose) -> str:
+    """The URL clients were told last, while a Service that was made anew is given its port or address."""
+    live = ctx.children.get(("KeystoneService", kube.fitting(ctx.name("catalog"))), {})
+    told = urlsplit(live.get("spec", {}).get("endpoints", {}).get("public", ""))
+    return f"{told.scheme}://{told.netloc}" if expose.type != "ClusterIP" and told.netloc else ""
+
+
+def through_proxy(expose: Expose) -> bool:
+    """Whether who calls is a proxy that has ended the client's TLS."""
+    return expose.type in ("Ingress", "Gateway")
+
+
+def service_type(expose: Expose) -> str:
+    """Type of the Service behind it."""
+    return "ClusterIP" if through_proxy(expose) else expose.type
+
+
+def public_endpoint(
+    ctx: Context[Any], component: str, port: int, expose: Expose, certificate: Certified
+) -> tuple[Step, ...]:
+    """The Ingress or HTTPRoute `<owner>-<component>`, where one is wanted. It calls by TLS, and checks the certificate
+    of the pods, as soon as clients are told to. Raises SpecError where something is missing.
+    """
+    if not through_proxy(expose):
+        return ()
+    made = _ingress if expose.type == "Ingress" else _route
+    return (Step(name="PublicEndpoint", objects=made(ctx, component, port, expose, certificate)),)
+
+
+def _name(component: str, expose: Expose) -> str:
+    """`host` of the API; of what stands beside it a sibling of that, which the same wildcard certificate is for."""
+    if not expose.host:
+        raise SpecError("spec.expose.host", f"type {expose.type} needs the name by which clients outside come")
+    first, dot, rest = expose.host.partition(".")
+    return expose.host if component == "api" else f"{first}-{component}{dot}{rest}"
+
+
+def _ingress(
+    ctx: Context[Any], component: str, port: int, expose: Expose, certificate: Certified
+) -> tuple[Object, ...]:
+    wanted, host, name = expose.ingress or Ingress(), _name(component, expose), ctx.name(component)
+    backend = {"service": {"name": name, "port": {"number": port}}}
+    made = kube.obj(
+        ctx,
+        "Ingress",
+        name,
+        "networking.k8s.io/v1",
+        spec={
+            "ingressClassName": wanted.class_name,
+            "tls": [{"hosts": [host], "secretName": _certificate(ctx, component, wanted)}],
+            "rules": [{"host": host, "http": {"paths": [{"path": "/", "pathType": "Prefix", "backend": backend}]}}],
+        },
+    )
+    return (kube.annotated(made, {**_PATIENT, **_encrypted(ctx, name, certificate), **wanted.annotations}),)
+
+
+def _certificate(ctx: Context[Any], component: str, wanted: Ingress) -> str | None:
+    """Secret with the certificate of the host. cert-manager makes one for each Ingress, under another name each."""
+    issued = any(name.startswith("cert-manager.io/") for name in wanted.annotations)
+    return wanted.secret_name or (ctx.name(component, "public-tls") if issued else None)
+
+
+_PATIENT = {
+    # An image is larger than a request may be otherwise, and not to be kept in the proxy first.
+    f"{_NGINX}/proxy-body-size": "0",
+    f"{_NGINX}/proxy-request-buffering": "off",
+    # As long as the front of an API waits; and consoles are quiet for long.
+    f"{_NGINX}/proxy-read-timeout": "3600",
+    f"{_NGINX}/proxy-send-timeout": "3600",
+    f"{_HAPROXY}/timeout-server": "10m",
+    f"{_HAPROXY}/timeout-tunnel": "24h",
+}
+"""What controllers are told; each reads its own annotations, and no other."""
+
+
+def _encrypted(ctx: Context[Any], service: str, certificate: Certified) -> Mapping[str, str]:
+    """How controllers are told to call by TLS."""
+    trust = certificate.published.get(TRUSTED)
+    if not trust:
+        return {}
+    host = ctx.host(service)
+    return {
+        f"{_NGINX}/backend-protocol": "HTTPS",
+        f"{_NGINX}/proxy-ssl-secret": f"{ctx.namespace}/{trust}",
+        f"{_NGINX}/proxy-ssl-verify": "on",
+        f"{_NGINX}/proxy-ssl-verify-depth": "2",
+        f"{_NGINX}/proxy-ssl-name": host,
+        f"{_NGINX}/proxy-ssl-server-name": "on",
+        f"{_HAPROXY}/backend-protocol": "h1-ssl",
+        f"{_HAPROXY}/secure-sni": host,
+        f"{_HAPROXY}/secure-verify-ca-secret": trust,
+        f"{_HAPROXY}/secure-verify-hostname": host,
+        f"{_HAPROXY_ORG}/server-ssl": "true",
+    }
+
+
+def _route(ctx: Context[Any], component: str, port: int, expose: Expose, certificate: Certified) -> tuple[Object, ...]:
+    if expose.gateway is None:
+        raise SpecError(
+            "spec.expose.gateway", "type Gateway needs the Gateway that clients outside call; set parentRefs"
+        )
+    name, gateway = ctx.name(component), expose.gateway
+    route = kube.obj(
+        ctx,
+        "HTTPRoute",
+        name,
+        _GATEWAY_API,
+        spec={
+            "parentRefs": _parents(gateway),
+            "hostnames": [_name(component, expose)],
+            "rules": [
+                {
+                    "matches": [{"path": {"type": "PathPrefix", "value": "/"}}],
+                    "backendRefs": [{"name": name, "port": port}],
+                    # Images take as long as they take; Envoy would give up after 15 s.
+                    "timeouts": {"request": "0s"},
+                }
+            ],
+        },
+    )
+    return (route, *_checked(ctx, name, certificate))
+
+
+def _parents(gateway: Gateway) -> list[Object]:
+    return [parent.model_dump(by_alias=True, exclude_none=True) for parent in gateway.parent_refs]
+
+
+def _checked(ctx: Context[Any], service: str, certificate: Certified) -> tuple[Object, ...]:
+    """How a Gateway is told to call by TLS: it reads authorities from ConfigMaps."""
+    if not certificate.authorities:
+        return ()
+    trust = kube.obj(ctx, "ConfigMap", f"{service}-trust", data={"ca.crt": certificate.authorities})
+    policy = kube.obj(
+        ctx,
+        "BackendTLSPolicy",
+        service,
+        _GATEWAY_API,
+        spec={
+            "targetRefs": [{"group": "", "kind": "Service", "name": kube.fitting(service)}],
+            "validation": {
+                "caCertificateRefs": [{"group": "", "kind": "ConfigMap", "name": trust["metadata"]["name"]}],
+                "hostname": ctx.host(service),
+            },
+        },
+    )
+    return trust, policy

@@ -1,0 +1,56 @@
+"""The life of a process: its parts run together, and end together in good order."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+from collections.abc import Coroutine
+from typing import Any
+
+import structlog
+
+_log: structlog.stdlib.BoundLogger = structlog.get_logger()
+
+
+async def until_stopped(work: Coroutine[Any, Any, Any]) -> None:
+    """Runs until SIGTERM or SIGINT, or until canceled; what is being written then is finished or was not begun.
+
+    Raises what the work raises.
+    """
+    loop, whole = asyncio.get_running_loop(), asyncio.ensure_future(work)
+    signals = (signal.SIGTERM, signal.SIGINT)
+    stopped = asyncio.Event()
+
+    def stop() -> None:
+        stopped.set()
+        whole.cancel()
+
+    # Only the main thread of a process has signals.
+    with contextlib.suppress(RuntimeError, ValueError):
+        for number in signals:
+            loop.add_signal_handler(number, stop)
+    try:
+        await whole
+    except asyncio.CancelledError:
+        whole.cancel()
+        await asyncio.gather(whole, return_exceptions=True)
+        if not stopped.is_set():
+            raise
+        _log.info("stopped")
+    finally:
+        for number in signals:
+            loop.remove_signal_handler(number)
+
+
+async def any_of(*parts: Coroutine[Any, Any, Any]) -> None:
+    """Runs all of them until the first one ends, however it does; the others are canceled. Raises what it raised."""
+    tasks = [asyncio.ensure_future(part) for part in parts]
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+    for task in done:
+        task.result()

@@ -1,0 +1,94 @@
+"""Servers' screens: QEMU shows them to the proxies of consoles over TLS, and the two know each other by certificates of
+an authority that is good for nothing else: a proxy faces the world, and who may call libvirt is root on every node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ... import kube, parts, pki
+from ...api import Sections
+from ...plan import Context, NotBuilt, Step
+from .migration import authority
+from .model import NovaSpec
+
+_NODE, _PROXY = "/etc/openstack-consoles", "/etc/openstack-console"
+
+# QEMU reads its certificate once, and again when it is told to; one that was started without any has nothing to read.
+# Guests outlive the libvirt that would have told them.
+FOLLOW = """\
+reload() {
+    guests=$(virsh -q -c qemu:///system list --uuid) || return
+    for guest in $guests; do virsh -q -c qemu:///system domdisplay-reload "$guest" 2> /dev/null || :; done
+}
+(until reload > /dev/null 2>&1; do sleep 10; done) &
+""" + parts.followed(_NODE, "reload")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Consoles:
+    """What nodes and proxies need for it; nothing where there are no nodes of ours."""
+
+    steps: tuple[Step, ...] = ()
+    node: tuple[kube.Mount, ...] = ()
+    """Of libvirt, which has its QEMUs encrypt where it finds certificates."""
+    proxy: tuple[kube.Mount, ...] = ()
+
+    def options(self, *, required: bool) -> Sections:
+        """Of a proxy. Servers that were started before there were certificates are reached unless TLS is required."""
+        if not self.steps:
+            return {}
+        return {
+            "vnc": {
+                "auth_schemes": "vencrypt" if required else "vencrypt,none",
+                "vencrypt_client_cert": f"{_PROXY}/tls.crt",
+                "vencrypt_client_key": f"{_PROXY}/tls.key",
+                "vencrypt_ca_certs": f"{_PROXY}/ca.crt",
+            }
+        }
+
+    @property
+    def follow(self) -> str:
+        """What the shell that becomes libvirt does first."""
+        return FOLLOW if self.steps else ""
+
+
+def consoles(ctx: Context[NovaSpec]) -> Consoles:
+    """The authority, a certificate for all nodes and one for all proxies. Raises NotBuilt where TLS is required of
+    images that do not have it.
+    """
+    if not ctx.spec.compute.enabled:
+        return Consoles()
+    if ctx.spec.image_profile != "debian":
+        if ctx.spec.tls and ctx.spec.tls.required:
+            message = "with kolla's images, consoles go from the nodes to their proxies in plain text; use false"
+            raise NotBuilt("spec.tls.required", message)
+        return Consoles()
+    by = authority(ctx, "console")
+    known = kube.secret_data(by)
+    signer, kept = pki.Pair(known["key"], known["cert"]), Step(name="ConsoleAuthority", objects=(by,), guarded=True)
+    # Names that nobody calls: it counts whose they are, and which of the two.
+    compute = pki.Wanted(common="compute", names=frozenset({"compute.invalid"}))
+    novncproxy = pki.Wanted(common="novncproxy", names=frozenset({"novncproxy.invalid"}), calls=True, serves=False)
+    node, proxy = (
+        _certificate(ctx, "console-node", compute, signer, kept, ("ca-cert.pem", "server-cert.pem", "server-key.pem")),
+        _certificate(ctx, "console-proxy", novncproxy, signer, kept, ("ca.crt", "tls.crt", "tls.key")),
+    )
+    return Consoles(
+        steps=(kept, node, proxy),
+        node=(kube.folder("consoles", node.objects[0]["metadata"]["name"], _NODE, mode=0o400),),
+        proxy=(kube.folder("console", proxy.objects[0]["metadata"]["name"], _PROXY),),
+    )
+
+
+def _certificate(
+    ctx: Context[NovaSpec], name: str, wanted: pki.Wanted, signer: pki.Pair, kept: Step, files: tuple[str, str, str]
+) -> Step:
+    """A Secret with the authority, the certificate and its key under the names of `files`."""
+    ca, cert, key = files
+    live: Mapping[str, str] = kube.secret_data(ctx.children.get(("Secret", kube.fitting(ctx.name(name)))))
+    held = pki.Pair(live[key], live[cert]) if {cert, key} <= live.keys() else None
+    pair = pki.certificate(held, wanted, signer, ctx.draw, ctx.now)
+    secret = kube.secret(ctx, ctx.name(name), {ca: signer.cert, cert: pair.cert, key: pair.key})
+    return Step(name="Consoles", objects=(secret,), after=(kept,), guarded=True, wake=pki.change(pair, ctx.now))

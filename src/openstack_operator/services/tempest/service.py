@@ -1,0 +1,232 @@
+"""Tempest: a schedule of runs and those that are ordered, each a pod whose last word is its result."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import resources
+from typing import Any
+
+import yaml
+
+from ... import kube, parts
+from ...api import KeystoneRef, Sections
+from ...plan import Context, MissingReference, Object, Plan, SpecError, Step, key
+from . import results
+from .model import TempestSpec
+
+PACKAGE = "cloud_tests"
+DIRECTORY = f"/etc/openstack-tempest/{PACKAGE}"
+TRUST = "ca.crt"
+_MODULES = ("cloud.py", "runner.py")
+_LATE = 600
+"""Seconds after its own timeout at which Kubernetes ends a run that does not."""
+
+
+def plan(ctx: Context[TempestSpec]) -> Plan:
+    """Everything a Tempest is made of."""
+    spec = ctx.spec
+    _check(spec)
+    identity, login = _login(ctx)
+    conf = _config(ctx, login)
+    needed = parts.waits(ctx)
+    run = results.last(ctx)
+    after = (*identity, conf, *needed)
+    return Plan(
+        *parts.policies(ctx),
+        *identity,
+        conf,
+        *needed,
+        *_schedule(ctx, conf, after=after),
+        *_ordered(ctx, conf, after=after),
+        results.record(ctx, run),
+        details=run.details if run else {},
+        told={results.PASSED: results.verdict(run)},
+    )
+
+
+def _check(spec: TempestSpec) -> None:
+    """Raises SpecError for a regular expression that is none."""
+    given = {"includeRegex": spec.tests.include_regex, "excludeRegex": spec.tests.exclude_regex}
+    for name, regex in given.items():
+        try:
+            re.compile(regex or "")
+        except re.error as error:
+            raise SpecError(f"spec.tests.{name}", f"not a regular expression of Python's: {error}") from None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Login:
+    """How a run comes into the cloud."""
+
+    url: str
+    auth: Mapping[str, Any]
+    """Body of the request for a token."""
+    options: Mapping[str, str]
+    """[auth] of tempest.conf: the administrator the tests' users are made by."""
+    trust: str = ""
+    """By what its APIs are checked: path of a file."""
+    files: Mapping[str, str] = field(default_factory=dict[str, str])
+    """What it needs beside its configuration."""
+    administrator: str = ""
+    """Name of the administrator a run has to make for itself; empty where there is one."""
+
+
+def _login(ctx: Context[TempestSpec]) -> tuple[tuple[Step, ...], Login]:
+    """With what has to be there for it."""
+    ref = ctx.spec.keystone.ours
+    return _as_user(ctx, ref) if ref else ((), _by_credential(ctx))
+
+
+def _as_user(ctx: Context[TempestSpec], ref: KeystoneRef) -> tuple[tuple[Step, ...], Login]:
+    """KeystoneUser `<owner>-user`, an administrator of a Keystone of ours."""
+    creds, at = parts.credentials(ctx, "identity"), ctx.refs[ref]
+    wanted = parts.remote(
+        ctx,
+        "KeystoneUser",
+        ctx.name("user"),
+        {
+            "keystoneRef": {"name": ref.name},
+            "user": ctx.owner,
+            "passwordSecretRef": creds.ref("identity"),
+            "roles": ["admin"],
+        },
+    )
+    user = Step(name="Identity", objects=(wanted,), after=(creds,))
+    default, password, project = {"name": "Default"}, creds["identity"], "service"
+    given = {"name": ctx.owner, "domain": default, "password": password}
+    login = Login(
+        url=at["internalURL"],
+        auth={
+            "identity": {"methods": ["password"], "password": {"user": given}},
+            "scope": {"project": {"name": project, "domain": default}},
+        },
+        options={
+            "admin_username": ctx.owner,
+            "admin_password": password,
+            "admin_project_name": project,
+            "admin_domain_name": default["name"],
+        },
+        trust=parts.trust_of(at.published),
+    )
+    return (creds, user), login
+
+
+def _by_credential(ctx: Context[TempestSpec]) -> Login:
+    """The application credential of a Secret. Raises SpecError, with the key that it lacks."""
+    source = ctx.spec.keystone
+    assert source.app_credential_ref
+    name = source.app_credential_ref.name
+    path = "spec.keystone.appCredentialRef"
+    if (data := ctx.secrets.get(name)) is None:
+        raise MissingReference(f"{path}.name", f"there is no Secret {name!r} in this namespace")
+    known = _clouds(data["clouds.yaml"], f"{path}: clouds.yaml of Secret {name!r}") if "clouds.yaml" in data else data
+    if missing := [key for key in _CREDENTIAL if not known.get(key)]:
+        raise SpecError(path, f"Secret {name!r} lacks {' and '.join(missing)}, or a clouds.yaml with it")
+    credential = {key.removeprefix("application_credential_"): known[key] for key in _CREDENTIAL}
+    identity = {"methods": ["application_credential"], "application_credential": credential}
+    return Login(
+        url=source.auth_url or "",
+        auth={"identity": identity},
+        options={},
+        trust=f"{DIRECTORY}/{TRUST}" if TRUST in data else "",
+        files={TRUST: data[TRUST]} if TRUST in data else {},
+        administrator=f"tempest-{ctx.namespace}-{ctx.owner}",
+    )
+
+
+_CREDENTIAL = ("application_credential_id", "application_credential_secret")
+
+
+def _clouds(text: str, where: str) -> Mapping[str, Any]:
+    """`auth` of the cloud `openstack`, or of the only one."""
+    try:
+        clouds = yaml.safe_load(text)["clouds"]
+        chosen = clouds["openstack"] if "openstack" in clouds else next(iter(clouds.values()))
+        return dict(chosen["auth"])
+    except (yaml.YAMLError, KeyError, TypeError, ValueError, AttributeError, StopIteration):
+        raise SpecError(where, "not a clouds.yaml; it has clouds, and the auth of one of them") from None
+
+
+def _config(ctx: Context[TempestSpec], login: Login) -> parts.Config:
+    """Secret `<owner>-config`: tempest.conf, what to look for in the cloud, and the program."""
+    spec, tests = ctx.spec, ctx.spec.tests
+    interface = spec.keystone.interface
+    called = ("compute", "image", "network", "object-storage", "placement", "volume")
+    # The log of a test that fails is told with it; of others nobody wants a line a request.
+    defaults: Sections = {"DEFAULT": {"use_stderr": False}, **{name: {"endpoint_type": interface} for name in called}}
+    wired: Sections = {
+        "auth": dict(login.options),
+        "identity": {
+            "uri_v3": login.url,
+            "auth_version": "v3",
+            "region": spec.region,
+            "v3_endpoint_type": interface,
+            **({"ca_certificates_file": login.trust} if login.trust else {}),
+        },
+    }
+    wanted = {
+        "url": login.url,
+        "auth": login.auth,
+        "trust": login.trust,
+        "administrator": login.administrator,
+        "region": spec.region,
+        "interface": interface,
+        **{name: getattr(tests, name) for name in ("services", "concurrency", "seconds", "image", "flavor", "network")},
+        "include": tests.include_regex,
+        "exclude": tests.exclude_regex,
+    }
+    package = resources.files(__package__ or "")
+    programs = {name: package.joinpath(name).read_text(encoding="utf-8") for name in _MODULES}
+    more = {"run.json": json.dumps(wanted, indent=2, sort_keys=True), **programs, **login.files}
+    return parts.config(ctx, "tempest.conf", wired, defaults=defaults, more=more, directory=DIRECTORY)
+
+
+def _template(ctx: Context[TempestSpec], conf: parts.Config, component: str, **labels: str) -> Object:
+    """The pod of a run."""
+    spec, entry = ctx.spec, ctx.release["tempest"]
+    main = kube.Container(
+        component=entry,
+        command=[*entry.command, "-m", f"{PACKAGE}.runner"],
+        env={"PYTHONPATH": DIRECTORY.rpartition("/")[0], "HOME": "/tmp"},  # noqa: S108
+        mounts=(*conf.mounts, *kube.scratch("/tmp")),  # noqa: S108
+        memory="512Mi",
+        cpu="100m",
+    )
+    wanted = kube.settings(spec)
+    late = spec.tests.seconds + _LATE
+    template = kube.pod(ctx, component, main, wanted=wanted, activeDeadlineSeconds=late)
+    template["metadata"]["labels"] |= {kube.WATCHED: "true", **labels}
+    return template
+
+
+def _schedule(ctx: Context[TempestSpec], conf: parts.Config, *, after: Sequence[Step]) -> tuple[Step, ...]:
+    """CronJob `<owner>-run`."""
+    spec = ctx.spec
+    if not spec.schedule:
+        return ()
+    wanted = kube.cron_job(
+        ctx,
+        "run",
+        _template(ctx, conf, "run"),
+        spec.schedule,
+        once=True,
+        suspend=spec.suspend,
+        successfulJobsHistoryLimit=spec.successful_jobs_history_limit,
+        failedJobsHistoryLimit=spec.failed_jobs_history_limit,
+    )
+    return (Step(name="Runs", objects=(wanted,), after=tuple(after)),)
+
+
+def _ordered(ctx: Context[TempestSpec], conf: parts.Config, *, after: Sequence[Step]) -> tuple[Step, ...]:
+    """Job `<owner>-run-now-<digest>` for the order there is. One that was obeyed stays to be looked at until the pods
+    of runs become others, and is not obeyed again then.
+    """
+    if not (order := results.order(ctx)):
+        return ()
+    wanted = kube.job(ctx, "run-now", _template(ctx, conf, "run-now", **{results.ORDER: order}), retries=0)
+    if results.obeyed(ctx) == order and key(wanted) not in ctx.children:
+        return ()
+    return (Step(name="Runs", objects=(kube.annotated(wanted, {kube.BESIDE: "true"}),), after=tuple(after)),)

@@ -1,0 +1,174 @@
+"""Certificates on a real API server: by cert-manager, which is played here, and while an authority is replaced."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from openstack_operator import pki
+from openstack_operator.kube import secret_data
+from openstack_operator.plan import Transient
+from openstack_operator.runtime.client import Client
+from openstack_operator.runtime.kinds import POD, SECRET, STATEFUL_SET, Kind
+from openstack_operator.services.mariadb.model import MARIADB
+from openstack_operator.services.pki.model import PKI
+
+from . import others
+from .conftest import CRD, install
+from .harness import Cluster, eventually, running
+from .test_controlplane import operator
+
+ACCOUNT = Kind("v1", "ServiceAccount", "serviceaccounts")
+CERTIFICATE = Kind("cert-manager.io/v1", "Certificate", "certificates")
+ISSUER = {"name": "internal", "kind": "Issuer"}
+TLS = {"pkiRef": {"name": "pki"}}
+
+
+@asynccontextmanager
+async def cert_manager(cluster: Cluster, authority: pki.Pair, refuses: set[str]) -> AsyncGenerator[None]:
+    """Issues what is ordered, but not for those it refuses."""
+    client = Client.connect()
+
+    async def work() -> None:
+        done: set[str] = set()
+        while True:
+            for order in await orders(client, cluster.namespace):
+                if order["metadata"]["name"] not in done and not await issue(order):
+                    done.add(order["metadata"]["name"])
+            await asyncio.sleep(0.1)
+
+    async def issue(order: dict[str, Any]) -> bool:
+        spec, name = order["spec"], order["metadata"]["name"]
+        refused = name in refuses
+        if not refused:
+            names = frozenset({*spec["dnsNames"], *spec.get("ipAddresses", ())})
+            wanted = pki.Wanted(common="x", names=names, life=timedelta(minutes=int(spec["duration"][:-1])))
+            pair = pki.issue(authority, wanted, name, datetime.now(UTC))
+            files = {"tls.crt": pair.cert, "tls.key": pair.key, "ca.crt": authority.cert}
+            await client.create(
+                SECRET,
+                {
+                    "apiVersion": "v1",
+                    "kind": "Secret",
+                    "type": "kubernetes.io/tls",
+                    "metadata": cluster.meta(spec["secretName"]) | {"labels": spec["secretTemplate"]["labels"]},
+                    "data": {key: base64.b64encode(text.encode()).decode() for key, text in files.items()},
+                },
+            )
+        ready = {"type": "Ready", "status": "False" if refused else "True", "observedGeneration": 1}
+        issuing = {"type": "Issuing", "status": "False", "reason": "Failed" if refused else "Issued", "message": "no"}
+        await client.merge_status(CERTIFICATE, cluster.namespace, name, {"conditions": [ready, issuing]})
+        return False
+
+    async with running(work()):
+        yield
+    await client.close()
+
+
+async def orders(client: Client, namespace: str) -> list[dict[str, Any]]:
+    try:
+        return msgspec.json.decode(await client.page(CERTIFICATE, namespace, {}))["items"]
+    except Transient:
+        return []
+
+
+async def uninstall(cluster: Cluster, definition: str) -> None:
+    live = await cluster.client.get(CRD, None, definition)
+    assert live
+    await cluster.client.delete(CRD, "", definition, live["metadata"]["uid"], "Background")
+
+    async def gone() -> bool:
+        return await cluster.client.get(CRD, None, definition) is None
+
+    await eventually(gone, 30)
+
+
+async def test_certificates_come_from_cert_manager_once_it_is_there(cluster: Cluster, root: Path) -> None:
+    by = pki.authority("theirs", "theirs", datetime.now(UTC))
+    refuses = {"other-probe"}
+    await uninstall(cluster, "certificates.cert-manager.io")
+    async with operator(cluster, root), cert_manager(cluster, by, refuses):
+        await cluster.create(PKI, "pki", issuerRef=ISSUER)
+        await cluster.create(MARIADB, "mariadb", tls=TLS)
+        found = await cluster.ready(PKI, "pki", "InvalidSpec")
+        assert "spec.issuerRef: this cluster serves no certificates.cert-manager.io" in found["message"]
+        await install(others.definitions("cert-manager"))
+        await asyncio.sleep(2)
+        await look_again(cluster)
+        await cluster.ready(PKI, "pki", seconds=120)
+        await cluster.ready(MARIADB, "mariadb", seconds=60)
+        files = secret_data(await cluster.get(SECRET, "mariadb-tls"))
+        assert pki.each(files["ca.crt"]) == pki.each(by.cert)
+        assert pki.vouched(files["tls.crt"], [by.cert])
+        issued = await cluster.get(SECRET, "mariadb-tls-issued")
+        assert issued
+        assert [ref["kind"] for ref in issued["metadata"]["ownerReferences"]] == ["MariaDB"], "it goes with its user"
+        assert await cluster.get(STATEFUL_SET, "mariadb-server")
+        await cluster.create(PKI, "other", issuerRef=ISSUER)
+        found = await cluster.ready(PKI, "other", "IssuerFailed")
+        assert "Issuer/internal refused it: no" in found["message"]
+
+
+async def test_an_authority_is_replaced_as_users_start_anew(cluster: Cluster, root: Path) -> None:
+    async def pod(name: str) -> None:
+        if await cluster.get(ACCOUNT, "default") is None:
+            account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": cluster.meta("default")}
+            await cluster.client.create(ACCOUNT, account)
+        spec = {
+            "nodeName": "none",
+            # Nobody is there to end it.
+            "terminationGracePeriodSeconds": 0,
+            "automountServiceAccountToken": False,
+            "containers": [{"name": "main", "image": "main"}],
+            "volumes": [{"name": "trust", "secret": {"secretName": "pki-bundle"}}],
+        }
+        body = {"apiVersion": "v1", "kind": "Pod", "metadata": cluster.meta(name), "spec": spec}
+        await cluster.client.create(POD, body)
+
+    async def said(text: str) -> None:
+        async def found() -> bool:
+            await look_again(cluster)
+            heard.append((await cluster.condition(PKI, "pki", "RotationReady")).get("message", ""))
+            return text in heard[-1]
+
+        heard: list[str] = []
+        try:
+            await eventually(found, 30)
+        except TimeoutError:
+            raise AssertionError(heard[-1]) from None
+
+    async with operator(cluster, root):
+        await cluster.create(PKI, "pki", overlapMinutes=0)
+        await cluster.create(MARIADB, "mariadb", tls=TLS)
+        await cluster.ready(MARIADB, "mariadb")
+        await pod("reader")
+        first = secret_data(await cluster.get(SECRET, "pki-authority"))["tls.crt"]
+        await asyncio.sleep(1.1)
+        await cluster.change(PKI, "pki", "/spec/authorityGeneration", 2)
+        await said("waits for Pod/reader (reader)")
+        trusted = secret_data(await cluster.get(SECRET, "mariadb-tls"))["ca.crt"]
+        assert len(pki.each(trusted)) == 2
+        live = await cluster.get(POD, "reader")
+        assert live
+        await cluster.client.delete(POD, cluster.namespace, "reader", live["metadata"]["uid"], "Background")
+        await asyncio.sleep(1.1)
+        await pod("again")
+        await said("the authority is replaced from")
+        now = secret_data(await cluster.get(SECRET, "pki-authority"))
+        assert now["tls.crt"] != first
+        files = secret_data(await cluster.get(SECRET, "mariadb-tls"))
+        assert pki.each(files["ca.crt"]) == pki.each(now["tls.crt"])
+        assert pki.vouched(files["tls.crt"], [now["tls.crt"]])
+
+
+async def look_again(cluster: Cluster) -> None:
+    """As time does in the end."""
+    await cluster.change(PKI, "pki", "/metadata/annotations", {"test": datetime.now(UTC).isoformat()})
+    await asyncio.sleep(0.5)

@@ -1,0 +1,78 @@
+"""The cloud by the names of c5c3.io on a real API server, and names that both groups have."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from pathlib import Path
+
+from openstack_operator.catalogue import RESOURCES
+from openstack_operator.kube import conditions
+from openstack_operator.runtime.client import Conflict
+from openstack_operator.runtime.kinds import DEPLOYMENT, OTHERS, Catalog
+from openstack_operator.services.controlplane.c5c3_model import C5C3_CONTROL_PLANE
+
+from .harness import Cluster, eventually
+from .test_controlplane import operator
+
+RESOURCE = {resource.handle: resource for resource in RESOURCES}
+KEYSTONE, C5C3_KEYSTONE = RESOURCE["Keystone"], RESOURCE["Keystone.keystone.openstack.c5c3.io"]
+
+
+async def test_a_cloud_by_the_other_names_becomes_ready_and_goes(cluster: Cluster, root: Path) -> None:
+    async with operator(cluster, root):
+        await cluster.create(C5C3_CONTROL_PLANE, "cloud", services={"cinder": {"enabled": True}})
+        await cluster.ready(C5C3_CONTROL_PLANE, "cloud", seconds=30)
+        live = await cluster.get(C5C3_CONTROL_PLANE, "cloud") or {}
+        assert live["status"]["phase"] == "Ready"
+        assert live["status"]["endpoint"].startswith("https://keystone-api.")
+        assert {"MariaDBReady", "KeystoneReady", "CinderReady"} <= set(conditions(live))
+        assert await cluster.get(KEYSTONE, "keystone") is None
+        assert await cluster.get(C5C3_KEYSTONE, "keystone")
+        await cluster.delete(C5C3_CONTROL_PLANE, "cloud", "Background")
+
+        async def gone() -> bool:
+            kinds = (C5C3_CONTROL_PLANE, C5C3_KEYSTONE, RESOURCE["MariaDB"])
+            return not any([await cluster.get(kind, kind.role.lower()) for kind in kinds])
+
+        await eventually(gone, 30)
+
+
+async def test_the_second_of_one_name_makes_nothing_and_takes_over_when_the_first_goes(
+    cluster: Cluster, root: Path
+) -> None:
+    async with operator(cluster, root):
+        for kind in ("MariaDB", "Memcached"):
+            await cluster.create(RESOURCE[kind], kind.lower())
+        await cluster.create(KEYSTONE, "keystone")
+        await cluster.ready(KEYSTONE, "keystone")
+        made = await cluster.get(DEPLOYMENT, "keystone-api") or {}
+        await cluster.create(C5C3_KEYSTONE, "keystone", replicas=2)
+        refused = await cluster.ready(C5C3_KEYSTONE, "keystone", "InvalidSpec")
+        assert "Keystone/keystone of openstack.k8s.io is called the same" in refused["message"]
+        assert "rename or delete" in refused["message"]
+        assert await cluster.get(DEPLOYMENT, "keystone-api") == made
+        await cluster.ready(KEYSTONE, "keystone")
+
+        await cluster.delete(KEYSTONE, "keystone")
+
+        async def taken_over() -> bool:
+            now = await cluster.get(DEPLOYMENT, "keystone-api") or {"spec": {}}
+            return now["spec"].get("replicas") == 2
+
+        await collected(cluster, made["metadata"]["ownerReferences"][0]["uid"])
+        await eventually(taken_over, 30)
+
+
+async def collected(cluster: Cluster, owner: str) -> None:
+    """Removes what belonged to an owner that is gone, as Kubernetes does where it has controllers."""
+    for kind in Catalog(RESOURCES).all:
+        page = (
+            json.loads(await cluster.client.page(kind, cluster.namespace, {})) if kind not in OTHERS else {"items": []}
+        )
+        for live in page["items"]:
+            if any(reference["uid"] == owner for reference in live["metadata"].get("ownerReferences", ())):
+                name, uid = live["metadata"]["name"], live["metadata"]["uid"]
+                # What has its successor by now is not to go with it.
+                with contextlib.suppress(Conflict):
+                    await cluster.client.delete(kind, cluster.namespace, name, uid, "Background")

@@ -1,0 +1,72 @@
+"""What is written for operators of others is taken by their own definitions, and what they do not know is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from openstack_operator.kube import Object
+from openstack_operator.manifests import load, load_text
+
+from .harness import Cluster
+from .rest import Rest
+
+SERVERS = load(Path(__file__).parent.parent / "e2e" / "on_providers" / "servers.yaml")
+
+
+@pytest.fixture
+def rest(kubeconfig: Path, cluster: Cluster) -> Iterator[Rest]:
+    connection = Rest(kubeconfig, cluster.namespace)
+    yield connection
+    connection.close()
+
+
+@pytest.mark.parametrize("obj", SERVERS, ids=lambda obj: f"{obj['kind']}-{obj['apiVersion'].partition('/')[0]}")
+def test_what_end_to_end_tests_ask_for(rest: Rest, obj: Object) -> None:
+    status, answer = rest.create({**obj, "metadata": {**obj["metadata"], "namespace": rest.namespace}})
+    assert status == 201, answer
+
+
+DATABASE = """
+apiVersion: k8s.mariadb.com/v1alpha1
+kind: Database
+metadata: {name: nova}
+spec: {mariaDbRef: {name: database}, charset: utf8mb3}
+"""
+PROJECT = """
+apiVersion: openstack.k-orc.cloud/v1alpha1
+kind: Project
+metadata: {name: customer}
+spec: {cloudCredentialsRef: {secretName: clouds, cloudName: admin}, managementPolicy: managed}
+"""
+VALKEY = """
+apiVersion: cache.cs.sap.com/v1alpha1
+kind: Valkey
+metadata: {name: cache}
+spec: {replicas: 0}
+"""
+EXTERNAL_SECRET = """
+apiVersion: external-secrets.io/v1
+kind: ExternalSecret
+metadata: {name: clouds}
+spec: {data: [{secretKey: clouds.yaml}]}
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (DATABASE, 'unknown field "spec.charset"'),
+        (PROJECT, "resource must be specified when policy is managed"),
+        (VALKEY, "spec.replicas"),
+        (EXTERNAL_SECRET, "spec.data[0].remoteRef: Required value"),
+    ],
+    ids=("database", "project", "valkey", "external-secret"),
+)
+def test_what_an_operator_of_others_does_not_know(rest: Rest, text: str, reason: str) -> None:
+    (obj,) = load_text(text)
+    status, answer = rest.create({**obj, "metadata": {**obj["metadata"], "namespace": rest.namespace}})
+    assert status in (400, 422), answer
+    assert reason in answer["message"]

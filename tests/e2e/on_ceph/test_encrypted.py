@@ -1,0 +1,78 @@
+"""What goes between two nodes and a Ceph, and another authority while a server moves."""
+
+from __future__ import annotations
+
+import time
+
+from openstack.connection import Connection
+
+from chaos.servers import Guest
+from cloud import proof
+from cloud.kubernetes import Kubernetes
+from cloud.proof import until
+from cloud.session import Cloud
+from localcluster.layout import Cluster
+
+from ..conftest import Report
+from ..facts import ready_again
+from ..on_tls.capture import capture
+from ..on_tls.hops import CONSOLE, TRUST, asking, inside, markers, replaced_by_another, rotations
+from .servers import booted, removed
+from .volumes import attach, detach, pinging, storage, volume
+
+# Names of objects every client of RBD sends.
+RBD = {"an image of RBD": b"rbd_header.", "data of RBD": b"rbd_data."}
+
+
+def test_nobody_between_the_nodes_reads_anything(
+    cluster: Kubernetes, conn: Connection, pair: list[Guest], report: Report
+) -> None:
+    """While a volume is made of an image and attached, a server booted, and a console opened."""
+    sought, image = markers(cluster) | RBD, proof.image(conn)
+    with capture(Cluster(), sought) as one, capture(Cluster(), sought, 2) as other:
+        made = volume(conn, "seen", image_id=image.id)
+        disk = attach(conn, pair[0], made)
+        detach(conn, pair[0], made, disk)
+        server = booted(conn, "seen", image_id=image.id)
+        console = conn.compute.create_console(server, "novnc") or {}
+        assert inside(cluster, CONSOLE, TRUST, str(console.get("url"))) == "101 RFB"
+        removed(conn, server)
+        storage(conn).delete_volume(made)
+    for taken in (one, other):
+        assert taken.packets > 1000
+        assert taken.dropped == 0
+        assert taken.found == {}
+    report.add(ceph_captured_packets=one.packets + other.packets, ceph_captured_bytes=one.size + other.size)
+
+
+def test_a_server_moves_while_an_authority_is_replaced(
+    cluster: Kubernetes, cloud: Cloud, conn: Connection, pair: list[Guest], report: Report
+) -> None:
+    guest, nodes = pair[0], [each.node for each in pair]
+    boot, started = guest.boot(), time.monotonic()
+    moves: list[str] = []
+    with asking(cluster) as told, pinging(guest) as gaps:
+        replaced_by_another(cluster)
+        # There and back as long as it takes, so that some are in each of its steps.
+        while (now := rotations(cluster)) != {"Ready"} or not moves:
+            assert time.monotonic() - started < 2400, f"still {now}"
+            to = nodes[(len(moves) + 1) % len(nodes)]
+            conn.compute.live_migrate_server(guest.id, host=to, block_migration=False)
+            until(f"the server to be on {to}", lambda to=to: _host(conn, guest) == to, 300, 1)
+            moves.extend(now or {"begun"})
+            time.sleep(20)
+        ready_again(cluster, cloud, 600)
+    assert guest.boot() == boot, "it was never started anew"
+    assert {"Trusting", "Renewing"} <= set(moves)
+    assert told.failed == []
+    report.add(
+        ceph_authority_seconds=round(time.monotonic() - started, 1),
+        ceph_authority_moves={step: moves.count(step) for step in sorted(set(moves))},
+        ceph_authority_answered_requests=told.answered,
+        ceph_authority_longest_silence_seconds=round(max(gaps), 1),
+    )
+
+
+def _host(conn: Connection, guest: Guest) -> str:
+    server = conn.compute.get_server(guest.id)
+    return server.compute_host if server.status == "ACTIVE" else ""

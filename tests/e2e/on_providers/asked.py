@@ -1,0 +1,71 @@
+"""What operators of others are asked for, and when they say that it is there."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from cloud.deploy import documents
+from cloud.kubernetes import CloudError, Kubernetes
+from cloud.proof import until
+from cloud.view import conditions
+
+NAMESPACE = "providers"
+_SERVERS = Path(__file__).with_name("servers.yaml")
+_CLUSTER = ("AllReplicasReady", "ClusterAvailable", "ReconcileSuccess")
+
+Object = dict[str, Any]
+
+
+def objects(group: str) -> list[Object]:
+    """Those of servers.yaml that are of an API group."""
+    return [each for each in documents(_SERVERS) if each["apiVersion"].startswith(f"{group}/")]
+
+
+def ready(obj: Object) -> bool:
+    """Whether its operator says that it is there as it is wanted now, by the rule of its kind."""
+    status = obj.get("status", {})
+    told = {type_: each["status"] for type_, each in conditions(obj).items()}
+    # mariadb-operator does not say which generation it speaks of.
+    silent = obj["apiVersion"].startswith("k8s.mariadb.com/")
+    current = silent or status.get("observedGeneration") == obj["metadata"]["generation"]
+    wanted = _CLUSTER if obj["kind"] == "RabbitmqCluster" else ("Ready",)
+    return current and all(told.get(type_) == "True" for type_ in wanted)
+
+
+def applied(cluster: Kubernetes, wanted: list[Object], seconds: float = 240) -> None:
+    """The objects are there and Ready, in their order."""
+    for each in wanted:
+        group, _, version = each["apiVersion"].partition("/")
+        kind, name = f"{each['kind']}.{version}.{group}", each["metadata"]["name"]
+        until(f"{kind}/{name} to be accepted", partial(_accepted, cluster, each), 30, 1)
+        until(f"{kind}/{name} to be Ready", partial(_ready, cluster, kind, name), seconds, 1)
+
+
+def _ready(cluster: Kubernetes, kind: str, name: str) -> bool:
+    return ready(cluster.get(kind, name, "-n", NAMESPACE))
+
+
+def _accepted(cluster: Kubernetes, obj: Object) -> bool:
+    """The messaging topology operator's webhook reads Secrets from a cache that may not have them yet."""
+    try:
+        cluster.apply({**obj, "metadata": {**obj["metadata"], "namespace": NAMESPACE}})
+    except CloudError as error:
+        if "denied the request" not in str(error):
+            raise
+        return False
+    return True
+
+
+def secret(cluster: Kubernetes, name: str, values: dict[str, str]) -> None:
+    """A Secret that operators of others watch."""
+    labels = {"k8s.mariadb.com/watch": "", "rabbitmq.com/topology-operator": "true"}
+    metadata = {"name": name, "namespace": NAMESPACE, "labels": labels}
+    cluster.apply({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": values})
+
+
+def says(cluster: Kubernetes, pod: str, container: str, script: str, stdin: str = "") -> str:
+    """What a script in a pod prints. Passwords come on its standard input, not on a command line."""
+    where = ("-n", NAMESPACE, "exec", "-i", pod, "-c", container)
+    return cluster.kubectl(*where, "--", "sh", "-euc", script, stdin=stdin).strip()

@@ -1,0 +1,1 @@
+"""A cloud that is tested by Tempest."""

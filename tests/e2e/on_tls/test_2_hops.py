@@ -1,0 +1,139 @@
+"""What a client gets that comes plain, trusts somebody else, or is led to somebody else; and what is on the wire."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator
+
+import pytest
+
+from cloud import proof
+from cloud.kubernetes import CloudError, Kubernetes
+from cloud.session import Cloud, Session
+from localcluster.layout import Cluster
+from openstack_operator import pki
+
+from ..conftest import Report
+from .capture import capture
+from .hops import (
+    API,
+    CONSOLE,
+    DATABASE,
+    ENCRYPTED,
+    MEMBERS,
+    NAMESPACE,
+    SHOWN,
+    TRUST,
+    inside,
+    markers,
+    of_ovn,
+)
+from .impostor import SERVERS, answer, forged, stands_in
+
+
+def test_nobody_on_the_way_reads_anything(cluster: Kubernetes, stood: tuple[Session, Cloud], report: Report) -> None:
+    """While a server is booted and its console opened."""
+    with capture(Cluster(), markers(cluster)) as taken:
+        stood[0].prove(stood[1])
+        compute = proof.connect(cluster, NAMESPACE).compute
+        console = compute.create_console(compute.find_server(proof.NAME, ignore_missing=False), "novnc") or {}
+        assert inside(cluster, CONSOLE, TRUST, str(console.get("url"))) == "101 RFB"
+    report.add(tls_captured_packets=taken.packets, tls_captured_bytes=taken.size, tls_captured_dropped=taken.dropped)
+    report.add(tls_captured_markers=taken.found)
+    assert taken.packets > 10_000
+    assert taken.dropped == 0
+    assert taken.found == {}
+
+
+@pytest.fixture(scope="module")
+def impostor(stood: tuple[Session, Cloud]) -> Iterator[None]:
+    with stands_in(stood[0].cluster):
+        yield
+
+
+@pytest.mark.usefixtures("impostor")
+@pytest.mark.parametrize(
+    ("hop", "port"), [("mariadb", 3306), ("rabbitmq", 5671), ("keystone", 5000), ("northbound", 16641)]
+)
+def test_an_impostor_is_told_nothing(cluster: Kubernetes, hop: str, port: int) -> None:
+    foreign = answer(cluster, hop, port, forged(SERVERS[hop]))
+    assert foreign.startswith("refused:")
+    signer = _authority(cluster, "internal-ovn" if hop == "northbound" else "internal")
+    other = answer(cluster, hop, port, forged("somebody.example.org", signer))
+    if hop == "northbound":
+        # Open vSwitch looks at no name, which is why these certificates are by an authority of their own.
+        assert other.startswith("sent something:")
+    else:
+        assert "unable to get local issuer certificate" in foreign
+        assert other.startswith("refused:")
+        assert "Hostname mismatch" in other
+    # Whoever has both is believed, so that it was for these that the others were not.
+    assert answer(cluster, hop, port, forged(SERVERS[hop], signer)).startswith("sent something:")
+
+
+def _authority(cluster: Kubernetes, name: str) -> pki.Pair:
+    data = cluster.get("secret", f"{name}-authority", "-n", NAMESPACE)["data"]
+    return pki.Pair(*(base64.b64decode(data[key]).decode() for key in ("tls.key", "tls.crt")))
+
+
+def test_a_plain_client_and_one_that_trusts_another_are_refused(cluster: Kubernetes) -> None:
+    with pytest.raises(CloudError, match="insecure transport"):
+        inside(cluster, DATABASE, "plain")
+    system = "/etc/ssl/certs/ca-certificates.crt"
+    with pytest.raises(CloudError, match="CERTIFICATE_VERIFY_FAILED"):
+        inside(cluster, DATABASE, system)
+    for host, port in ENCRYPTED.items():
+        with pytest.raises(CloudError, match="CERTIFICATE_VERIFY_FAILED"):
+            inside(cluster, SHOWN, system, f"{host}:{port}")
+
+
+def test_an_api_is_called_by_its_name_and_by_no_other(cluster: Kubernetes) -> None:
+    assert inside(cluster, API, TRUST, "https://neutron-api:9696/") == "200"
+    address = cluster.get("service", "neutron-api", "-n", NAMESPACE)["spec"]["clusterIP"]
+    with pytest.raises(CloudError, match=r"not valid for|doesn't match|Hostname mismatch|IP address mismatch"):
+        inside(cluster, API, TRUST, f"https://{address}:9696/")
+    with pytest.raises(CloudError, match=r"ConnectFailure|Connection aborted|Unable to establish"):
+        inside(cluster, API, TRUST, f"http://{address}:9696/")
+
+
+def test_who_has_no_certificate_does_not_read_the_databases_of_ovn(cluster: Kubernetes) -> None:
+    assert '"OVN_Northbound"' in of_ovn(cluster, "16641", "certified")
+    # It ends the connection; a client that writes at that moment hears less of the reason.
+    with pytest.raises(
+        CloudError, match=r"CERTIFICATE_REQUIRED|certificate required|handshake failure|ConnectionReset|BrokenPipe"
+    ):
+        of_ovn(cluster, "16641")
+    with pytest.raises(CloudError, match="ConnectionRefused"):
+        of_ovn(cluster, "6641")
+
+
+def test_a_console_is_opened_through_tls(cluster: Kubernetes) -> None:
+    compute = proof.connect(cluster, NAMESPACE).compute
+    console = compute.create_console(compute.find_server(proof.NAME, ignore_missing=False), "novnc") or {}
+    url = str(console.get("url"))
+    assert url.startswith("https://")
+    assert inside(cluster, CONSOLE, TRUST, url) == "101 RFB"
+
+
+def test_a_plain_cache_is_closed(cluster: Kubernetes) -> None:
+    with pytest.raises(CloudError, match="ConnectionRefused"):
+        inside(cluster, MEMBERS, "memcached-server-0.memcached", "11211")
+
+
+@pytest.mark.parametrize(
+    ("host", "port"),
+    [("rabbitmq-server-0.rabbitmq-members", 25672), ("ovn-nb-0.ovn-nb", 6643), ("ovn-sb-0.ovn-sb", 6644)],
+)
+def test_a_member_takes_no_other_without_a_certificate(cluster: Kubernetes, host: str, port: int) -> None:
+    """Though there is one of each here."""
+    with pytest.raises(CloudError, match=r"certificate required|handshake failure|CERTIFICATE_REQUIRED|reset"):
+        inside(cluster, MEMBERS, host, str(port), "tls")
+    with pytest.raises(CloudError, match=r"nothing was answered|reset"):
+        inside(cluster, MEMBERS, host, str(port), "plain")
+
+
+def test_a_broker_speaks_tls_alone_to_members(cluster: Kubernetes) -> None:
+    ask = "[element(4, proplists:get_value(address, I)) || {ok, L} <- [net_kernel:nodes_info()], {_, I} <- L]."
+    told = cluster.kubectl("exec", "-n", NAMESPACE, "rabbitmq-server-0", "--", "rabbitmqctl", "-q", "eval", ask)
+    # The one that asks is a node, too.
+    assert set(told.strip(" \n[]").split(",")) == {"tls"}

@@ -1,0 +1,41 @@
+"""Certificates of ten minutes, for forty: nobody notices, and nothing starts anew."""
+
+from __future__ import annotations
+
+import json
+import time
+
+from cloud.kubernetes import Kubernetes
+
+from ..conftest import Report
+from .hops import NAMESPACE, SECRETS, asking, processes, programs, renewed, shown
+
+MINUTES, LIFE = 40, 10
+
+
+def test_certificates_of_ten_minutes_serve_forty(cluster: Kubernetes, report: Report) -> None:
+    patch = json.dumps({"spec": {"certificateMinutes": LIFE}})
+    for name in ("internal", "internal-ovn"):
+        cluster.kubectl("patch", "pki", name, "-n", NAMESPACE, "--type=merge", "-p", patch)
+    long = shown(cluster)
+    pods, running = processes(cluster), programs()
+    seen: dict[str, set[str]] = {name: set() for name in long}
+    with asking(cluster) as told:
+        # Those there are would last a year.
+        cluster.kubectl("delete", "secret", *SECRETS, "-n", NAMESPACE)
+        renewed(cluster, long)
+        end = time.monotonic() + MINUTES * 60
+        while time.monotonic() < end:
+            for name, digest in shown(cluster).items():
+                seen[name].add(digest)
+            # Long enough that asking is not most of the load.
+            time.sleep(30)
+    report.add(tls_short_certificates={name: len(digests) for name, digests in seen.items()})
+    report.add(tls_short_failed_requests=len(told.failed), tls_short_answered_requests=told.answered)
+    report.add(tls_short_longest_silence_seconds=round(told.silence, 1))
+    # Each is renewed when some five of its minutes are left.
+    assert min(len(digests) for digests in seen.values()) >= MINUTES // LIFE, seen
+    assert told.failed == []
+    assert told.answered > MINUTES * 30
+    assert processes(cluster) == pods
+    assert programs() == running

@@ -1,0 +1,1 @@
+"""Two compute nodes, and who decides which of them a server is for."""

@@ -1,0 +1,58 @@
+"""The cluster of this folder: two nodes for servers, and a Cortex that Nova's scheduler asks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from openstack.connection import Connection
+
+from cloud import proof
+from cloud.kubernetes import Kubernetes
+from cloud.session import MINIMAL, Cloud, Session
+
+from ..conftest import stands
+
+NAMESPACE = "openstack"
+# One node is the router of the external network; of several, each has a cable to it and to the others.
+CABLED = {"tunnelInterface": "eth1", "externalBridge": {"interface": "eth2"}}
+PAUSE = 5
+"""Seconds Nova does not ask after a failure; by default it is longer than these tests want to wait."""
+
+
+def _asks(spec: dict[str, Any]) -> None:
+    spec["ovn"] = {**spec.get("ovn", {}), **CABLED}
+    # Fuller nodes first, which is the opposite of Nova's own order.
+    spec["cortex"] = {"enabled": True, "pipelines": {"nova": {"weighers": [{"name": "RAMWeigher", "weight": -1}]}}}
+    spec["nova"] = {"scheduler": {"externalScheduler": {"timeout": "2s", "pauseAfterFailure": f"{PAUSE}s"}}}
+
+
+@pytest.fixture(scope="package")
+def stood() -> Iterator[tuple[Session, Cloud]]:
+    """The minimal cloud on two nodes, Ready."""
+    with stands(MINIMAL, _asks, nodes=2) as found:
+        yield found
+
+
+@pytest.fixture
+def cluster(stood: tuple[Session, Cloud]) -> Kubernetes:
+    return stood[0].cluster
+
+
+@pytest.fixture
+def cloud(stood: tuple[Session, Cloud]) -> Cloud:
+    return stood[1]
+
+
+@pytest.fixture
+def conn(cluster: Kubernetes) -> Connection:
+    return proof.connect(cluster, NAMESPACE)
+
+
+@pytest.fixture
+def nodes(cluster: Kubernetes) -> list[str]:
+    """Names of the two."""
+    found = sorted(node["metadata"]["name"] for node in cluster.items("nodes", "-l", "openstack-compute-node=enabled"))
+    assert len(found) == 2
+    return found

@@ -1,0 +1,239 @@
+"""What becomes of the manifests of operators of others, before anything is built or reached."""
+
+from __future__ import annotations
+
+import base64
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from cloud.kubernetes import CloudError, Kubernetes
+from localcluster import archives
+from localcluster.build import BuildError
+from openstack_operator import pki
+from operators import __main__ as command
+from operators import build, crds, install, manifests, modules
+from operators.catalog import KINDS, OPERATORS, Kinds, Module, chosen
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+AUTHORITY = pki.authority("drawn", "operators", NOW)
+SERVING = pki.issue(AUTHORITY, pki.Wanted(common="webhooks", names=frozenset({"hook.toys.svc"})), "drawn", NOW)
+
+OBJECTS: list[dict[str, Any]] = list(
+    yaml.safe_load_all("""
+apiVersion: v1
+kind: Service
+metadata: {name: hook, namespace: toys}
+---
+apiVersion: v1
+kind: Namespace
+metadata: {name: toys}
+---
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: toys.example.org}
+---
+apiVersion: cert-manager.io/v1
+kind: Issuer
+metadata: {name: own, namespace: toys}
+---
+apiVersion: cert-manager.io/v1
+kind: Certificate
+metadata: {name: serving, namespace: toys}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: toys, namespace: toys}
+spec:
+  template:
+    spec:
+      containers:
+        - name: manager
+          image: registry.example.org/toys:latest
+          command: [/manager]
+          args: [--leader-elect]
+          env:
+            - {name: RELATED_IMAGE, value: registry.example.org/toy:1}
+            - {name: OTHER, value: stays}
+          resources: {requests: {cpu: "1", memory: 1Gi}, limits: {cpu: "2"}}
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingWebhookConfiguration
+metadata: {name: toys}
+webhooks:
+  - {name: one, clientConfig: {service: {name: hook, namespace: toys, path: /one}}}
+  - {name: two, clientConfig: {service: {name: hook, namespace: toys, path: /two}}}
+""")
+)
+ADAPTED = manifests.adapted(OBJECTS, "localhost/toys:1", {"RELATED_IMAGE": "localhost/toy:1"})
+
+
+def only(objects: list[dict[str, Any]], kind: str) -> dict[str, Any]:
+    (found,) = [each for each in objects if each["kind"] == kind]
+    return found
+
+
+def container(objects: list[dict[str, Any]]) -> dict[str, Any]:
+    (found,) = only(objects, "Deployment")["spec"]["template"]["spec"]["containers"]
+    return found
+
+
+def test_nothing_of_cert_managers_is_applied() -> None:
+    assert not [each for each in ADAPTED if each["apiVersion"].startswith("cert-manager.io")]
+    assert len(ADAPTED) == len(OBJECTS) - 2
+
+
+def test_a_namespace_is_there_before_what_is_in_it() -> None:
+    assert ADAPTED[0]["kind"] == "Namespace"
+
+
+def test_the_image_starts_its_own_program_with_the_arguments_of_the_manifest() -> None:
+    found = container(ADAPTED)
+    assert (found["image"], found["imagePullPolicy"]) == ("localhost/toys:1", "IfNotPresent")
+    assert found["args"] == ["--leader-elect"]
+    assert "command" not in found
+
+
+def test_variables_take_the_place_of_those_of_the_same_name() -> None:
+    env = {each["name"]: each["value"] for each in container(ADAPTED)["env"]}
+    assert env == {"RELATED_IMAGE": "localhost/toy:1", "OTHER": "stays"}
+    assert len(container(ADAPTED)["env"]) == 2
+
+
+def test_an_idle_operator_asks_for_little_and_is_given_what_it_needs() -> None:
+    assert container(ADAPTED)["resources"] == {"requests": {"cpu": "10m", "memory": "32Mi"}}
+
+
+def test_webhooks_without_a_certificate_get_one_where_they_look_for_it() -> None:
+    pod = only(ADAPTED, "Deployment")["spec"]["template"]["spec"]
+    assert container(ADAPTED)["volumeMounts"] == [
+        {"name": "webhook-server-cert", "mountPath": manifests.CERTIFICATES, "readOnly": True}
+    ]
+    assert manifests.mounted(ADAPTED) == [("toys", "webhook-server-cert")]
+    assert len(pod["volumes"]) == 1
+
+
+def test_a_certificate_that_is_mounted_already_is_not_mounted_again() -> None:
+    again = manifests.adapted(ADAPTED, "localhost/toys:1", {})
+    assert only(again, "Deployment")["spec"]["template"]["spec"]["volumes"] == [
+        {"name": "webhook-server-cert", "secret": {"secretName": "webhook-server-cert"}}
+    ]
+    assert len(container(again)["volumeMounts"]) == 1
+
+
+def test_who_serves_no_webhook_needs_no_certificate() -> None:
+    plain = [each for each in OBJECTS if "webhooks" not in each]
+    assert not manifests.mounted(manifests.adapted(plain, "localhost/toys:1", {}))
+
+
+def test_the_certificate_bears_the_names_of_the_services() -> None:
+    assert manifests.hosts(OBJECTS) == {"hook.toys.svc", "hook.toys.svc.cluster.local"}
+
+
+def test_webhooks_trust_who_signed_the_certificate_in_the_secret() -> None:
+    found = manifests.certified(ADAPTED, SERVING, AUTHORITY.cert)
+    data = {name: base64.b64decode(text).decode() for name, text in only(found, "Secret")["data"].items()}
+    bundles = [
+        base64.b64decode(each["clientConfig"]["caBundle"]).decode()
+        for each in only(found, "ValidatingWebhookConfiguration")["webhooks"]
+    ]
+    wanted = pki.Wanted(common="webhooks", names=frozenset({"hook.toys.svc"}))
+    assert len(bundles) == 2
+    assert not pki.fault(pki.Pair(data["tls.key"], data["tls.crt"]), wanted, NOW, authorities=bundles)
+    paths = [
+        each["clientConfig"]["service"]["path"] for each in only(found, "ValidatingWebhookConfiguration")["webhooks"]
+    ]
+    assert paths == ["/one", "/two"]
+
+
+@dataclass(frozen=True)
+class Holding(Kubernetes):
+    """A cluster with these Secrets."""
+
+    secrets: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+
+    def items(self, *arguments: str) -> list[dict[str, Any]]:
+        assert arguments == ("secrets", "--namespace=toys", "--field-selector=metadata.name=webhook-server-cert")
+        return self.secrets
+
+
+def drawn(held: list[dict[str, Any]]) -> dict[str, Any]:
+    return only(install.certified(Holding("embedded", None, "", held), ADAPTED), "Secret")
+
+
+def test_a_certificate_that_is_there_stays_while_it_is_good() -> None:
+    first = drawn([])
+    assert drawn([first]) == first, "the operator has read it, and reads another one late"
+    assert drawn([]) != first, "nobody keeps the authority's key"
+    assert drawn([only(manifests.certified(ADAPTED, SERVING, AUTHORITY.cert), "Secret")]) != first, "it lacks a name"
+
+
+def test_clusters_of_the_users_own_are_left_alone() -> None:
+    for act in (install.install, install.remove):
+        with pytest.raises(CloudError, match="in one of your own, do it as their documentation says"):
+            act(Holding("existing", None), [])
+
+
+def test_webhooks_go_first_and_kinds_stay() -> None:
+    going = [each["kind"] for each in manifests.left(ADAPTED)]
+    assert going == ["ValidatingWebhookConfiguration", "Service", "Deployment"]
+
+
+def test_an_operator_that_there_is_not_is_named_with_those_there_are(capsys: pytest.CaptureFixture[str]) -> None:
+    assert command.main(["build", "percona"]) == 1
+    assert "no operator percona; choose from mariadb-operator" in capsys.readouterr().err
+    assert [each.name for each in chosen(["k-orc"])] == ["k-orc"]
+    assert chosen([]) == list(OPERATORS.values())
+
+
+def test_every_operator_has_a_tag_of_its_own_and_one_that_changes_with_its_version() -> None:
+    references = [build.reference(each) for each in OPERATORS.values()]
+    assert len(set(references)) == len(references)
+    assert all(
+        image.startswith(f"localhost/operators/{name}:") for name, image in zip(OPERATORS, references, strict=True)
+    )
+
+
+def test_variables_name_images_that_there_are() -> None:
+    for operator in OPERATORS.values():
+        named = {"operator": "it", **dict.fromkeys(operator.servers, "server")}
+        assert all(value.format(**named) for value in operator.environment.values())
+
+
+def test_what_go_says_is_one_object_after_the_other() -> None:
+    assert modules.answers('{"Path": "a"}\n{\n\t"Path": "b"\n}\n') == [{"Path": "a"}, {"Path": "b"}]
+    assert modules.answers("") == []
+
+
+def test_a_module_with_other_content_is_refused() -> None:
+    module = Module("example.org/toys", "v1.2.3", "h1:pinned=")
+    assert modules.checked(module, {"Sum": "h1:pinned=", "Dir": "/there"}) == Path("/there")
+    with pytest.raises(BuildError, match="its content is h1:other=, and h1:pinned= is pinned"):
+        modules.checked(module, {"Sum": "h1:other=", "Dir": "/there"})
+    with pytest.raises(BuildError, match=r"example.org/toys@v1.2.3: 403 Forbidden"):
+        modules.checked(module, {"Error": "403 Forbidden"})
+
+
+def test_definitions_are_found_among_other_documents(tmp_path: Path) -> None:
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config" / "all.yaml").write_text(yaml.safe_dump_all(OBJECTS))
+    (path,) = crds.paths(tmp_path, Kinds(KINDS["rook"].module, ("config/*.yaml",)))
+    assert [each["metadata"]["name"] for each in crds.load(path)] == ["toys.example.org"]
+
+
+def test_kinds_of_nobody_are_refused() -> None:
+    with pytest.raises(ValueError, match="no kinds of percona; choose from mariadb-operator"):
+        crds.definitions("percona")
+
+
+def test_an_image_says_as_whom_it_runs_where_it_is_told(tmp_path: Path) -> None:
+    program = tmp_path / "toys"
+    program.write_bytes(b"program")
+    archives.write(tmp_path / "image.tar", "localhost/toys:1", [program], user="65532:65532")
+    assert b'"User":"65532:65532"' in (tmp_path / "image.tar").read_bytes()
+    archives.write(tmp_path / "plain.tar", "localhost/toys:1", [program])
+    assert b'"User"' not in (tmp_path / "plain.tar").read_bytes()

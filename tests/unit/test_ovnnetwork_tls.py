@@ -1,0 +1,118 @@
+"""OVN's databases whose members go over to TLS among each other: what the operator tells them, and when."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from openstack_operator import kube
+from openstack_operator.plan import Key, Object, Plan, Release, SpecError, State, Verdict, key
+from openstack_operator.services.ovnnetwork.model import OVN_NETWORK
+from openstack_operator.services.ovnnetwork.service import plan
+from openstack_operator.services.pki.model import PKI
+from openstack_operator.services.pki.service import plan as authority
+from openstack_operator.testing import context, granted
+
+TLS = {"pkiRef": {"name": "pki"}}
+
+
+def planned(
+    release: Release, children: dict[Key, Object] | None = None, *, speak: str = "", replicas: int = 3, **tls: Any
+) -> Plan:
+    """With TLS where `tls` says anything; `speak` is what each member of a database does: t, s or - for no leader."""
+    by = authority(context(PKI, release=release))
+    secrets = {obj["metadata"]["name"]: kube.secret_data(obj) for obj in by.objects if obj["kind"] == "Secret"}
+    spec = {"replicas": replicas, **({"tls": {**TLS, **tls}} if tls else {})}
+    schemes = {"t": "tcp", "s": "ssl", "-": ""}
+    facts = {
+        f"ovn-{name}-{n}": {"state": "member", "led": letter != "-", "cluster": "one", "scheme": schemes[letter]}
+        for name in ("nb", "sb")
+        for n, letter in enumerate(speak)
+    }
+    given: dict[str, Any] = {"facts": facts, "secrets": secrets, "children": children or {}}
+    return plan(
+        context(OVN_NETWORK, spec, release=release, owner="ovn", published={"PKI": by.outcome.published}, **given)
+    )
+
+
+def done(made: Plan) -> dict[Key, Object]:
+    return {key(obj): granted(obj) for obj in made.objects}
+
+
+def told(made: Plan) -> str:
+    return kube.secret_data(done(made)["Secret", "ovn-nb-raft"]).get("schemes", "")
+
+
+def northbound(made: Plan) -> Verdict | None:
+    return next(step for step in made if step.name == "Northbound").verdict
+
+
+@pytest.fixture
+def plain(release: Release) -> dict[Key, Object]:
+    """Three members without certificates."""
+    return done(planned(release, done(planned(release)), speak="ttt"))
+
+
+def test_without_tls_nobody_is_told(release: Release, plain: dict[Key, Object]) -> None:
+    assert told(planned(release, plain, speak="ttt")) == ""
+
+
+def test_a_new_database_speaks_tls_and_then_nothing_else(release: Release) -> None:
+    first = planned(release, announced=True)
+    assert told(first) == "ssl,tcp", "nobody knows what a volume that was there before holds"
+    over = planned(release, done(first), speak="sss", announced=True)
+    assert told(over) == "ssl"
+    assert northbound(over) is None
+    assert over.outcome.wake != first.outcome.wake, "nothing is left to be looked at again"
+    # One that is away, or lost its disk, is no reason to speak plain again.
+    assert told(planned(release, done(over), speak="s-t", announced=True)) == "ssl"
+    assert told(planned(release, done(over), announced=False)) == "ssl"
+
+
+def test_members_are_told_when_all_show_certificates(release: Release, plain: dict[Key, Object]) -> None:
+    first = planned(release, plain, speak="ttt", announced=True)
+    assert told(first) == "", "their pods have no certificates yet"
+    rolled = done(first)
+    assert told(planned(release, rolled, speak="ttt", announced=False)) == ""
+    before = rolled["StatefulSet", "ovn-nb"]["spec"]["template"]
+    going = planned(release, rolled, speak="ttt", announced=True)
+    assert told(going) == "ssl,tcp"
+    assert northbound(going) == Verdict(
+        State.READY, "members go over to TLS among each other, one by one: next ovn-nb-2"
+    ), "the database serves all the while"
+    assert done(going)["StatefulSet", "ovn-nb"]["spec"]["template"] == before, "nobody starts anew for it"
+    for speak, left in (("tts", "ovn-nb-1"), ("tss", "ovn-nb-0")):
+        going = planned(release, done(going), speak=speak, announced=True)
+        assert told(going) == "ssl,tcp"
+        assert (northbound(going) or Verdict(State.READY)).message.endswith(f"next {left}")
+    assert told(planned(release, done(going), speak="sss", announced=True)) == "ssl"
+
+
+def test_members_do_not_go_over_while_they_roll(release: Release, plain: dict[Key, Object]) -> None:
+    """Plain clients are refused from the moment on that all show certificates, which is another roll-out."""
+    required = {"announced": True, "required": True}
+    rolled = done(planned(release, plain, speak="ttt", **required))
+    second = planned(release, rolled, speak="ttt", **required)
+    assert told(second) == ""
+    rolling = done(second)
+    rolling["StatefulSet", "ovn-nb"]["status"]["currentRevision"] = "before"
+    assert told(planned(release, rolling, speak="ttt", **required)) == ""
+    unseen = done(second)
+    unseen["StatefulSet", "ovn-nb"]["metadata"]["generation"] = 2
+    assert told(planned(release, unseen, speak="ttt", **required)) == ""
+    assert told(planned(release, done(second), speak="ttt", **required)) == "ssl,tcp"
+
+
+def test_members_that_speak_tls_need_their_certificates(release: Release) -> None:
+    there = done(planned(release, done(planned(release, announced=True)), speak="sss", announced=True))
+    for replicas in (3, 1):
+        with pytest.raises(SpecError, match=r"spec.tls: members of OVN's databases speak TLS"):
+            planned(release, there, speak="sss", replicas=replicas)
+    single = there
+    for _ in range(6):
+        single = done(planned(release, single, speak="s", replicas=1, announced=True))
+        for name in ("ovn-nb", "ovn-sb"):
+            listed = kube.secret_data(single["Secret", f"{name}-raft"])["members"].count(",") + 1
+            single["StatefulSet", name]["status"]["readyReplicas"] = listed
+    assert told(planned(release, single, speak="s", replicas=1)) == ""

@@ -1,0 +1,327 @@
+"""What the policies of a whole cloud let through, against what its configuration says is used."""
+
+from __future__ import annotations
+
+import base64
+import functools
+import ipaddress
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from openstack_operator.catalogue import ACTUATORS, SERVICES
+from openstack_operator.plan import Object, State
+from openstack_operator.release_files import ReleaseFiles
+from openstack_operator.render import Paper, Planned
+
+ROOT = Path(__file__).parent.parent.parent
+NODES = "192.0.2.0/24"
+KIND, INSTANCE, COMPONENT = "openstack.k8s.io/kind", "app.kubernetes.io/instance", "app.kubernetes.io/component"
+
+SPEC: dict[str, Any] = {
+    "networkPolicies": {"enabled": True, "nodes": [NODES]},
+    "mariadb": {"replicas": 3},
+    "rabbitmq": {"replicas": 3, "perService": True},
+    "valkey": {"enabled": True, "replicas": 3, "sentinel": {"enabled": True}},
+    "etcd": {"enabled": True, "replicas": 3},
+    "ovn": {"replicas": 3, "relay": {"replicas": 2}},
+    "ceph": {"enabled": True},
+    "cinder": {
+        "enabled": True,
+        "backends": [{"name": "lvm", "type": "lvm"}, {"name": "ceph", "type": "ceph"}],
+    },
+}
+IN_CATALOG = {
+    "placement": "placement",
+    "neutron": "neutron",
+    "glance": "glance",
+    "cinder": "cinder",
+    "nova": "nova",
+    "keystone_authtoken": "keystone",
+}
+"""Sections of a configuration that are about an API its program looks up, and the kind of that."""
+APIS = {
+    ("keystone", "api"): 5000,
+    ("glance", "api"): 9292,
+    ("placement", "api"): 8778,
+    ("neutron", "api"): 9696,
+    ("nova", "api"): 8774,
+    ("cinder", "api"): 8776,
+}
+MEMBERS = {
+    ("mariadb", "server"): {4444, 4567, 4568, 4569, 4570},
+    ("rabbitmq", "server"): {4369, 25672},
+    ("etcd", "server"): {2379, 2380, 2382},
+    ("ovnnetwork", "nb"): {6643, 6661},
+    ("ovnnetwork", "sb"): {6644, 6662},
+}
+"""What members say to each other."""
+PLAIN = {11212: 11211, 5671: 5672, 16641: 6641, 16642: 6642}
+"""Ports for TLS, and the others of the same servers: which of them is told depends on the time."""
+PORTS = {
+    *(
+        2379,
+        2380,
+        2382,
+        3300,
+        3306,
+        4369,
+        4444,
+        4567,
+        4568,
+        4569,
+        4570,
+        5000,
+        5671,
+        5672,
+        6080,
+        6379,
+        6641,
+        6642,
+        6643,
+        6644,
+    ),
+    *(6661, 6662, 6789, 6800, 6999, 8774, 8775, 8776, 8778, 9284, 9292, 9696, 11211, 11212, 15671, 15672, 16641, 16642),
+    *(25672, 6380, 26379, 26380, 22),
+}
+
+
+@dataclass(frozen=True)
+class Pods:
+    """Pods of one template."""
+
+    kind: str
+    owner: str
+    component: str
+    on_node: bool
+    text: str
+    """All they are told: configuration, environment, command."""
+
+    @property
+    def labels(self) -> dict[str, str]:
+        return {KIND: self.kind, INSTANCE: self.owner, COMPONENT: self.component}
+
+
+class Cloud:
+    """All objects of a control plane, as they would be in its namespace."""
+
+    def __init__(self, spec: Mapping[str, Any]) -> None:
+        paper = Paper(SERVICES, ACTUATORS, ReleaseFiles(ROOT / "releases"))
+        manifest = {"kind": "OpenStackControlPlane", "metadata": {"name": "cloud"}, "spec": dict(spec)}
+        self.planned: list[Planned] = list(paper.render([manifest], "openstack"))
+        self.objects = [obj for planned in self.planned for obj in planned.objects]
+        self.policies = [obj for obj in self.objects if obj["kind"] == "NetworkPolicy"]
+        self.services = {obj["metadata"]["name"]: obj for obj in self.objects if obj["kind"] == "Service"}
+        secrets = [obj for obj in self.objects if obj["kind"] == "Secret"]
+        self._texts = {obj["metadata"]["name"]: _decoded(obj) for obj in secrets}
+        self.pods = [self._pods(template) for obj in self.objects for template in _templates(obj)]
+
+    def _pods(self, template: Object) -> Pods:
+        labels, spec = template["metadata"]["labels"], template["spec"]
+        mounted = [volume["secret"]["secretName"] for volume in spec.get("volumes", ()) if "secret" in volume]
+        text = "\n".join([yaml.safe_dump(spec["containers"]), *(self._texts.get(name, "") for name in mounted)])
+        return Pods(labels[KIND], labels[INSTANCE], labels[COMPONENT], spec.get("hostNetwork", False), text)
+
+    def uses(self, pods: Pods) -> set[tuple[str, str, str, int]]:
+        """(kind, owner, component, port) of every server these pods are told of."""
+        # Nodes hand the address of the consoles on; browsers use it.
+        text = re.sub(r"novncproxy_base_url = \S+", "", pods.text)
+        text = re.sub(r"nova_metadata_host = (\S+)\nnova_metadata_port = (\d+)", r"\1:\2", text)
+        named = re.findall(r"([a-z0-9-]+)\.openstack\.svc\.cluster\.local:(\d+)", text)
+        found = {(*self._behind(service), int(port)) for service, port in named}
+        sections = set(re.findall(r"^\[(\w+)\]$", pods.text, re.MULTILINE)) & IN_CATALOG.keys()
+        kinds = {IN_CATALOG[section] for section in sections}
+        return found | {(kind, kind, "api", APIS[kind, "api"]) for kind in kinds}
+
+    def _behind(self, service: str) -> tuple[str, str, str]:
+        selector = self.services[service]["spec"]["selector"]
+        return selector[KIND], selector[INSTANCE], selector[COMPONENT]
+
+    def lets(self, who: Pods | str, target: Pods, port: int) -> bool:
+        """Whether pods, or an address outside, reach a port of other pods."""
+        rules = self._rules(target.kind, target.owner, target.component)
+        return rules is None or any(_open(rule, port) and _from(rule, who) for rule in rules)
+
+    @functools.cache  # noqa: B019  (lives as long as the tests)
+    def _rules(self, *of: str) -> list[Object] | None:
+        """What holds for pods; None where no policy is about them."""
+        labels: dict[str, str] = dict(zip((KIND, INSTANCE, COMPONENT), of, strict=True))
+        applied = [each["spec"] for each in self.policies if _selects(each["spec"]["podSelector"], labels)]
+        return [rule for spec in applied for rule in spec["ingress"]] if applied else None
+
+
+def _decoded(secret: Object) -> str:
+    return "\n".join(base64.b64decode(text).decode(errors="replace") for text in secret["data"].values())
+
+
+def _templates(obj: Object) -> Iterator[Object]:
+    if obj["kind"] in {"Deployment", "StatefulSet", "DaemonSet", "Job"}:
+        yield obj["spec"]["template"]
+    elif obj["kind"] == "CronJob":
+        yield obj["spec"]["jobTemplate"]["spec"]["template"]
+
+
+def _selects(selector: Object, labels: Mapping[str, str]) -> bool:
+    assert selector.keys() <= {"matchLabels"}
+    return selector.get("matchLabels", {}).items() <= labels.items()
+
+
+def _open(rule: Object, port: int) -> bool:
+    return "ports" not in rule or any(each["port"] == port for each in rule["ports"])
+
+
+def _from(rule: Object, who: Pods | str) -> bool:
+    if "from" not in rule:
+        return True
+    if isinstance(who, Pods) and not who.on_node:
+        here = [peer for peer in rule["from"] if "podSelector" in peer and "namespaceSelector" not in peer]
+        return any(_selects(peer["podSelector"], who.labels) for peer in here)
+    address = ipaddress.ip_address("192.0.2.7" if isinstance(who, Pods) else who)
+    return any(address in ipaddress.ip_network(peer["ipBlock"]["cidr"]) for peer in rule["from"] if "ipBlock" in peer)
+
+
+@pytest.fixture(scope="module")
+def cloud() -> Cloud:
+    return Cloud(SPEC)
+
+
+def test_what_is_used_is_open(cloud: Cloud) -> None:
+    seen = 0
+    for who in cloud.pods:
+        for kind, owner, component, port in cloud.uses(who):
+            wanted = {KIND: kind, INSTANCE: owner, COMPONENT: component}
+            target = next(pods for pods in cloud.pods if pods.labels == wanted)
+            assert cloud.lets(who, target, port), f"{who.kind}-{who.component} → {kind}-{component}:{port}"
+            seen += 1
+    assert seen > 100
+
+
+def test_nothing_else_is(cloud: Cloud) -> None:
+    """A service is let in as a whole; the programs on the nodes are known by their addresses, and so all together."""
+    services = {(who.kind, who.owner): set[tuple[str, str, str, int]]() for who in cloud.pods}
+    nodes = set[tuple[str, str, str, int]]()
+    for who in cloud.pods:
+        (nodes if who.on_node else services[who.kind, who.owner]).update(cloud.uses(who))
+    for who in cloud.pods:
+        for target in cloud.pods:
+            if target.on_node:
+                continue
+            known = nodes if who.on_node else services[who.kind, who.owner]
+            for port in PORTS:
+                used = any((target.kind, target.owner, target.component, each) in known for each in _same(port))
+                what = f"{who.kind}-{who.component} → {target.kind}-{target.component}:{port}"
+                assert used or not cloud.lets(who, target, port) or _by_nature(who, target, port), what
+
+
+def _same(port: int) -> set[int]:
+    """A port, and the other one of the same server."""
+    return {port, PLAIN.get(port, port), *(encrypted for encrypted, plain in PLAIN.items() if plain == port)}
+
+
+def _by_nature(who: Pods, target: Pods, port: int) -> bool:
+    """What no configuration names: members, OVN's own programs, Ceph's daemons; APIs and Valkey, open to all pods."""
+    place = target.kind, target.component
+    if target.kind == "cephstorage" and target.component in {"mon", "mgr", "osd"}:
+        # Who logs in speaks to all of them; on nodes, guests do.
+        return who.on_node or who.kind in {"cephstorage", "cinder", "glance"}
+    if who.on_node:
+        return False
+    if place in APIS or target.kind == "valkey" or target.component.endswith("novncproxy"):
+        return port in {APIS.get(place), 6379, 6380, 26379, 26380, 6080}
+    same = (who.kind, who.owner) == (target.kind, target.owner)
+    if same and target.kind == "ovnnetwork" and PLAIN.get(port, port) in {6641, 6642}:
+        return True
+    return same and who.component == target.component and port in MEMBERS.get(place, set())
+
+
+def test_members_reach_each_other(cloud: Cloud) -> None:
+    for (kind, component), ports in MEMBERS.items():
+        for pods in (pods for pods in cloud.pods if (pods.kind, pods.component) == (kind, component)):
+            assert all(cloud.lets(pods, pods, port) for port in ports)
+
+
+def reached_from_outside(cloud: Cloud) -> set[tuple[str, str, int]]:
+    """(kind, component, port) of what everybody reaches."""
+    return {
+        (target.kind, target.component, port)
+        for target in cloud.pods
+        if not target.on_node
+        for port in PORTS
+        if cloud.lets("198.51.100.9", target, port)
+    }
+
+
+def test_the_world_reaches_nothing(cloud: Cloud) -> None:
+    assert not reached_from_outside(cloud)
+
+
+def test_what_is_exposed_is_for_everybody() -> None:
+    wanted = {"enabled": True, "nodes": [NODES]}
+    exposed = Cloud({"networkPolicies": wanted, "expose": {"type": "NodePort", "host": "h"}})
+    assert reached_from_outside(exposed) == {
+        *((kind, component, port) for (kind, component), port in APIS.items() if kind != "cinder"),
+        ("nova", "cell1-novncproxy", 6080),
+    }
+
+
+def test_unset_nodes_are_everybody_and_that_is_said() -> None:
+    found = Cloud({"networkPolicies": {"enabled": True}})
+    assert reached_from_outside(found) == {
+        *((kind, "api", APIS[kind, "api"]) for kind in ("keystone", "glance", "placement", "neutron")),
+        ("nova", "metadata", 8775),
+        ("rabbitmq", "server", 5671),
+        ("rabbitmq", "server", 5672),
+        ("ovnnetwork", "sb", 16642),
+    }
+    nova = next(planned for planned in found.planned if planned.id.kind == "Nova")
+    assert nova.plan
+    step = next(step for step in nova.plan if step.name == "NetworkPolicies")
+    assert step.verdict
+    assert step.verdict.state is State.READY
+    assert "spec.networkPolicies.nodes: unset" in step.verdict.message
+    assert "RabbitMQ/rabbitmq" in step.verdict.message
+    assert "port 8775 of metadata" in step.verdict.message
+
+
+def test_the_operator_may_reach_everything_where_its_manifest_puts_it(cloud: Cloud) -> None:
+    manifest = yaml.safe_load_all((ROOT / "deploy" / "operator.yaml").read_text(encoding="utf-8"))
+    operator = next(obj for obj in manifest if obj["kind"] == "Deployment")
+    labels = operator["spec"]["template"]["metadata"]["labels"]
+    namespace = {"kubernetes.io/metadata.name": operator["metadata"]["namespace"]}
+    for target in cloud.pods:
+        if target.on_node:
+            continue
+        rules = [
+            rule
+            for policy in cloud.policies
+            if _selects(policy["spec"]["podSelector"], target.labels)
+            for rule in policy["spec"]["ingress"]
+            if "ports" not in rule
+        ]
+        assert any(
+            _selects(peer["namespaceSelector"], namespace) and _selects(peer["podSelector"], labels)
+            for rule in rules
+            for peer in rule["from"]
+            if "namespaceSelector" in peer
+        )
+
+
+def test_others_may_be_let_in() -> None:
+    prometheus = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}}
+    found = Cloud({"networkPolicies": {"enabled": True, "allowFrom": [prometheus]}})
+    shut = [policy for policy in found.policies if COMPONENT not in policy["spec"]["podSelector"]["matchLabels"]]
+    assert len(shut) == 9
+    assert all(prometheus in policy["spec"]["ingress"][0]["from"] for policy in shut)
+
+
+def test_pods_are_the_same_with_and_without_policies() -> None:
+    """Turning them on or off restarts nothing."""
+    without = Cloud({name: value for name, value in SPEC.items() if name != "networkPolicies"})
+    assert not without.policies
+    templates = [template for obj in without.objects for template in _templates(obj)]
+    assert templates == [template for obj in Cloud(SPEC).objects for template in _templates(obj)]

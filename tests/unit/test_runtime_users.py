@@ -1,0 +1,112 @@
+"""What ports show to who asks, as real TLS."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from openstack_operator import pki
+from openstack_operator.plan import Context, Release
+from openstack_operator.runtime.users import certificate, users
+from openstack_operator.services.pki.model import PKI
+from openstack_operator.testing import context
+
+BY = pki.authority("ours", "ours", datetime.now(UTC))
+PAIR = pki.issue(BY, pki.Wanted(common="x", names=frozenset({"localhost"})), "x", datetime.now(UTC))
+
+
+def tls(folder: Path, *, mutual: bool = False) -> ssl.SSLContext:
+    (folder / "pem").write_text(PAIR.cert + PAIR.key)
+    made = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cadata=BY.cert)
+    made.load_cert_chain(folder / "pem")
+    made.verify_mode = ssl.CERT_REQUIRED if mutual else ssl.CERT_NONE
+    return made
+
+
+async def ends(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    await reader.read()
+    writer.close()
+
+
+async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    writer.close()
+
+
+async def test_a_port_shows_its_certificate_and_needs_to_be_told_nothing(tmp_path: Path) -> None:
+    for mutual in (False, True):
+        shows = tls(tmp_path, mutual=mutual)
+        async with await asyncio.start_server(ends, "127.0.0.1", 0, ssl=shows) as server:
+            assert await certificate(*server.sockets[0].getsockname()) == PAIR.cert
+
+
+async def test_a_port_that_shows_nothing_says_nothing(tmp_path: Path) -> None:
+    async with await asyncio.start_server(silent, "127.0.0.1", 0) as server:
+        host, port = server.sockets[0].getsockname()
+        assert await certificate(host, port) == ""
+        assert await certificate(host, port, sql=True) == ""
+    assert await certificate(host, port) == ""
+
+
+async def test_mariadb_is_asked_for_tls(tmp_path: Path) -> None:
+    def greets(server: socket.socket) -> bytes:
+        plain, _ = server.accept()
+        with plain:
+            plain.sendall(b"\x05\x00\x00\x00hello")
+            asked = plain.recv(36, socket.MSG_WAITALL)
+            with tls(tmp_path).wrap_socket(plain, server_side=True):
+                return asked
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        served = asyncio.get_running_loop().run_in_executor(None, greets, server)
+        assert await certificate(*server.getsockname(), sql=True) == PAIR.cert
+        asked = await served
+    assert asked[:4] == b"\x20\x00\x00\x01"
+    assert int.from_bytes(asked[4:8], "little") & 0x800, "CLIENT_SSL"
+
+
+class Listing:
+    """Answers lists, in pages of one."""
+
+    def __init__(self, **items: list[dict[str, Any]]) -> None:
+        self._items = items
+
+    async def page(self, kind: Any, namespace: str, query: Mapping[str, str]) -> bytes:
+        items, at = self._items[kind.plural], int(query.get("continue", 0))
+        following = {"continue": str(at + 1)} if at + 1 < len(items) else {}
+        return msgspec.json.encode({"metadata": following, "items": items[at : at + 1]})
+
+
+async def test_only_what_is_needed_is_looked_at_and_no_key(tmp_path: Path, release: Release) -> None:
+    asked: list[Mapping[str, Any]] = []
+
+    def nearly(ctx: Context[Any]) -> bool:
+        asked.append(ctx.facts)
+        return bool(ctx.annotations)
+
+    held = {"metadata": {"name": "tls"}, "data": {"ca.crt": "YQ==", "tls.crt": "Yg==", "tls.key": "Yw=="}}
+    other = {"metadata": {"name": "other"}, "data": {"password": "YQ=="}}
+    async with await asyncio.start_server(ends, "127.0.0.1", 0, ssl=tls(tmp_path)) as server:
+        host, port = server.sockets[0].getsockname()
+        spec = {
+            "volumes": [{"secret": {"secretName": "tls"}}],
+            "containers": [{"name": "x", "ports": [{"containerPort": port}]}],
+        }
+        pods = [{"metadata": {"name": name}, "spec": spec, "status": {"podIP": host}} for name in ("a", "b")]
+        client: Any = Listing(secrets=[held, other], pods=pods)
+        ctx = context(PKI, release=release)
+        assert await users(lambda _: False, nearly)(client, ctx) == {}
+        observe = users(lambda _: True, nearly)
+        found = await observe(client, ctx)
+        assert [set(item["data"]) for item in found["secrets"]] == [{"ca.crt", "tls.crt"}]
+        assert len(found["pods"]) == 2
+        assert "shown" not in found
+        found = await observe(client, context(PKI, release=release, annotations={"a": "b"}))
+        assert found["shown"] == {"a": [PAIR.cert], "b": [PAIR.cert]}
+        assert "pods" in asked[0]
