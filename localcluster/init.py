@@ -55,8 +55,9 @@ def main() -> None:
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     limit = _MAX_FILES if hard == resource.RLIM_INFINITY else min(hard, _MAX_FILES)
     resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
-    authority = Path(boot["authority"])
-    supervise([Program(**program) for program in boot["programs"]], Path(boot["logs"]), authority)
+    logs, authority = Path(boot["logs"]), Path(boot["authority"])
+    (logs / "furnished").touch()
+    supervise([Program(**program) for program in boot["programs"]], logs, authority)
 
 
 def hold(logs: Path, name: str, seconds: float) -> None:

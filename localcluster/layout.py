@@ -113,6 +113,11 @@ class Node:
         return self.home / "init.pid"
 
     @property
+    def furnished_file(self) -> Path:
+        """Made when the node has all its file systems."""
+        return self.home / "logs" / "furnished"
+
+    @property
     def images(self) -> Path:
         """containerd's root; it outlives the cluster, so that no image is imported twice."""
         return self.cluster.home / "images" / self.name

@@ -9,14 +9,15 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from . import cgroups, network, programs
 from .init import start_time
 from .layout import Node
 
-_START_TIMEOUT = 15.0
+_START_TIMEOUT = 30.0
+_LAST_LINES = 12
 
 
 class NodeError(Exception):
@@ -36,16 +37,21 @@ def start(nodes: Sequence[Node], subnet: ipaddress.IPv4Network) -> None:
     """Each node's first process runs, is connected and starts the node's programs; raises NodeError if it does not."""
     begun = [(node, _begin(node, subnet)) for node in nodes]
     for node, process in begun:
-        network.connect(node, subnet, _await_pid(node, process))
+        number = _await(node, process, lambda node=node: pid(node))
+        network.connect(node, subnet, number)
         assert process.stdin
         with contextlib.suppress(BrokenPipeError), process.stdin:
             process.stdin.write(b"go\n")
+    for node, process in begun:
+        # Whoever enters a node earlier finds half of its file systems, and may keep the others from being mounted.
+        _await(node, process, node.furnished_file.exists)
 
 
 def _begin(node: Node, subnet: ipaddress.IPv4Network) -> subprocess.Popen[bytes]:
     """The process that makes the node's namespaces; the first one in them waits for a line until it is connected."""
     programs.write(node, subnet, fresh=not node.boot_file.exists())
     node.pid_file.unlink(missing_ok=True)
+    node.furnished_file.unlink(missing_ok=True)
     cgroups.create(f"{node.cgroup}/system")
     command = ["unshare", "--mount", "--uts", "--ipc", "--net", "--pid", "--fork", "--kill-child=SIGKILL"]
     command += [sys.executable, "-m", "localcluster.init", str(node.boot_file)]
@@ -91,11 +97,13 @@ def _log(node: Node) -> Path:
     return node.home / "logs" / "init.log"
 
 
-def _await_pid(node: Node, process: subprocess.Popen[bytes]) -> int:
+def _await(node: Node, process: subprocess.Popen[bytes], found: Callable[[], int | None]) -> int:
+    """What `found` finds, once it does; raises NodeError, with the end of the log, if the node ends before that."""
     deadline = time.monotonic() + _START_TIMEOUT
-    while (number := pid(node)) is None:
+    while not (result := found()):
         if process.poll() is not None or time.monotonic() > deadline:
-            raise NodeError(f"{node.name} does not start; see {_log(node)}")
-        # The node writes its number once it has its namespaces.
+            last = _log(node).read_text(errors="replace").splitlines()[-_LAST_LINES:]
+            raise NodeError("\n".join([f"{node.name} does not start; see {_log(node)}, which ends:", *last]))
+        # The node writes files, each once it is as far as that.
         time.sleep(0.01)
-    return number
+    return result
