@@ -18,6 +18,8 @@ from cloud.session import Cloud, Session
 from localcluster.target import target
 
 REPORT = ROOT / "build" / "e2e.json"
+# One node is the router of the external network; of several, each has a cable to it and to the others.
+CABLED = {"tunnelInterface": "eth1", "externalBridge": {"interface": "eth2"}}
 
 
 class Report:

@@ -13,13 +13,11 @@ from cloud import proof
 from cloud.kubernetes import Kubernetes
 from cloud.session import SAMPLES, Cloud, Session
 
-from ..conftest import stands
+from ..conftest import CABLED, stands
 from .volumes import NAMESPACE
 
 SAMPLE = SAMPLES / "controlplane_ceph.yaml"
 NODES = 2
-# One node is the router of the external network; of several, each has a cable to it and to the others.
-CABLED = {"tunnelInterface": "eth1", "externalBridge": {"interface": "eth2"}}
 
 
 @pytest.fixture(scope="package")

@@ -12,11 +12,9 @@ from cloud import proof
 from cloud.kubernetes import Kubernetes
 from cloud.session import MINIMAL, Cloud, Session
 
-from ..conftest import stands
+from ..conftest import CABLED, stands
 
 NAMESPACE = "openstack"
-# One node is the router of the external network; of several, each has a cable to it and to the others.
-CABLED = {"tunnelInterface": "eth1", "externalBridge": {"interface": "eth2"}}
 PAUSE = 5
 """Seconds Nova does not ask after a failure; by default it is longer than these tests want to wait."""
 
