@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import http.client
 import signal
 import socket
 import ssl
@@ -61,7 +62,8 @@ def ready(url: str, authority: Path) -> bool:
     try:
         with urllib.request.urlopen(f"{url}/readyz", context=trust, timeout=5) as answer:
             return answer.status == 200
-    except (urllib.error.URLError, OSError):
+    except (urllib.error.URLError, OSError, http.client.HTTPException):
+        # The last is an answer that breaks off, as of a server that ends.
         return False
 
 
