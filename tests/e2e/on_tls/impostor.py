@@ -13,16 +13,19 @@ from openstack_operator import pki
 from .hops import NAMESPACE
 
 DOMAIN = f"{NAMESPACE}.svc.cluster.local"
-POD = "impostor"
 SERVERS = {
     "mariadb": f"mariadb.{DOMAIN}",
     "rabbitmq": f"rabbitmq.{DOMAIN}",
     "keystone": f"keystone-api.{DOMAIN}",
     "northbound": f"ovn-nb-0.ovn-nb.{DOMAIN}",
+    "memcached": f"memcached-server-0.memcached.{DOMAIN}",
+    "console": "a.node",
 }
 """Whose place is taken, by the hop."""
+CLIENTS = {"console": "nova-cell1-novncproxy"}
+"""Whose programs and options a hop's client has, where they are not those of Neutron's API."""
 
-# It serves with the certificate it is given, calls itself as Neutron does, and says what came of it.
+# It serves with the certificate it is given, calls itself as the service does, and says what came of it.
 _PROGRAM = r"""
 import json, logging, os, socket, ssl, struct, sys, threading
 # oslo.messaging asks for its process group, which is one outside.
@@ -34,7 +37,7 @@ for name in ("cert", "key"):
         file.write(given[name])
 trust = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
 trust.load_cert_chain("/tmp/cert.pem", "/tmp/key.pem")
-taken = []
+taken, words = [], []
 
 def greet(sock):
     # A MySQL server says who it is before it is asked for TLS.
@@ -45,19 +48,27 @@ def greet(sock):
     sock.sendall(struct.pack("<I", len(hello))[:3] + b"\0" + hello)
     sock.recv(36)
 
+def offer(sock):
+    # A VNC server that chose VeNCrypt 0.2, with certificates and no password.
+    sock.sendall(b"\0\2")
+    sock.recv(2)
+    sock.sendall(b"\0\1" + struct.pack("!I", 260))
+    sock.recv(4)
+    sock.sendall(b"\1")
+
 def serve(listening):
     while True:
         sock, _ = listening.accept()
         sock.settimeout(5)
         try:
-            if given["hop"] == "mariadb":
-                greet(sock)
+            {"mariadb": greet, "console": offer}.get(given["hop"], lambda sock: None)(sock)
             sock = trust.wrap_socket(sock, server_side=True)
             # With TLS 1.3 a client that refuses says so when the server believes to be done.
             if sock.recv(1):
                 taken.append(True)
-        except OSError:
-            pass
+        except OSError as error:
+            # Not every client says why it left.
+            words.append(f"heard: {error}")
         finally:
             sock.close()
 
@@ -102,7 +113,18 @@ def northbound():
         raise OSError(error, "no stream")
     stream.send(b"hello")
 
-words = []
+def memcached():
+    from keystonemiddleware.auth_token import AuthProtocol
+    conf(["--config-file=/etc/neutron/neutron.conf"], project="neutron")
+    AuthProtocol(None, {"oslo_config_config": conf})._token_cache.get("somebody's token")
+
+def console():
+    import nova.conf
+    from nova.console.rfb.authvencrypt import RFBAuthSchemeVeNCrypt
+    nova.conf.CONF(["--config-file=/etc/nova/nova.conf"], project="nova")
+    sock = socket.create_connection(("127.0.0.1", given["port"]), 10)
+    RFBAuthSchemeVeNCrypt().security_handshake(sock).sendall(b"hello")
+
 try:
     globals()[given["hop"]]()
 except Exception as error:
@@ -116,11 +138,14 @@ print("sent something:" if taken else "refused:", " | ".join(words).replace("\n"
 
 
 @contextmanager
-def stands_in(cluster: Kubernetes) -> Generator[None]:
-    """A pod like one of Neutron's API, to which all servers are on its own loopback."""
-    found = cluster.get("deployment", "neutron-api", "-n", NAMESPACE)["spec"]["template"]["spec"]
+def stands_in(cluster: Kubernetes, hop: str) -> Generator[str]:
+    """Name of a pod like one of the hop's client, to which all servers are on its own loopback."""
+    owner = CLIENTS.get(hop, "neutron-api")
+    kind = "deployment" if cluster.exists("deployment", owner, "-n", NAMESPACE) else "statefulset"
+    found = cluster.get(kind, owner, "-n", NAMESPACE)["spec"]["template"]["spec"]
     main = next(each for each in found["containers"] if each["name"] == "main")
     kept = {key: main[key] for key in ("name", "image", "volumeMounts", "securityContext") if key in main}
+    pod = f"impostor-{owner}"
     spec = {
         **{key: value for key, value in found.items() if key not in {"containers", "initContainers"}},
         "containers": [{**kept, "command": ["sleep", "3600"]}],
@@ -128,18 +153,18 @@ def stands_in(cluster: Kubernetes) -> Generator[None]:
         "restartPolicy": "Never",
         "terminationGracePeriodSeconds": 0,
     }
-    cluster.apply({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": POD, "namespace": NAMESPACE}, "spec": spec})
+    cluster.apply({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": pod, "namespace": NAMESPACE}, "spec": spec})
     try:
-        cluster.kubectl("wait", "--for=condition=Ready", f"pod/{POD}", "-n", NAMESPACE, "--timeout=60s")
-        yield
+        cluster.kubectl("wait", "--for=condition=Ready", f"pod/{pod}", "-n", NAMESPACE, "--timeout=60s")
+        yield pod
     finally:
-        cluster.kubectl("delete", "pod", POD, "-n", NAMESPACE)
+        cluster.kubectl("delete", "pod", pod, "-n", NAMESPACE)
 
 
-def answer(cluster: Kubernetes, hop: str, port: int, certificate: pki.Pair) -> str:
+def answer(cluster: Kubernetes, pod: str, hop: str, port: int, certificate: pki.Pair) -> str:
     """What a client of a server says that is led to somebody with that certificate."""
     given = json.dumps({"hop": hop, "port": port, "cert": certificate.cert, "key": certificate.key})
-    words = ("exec", "-i", "-n", NAMESPACE, POD, "--", "python3", "-W", "ignore", "-c", _PROGRAM)
+    words = ("exec", "-i", "-n", NAMESPACE, pod, "--", "python3", "-W", "ignore", "-c", _PROGRAM)
     return cluster.kubectl(*words, stdin=given).strip().splitlines()[-1]
 
 
