@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import base64
+import os
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -32,15 +34,22 @@ def clouds(cluster: Kubernetes, namespace: str) -> Path:
     files = {name: base64.b64decode(data).decode() for name, data in secret["data"].items()}
     path = ROOT / "build" / "clouds.yaml"
     path.parent.mkdir(exist_ok=True)
-    path.touch(mode=0o600)
     told = yaml.safe_load(files["clouds.yaml"])
     if authorities := files.get("ca.crt"):
         trust = path.with_name("ca.crt")
-        trust.write_text(authorities)
+        _replace(trust, authorities)
         for cloud in told["clouds"].values():
             cloud["cacert"] = str(trust)
-    path.write_text(yaml.safe_dump(told, sort_keys=True))
+    _replace(path, yaml.safe_dump(told, sort_keys=True))
     return path
+
+
+def _replace(path: Path, text: str) -> None:
+    """The file has the text, for its owner only; whoever reads it meanwhile has one of both, whole."""
+    number, made = tempfile.mkstemp(dir=path.parent)
+    with os.fdopen(number, "w") as file:
+        file.write(text)
+    Path(made).replace(path)
 
 
 def connect(cluster: Kubernetes, namespace: str) -> Connection:
