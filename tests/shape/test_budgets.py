@@ -20,7 +20,7 @@ LARGER = {
     "glance": 340,
     "mariadb": 1120,
     "neutron": 400,
-    "nova": 1020,
+    "nova": 1060,
     "ovnnetwork": 650,
     "pki": 320,
     "rabbitmq": 440,

@@ -8,7 +8,7 @@ from openstack.connection import Connection
 
 from chaos.servers import Guest
 from cloud import proof
-from cloud.kubernetes import Kubernetes
+from cloud.kubernetes import CloudError, Kubernetes
 from cloud.proof import until
 from cloud.session import Cloud
 from localcluster.layout import Cluster
@@ -58,7 +58,13 @@ def test_a_server_moves_while_an_authority_is_replaced(
             assert time.monotonic() - started < 2400, f"still {now}"
             to = nodes[(len(moves) + 1) % len(nodes)]
             conn.compute.live_migrate_server(guest.id, host=to, block_migration=False)
-            until(f"the server to be on {to}", lambda to=to: _host(conn, guest) == to, 300, 1)
+            try:
+                until(f"the server to be on {to}", lambda to=to: _host(conn, guest) == to, 300, 1)
+            except CloudError as error:
+                found = conn.compute.get("/os-migrations").json()["migrations"]
+                raise CloudError(
+                    f"{error}, after {moves}, in {now}; {conn.compute.get_server(guest.id)}; {found}"
+                ) from None
             moves.extend(now or {"begun"})
             # Servers do not move all the time; a migration costs this machine what the rotation needs.
             time.sleep(20)

@@ -116,7 +116,9 @@ def northbound():
 def memcached():
     from keystonemiddleware.auth_token import AuthProtocol
     conf(["--config-file=/etc/neutron/neutron.conf"], project="neutron")
-    AuthProtocol(None, {"oslo_config_config": conf})._token_cache.get("somebody's token")
+    cache = AuthProtocol(None, {"oslo_config_config": conf})._token_cache
+    cache.initialize({})
+    cache.get("somebody's token")
 
 def console():
     import nova.conf

@@ -9,7 +9,7 @@ from typing import Any
 from ... import kube, oslo, parts
 from ...api import CephStorageRef, PodSettings, Ref, Sections, references
 from ...plan import Context, Group, Step
-from . import config, jobs, volumes
+from . import config, idle, jobs, volumes
 from .cells import Built, Shared
 from .ceph import Disks, disks
 from .consoles import Consoles
@@ -123,6 +123,7 @@ def _nova_compute(
             *kube.scratch("/run/lock", "/tmp"),  # noqa: S108
         ),
         ready=cell.messaging.connected,
+        lifecycle=idle.ending(),
         memory="288Mi",
         # After a power cut, servers start when it does.
         cpu="50m",
@@ -137,6 +138,7 @@ def _nova_compute(
         wanted=_in_cell(kube.settings(ctx.spec.compute), cell.shares, first=first),
         node_selector=kube.COMPUTE,
         annotations={kube.CONFIG_DIGEST: conf.digest},
+        grace=idle.GRACE,
         hostNetwork=True,
         # It starts as root and becomes nova, who has to read the configuration.
         securityContext={"fsGroup": parts.program(ctx, "conductor").gid, "fsGroupChangePolicy": "OnRootMismatch"},
