@@ -45,10 +45,10 @@ def transact(
 def _transact(remote: str, database: str, operations: Sequence[Operation], tls: Mapping[str, str]) -> list[Any]:
     scheme, _, address = remote.partition(":")
     host, _, port = address.rpartition(":")
-    connection = socket.create_connection((host.strip("[]"), int(port)), timeout=_PATIENCE)
-    if scheme == "ssl":
-        connection = _secured(connection, tls)
-    with closing(connection):
+    with (
+        closing(socket.create_connection((host.strip("[]"), int(port)), timeout=_PATIENCE)) as plain,
+        closing(_secured(plain, tls) if scheme == "ssl" else plain) as connection,
+    ):
         _send(connection, {"method": "transact", "params": [database, *operations], "id": 0})
         answer = _answer(connection)
     results = answer.get("result")
