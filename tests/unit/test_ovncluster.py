@@ -125,7 +125,7 @@ def test_an_address_of_each_database_is_told_and_made_where_it_is_another(releas
         ),
         (
             {"neutronIntegration": {"nbConnection": {"service": {"name": "ovn-nb", "port": 7000}}}},
-            "spec.neutronIntegration.nbConnection.service.port: behind the Service ovn-nb are the members, which answer",
+            "spec.neutronIntegration.nbConnection.service.port: behind the Service ovn-nb are the members",
         ),
         (
             {"neutronIntegration": {"sbConnection": {"service": {"name": "ovn-relay", "port": 7000}}}},

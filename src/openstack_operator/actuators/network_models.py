@@ -52,6 +52,24 @@ class OVNChassisSpec(Model):
     """How packets reach this node; unset is as the cluster says."""
 
 
+class FoundMapping(Model):
+    """A physical network, and how a node says it reaches it."""
+
+    physical_network: str
+    """Name of the network."""
+    bridge: str
+    """Bridge on the node."""
+
+
+class FoundEncapsulation(Model):
+    """How a node says it is reached."""
+
+    type: str
+    """Kind of tunnel."""
+    ip: str
+    """Address at which its tunnels end."""
+
+
 class OVNChassisStatus(Model):
     """What OVN's southbound database knows of the node."""
 
@@ -60,9 +78,9 @@ class OVNChassisStatus(Model):
     last_heartbeat: str | None = None
     """When its ovn-controller last answered OVN, in steps of five minutes (RFC 3339): Neutron asks about twice a
     minute, and nobody without it."""
-    bridge_mappings: list[BridgeMapping] | None = None
+    bridge_mappings: list[FoundMapping] | None = None
     """Bridges it has told of."""
-    encapsulation: Encapsulation | None = None
+    encapsulation: FoundEncapsulation | None = None
     """How it has told others to reach it."""
 
 
