@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
@@ -229,6 +230,8 @@ async def test_one_name_has_one_owner_and_neutron_finds_either(
     async with operator(cluster, root, southbound):
         await cluster.create(OVN_CLUSTER, "ovn")
         await cluster.ready(OVN_CLUSTER, "ovn")
+        # Kubernetes says to the second when something was made.
+        await asyncio.sleep(1)
         await cluster.create(OVN_NETWORK, "ovn")
         refused = await cluster.ready(OVN_NETWORK, "ovn", "InvalidSpec")
         assert "OVNCluster/ovn of ovn.c5c3.io is called the same" in refused["message"]
