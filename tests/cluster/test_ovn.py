@@ -94,7 +94,7 @@ def pod(on: str) -> str:
 
 async def leaves(cluster: Cluster, name: str) -> None:
     live = await cluster.client.get(NODE, None, name) or {}
-    await cluster.client.delete(NODE, None, name, live["metadata"]["uid"], "Background")
+    await cluster.client.delete(NODE, "", name, live["metadata"]["uid"], "Background")
 
 
 async def chassis(cluster: Cluster, name: str) -> Object:
@@ -200,7 +200,7 @@ async def test_a_node_that_goes_is_forgotten_and_one_whose_chassis_is_deleted_is
         await gone(cluster, first)
         # Its label goes, and with that its pod.
         operations = [{"op": "remove", "path": "/metadata/labels/node-role.kubernetes.io~1hypervisor"}]
-        await cluster.client.patch_json(NODE, None, third, operations)
+        await cluster.client.patch_json(NODE, "", third, operations)
         await cluster.delete(POD, pod(third))
         await gone(cluster, third)
         assert southbound.names() == {table: [second] for table in ("Chassis", "Chassis_Private", "Encap")}

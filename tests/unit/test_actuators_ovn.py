@@ -34,8 +34,8 @@ def chassis(southbound: Southbound, spec: dict[str, Any] | None = None, **change
     # The first does not answer.
     members = f"tcp:127.0.0.1:1,tcp:127.0.0.1:{southbound.port}"
     published = {"OVNNetwork": {"southbound": members, "nodes": "a=b,c="}}
-    empty = Release("", "", {})
-    return context(CHASSIS, spec, release=empty, published=published, **({"owner": NODE} | changes))
+    changed: dict[str, Any] = {"owner": NODE, **changes}
+    return context(CHASSIS, spec, release=Release("", "", {}), published=published, **changed)
 
 
 def ready(outcome: Outcome) -> list[bool]:
@@ -114,8 +114,8 @@ def test_by_tls_it_shows_a_certificate_and_trusts_who_is_by_the_same_authority(t
         known = {"southbound": remote, "clientSecret": "client"}
         secret = {"ca.crt": ours.cert, "tls.crt": shown["ours"].cert, "tls.key": shown["ours"].key}
         ctx = chassis(database)
-        [ref] = ctx.refs
-        ctx = replace(ctx, refs={ref: replace(ctx.refs[ref], published=known)}, secrets={"client": secret})
+        refs = {ref: replace(each, published=known) for ref, each in ctx.refs.items()}
+        ctx = replace(ctx, refs=refs, secrets={"client": secret})
         assert ready(ovn.seen(ctx)) == [True, True]
         stranger = {"ca.crt": theirs.cert, "tls.crt": shown["theirs"].cert, "tls.key": shown["theirs"].key}
         for wrong in (stranger, {}):

@@ -21,7 +21,8 @@ CHASSIS = "OVNChassis.ovn.c5c3.io"
 
 
 def made(release: Release, spec: Mapping[str, Any] | None = None, **changes: Any) -> Plan:
-    return plan(context(OVN_CLUSTER, spec, release=release, **({"owner": "ovn"} | changes)))
+    changed: dict[str, Any] = {"owner": "ovn", **changes}
+    return plan(context(OVN_CLUSTER, spec, release=release, **changed))
 
 
 def objects(plan: Plan) -> dict[tuple[str, str], Object]:
@@ -50,7 +51,7 @@ def test_it_makes_what_an_ovnnetwork_of_that_name_does_and_is_known_as_one(relea
     assert set(objects(theirs)) == {*objects(ours), ("ConfigMap", "ovn-nodes")}
     changed = {name for name, obj in objects(ours).items() if objects(theirs)[name] != obj}
     assert changed == {("DaemonSet", "ovn-chassis"), ("DaemonSet", "ovn-gateway")}
-    assert theirs.outcome.published == ours.outcome.published | {"nodes": "openvswitch=enabled"}
+    assert theirs.outcome.published == {**ours.outcome.published, "nodes": "openvswitch=enabled"}
     assert set(ours.condition.values()) == set(theirs.condition.values())
     assert (OVN_CLUSTER.role, OVN_NETWORK.role) == ("OVNNetwork", "OVNNetwork")
 

@@ -29,7 +29,8 @@ def chassis(
     if not spec.chassis.enabled:
         return Group("Controllers", [])
     nodes = selector(spec)
-    after = (*after, *(own.steps if own else ()))
+    before, beside = ([own.config], [own.chassis]) if own else ([], [])
+    after = (*after, *before)
     labels = spec.gateway.node_selector
     gateway = {
         "OVN_CMS_OPTIONS": "enable-chassis-as-gw",
@@ -45,9 +46,7 @@ def chassis(
             raise SpecError("spec.chassis.affinity", "not an affinity as Kubernetes has it") from None
         others = wanted.model_copy(update={"affinity": affinity})
         steps.append(_daemons(ctx, "chassis", common, others, nodes, tls, own, after))
-    return Group(
-        "Controllers", [*(own.steps if own else ()), *steps, Step(name="Tunnels", verdict=_tunnels(ctx, steps))]
-    )
+    return Group("Controllers", [*before, *steps, *beside, Step(name="Tunnels", verdict=_tunnels(ctx, steps))])
 
 
 def _tunnels(ctx: Context[OVNNetworkSpec], steps: Sequence[Step]) -> Verdict:

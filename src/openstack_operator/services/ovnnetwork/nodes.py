@@ -19,7 +19,9 @@ _FOLDER = "/etc/ovn-chassis"
 class Single:
     """What is made for single nodes."""
 
-    steps: tuple[Step, ...]
+    config: Step
+    """What switches wait for."""
+    chassis: Step
     mounts: tuple[kube.Mount, ...]
     """A file for each node of which something is said, which its switch follows while it runs."""
     published: Mapping[str, str]
@@ -40,10 +42,8 @@ def single(ctx: Context[OVNNetworkSpec]) -> Single:
     volume = {"configMap": {"name": config["metadata"]["name"], "defaultMode": 0o444}}
     controllers = sum(_ready(ctx, component) for component in ("gateway", "chassis"))
     return Single(
-        steps=(
-            Step(name="Nodes", objects=(config,)),
-            Step(name="Chassis", objects=tuple(_chassis(ctx, name) for name in names)),
-        ),
+        config=Step(name="Nodes", objects=(config,)),
+        chassis=Step(name="Chassis", objects=tuple(_chassis(ctx, name) for name in names)),
         mounts=(kube.Mount(name="nodes", path=_FOLDER, volume=volume, read_only=True),),
         published={parts.OVN_NODES: ",".join(f"{k}={v}" for k, v in sorted(selector(ctx.spec).items()))},
         details={"chassisCount": len(names), "activeControllers": controllers},
