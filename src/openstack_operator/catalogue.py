@@ -37,6 +37,8 @@ from .services.neutron.model import NEUTRON
 from .services.neutron.service import plan as neutron
 from .services.nova.model import NOVA
 from .services.nova.service import plan as nova
+from .services.ovnnetwork.cluster import plan as ovn_cluster
+from .services.ovnnetwork.cluster_model import OVN_CLUSTER
 from .services.ovnnetwork.model import OVN_NETWORK
 from .services.ovnnetwork.recovery import questions as ovn_members
 from .services.ovnnetwork.service import plan as ovn_network
@@ -83,6 +85,8 @@ SERVICES = (
     *_SERVICES,
     Service(resource=C5C3_CONTROL_PLANE, plan=c5c3_cloud, teardown=True, phases=c5c3_phase),
     *_SECOND,
+    # What it makes for Nodes is theirs, and would not go with it.
+    Service(resource=OVN_CLUSTER, plan=ovn_cluster, observe=asking(ovn_members), teardown=True),
 )
 
 ACTUATORS = tuple(
@@ -90,7 +94,7 @@ ACTUATORS = tuple(
         resource=remote.resource,
         ensure=remote.ensure,
         remove=remote.remove,
-        details=remote.details,
+        seen=remote.seen,
         interval=remote.interval,
     )
     for remote in REMOTES

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, ClassVar
@@ -11,7 +11,7 @@ from pydantic import field_validator
 
 from openstack_operator import kube, parts
 from openstack_operator.api import Model, PodSettings, Ref, Replicas, Resource, SecretKeyRef
-from openstack_operator.plan import Component, Context, Plan, Release, SpecError, Step, Transient
+from openstack_operator.plan import Component, Context, Outcome, Plan, Release, SpecError, Step, Transient
 from openstack_operator.runtime.registry import Actuator, Service
 
 RELEASE = Release("2025.1", "debian", {"app": Component(image="example.org/app:1", uid=1000, gid=1000)})
@@ -185,9 +185,9 @@ class Remote:
         self.accounts[ctx.spec.user] = password
         return (f"made {ctx.spec.user}",)
 
-    def details(self, ctx: Context[AccountSpec]) -> Mapping[str, Any]:
+    def seen(self, ctx: Context[AccountSpec]) -> Outcome:
         del ctx
-        return {"accounts": len(self.accounts)}
+        return Outcome(details={"accounts": len(self.accounts)})
 
     def remove(self, ctx: Context[AccountSpec]) -> None:
         if self.down:
@@ -206,6 +206,4 @@ RESOURCES = (SERVER, APP, STACK, ACCOUNT)
 
 def actuators(remote: Remote, interval: float = 60) -> tuple[Actuator, ...]:
     period = timedelta(seconds=interval)
-    return (
-        Actuator(resource=ACCOUNT, ensure=remote.ensure, remove=remote.remove, details=remote.details, interval=period),
-    )
+    return (Actuator(resource=ACCOUNT, ensure=remote.ensure, remove=remote.remove, seen=remote.seen, interval=period),)

@@ -21,7 +21,7 @@ LARGER = {
     "mariadb": 1120,
     "neutron": 400,
     "nova": 1060,
-    "ovnnetwork": 650,
+    "ovnnetwork": 960,
     "pki": 320,
     "rabbitmq": 440,
     "tempest": 620,

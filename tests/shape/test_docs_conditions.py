@@ -6,6 +6,7 @@ import re
 from collections import defaultdict
 from pathlib import Path
 
+from openstack_operator.actuators import ovn
 from openstack_operator.catalogue import ACTUATORS, SERVICES
 from openstack_operator.manifests import load
 from openstack_operator.plan import Plan, State, Verdict, condition_type, conditions
@@ -36,6 +37,8 @@ def reported() -> dict[str, set[str]]:
                 kind = planned.context.kind
                 found[kind] |= {condition_type(name) for name in planned.plan.condition.values()}
                 found[kind] |= set(planned.plan.outcome.told)
+    # Of actuators' kinds, which have no plan: what one tells besides Ready.
+    found["OVNChassis"] = {ovn.CONNECTED}
     return dict(found)
 
 

@@ -116,6 +116,7 @@ SPECS: dict[str, dict[str, Any]] = {
     "CinderVolumeType": {"name": "fast"},
     "CinderQuota": {"limits": {"volumes": 1}},
     "CinderBackend": {"backend": "fast", "hosts": ["cinder-volume-fast-0@fast"]},
+    "OVNChassis": {},
 }
 
 
@@ -124,11 +125,14 @@ def test_every_kind_has_its_referents_and_a_definition(entry: Any) -> None:
     spec = entry.resource.spec.model_validate(SPECS[entry.resource.kind])
     kept_by_cinder = entry.resource.kind.startswith("Cinder")
     assert len(references(spec)) == 1 + kept_by_cinder
-    assert len(secret_references(spec)) == (entry.resource.kind != "KeystoneService" and not kept_by_cinder)
+    assert len(secret_references(spec)) == (
+        entry.resource.kind not in {"KeystoneService", "OVNChassis"} and not kept_by_cinder
+    )
     schema = crd(entry.resource)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
     undocumented = [name for name, field in schema["properties"].items() if not field.get("description")]
     assert not undocumented
     refs = [field for name, field in schema["properties"].items() if name.endswith("Ref") and "Secret" not in name]
     assert len(refs) == len(references(spec))
-    for ref in refs:
+    # Whose node it is, is the operator's to say.
+    for ref in refs if entry.resource.kind != "OVNChassis" else ():
         assert any(rule["rule"] == "self == oldSelf" for rule in ref["x-kubernetes-validations"])

@@ -314,7 +314,7 @@ def test_a_condition_is_looked_for_where_it_is_reported(status: dict[str, str], 
 
 
 def test_a_service_may_depend_on_any_kind_but_a_cloud() -> None:
-    kinds = {service.resource.kind for service in SERVICES} - {"OpenStackControlPlane", "ControlPlane"}
+    kinds = {service.resource.role for service in SERVICES} - {"OpenStackControlPlane"}
     assert set(get_args(Dependency.model_fields["kind"].annotation)) == kinds
 
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any, NamedTuple
 
 from ..api import Resource
-from ..plan import Context
-from . import backends, catalog, database, identity, messaging, quotas, volume_types
+from ..plan import Context, Outcome
+from . import backends, catalog, database, identity, messaging, ovn, quotas, volume_types
 from .models import DATABASE, SERVICE, USER, VHOST
+from .network_models import CHASSIS
 from .storage_models import BACKEND, QUOTA, VOLUME_TYPE
 
 
@@ -23,13 +24,13 @@ class Entry(NamedTuple):
     """Removes what `ensure` made; no error where it is gone already."""
     interval: timedelta
     """How often to look again."""
-    details: Callable[[Context[Any]], Mapping[str, Any]] | None = None
+    seen: Callable[[Context[Any]], Outcome] | None = None
     """What is out there besides, for the status."""
 
 
 _CHEAP = timedelta(seconds=60)
 _DEAR = timedelta(seconds=120)
-"""A look at a user costs Keystone a bcrypt hash, a quarter of a second of CPU."""
+"""A look at a user costs Keystone a bcrypt hash, a quarter of a second of CPU; and nodes there may be thousands."""
 _NEAR = timedelta(seconds=10)
 """What is looked at for its own sake, and costs hardly anything."""
 
@@ -40,7 +41,8 @@ ACTUATORS: tuple[Entry, ...] = (
     Entry(SERVICE, catalog.ensure, catalog.remove, _DEAR),
     Entry(VOLUME_TYPE, volume_types.ensure, volume_types.remove, _DEAR),
     Entry(QUOTA, quotas.ensure, quotas.remove, _DEAR),
-    Entry(BACKEND, backends.ensure, backends.remove, _NEAR, backends.details),
+    Entry(BACKEND, backends.ensure, backends.remove, _NEAR, backends.seen),
+    Entry(CHASSIS, ovn.ensure, ovn.remove, _DEAR, ovn.seen),
 )
 
-__all__ = ["ACTUATORS", "BACKEND", "DATABASE", "QUOTA", "SERVICE", "USER", "VHOST", "VOLUME_TYPE", "Entry"]
+__all__ = ["ACTUATORS", "BACKEND", "CHASSIS", "DATABASE", "QUOTA", "SERVICE", "USER", "VHOST", "VOLUME_TYPE", "Entry"]

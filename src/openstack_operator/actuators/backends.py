@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..plan import Context
+from ..plan import Context, Outcome
 from .cinder import connected
 from .keystone import Row
 from .storage_models import CinderBackendSpec
@@ -46,6 +46,11 @@ def details(ctx: Context[CinderBackendSpec]) -> Mapping[str, Any]:
         "volumes": sum(_volumes(ctx, place) for place in sorted(known)),
     }
     return {name: value for name, value in found.items() if value not in (None, "")}
+
+
+def seen(ctx: Context[CinderBackendSpec]) -> Outcome:
+    """The same, for the engine."""
+    return Outcome(details=details(ctx))
 
 
 def _volumes(ctx: Context[CinderBackendSpec], place: str) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from .ceph import CephClientRef, CephSource, PoolName
 from .fields import (
+    Address,
     Cidr,
     DatabaseName,
     HostAddress,
@@ -13,6 +14,7 @@ from .fields import (
     Name,
     Opaque,
     OptionValue,
+    PhysicalNetwork,
     Port,
     Quantity,
     QuorumReplicas,
@@ -61,6 +63,7 @@ from .resource import Column, Resource, handle
 from .schema import STATUS, crd, structural
 from .spec import (
     Autoscaling,
+    CertificateSource,
     Component,
     Expose,
     Exposure,
@@ -104,6 +107,7 @@ __all__ = [
     "MEMCACHED",
     "RABBITMQ",
     "STATUS",
+    "Address",
     "AppCredentialRef",
     "AppSecretRef",
     "Autoscaling",
@@ -112,6 +116,7 @@ __all__ = [
     "CephClientRef",
     "CephSource",
     "CephStorageRef",
+    "CertificateSource",
     "Cidr",
     "CinderRef",
     "Column",
@@ -149,6 +154,7 @@ __all__ = [
     "OptionalNovaRef",
     "OptionalSecretRef",
     "PKIRef",
+    "PhysicalNetwork",
     "PlacementRef",
     "PodSettings",
     "PoolName",

@@ -204,6 +204,22 @@ HostAddress = Annotated[
 ]
 """An address of a host and the length of its network's prefix."""
 
+Address = Annotated[
+    str,
+    Field(max_length=45),
+    validated(rule("isIP(self)", "not an IP address; write one such as 192.0.2.10")),
+]
+"""An IP address."""
+
+PhysicalNetwork = Annotated[
+    str,
+    Field(min_length=1, max_length=64),
+    validated(
+        rule(r"self.matches(r'^[^\s,:\"]+$')", "a physical network's name has no spaces, quotes, commas or colons")
+    ),
+]
+"""Name of a physical network in Neutron."""
+
 Hostname = Annotated[str, Field(max_length=253, pattern=r"^[A-Za-z0-9]([-A-Za-z0-9.]*[A-Za-z0-9])?$")]
 """A DNS name or an IPv4 address."""
 

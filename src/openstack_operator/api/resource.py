@@ -56,6 +56,10 @@ class Resource(Generic[SpecT]):
     """Shown before the age, after the conditions."""
     rules: tuple[dict[str, Any], ...] = ()
     """CEL rules over the whole object (self.metadata.name is at hand there)."""
+    nodes: bool = False
+    """Whether who works on it looks at the Nodes of the cluster."""
+    of_node: bool = False
+    """Whether it is called as the Node it stands for, which may have dots in its name."""
 
     object_images: bool = False
     """Whether images are written as objects, {repository, tag, digest}, not as text."""

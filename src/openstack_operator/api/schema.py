@@ -195,11 +195,11 @@ def crd(resource: Resource[Model]) -> Schema:
         "properties": {
             "apiVersion": {"type": "string"},
             "kind": {"type": "string"},
-            "metadata": _NAME,
+            "metadata": {"type": "object"} if resource.of_node else _NAME,
             "spec": {**spec, "description": f"What is wanted of this {resource.kind}."},
             "status": _status(resource),
         },
-        "x-kubernetes-validations": [_NAME_RULE, *resource.rules],
+        "x-kubernetes-validations": [*([] if resource.of_node else [_NAME_RULE]), *resource.rules] or None,
     }
     return {
         "apiVersion": "apiextensions.k8s.io/v1",

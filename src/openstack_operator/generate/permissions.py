@@ -26,6 +26,9 @@ ENGINE: Mapping[tuple[str, str], Sequence[str]] = {
     ("", "pods"): (*WATCH, "patch"),
     # Whether what is being deleted goes with its whole namespace.
     ("", "namespaces"): ("get",),
+    # Who is a node of an OVN is seen by its labels, and what is made for each by no manifest.
+    ("", "nodes"): WATCH,
+    ("ovn.c5c3.io", "ovnchassis"): APPLY,
     ("events.k8s.io", "events"): ("create",),
 }
 

@@ -13,7 +13,7 @@ from .front import Front, front
 from .issued import Ordered, ordered
 from .members import POD_NAME, Members, hosts, members, volume
 from .names import program, title
-from .ovn import OVN_CLIENT, OVN_TLS, ovn_mounts, ovn_options
+from .ovn import OVN_CLIENT, OVN_NODES, OVN_TLS, ovn_mounts, ovn_options
 from .policies import Way, opened, outside, policies
 from .sources import (
     API,
@@ -44,6 +44,7 @@ __all__ = [
     "API",
     "DEVICES",
     "OVN_CLIENT",
+    "OVN_NODES",
     "OVN_TLS",
     "POD_NAME",
     "TRUSTED",

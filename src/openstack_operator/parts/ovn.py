@@ -11,6 +11,8 @@ OVN_TLS = "/etc/ovn-tls"
 """Folder of a certificate, its key and who is trusted, in a pod that serves or reads the databases."""
 OVN_CLIENT = "clientSecret"
 """Under which name an OVNNetwork publishes the Secret of it."""
+OVN_NODES = "nodes"
+"""Under which name an OVNCluster publishes the labels of its nodes: label=value[,label=value]."""
 _FILES = {"private_key": "tls.key", "certificate": "tls.crt", "ca_cert": "ca.crt"}
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .carry_out import Apply, Judge, Verdicts, carry_out, condition_type, conditions
-from .context import Context, Referent
+from .context import Context, Node, Referent
 from .errors import MissingReference, NotBuilt, SpecError, Transient
 from .names import NAME_LIMIT, digest, fitting
 from .release import Component, Release, parse
@@ -21,6 +21,7 @@ __all__ = [
     "Judge",
     "Key",
     "MissingReference",
+    "Node",
     "NotBuilt",
     "Object",
     "Outcome",

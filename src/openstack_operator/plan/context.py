@@ -28,6 +28,18 @@ class Referent:
         return self.published[name]
 
 
+@dataclass(frozen=True)
+class Node:
+    """A Node of the Kubernetes cluster."""
+
+    uid: str
+    labels: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    def selected(self, labels: Mapping[str, str]) -> bool:
+        """Whether a nodeSelector takes it."""
+        return labels.items() <= self.labels.items()
+
+
 @dataclass(frozen=True, kw_only=True)
 class Context(Generic[SpecT]):
     """The world as one pass sees it; never refreshed while planning."""
@@ -51,6 +63,8 @@ class Context(Generic[SpecT]):
     """Its pods whose template bears the label WATCHED, by name: identity, labels, the operator's annotations,
     `spec.nodeName`, and of the status `phase`, `podIP`, `conditions` and `containerStatuses`.
     """
+    nodes: Mapping[str, Node] = field(default_factory=dict[str, Node])
+    """Nodes of the cluster by name, for resources that look at them."""
     annotations: Mapping[str, str] = field(default_factory=dict[str, str])
     """Of the resource itself: orders of a human that are no part of what is wanted for good."""
     facts: Mapping[str, Any] = field(default_factory=dict[str, Any])

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Mapping
 from concurrent.futures import Executor
 from typing import Any
 
 import structlog
 
 from ..api import Ref, references
-from ..kube import own
-from ..plan import READY, Context, SpecError, State, Transient, Verdict, waiting
+from ..kube import fitting, own
+from ..plan import READY, Context, Outcome, SpecError, State, Transient, Verdict, waiting
 from . import metrics
 from .client import Forbidden
 from .finalizers import add, drop
@@ -28,6 +27,8 @@ _log: structlog.stdlib.BoundLogger = structlog.get_logger()
 FINALIZER = "openstack.k8s.io/cleanup"
 _REMOVE_AGAIN = 5.0
 """Seconds between tries to remove; whoever deletes something waits for it."""
+_ASK_AGAIN = 15.0
+"""Seconds between looks at what is out there and not as it should be."""
 
 
 class Actuating:
@@ -54,18 +55,21 @@ class Actuating:
             return await self._unchanged(request, held, verdict, was_ready=was_ready)
         held = await add(self._parts.world, request, held, FINALIZER)
         try:
-            details = await self._ensure(request, gathered.context)
+            outcome = await self._ensure(request, gathered.context)
         except Transient as error:
             if not was_ready:
                 raise
             verdict = Verdict(State.RETRYING, str(error))
             then = await self._unchanged(request, held, verdict, was_ready=True)
             return Next(then.after, retry=True)
-        await self._report(request, held, Report(conditions={"Ready": READY}, published={}, details=details))
+        report = Report(conditions={"Ready": READY, **outcome.told}, published={}, details=outcome.details)
+        then = await self._report(request, held, report)
         # Spread, so that what was made together is not asked for together ever after.
-        return Next(after=self._actuator.interval.total_seconds() * random.uniform(0.8, 1.2))  # noqa: S311
+        after = self._actuator.interval.total_seconds() * random.uniform(0.8, 1.2)  # noqa: S311
+        waits = (after, then.after, None if report.ready.ready else _ASK_AGAIN)
+        return Next(after=min(wait for wait in waits if wait is not None))
 
-    async def _ensure(self, request: Request, context: Context[Any]) -> Mapping[str, Any]:
+    async def _ensure(self, request: Request, context: Context[Any]) -> Outcome:
         """The remote side is as the spec says; what else there is to tell of it comes out."""
         loop = asyncio.get_running_loop()
         changes = await loop.run_in_executor(self._threads, self._actuator.ensure, context)
@@ -73,9 +77,9 @@ class Actuating:
             metrics.CHANGES.labels(request.kind).inc()
             where = {"kind": request.kind, "namespace": request.namespace, "name": request.name}
             _log.info("remote changed", change=change, **where)
-        if self._actuator.details is None:
-            return {}
-        return await loop.run_in_executor(self._threads, self._actuator.details, context)
+        if self._actuator.seen is None:
+            return Outcome()
+        return await loop.run_in_executor(self._threads, self._actuator.seen, context)
 
     async def _unchanged(self, request: Request, held: Cached, verdict: Verdict, *, was_ready: bool) -> Next:
         """Nothing is known to have become worse out there: a resource that was ready stays so."""
@@ -141,10 +145,12 @@ class Actuating:
 
 def _pending(held: Cached, context: Context[Any]) -> list[str]:
     """Referents that are not ready yet. A resource that is part of its referent cannot wait for it to be complete:
-    that it exists says that what it needs of it is there."""
-    owner = held.meta.controller
+    that it exists says that what it needs of it is there. What stands for a Node is its part by its labels."""
+    owner, part_of = held.meta.controller, held.meta.owner_labels[1:] if held.meta.node else ()
     return [
         f"{ref.kind}/{ref.name}"
         for ref, referent in context.refs.items()
-        if not referent.verdict.ready and not (owner and (owner.kind, owner.name) == (ref.kind, ref.name))
+        if not referent.verdict.ready
+        and not (owner and (owner.kind, owner.name) == (ref.kind, ref.name))
+        and part_of != (ref.kind.lower(), fitting(ref.name))
     ]

@@ -96,7 +96,7 @@ class Applier:
 
     def _obsolete(self, kind: Kind, child: Cached, wanted: set[Key]) -> bool:
         meta = child.meta
-        kept = meta.controller is None or meta.annotations.get(RETAIN) == "true"
+        kept = (meta.controller is None and meta.node is None) or meta.annotations.get(RETAIN) == "true"
         return not kept and meta.deletion_timestamp is None and (kind.handle, meta.name) not in wanted
 
     async def _delete(self, kind: Kind, child: Cached) -> None:
@@ -113,7 +113,7 @@ class Applier:
         # What is guarded is created, which fails where the name is taken.
         found = held or (None if guarded else await self._unlabeled(kind, wanted))
         if found:
-            self._check(kind, found)
+            self._check(kind, found, wanted)
         if held and kind is JOB:
             held, wanted = await self._tried(kind, held, wanted)
         elif held and kind is STATEFUL_SET:
@@ -205,7 +205,7 @@ class Applier:
             INSTANCE: self._labels[2],
         }
         added: Object = {"namespace": owner.namespace, "labels": labels}
-        if metadata.get("annotations", {}).get(RETAIN) != "true":
+        if "ownerReferences" not in metadata and metadata.get("annotations", {}).get(RETAIN) != "true":
             reference = {
                 "apiVersion": self._owner_kind.api_version,
                 "kind": self._owner_kind.kind,
@@ -217,7 +217,7 @@ class Applier:
             added["ownerReferences"] = [reference]
         return {**wanted, "metadata": {**metadata, **added}}
 
-    def _check(self, kind: Kind, held: Cached) -> None:
+    def _check(self, kind: Kind, held: Cached, wanted: Object) -> None:
         """Raises SpecError for an object of another owner, Transient for one on its way out."""
         what, controller = f"{kind.kind}/{held.meta.name}", held.meta.controller
         # A StatefulSet may control the claims of its members; what is wanted of them is only that they grow.
@@ -230,7 +230,9 @@ class Applier:
                 raise Transient(f"{what} of an earlier {controller.kind} of this name is not gone yet")
             self._come_again(_UNWATCHED)
             raise SpecError(what, f"belongs to {controller.kind}/{controller.name}; rename one of the two")
-        if controller is None and held.meta.owner_labels != self._labels:
+        # What stands for a Node may have been written before that came.
+        ahead = "ownerReferences" in wanted["metadata"] and not held.meta.owner_labels[1]
+        if controller is None and held.meta.owner_labels != self._labels and not ahead:
             self._come_again(_UNWATCHED)
             raise SpecError(what, _STRANGER)
         if held.meta.deletion_timestamp is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, cast
@@ -23,10 +23,10 @@ from ..api import (
     whole_secrets,
 )
 from ..kube import awaited, own, secret_data
-from ..plan import Context, Object, Referent, Release, SpecError, Verdict, failed, waiting
+from ..plan import Context, Node, Object, Referent, Release, SpecError, Verdict, failed, waiting
 from .kinds import SECRET, Kind
 from .registry import Releases
-from .store import Cached, Request
+from .store import Cached, Request, Store
 from .world import Target, World, watched
 
 ADMIN_SECRET = "adminSecret"  # noqa: S105  (a key of the contract, not a secret)
@@ -62,6 +62,24 @@ class Missing:
         if self.absent:
             return failed("; ".join([*self.absent, *self.unpublished]), "MissingReference")
         return waiting("; ".join(self.unpublished)) if self.unpublished else None
+
+
+class _Nodes(Mapping[str, Node]):
+    """Nodes as plans see them. Made when asked for: most ask for one of thousands, and others for none."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def __getitem__(self, name: str) -> Node:
+        if (held := self._store.get("", name)) is None:
+            raise KeyError(name)
+        return Node(held.meta.uid, held.meta.labels)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(sorted(held.meta.name for held in self._store))
+
+    def __len__(self) -> int:
+        return len(self._store)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,6 +126,7 @@ class Gatherer:
             children={(kind.handle, child.meta.name): child.decode() for kind, child in children},
             lost={item.meta.name: item.decode() for item in self._world.stores[SECRET].lost(kind.role, *request[1:])},
             pods=[pod.decode() for pod in self._world.pods.owned(request.namespace, kind.role, request.name)],
+            nodes=_Nodes(self._world.nodes),
             annotations=held.meta.annotations,
             now=datetime.now(UTC),
             draw=lambda: secrets.token_urlsafe(24),

@@ -93,7 +93,10 @@ class Catalog:
     """Every kind the engine works with, found by what an object says of itself."""
 
     def __init__(self, resources: Iterable[Resource[Any]]) -> None:
-        self.resources = tuple(Kind.of(resource) for resource in resources)
+        known = tuple(resources)
+        self.resources = tuple(Kind.of(resource) for resource in known)
+        self.on_nodes = tuple(Kind.of(resource) for resource in known if resource.nodes)
+        """Kinds whose resources look at Nodes."""
         self.all = (*CHILDREN, *OTHERS, *self.resources)
         self._known = {(kind.api_version, kind.kind): kind for kind in self.all}
 

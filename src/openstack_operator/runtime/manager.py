@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import structlog
@@ -17,7 +17,7 @@ from .client import Client
 from .events import Recorder
 from .gather import Gatherer
 from .health import Health
-from .kinds import POD, SECRET, Catalog, Kind
+from .kinds import NODE, POD, SECRET, Catalog, Kind
 from .leader import Leader
 from .passes import Guard, Parts, Pass
 from .process import any_of, until_stopped
@@ -119,17 +119,17 @@ class Manager:
 
     async def _resync(self) -> None:
         """Looks at everything once, then again and again, spread over the time in between; never ends."""
-        for request in self._requests():
+        for request in self._requests(self.world.catalog.resources):
             self._queues[request.kind].add(request)
         while True:
             await asyncio.sleep(_RESYNC)
-            for request in self._requests():
+            for request in self._requests(self.world.catalog.resources):
                 self._queues[request.kind].add_after(request, random.uniform(0, _RESYNC))  # noqa: S311
 
-    def _requests(self) -> list[Request]:
+    def _requests(self, kinds: Iterable[Kind]) -> list[Request]:
         return [
             Request(kind.handle, held.meta.namespace, held.meta.name)
-            for kind in self.world.catalog.resources
+            for kind in kinds
             for held in self.world.stores[kind]
         ]
 
@@ -157,6 +157,8 @@ class Manager:
                     found.append(Request(kind.handle, meta.namespace, meta.name))
             for condition in _turned(change):
                 found += self.world.users.of((f"{kind.role}.{condition}", meta.namespace, meta.name))
+        elif kind is NODE:
+            return self._on_nodes() if _node_changed(change) else []
         elif kind is SECRET:
             found += self.world.users.of((kind.role, meta.namespace, meta.name))
         elif kind is POD:
@@ -164,9 +166,17 @@ class Manager:
             same = change.old and change.new and change.old.raw == change.new.raw
             owner = None if same else self.world.labeled(meta)
             return [owner] if owner else []
+        if meta.node and not _spec_changed(change):
+            # What there is on each node is told of every few minutes, and by thousands.
+            return found
         if owner := self.world.owner(meta):
             found.append(owner)
         return found
+
+    def _on_nodes(self) -> list[Request]:
+        """Those whose plans look at Nodes. Who is kept by an actuator looks at them when it is looked at."""
+        kinds = (kind for kind in self.world.catalog.on_nodes if isinstance(self._passes[kind.handle], Reconciler))
+        return self._requests(kinds)
 
 
 def _spec_changed(change: Change) -> bool:
@@ -181,6 +191,13 @@ def _spec_changed(change: Change) -> bool:
         new.annotations,
         new.finalizers,
     )
+
+
+def _node_changed(change: Change) -> bool:
+    """Whether a Node came or went, or may be taken by another selector; its kubelet writes to it all the time."""
+    if change.old is None or change.new is None:
+        return True
+    return (change.old.meta.uid, change.old.meta.labels) != (change.new.meta.uid, change.new.meta.labels)
 
 
 def _contract(held: Cached | None) -> object:

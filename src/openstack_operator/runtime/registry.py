@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from ..api import Model, Resource
-from ..plan import Context, Plan, Release, Verdict
+from ..plan import Context, Outcome, Plan, Release, Verdict
 
 if TYPE_CHECKING:
     from .client import Client
@@ -47,9 +47,9 @@ class Actuator:
     """
     remove: Callable[[Context[Any]], None]
     """Removes what `ensure` made; no error where it is gone already. Blocking; raises as `ensure` does."""
-    details: Callable[[Context[Any]], Mapping[str, Any]] | None = None
-    """What is out there besides, for the fields of the status that only this kind has; asked for after `ensure`, as
-    that is.
+    seen: Callable[[Context[Any]], Outcome] | None = None
+    """What is out there besides: `details` for the fields of the status that only this kind has, and conditions in
+    `told`, with `Ready` where it is not to follow from `ensure` alone. Asked for after `ensure`, as that is.
     """
     interval: timedelta = timedelta(minutes=1)
     """How often it is looked at again, since nothing tells us of changes out there."""

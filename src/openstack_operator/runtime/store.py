@@ -66,6 +66,11 @@ class Meta(msgspec.Struct, rename="camel", frozen=True):
         return next((owner for owner in owners if owner.controller), None)
 
     @property
+    def node(self) -> OwnerReference | None:
+        """The Node it stands for: it goes when that does, and is kept by who its labels name."""
+        return next((owner for owner in self.owner_references if owner.handle == "Node"), None)
+
+    @property
     def owner_labels(self) -> OwnerLabels:
         """Whom the labels name as owner; empty strings where they do not."""
         return self.namespace, self.labels.get(KIND, ""), self.labels.get(INSTANCE, "")

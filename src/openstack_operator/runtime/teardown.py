@@ -36,7 +36,9 @@ class Teardown:
         if FINALIZER not in held.meta.finalizers:
             return ""
         plan, children = await self._plan(request, held)
-        stage = _last_stage(plan, [(kind, child) for kind, child in children if child.meta.controller is not None])
+        stage = _last_stage(
+            plan, [(kind, child) for kind, child in children if child.meta.controller or child.meta.node]
+        )
         if not stage:
             await drop(self._world, request, held, FINALIZER)
             return ""
@@ -58,7 +60,11 @@ class Teardown:
         except (SpecError, LookupError, ValueError):
             # A plan that fails, be it a fault of ours, must not keep the user from getting rid of the resource.
             found = ((kind, child) for kind, child in self._world.children(request))
-            owned = ((k, c) for k, c in found if c.meta.controller and c.meta.controller.uid == held.meta.uid)
+            owned = (
+                (k, c)
+                for k, c in found
+                if c.meta.node or (c.meta.controller and c.meta.controller.uid == held.meta.uid)
+            )
             return None, tuple(owned)
 
 

@@ -11,7 +11,7 @@ from ..kube import MANAGED_BY, fitting
 from ..plan import Transient
 from .client import Client
 from .informer import Informer
-from .kinds import OTHERS, POD, SECRET, Catalog, Kind
+from .kinds import NODE, OTHERS, POD, SECRET, Catalog, Kind
 from .pods import SELECTOR, trimmed
 from .store import Cached, Change, Meta, Request, Store, cached
 
@@ -71,12 +71,16 @@ class World:
         """Metadata of Secrets that are not ours; their content is fetched when a spec names one."""
         self.pods = Store(POD, self._changed)
         """Pods their owners look at, trimmed to what these may see."""
+        self.nodes = Store(NODE, self._changed)
+        """Metadata of Nodes, where some kind looks at them."""
         self._resources = {kind.handle: kind for kind in catalog.resources}
         self._roles: dict[str, list[Kind]] = {}
         for kind in catalog.resources:
             self._roles.setdefault(kind.role, []).append(kind)
         scopes: Sequence[str | None] = namespaces or (None,)
         self.informers = [informer for scope in scopes for informer in self._informers(scope)]
+        if catalog.on_nodes:
+            self.informers.append(Informer(client, self.nodes, metadata_only=True))
 
     def _informers(self, scope: str | None) -> Iterator[Informer]:
         for kind, store in self.stores.items():

@@ -11,20 +11,26 @@ from ... import kube
 from ...api import PodSettings
 from ...plan import READY, Component, Context, Group, SpecError, State, Step, Verdict, key
 from .model import OVNNetworkSpec, Program
+from .nodes import Single, selector
 from .tls import Secured
 
 _SWITCH = kube.host("openvswitch", "/run/openvswitch")
 
 
-def chassis(ctx: Context[OVNNetworkSpec], southbound: str, tls: Secured, *, after: tuple[Step, ...]) -> Group:
-    """DaemonSets `<owner>-gateway` and `<owner>-chassis`: nodes that connect to physical networks, and the others.
+def chassis(
+    ctx: Context[OVNNetworkSpec], southbound: str, tls: Secured, own: Single | None, *, after: tuple[Step, ...]
+) -> Group:
+    """DaemonSets `<owner>-gateway` and `<owner>-chassis`: nodes that connect to physical networks, and the others; with
+    what is said of single nodes, where anything is.
 
     They differ in nothing but who they are for, so that a node that becomes a gateway keeps its networks.
     """
     spec = ctx.spec
     if not spec.chassis.enabled:
         return Group("Controllers", [])
-    nodes = kube.NETWORK if spec.chassis.node_selector is None else spec.chassis.node_selector
+    nodes = selector(spec)
+    before, beside = ([own.config], [own.chassis]) if own else ([], [])
+    after = (*after, *before)
     labels = spec.gateway.node_selector
     gateway = {
         "OVN_CMS_OPTIONS": "enable-chassis-as-gw",
@@ -32,15 +38,15 @@ def chassis(ctx: Context[OVNNetworkSpec], southbound: str, tls: Secured, *, afte
     }
     common = _environment(ctx, southbound)
     wanted = kube.settings(spec, spec.chassis)
-    steps = [_daemons(ctx, "gateway", common | gateway, wanted, {**nodes, **labels}, tls, after)]
+    steps = [_daemons(ctx, "gateway", common | gateway, wanted, {**nodes, **labels}, tls, own, after)]
     if labels:
         try:
             affinity = kube.lacking(wanted.affinity, labels)
         except (AttributeError, TypeError, ValueError):
             raise SpecError("spec.chassis.affinity", "not an affinity as Kubernetes has it") from None
         others = wanted.model_copy(update={"affinity": affinity})
-        steps.append(_daemons(ctx, "chassis", common, others, nodes, tls, after))
-    return Group("Controllers", [*steps, Step(name="Tunnels", verdict=_tunnels(ctx, steps))])
+        steps.append(_daemons(ctx, "chassis", common, others, nodes, tls, own, after))
+    return Group("Controllers", [*before, *steps, *beside, Step(name="Tunnels", verdict=_tunnels(ctx, steps))])
 
 
 def _tunnels(ctx: Context[OVNNetworkSpec], steps: Sequence[Step]) -> Verdict:
@@ -92,13 +98,14 @@ def _daemons(
     wanted: PodSettings,
     nodes: Mapping[str, str],
     tls: Secured,
+    own: Single | None,
     after: tuple[Step, ...],
 ) -> Step:
     controls = (_SWITCH, kube.host("ovn", "/run/ovn"), *tls.clients)
     template = kube.pod(
         ctx,
         component,
-        _container(ctx.release["ovs-vswitchd"], "ovs-vswitchd", "64Mi", _SWITCH, env=env),
+        _container(ctx.release["ovs-vswitchd"], "ovs-vswitchd", "64Mi", _SWITCH, *(own.mounts if own else ()), env=env),
         replace(
             _container(ctx.release["ovs-db"], "ovs-db", "16Mi", _SWITCH, kube.host("database", "/var/lib/openvswitch")),
             settings=_beside(ctx, ctx.spec.chassis.switch_database),
@@ -110,6 +117,8 @@ def _daemons(
         wanted=wanted.model_copy(update={"node_selector": dict(nodes)}),
         hostNetwork=True,
     )
+    if own:
+        template["metadata"]["labels"][kube.WATCHED] = "true"
     # A node whose switch restarts is without a network for a moment: never two of them at a time.
     strategy = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 1, "maxSurge": 0}}
     daemons = kube.workload(ctx, "DaemonSet", component, template, updateStrategy=strategy)

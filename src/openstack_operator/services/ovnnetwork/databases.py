@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from ... import kube, parts
-from ...api import PodSettings
 from ...plan import Context, Group, Step
 from . import raft, recovery
-from .model import OVNNetworkSpec
+from .model import Members, OVNNetworkSpec
 from .tls import Secured
 
 _MOST = 9
@@ -57,13 +56,13 @@ class Clustered(Group):
 
 def pods(ctx: Context[OVNNetworkSpec]) -> list[str]:
     """The members of both databases where there are several, by the names of their pods."""
-    names = [database.name for database in (NORTHBOUND, SOUTHBOUND) if ctx.spec.replicas > 1]
-    hosts = [parts.hosts(ctx, name, ctx.name(name), ctx.spec.replicas) for name in names]
+    sizes = {database.name: ctx.spec.members(database.name) for database in (NORTHBOUND, SOUTHBOUND)}
+    hosts = [parts.hosts(ctx, name, ctx.name(name), size) for name, size in sizes.items() if size > 1]
     return [recovery.pod_of(host) for group in hosts for host in group]
 
 
 def members(
-    ctx: Context[OVNNetworkSpec], database: Database, settings: PodSettings, forced: str, tls: Secured
+    ctx: Context[OVNNetworkSpec], database: Database, settings: Members, forced: str, tls: Secured
 ) -> Clustered:
     """StatefulSet `<owner>-nb` or `<owner>-sb` behind a headless Service of the same name, and the record of its
     members once there are several. `forced` is the pod that is to go on with what it has.
@@ -73,6 +72,7 @@ def members(
     live = ctx.children.get(("StatefulSet", kube.fitting(ctx.name(name), kube.STATEFUL_SET_LIMIT)))
     record = raft.record(ctx, name, hosts, live, forced, tls)
     wanted = kube.settings(ctx.spec, settings)
+    own = settings.model_dump(include={"storage_size", "storage_class"}, exclude_none=True)
     ports = {**open_ports(database, tls), "raft": database.raft} | ({"facts": database.facts} if record else {})
     template = kube.pod(ctx, name, _container(ctx, database, hosts[0], record, ports, tls), wanted=wanted)
     # From the record on, not from the second pod: a template that changed then would restart the first one as it joins.
@@ -87,14 +87,15 @@ def members(
         service=service,
         ports=ports,
         replicas=record.size.pods if record else 1,
-        storage=ctx.spec,
+        storage=ctx.spec.model_copy(update=own),
         settings=wanted,
+        path=f"spec.{database.condition.lower()}" if settings.storage_size else "spec",
         condition=database.condition,
         after=(*((record,) if record else ()), *tls.own.pending),
     )
     if record:
         step = replace(step, verdict=record.verdict_of_members)
-    connection = tls.connection(hosts[: ctx.spec.replicas], database.client, database.secure)
+    connection = tls.connection(hosts[: ctx.spec.members(name)], database.client, database.secure)
     return Clustered(database.condition, [record, step] if record else [step], connection, record)
 
 

@@ -13,6 +13,7 @@ from ...api import (
     Image,
     InterfaceName,
     Model,
+    Name,
     PodSettings,
     QuorumReplicas,
     Resource,
@@ -22,6 +23,7 @@ from ...api import (
     UsesTLS,
     UsesVolume,
     rule,
+    settled,
 )
 
 
@@ -65,8 +67,21 @@ class Chassis(PodSettings):
     """ovn-controller, which tells the switch what to do."""
 
 
-class OVNNetworkSpec(RunSpec, UsesVolume, UsesTLS):
-    """OVN: the virtual networks of the cloud, and the switch on every node that carries them out."""
+class Members(PodSettings):
+    """A database. What is unset here is as for both."""
+
+    rules = (settled("storageClass", "the storage class"),)
+
+    replicas: QuorumReplicas | None = None
+    """Its members."""
+    storage_size: StorageSize | None = None
+    """Size of each member's volume; may grow where the StorageClass allows it, never shrink."""
+    storage_class: Name | None = None
+    """StorageClass of the volumes. Cannot be changed later."""
+
+
+class Fabric(Model):
+    """How nodes switch packets, and where these leave them."""
 
     rules = (
         rule(
@@ -80,23 +95,12 @@ class OVNNetworkSpec(RunSpec, UsesVolume, UsesTLS):
         ),
     )
 
-    replicas: QuorumReplicas = 1
-    """Members of the northbound and of the southbound database. A change adds or takes away one at a time; images of
-    the profile kolla are built for one only."""
-    storage_size: StorageSize = "1Gi"
-    """Size of each database member's volume; may grow where the StorageClass allows it, never shrink."""
-    northbound: PodSettings = PodSettings()
-    """The database of wanted networks, which Neutron writes."""
-    southbound: PodSettings = PodSettings()
-    """The database of flows, which the nodes read."""
     northd: Component = Component()
-    """Turns networks into flows. One pod works, further ones stand by; unset replicas are 2 where `replicas` is more
-    than 1."""
+    """Turns networks into flows. One pod works, further ones stand by; unset replicas are 2 where a database has more
+    than one member."""
     relay: Component = Component()
     """Copies of the southbound database that nodes read instead of its members, for clouds of hundreds of nodes; unset
     replicas are 0, and nodes read the members."""
-    chassis: Chassis = Chassis()
-    """Open vSwitch and ovn-controller on the nodes labeled `openvswitch=enabled`."""
     gateway: Gateway = Gateway()
     """Which of these nodes connect virtual networks to physical ones."""
     datapath: Literal["auto", "system", "netdev"] = "auto"
@@ -114,6 +118,26 @@ class OVNNetworkSpec(RunSpec, UsesVolume, UsesTLS):
     Of these bridges only the external one is made here."""
     external_bridge: ExternalBridge = ExternalBridge()
     """The bridge through which virtual networks meet physical ones."""
+
+
+class OVNNetworkSpec(RunSpec, UsesVolume, UsesTLS, Fabric):
+    """OVN: the virtual networks of the cloud, and the switch on every node that carries them out."""
+
+    replicas: QuorumReplicas = 1
+    """Members of the northbound and of the southbound database. A change adds or takes away one at a time; images of
+    the profile kolla are built for one only."""
+    storage_size: StorageSize = "1Gi"
+    """Size of each database member's volume; may grow where the StorageClass allows it, never shrink."""
+    northbound: Members = Members()
+    """The database of wanted networks, which Neutron writes."""
+    southbound: Members = Members()
+    """The database of flows, which the nodes read."""
+    chassis: Chassis = Chassis()
+    """Open vSwitch and ovn-controller on the nodes labeled `openvswitch=enabled`."""
+
+    def members(self, database: str) -> int:
+        """How many the northbound (nb) or the southbound (sb) database is to have."""
+        return (self.northbound if database == "nb" else self.southbound).replicas or self.replicas
 
 
 OVN_NETWORK = Resource(

@@ -94,34 +94,34 @@ def record(
     single member that never had another. `hosts` are as many as there may ever be, `forced` is the pod that is to go
     on with what it has.
     """
-    spec, secret = ctx.spec, kube.fitting(ctx.name(name, "raft"))
+    replicas, secret = ctx.spec.members(name), kube.fitting(ctx.name(name, "raft"))
     child = ctx.children.get(("Secret", secret))
-    if spec.replicas == 1 and child is None:
+    if replicas == 1 and child is None:
         return None
     held = kube.secret_data(child)
     volumes = live["spec"]["template"]["spec"].get("volumes") or () if live else ()
     told = any((volume.get("secret") or {}).get("secretName") == secret for volume in volumes)
-    size = next_size(spec.replicas, held["members"].count(",") + 1 if held else None, live, told=told)
+    size = next_size(replicas, held["members"].count(",") + 1 if held else None, live, told=told)
     # Whoever is ready has a cluster: from then on an empty disk is a lost one, the first member's too.
     seed = FORMED if held.get("seed") == FORMED or _ready(live) else hosts[0]
     pods = {recovery.pod_of(host): host for host in hosts[: size.listed]}
     cluster = recovery.cluster(ctx, list(pods))
     plain = cluster.without("ssl") if cluster else list(pods)
-    single = size.pods == spec.replicas == 1
+    single = size.pods == replicas == 1
     told_schemes = schemes(held.get("schemes", ""), tls, live, single=single, over=not plain)
     data = {"seed": seed, "members": ",".join(pods.values())} | ({"schemes": told_schemes} if told_schemes else {})
     known = cluster.remembered(held, forced if forced in pods else "", pods) if cluster else recovery.kept(held)
     wanted = kube.secret(ctx, secret, data | known)
-    moving = (size.pods, size.listed) != (spec.replicas, spec.replicas)
+    moving = (size.pods, size.listed) != (replicas, replicas)
     changing = "," in told_schemes
-    verdict = progressing(f"{size.listed} of {spec.replicas} members wanted") if moving else None
+    verdict = progressing(f"{size.listed} of {replicas} members wanted") if moving else None
     if changing and cluster and plain and not moving:
         verdict = Verdict(State.READY, f"members go over to TLS among each other, one by one: next {plain[-1]}")
     if seed == FORMED and cluster and cluster.verdict:
         verdict = cluster.verdict
     return Record(
         name="Record",
-        objects=(kube.retained(wanted) if spec.retention == "Retain" else wanted,),
+        objects=(kube.retained(wanted) if ctx.spec.retention == "Retain" else wanted,),
         guarded=True,
         barrier=True,
         secret=secret,

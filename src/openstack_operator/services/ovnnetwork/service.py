@@ -6,18 +6,23 @@ from ... import kube, parts
 from ...plan import Context, NotBuilt, Plan, Step
 from . import recovery, relay
 from .chassis import chassis
+from .cluster_model import Integration
 from .databases import NORTHBOUND, SOUTHBOUND, Clustered, members, open_ports, pods
+from .entries import Entries, entries
 from .model import OVNNetworkSpec
+from .nodes import single
 from .tls import Secured, secured
 
 
-def plan(ctx: Context[OVNNetworkSpec]) -> Plan:
-    """Everything an OVNNetwork is made of; published: northbound, southbound, southboundForNodes
+def plan(ctx: Context[OVNNetworkSpec], neutron: Integration | None = None) -> Plan:
+    """Everything an OVNNetwork is made of, and what an OVNCluster has besides where it says how Neutron comes (also if
+    that is nothing): an OVNChassis for each node, and Services; published: northbound, southbound, southboundForNodes
     (`tcp:host:port[,tcp:host:port]`, or `ssl:…`), and clientSecret (keys `tls.crt`, `tls.key`, `ca.crt`) for these.
     """
     spec = ctx.spec
-    if spec.replicas != 1 and spec.image_profile == "kolla":
-        raise NotBuilt("spec.replicas", f"databases of {spec.replicas} members are not built for kolla yet; use 1")
+    most = max(spec.members(database.name) for database in (NORTHBOUND, SOUTHBOUND))
+    if most != 1 and spec.image_profile == "kolla":
+        raise NotBuilt("spec.replicas", f"databases of {most} members are not built for kolla yet; use 1")
     if spec.relay.replicas and spec.image_profile == "kolla":
         raise NotBuilt("spec.relay.replicas", "kolla's images have no relay yet; use 0")
     if spec.tunnel_interface and spec.image_profile == "kolla":
@@ -30,14 +35,17 @@ def plan(ctx: Context[OVNNetworkSpec]) -> Plan:
     records = [database.record for database in (nb, sb) if database.record]
     rebuilt = {"northboundRebuilt": nb.rebuilt, "southboundRebuilt": sb.rebuilt}
     moves = any(record.recovers or record.changing for record in records)
+    own = single(ctx) if neutron else None
+    ways = entries(ctx, tls, neutron) if neutron else Entries()
     return Plan(
         *parts.policies(ctx, *_ways(ctx, tls)),
         *tls.steps,
         nb,
         sb,
+        *ways.steps,
         _northd(ctx, nb, sb, tls),
         *relays,
-        chassis(ctx, nodes, tls, after=(sb.serving, *relays)),
+        chassis(ctx, nodes, tls, own, after=(sb.serving, *relays)),
         endpoint=northbound,
         published={
             "northbound": northbound,
@@ -45,7 +53,9 @@ def plan(ctx: Context[OVNNetworkSpec]) -> Plan:
             "southboundForNodes": nodes,
             **tls.published,
             **{k: v for k, v in rebuilt.items() if v},
+            **(own.published if own else {}),
         },
+        details={**ways.details, **(own.details if own else {})},
         members=[member for record in records for member in record.members],
         wake=ctx.now + recovery.SOON if moves else None,
     )
@@ -74,7 +84,8 @@ def _northd(ctx: Context[OVNNetworkSpec], nb: Clustered, sb: Clustered, tls: Sec
     )
     settings, own = kube.settings(ctx.spec, ctx.spec.northd), ctx.spec.northd.replicas
     # Only one works; a third would never be needed.
-    replicas = min(ctx.spec.replicas, 2) if own is None else own
+    several = any(ctx.spec.members(database.name) > 1 for database in (NORTHBOUND, SOUTHBOUND))
+    replicas = (2 if several else 1) if own is None else own
     target = kube.selector(ctx, "northd")
     marks = recovery.marks([nb.rebuilt, sb.rebuilt])
     template = kube.pod(ctx, "northd", main, wanted=settings, annotations=marks)

@@ -71,9 +71,7 @@ def schemes(held: str, tls: Secured, live: Object | None, *, single: bool, over:
     """
     if not tls.own:
         if held and not single:
-            text = (
-                "members of OVN's databases speak TLS with each other; keep it until spec.replicas is 1 and one is left"
-            )
+            text = "members of OVN's databases speak TLS with each other; keep it until replicas are 1 and one is left"
             raise SpecError("spec.tls", text)
         return ""
     if not held:

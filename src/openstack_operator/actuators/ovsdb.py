@@ -1,0 +1,105 @@
+"""A database of OVN, spoken to as RFC 7047 has it: one transaction, and the connection is closed."""
+
+from __future__ import annotations
+
+import codecs
+import json
+import random
+import socket
+import ssl
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from ..plan import Transient
+
+_PATIENCE = 5.0
+"""Seconds in which a member takes a connection, or says the next word."""
+_LONGEST = 8 * 1024 * 1024
+"""Bytes of an answer. What is asked here has a few hundred."""
+
+Operation = Mapping[str, Any]
+
+
+def transact(
+    remotes: str, database: str, operations: Sequence[Operation], tls: Mapping[str, str] | None = None
+) -> list[Any]:
+    """What each operation gave, all of them in one transaction, by the first member that answers. `remotes` is
+    `tcp:host:port[,…]` or `ssl:…`, for which `tls` has `tls.crt`, `tls.key` and `ca.crt`.
+
+    Raises Transient where none answers, or the database refuses.
+    """
+    members = remotes.split(",")
+    said: list[str] = []
+    # Any does: those that follow hand writes on to the one that leads.
+    for remote in random.sample(members, len(members)):
+        try:
+            return _transact(remote, database, operations, tls or {})
+        except (OSError, ValueError) as error:
+            said.append(f"{remote}: {error}")
+    raise Transient(f"{database} does not answer: {'; '.join(said)}")
+
+
+def _transact(remote: str, database: str, operations: Sequence[Operation], tls: Mapping[str, str]) -> list[Any]:
+    scheme, _, address = remote.partition(":")
+    host, _, port = address.rpartition(":")
+    with (
+        closing(socket.create_connection((host.strip("[]"), int(port)), timeout=_PATIENCE)) as plain,
+        closing(_secured(plain, tls) if scheme == "ssl" else plain) as connection,
+    ):
+        _send(connection, {"method": "transact", "params": [database, *operations], "id": 0})
+        answer = _answer(connection)
+    results = answer.get("result")
+    if answer.get("error") or not isinstance(results, list):
+        raise OSError(f"refused: {answer.get('error')}")
+    found: list[Any] = results
+    # A fault of the transaction as a whole stands behind those of its operations.
+    if faults := [each for each in found if isinstance(each, dict) and each.get("error")]:
+        raise OSError(f"refused: {faults[0]['error']} {faults[0].get('details', '')}".rstrip())
+    return found
+
+
+def _secured(connection: socket.socket, tls: Mapping[str, str]) -> socket.socket:
+    """The connection by TLS. As OVN's own programs do, it looks at who vouches for a member, not at its name."""
+    if missing := sorted({"ca.crt", "tls.crt", "tls.key"} - tls.keys()):
+        raise OSError(f"there is no {missing[0]} to call it with")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.load_verify_locations(cadata=tls["ca.crt"])
+    # Python takes a key from a file alone; only this user can read the folder, and it is gone at once.
+    with TemporaryDirectory() as folder:
+        files = {name: Path(folder) / name for name in ("tls.crt", "tls.key")}
+        for name, path in files.items():
+            path.write_text(tls[name], encoding="ascii")
+        context.load_cert_chain(files["tls.crt"], files["tls.key"])
+    return context.wrap_socket(connection)
+
+
+def _send(connection: socket.socket, message: Mapping[str, Any]) -> None:
+    connection.sendall(json.dumps(message).encode())
+
+
+def _answer(connection: socket.socket) -> dict[str, Any]:
+    """The answer to what was asked. Messages follow each other without anything between them."""
+    decoder, text = json.JSONDecoder(), ""
+    # A chunk may end within a letter.
+    letters = codecs.getincrementaldecoder("utf-8")()
+    incoming = connection.makefile("rb", buffering=0)
+    while len(text) < _LONGEST:
+        chunk: bytes = incoming.read(65536) or b""
+        if not chunk:
+            raise OSError("closed the connection")
+        text += letters.decode(chunk)
+        while text := text.lstrip():
+            try:
+                message, end = decoder.raw_decode(text)
+            except ValueError:
+                break
+            text = text[end:]
+            if message.get("method") == "echo":
+                _send(connection, {"result": message.get("params"), "error": None, "id": message.get("id")})
+            elif message.get("id") == 0:
+                return message
+    raise OSError("the answer does not end")

@@ -1,0 +1,88 @@
+"""OVNCluster of ovn.c5c3.io: what an OVNNetwork makes, and an OVNChassis for each node."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from ... import kube
+from ...api import CertificateSource, PodSettings
+from ...plan import Context, Plan, SpecError
+from . import service
+from .cluster_model import ClusterDatabase, ClusterTLS, OVNClusterSpec
+from .model import Chassis, Fabric, Members, OVNNetworkSpec, Program
+
+_PLACES = {
+    "spec.replicas": "spec.northbound.replicas",
+    "spec.northbound.storageSize": "spec.northbound.storage.size",
+    "spec.southbound.storageSize": "spec.southbound.storage.size",
+    "spec.chassis.affinity": "spec.ovs.affinity",
+    "spec.tls.secretRef": "spec.tls.certSecretRef",
+    "spec.tls.secretRef.name": "spec.tls.certSecretRef.name",
+}
+"""Fields of an OVNNetwork, and where they are here."""
+
+
+def plan(ctx: Context[OVNClusterSpec]) -> Plan:
+    """As `service.plan`, by the same names. Raises SpecError by the fields as they are called here."""
+    same: Context[Any] = ctx
+    try:
+        made = service.plan(replace(same, spec=translated(ctx.spec)), ctx.spec.neutron_integration)
+    except SpecError as error:
+        text = str(error).removeprefix(f"{error.path}: ")
+        raise type(error)(_PLACES.get(error.path, error.path), text) from None
+    for obj in made.objects:
+        annotations: dict[str, str] = obj["metadata"].get("annotations", {})
+        if field := annotations.get(kube.FIELD):
+            annotations[kube.FIELD] = _PLACES.get(field, field)
+    return made
+
+
+def translated(spec: OVNClusterSpec) -> OVNNetworkSpec:
+    """The same OVN as an OVNNetwork says it. Raises SpecError for a switch and its controller on other nodes."""
+    ovs, controller = spec.ovs.node_selector, spec.controller.node_selector
+    if None not in (ovs, controller) and ovs != controller:
+        text = "the switch and its controller are in one pod; write the labels of controller.nodeSelector, or none"
+        raise SpecError("spec.ovs.nodeSelector", text)
+    fabric: Mapping[str, Any] = {name: getattr(spec, name) for name in Fabric.model_fields}
+    programs = {name: _imaged(fabric[name], spec.ovn_image) for name in ("northd", "relay")}
+    return OVNNetworkSpec(
+        **{**fabric, **programs},
+        release=spec.release,
+        retention=spec.retention,
+        network_policies=spec.network_policies,
+        northbound=_members(spec.northbound, spec.ovn_image),
+        southbound=_members(spec.southbound, spec.ovn_image),
+        chassis=Chassis(
+            **_pod(spec.ovs, spec.ovs_image, node_selector=ovs if controller is None else controller),
+            switch_database=Program(image=spec.ovs.image or spec.ovs_image),
+            controller=Program(image=spec.ovn_image, resources=spec.controller.resources),
+        ),
+        tls=_tls(spec.tls),
+    )
+
+
+def _pod(settings: PodSettings, image: str | None, **changes: Any) -> dict[str, Any]:
+    """Settings of pods, with an image where they name none, and other changes."""
+    found = {name: getattr(settings, name) for name in PodSettings.model_fields}
+    return {**found, "image": settings.image or image, **changes}
+
+
+def _imaged(program: Any, image: str | None) -> Any:
+    return program if program.image else program.model_copy(update={"image": image})
+
+
+def _members(database: ClusterDatabase, image: str | None) -> Members:
+    return Members(
+        **_pod(database, image),
+        replicas=database.replicas,
+        storage_size=database.storage.size,
+        storage_class=database.storage.storage_class,
+    )
+
+
+def _tls(tls: ClusterTLS) -> CertificateSource | None:
+    if not tls.enabled:
+        return None
+    return CertificateSource(secret_ref=tls.cert_secret_ref, pki_ref=tls.pki_ref, required=tls.required)

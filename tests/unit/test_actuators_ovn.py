@@ -1,0 +1,129 @@
+"""OVNChassis: what a southbound database tells of a node, and that it forgets one that is gone."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from openstack_operator import pki
+from openstack_operator.actuators import ovn
+from openstack_operator.actuators.network_models import CHASSIS
+from openstack_operator.actuators.ovsdb import transact
+from openstack_operator.plan import Context, Node, Outcome, Release, Transient
+from openstack_operator.testing import NOW, context
+from tests.cluster.southbound import Southbound
+
+NODE = "node-1.example.org"
+BEAT = int((NOW - timedelta(minutes=7)).timestamp() * 1000)
+
+
+@pytest.fixture
+def southbound() -> Iterator[Southbound]:
+    database = Southbound()
+    with database.serving():
+        yield database
+
+
+def chassis(southbound: Southbound, spec: dict[str, Any] | None = None, **changes: Any) -> Context[Any]:
+    # The first does not answer.
+    members = f"tcp:127.0.0.1:1,tcp:127.0.0.1:{southbound.port}"
+    published = {"OVNNetwork": {"southbound": members, "nodes": "a=b,c="}}
+    changed: dict[str, Any] = {"owner": NODE, **changes}
+    return context(CHASSIS, spec, release=Release("", "", {}), published=published, **changed)
+
+
+def ready(outcome: Outcome) -> list[bool]:
+    return [outcome.told[name].ready for name in (ovn.CONNECTED, "Ready")]
+
+
+def test_a_node_that_is_not_there_yet_is_waited_for(southbound: Southbound) -> None:
+    assert ovn.ensure(chassis(southbound)) == ()
+    found = ovn.seen(chassis(southbound))
+    assert (ready(found), found.details) == ([False, False], {})
+    assert f"{NODE} has not registered" in found.told["Ready"].message
+
+
+def test_what_is_known_of_a_node_is_told_and_since_when(southbound: Southbound) -> None:
+    southbound.register(NODE, "192.0.2.1", "physnet1:br-ex", beat=BEAT)
+    assert ovn.ensure(chassis(southbound)) == (f"chassis {NODE} noted as registered",)
+    assert ovn.ensure(chassis(southbound, now=NOW + timedelta(days=1))) == ()
+    found = ovn.seen(chassis(southbound))
+    assert ready(found) == [True, True]
+    assert found.details == {
+        "registeredAt": "2026-01-01T00:00:00Z",
+        # In steps of five minutes, so that it is not written with each look.
+        "lastHeartbeat": "2025-12-31T23:50:00Z",
+        "bridgeMappings": [{"physicalNetwork": "physnet1", "bridge": "br-ex"}],
+        "encapsulation": {"type": "geneve", "ip": "192.0.2.1"},
+    }
+
+
+@pytest.mark.parametrize(
+    ("behind", "age", "connected"), [(1, 60, True), (2, 4, True), (2, 6, False)], ids=["one", "recent", "away"]
+)
+def test_a_node_that_does_not_answer_is_not_connected(
+    southbound: Southbound, behind: int, age: int, connected: bool
+) -> None:
+    beat = int((NOW - timedelta(minutes=age)).timestamp() * 1000)
+    southbound.register(NODE, "192.0.2.1", nb_cfg=5, beat=beat)
+    southbound.tables["SB_Global"][0]["nb_cfg"] = 5 + behind
+    assert ready(ovn.seen(chassis(southbound))) == [connected, connected]
+
+
+def test_it_is_ready_once_the_node_has_taken_over_what_was_said_of_it(southbound: Southbound) -> None:
+    said = {"bridgeMappings": [{"physicalNetwork": "a", "bridge": "br-a"}], "encapsulation": {"ip": "192.0.2.9"}}
+    southbound.register(NODE, "192.0.2.1", "physnet1:br-ex")
+    found = ovn.seen(chassis(southbound, said))
+    assert ready(found) == [True, False]
+    assert "not taken over spec.bridgeMappings, spec.encapsulation" in found.told["Ready"].message
+    southbound.register(NODE, "192.0.2.9", "a:br-a")
+    assert ready(ovn.seen(chassis(southbound, said))) == [True, True]
+
+
+def test_a_node_that_is_gone_is_forgotten_and_one_whose_resource_was_deleted_is_not(southbound: Southbound) -> None:
+    southbound.register(NODE, "192.0.2.1")
+    southbound.register("other", "192.0.2.2")
+    before = southbound.names()
+    ovn.remove(chassis(southbound, nodes={NODE: Node("uid", {"a": "b", "c": "", "d": "e"})}))
+    assert southbound.names() == before
+    ovn.remove(chassis(southbound, nodes={NODE: Node("uid", {"a": "b"})}))
+    assert southbound.names() == {table: ["other"] for table in before}
+    ovn.remove(chassis(southbound))
+
+
+def test_by_tls_it_shows_a_certificate_and_trusts_who_is_by_the_same_authority(tmp_path: Path) -> None:
+    now = datetime.now(UTC)
+    theirs, ours = (pki.authority(name, name, now - timedelta(hours=1)) for name in ("theirs", "ours"))
+    wanted = pki.Wanted(common="ovn", names=frozenset({"ovn-sb"}), life=timedelta(days=1), calls=True)
+    shown = {name: pki.issue(by, wanted, name, now) for name, by in (("ours", ours), ("theirs", theirs))}
+    for name, text in {"crt": shown["ours"].cert, "key": shown["ours"].key, "ca": ours.cert}.items():
+        (tmp_path / name).write_text(text)
+    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    server.load_cert_chain(tmp_path / "crt", tmp_path / "key")
+    server.load_verify_locations(tmp_path / "ca")
+    server.verify_mode = ssl.CERT_REQUIRED
+    database = Southbound()
+    database.register(NODE, "192.0.2.1")
+    with database.serving(server) as remote:
+        known = {"southbound": remote, "clientSecret": "client"}
+        secret = {"ca.crt": ours.cert, "tls.crt": shown["ours"].cert, "tls.key": shown["ours"].key}
+        ctx = chassis(database)
+        refs = {ref: replace(each, published=known) for ref, each in ctx.refs.items()}
+        ctx = replace(ctx, refs=refs, secrets={"client": secret})
+        assert ready(ovn.seen(ctx)) == [True, True]
+        stranger = {"ca.crt": theirs.cert, "tls.crt": shown["theirs"].cert, "tls.key": shown["theirs"].key}
+        for wrong in (stranger, {}):
+            with pytest.raises(Transient, match="OVN_Southbound does not answer") as raised:
+                ovn.seen(replace(ctx, secrets={"client": wrong}))
+            assert "BEGIN" not in str(raised.value)
+
+
+def test_a_database_that_is_not_there_is_asked_again() -> None:
+    with pytest.raises(Transient, match=r"OVN_Southbound does not answer: tcp:127\.0\.0\.1:1: "):
+        transact("tcp:127.0.0.1:1", "OVN_Southbound", [])
