@@ -51,6 +51,8 @@ class Context(Generic[SpecT]):
     """Its pods whose template bears the label WATCHED, by name: identity, labels, the operator's annotations,
     `spec.nodeName`, and of the status `phase`, `podIP`, `conditions` and `containerStatuses`.
     """
+    generation: int = 1
+    """Of the resource itself: how often its spec was changed."""
     annotations: Mapping[str, str] = field(default_factory=dict[str, str])
     """Of the resource itself: orders of a human that are no part of what is wanted for good."""
     facts: Mapping[str, Any] = field(default_factory=dict[str, Any])
