@@ -5,13 +5,13 @@
 A CredentialRotation orders another account in the database.
   ~ Secret/placement-credentials
   ~ MariaDBDatabase/placement-db
-  + MariaDBDatabase/placement-db.b
-  DatabaseReady: Progressing, MariaDBDatabase/placement-db has not reported yet; MariaDBDatabase/placement-db.b has not reported yet
-  Ready: Progressing, Database: MariaDBDatabase/placement-db has not reported yet; MariaDBDatabase/placement-db.b has not reported yet
+  + MariaDBDatabase/placement-db--b
+  DatabaseReady: Progressing, MariaDBDatabase/placement-db has not reported yet; MariaDBDatabase/placement-db--b has not reported yet
+  Ready: Progressing, Database: MariaDBDatabase/placement-db has not reported yet; MariaDBDatabase/placement-db--b has not reported yet
 
 The operator is killed; another one takes over.
-  DatabaseReady: Progressing, MariaDBDatabase/placement-db has not reported yet; MariaDBDatabase/placement-db.b has not reported yet
-  Ready: Progressing, Database: MariaDBDatabase/placement-db has not reported yet; MariaDBDatabase/placement-db.b has not reported yet
+  DatabaseReady: Progressing, MariaDBDatabase/placement-db has not reported yet; MariaDBDatabase/placement-db--b has not reported yet
+  Ready: Progressing, Database: MariaDBDatabase/placement-db has not reported yet; MariaDBDatabase/placement-db--b has not reported yet
 
 Finished: MariaDBDatabase.
   ~ Secret/placement-credentials

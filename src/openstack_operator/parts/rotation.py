@@ -165,7 +165,7 @@ class Account:
 
     def resource(self, name: str) -> str:
         """Name of the resource that makes it."""
-        return f"{name}.b" if self.second else name
+        return f"{name}--b" if self.second else name
 
 
 def sort_of(password: str) -> str:
