@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from .actuators import ACTUATORS as REMOTES
+from .parts import moving
 from .runtime.asking import asking
+from .runtime.readers import readers
 from .runtime.registry import Actuator, Service
 from .runtime.users import users
 from .services.cephstorage.health import questions as ceph_status
@@ -22,6 +24,9 @@ from .services.controlplane.service import phase as cloud_phase
 from .services.controlplane.service import plan as cloud
 from .services.cortex.model import CORTEX
 from .services.cortex.service import plan as cortex
+from .services.credentialrotation.model import CREDENTIAL_ROTATION
+from .services.credentialrotation.service import phase as rotation_phase
+from .services.credentialrotation.service import plan as credential_rotation
 from .services.etcd.model import ETCD
 from .services.etcd.service import plan as etcd
 from .services.glance.model import GLANCE
@@ -49,6 +54,8 @@ from .services.placement.model import PLACEMENT
 from .services.placement.service import plan as placement
 from .services.rabbitmq.model import RABBITMQ
 from .services.rabbitmq.service import plan as rabbitmq
+from .services.secretaggregate.model import SECRET_AGGREGATE
+from .services.secretaggregate.service import plan as secret_aggregate
 from .services.tempest.model import TEMPEST
 from .services.tempest.service import plan as tempest
 from .services.valkey.model import VALKEY
@@ -63,15 +70,17 @@ _SERVICES = (
     Service(resource=VALKEY, plan=valkey),
     Service(resource=ETCD, plan=etcd),
     Service(resource=CEPH_STORAGE, plan=ceph_storage, observe=asking(ceph_status)),
-    Service(resource=KEYSTONE, plan=keystone),
-    Service(resource=GLANCE, plan=glance),
-    Service(resource=PLACEMENT, plan=placement),
+    Service(resource=KEYSTONE, plan=keystone, observe=readers(moving)),
+    Service(resource=GLANCE, plan=glance, observe=readers(moving)),
+    Service(resource=PLACEMENT, plan=placement, observe=readers(moving)),
     Service(resource=OVN_NETWORK, plan=ovn_network, observe=asking(ovn_members)),
-    Service(resource=NEUTRON, plan=neutron),
-    Service(resource=NOVA, plan=nova),
-    Service(resource=CINDER, plan=cinder),
+    Service(resource=NEUTRON, plan=neutron, observe=readers(moving)),
+    Service(resource=NOVA, plan=nova, observe=readers(moving)),
+    Service(resource=CINDER, plan=cinder, observe=readers(moving)),
     Service(resource=CORTEX, plan=cortex),
     Service(resource=TEMPEST, plan=tempest),
+    Service(resource=CREDENTIAL_ROTATION, plan=credential_rotation, phases=rotation_phase),
+    Service(resource=SECRET_AGGREGATE, plan=secret_aggregate),
 )
 _SECOND = tuple(
     replace(

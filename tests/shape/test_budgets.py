@@ -18,6 +18,7 @@ LARGER = {
     "cinder": 850,
     "controlplane": 520,
     "glance": 340,
+    "keystone": 360,
     "mariadb": 1120,
     "neutron": 400,
     "nova": 1060,

@@ -58,7 +58,17 @@ def test_every_reason_is_described() -> None:
     source = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "src").rglob("*.py"))
     named = {"InvalidSpec", "MissingReference", "NotBuilt", "JobFailed", "VolumeLost", "Deleting", "InternalError"}
     named |= {"RecoveryInProgress", "Unreachable", "KeyRefused", "MissingPool", "Unhealthy", "RookFailed"}
-    named |= {"IssuerFailed", "Trusting", "Renewing", "TestsFailed", "RunFailed"}
+    named |= {
+        "IssuerFailed",
+        "Trusting",
+        "Renewing",
+        "Idle",
+        "Pending",
+        "Preparing",
+        "Moving",
+        "TestsFailed",
+        "RunFailed",
+    }
     assert all(f'"{reason}"' in source for reason in named)
     for reason in states | named:
         assert f"| `{reason}` |" in PAGE

@@ -40,6 +40,8 @@ class Story:
         self._unready: dict[str, Verdict] = {}
         self._lines: list[str] = []
         self._facts: Mapping[str, Any] = {}
+        self._secrets: dict[str, Mapping[str, str]] = {}
+        self._changes: dict[str, Any] = {}
 
     @property
     def text(self) -> str:
@@ -89,6 +91,23 @@ class Story:
         """What pods tell of themselves from now on."""
         self._facts = facts
 
+    def holds(self, secret: str, **data: str) -> None:
+        """A Secret of somebody else's."""
+        self._secrets[secret] = data
+
+    def begins_anew(self) -> None:
+        """The operator is killed and another one takes over: what is not in the cluster is forgotten."""
+        self._facts = {}
+        self.say("The operator is killed; another one takes over.")
+
+    def draws(self, draw: Callable[[], str]) -> None:
+        """Passwords differ from now on."""
+        self._changes["draw"] = draw
+
+    def child(self, *known: str) -> Object:
+        """A child as it is: by its kind and name."""
+        return self._live[known[0], known[1]]
+
     def loses(self, *known: str) -> None:
         """Somebody deletes a child: its kind and name."""
         del self._live[known[0], known[1]]
@@ -135,7 +154,8 @@ class Story:
             ref: Referent(referent.published, self._unready.get(ref.kind, READY))
             for ref, referent in context.refs.items()
         }
-        return replace(context, children=self._live, refs=refs, facts=self._facts)
+        secrets = {**context.secrets, **self._secrets}
+        return replace(context, children=self._live, refs=refs, secrets=secrets, facts=self._facts, **self._changes)
 
     def _present(self, step: Step) -> bool:
         return all(key(obj) in self._live for obj in step.workloads or step.objects)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -178,6 +179,45 @@ async def test_ceph_unfolds(release: Release, told: Callable[[Story], None]) -> 
     story.say("Somebody removes the monitors' Service.")
     story.hears({"status": fine})
     story.loses("Service", "cephstorage-mon-a")
+    await story.look()
+    told(story)
+
+
+async def test_a_password_is_replaced(release: Release, told: Callable[[Story], None]) -> None:
+    def facts(story: Story, *pods: Object) -> Mapping[str, Any]:
+        at = {"creationTimestamp": "2026-01-01T00:00:00Z"}
+        secrets = [story.child("Secret", name) for name in ("placement-config", "placement-credentials")]
+        return {"secrets": [{**each, "metadata": {**each["metadata"], **at}} for each in secrets], "pods": pods}
+
+    def pod(name: str, *, made: str) -> Object:
+        volumes = [{"secret": {"secretName": "placement-config"}}]
+        return {"metadata": {"name": name, "creationTimestamp": made}, "spec": {"volumes": volumes}}
+
+    drawn = count()
+    story = Story("Placement", release)
+    story.draws(lambda: f"drawn-{next(drawn)}-drawn")
+    await story.look_until_quiet()
+    story.say("A CredentialRotation orders another account in the database.")
+    story.holds("placement-database-rotation", at="2026-01-01T00:00:00Z", graceDays="0")
+    await story.look()
+    story.begins_anew()
+    await story.look()
+    story.finishes("MariaDBDatabase")
+    await story.look()
+    story.begins_anew()
+    await story.look()
+    story.say("The API has not rolled.")
+    story.hears(facts(story, pod("placement-api-1", made="2025-12-31T23:00:00Z")))
+    await story.look()
+    story.finishes("Deployment")
+    story.say("Its pods are new, but for one on a node that does not answer.")
+    old, new = pod("placement-api-1", made="2025-12-31T23:00:00Z"), pod("placement-api-2", made="2026-01-01T00:01:00Z")
+    story.hears(facts(story, old, new))
+    await story.look()
+    story.say("That one is gone, too.")
+    story.hears(facts(story, new))
+    await story.look()
+    story.say("Nothing changes.")
     await story.look()
     told(story)
 

@@ -277,6 +277,14 @@ def test_removal_takes_user_and_vhost_and_forgives_absence(broker: Broker, ctx: 
     assert set(broker.users) == {"admin"}
 
 
+def test_a_virtual_host_that_is_retained_outlives_its_user(broker: Broker, ctx: Context[Any]) -> None:
+    kept = replace(ctx, spec=ctx.spec.model_copy(update={"deletion_policy": "Retain"}))
+    VHOST.ensure(kept)
+    VHOST.remove(kept)
+    assert ctx.spec.vhost in broker.vhosts
+    assert broker.users.keys() == {"admin"}
+
+
 def test_the_administrator_is_nobodys_user(broker: Broker, ctx: Context[Any]) -> None:
     taken = replace(ctx, spec=ctx.spec.model_copy(update={"user": "admin"}))
     with pytest.raises(SpecError, match=r"spec\.user: 'admin' administers"):

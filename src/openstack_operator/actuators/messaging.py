@@ -200,8 +200,9 @@ def ensure(ctx: Context[RabbitMQVhostSpec]) -> list[str]:
 
 
 def remove(ctx: Context[RabbitMQVhostSpec]) -> None:
-    """User and virtual host are gone, and all queues with them."""
+    """The user is gone, and the virtual host with all its queues unless the spec says otherwise."""
     if _administers(ctx):
         return
     api = _connect(ctx)
-    loop.remove((User(api, ctx.spec.user, ""), Vhost(api, ctx.spec.vhost)))
+    vhost = (Vhost(api, ctx.spec.vhost),) if ctx.spec.deletion_policy == "Delete" else ()
+    loop.remove((User(api, ctx.spec.user, ""), *vhost))

@@ -96,6 +96,8 @@ class RabbitMQVhostSpec(Model):
     """Password of the user; when the Secret changes, the user follows."""
     queue_limit: Quantity | None = None
     """What each queue holds at most, in bytes, before it drops its oldest messages; unset sets no limit."""
+    deletion_policy: Literal["Retain", "Delete"] = "Delete"
+    """Whether the virtual host goes when this resource does, with all queues in it. The user always goes."""
 
 
 class KeystoneUserSpec(Model):

@@ -91,7 +91,8 @@ def irreplaceable(wanted: Object) -> Object:
 
 def secret(ctx: Context[Any], name: str, data: Mapping[str, str], *, component: str = "") -> Object:
     """A Secret; `data` is plain text. Written as base64 so that what is applied equals what is read back."""
-    encoded = {k: base64.b64encode(v.encode()).decode() for k, v in data.items()}
+    # Bytes that are no text come as `secret_data` has read them.
+    encoded = {k: base64.b64encode(v.encode(errors="surrogateescape")).decode() for k, v in data.items()}
     return obj(ctx, "Secret", name, component=component, type="Opaque", data=encoded)
 
 

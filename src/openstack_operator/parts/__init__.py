@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .caches import cache, memcached
 from .ceph import Ceph, ceph, on_ceph
 from .config import Config, config, layered, options, written
 from .coordinates import schema_of
@@ -15,6 +16,7 @@ from .members import POD_NAME, Members, hosts, members, volume
 from .names import program, title
 from .ovn import OVN_CLIENT, OVN_NODES, OVN_TLS, ovn_mounts, ovn_options
 from .policies import Way, opened, outside, policies
+from .rotation import SORTS, moving, order_name
 from .sources import (
     API,
     Database,
@@ -22,13 +24,11 @@ from .sources import (
     Identity,
     Messaging,
     by_others,
-    cache,
     catalog,
     database,
     drawn,
     foundation,
     identity,
-    memcached,
     messaging,
     notifications,
     remote,
@@ -47,6 +47,7 @@ __all__ = [
     "OVN_NODES",
     "OVN_TLS",
     "POD_NAME",
+    "SORTS",
     "TRUSTED",
     "TRUSTS",
     "Api",
@@ -88,10 +89,12 @@ __all__ = [
     "members",
     "memcached",
     "messaging",
+    "moving",
     "notifications",
     "on_ceph",
     "opened",
     "options",
+    "order_name",
     "ordered",
     "outside",
     "ovn_mounts",

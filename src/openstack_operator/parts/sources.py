@@ -12,19 +12,18 @@ from ..api import (
     KEYSTONE,
     MARIADB,
     RABBITMQ,
-    CachesResults,
     DatabaseSource,
     Dependency,
     MessagingSource,
     RabbitMQRef,
     Ref,
     Sections,
-    UsesCache,
     UsesDatabase,
     UsesIdentity,
     UsesMessaging,
 )
-from ..plan import Context, NotBuilt, SpecError, State, Step, Verdict, fitting, worst
+from ..plan import Context, SpecError, State, Step, Verdict, fitting, worst
+from .caches import memcached
 from .coordinates import address, keystone_login, login, remembered, schema_of
 from .credentials import Credentials, credentials
 from .tls import peers, trust_of
@@ -71,21 +70,24 @@ def database(
         url = _mysql(at.account, host, port, schema, at.trust)
         return Database(name="Database", objects=(known,), guarded=True, url=url)
     server = source.mariadb_ref or MARIADB
-    wanted = remote(
-        ctx,
-        "MariaDBDatabase",
-        ctx.name(name),
-        {
-            "mariadbRef": {"name": server.name},
-            "database": schema,
-            "user": schema,
-            "passwordSecretRef": creds.ref(password),
-        },
-    )
+    wanted = [
+        remote(
+            ctx,
+            "MariaDBDatabase",
+            each.resource(ctx.name(name)),
+            {
+                "mariadbRef": {"name": server.name},
+                "database": schema,
+                "user": each.called(schema),
+                "passwordSecretRef": creds.ref(each.key),
+            },
+        )
+        for each in creds.of(password)
+    ]
     there = ctx.refs[server]
-    account = f"{schema}:{quote(creds[password], safe='')}"
+    account = f"{creds.of(password)[0].called(schema)}:{quote(creds[password], safe='')}"
     url = _mysql(account, there["host"], there["port"], schema, trust_of(there.published))
-    return Database(name="Database", objects=(wanted,), after=(creds,), url=url)
+    return Database(name="Database", objects=tuple(wanted), after=(creds,), url=url)
 
 
 def _mysql(account: str, host: str, port: object, schema: str, trust: str) -> str:
@@ -158,23 +160,28 @@ def _vhost(
 ) -> Messaging:
     """`limit` is a quantity: what a queue holds at most before it drops the oldest."""
     vhost = ctx.name(name) if name else ctx.owner
-    wanted = remote(
-        ctx,
-        "RabbitMQVhost",
-        ctx.name(name or "messaging"),
-        {
-            "rabbitmqRef": {"name": broker.name},
-            "vhost": vhost,
-            "user": vhost,
-            "passwordSecretRef": creds.ref(password),
-            **({"queueLimit": limit} if limit else {}),
-        },
-    )
+    wanted = [
+        remote(
+            ctx,
+            "RabbitMQVhost",
+            each.resource(ctx.name(name or "messaging")),
+            {
+                "rabbitmqRef": {"name": broker.name},
+                "vhost": vhost,
+                "user": each.called(vhost),
+                "passwordSecretRef": creds.ref(each.key),
+                **({"queueLimit": limit} if limit else {}),
+                # Of two users of one virtual host, the one in use takes it away with it.
+                **({} if each.used else {"deletionPolicy": "Retain"}),
+            },
+        )
+        for each in creds.of(password)
+    ]
     at = ctx.refs[broker]
-    host = f"{vhost}:{quote(creds[password], safe='')}@{at['host']}:{at['port']}"
+    host = f"{creds.of(password)[0].called(vhost)}:{quote(creds[password], safe='')}@{at['host']}:{at['port']}"
     url = _rabbit(host, vhost, trust_of(at.published))
     clustered = at.published.get("clustered") == "true"
-    return Messaging(name="Messaging", objects=(wanted,), after=(creds,), url=url, clustered=clustered)
+    return Messaging(name="Messaging", objects=tuple(wanted), after=(creds,), url=url, clustered=clustered)
 
 
 _NOTIFICATIONS = "notifications"
@@ -224,23 +231,30 @@ def identity(ctx: Context[Any], creds: Credentials, password: str) -> Identity:
         login, trust = keystone_login(ctx, source.app_credential_ref)
         return Identity(name="Identity", options=_auth(ctx, source.auth_url, login, trust or peers(ctx, {})))
     ref = source.keystone_ref or KEYSTONE
-    wanted = remote(
-        ctx,
-        "KeystoneUser",
-        ctx.name("user"),
-        {"keystoneRef": {"name": ref.name}, "user": ctx.owner, "passwordSecretRef": creds.ref(password)},
-    )
+    wanted = [
+        remote(
+            ctx,
+            "KeystoneUser",
+            each.resource(ctx.name("user")),
+            {
+                "keystoneRef": {"name": ref.name},
+                "user": each.called(ctx.owner),
+                "passwordSecretRef": creds.ref(each.key),
+            },
+        )
+        for each in creds.of(password)
+    ]
     at = ctx.refs[ref]
     user = {
         "auth_type": "password",
-        "username": ctx.owner,
+        "username": creds.of(password)[0].called(ctx.owner),
         "password": creds[password],
         "user_domain_name": "Default",
         "project_name": "service",
         "project_domain_name": "Default",
     }
     options = _auth(ctx, at["internalURL"], user, peers(ctx, at.published))
-    return Identity(name="Identity", objects=(wanted,), after=(creds,), options=options)
+    return Identity(name="Identity", objects=tuple(wanted), after=(creds,), options=options)
 
 
 def _auth(ctx: Context[Any], url: str, login: Mapping[str, str], trust: str) -> dict[str, str]:
@@ -339,7 +353,7 @@ def foundation(ctx: Context[Any], *extra: str, section: str = "database") -> Fou
     name of the database section in the service's configuration.
     """
     spec = ctx.spec
-    creds = credentials(ctx, *drawn(spec), *extra)
+    creds = credentials(ctx, *drawn(spec), *extra, rotates=True)
     db = bus = user = news = None
     waited = waits(ctx)
     layers: list[Sections] = []
@@ -363,31 +377,6 @@ def foundation(ctx: Context[Any], *extra: str, section: str = "database") -> Fou
         messaging=bus,
         identity=user,
     )
-
-
-def memcached(ctx: Context[Any]) -> oslo.options.Memcached:
-    """The service's cache. Raises NotBuilt where its programs could not check whom they speak to."""
-    spec = ctx.spec
-    if not isinstance(spec, (UsesCache, CachesResults)):
-        return oslo.options.Memcached()
-    if servers := spec.cache.servers:
-        return oslo.options.Memcached(",".join(server if ":" in server else f"{server}:11211" for server in servers))
-    ref = spec.cache.memcached_ref or spec.implied().get("cache.memcachedRef")
-    if ref is None:
-        return oslo.options.Memcached()
-    at = ctx.refs[ref]
-    trust = trust_of(at.published)
-    if trust and ctx.spec.image_profile == "kolla":
-        raise NotBuilt(
-            "spec.cache.memcachedRef",
-            f"Memcached/{ref.name} has tls, of which the libraries in kolla's images know nothing; take tls away there",
-        )
-    return oslo.options.Memcached(at["servers"], trust)
-
-
-def cache(ctx: Context[Any]) -> Sections:
-    """[cache] of a service: what it need not work out again."""
-    return {"cache": oslo.options.cache(ctx.spec.cache.backend, memcached(ctx))}
 
 
 def sql_name(name: str) -> str:

@@ -65,6 +65,8 @@ class Context(Generic[SpecT]):
     """
     nodes: Mapping[str, Node] = field(default_factory=dict[str, Node])
     """Nodes of the cluster by name, for resources that look at them."""
+    generation: int = 1
+    """Of the resource itself: how often its spec was changed."""
     annotations: Mapping[str, str] = field(default_factory=dict[str, str])
     """Of the resource itself: orders of a human that are no part of what is wanted for good."""
     facts: Mapping[str, Any] = field(default_factory=dict[str, Any])

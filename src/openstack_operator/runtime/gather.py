@@ -17,12 +17,14 @@ from ..api import (
     Ref,
     Resource,
     SecretRef,
+    ServiceSpec,
     dependencies,
     references,
     secret_references,
     whole_secrets,
 )
 from ..kube import awaited, own, secret_data
+from ..parts import SORTS, order_name
 from ..plan import Context, Node, Object, Referent, Release, SpecError, Verdict, failed, waiting
 from .kinds import SECRET, Kind
 from .registry import Releases
@@ -127,6 +129,7 @@ class Gatherer:
             lost={item.meta.name: item.decode() for item in self._world.stores[SECRET].lost(kind.role, *request[1:])},
             pods=[pod.decode() for pod in self._world.pods.owned(request.namespace, kind.role, request.name)],
             nodes=_Nodes(self._world.nodes),
+            generation=held.meta.generation,
             annotations=held.meta.annotations,
             now=datetime.now(UTC),
             draw=lambda: secrets.token_urlsafe(24),
@@ -179,7 +182,7 @@ class Gatherer:
     async def _secrets(
         self, request: Request, spec: Model, missing: Missing, targets: set[Target]
     ) -> dict[str, Mapping[str, str]]:
-        wanted = [*secret_references(spec), *whole_secrets(spec)]
+        wanted = [*secret_references(spec), *whole_secrets(spec), *_orders(request, spec)]
         targets.update(("Secret", request.namespace, ref.name) for _, ref in wanted)
         self._world.users.set(request, targets)
         found: dict[str, Mapping[str, str]] = {}
@@ -222,6 +225,12 @@ class Gatherer:
 
     def _children(self, request: Request, held: Cached) -> list[tuple[Kind, Cached]]:
         return [(kind, child) for kind, child in self._world.children(request) if _belongs(child, held)]
+
+
+def _orders(request: Request, spec: Model) -> list[tuple[str, OptionalSecretRef]]:
+    """Where a service is told to replace its passwords, by whoever tells it."""
+    names = [order_name(request.name, sort) for sort in SORTS] if isinstance(spec, ServiceSpec) else []
+    return [("", OptionalSecretRef(name=name)) for name in names]
 
 
 def _belongs(child: Cached, owner: Cached) -> bool:

@@ -33,10 +33,10 @@ def users(needed: Callable[[Context[Any]], bool], nearly: Callable[[Context[Any]
             return {}
         ours = f"app.kubernetes.io/managed-by={MANAGED_BY}"
         found = [
-            item for item in await _all(client, SECRET, ctx.namespace, ours) if "ca.crt" in (item.get("data") or {})
+            item for item in await listed(client, SECRET, ctx.namespace, ours) if "ca.crt" in (item.get("data") or {})
         ]
         secrets = [{**item, "data": {k: v for k, v in item["data"].items() if k in _FILES}} for item in found]
-        pods = await _all(client, POD, ctx.namespace)
+        pods = await listed(client, POD, ctx.namespace)
         facts = {"secrets": secrets, "pods": pods}
         if not nearly(replace(ctx, facts=facts)):
             return facts
@@ -48,7 +48,7 @@ def users(needed: Callable[[Context[Any]], bool], nearly: Callable[[Context[Any]
     return observe
 
 
-async def _all(client: Client, kind: Kind, namespace: str, selector: str = "") -> list[Object]:
+async def listed(client: Client, kind: Kind, namespace: str, selector: str = "") -> list[Object]:
     """Every object there is. Raises Transient."""
     found: list[Object] = []
     query = {"labelSelector": selector} if selector else {}

@@ -73,7 +73,7 @@ def plan(ctx: Context[CinderSpec]) -> Plan:
         *backup(ctx, common, backends, sudo, ready=base.connected, after=running),
         *_purge(ctx, conf, after=(sync,)),
         endpoint=f"{api.public}/v3",
-        published={**api.published, **_needed_by_nodes(backends)},
+        published={**base.credentials.published, **api.published, **_needed_by_nodes(backends)},
         details={"backends": [_status(ctx, backend) for backend in spec.backends]},
     )
 

@@ -45,7 +45,7 @@ def plan(ctx: Context[GlanceSpec]) -> Plan:
     entry = parts.catalog(ctx, "image", "Image", api, after=(*base.steps, api))
     more = (reading,) if clients else ()
     steps = (*parts.policies(ctx), *base.steps, *storage, conf, *more, sync, api, entry)
-    return Plan(*steps, endpoint=api.public, published=api.published)
+    return Plan(*steps, endpoint=api.public, published={**base.credentials.published, **api.published})
 
 
 def _glance_conf(ctx: Context[GlanceSpec]) -> Sections:

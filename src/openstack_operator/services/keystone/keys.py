@@ -20,12 +20,13 @@ bring a changed Secret to their pods within two minutes, each at its own time.
 """
 
 
-def due(schedule: str, after: datetime, field: str) -> datetime:
-    """When to rotate next: the first moment of a cron schedule later than the rotation at `after`, though not sooner
-    than every pod has seen that one. Raises SpecError naming `field` if there is none.
+def due(schedule: str, after: datetime, field: str, ordered: datetime | None = None) -> datetime:
+    """When to rotate next: the first moment of a cron schedule later than the rotation at `after`, or the one it is
+    `ordered` for, though not sooner than every pod has seen that one. Raises SpecError naming `field` if there is none.
     """
     try:
-        return max(next(CronSim(ALIASES.get(schedule, schedule), after)), after + APART)
+        scheduled = next(CronSim(ALIASES.get(schedule, schedule), after))
+        return max(min(scheduled, ordered) if ordered and ordered > after else scheduled, after + APART)
     except (CronSimError, StopIteration) as error:
         raise SpecError(
             field, f"{schedule!r} is not a schedule: {error}; write cron fields such as '0 0 * * 0'"

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from ... import kube, oslo, parts
 from ...api import Sections
+from ...parts import rotation
 from ...plan import Context, NotBuilt, Plan, Step
+from .admin import administrator
 from .client import FOLDER, client, clouds_yaml
 from .keys import KeyRing, due, fernet_key, new_ring
 from .model import KeystoneSpec, Rotation
@@ -46,7 +48,7 @@ def plan(ctx: Context[KeystoneSpec]) -> Plan:
     if spec.federation.enabled:
         raise NotBuilt("spec.federation.enabled", "identity providers outside are not built yet; use false")
     base = parts.foundation(ctx)
-    admin = _admin(ctx)
+    admin = administrator(ctx)
     fernet = _keys(ctx, "fernet", spec.fernet, "spec.fernet.rotationSchedule")
     credential = _keys(ctx, "credential", spec.credential_keys, "spec.credentialKeys.rotationSchedule")
     conf = parts.config(ctx, "keystone.conf", oslo.merge(base.sections, keystone_conf(ctx)), defaults=DEFAULTS)
@@ -58,8 +60,7 @@ def plan(ctx: Context[KeystoneSpec]) -> Plan:
         conf,
         after=(*base.schema, admin, fernet, credential),
         mounts=mounts,
-        # A password that changed is told to Keystone by another run; salted, since a user's own may be easy to guess.
-        env={"OS_BOOTSTRAP_PASSWORD": admin.env("password"), "ADMIN_DIGEST": kube.digest(admin.values)},
+        env=admin.setup,
     )
     migration = _migration(ctx, credential, conf, mounts, after=(*base.schema, fernet, credential, setup))
     before = (*base.waits, fernet, credential, setup)
@@ -92,6 +93,9 @@ def plan(ctx: Context[KeystoneSpec]) -> Plan:
         client(ctx, clouds, after=(api,)),
         endpoint=public,
         published={
+            **base.credentials.published,
+            **admin.published,
+            **fernet.published,
             **api.published,
             "internalURL": internal,
             "publicURL": public,
@@ -100,15 +104,6 @@ def plan(ctx: Context[KeystoneSpec]) -> Plan:
         },
         wake=min((keys.due for keys in (fernet, credential) if not keys.migration), default=None),
     )
-
-
-def _admin(ctx: Context[KeystoneSpec]) -> parts.Credentials:
-    """The administrator's name and password, the user's own where the spec points at one."""
-    boot = ctx.spec.bootstrap
-    given = {"username": boot.admin_user, "project": boot.admin_project}
-    if ref := boot.admin_password_secret_ref:
-        given["password"] = ctx.secrets[ref.name][ref.key]
-    return parts.credentials(ctx, "password", "salt", suffix="admin", given=given)
 
 
 def _bootstrap(ctx: Context[KeystoneSpec]) -> str:
@@ -141,20 +136,24 @@ class Keys(Step):
     """When its next rotation is due."""
     migration: str = ""
     """The job that rotation waits for."""
+    published: Mapping[str, str] = field(default_factory=dict[str, str])
+    """How far what was ordered is."""
 
 
-def _keys(ctx: Context[KeystoneSpec], ring: str, rotation: Rotation, field: str) -> Keys:
+def _keys(ctx: Context[KeystoneSpec], ring: str, aging: Rotation, path: str) -> Keys:
     """The key repository as it should be now."""
     name = ctx.name(ring, "keys")
     keys = _held(ctx, kube.fitting(name))
+    # There is no such order for the ring of stored credentials: nobody can be told when that is over.
+    ordered = rotation.time(rotation.order(ctx, ring).at)
     migration = ""
-    if due(rotation.rotation_schedule, keys.rotated, field) <= ctx.now:
+    if due(aging.rotation_schedule, keys.rotated, path, ordered) <= ctx.now:
         # Each rotation has a migration of its own, named after the key it leaves everything encrypted with.
         needed = f"credential-migrate-{max(keys.keys)}" if ring == "credential" else ""
         if needed and not _done(ctx, needed):
             migration = needed
         else:
-            keys = keys.rotate(ctx.now, rotation.max_active_keys, lambda: fernet_key(ctx.draw()))
+            keys = keys.rotate(ctx.now, aging.max_active_keys, lambda: fernet_key(ctx.draw()))
     wanted = kube.secret(ctx, name, {str(index): key for index, key in keys.keys.items()})
     wanted = kube.annotated(wanted, {ROTATED: keys.rotated.isoformat()})
     if ring == "credential":
@@ -164,9 +163,17 @@ def _keys(ctx: Context[KeystoneSpec], ring: str, rotation: Rotation, field: str)
         name=f"{ring.capitalize()}Keys",
         objects=(wanted,),
         guarded=True,
-        due=due(rotation.rotation_schedule, keys.rotated, field),
+        due=due(aging.rotation_schedule, keys.rotated, path, ordered),
         migration=migration,
+        published=_told(keys, ordered) if ring in rotation.SORTS else {},
     )
+
+
+def _told(keys: KeyRing, ordered: datetime | None) -> dict[str, str]:
+    """Servers read a staged key before it signs, so that there is nothing to wait for once keys were rotated."""
+    done = rotation.stamp(ordered) if ordered and ordered <= keys.rotated else ""
+    at = rotation.stamp(keys.rotated)
+    return {"fernetRotation": rotation.Rotation(since=at, order=done, done=at).published()}
 
 
 def _done(ctx: Context[KeystoneSpec], component: str) -> bool:

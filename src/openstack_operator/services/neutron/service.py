@@ -65,7 +65,7 @@ def plan(ctx: Context[NeutronSpec]) -> Plan:
         *seen,
         entry,
         endpoint=api.public,
-        published={**api.published, "metadataSecret": base.credentials.secret},
+        published={**base.credentials.published, **api.published, "metadataSecret": base.credentials.secret},
     )
 
 

@@ -18,7 +18,7 @@ from .model import NovaSpec
 def plan(ctx: Context[NovaSpec]) -> Plan:
     """Everything a Nova is made of; published: internalURL, publicURL, metadataProtocol (http or https)."""
     spec = ctx.spec
-    creds = parts.credentials(ctx, *passwords(spec))
+    creds = parts.credentials(ctx, *passwords(spec), rotates=True)
     # cell0 only records servers that found no node; nothing runs in it.
     api_db, cell0 = (
         parts.database(ctx, creds, f"{each}-database", schema_name(ctx, each), source=spec.database, name=f"{each}-db")
@@ -91,7 +91,7 @@ def plan(ctx: Context[NovaSpec]) -> Plan:
         metadata,
         entry,
         endpoint=f"{api.public}/v2.1",
-        published={**api.published, "metadataProtocol": urlsplit(metadata.internal).scheme},
+        published={**creds.published, **api.published, "metadataProtocol": urlsplit(metadata.internal).scheme},
         wake=moving.wake,
         details={"cells": [status(ctx, each) for each in cells]},
     )

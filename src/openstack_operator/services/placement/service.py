@@ -15,4 +15,4 @@ def plan(ctx: Context[PlacementSpec]) -> Plan:
     api = parts.api(ctx, "api", 8778, conf, settings=ctx.spec.api, health="/", after=(*base.steps, sync))
     entry = parts.catalog(ctx, "placement", "Placement", api, after=(*base.steps, api))
     steps = (*parts.policies(ctx), *base.steps, conf, sync, api, entry)
-    return Plan(*steps, endpoint=api.public, published=api.published)
+    return Plan(*steps, endpoint=api.public, published={**base.credentials.published, **api.published})

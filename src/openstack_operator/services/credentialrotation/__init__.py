@@ -1,0 +1,1 @@
+"""CredentialRotation: has credentials of services replaced."""

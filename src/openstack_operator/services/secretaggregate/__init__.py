@@ -1,0 +1,1 @@
+"""SecretAggregate: keys of several Secrets in one."""

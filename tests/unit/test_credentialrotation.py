@@ -1,0 +1,131 @@
+"""When a credential is ordered to be replaced, and what is told of it."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from openstack_operator import kube
+from openstack_operator.plan import NotBuilt, Object, Plan, Referent, Release, SpecError, State, Verdict, conditions
+from openstack_operator.services.credentialrotation.model import CREDENTIAL_ROTATION, some
+from openstack_operator.services.credentialrotation.service import phase, plan
+from openstack_operator.testing import NOW, context
+
+DATABASE = {"target": "database", "serviceRef": {"kind": "Glance", "name": "glance"}}
+DAY = timedelta(days=1)
+
+
+class Cloud:
+    """A CredentialRotation, what its service publishes, and time."""
+
+    def __init__(self, release: Release, **spec: Any) -> None:
+        self.release, self.spec, self.now, self.generation = release, {**DATABASE, **spec}, NOW, 1
+        self.told: dict[str, Any] | None = {"step": "Idle"}
+        self.children: dict[tuple[str, str], Object] = {}
+
+    def look(self, **there: str) -> Plan:
+        """A pass; `there` are services by kind."""
+        told = {"databaseRotation": json.dumps(self.told)} if self.told is not None else {}
+        refs = {some(kind, name): Referent(told) for kind, name in (there or {"Glance": "glance"}).items()}
+        made = plan(
+            context(
+                CREDENTIAL_ROTATION,
+                self.spec,
+                release=self.release,
+                refs=refs,
+                children=self.children,
+                now=self.now,
+                generation=self.generation,
+            )
+        )
+        self.children |= {("Secret", obj["metadata"]["name"]): obj for obj in made.objects}
+        return made
+
+    @property
+    def order(self) -> dict[str, str]:
+        return kube.secret_data(self.children["Secret", "glance-database-rotation"])
+
+    def done(self) -> None:
+        """The service has done as it was told."""
+        self.told = {"step": "Idle", "order": self.order["at"], "done": self.now.isoformat()}
+
+
+def shown(made: Plan) -> str:
+    return phase(conditions(made, {step: step.verdict or Verdict(State.READY) for step in made}))
+
+
+def test_it_is_ordered_once_an_interval(release: Release) -> None:
+    cloud = Cloud(release, intervalDays=30, preRotationDays=2, gracePeriodDays=3)
+    made = cloud.look()
+    assert cloud.order == {"since": "2026-01-01T00:00:00Z", "graceDays": "3"}
+    assert (made.outcome.wake, shown(made)) == (NOW + 28 * DAY, "Idle")
+    assert made.outcome.details["nextRotation"] == "2026-01-29T00:00:00Z"
+    cloud.now += 28 * DAY
+    assert shown(cloud.look()) == "Pending"
+    assert cloud.order["at"] == "2026-01-29T00:00:00Z"
+    cloud.now += DAY
+    cloud.told = {"step": "Moving", "order": cloud.order["at"], "waits": ["Pod/glance-api-1"]}
+    made = cloud.look()
+    assert (shown(made), cloud.order["at"]) == ("Moving", "2026-01-29T00:00:00Z")
+    assert "waits for Pod/glance-api-1" in str([step.verdict for step in made])
+    cloud.done()
+    made = cloud.look()
+    assert (made.outcome.wake, shown(made)) == (cloud.now + 28 * DAY, "Idle")
+    assert made.outcome.details["lastRotation"] == cloud.now.isoformat()
+    assert cloud.order["at"] == "2026-01-29T00:00:00Z"
+
+
+def test_it_is_done_once_for_each_change_that_asks(release: Release) -> None:
+    cloud = Cloud(release, reMint=True)
+    cloud.generation = 3
+    made = cloud.look()
+    first = cloud.order["at"]
+    assert made.outcome.details["lastTriggeredGeneration"] == 3
+    assert shown(made) == "Pending"
+    cloud.done()
+    cloud.now += DAY
+    assert shown(cloud.look()) == "Idle"
+    assert cloud.order["at"] == first
+    cloud.spec["reMint"], cloud.generation = False, 4
+    cloud.look()
+    assert cloud.order["at"] == first
+    cloud.spec["reMint"], cloud.generation = True, 5
+    cloud.look()
+    assert cloud.order["at"] > first
+
+
+def test_nothing_is_ordered_of_who_is_not_there(release: Release) -> None:
+    cloud = Cloud(release, reMint=True, intervalDays=1)
+    cloud.now += 5 * DAY
+    made = cloud.look(Nova="nova")
+    assert "at" not in cloud.order
+    assert shown(made) == "Pending"
+    cloud.told = None
+    made = cloud.look()
+    assert "at" not in cloud.order
+    assert shown(made) == "Failed"
+    assert "Glance/glance has nothing of its own to replace for 'database'" in str([step.verdict for step in made])
+
+
+def test_a_name_that_two_services_have_is_not_guessed(release: Release) -> None:
+    cloud = Cloud(release)
+    cloud.spec = {"target": "serviceAccountPassword", "keystoneService": "one"}
+    with pytest.raises(SpecError, match="Glance/one and Nova/one are called so; say in serviceRef"):
+        cloud.look(Glance="one", Nova="one")
+
+
+def test_there_is_no_application_credential_of_the_administrator(release: Release) -> None:
+    cloud = Cloud(release)
+    cloud.spec = {"target": "adminApplicationCredential", "reMint": True}
+    with pytest.raises(NotBuilt, match="choose admin"):
+        cloud.look()
+
+
+def test_whose_it_is_follows_from_the_target(release: Release) -> None:
+    cloud = Cloud(release)
+    cloud.spec = {"target": "fernet"}
+    cloud.look(Keystone="keystone")
+    assert list(cloud.children) == [("Secret", "keystone-fernet-rotation")]
