@@ -16,13 +16,14 @@ from lightkube.config.client_adapter import ConnectionParams
 from lightkube.config.kubeconfig import KubeConfig
 
 from openstack_operator import kube
+from openstack_operator.actuators import CHASSIS
 from openstack_operator.catalogue import ACTUATORS, RESOURCES, SERVICES
 from openstack_operator.generate.permissions import NAMESPACE, OPERATOR
 from openstack_operator.manifests import load
 from openstack_operator.plan import Context
 from openstack_operator.release_files import ReleaseFiles
 from openstack_operator.runtime.client import Client, Conflict, Forbidden
-from openstack_operator.runtime.kinds import DEPLOYMENT, EVENT, LEASE, POD, Kind
+from openstack_operator.runtime.kinds import DEPLOYMENT, EVENT, LEASE, NODE, POD, Kind
 from openstack_operator.runtime.leader import Leader
 from openstack_operator.runtime.manager import Manager
 from openstack_operator.services.controlplane.model import CONTROL_PLANE
@@ -105,7 +106,6 @@ async def test_a_pod_is_labeled_only_while_it_is_there(granted: Path, cluster: C
 @pytest.mark.parametrize(
     "kind",
     [
-        Kind("v1", "Node", "nodes"),
         Kind("rbac.authorization.k8s.io/v1", "ClusterRole", "clusterroles"),
         Kind("apiextensions.k8s.io/v1", "CustomResourceDefinition", "customresourcedefinitions"),
     ],
@@ -115,6 +115,22 @@ async def test_what_is_not_granted_is_refused(granted: Path, kind: Kind) -> None
     async with account(granted) as client:
         with pytest.raises(Forbidden):
             await client.page(kind, None, {})
+
+
+async def test_nodes_are_read_and_what_is_made_for_each_is_written(granted: Path, cluster: Cluster) -> None:
+    name = f"{cluster.namespace}.example.org"
+    node: dict[str, Any] = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "namespace": None}}
+    uid = (await cluster.client.create(NODE, node))["metadata"]["uid"]
+    owner = {"apiVersion": "v1", "kind": "Node", "name": name, "uid": uid}
+    meta = {**cluster.meta(name), "ownerReferences": [owner]}
+    async with account(granted) as client:
+        assert await client.page(NODE, None, {}, metadata_only=True)
+        for refused in (client.apply(NODE, node), client.delete(NODE, "", name, uid, "Background")):
+            with pytest.raises(Forbidden):
+                await refused
+        chassis = {"apiVersion": CHASSIS.api_version, "kind": CHASSIS.kind, "metadata": meta}
+        made = await client.apply(Kind.of(CHASSIS), chassis)
+        await client.delete(Kind.of(CHASSIS), cluster.namespace, name, made["metadata"]["uid"], "Foreground")
 
 
 def test_every_kind_is_served(granted: Path) -> None:
