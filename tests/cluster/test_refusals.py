@@ -46,6 +46,21 @@ REFUSED: list[tuple[str, dict[str, Any], str, str]] = [
         "spec.cinder.backends[1]",
         "Duplicate",
     ),
+    ("CredentialRotation", {"target": "database"}, "spec.serviceRef", "set serviceRef"),
+    ("CredentialRotation", {"target": "serviceAccountPassword"}, "spec.serviceRef", "or keystoneService"),
+    ("CredentialRotation", {"target": "admin", "keystoneService": "keystone"}, "spec.keystoneService", "serviceRef"),
+    (
+        "CredentialRotation",
+        {"target": "fernet", "intervalDays": 7, "preRotationDays": 7},
+        "spec.preRotationDays",
+        "fewer days than intervalDays",
+    ),
+    (
+        "SecretAggregate",
+        {"targetSecretName": "a", "sources": [{"secretRef": {"name": "a"}}]},
+        "spec.targetSecretName",
+        "from itself",
+    ),
     ("Nova", {"scheduler": {"externalScheduler": {"enabled": True}}}, "externalScheduler.endpoint", "or cortexRef"),
     (
         "Nova",
