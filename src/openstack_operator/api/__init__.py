@@ -28,6 +28,7 @@ from .fields import (
     validated,
 )
 from .model import Model, Rule, Template, Templates, rule
+from .providers import PROVIDED, ExternalBroker, ExternalCache, ExternalServer
 from .refs import (
     AppSecretRef,
     CephStorageRef,
@@ -102,6 +103,7 @@ __all__ = [
     "KEYSTONE",
     "MARIADB",
     "MEMCACHED",
+    "PROVIDED",
     "RABBITMQ",
     "STATUS",
     "AppCredentialRef",
@@ -123,6 +125,9 @@ __all__ = [
     "EtcdRef",
     "Expose",
     "Exposure",
+    "ExternalBroker",
+    "ExternalCache",
+    "ExternalServer",
     "Gateway",
     "GatewayParent",
     "GlanceRef",
