@@ -53,6 +53,7 @@ from .services.pki.service import plan as pki
 from .services.placement.model import PLACEMENT
 from .services.placement.service import plan as placement
 from .services.rabbitmq.model import RABBITMQ
+from .services.rabbitmq.providers import ordered
 from .services.rabbitmq.service import plan as rabbitmq
 from .services.secretaggregate.model import SECRET_AGGREGATE
 from .services.secretaggregate.service import plan as secret_aggregate
@@ -65,7 +66,7 @@ _SERVICES = (
     Service(resource=CONTROL_PLANE, plan=cloud, teardown=True, phases=cloud_phase),
     Service(resource=PKI, plan=pki, observe=users(replaces, almost)),
     Service(resource=MARIADB, plan=mariadb, observe=asking(mariadb_members)),
-    Service(resource=RABBITMQ, plan=rabbitmq),
+    Service(resource=RABBITMQ, plan=rabbitmq, teardown=ordered),
     Service(resource=MEMCACHED, plan=memcached),
     Service(resource=VALKEY, plan=valkey),
     Service(resource=ETCD, plan=etcd),

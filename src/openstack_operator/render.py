@@ -50,13 +50,21 @@ class Paper:
     """
 
     def __init__(
-        self, services: Iterable[Service], actuators: Iterable[Actuator], releases: Releases, *, drawn: str = DRAWN
+        self,
+        services: Iterable[Service],
+        actuators: Iterable[Actuator],
+        releases: Releases,
+        *,
+        drawn: str = DRAWN,
+        served: Iterable[str] = (),
     ) -> None:
+        """`served` are handles of the kinds of others that this cluster has."""
         self._services = {service.resource.handle: service for service in services}
         resources = (*(service.resource for service in self._services.values()), *(each.resource for each in actuators))
         self._resources: Mapping[str, Resource[Any]] = {resource.handle: resource for resource in resources}
         self._releases = releases
         self._drawn = drawn
+        self._served = frozenset(served)
         self._manifests: dict[Id, Object] = {}
         self._secrets: dict[tuple[str, str], dict[str, str]] = {}
         self._planned: dict[Id, Planned] = {}
@@ -81,7 +89,7 @@ class Paper:
         return self._context(id_)
 
     def _makes_resources(self, kind: str) -> bool:
-        return kind in self._services and self._services[kind].teardown
+        return kind in self._services and self._services[kind].teardown is True
 
     def _take(self, manifest: Object, namespace: str) -> Id | None:
         metadata = manifest["metadata"]
@@ -143,6 +151,7 @@ class Paper:
             refs=refs,
             secrets=self._contents(id_, spec, refs),
             draw=lambda: self._drawn,
+            served=self._served,
         )
 
     def _referent(self, user: Id, ref: Ref) -> Referent:

@@ -13,6 +13,7 @@ from openstack_operator.runtime.kinds import DEPLOYMENT, OTHERS, Catalog
 from openstack_operator.services.controlplane.c5c3_model import C5C3_CONTROL_PLANE
 
 from .harness import Cluster, eventually
+from .playing import played
 from .test_controlplane import operator
 
 RESOURCE = {resource.handle: resource for resource in RESOURCES}
@@ -20,7 +21,7 @@ KEYSTONE, C5C3_KEYSTONE = RESOURCE["Keystone"], RESOURCE["Keystone.keystone.open
 
 
 async def test_a_cloud_by_the_other_names_becomes_ready_and_goes(cluster: Cluster, root: Path) -> None:
-    async with operator(cluster, root):
+    async with operator(cluster, root), played(cluster):
         await cluster.create(C5C3_CONTROL_PLANE, "cloud", services={"cinder": {"enabled": True}})
         await cluster.ready(C5C3_CONTROL_PLANE, "cloud", seconds=30)
         live = await cluster.get(C5C3_CONTROL_PLANE, "cloud") or {}

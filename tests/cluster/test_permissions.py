@@ -29,6 +29,7 @@ from openstack_operator.runtime.manager import Manager
 from openstack_operator.services.controlplane.model import CONTROL_PLANE
 
 from .harness import Cluster, eventually, running
+from .playing import KINDS, played
 from .rest import Rest
 from .test_pods import made
 
@@ -82,6 +83,22 @@ async def test_a_clouds_whole_life(granted: Path, cluster: Cluster, root: Path) 
             await eventually(lambda: absent(cluster, Kind.of(CONTROL_PLANE), "cloud"), 30)
     events = json.loads(await cluster.client.page(EVENT, cluster.namespace, {}))["items"]
     assert [event for event in events if event["regarding"]["kind"] == CONTROL_PLANE.kind]
+
+
+async def test_servers_of_others_may_be_asked_for_and_go(granted: Path, cluster: Cluster, root: Path) -> None:
+    """With what is made on them: a broker's users, and the teardown of the broker."""
+    remotes = [replace(actuator, ensure=agrees, remove=agrees) for actuator in ACTUATORS]
+    async with account(granted) as client, cluster.simulator(), played(cluster):
+        manager = Manager(client, SERVICES, remotes, ReleaseFiles(root / "releases"), [cluster.namespace])
+        async with running(manager.run()):
+            template = {"provider": "auto"}
+            named = dict.fromkeys(("mariadb", "rabbitmq", "memcached"), template)
+            await cluster.create(CONTROL_PLANE, "cloud", **named, tls={"enabled": False})
+            await cluster.ready(CONTROL_PLANE, "cloud", seconds=60)
+            for handle in ("Grant.k8s.mariadb.com", "Permission.rabbitmq.com", "Memcached.memcached.c5c3.io"):
+                assert json.loads(await cluster.client.page(KINDS[handle], cluster.namespace, {}))["items"]
+            await cluster.delete(CONTROL_PLANE, "cloud")
+            await eventually(lambda: absent(cluster, Kind.of(CONTROL_PLANE), "cloud"), 60)
 
 
 async def absent(cluster: Cluster, kind: Kind, name: str) -> bool:

@@ -16,7 +16,7 @@ from openstack_operator.render import Paper
 from openstack_operator.runtime.gather import parse
 
 ROOT = Path(__file__).parent.parent.parent
-KINDS = {service.resource.handle: service.resource for service in SERVICES if not service.teardown}
+KINDS = {service.resource.handle: service.resource for service in SERVICES if service.teardown is not True}
 NAMES = ["short", "a" * 40, "long-" * 12 + "abc"]
 HOST = re.compile(r"([a-z0-9-]+)\.openstack\.svc\.cluster\.local")
 

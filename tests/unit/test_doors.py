@@ -70,7 +70,21 @@ def test_both_make_the_same_but_for_groups(objects: Any) -> None:
         if name[0] in DOOR.groups:
             assert obj["apiVersion"] == f"{name[0].lower()}.openstack.c5c3.io/v1alpha1"
             expected = {**expected, "apiVersion": obj["apiVersion"]}
+        if name[0] in LEFT_OPEN:
+            expected = {**expected, "spec": {**expected["spec"], "provider": "auto"}}
         assert obj == expected
+
+
+LEFT_OPEN = ("MariaDB", "RabbitMQ", "Memcached", "Valkey")
+"""Kinds whose provider is open where nobody says it, in one of the doors."""
+
+
+def test_a_provider_is_open_unless_it_is_said(objects: Any) -> None:
+    spec = {"infrastructure": {"mariadb": {"provider": "builtin"}, "memcached": {"memory": "1Gi"}}}
+    found = objects({**OTHER, "spec": spec})
+    told = {kind: found[kind, kind.lower()]["spec"]["provider"] for kind in LEFT_OPEN[:3]}
+    assert told == {"MariaDB": "builtin", "RabbitMQ": "auto", "Memcached": "auto"}
+    assert ("Valkey", "valkey") not in found
 
 
 def test_each_resource_has_a_name_of_its_own() -> None:
@@ -89,7 +103,8 @@ def test_kinds_of_kubernetes_and_ours_go_by_their_name_alone() -> None:
 
 def test_what_is_not_written_keeps_its_default() -> None:
     spec = translated(C5C3ControlPlaneSpec())
-    assert spec.model_fields_set == set()
+    assert spec.model_fields_set == {"mariadb", "rabbitmq", "memcached"}
+    assert all(getattr(spec, name).model_fields_set == {"provider"} for name in spec.model_fields_set)
     assert not spec.valkey.enabled
 
 

@@ -24,7 +24,7 @@ from openstack_operator.api import (
     UsesIdentity,
     UsesMessaging,
 )
-from openstack_operator.parts.sources import CLEANUP
+from openstack_operator.parts.remote import CLEANUP
 from openstack_operator.plan import Component as Program
 from openstack_operator.plan import Context, Referent, Release, SpecError, State, Step, progressing
 from openstack_operator.testing import context

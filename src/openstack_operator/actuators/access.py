@@ -17,11 +17,14 @@ def published(ctx: Context[Any], ref: Ref, field: str) -> str:
     return referent.published[field]
 
 
-def admin(ctx: Context[Any], ref: Ref, key: str, default: str = "") -> str:
-    """A key of the referent's administrator Secret. Raises Transient while it is not there and has no default."""
+def admin(ctx: Context[Any], ref: Ref, *keys: str, default: str = "") -> str:
+    """The first of the keys that the referent's administrator Secret has; other operators call them by other names.
+    Raises Transient while there is none and no default.
+    """
     secret = published(ctx, ref, "adminSecret")
-    if not (value := ctx.secrets.get(secret, {}).get(key) or default):
-        raise Transient(f"Secret {secret} of {ref.kind} {ref.name} has no key {key!r} yet")
+    held = ctx.secrets.get(secret, {})
+    if not (value := next((held[key] for key in keys if held.get(key)), default)):
+        raise Transient(f"Secret {secret} of {ref.kind} {ref.name} has no key {keys[0]!r} yet")
     return value
 
 

@@ -19,7 +19,8 @@ _GRANT = re.compile(r"GRANT (?P<what>.*) TO .*?(?P<option> WITH GRANT OPTION)?",
 def _connected(ctx: Context[MariaDBDatabaseSpec]) -> Generator[Server]:
     ref = ctx.spec.mariadb_ref
     host, port = access.published(ctx, ref, "host"), int(access.published(ctx, ref, "port"))
-    with sql.connected(host, port, access.admin(ctx, ref, "root"), access.trust(ctx, ref)) as server:
+    user, password = access.admin(ctx, ref, "user", default="root"), access.admin(ctx, ref, "root")
+    with sql.connected(host, port, password, access.trust(ctx, ref), user) as server:
         yield server
 
 

@@ -168,8 +168,12 @@ def _done(api: Api, method: str, path: str, body: dict[str, Any], *, secret: boo
 def _connect(ctx: Context[RabbitMQVhostSpec], seconds: float = 5) -> Api:
     ref = ctx.spec.rabbitmq_ref
     url = access.published(ctx, ref, "managementURL")
-    login = access.admin(ctx, ref, "default_user"), access.admin(ctx, ref, "default_pass")
+    login = _administrator(ctx), access.admin(ctx, ref, "default_pass", "password")
     return _api(url, *login, access.trust(ctx, ref), seconds)
+
+
+def _administrator(ctx: Context[RabbitMQVhostSpec]) -> str:
+    return access.admin(ctx, ctx.spec.rabbitmq_ref, "default_user", "username")
 
 
 def _clustered(ctx: Context[RabbitMQVhostSpec]) -> bool:
@@ -177,7 +181,7 @@ def _clustered(ctx: Context[RabbitMQVhostSpec]) -> bool:
 
 
 def _administers(ctx: Context[RabbitMQVhostSpec]) -> bool:
-    return ctx.spec.user == access.admin(ctx, ctx.spec.rabbitmq_ref, "default_user")
+    return ctx.spec.user == _administrator(ctx)
 
 
 def ensure(ctx: Context[RabbitMQVhostSpec]) -> list[str]:

@@ -76,16 +76,16 @@ def _judged(error: pymysql.MySQLError, *, secret: bool) -> Exception:
 
 
 @contextmanager
-def connected(host: str, port: int, root: str, trust: str = "") -> Generator[Server]:
-    """A connection with the password `root`, closed at the end; checked against authorities, in PEM, where there are
+def connected(host: str, port: int, password: str, trust: str = "", user: str = "root") -> Generator[Server]:
+    """A connection of an administrator, closed at the end; checked against authorities, in PEM, where there are
     any. Raises Transient where there is none to have.
     """
     try:
         connection = pymysql.connect(
             host=host,
             port=port,
-            user="root",
-            password=root,
+            user=user,
+            password=password,
             charset="utf8mb4",
             autocommit=True,
             # Without a CA to check against TLS keeps nobody out, and it costs 15 ms of CPU a connection. No password

@@ -30,6 +30,7 @@ from .fields import (
     validated,
 )
 from .model import Model, Rule, Template, Templates, rule
+from .providers import PROVIDED, ExternalBroker, ExternalCache, ExternalServer
 from .refs import (
     AppSecretRef,
     CephStorageRef,
@@ -105,6 +106,7 @@ __all__ = [
     "KEYSTONE",
     "MARIADB",
     "MEMCACHED",
+    "PROVIDED",
     "RABBITMQ",
     "STATUS",
     "Address",
@@ -128,6 +130,9 @@ __all__ = [
     "EtcdRef",
     "Expose",
     "Exposure",
+    "ExternalBroker",
+    "ExternalCache",
+    "ExternalServer",
     "Gateway",
     "GatewayParent",
     "GlanceRef",

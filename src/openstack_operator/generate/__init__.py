@@ -11,6 +11,7 @@ from ..catalogue import ACTUATORS, RESOURCES, SERVICES
 from ..manifests import dump, dump_all, load
 from ..release_files import ReleaseFiles
 from ..render import Paper, Planned
+from ..runtime.kinds import OTHERS
 from .deployment import deployment
 from .injector import labels_injector
 from .permissions import permissions
@@ -20,6 +21,9 @@ SAMPLES = Path("deploy/samples")
 CASES = "src/openstack_operator/services/*/cases/[!.]*.yaml"
 OWNED = ("deploy/crds/*.yaml", "docs/reference/*.md")
 """Whatever else is found there was made from a model that is gone."""
+
+_SERVED = [kind.handle for kind in OTHERS]
+"""All of them, since permissions are for whatever may be asked for."""
 
 _HEADER = "# Made by `openstack-operator generate`; change the models instead.\n"
 
@@ -36,7 +40,7 @@ def rendered(root: Path) -> list[Planned]:
     return [
         planned
         for objects in manifests
-        for planned in Paper(SERVICES, ACTUATORS, ReleaseFiles(root / "releases")).render(objects)
+        for planned in Paper(SERVICES, ACTUATORS, ReleaseFiles(root / "releases"), served=_SERVED).render(objects)
     ]
 
 

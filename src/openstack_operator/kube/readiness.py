@@ -165,6 +165,39 @@ def _route(live: Object) -> Verdict:
     return Verdict(State.READY, f"{_name(live)}: {message}") if message else READY
 
 
+def _reported(*wanted: str, silent: bool = False) -> Rule:
+    """Of another operator's kind: these conditions are True, of the present spec unless it is `silent` about that."""
+
+    def rule(live: Object) -> Verdict:
+        what, known = f"{live['kind']}/{_name(live)}", conditions(live)
+        if not known:
+            return progressing(f"{what}: nobody has looked at it yet; does its operator run?")
+        for condition in (known.get(name, {}) for name in wanted):
+            if condition.get("status") != "True":
+                text = condition.get("message") or condition.get("reason") or "not ready yet"
+                return progressing(f"{what}: {text}")
+        seen = (live.get("status") or {}).get("observedGeneration")
+        if not silent and seen != live["metadata"].get("generation", seen):
+            return progressing(f"{what}: not yet seen by its operator")
+        return READY
+
+    return rule
+
+
+def _state(live: Object) -> Verdict:
+    """Of SAP's operators: one word, of the present spec."""
+    what, status = f"{live['kind']}/{_name(live)}", live.get("status") or {}
+    if not status.get("state"):
+        return progressing(f"{what}: nobody has looked at it yet; does its operator run?")
+    if status["state"] == "Ready" and _observed(live):
+        return READY
+    text = conditions(live).get("Ready", {}).get("message") or f"state {status['state']}"
+    return progressing(f"{what}: {text}")
+
+
+# mariadb-operator does not say which generation it speaks of.
+_mariadb, _topology = _reported("Ready", silent=True), _reported("Ready")
+
 RULES: Mapping[str, Rule] = {
     "Deployment": _rollout,
     "StatefulSet": _rollout,
@@ -175,6 +208,12 @@ RULES: Mapping[str, Rule] = {
     "HTTPRoute": _route,
     # Whether its programs run is said by what runs them; a node that is away must not make a cloud unready twice.
     "OVNChassis.ovn.c5c3.io": lambda _: READY,
+    **{f"{kind}.k8s.mariadb.com": _mariadb for kind in ("MariaDB", "Database", "User", "Grant")},
+    # The first alone is True while the operator is still at work.
+    "RabbitmqCluster.rabbitmq.com": _reported("AllReplicasReady", "ClusterAvailable", "ReconcileSuccess"),
+    **{f"{kind}.rabbitmq.com": _topology for kind in ("Vhost", "User", "Permission", "Policy")},
+    "Memcached.memcached.c5c3.io": _reported("Ready"),
+    "Valkey.cache.cs.sap.com": _state,
 }
 
 

@@ -18,8 +18,11 @@ SORTS = ("database", "messaging", "identity", "admin", "fernet")
 IDLE, PREPARING, MOVING = "Idle", "Preparing", "Moving"
 """There is one account; a second one is being made; the second one is in use, and the first one is there as well."""
 
-REMOTES = ("MariaDBDatabase", "RabbitMQVhost", "KeystoneUser")
+REMOTES = ("MariaDBDatabase", "RabbitMQVhost", "KeystoneUser", "User.k8s.mariadb.com", "User.rabbitmq.com")
 """What makes an account."""
+
+PASSWORD = "openstack.k8s.io/password"  # noqa: S105
+"""Annotation of what makes an account and has its password elsewhere: `glance-credentials/database.a`."""
 
 _AGAIN = timedelta(seconds=15)
 """Until users are looked at again."""
@@ -238,7 +241,7 @@ def _prepared(
     """Whether each second account is there, and each first one has a key of its own, so that a change of what is in use
     is none of its password.
     """
-    made = {live["spec"]["passwordSecretRef"]["key"]: live for _, live in _remotes(ctx, secret)}
+    made = {key: live for _, live, key in _remotes(ctx, secret)}
     keys = [_accounts(name, before) for name in members]
     return all(
         used.key in made and other.key in made and other.key in held and kube.judge(made[other.key]).ready
@@ -246,11 +249,14 @@ def _prepared(
     )
 
 
-def _remotes(ctx: Context[Any], secret: str) -> Iterator[tuple[Key, Object]]:
-    """What makes accounts with passwords of that Secret."""
+def _remotes(ctx: Context[Any], secret: str) -> Iterator[tuple[Key, Object, str]]:
+    """What makes accounts with passwords of that Secret, and the key of each."""
     for known, live in ctx.children.items():
-        if known[0] in REMOTES and live["spec"]["passwordSecretRef"]["name"] == secret:
-            yield known, live
+        if known[0] in REMOTES:
+            noted = live["metadata"].get("annotations", {}).get(PASSWORD, "").partition("/")
+            source = live["spec"].get("passwordSecretRef") or {"name": noted[0], "key": noted[2]}
+            if source["name"] == secret:
+                yield known, live, source["key"]
 
 
 def _waits(
@@ -269,7 +275,7 @@ def _waits(
         dict.fromkeys(
             [
                 # Its virtual host would go with it.
-                *("/".join(known) for known, live in _remotes(ctx, secret) if _takes_all(live, keys)),
+                *("/".join(known) for known, live, key in _remotes(ctx, secret) if key in keys and _takes_all(live)),
                 *("/".join(known) for known, live in ctx.children.items() if _unfinished(live)),
                 *_readers(ctx.facts, secret, old, new, ctx.now),
             ]
@@ -277,10 +283,8 @@ def _waits(
     )
 
 
-def _takes_all(live: Object, keys: set[str]) -> bool:
-    spec = live["spec"]
-    going = live["kind"] == "RabbitMQVhost" and spec["passwordSecretRef"]["key"] in keys
-    return going and spec.get("deletionPolicy") != "Retain"
+def _takes_all(live: Object) -> bool:
+    return live["kind"] == "RabbitMQVhost" and live["spec"].get("deletionPolicy") != "Retain"
 
 
 def _unfinished(live: Object) -> bool:

@@ -26,20 +26,11 @@ from ..plan import Context, SpecError, State, Step, Verdict, fitting, worst
 from .caches import memcached
 from .coordinates import address, keystone_login, login, remembered, schema_of
 from .credentials import Credentials, credentials
+from .remote import remote
+from .remote import schema as schema_on
+from .remote import vhost as vhost_on
 from .tls import peers, trust_of
 from .workloads import Api, connected
-
-API = "openstack.k8s.io/v1alpha1"
-
-CLEANUP = "openstack.k8s.io/cleanup"
-"""Finalizer of resources with a counterpart outside Kubernetes; set at creation, which saves a write each."""
-
-
-def remote(ctx: Context[Any], kind: str, name: str, spec: Mapping[str, Any]) -> kube.Object:
-    """A resource with a counterpart outside Kubernetes."""
-    wanted = kube.obj(ctx, kind, name, API, spec=spec)
-    wanted["metadata"]["finalizers"] = [CLEANUP]
-    return wanted
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -47,6 +38,8 @@ class Database(Step):
     """A schema and the account that owns it."""
 
     url: str
+    server: str = ""
+    """The resource it is on, if it is on one."""
 
 
 def database(
@@ -59,9 +52,9 @@ def database(
     name: str = "db",
     path: str = "spec.database",
 ) -> Database:
-    """MariaDBDatabase `<owner>-<name>`: `schema` with an account of the same name and the password of that name. Where
-    `source`, the field `path`, names a Secret, nothing is made but a note of where the schema is. Raises SpecError
-    where it was elsewhere before.
+    """`<owner>-<name>`: `schema` with an account of the same name and the password of that name, a MariaDBDatabase or
+    what the operator that runs the server has for it. Where `source`, the field `path`, names a Secret, nothing is made
+    but a note of where the schema is. Raises SpecError where it was elsewhere before.
     """
     if source.secret_ref:
         at = login(ctx, source.secret_ref, f"{path}.secretRef")
@@ -70,24 +63,11 @@ def database(
         url = _mysql(at.account, host, port, schema, at.trust)
         return Database(name="Database", objects=(known,), guarded=True, url=url)
     server = source.mariadb_ref or MARIADB
-    wanted = [
-        remote(
-            ctx,
-            "MariaDBDatabase",
-            each.resource(ctx.name(name)),
-            {
-                "mariadbRef": {"name": server.name},
-                "database": schema,
-                "user": each.called(schema),
-                "passwordSecretRef": creds.ref(each.key),
-            },
-        )
-        for each in creds.of(password)
-    ]
+    objects = schema_on(ctx, server, schema, name, creds, password)
     there = ctx.refs[server]
     account = f"{creds.of(password)[0].called(schema)}:{quote(creds[password], safe='')}"
     url = _mysql(account, there["host"], there["port"], schema, trust_of(there.published))
-    return Database(name="Database", objects=tuple(wanted), after=(creds,), url=url)
+    return Database(name="Database", objects=objects, after=(creds,), url=url, server=f"MariaDB/{server.name}")
 
 
 def _mysql(account: str, host: str, port: object, schema: str, trust: str) -> str:
@@ -128,9 +108,9 @@ def messaging(
     name: str = "",
     path: str = "spec.messaging",
 ) -> Messaging:
-    """RabbitMQVhost of its own for this service, or for what is called `name` in it, so that one service's flood is not
-    another's. Where `source`, the field `path`, names a Secret nothing is made, and what has a name is expected in the
-    virtual host `<owner>-<name>`.
+    """A virtual host of its own for this service, or for what is called `name` in it, so that one service's flood is
+    not another's: a RabbitMQVhost, or what the operator that runs the broker has for it. Where `source`, the field
+    `path`, names a Secret nothing is made, and what has a name is expected in the virtual host `<owner>-<name>`.
     """
     if source.secret_ref is None:
         return _vhost(ctx, creds, password, broker=source.rabbitmq_ref or RABBITMQ, name=name)
@@ -160,28 +140,12 @@ def _vhost(
 ) -> Messaging:
     """`limit` is a quantity: what a queue holds at most before it drops the oldest."""
     vhost = ctx.name(name) if name else ctx.owner
-    wanted = [
-        remote(
-            ctx,
-            "RabbitMQVhost",
-            each.resource(ctx.name(name or "messaging")),
-            {
-                "rabbitmqRef": {"name": broker.name},
-                "vhost": vhost,
-                "user": each.called(vhost),
-                "passwordSecretRef": creds.ref(each.key),
-                **({"queueLimit": limit} if limit else {}),
-                # Of two users of one virtual host, the one in use takes it away with it.
-                **({} if each.used else {"deletionPolicy": "Retain"}),
-            },
-        )
-        for each in creds.of(password)
-    ]
+    objects = vhost_on(ctx, broker, vhost, name or "messaging", creds, password, limit=limit)
     at = ctx.refs[broker]
     host = f"{creds.of(password)[0].called(vhost)}:{quote(creds[password], safe='')}@{at['host']}:{at['port']}"
     url = _rabbit(host, vhost, trust_of(at.published))
     clustered = at.published.get("clustered") == "true"
-    return Messaging(name="Messaging", objects=tuple(wanted), after=(creds,), url=url, clustered=clustered)
+    return Messaging(name="Messaging", objects=objects, after=(creds,), url=url, clustered=clustered)
 
 
 _NOTIFICATIONS = "notifications"

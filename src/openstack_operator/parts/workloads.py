@@ -119,7 +119,7 @@ def api(
     expose: Expose = spec.expose if exposed else Expose()
     homes = () if any(mount.path == state(ctx) for mount in mounts) else (state(ctx),)
     size, proxied = size_of(ctx, "Deployment", component, settings), through_proxy(expose)
-    ending = {"preStop": _drained(port) if size.several else {"sleep": {"seconds": _WITHDRAWN}}}
+    ending, last = ({"preStop": _drained(port) if size.several else _sleep(more)} for more in (0, _BEHIND))
     host, known_as = public_host(ctx, name, expose), more.known_as
     tls = front(ctx, component, port, entry, host=host, lifecycle=ending, proxied=proxied, known_as=known_as)
     main = kube.Container(
@@ -132,7 +132,7 @@ def api(
         # A connection is accepted by the kernel even while every worker is busy; only a dead master refuses it, and
         # that ends the container.
         alive=None if tls else kube.Probe(tcp=port),
-        lifecycle=ending,
+        lifecycle=last if tls else ending,
         memory=memory,
         cpu=workers.cpu,
     )
@@ -208,8 +208,14 @@ _SURGING = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 0, "max
 # Processes that wait are no use while requests do not; each takes memory, and CPU to start.
 _AS_NEEDED = ("--cheaper", "1", "--cheaper-overload", "3")
 
-_WITHDRAWN = 3
+_WITHDRAWN = 5
 """Seconds until no node sends a pod that ends another connection, from when its endpoint is withdrawn."""
+_BEHIND = 2
+"""Seconds that what is behind a front outlives it: the front would answer for it."""
+
+
+def _sleep(more: int) -> dict[str, Any]:
+    return {"sleep": {"seconds": _WITHDRAWN + more}}
 
 
 def _drained(port: int) -> dict[str, Any]:

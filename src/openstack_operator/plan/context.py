@@ -76,6 +76,8 @@ class Context(Generic[SpecT]):
     """A new random password, 32 URL-safe characters."""
     domain: str = "cluster.local"
     """The DNS domain of the Kubernetes cluster."""
+    served: frozenset[str] = frozenset()
+    """Handles of the kinds of other operators that the cluster has, in the version plans write."""
 
     def name(self, *parts: str) -> str:
         """`<owner>-<part>…`, the name of everything made for this resource, at most 63 characters."""

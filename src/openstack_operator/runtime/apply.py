@@ -246,16 +246,20 @@ class Applier:
                 await self._leave_replicas(body, held)
             return await self._applied(kind, body, held)
         except NotAdmitted as error:
-            self._come_again(_UNWATCHED)
             field = body["metadata"]["annotations"].get(FIELD)
+            if kind in OTHERS and not field:
+                # Their webhooks look into caches that may not have yet what was made just before.
+                raise Transient(str(error)) from None
+            self._come_again(_UNWATCHED)
             raise SpecError(field, f"{error}{_GROW if kind is CLAIM else ''}") if field else error from None
         except Missing:
             field = body["metadata"]["annotations"].get(FIELD)
             if kind not in OTHERS or not field:
                 raise
             self._come_again(_UNWATCHED)
-            unserved = f"this cluster serves no {kind.plural}.{kind.group}; install what does, or remove the field"
-            raise SpecError(field, unserved) from None
+            what = f"this cluster serves no {kind.plural}.{kind.group} of version {kind.api_version.rpartition('/')[2]}"
+            choice = f"install {kind.by}, or choose builtin" if kind.by else "install what does, or remove the field"
+            raise SpecError(field, f"{what}; {choice}") from None
 
     async def _applied(self, kind: Kind, body: Object, held: Cached | None) -> Object:
         """Applies; where that is refused since entries somebody put into a list stand beside ours, as a port by another

@@ -134,6 +134,7 @@ class Gatherer:
             now=datetime.now(UTC),
             draw=lambda: secrets.token_urlsafe(24),
             domain=self._domain,
+            served=self._world.served,
         )
         return Gathered(context=context, children=children, missing=missing.verdict)
 

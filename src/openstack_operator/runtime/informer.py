@@ -67,11 +67,17 @@ class Informer:
         metadata_only: bool = False,
         read: Callable[[bytes, Kind], Cached] = cached,
         optional: bool = False,
+        turned: Callable[[], None] = lambda: None,
     ) -> None:
-        """`optional` is a kind that may not be there: that is a complete list too."""
+        """`optional` is a kind that may not be there: that is a complete list too. `turned` is called when it comes or
+        goes.
+        """
         self.synced = asyncio.Event()
         """Set once the first list is in."""
+        self.served = False
+        """Whether the API has the kind."""
         self.store = store
+        self._turned = turned
         self._client = client
         self._namespace = namespace
         self._query = {"labelSelector": selector} if selector else {}
@@ -89,7 +95,7 @@ class Informer:
             try:
                 if not self._version:
                     await self._list()
-                    self.synced.set()
+                    self._found(served=True)
                 await self._watch()
                 continue
             except Gone:
@@ -97,7 +103,9 @@ class Informer:
             except (Forbidden, Missing) as error:
                 # The permission or the kind itself is missing: others must go on, and it may still come.
                 if self._optional and isinstance(error, Missing):
-                    self.synced.set()
+                    # With its definition go all objects of a kind.
+                    self.store.replace(self._namespace, ())
+                    self._found(served=False)
                     self._pause = _LONGEST_PAUSE
                 else:
                     _log.warning("cannot watch", kind=kind, error=str(error))
@@ -112,6 +120,13 @@ class Informer:
                 self._version = ""
             await asyncio.sleep(self._pause * random.uniform(0.5, 1))  # noqa: S311  (spreads load, guards nothing)
             self._pause = min(self._pause * 2, _LONGEST_PAUSE)
+
+    def _found(self, *, served: bool) -> None:
+        """The store holds what the API has of the kind."""
+        known, self.served = self.synced.is_set() and self.served, served
+        if self.synced.is_set() and known != served:
+            self._turned()
+        self.synced.set()
 
     async def _list(self) -> None:
         metrics.RELISTS.labels(self.store.kind.kind).inc()

@@ -18,6 +18,8 @@ class Kind:
     plural: str
     alias: str = ""
     """The kind whose place one of ours takes."""
+    by: str = ""
+    """The operator of others that does what it says, where one of ours does the same."""
 
     @property
     def handle(self) -> str:
@@ -80,13 +82,21 @@ CHILDREN = (
 no service makes."""
 
 _ROOK, _GATEWAY = "ceph.rook.io/v1", "gateway.networking.k8s.io/v1"
+_MARIADB, _RABBITMQ = "k8s.mariadb.com/v1alpha1", "rabbitmq.com/v1beta1"
 OTHERS = (
     *(Kind(_ROOK, kind, f"{kind.lower()}s") for kind in ("CephCluster", "CephBlockPool", "CephClient")),
     Kind("cert-manager.io/v1", "Certificate", "certificates"),
     Kind(_GATEWAY, "HTTPRoute", "httproutes"),
     Kind(_GATEWAY, "BackendTLSPolicy", "backendtlspolicies"),
+    Kind(_MARIADB, "MariaDB", "mariadbs", by="mariadb-operator"),
+    *(Kind(_MARIADB, kind, f"{kind.lower()}s") for kind in ("Database", "User", "Grant")),
+    Kind(_RABBITMQ, "RabbitmqCluster", "rabbitmqclusters", by="rabbitmq-cluster-operator"),
+    *(Kind(_RABBITMQ, kind, f"{kind.lower()}s") for kind in ("Vhost", "User", "Permission")),
+    Kind(_RABBITMQ, "Policy", "policies"),
+    Kind("memcached.c5c3.io/v1beta1", "Memcached", "memcacheds", by="memcached-operator"),
+    Kind("cache.cs.sap.com/v1alpha1", "Valkey", "valkeys", by="valkey-operator"),
 )
-"""Kinds of other operators a plan may hold. They may not be there at all, or come later."""
+"""Kinds of other operators a plan may hold. They may not be there at all, or come later, or go."""
 
 
 class Catalog:

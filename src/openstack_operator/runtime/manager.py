@@ -54,7 +54,7 @@ class Manager:
         patience: Patience = PATIENCE,
     ) -> None:
         catalog = Catalog([entry.resource for entry in (*services, *actuators)])
-        self.world = World(client, catalog, namespaces, self._changed)
+        self.world = World(client, catalog, namespaces, self._changed, self._turned)
         self._leader = leader
         self._health = health
         self._workers = workers
@@ -140,6 +140,11 @@ class Manager:
         for request in self._concerned(change):
             if request != change.by:
                 self._wake(request)
+
+    def _turned(self) -> None:
+        """Has all looked at again: a kind of others came or went, which happens once in a while."""
+        for request in self._requests() if self._active else ():
+            self._wake(request)
 
     def _wake(self, request: Request) -> None:
         self._queues[request.kind].add_after(request, _COALESCE)

@@ -33,9 +33,11 @@ class Reconciler:
         """One pass; its outcome is reported, whatever it was, except for Transient and what nobody foresaw."""
         if held.meta.deletion_timestamp is not None:
             return await self._delete(request, held)
-        if self._teardown:
+        if self._teardown and self._service.teardown is True:
             held = await self._teardown.hold(request, held)
         spec = parse(self.resource, held.decode())
+        if self._teardown and callable(self._service.teardown) and self._service.teardown(spec):
+            held = await self._teardown.hold(request, held)
         gathered = await self._parts.gatherer.gather(self.resource, held, spec)
         if gathered.missing:
             return await self._report(request, held, Report(conditions={"Ready": gathered.missing}, partial=True))

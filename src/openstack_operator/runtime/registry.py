@@ -30,8 +30,9 @@ class Service:
     plan: Planner
     observe: Observer | None = None
     """The only I/O a service may own."""
-    teardown: bool = False
-    """On deletion its steps go in reverse order, each once the one after it is gone."""
+    teardown: bool | Callable[[Any], bool] = False
+    """Whether on deletion its steps go in reverse order, each once the one after it is gone; as its spec says, where
+    that is not so for all of a kind."""
     phases: Phases | None = None
     """Fills `status.phase`."""
 

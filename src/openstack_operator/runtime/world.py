@@ -59,12 +59,19 @@ class World:
     """Stores of all kinds, and the informers that fill them."""
 
     def __init__(
-        self, client: Client, catalog: Catalog, namespaces: Sequence[str], notify: Callable[[Change], None]
+        self,
+        client: Client,
+        catalog: Catalog,
+        namespaces: Sequence[str],
+        notify: Callable[[Change], None],
+        turned: Callable[[], None] = lambda: None,
     ) -> None:
+        """`turned` is called when the API comes to serve a kind of others, or stops to."""
         self.client = client
         self.catalog = catalog
         self.users = Users()
         self._notify = notify
+        self._turned = turned
         self._published: dict[str, Mapping[str, str]] = {}
         self.stores = {kind: Store(kind, self._changed) for kind in catalog.all}
         self.foreign = Store(SECRET, self._changed)
@@ -84,8 +91,8 @@ class World:
 
     def _informers(self, scope: str | None) -> Iterator[Informer]:
         for kind, store in self.stores.items():
-            selector = "" if kind in self.catalog.resources else _OURS
-            yield Informer(self.client, store, namespace=scope, selector=selector, optional=kind in OTHERS)
+            selector, others = "" if kind in self.catalog.resources else _OURS, kind in OTHERS
+            yield Informer(self.client, store, namespace=scope, selector=selector, optional=others, turned=self._turned)
         yield Informer(self.client, self.foreign, namespace=scope, selector=_NOT_OURS, metadata_only=True)
         yield Informer(self.client, self.pods, namespace=scope, selector=SELECTOR, read=trimmed)
 
@@ -101,6 +108,11 @@ class World:
     def resource(self, handle: str) -> Kind:
         """One of our own kinds by its handle. Raises KeyError for others."""
         return self._resources[handle]
+
+    @property
+    def served(self) -> frozenset[str]:
+        """Handles of the kinds of others that the API has."""
+        return frozenset(i.store.kind.handle for i in self.informers if i.served and i.store.kind in OTHERS)
 
     def ours(self, handle: str) -> bool:
         """Whether a kind is one of our own."""

@@ -91,7 +91,7 @@ def test_a_second_install_changes_no_certificate(cluster: Kubernetes) -> None:
 
 
 def test_a_removed_operator_refuses_nothing_any_more(cluster: Kubernetes) -> None:
-    """Last: nobody installs it again."""
+    """Last here: the next file installs it again."""
     remove(cluster, chosen(["memcached-operator"]))
     (cache,) = objects("memcached.c5c3.io")
     cluster.apply({**cache, "metadata": {"name": "unseen", "namespace": NAMESPACE}})

@@ -54,12 +54,20 @@ def translated(spec: C5C3ControlPlaneSpec) -> ControlPlaneSpec:
     found.pop("monitoring", None)
     if isinstance(cache := found.get("memcached"), CacheTemplate):
         found["memcached"] = _memcached(cache)
+    for name in ("mariadb", "rabbitmq", "memcached", "valkey"):
+        if template := found.get(name, getattr(spec.infrastructure, name)):
+            found[name] = _open(template)
     return ControlPlaneSpec(**found)
 
 
 def _fields(model: Model) -> dict[str, Any]:
     """What was written of it; what was not keeps the default it has there."""
     return {name: value for name in model.model_fields_set if (value := getattr(model, name)) is not None}
+
+
+def _open(template: Template) -> Template:
+    """The template, with its provider left open where it says none."""
+    return template if "provider" in template.model_fields_set else template.model_copy(update={"provider": "auto"})
 
 
 def _memcached(template: CacheTemplate) -> MemcachedTemplate:

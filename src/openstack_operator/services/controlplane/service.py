@@ -91,7 +91,8 @@ def plan(ctx: Context[ControlPlaneSpec], door: Door = OURS, more: Sequence[Step]
     keystone = ctx.children.get(door.key("Keystone", "keystone"), {})
     names = {member: _brokers(ctx.spec, enabled) if _apart(ctx.spec, member) else [member.field] for member in enabled}
     templates = {door.key(member.kind, name): _template(ctx, member) for member in enabled for name in names[member]}
-    told = encryption(ctx, {key: found for key, found in templates.items() if isinstance(found, UsesTLS)})
+    showing = {k: found for k, found in templates.items() if isinstance(found, UsesTLS) and not _elsewhere(found)}
+    told = encryption(ctx, showing)
     return Plan(
         *([authorities(ctx)] if told.on else []),
         *(Group(each.condition, [_child(ctx, each, name, told, door) for name in names[each]]) for each in enabled),
@@ -143,10 +144,15 @@ def _child(ctx: Context[ControlPlaneSpec], member: Member, name: str, told: Encr
         own["scheduler"] = _asking(own.get("scheduler", {}))
     if member.field == "ceph" and told.on and ctx.spec.ceph.mode != "external":
         own = {"encrypted": True, **own}
-    if isinstance(template, UsesTLS) and (tls := told.of(door.key(member.kind, name), template)):
-        own["tls"] = tls
+    if isinstance(template, UsesTLS) and not _elsewhere(template):
+        own |= {"tls": tls} if (tls := told.of(door.key(member.kind, name), template)) else {}
     wanted = kube.obj(ctx, member.kind, name, door.api(member.kind), spec=passed | own)
     return Step(name=name, objects=(wanted,))
+
+
+def _elsewhere(template: Template) -> bool:
+    """Whether it is a server of somebody else's, who shows a certificate or not."""
+    return getattr(template, "provider", "") == "external"
 
 
 def _asking(scheduler: Mapping[str, Any]) -> dict[str, Any]:

@@ -84,6 +84,11 @@ _MEMBERS_OWN: dict[str, Any] = dict.fromkeys(
 )
 """Given on the command line, since each member has its own."""
 
+_THEIRS: dict[str, Any] = dict.fromkeys(
+    ("bind_address", "port", "datadir", "socket", "pid_file", *GALERA, *_ENCRYPTED, *_MEMBERS_OWN)
+)
+"""Set by mariadb-operator, where that runs the server."""
+
 _SERVER_GROUPS = {"mysqld", "server", "mariadb", "mariadbd", "galera"}
 
 
@@ -96,6 +101,18 @@ def snapshots(common: str) -> str:
     # a command line. encrypt=3 would look for the joiner's address in the certificate.
     plain = re.fullmatch(r"[A-Za-z0-9.*_-]+", common)
     return oslo.render({"sst": {"encrypt": 4, **({"ssl_mode": "VERIFY_CA"} if plain else {})}})
+
+
+def provided_cnf(user: Sections) -> str:
+    """What mariadb-operator adds to its own configuration. Raises SpecError as `my_cnf`."""
+    given = {group: {o.replace("-", "_"): value for o, value in options.items()} for group, options in user.items()}
+    groups = {group for group in given if group in _SERVER_GROUPS or group[-1:].isdigit()} | {"mysqld"}
+    parts.layered({}, given, dict.fromkeys(groups, _THEIRS))
+    # Its databases have a collation: tables that name the character set alone are to have the same, or could not be
+    # joined with those that name nothing. Servers older than 11.2 have no other collation, and not this option.
+    same = {"loose_character_set_collations": "utf8mb3=utf8mb3_general_ci"}
+    server = {option: value for option, value in WIRED.items() if option not in _THEIRS} | same
+    return oslo.render(parts.layered(DEFAULTS, given, dict.fromkeys(groups, server)))
 
 
 def my_cnf(

@@ -12,6 +12,7 @@ from ...plan import Context, NotBuilt, Plan, Step
 from .cluster import REPLICATION, Cluster, cluster, container, files
 from .config import EITHER, PORT, SECURED, TLS, my_cnf
 from .model import MariaDBSpec
+from .providers import OPERATOR, delegated, external, provider
 
 SECRET_DIRECTORY = "/etc/mysql/credentials"  # noqa: S105  (a path)
 
@@ -28,6 +29,8 @@ def plan(ctx: Context[MariaDBSpec]) -> Plan:
     (key `ca.crt`) where clients are to check its certificate.
     """
     spec = ctx.spec
+    if (by := provider(ctx)) != parts.BUILTIN:
+        return delegated(ctx) if by == OPERATOR else external(ctx)
     several = spec.replicas > 1
     if several and spec.image_profile == "kolla":
         raise NotBuilt("spec.replicas", f"a cluster of {spec.replicas} members is not built for kolla yet; use 1")

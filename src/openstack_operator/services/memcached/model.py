@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from ...api import Column, Replicas, Resource, RunSpec, UsesTLS
+from ...api import PROVIDED, Column, ExternalCache, Replicas, Resource, Rule, RunSpec, UsesTLS
 
 
 class MemcachedSpec(RunSpec, UsesTLS):
     """Memcached: where services remember tokens for a while."""
 
+    rules: ClassVar[tuple[Rule, ...]] = PROVIDED
+
+    provider: Literal["auto", "builtin", "memcached-operator", "external"] = "builtin"
+    """Who runs it: this operator, c5c3's memcached-operator by its own Memcached (memcached.c5c3.io), or somebody else.
+    `auto` is memcached-operator where the cluster has its kind, and builtin otherwise. It stays as it was at first. In
+    a ControlPlane of c5c3.io unset is auto."""
+    external: ExternalCache | None = None
+    """Where it is, with provider external."""
     replicas: Replicas = 1
     """Servers, among which clients spread the keys; what a lost server held is simply made again. With none, services
     do not cache."""

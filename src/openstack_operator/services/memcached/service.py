@@ -5,6 +5,7 @@ from __future__ import annotations
 from ... import kube, parts
 from ...plan import Context, Plan
 from .model import MemcachedSpec
+from .providers import OPERATOR, delegated, external, provider
 
 PORT, ENCRYPTED = 11211, 11212
 TLS = "/etc/memcached/tls"
@@ -20,6 +21,8 @@ def plan(ctx: Context[MemcachedSpec]) -> Plan:
     where clients are to check their certificate: the ports speak TLS then.
     """
     spec, service = ctx.spec, kube.fitting(ctx.owner)
+    if (by := provider(ctx)) != parts.BUILTIN:
+        return delegated(ctx) if by == OPERATOR else external(ctx)
     shown = parts.certified(
         ctx,
         service,

@@ -158,8 +158,7 @@ def apart(cells: list[Built], *above: parts.Database) -> list[Built]:
     taken: set[tuple[str, str]] = set()
     for database in (*above, *(cell.database for cell in cells)):
         at = urlsplit(database.url)
-        made = [f"MariaDB/{obj['spec']['mariadbRef']['name']}" for obj in database.objects if "spec" in obj]
-        server, schema = (made or [at.netloc.rpartition("@")[2]])[0], at.path.removeprefix("/")
+        server, schema = database.server or at.netloc.rpartition("@")[2], at.path.removeprefix("/")
         if (server, schema) in taken:
             raise SpecError("spec.database", f"schema {schema!r} has two uses in {server}; name one otherwise")
         taken.add((server, schema))

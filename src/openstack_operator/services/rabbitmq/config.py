@@ -119,8 +119,23 @@ def rabbitmq_conf(user: Mapping[str, Any], hosts: Sequence[str] = (), *, ways: W
     plain = _UNENCRYPTED if ways.plain else {"listeners.tcp": "none"}
     defaults, wired = dict(DEFAULTS), {**WIRED, **plain, **(_ENCRYPTED if ways.encrypted else {})}
     if len(hosts) > 1:
-        defaults |= {**_REPLICATION, f"{_REPLICATED}.target_group_size": len(hosts)}
+        defaults |= _replicated(len(hosts))
         wired |= _clustered(hosts)
+    return _lines(defaults, user, wired)
+
+
+def provided_conf(user: Mapping[str, Any], replicas: int) -> str:
+    """What the cluster operator adds to its own configuration. Raises SpecError as `rabbitmq_conf`."""
+    wired = {**WIRED, "cluster_partition_handling": "pause_minority"}
+    text = _lines({**DEFAULTS, **(_replicated(replicas) if replicas > 1 else {})}, user, wired)
+    return "".join(line for line in text.splitlines(keepends=True) if line.partition(" ")[0] not in wired)
+
+
+def _replicated(members: int) -> Mapping[str, Any]:
+    return {**_REPLICATION, f"{_REPLICATED}.target_group_size": members}
+
+
+def _lines(defaults: Mapping[str, Any], user: Mapping[str, Any], wired: Mapping[str, Any]) -> str:
     taken = sorted(key for key in user if key in wired or key.startswith(_WIRED_ELSEWHERE))
     if taken:
         raise SpecError(

@@ -2,9 +2,21 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Literal
 
-from ...api import Column, OptionValue, QuorumReplicas, Resource, Rule, RunSpec, UsesTLS, UsesVolume, rule
+from ...api import (
+    PROVIDED,
+    Column,
+    ExternalBroker,
+    OptionValue,
+    QuorumReplicas,
+    Resource,
+    Rule,
+    RunSpec,
+    UsesTLS,
+    UsesVolume,
+    rule,
+)
 
 
 class RabbitMQSpec(RunSpec, UsesVolume, UsesTLS):
@@ -16,8 +28,16 @@ class RabbitMQSpec(RunSpec, UsesVolume, UsesTLS):
             "members cannot be taken away, since the others would wait for them; keep the old number",
             ".replicas",
         ),
+        *PROVIDED,
     )
 
+    provider: Literal["auto", "builtin", "rabbitmq-cluster-operator", "external"] = "builtin"
+    """Who runs it: this operator, RabbitMQ's cluster operator by a RabbitmqCluster, or somebody else. Without TLS the
+    messaging topology operator, where it is there, makes virtual hosts and users on a RabbitmqCluster. `auto` is
+    rabbitmq-cluster-operator where the cluster has its kind, and builtin otherwise. It stays as it was at first. In a
+    ControlPlane of c5c3.io unset is auto."""
+    external: ExternalBroker | None = None
+    """Where it is, with provider external."""
     replicas: QuorumReplicas = 1
     """Members of the cluster. More may be added later, none taken away: those left would wait for them."""
     config: dict[str, OptionValue] = {}

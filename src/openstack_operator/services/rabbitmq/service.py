@@ -12,6 +12,7 @@ from .distribution import Distribution, distribution
 from .entry import STAND_IN, START
 from .members import Orders, orders, told, verdict
 from .model import RabbitMQSpec
+from .providers import OPERATOR, delegated, external, provider
 
 
 def plan(ctx: Context[RabbitMQSpec]) -> Plan:
@@ -20,6 +21,8 @@ def plan(ctx: Context[RabbitMQSpec]) -> Plan:
     clients are to check the certificate: port and managementURL speak TLS then.
     """
     spec = ctx.spec
+    if (by := provider(ctx)) != parts.BUILTIN:
+        return delegated(ctx) if by == OPERATOR else external(ctx)
     hosts = parts.hosts(ctx, "server", ctx.name("members"), spec.replicas)
     # Only a server without any data makes its first user; the account belongs to the volume.
     creds = parts.credentials(

@@ -69,6 +69,18 @@ def valkey_conf(
 ) -> str:
     """The file every server reads. Raises SpecError where the user sets what the operator wires."""
     wired = {**WIRED, **(SENTINEL_WIRED if sentinels else {}), **(tls or {})}
+    own = {"maxmemory": f"{memory_mb}mb", "requirepass": password, "primaryauth": password}
+    merged = {**DEFAULTS, **_given(user), **wired, **own}
+    return "".join(f"{name} {_text(value)}\n" for name, value in sorted(merged.items()))
+
+
+def provided_flags(user: Mapping[str, Any], memory_mb: int) -> list[str]:
+    """What valkey-operator starts each server with besides its own. Raises SpecError as `valkey_conf`."""
+    merged = {**DEFAULTS, **_given(user), "maxmemory": f"{memory_mb}mb"}
+    return [f"--{name} {_text(value)}" for name, value in sorted(merged.items())]
+
+
+def _given(user: Mapping[str, Any]) -> dict[str, Any]:
     given = {name.lower(): value for name, value in user.items()}
     if taken := sorted(name for name in given if name in {**WIRED, **SENTINEL_WIRED} or name in _WIRED_ELSEWHERE):
         raise SpecError(
@@ -78,9 +90,7 @@ def valkey_conf(
         # A line break would begin a line of its own, past the check for what is wired.
         if not _NAME.fullmatch(name) or not isinstance(value, (str, int, float)) or "\n" in str(value):
             raise SpecError(f"spec.config.{name!r}", "expected a name of valkey.conf with a value on one line")
-    own = {"maxmemory": f"{memory_mb}mb", "requirepass": password, "primaryauth": password}
-    merged = {**DEFAULTS, **given, **wired, **own}
-    return "".join(f"{name} {_text(value)}\n" for name, value in sorted(merged.items()))
+    return given
 
 
 def _text(value: Any) -> str:

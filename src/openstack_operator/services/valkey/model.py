@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
 from ...api import (
+    PROVIDED,
     Column,
+    ExternalServer,
     Model,
     OptionValue,
     QuorumReplicas,
@@ -46,7 +48,15 @@ class ValkeySpec(RunSpec, UsesVolume, UsesTLS):
             "servers cannot be taken away, since sentinels would go on counting them; keep the old number",
             ".replicas",
         ),
+        *PROVIDED,
     )
+
+    provider: Literal["auto", "builtin", "valkey-operator", "external"] = "builtin"
+    """Who runs it: this operator, SAP's valkey-operator by its own Valkey (cache.cs.sap.com), or somebody else.
+    `auto` is valkey-operator where the cluster has its kind, and builtin otherwise. It stays as it was at first. In a
+    ControlPlane of c5c3.io unset is auto."""
+    external: ExternalServer | None = None
+    """Where it is, with provider external."""
 
     replicas: QuorumReplicas = 1
     """Servers: one that is written to, and copies of it. More may be added later, none taken away."""

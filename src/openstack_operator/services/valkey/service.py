@@ -11,6 +11,7 @@ from ...plan import Context, Plan, Step
 from . import sentinel
 from .config import ENCRYPTED, PORT, STATE, TLS, encrypted, valkey_conf
 from .model import ValkeySpec
+from .providers import OPERATOR, delegated, external, provider
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,8 @@ def plan(ctx: Context[ValkeySpec]) -> Plan:
     to check certificates: the ports speak TLS then. With sentinels, host is any of the servers.
     """
     spec, name = ctx.spec, kube.fitting(ctx.owner)
+    if (by := provider(ctx)) != parts.BUILTIN:
+        return delegated(ctx) if by == OPERATOR else external(ctx)
     watched = spec.sentinel.enabled
     hosts = parts.hosts(ctx, "server", ctx.name("members"), spec.replicas)
     # Sentinels remember it on their volumes.

@@ -1,0 +1,175 @@
+"""What services have on servers, made by our actuators or by the operator that runs the server."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from .. import kube
+from ..api import MariaDBRef, RabbitMQRef
+from ..plan import Context, Object
+from .credentials import Credentials
+from .rotation import PASSWORD, Account
+
+API = "openstack.k8s.io/v1alpha1"
+
+CLEANUP = "openstack.k8s.io/cleanup"
+"""Finalizer of resources with a counterpart outside Kubernetes; set at creation, which saves a write each."""
+
+MARIADB, RABBITMQ = "mariadbResource", "rabbitmqCluster"
+"""Under which name a server publishes the resource of another operator that has accounts on it made."""
+_MARIADB, _RABBITMQ = "k8s.mariadb.com/v1alpha1", "rabbitmq.com/v1beta1"
+WATCHED_BY_MARIADB = {"k8s.mariadb.com/watch": ""}
+"""Label of Secrets whose changes mariadb-operator is to see within ten hours."""
+_WATCHED_BY_TOPOLOGY = {"rabbitmq.com/topology-operator": "true"}
+_CONNECTIONS = 1024
+"""Of one account: those of the server. mariadb-operator's own limit is 10; none at all, its 0, turns into that."""
+
+
+def remote(ctx: Context[Any], kind: str, name: str, spec: Mapping[str, Any]) -> Object:
+    """A resource with a counterpart outside Kubernetes."""
+    wanted = kube.obj(ctx, kind, name, API, spec=spec)
+    wanted["metadata"]["finalizers"] = [CLEANUP]
+    return wanted
+
+
+def schema(
+    ctx: Context[Any], server: MariaDBRef, called: str, name: str, creds: Credentials, password: str
+) -> tuple[Object, ...]:
+    """`<owner>-<name>`: a schema with an account of the same name, or two while its password is replaced."""
+    if resource := ctx.refs[server].published.get(MARIADB):
+        # The server's own collation of this character set; see `my_cnf` of mariadb.
+        wanted = {"name": called, "characterSet": "utf8mb3", "collate": "utf8mb3_general_ci", **_KEPT}
+        at = {"mariaDbRef": {"name": resource}}
+        base = kube.obj(ctx, "Database", ctx.name(name), _MARIADB, spec={**at, **wanted})
+        accounts = [_by_mariadb_operator(ctx, resource, called, name, creds, each) for each in creds.of(password)]
+        return (base, *(obj for objects in accounts for obj in objects))
+    return tuple(
+        remote(
+            ctx,
+            "MariaDBDatabase",
+            each.resource(ctx.name(name)),
+            {
+                "mariadbRef": {"name": server.name},
+                "database": called,
+                "user": each.called(called),
+                "passwordSecretRef": creds.ref(each.key),
+            },
+        )
+        for each in creds.of(password)
+    )
+
+
+_KEPT = {"cleanupPolicy": "Skip"}
+
+
+def _by_mariadb_operator(
+    ctx: Context[Any], resource: str, called: str, name: str, creds: Credentials, account: Account
+) -> tuple[Object, ...]:
+    at, anywhere, user = {"mariaDbRef": {"name": resource}}, "%", account.called(called)
+    login = _login(ctx, account.resource(ctx.name(name)), user, creds[account.key], WATCHED_BY_MARIADB)
+    made = {
+        "User": {
+            "name": user,
+            "host": anywhere,
+            "passwordSecretKeyRef": {"name": login["metadata"]["name"], "key": "password"},
+            "maxUserConnections": _CONNECTIONS,
+            # Grants go with their account, and data stay.
+            "cleanupPolicy": "Delete",
+        },
+        "Grant": {
+            "username": user,
+            "host": anywhere,
+            "database": called,
+            "table": "*",
+            "privileges": ["ALL PRIVILEGES"],
+        },
+    }
+    objects = [
+        kube.obj(ctx, kind, account.resource(ctx.name(name)), _MARIADB, spec={**at, **_KEPT, **spec})
+        for kind, spec in made.items()
+    ]
+    return (login, *(made_with(obj, creds, account) for obj in objects))
+
+
+def vhost(
+    ctx: Context[Any],
+    broker: RabbitMQRef,
+    called: str,
+    name: str,
+    creds: Credentials,
+    password: str,
+    *,
+    limit: str | None = None,
+) -> tuple[Object, ...]:
+    """`<owner>-<name>`: a virtual host with a user of the same name, or two while its password is replaced; `limit` is
+    a quantity, what each of its queues holds at most.
+    """
+    if cluster := ctx.refs[broker].published.get(RABBITMQ):
+        return _by_topology_operator(ctx, cluster, called, name, creds, creds.of(password), limit)
+    return tuple(
+        remote(
+            ctx,
+            "RabbitMQVhost",
+            each.resource(ctx.name(name)),
+            {
+                "rabbitmqRef": {"name": broker.name},
+                "vhost": called,
+                "user": each.called(called),
+                "passwordSecretRef": creds.ref(each.key),
+                **({"queueLimit": limit} if limit else {}),
+                # Of two users of one virtual host, the one in use takes it away with it.
+                **({} if each.used else {"deletionPolicy": "Retain"}),
+            },
+        )
+        for each in creds.of(password)
+    )
+
+
+def _by_topology_operator(
+    ctx: Context[Any],
+    cluster: str,
+    called: str,
+    name: str,
+    creds: Credentials,
+    accounts: Sequence[Account],
+    limit: str | None,
+) -> tuple[Object, ...]:
+    def made(kind: str, resource: str, spec: Mapping[str, Any]) -> Object:
+        return kube.obj(ctx, kind, resource, _RABBITMQ, spec={"rabbitmqClusterReference": {"name": cluster}, **spec})
+
+    base = ctx.name(name)
+    objects = [made("Vhost", base, {"name": called, "defaultQueueType": "quorum"})]
+    if limit:
+        most = {"max-length-bytes": int(kube.amount(limit)), "overflow": "drop-head"}
+        policy = {"name": "limit", "vhost": called, "pattern": ".*", "applyTo": "queues", "definition": most}
+        objects.append(made("Policy", base, policy))
+    everything = {"configure": ".*", "write": ".*", "read": ".*"}
+    for each in accounts:
+        resource, user = each.resource(base), each.called(called)
+        login = _login(ctx, resource, user, creds[each.key], _WATCHED_BY_TOPOLOGY)
+        imported = {"importCredentialsSecret": {"name": login["metadata"]["name"]}}
+        objects += [
+            login,
+            made_with(made("User", resource, imported), creds, each),
+            made("Permission", resource, {"vhost": called, "user": user, "permissions": everything}),
+        ]
+    return tuple(objects)
+
+
+def made_with(wanted: Object, creds: Credentials, account: Account) -> Object:
+    """The same object, with a note of the password its account has, where its spec does not say it."""
+    metadata = wanted["metadata"]
+    notes = {**metadata.get("annotations", {}), PASSWORD: f"{creds.secret}/{account.key}"}
+    return {**wanted, "metadata": {**metadata, "annotations": notes}}
+
+
+def _login(ctx: Context[Any], name: str, user: str, password: str, labels: Mapping[str, str]) -> Object:
+    """Secret `<name>-login` as other operators read it."""
+    return labeled(kube.secret(ctx, f"{name}-login", {"username": user, "password": password}), labels)
+
+
+def labeled(wanted: Object, labels: Mapping[str, str]) -> Object:
+    """The same object with more labels."""
+    metadata = wanted["metadata"]
+    return {**wanted, "metadata": {**metadata, "labels": {**metadata["labels"], **labels}}}

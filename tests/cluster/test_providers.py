@@ -1,0 +1,195 @@
+"""Servers that other operators run, against their real definitions; the operators themselves are played."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from openstack_operator.catalogue import RESOURCES
+from openstack_operator.kube import conditions
+from openstack_operator.runtime.kinds import DEPLOYMENT, SECRET, STATEFUL_SET, Kind
+from openstack_operator.services.controlplane.c5c3_model import C5C3_CONTROL_PLANE
+
+from . import others
+from .conftest import CRD, install
+from .harness import Cluster, eventually
+from .playing import KINDS, played
+from .test_controlplane import operator
+
+RESOURCE = {resource.handle: resource for resource in RESOURCES}
+MARIADB, RABBITMQ = RESOURCE["MariaDB"], RESOURCE["RabbitMQ"]
+THEIRS = {"provider": "mariadb-operator"}
+
+
+async def made(cluster: Cluster, handle: str) -> dict[str, Any]:
+    """Objects of a kind of others, by name."""
+    found = json.loads(await cluster.client.page(KINDS[handle], cluster.namespace, {}))["items"]
+    return {live["metadata"]["name"]: live for live in found}
+
+
+async def test_a_cloud_on_servers_of_others_becomes_ready_and_goes(cluster: Cluster, root: Path) -> None:
+    """The provider is not said: their kinds are there, so that they are taken."""
+    async with operator(cluster, root), played(cluster):
+        await cluster.create(
+            C5C3_CONTROL_PLANE,
+            "cloud",
+            infrastructure={"valkey": {"storageSize": "1Gi"}},
+            services={"cinder": {"enabled": True}},
+            **{"global": {"tls": {"enabled": False}}},
+        )
+        await cluster.ready(C5C3_CONTROL_PLANE, "cloud", seconds=60)
+        for handle, name in (
+            ("MariaDB.k8s.mariadb.com", "mariadb"),
+            ("RabbitmqCluster.rabbitmq.com", "rabbitmq"),
+            ("Memcached.memcached.c5c3.io", "memcached"),
+            ("Valkey.cache.cs.sap.com", "valkey"),
+        ):
+            assert list(await made(cluster, handle)) == [name]
+        for name in ("mariadb-server", "rabbitmq-server", "memcached-server", "valkey-server"):
+            assert await cluster.get(STATEFUL_SET, name) is None
+        for handle in ("Database", "User", "Grant"):
+            assert {"keystone-db", "nova-api-db", "nova-cell1-db"} <= set(
+                await made(cluster, f"{handle}.k8s.mariadb.com")
+            )
+        for handle in ("Vhost", "User", "Permission"):
+            assert {"nova-messaging", "nova-cell1", "neutron-messaging"} <= set(
+                await made(cluster, f"{handle}.rabbitmq.com")
+            )
+        assert not await ours(cluster, "MariaDBDatabase")
+        assert not await ours(cluster, "RabbitMQVhost")
+
+        await cluster.delete(C5C3_CONTROL_PLANE, "cloud", "Background")
+
+        async def gone() -> bool:
+            return not any([await made(cluster, handle) for handle in KINDS])
+
+        await eventually(gone, 60)
+
+
+async def ours(cluster: Cluster, handle: str) -> list[Any]:
+    return json.loads(await cluster.client.page(Kind.of(RESOURCE[handle]), cluster.namespace, {}))["items"]
+
+
+async def test_an_encrypted_cloud_gives_them_its_certificates(cluster: Cluster, root: Path) -> None:
+    async with operator(cluster, root), played(cluster):
+        await cluster.create(C5C3_CONTROL_PLANE, "cloud")
+        await cluster.ready(C5C3_CONTROL_PLANE, "cloud", seconds=60)
+        (mariadb,), (broker,), (cache,) = [
+            (await made(cluster, handle)).values()
+            for handle in ("MariaDB.k8s.mariadb.com", "RabbitmqCluster.rabbitmq.com", "Memcached.memcached.c5c3.io")
+        ]
+        assert mariadb["spec"]["tls"]["serverCertSecretRef"] == {"name": "mariadb-tls"}
+        assert broker["spec"]["tls"]["secretName"] == "rabbitmq-tls"
+        assert cache["spec"]["security"]["tls"]["certificateSecretRef"] == {"name": "memcached-tls"}
+        # The topology operator could not check a certificate by an authority of ours.
+        assert not await made(cluster, "Vhost.rabbitmq.com")
+        assert await ours(cluster, "RabbitMQVhost")
+
+
+async def test_it_is_ready_when_the_other_operator_says_so(cluster: Cluster, root: Path) -> None:
+    async with operator(cluster, root):
+        await cluster.create(MARIADB, "mariadb", **THEIRS)
+        condition = await cluster.ready(MARIADB, "mariadb", "Progressing")
+        assert "nobody has looked at it yet; does its operator run?" in condition["message"]
+        async with played(cluster):
+            await cluster.ready(MARIADB, "mariadb")
+        live = await cluster.get(MARIADB, "mariadb") or {}
+        assert live["status"]["published"]["mariadbResource"] == "mariadb"
+        assert "ServerReady" in conditions(live)
+
+
+@pytest.mark.parametrize(
+    ("resource", "first", "then"),
+    [
+        ("MariaDB", "mariadb-operator", "builtin"),
+        ("MariaDB", "builtin", "mariadb-operator"),
+        ("RabbitMQ", "rabbitmq-cluster-operator", "builtin"),
+        ("Memcached", "builtin", "memcached-operator"),
+        ("Valkey", "valkey-operator", "builtin"),
+    ],
+)
+async def test_what_runs_keeps_its_provider(cluster: Cluster, root: Path, resource: str, first: str, then: str) -> None:
+    kind, name = RESOURCE[resource], resource.lower()
+    async with operator(cluster, root), played(cluster):
+        await cluster.create(kind, name, provider=first)
+        await cluster.ready(kind, name)
+        await cluster.change(kind, name, "/spec/provider", then)
+        condition = await cluster.ready(kind, name, "InvalidSpec")
+        assert f"spec.provider: {resource}/{name} is run by {first}" in condition["message"]
+        assert f"set {first} again" in condition["message"]
+        await cluster.change(kind, name, "/spec/provider", "auto")
+        await cluster.ready(kind, name)
+
+
+async def test_an_operator_that_is_not_there_is_named_and_may_come_later(cluster: Cluster, root: Path) -> None:
+    valkey = RESOURCE["Valkey"]
+    async with without(cluster, "valkeys.cache.cs.sap.com") as installed, operator(cluster, root):
+        await cluster.create(valkey, "asked", provider="valkey-operator")
+        condition = await cluster.ready(valkey, "asked", "InvalidSpec")
+        what = "spec.provider: this cluster serves no valkeys.cache.cs.sap.com of version v1alpha1"
+        assert f"{what}; install valkey-operator, or choose builtin" in condition["message"]
+        # Nothing runs yet, so that there is a choice.
+        await cluster.create(valkey, "chosen", provider="valkey-operator")
+        await cluster.ready(valkey, "chosen", "InvalidSpec")
+        await cluster.change(valkey, "chosen", "/spec/provider", "builtin")
+        await cluster.ready(valkey, "chosen")
+        await cluster.create(valkey, "open", provider="auto")
+        await cluster.ready(valkey, "open")
+        assert await cluster.get(STATEFUL_SET, "open-server")
+
+        await installed()
+        async with played(cluster):
+            # What is not there is looked for twice a minute.
+            await cluster.ready(valkey, "asked", seconds=60)
+        await cluster.ready(valkey, "open")
+        assert list(await made(cluster, "Valkey.cache.cs.sap.com")) == ["asked"]
+
+
+@asynccontextmanager
+async def without(cluster: Cluster, name: str) -> AsyncGenerator[Callable[[], Awaitable[None]]]:
+    """The API serves no such kind until what this gives is called; at the end it does again."""
+    live = await cluster.client.get(CRD, None, name)
+    assert live
+    await cluster.client.delete(CRD, "", name, live["metadata"]["uid"], "Background")
+
+    async def gone() -> bool:
+        return await cluster.client.get(CRD, None, name) is None
+
+    async def installed() -> None:
+        if await gone():
+            await install(each for each in others.definitions() if each["metadata"]["name"] == name)
+
+    await eventually(gone)
+    try:
+        yield installed
+    finally:
+        await installed()
+
+
+async def test_a_provider_that_is_said_has_its_details(cluster: Cluster) -> None:
+    for spec in ({"provider": "external"}, {"external": {"host": "db.example.org", "secretRef": {"name": "db"}}}):
+        with pytest.raises(Exception, match="provider external"):
+            await cluster.create(MARIADB, "mariadb", **spec)
+
+
+async def test_a_database_of_others_has_our_accounts(cluster: Cluster, root: Path) -> None:
+    async with operator(cluster, root):
+        await cluster.create(
+            MARIADB, "mariadb", provider="external", external={"host": "db.example.org", "secretRef": {"name": "db"}}
+        )
+        condition = await cluster.ready(MARIADB, "mariadb", "MissingReference")
+        assert "there is no Secret 'db'" in condition["message"]
+        login = {"username": "YWRtaW4=", "password": "c2VjcmV0"}
+        await cluster.client.create(
+            SECRET, {"apiVersion": "v1", "kind": "Secret", "metadata": cluster.meta("db"), "data": login}
+        )
+        await cluster.ready(MARIADB, "mariadb")
+        for name in ("memcached", "keystone"):
+            await cluster.create(RESOURCE[name.capitalize()], name)
+        await eventually(lambda: cluster.get(DEPLOYMENT, "keystone-api"), 30)
+        assert await ours(cluster, "MariaDBDatabase")

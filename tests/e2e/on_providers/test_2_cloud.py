@@ -1,0 +1,144 @@
+"""A whole cloud whose servers other operators run: the ControlPlane of c5c3 as it is written for them, only smaller."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from cloud import deploy, proof, view
+from cloud.kubernetes import Kubernetes, module
+from cloud.proof import until
+from cloud.session import MINIMAL
+from cloud.stopwatch import Stopwatch
+from operators.catalog import OPERATORS, chosen
+from operators.install import install
+
+from ..conftest import Report
+from .asked import ready
+
+NAMESPACE = "openstack"
+PLANE = "controlplanes.c5c3.io"
+APIS = ("keystone", "glance", "placement", "neutron", "nova")
+SERVERS = {
+    "mariadbs.k8s.mariadb.com": "mariadb",
+    "rabbitmqclusters.rabbitmq.com": "rabbitmq",
+    "memcacheds.memcached.c5c3.io": "memcached",
+}
+"""What runs on the operators of others, by kind."""
+ACCOUNTS = (
+    *(f"{kind}.k8s.mariadb.com" for kind in ("databases", "users", "grants")),
+    *(f"{kind}.rabbitmq.com" for kind in ("vhosts", "users", "permissions")),
+)
+
+_FORGOTTEN = '{"data": {"database": null}}'
+"""A password that is not there is drawn anew."""
+
+
+def plane(host: str) -> dict[str, Any]:
+    """No provider is said: the operators are there, and `auto` takes them. Plain, so that the messaging topology
+    operator is used, too; each API is exposed where this machine reaches it.
+    """
+    services: dict[str, Any] = {name: {"expose": {"type": "NodePort", "host": host}} for name in APIS}
+    return {
+        "apiVersion": "c5c3.io/v1alpha1",
+        "kind": "ControlPlane",
+        "metadata": {"name": "production", "namespace": NAMESPACE},
+        "spec": {
+            "infrastructure": {
+                "mariadb": {"replicas": 1, "storageSize": "2Gi"},
+                "rabbitmq": {"replicas": 1, "storageSize": "1Gi"},
+                "memcached": {"replicas": 1, "memory": "64Mi"},
+                "ovn": {"externalBridge": {"address": f"{proof.GATEWAY}/24"}},
+            },
+            "services": services,
+            "korc": {"enabled": True, "bootstrapResources": ["domains", "projects"]},
+            "global": {"region": "RegionOne", "tls": {"enabled": False}, "monitoring": {"enabled": True}},
+        },
+    }
+
+
+@pytest.fixture(scope="module")
+def cloud(cluster: Kubernetes, report: Report) -> Iterator[Kubernetes]:
+    """The cloud, Ready."""
+    images = deploy.images(MINIMAL)
+    module("images", "build", *images)
+    module("images", "guest")
+    module("images", "load", *images)
+    # One of them was removed by the tests before.
+    install(cluster, chosen(list(OPERATORS)))
+    deploy.install(cluster)
+    cluster.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
+    cluster.apply(plane(cluster.address()))
+    started = time.monotonic()
+    until("the cloud to be Ready", lambda: view.ready(found(cluster, PLANE, "production")), 900, 2)
+    report.add(providers_apply_to_ready_seconds=round(time.monotonic() - started, 1))
+    yield cluster
+
+
+def found(cluster: Kubernetes, kind: str, name: str) -> dict[str, Any]:
+    return cluster.get(kind, name, "-n", NAMESPACE)
+
+
+def test_its_servers_are_those_of_others(cloud: Kubernetes) -> None:
+    for kind, name in SERVERS.items():
+        assert ready(found(cloud, kind, name))
+    own = [each["metadata"]["name"] for each in cloud.items("statefulsets.apps", "-n", NAMESPACE)]
+    assert not {"mariadb-server", "memcached-server"} & set(own)
+
+
+def test_its_accounts_are_made_by_others(cloud: Kubernetes) -> None:
+    for kind in ACCOUNTS:
+        made = cloud.items(kind, "-n", NAMESPACE)
+        assert made
+        assert all(ready(each) for each in made)
+    for kind in ("mariadbdatabases.openstack.k8s.io", "rabbitmqvhosts.openstack.k8s.io"):
+        assert not cloud.items(kind, "-n", NAMESPACE)
+
+
+def test_a_server_answers_on_its_floating_ip(cloud: Kubernetes, report: Report) -> None:
+    facts = proof.prove(cloud, NAMESPACE, Stopwatch(Console()))
+    report.add(providers_proof=facts)
+    assert facts["reply"]
+
+
+def test_a_provider_is_not_changed_under_data(cloud: Kubernetes) -> None:
+    def provided(value: str) -> None:
+        patch = f'{{"spec": {{"infrastructure": {{"mariadb": {{"provider": "{value}"}}}}}}}}'
+        cloud.kubectl("-n", NAMESPACE, "patch", PLANE, "production", "--type=merge", "-p", patch)
+
+    def told() -> str:
+        return view.conditions(found(cloud, PLANE, "production")).get("MariaDBReady", {}).get("message", "")
+
+    before = found(cloud, "mariadbs.k8s.mariadb.com", "mariadb")["metadata"]["uid"]
+    provided("builtin")
+    until("the refusal", lambda: "is run by mariadb-operator" in told(), 60, 1)
+    assert found(cloud, "mariadbs.k8s.mariadb.com", "mariadb")["metadata"]["uid"] == before
+    provided("auto")
+    until("the cloud to be Ready again", lambda: view.ready(found(cloud, PLANE, "production")), 120, 1)
+
+
+def test_a_new_password_is_used_by_all(cloud: Kubernetes) -> None:
+    """The Secret of a service's passwords is drawn anew: the other operator is told, and its pods are."""
+    before = found(cloud, "secret", "placement-db-login")["data"]["password"]
+    cloud.kubectl("-n", NAMESPACE, "patch", "secret", "placement-credentials", "--type=merge", "-p", _FORGOTTEN)
+
+    def placed() -> bool:
+        changed = found(cloud, "secret", "placement-db-login")["data"]["password"] != before
+        return changed and view.ready(found(cloud, "placements.placement.openstack.c5c3.io", "placement"))
+
+    until("Placement to be Ready with it", placed, 180, 2)
+    conn = proof.connect(cloud, NAMESPACE)
+    until("Placement to answer", lambda: list(conn.placement.resource_providers()), 60, 1)
+
+
+def test_all_of_it_goes(cloud: Kubernetes) -> None:
+    cloud.kubectl("-n", NAMESPACE, "delete", PLANE, "production", "--timeout=300s", timeout=310)
+    for kind in (*SERVERS, *ACCOUNTS):
+        until(f"{kind} to be gone", lambda k=kind: not cloud.items(k, "-n", NAMESPACE), 120, 1)
+    # One that went too early would have been made anew by its operator.
+    time.sleep(10)
+    assert not cloud.items("rabbitmqclusters.rabbitmq.com", "-n", NAMESPACE)
