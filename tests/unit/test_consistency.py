@@ -18,6 +18,10 @@ from openstack_operator.runtime.gather import parse
 ROOT = Path(__file__).parent.parent.parent
 KINDS = {service.resource.handle: service.resource for service in SERVICES if service.teardown is not True}
 NAMES = ["short", "a" * 40, "long-" * 12 + "abc"]
+LEAST: dict[str, dict[str, Any]] = {
+    "CredentialRotation.c5c3.io": {"target": "database", "serviceRef": {"kind": "Placement", "name": "placement"}}
+}
+"""What a kind cannot do without."""
 HOST = re.compile(r"([a-z0-9-]+)\.openstack\.svc\.cluster\.local")
 
 
@@ -43,6 +47,7 @@ class Made:
         paper = Paper(SERVICES, ACTUATORS, ReleaseFiles(ROOT / "releases"), drawn="drawn")
         resource = KINDS[kind]
         manifest = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": {"name": name}}
+        manifest["spec"] = LEAST.get(kind, {})
         planned = next(paper.render([manifest], "openstack"))
         self.objects = planned.objects
         self.published = planned.plan.outcome if planned.plan else None

@@ -313,8 +313,8 @@ def test_a_condition_is_looked_for_where_it_is_reported(status: dict[str, str], 
     assert not kube.awaited(live, wanted).ready, "what is true of an earlier spec is old news"
 
 
-def test_a_service_may_depend_on_any_kind_but_a_cloud() -> None:
-    kinds = {service.resource.role for service in SERVICES} - {"OpenStackControlPlane"}
+def test_a_service_may_depend_on_any_kind_but_a_cloud_and_what_waits_for_services() -> None:
+    kinds = {service.resource.role for service in SERVICES} - {"OpenStackControlPlane", "CredentialRotation"}
     assert set(get_args(Dependency.model_fields["kind"].annotation)) == kinds
 
 

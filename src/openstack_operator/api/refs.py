@@ -170,6 +170,7 @@ class Dependency(Model):
         "Cinder",
         "Cortex",
         "Tempest",
+        "SecretAggregate",
     ]
     """Kind of the resource."""
     name: Name

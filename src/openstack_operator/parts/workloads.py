@@ -119,7 +119,7 @@ def api(
     expose: Expose = spec.expose if exposed else Expose()
     homes = () if any(mount.path == state(ctx) for mount in mounts) else (state(ctx),)
     size, proxied = size_of(ctx, "Deployment", component, settings), through_proxy(expose)
-    ending, last = ({"preStop": _drained(port) if size.several else _sleep(more)} for more in (0, _BEHIND))
+    ending, last = ({"preStop": _drained(port) if size.several else _sleep(longer)} for longer in (0, _BEHIND))
     host, known_as = public_host(ctx, name, expose), more.known_as
     tls = front(ctx, component, port, entry, host=host, lifecycle=ending, proxied=proxied, known_as=known_as)
     main = kube.Container(
@@ -214,8 +214,8 @@ _BEHIND = 2
 """Seconds that what is behind a front outlives it: the front would answer for it."""
 
 
-def _sleep(more: int) -> dict[str, Any]:
-    return {"sleep": {"seconds": _WITHDRAWN + more}}
+def _sleep(longer: int) -> dict[str, Any]:
+    return {"sleep": {"seconds": _WITHDRAWN + longer}}
 
 
 def _drained(port: int) -> dict[str, Any]:

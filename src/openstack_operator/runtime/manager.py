@@ -143,7 +143,7 @@ class Manager:
 
     def _turned(self) -> None:
         """Has all looked at again: a kind of others came or went, which happens once in a while."""
-        for request in self._requests() if self._active else ():
+        for request in self._requests(self.world.catalog.resources) if self._active else ():
             self._wake(request)
 
     def _wake(self, request: Request) -> None:
