@@ -6,8 +6,12 @@ from typing import Any
 
 import pytest
 
+from openstack_operator.api import MARIADB, RABBITMQ
 from openstack_operator.catalogue import ACTUATORS, RESOURCES, SERVICES
 from openstack_operator.kube import judge, secret_data
+from openstack_operator.parts.credentials import Credentials
+from openstack_operator.parts.remote import schema, vhost
+from openstack_operator.parts.rotation import PASSWORD, Account
 from openstack_operator.plan import Context, Key, Object, Release, SpecError, key
 from openstack_operator.render import Paper
 from openstack_operator.runtime.kinds import OTHERS
@@ -191,6 +195,32 @@ def test_accounts_are_made_by_who_runs_the_server(cloud: dict[Key, Object]) -> N
     secret = cloud["Secret", user["passwordSecretKeyRef"]["name"]]
     assert "k8s.mariadb.com/watch" in secret["metadata"]["labels"]
     assert cloud["Database.k8s.mariadb.com", "keystone-db"]["spec"]["cleanupPolicy"] == "Skip"
+
+
+def test_a_second_account_is_made_by_who_runs_the_server(release: Release) -> None:
+    """What holds data is there once, whichever of the two accounts is in use."""
+    known = {"MariaDB": {"mariadbResource": "db"}, "RabbitMQ": {"rabbitmqCluster": "bus"}}
+    ctx = context(KINDS["Neutron"], release=release, published=known)
+    accounts = (Account(key="a", second=True), Account(key="b", used=False))
+    values, both = {"a": "one", "b": "other"}, {"database": accounts, "messaging": accounts}
+    creds = Credentials(name="Credentials", secret="passwords", values=values, accounts=both)
+    found = [*schema(ctx, MARIADB, "neutron", "db", creds, "database")]
+    found += vhost(ctx, RABBITMQ, "neutron", "messaging", creds, "messaging")
+    made = {key(obj): obj for obj in found}
+    assert [name for kind, name in made if kind in {"Database.k8s.mariadb.com", "Vhost.rabbitmq.com"}] == [
+        "neutron-db",
+        "neutron-messaging",
+    ]
+    for kind, base in (("User.k8s.mariadb.com", "neutron-db"), ("User.rabbitmq.com", "neutron-messaging")):
+        logins = {name: secret_data(made["Secret", f"{name}-login"]) for other, name in made if other == kind}
+        assert logins == {
+            f"{base}--b": {"username": "neutron_B", "password": "one"},
+            base: {"username": "neutron", "password": "other"},
+        }
+        noted = {name: obj["metadata"]["annotations"][PASSWORD] for (other, name), obj in made.items() if other == kind}
+        assert noted == {f"{base}--b": "passwords/a", base: "passwords/b"}
+    assert made["Permission.rabbitmq.com", "neutron-messaging--b"]["spec"]["user"] == "neutron_B"
+    assert made["Grant.k8s.mariadb.com", "neutron-db--b"]["spec"]["username"] == "neutron_B"
 
 
 def test_each_cell_has_a_virtual_host_of_its_own(cloud: dict[Key, Object]) -> None:
