@@ -38,8 +38,8 @@ POINTS = os.environ.get("OPENSTACK_OPERATOR_CRASH_POINTS", "4")
 _SETTLED = 0.7
 """Seconds without a write after which a ready cloud is at rest; longer than every patience below."""
 _DIGEST = re.compile(r"\b[0-9a-f]{8}\b")
-_MINUTE = re.compile(r"\b\d{4}-\d\d-\d\d \d\d:\d\d\b")
-"""Of a certificate: two clouds are not made in the same one."""
+_TIME = re.compile(r"\b\d{4}-\d\d-\d\d[ T]\d\d:\d\d(:\d\dZ)?\b")
+"""Of a certificate or a key: two clouds are not made in the same minute."""
 
 
 def agrees(_: Context[Any]) -> tuple[str, ...]:
@@ -98,7 +98,7 @@ class Cloud:
             page = json.loads(await self.cluster.client.page(kind, self.cluster.namespace, {}))
             for live in page["items"]:
                 text = json.dumps(normalized(live)).replace(self.cluster.namespace, "NAMESPACE")
-                normal = json.loads(_MINUTE.sub("MINUTE", _DIGEST.sub("DIGEST", text)))
+                normal = json.loads(_TIME.sub("TIME", _DIGEST.sub("DIGEST", text)))
                 found[f"{kind.kind}/{normal['metadata']['name']}"] = normal
         return found
 

@@ -256,7 +256,7 @@ def test_an_api_of_several_pods_ends_when_nobody_is_connected() -> None:
         placement(parts.api(ctx, "api", 8778, conf(ctx), settings=Component(replicas=replicas)))["containers"][0]
         for replicas in (1, 2)
     )
-    assert one["lifecycle"]["preStop"] == {"sleep": {"seconds": 3}}
+    assert one["lifecycle"]["preStop"] == {"sleep": {"seconds": 5}}
     script = two["lifecycle"]["preStop"]["exec"]["command"][-1]
     pattern = script.split("'")[1]
     # Lines as the kernel writes them: listening on 8778, served, served over IPv6, closed by the client, and a request
