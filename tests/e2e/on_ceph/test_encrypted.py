@@ -71,15 +71,16 @@ def test_a_server_moves_while_an_authority_is_replaced(
             # Servers do not move all the time; a migration costs this machine what the rotation needs.
             time.sleep(20)
         ready_again(cluster, cloud, 600)
-    assert guest.boot() == boot, "it was never started anew"
-    assert {"Trusting", "Renewing"} <= set(moves)
-    assert told.failed == []
     report.add(
         ceph_authority_seconds=round(time.monotonic() - started, 1),
         ceph_authority_moves={step: moves.count(step) for step in sorted(set(moves))},
         ceph_authority_answered_requests=told.answered,
+        ceph_authority_failed_requests=told.failed,
         ceph_authority_longest_silence_seconds=round(max(gaps), 1),
     )
+    assert guest.boot() == boot, "it was never started anew"
+    assert {"Trusting", "Renewing"} <= set(moves)
+    assert told.failed == []
 
 
 def _host(conn: Connection, guest: Guest) -> str:
