@@ -13,7 +13,7 @@ from keystoneauth1.session import Session
 from requests import Response
 
 from cloud.kubernetes import ROOT
-from cloud.proof import CLOUD
+from cloud.proof import CLOUD, replaced
 
 from .site import Site
 
@@ -42,7 +42,8 @@ class Access:
                 clouds = yaml.safe_load(files["clouds.yaml"])
                 if authorities := files.get("ca.crt"):
                     trust = ROOT / "build" / "chaos-ca.crt"
-                    trust.write_text(authorities)
+                    # Others may be reading it: it is written again when all is asked for anew.
+                    replaced(trust, authorities)
                     self.verify = str(trust)
                 known = clouds["clouds"][CLOUD]["auth"]
                 fields = ("username", "password", "project_name", "user_domain_name", "project_domain_name")

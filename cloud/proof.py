@@ -37,14 +37,14 @@ def clouds(cluster: Kubernetes, namespace: str) -> Path:
     told = yaml.safe_load(files["clouds.yaml"])
     if authorities := files.get("ca.crt"):
         trust = path.with_name("ca.crt")
-        _replace(trust, authorities)
+        replaced(trust, authorities)
         for cloud in told["clouds"].values():
             cloud["cacert"] = str(trust)
-    _replace(path, yaml.safe_dump(told, sort_keys=True))
+    replaced(path, yaml.safe_dump(told, sort_keys=True))
     return path
 
 
-def _replace(path: Path, text: str) -> None:
+def replaced(path: Path, text: str) -> None:
     """The file has the text, for its owner only; whoever reads it meanwhile has one of both, whole."""
     number, made = tempfile.mkstemp(dir=path.parent)
     with os.fdopen(number, "w") as file:
