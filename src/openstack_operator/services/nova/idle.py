@@ -16,6 +16,7 @@ _PROGRAM = """\
 import os, time
 from datetime import datetime, timedelta, timezone
 from keystoneauth1 import loading
+from keystoneauth1.exceptions import ClientException
 from oslo_config import cfg
 conf, host = cfg.ConfigOpts(), os.environ["OS_DEFAULT__HOST"]
 for kind in ("auth", "session", "adapter"):
@@ -41,11 +42,13 @@ while failed < 3:
         nova = loading.load_session_from_conf_options(conf, "neutron", auth=auth, timeout=10)
         while busy(nova):
             failed = 0
+            # Nova tells nobody that something came to its end.
             time.sleep(2)
         break
-    except Exception as error:
+    except (ClientException, cfg.Error, LookupError, ValueError) as error:
         print(f"{type(error).__name__} as nova was asked what is under way", flush=True)
         failed += 1
+        # An API that is being replaced answers a moment later.
         time.sleep(1)
 """
 

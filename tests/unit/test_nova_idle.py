@@ -1,0 +1,97 @@
+"""A nova-compute that is to end waits for what is under way on its node, as Nova tells it, and for nothing else."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any, cast
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from openstack_operator.services.nova import idle
+
+Run = Callable[[], str]
+
+
+class Nova(ThreadingHTTPServer):
+    """Answers one after the other, the last one again and again; None is an error of the server."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Answer)
+        self.migrations: list[list[str] | None] = [[]]
+        self.tasks: list[list[str | None]] = [[]]
+        self.asked: list[str] = []
+
+
+class _Answer(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        nova = cast("Nova", self.server)
+        nova.asked.append(self.path)
+        moves = "/os-migrations" in self.path
+        answers: list[Any] = nova.migrations if moves else nova.tasks
+        now = answers.pop(0) if len(answers) > 1 else answers[0]
+        self.send_response(200 if now is not None else 503)
+        self.end_headers()
+        name, field = ("migrations", "status") if moves else ("servers", "OS-EXT-STS:task_state")
+        self.wfile.write(json.dumps({name: [{field: each} for each in now or ()]}).encode())
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+        """Nothing."""
+
+
+@pytest.fixture
+def nova() -> Iterator[Nova]:
+    with Nova() as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield server
+        server.shutdown()
+
+
+@pytest.fixture
+def ended(nova: Nova, tmp_path: Path) -> Run:
+    """Runs the hook to its end; what it printed."""
+    conf = tmp_path / "nova.conf"
+    at = f"http://127.0.0.1:{nova.server_port}"
+    conf.write_text(f"[neutron]\nauth_type = none\nendpoint = {at}\nregion_name = A\n")
+    *command, program = idle.ending()["preStop"]["exec"]["command"]
+    # It looks again after seconds, for which a test has no time.
+    quick = program.replace("/etc/nova/nova.conf", str(conf)).replace("time.sleep(", "time.sleep(0.01 * ")
+
+    def run() -> str:
+        words = [sys.executable, *command[1:], quick]
+        env = os.environ | {"OS_DEFAULT__HOST": "node1"}
+        return subprocess.run(words, env=env, capture_output=True, text=True, timeout=60, check=True).stdout
+
+    return run
+
+
+def test_it_ends_at_once_where_nothing_is_under_way(nova: Nova, ended: Run) -> None:
+    nova.migrations, nova.tasks = [["completed", "error", "finished", "confirmed"]], [[None, None]]
+    assert ended() == ""
+    assert len(nova.asked) == 2
+    for path in nova.asked:
+        assert parse_qs(urlsplit(path).query)["host"] == ["node1"]
+
+
+def test_it_waits_for_migrations_and_for_servers_with_a_task(nova: Nova, ended: Run) -> None:
+    nova.migrations, nova.tasks = [["running"], ["post-migrating"], []], [[None], [None], ["spawning"], [None]]
+    assert ended() == ""
+    assert len(nova.asked) == 8
+
+
+def test_one_answer_that_fails_is_asked_for_again(nova: Nova, ended: Run) -> None:
+    nova.migrations = [None, None, ["preparing"], None, None, []]
+    assert "ServiceUnavailable" in ended()
+    assert len(nova.migrations) == 1
+
+
+def test_a_nova_that_does_not_answer_is_not_waited_for(nova: Nova, ended: Run) -> None:
+    nova.migrations = [None]
+    assert len(ended().splitlines()) == 3
