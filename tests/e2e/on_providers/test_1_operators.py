@@ -21,7 +21,8 @@ from .asked import NAMESPACE, applied, objects, says, secret
 PASSWORD = secrets.token_urlsafe()
 _SELECT = "SELECT DATABASE()"
 _ASK = f"MYSQL_PWD=$(cat) exec mariadb --user=nova --skip-column-names --execute='{_SELECT}' nova"
-_AUTHENTICATE = "exec rabbitmqctl --quiet authenticate_user nova"
+# It reads a password from its standard input only where it is given nothing but these two words.
+_AUTHENTICATE = "exec rabbitmqctl authenticate_user nova"
 
 
 def test_a_database_with_a_user_who_may_use_it(cluster: Kubernetes, report: Report) -> None:
