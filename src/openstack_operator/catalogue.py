@@ -37,6 +37,7 @@ from .services.mariadb.model import MARIADB
 from .services.mariadb.roles import questions as mariadb_members
 from .services.mariadb.service import plan as mariadb
 from .services.memcached.model import MEMCACHED
+from .services.memcached.providers import ordered as ordered_memcached
 from .services.memcached.service import plan as memcached
 from .services.neutron.model import NEUTRON
 from .services.neutron.service import plan as neutron
@@ -53,7 +54,7 @@ from .services.pki.service import plan as pki
 from .services.placement.model import PLACEMENT
 from .services.placement.service import plan as placement
 from .services.rabbitmq.model import RABBITMQ
-from .services.rabbitmq.providers import ordered
+from .services.rabbitmq.providers import ordered as ordered_rabbitmq
 from .services.rabbitmq.service import plan as rabbitmq
 from .services.secretaggregate.model import SECRET_AGGREGATE
 from .services.secretaggregate.service import plan as secret_aggregate
@@ -66,8 +67,8 @@ _SERVICES = (
     Service(resource=CONTROL_PLANE, plan=cloud, teardown=True, phases=cloud_phase),
     Service(resource=PKI, plan=pki, observe=users(replaces, almost)),
     Service(resource=MARIADB, plan=mariadb, observe=asking(mariadb_members)),
-    Service(resource=RABBITMQ, plan=rabbitmq, teardown=ordered),
-    Service(resource=MEMCACHED, plan=memcached),
+    Service(resource=RABBITMQ, plan=rabbitmq, teardown=ordered_rabbitmq),
+    Service(resource=MEMCACHED, plan=memcached, teardown=ordered_memcached),
     Service(resource=VALKEY, plan=valkey),
     Service(resource=ETCD, plan=etcd),
     Service(resource=CEPH_STORAGE, plan=ceph_storage, observe=asking(ceph_status)),

@@ -22,7 +22,7 @@ from .playing import KINDS, played
 from .test_controlplane import operator
 
 RESOURCE = {resource.handle: resource for resource in RESOURCES}
-MARIADB, RABBITMQ = RESOURCE["MariaDB"], RESOURCE["RabbitMQ"]
+MARIADB, RABBITMQ, MEMCACHED = (RESOURCE[kind] for kind in ("MariaDB", "RabbitMQ", "Memcached"))
 THEIRS = {"provider": "mariadb-operator"}
 
 
@@ -193,3 +193,33 @@ async def test_a_database_of_others_has_our_accounts(cluster: Cluster, root: Pat
             await cluster.create(RESOURCE[name.capitalize()], name)
         await eventually(lambda: cluster.get(DEPLOYMENT, "keystone-api"), 30)
         assert await ours(cluster, "MariaDBDatabase")
+
+
+async def test_a_cache_goes_before_what_its_operator_would_make_anew(cluster: Cluster, root: Path) -> None:
+    """Who deletes with Foreground has Kubernetes wait for what belongs to it first, down to what others made."""
+    theirs = KINDS["Memcached.memcached.c5c3.io"]
+    async with operator(cluster, root), played(cluster):
+        await cluster.create(MEMCACHED, "cache", provider="memcached-operator")
+        await cluster.ready(MEMCACHED, "cache")
+        live = await cluster.get(theirs, "cache")
+        assert live
+        owner = {"apiVersion": theirs.api_version, "kind": theirs.kind, "name": "cache", "uid": live["metadata"]["uid"]}
+        anew = {
+            **cluster.meta("anew"),
+            "ownerReferences": [{**owner, "blockOwnerDeletion": True}],
+            "finalizers": ["example.org/made-anew"],
+        }
+        await cluster.client.create(SECRET, {"apiVersion": "v1", "kind": "Secret", "metadata": anew})
+        await cluster.delete(theirs, "cache", "Foreground")
+        await cluster.delete(MEMCACHED, "cache", "Foreground")
+
+        async def gone() -> bool:
+            return await cluster.get(theirs, "cache") is None
+
+        await eventually(gone, 15)
+        await cluster.change(SECRET, "anew", "/metadata/finalizers", [])
+        await eventually(lambda: _none(cluster), 15)
+
+
+async def _none(cluster: Cluster) -> bool:
+    return await cluster.get(MEMCACHED, "cache") is None

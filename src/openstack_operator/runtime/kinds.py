@@ -20,6 +20,8 @@ class Kind:
     """The kind whose place one of ours takes."""
     by: str = ""
     """The operator of others that does what it says, where one of ours does the same."""
+    remade: bool = False
+    """Whether that one goes on making what belongs to an object while the object goes."""
 
     @property
     def handle(self) -> str:
@@ -93,7 +95,7 @@ OTHERS = (
     Kind(_RABBITMQ, "RabbitmqCluster", "rabbitmqclusters", by="rabbitmq-cluster-operator"),
     *(Kind(_RABBITMQ, kind, f"{kind.lower()}s") for kind in ("Vhost", "User", "Permission")),
     Kind(_RABBITMQ, "Policy", "policies"),
-    Kind("memcached.c5c3.io/v1beta1", "Memcached", "memcacheds", by="memcached-operator"),
+    Kind("memcached.c5c3.io/v1beta1", "Memcached", "memcacheds", by="memcached-operator", remade=True),
     Kind("cache.cs.sap.com/v1alpha1", "Valkey", "valkeys", by="valkey-operator"),
 )
 """Kinds of other operators a plan may hold. They may not be there at all, or come later, or go."""

@@ -15,6 +15,8 @@ from .store import Cached, Request
 from .world import World
 
 FINALIZER = "openstack.k8s.io/teardown"
+_FOREGROUND = "foregroundDeletion"
+"""Kubernetes' own, by which an object stays until what belongs to it is gone."""
 
 Children = tuple[tuple[Kind, Cached], ...]
 
@@ -43,10 +45,7 @@ class Teardown:
             await drop(self._world, request, held, FINALIZER)
             return ""
         await together(
-            # Foreground: the object stays until all that belongs to it is gone, so its absence says that much.
-            delete(self._world, kind, child, "Foreground", by=request)
-            for kind, child in stage
-            if child.meta.deletion_timestamp is None
+            delete(self._world, kind, child, _policy(kind), by=request) for kind, child in stage if _asks(kind, child)
         )
         return ", ".join(f"{kind.kind}/{child.meta.name}" for kind, child in stage)
 
@@ -66,6 +65,18 @@ class Teardown:
                 if c.meta.node or (c.meta.controller and c.meta.controller.uid == held.meta.uid)
             )
             return None, tuple(owned)
+
+
+def _policy(kind: Kind) -> str:
+    """Foreground: the object stays until all that belongs to it is gone, so its absence says that much. One whose
+    operator makes that anew as long as the object is there could stay for good.
+    """
+    return "Background" if kind.remade else "Foreground"
+
+
+def _asks(kind: Kind, child: Cached) -> bool:
+    """Whether it is still to be deleted, or to be let go by the policy of its kind: Kubernetes passes Foreground on."""
+    return child.meta.deletion_timestamp is None or (kind.remade and _FOREGROUND in child.meta.finalizers)
 
 
 def _last_stage(plan: Plan | None, children: Iterable[tuple[Kind, Cached]]) -> list[tuple[Kind, Cached]]:

@@ -10,6 +10,7 @@ import time
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 
 from keystoneauth1.exceptions import ClientException
@@ -165,12 +166,13 @@ def asking(cluster: Kubernetes) -> Generator[Requests]:
 
     def ask() -> None:
         while not over.wait(0.5):
+            begun = time.monotonic()
             try:
                 conn = proof.connect(cluster, NAMESPACE)
                 conn.config.config["api_timeout"] = 10
                 list(conn.network.networks())
             except (SDKException, ClientException, CloudError) as error:
-                told.failed.append(str(error))
+                told.failed.append(f"{datetime.now(UTC):%H:%M:%S} after {time.monotonic() - begun:.1f} s: {error}")
                 continue
             told.answered += 1
             told.silence, told.last = max(told.silence, time.monotonic() - told.last), time.monotonic()

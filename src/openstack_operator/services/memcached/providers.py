@@ -27,6 +27,13 @@ def provider(ctx: Context[MemcachedSpec]) -> str:
     )
 
 
+def ordered(spec: MemcachedSpec) -> bool:
+    """Whether it is there until its servers are gone: memcached-operator makes the pods of one that goes anew, unless
+    it goes before them, which Kubernetes alone would not see to.
+    """
+    return spec.provider in {OPERATOR, parts.AUTO}
+
+
 def delegated(ctx: Context[MemcachedSpec]) -> Plan:
     """Memcached of memcached.c5c3.io; published is one address for all of its servers, since none has a name of its
     own. With a certificate they take nothing but TLS, at the usual port.
