@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any, cast
 from urllib.parse import unquote, urlsplit
 
@@ -248,26 +247,6 @@ def test_one_worker_is_placed_anywhere_and_two_keep_apart(stable: bool) -> None:
     assert "podAntiAffinity" in placement(two)["affinity"]
     # A pod of a StatefulSet is made anew only when it is known to be gone: giving up on its node gains nothing.
     assert ("tolerations" in placement(two)) is not stable
-
-
-def test_an_api_of_several_pods_ends_when_nobody_is_connected() -> None:
-    ctx = widget()
-    one, two = (
-        placement(parts.api(ctx, "api", 8778, conf(ctx), settings=Component(replicas=replicas)))["containers"][0]
-        for replicas in (1, 2)
-    )
-    assert one["lifecycle"]["preStop"] == {"sleep": {"seconds": 5}}
-    script = two["lifecycle"]["preStop"]["exec"]["command"][-1]
-    pattern = script.split("'")[1]
-    # Lines as the kernel writes them: listening on 8778, served, served over IPv6, closed by the client, and a request
-    # of this pod's own to another API.
-    listens = "   0: 00000000:224A 00000000:0000 0A 00000000:00000000 00:00000000 00000000 42482        0 1"
-    served = "   1: 0501F40A:224A 0601F40A:9C40 01 00000000:00000000 00:00000000 00000000 42482        0 1"
-    six = f"   1: {'0' * 32}:224A {'0' * 32}:9C40 01 00000000:00000001 00:00000000 00000000 42482        0 1"
-    closed = served.replace(" 01 ", " 08 ")
-    own = "   2: 0501F40A:9C40 0601F40A:224A 01 00000000:00000000 00:00000000 00000000 42482        0 1"
-    found = [bool(re.search(pattern, line)) for line in (listens, served, six, closed, own)]
-    assert found == [False, True, True, False, False]
 
 
 SCALED = {"api": {"resources": {"requests": {"cpu": "500m"}}, "autoscaling": {"maxReplicas": 5}}}

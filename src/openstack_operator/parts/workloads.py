@@ -119,7 +119,7 @@ def api(
     expose: Expose = spec.expose if exposed else Expose()
     homes = () if any(mount.path == state(ctx) for mount in mounts) else (state(ctx),)
     size, proxied = size_of(ctx, "Deployment", component, settings), through_proxy(expose)
-    ending, last = ({"preStop": _drained(port) if size.several else _sleep(longer)} for longer in (0, _BEHIND))
+    ending = {"preStop": _while(_CONNECTED, port)}
     host, known_as = public_host(ctx, name, expose), more.known_as
     tls = front(ctx, component, port, entry, host=host, lifecycle=ending, proxied=proxied, known_as=known_as)
     main = kube.Container(
@@ -132,7 +132,7 @@ def api(
         # A connection is accepted by the kernel even while every worker is busy; only a dead master refuses it, and
         # that ends the container.
         alive=None if tls else kube.Probe(tcp=port),
-        lifecycle=last if tls else ending,
+        lifecycle={"preStop": _while(_LISTENED, port)} if tls else ending,
         memory=memory,
         cpu=workers.cpu,
     )
@@ -210,23 +210,20 @@ _AS_NEEDED = ("--cheaper", "1", "--cheaper-overload", "3")
 
 _WITHDRAWN = 5
 """Seconds until no node sends a pod that ends another connection, from when its endpoint is withdrawn."""
-_BEHIND = 2
-"""Seconds that what is behind a front outlives it: the front would answer for it."""
+# As the kernel lists connections (01) and those who wait for some (0A), ports in hexadecimal. A connection that was not
+# accepted yet is among them; APIs close each after its answer.
+_CONNECTED = "grep -q ':{port:04X} [0-9A-F]*:[0-9A-F]* 01 '"
+# Whoever is behind a front listens on the loopback alone.
+_LISTENED = "grep ':{port:04X} 0*:0000 0A ' | grep -qv ' 0100007F:'"
 
 
-def _sleep(longer: int) -> dict[str, Any]:
-    return {"sleep": {"seconds": _WITHDRAWN + longer}}
-
-
-def _drained(port: int) -> dict[str, Any]:
-    """A preStop hook that lasts until no client is connected, at most until the grace period of the pod ends: told to
-    stop, the servers cut off whom they are serving, and whoever waits to be accepted.
+def _while(what: str, port: int) -> dict[str, Any]:
+    """A preStop hook, at most until the grace period of the pod ends. The front, or who has none, ends when no client
+    is connected: told to stop, servers cut off whom they are serving, and whoever waits to be accepted. What is behind
+    a front ends after it, which would answer for it.
     """
-    # A connection (01) to the port, in hexadecimal; one that was not accepted yet is among them. APIs close each after
-    # its answer.
-    connected = f":{port:04X} [0-9A-F]*:[0-9A-F]* 01 "
-    script = f"sleep {_WITHDRAWN}; while grep -qs '{connected}' /proc/net/tcp /proc/net/tcp6; do sleep 0.2; done"
-    return {"exec": {"command": ["sh", "-c", script]}}
+    look = f"cat /proc/net/tcp /proc/net/tcp6 2>/dev/null | {what.format(port=port)}"
+    return {"exec": {"command": ["sh", "-c", f"sleep {_WITHDRAWN}; while {look}; do sleep 0.2; done"]}}
 
 
 def worker(
