@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -42,6 +43,8 @@ class Cloud:
     orders: dict[str, dict[str, str]] = field(default_factory=dict[str, dict[str, str]])
     accounts: dict[tuple[str, str], str] = field(default_factory=dict[tuple[str, str], str])
     """Passwords by the kind that makes the account, and its name."""
+    users: dict[Key, str] = field(default_factory=dict[Key, str])
+    """What the account is called that a resource makes."""
     vhosts: set[str] = field(default_factory=set[str])
     pods: dict[str, Object] = field(default_factory=dict[str, Object])
     known: dict[str, str] = field(default_factory=dict[str, str])
@@ -50,6 +53,10 @@ class Cloud:
     draws: count[int] = field(default_factory=count)
     left: int | None = None
     """Writes until the operator ends."""
+    going: set[Key] = field(default_factory=set[Key])
+    """What is being removed, and not yet gone."""
+    others: bool = False
+    """Whether other operators run database and broker, and make the accounts there."""
 
     @property
     def name(self) -> str:
@@ -66,6 +73,13 @@ class Cloud:
         draw, secrets = lambda: f"password-{next(self.draws):06}", {**ctx.secrets, **self.orders}
         ctx = replace(ctx, children=dict(self.children), secrets=secrets, now=self.now, draw=draw)
         ctx = replace(ctx, facts=self.facts() if moving(ctx) else {})
+        if self.others:
+            told = {"MariaDB": {"mariadbResource": "db"}, "RabbitMQ": {"rabbitmqCluster": "mq"}}
+            refs = {
+                ref: replace(found, published={**found.published, **told.get(ref.kind, {})})
+                for ref, found in ctx.refs.items()
+            }
+            ctx = replace(ctx, refs=refs)
         return next(service for service in SERVICES if service.resource.kind == self.kind).plan(ctx)
 
     def facts(self) -> dict[str, Any]:
@@ -87,13 +101,15 @@ class Cloud:
         except CrashError:
             return
         wanted = {key(obj) for obj in plan.objects}
-        for gone in [known for known in self.children if known not in wanted]:
+        for gone in [known for known in self.children if known not in wanted and known not in self.going]:
             self.removed(self.children.pop(gone))
 
     async def write(self, step: Step) -> Sequence[Object]:
         for obj in step.objects:
             old = self.children.get(key(obj))
             same = old and all(old.get(part) == obj[part] for part in ("spec", "data") if part in obj)
+            notes = obj["metadata"].get("annotations", {})
+            same = same and old and notes.items() <= old["metadata"].get("annotations", {}).items()
             if same:
                 continue
             if self.left == 0:
@@ -109,23 +125,26 @@ class Cloud:
         return all(key(obj) in self.children for obj in step.workloads or step.objects)
 
     def removed(self, live: Object) -> None:
-        if live["kind"] not in REMOTES:
+        kind, _ = key(live)
+        if kind not in REMOTES:
             return
-        spec = live["spec"]
-        self.accounts.pop((live["kind"], spec["user"]), None)
-        if live["kind"] == "RabbitMQVhost" and spec.get("deletionPolicy") != "Retain":
-            self.vhosts.discard(spec["vhost"])
+        self.accounts.pop((kind, self.users.pop(key(live), "")), None)
+        if kind == "RabbitMQVhost" and live["spec"].get("deletionPolicy") != "Retain":
+            self.vhosts.discard(live["spec"]["vhost"])
 
     def actuate(self) -> None:
         """What is outside Kubernetes is as its resources say."""
         for known, live in self.children.items():
-            if live["kind"] in REMOTES:
-                spec, ref = live["spec"], live["spec"]["passwordSecretRef"]
+            if known[0] in REMOTES:
+                spec = live["spec"]
+                ref = spec.get("passwordSecretRef") or spec.get("passwordSecretKeyRef")
+                ref = ref or {**spec["importCredentialsSecret"], "key": "password"}
                 data = kube.secret_data(self.children["Secret", ref["name"]])
                 if ref["key"] in data:
-                    self.accounts[live["kind"], spec["user"]] = data[ref["key"]]
+                    self.users[known] = spec.get("user") or spec.get("name") or data["username"]
+                    self.accounts[known[0], self.users[known]] = data[ref["key"]]
                     self.vhosts |= {spec["vhost"]} if "vhost" in spec else set()
-                    self.children[known] = granted(live)
+                    self.children[known] = granted(live) if known[0] == live["kind"] else told(live)
 
     def work(self) -> None:
         """Jobs end."""
@@ -192,6 +211,12 @@ class Cloud:
         return found.step if found else ""
 
 
+def told(live: Object) -> Object:
+    """What another operator says of what is there."""
+    conditions = [{"type": "Ready", "status": "True", "reason": "There", "message": ""}]
+    return {**live, "status": {"observedGeneration": live["metadata"]["generation"], "conditions": conditions}}
+
+
 HAPPENS = ["look", "crash", "actuate", "work", "roll", "restart", "order"]
 SORTS = {"database": "MariaDBDatabase", "messaging": "RabbitMQVhost", "identity": "KeystoneUser"}
 
@@ -214,6 +239,29 @@ async def test_a_second_account_takes_over_and_the_first_one_goes(kind: str, sor
     assert {name: kept for name, kept in first.items() if name[0] != remote}.items() <= cloud.accounts.items()
     assert cloud.vhosts == vhosts
     assert len(cloud.accounts) == len(first)
+
+
+@pytest.mark.parametrize(
+    ("kind", "sort", "remote"),
+    [("Placement", "database", "User.k8s.mariadb.com"), ("Neutron", "messaging", "User.rabbitmq.com")],
+)
+async def test_accounts_that_others_make_are_replaced_too(kind: str, sort: str, remote: str, release: Release) -> None:
+    """The Secret another operator makes the old account of is none that uses it; a pod that reads that one does."""
+    cloud = Cloud(kind, release, others=True)
+    await cloud.quiet()
+    ((_, first),) = (name for name in cloud.accounts if name[0] == remote)
+    login = f"{cloud.name}-{'db' if sort == 'database' else sort}-login"
+    made = {"name": "mine", "creationTimestamp": "2026-01-01T00:00:00Z"}
+    cloud.pods["mine"] = {"metadata": made, "spec": {"volumes": [{"secret": {"secretName": login}}], "containers": []}}
+    cloud.order(sort)
+    await cloud.quiet()
+    assert cloud.state(sort) == MOVING
+    assert json.loads(cloud.plan().outcome.published[f"{sort}Rotation"])["waits"] == ["Pod/mine"]
+    del cloud.pods["mine"]
+    await cloud.quiet()
+    assert cloud.state(sort) == IDLE
+    assert [user for kind, user in cloud.accounts if kind == remote] == [f"{first}_B"]
+    assert ("Secret", login) not in cloud.children
 
 
 @given(st.lists(st.sampled_from(HAPPENS), min_size=12, max_size=40), st.data())
@@ -256,6 +304,22 @@ async def in_use(release: Release, **more: str) -> Cloud:
 
 def published(cloud: Cloud) -> str:
     return cloud.plan().outcome.published["databaseRotation"]
+
+
+async def test_an_account_that_is_still_going_is_not_taken_for_the_next_one(release: Release) -> None:
+    """It is ready, and will never have the new password."""
+    cloud = await in_use(release)
+    cloud.going = {("MariaDBDatabase", "cinder-db")}
+    await cloud.quiet()
+    assert cloud.state("database") == IDLE
+    cloud.order("database")
+    for _ in range(3):
+        await cloud.look()
+    assert cloud.state("database") == IDLE
+    cloud.going = set()
+    await cloud.quiet()
+    assert cloud.state("database") == IDLE
+    assert {user for kind, user in cloud.accounts if kind == "MariaDBDatabase"} == {"cinder"}
 
 
 async def test_a_pod_that_stays_behind_keeps_the_account_and_is_named(release: Release) -> None:

@@ -121,10 +121,11 @@ def read(text: str | None) -> Rotation | None:
 
 
 def turned(
-    held: Rotation | None, wanted: Order, now: datetime, *, prepared: bool, waits: Sequence[str]
+    held: Rotation | None, wanted: Order, now: datetime, *, left: bool, prepared: bool, waits: Sequence[str]
 ) -> Rotation | None:
-    """What comes next, at most one step further; None where nothing was ever asked for. `prepared` says whether the
-    second account is there, `waits` who may still use the first one.
+    """What comes next, at most one step further; None where nothing was ever asked for. `left` says whether there is
+    something of the account before, `prepared` whether the second account is there, `waits` who may still use the
+    first one.
     """
     known = held or Rotation()
     if known.step == MOVING:
@@ -132,7 +133,8 @@ def turned(
         return replace(known, step=IDLE, since=stamp(now), done=stamp(now)) if over else held
     if known.step == PREPARING:
         return replace(known, step=MOVING, second=not known.second, since=stamp(now)) if prepared else held
-    if newer(wanted, known):
+    # What makes an account would be taken for one of the new password, while it says that it is done with the old one.
+    if newer(wanted, known) and not left:
         return replace(known, step=PREPARING, order=wanted.at, grace=wanted.grace, since=stamp(now))
     return held
 
@@ -201,7 +203,9 @@ def replaced(ctx: Context[Any], secret: str, held: Mapping[str, str], names: Seq
         before, wanted = read(held.get(f"rotation.{sort}")), order(ctx, sort)
         waits = _waits(ctx, secret, held, before, members)
         prepared = before is not None and _prepared(ctx, secret, held, before, members)
-        after = turned(before, wanted, ctx.now, prepared=prepared, waits=waits)
+        others = {_accounts(name, before or Rotation())[1].key for name in members}
+        left = any(key in others for _, _, key in _remotes(ctx, secret))
+        after = turned(before, wanted, ctx.now, left=left, prepared=prepared, waits=waits)
         if after is None:
             values |= {name: held.get(name) or ctx.draw() for name in members}
             published[f"{sort}Rotation"] = Rotation().published()
@@ -299,21 +303,24 @@ def _readers(
     facts: Mapping[str, Any], secret: str, old: Sequence[str], new: Sequence[str], now: datetime
 ) -> Iterator[str]:
     """Secrets that hold an old password, and pods that may have read one: a pod reads its files when it starts, and has
-    what they held by then.
+    what they held by then. By which another operator makes the old account goes with that one.
     """
-    changed: dict[str, datetime] = {}
+    changed, making = dict[str, datetime](), set[str]()
     for item in facts["secrets"]:
         name, text = item["metadata"]["name"], "\n".join(kube.secret_data(item).values())
         if name != secret and any(password in text for password in old):
-            yield f"Secret/{name}"
+            if PASSWORD in item["metadata"].get("annotations", {}):
+                making.add(name)
+            else:
+                yield f"Secret/{name}"
         elif any(password in text for password in new):
             changed[name] = _changed(item["metadata"])
     for pod in facts["pods"]:
-        made = datetime.fromisoformat(pod["metadata"]["creationTimestamp"])
-        for at in (changed[name] for name in set(read_by(pod)) if name in changed):
-            # Times are whole seconds.
-            if made < at or (made == at and now < at + _SAME):
-                yield f"Pod/{pod['metadata']['name']}"
+        made, read = datetime.fromisoformat(pod["metadata"]["creationTimestamp"]), set(read_by(pod))
+        times = [changed[name] for name in read if name in changed]
+        # Times are whole seconds.
+        if making & read or any(made < at or (made == at and now < at + _SAME) for at in times):
+            yield f"Pod/{pod['metadata']['name']}"
 
 
 def _changed(metadata: Mapping[str, Any]) -> datetime:

@@ -190,6 +190,11 @@ def _rotation(cluster: Kubernetes, name: str, spec: dict[str, Any]) -> None:
 
 
 def test_all_of_it_goes(cloud: Kubernetes) -> None:
+    # Guests of a deleted cloud run on, and the next one would not start a nova-compute beside them.
+    conn = proof.connect(cloud, NAMESPACE)
+    for server in conn.compute.servers():
+        conn.compute.delete_server(server)
+        conn.compute.wait_for_delete(server, interval=0.5)
     cloud.kubectl("-n", NAMESPACE, "delete", PLANE, "production", "--timeout=300s", timeout=310)
     for kind in (*SERVERS, *ACCOUNTS):
         until(f"{kind} to be gone", lambda k=kind: not cloud.items(k, "-n", NAMESPACE), 120, 1)

@@ -303,7 +303,7 @@ def cloud(cluster: Kubernetes, report: Report) -> Iterator[Kubernetes]:
     _applied(cluster, *(_credential(cluster, service) for service in CATALOG))
     _applied(cluster, *_services(host, url))
     wanted = _services(host, url)
-    until("endpoints to be known", lambda: all(_endpoint(cluster, each) for each in wanted), 120, 1)
+    until("ports of the nodes", lambda: all(f"//{host}:" in _endpoint(cluster, each) for each in wanted), 120, 1)
     _entered(cluster, wanted)
     _ours(cluster, *wanted, seconds=300)
     yield cluster

@@ -41,7 +41,7 @@ def administrator(ctx: Context[KeystoneSpec]) -> Administrator:
     before = rotation.read(made.values.get(_STATE))
     coming = made.values.get(NEXT, "")
     done = bool(before and before.step == rotation.PREPARING and coming and _told(ctx, {**values, "password": coming}))
-    after = rotation.turned(before, rotation.order(ctx, "admin"), ctx.now, prepared=done, waits=())
+    after = rotation.turned(before, rotation.order(ctx, "admin"), ctx.now, left=False, prepared=done, waits=())
     if after is None:
         return _administrator(ctx, made, values, values, {"adminRotation": rotation.Rotation().published()})
     if after.step == rotation.MOVING:
