@@ -120,6 +120,14 @@ def _start(*, peers: bool) -> str:
     return f"""{known}{written}{followed(_CERTIFICATE, told)}exec "$@" -f {_RUN}/haproxy.cfg\n"""
 
 
+# Of what failed: whose it was, what was asked for without what a console has behind the path, the status, milliseconds,
+# and how it ended.
+_LOGGED = """\
+    log stdout format raw daemon
+    log-format "%ci %HM %HPO %ST %TR/%Tw/%Tc/%Tr/%Ta %tsc"
+"""
+
+
 def _config(port: int, *, plain: bool, proxied: bool) -> str:
     """haproxy.cfg. Each connection carries one request, as it does without a front: an idle one that is closed while
     its client sends the next would be a request that failed.
@@ -136,6 +144,8 @@ global
 
 defaults
     mode http
+    option dontlognull
+    option dontlog-normal
     option httpclose
     timeout http-request 30s
     timeout connect 5s
@@ -162,12 +172,12 @@ backend plain
 
 frontend encrypted
     bind unix@{_RUN}/encrypted mode 600 accept-proxy ssl crt {_CERTIFICATE}/tls.crt alpn http/1.1
-    http-request set-header X-Forwarded-Proto https
+{_LOGGED}    http-request set-header X-Forwarded-Proto https
     default_backend api
 
 frontend plain
     bind unix@{_RUN}/plain mode 600 accept-proxy
-    http-request set-header X-Forwarded-Proto http{unknown}
+{_LOGGED}    http-request set-header X-Forwarded-Proto http{unknown}
     default_backend api
 
 backend api
@@ -189,7 +199,7 @@ def _peers(name: str, port: int) -> str:
     return f"""
 frontend peers
     bind 127.0.0.1:{_PEERS}
-    http-request set-dst path,field(2,/)
+{_LOGGED}    http-request set-dst path,field(2,/)
     http-request set-dst-port int({port})
     http-request replace-path /[^/]*(/.*) \\1
     default_backend peers
