@@ -79,7 +79,7 @@ e2e-providers: venv ## Operators of others, built from their modules, and what r
 	$(PY) -m pytest -v -W default -p no:randomly -p no:xdist tests/e2e/on_providers
 
 .PHONY: e2e-cortex
-e2e-cortex: venv ## Two compute nodes, and a scheduler that Nova asks which of them a server is for
+e2e-cortex: venv ## Two compute nodes, a scheduler that Nova asks which of them a server is for, and pods that know theirs
 	$(PY) -m pytest -v -W default -p no:randomly -p no:xdist tests/e2e/on_two
 
 .PHONY: e2e-tempest
