@@ -166,7 +166,8 @@ class Cloud:
 
     def start(self, name: str, template: Object) -> None:
         """A pod reads its files."""
-        metadata = {"name": name, "creationTimestamp": self.now.strftime("%Y-%m-%dT%H:%M:%SZ")}
+        metadata: dict[str, Any] = {"name": name, "creationTimestamp": self.now.strftime("%Y-%m-%dT%H:%M:%SZ")}
+        metadata["annotations"] = template["metadata"].get("annotations", {})
         self.pods[name] = {"metadata": metadata, "spec": template["spec"], "template": template}
         held = [self.children.get(("Secret", each)) for each in read_by(self.pods[name])]
         self.known[name] = "\n".join(text for live in held for text in kube.secret_data(live).values())
@@ -331,6 +332,24 @@ async def test_a_pod_that_stays_behind_keeps_the_account_and_is_named(release: R
     assert cloud.state("database") == MOVING
     assert "Pod/cinder-scheduler-pod" in published(cloud)
     assert len(cloud.accounts) == 4
+
+
+@pytest.mark.parametrize("old", [False, True])
+async def test_a_pod_made_within_the_second_of_the_change_is_known_by_its_configuration(
+    old: bool, release: Release
+) -> None:
+    cloud = await in_use(release)
+    known = ("Deployment", "cinder-api")
+    template = cloud.pods["cinder-api-pod"]["template"] if old else cloud.children[known]["spec"]["template"]
+    cloud.now = cloud.changed["cinder-config"]
+    cloud.start("cinder-api-pod", template)
+    for _ in range(5):
+        cloud.roll("cinder-api")
+        cloud.children[known] = granted(cloud.children[known])
+        cloud.work()
+        await cloud.look()
+    assert ("Pod/cinder-api-pod" in published(cloud)) is old
+    assert cloud.state("database") == (MOVING if old else IDLE)
 
 
 async def test_a_pod_of_the_users_that_reads_the_passwords_is_waited_for(release: Release) -> None:

@@ -84,12 +84,14 @@ class Rotation:
     """Days."""
     done: str = ""
     """When something was replaced for the last time."""
+    before: tuple[str, ...] = ()
+    """Digests of the configurations that pods had until the second account was in use."""
 
     @property
     def text(self) -> str:
         """What its key holds."""
         known = {"second": self.second, "step": self.step, "since": self.since, "order": self.order}
-        return json.dumps({**known, "graceDays": self.grace, "done": self.done})
+        return json.dumps({**known, "graceDays": self.grace, "done": self.done, "before": self.before})
 
     def published(self, waits: Sequence[str] = ()) -> str:
         """What others may know of it."""
@@ -117,6 +119,7 @@ def read(text: str | None) -> Rotation | None:
         order=str(known.get("order", "")),
         grace=days if isinstance(days, int) else 0,
         done=str(known.get("done", "")),
+        before=tuple(map(str, known.get("before", ()))),
     )
 
 
@@ -130,7 +133,7 @@ def turned(
     known = held or Rotation()
     if known.step == MOVING:
         over = not waits and now >= kept_until(known, wanted)
-        return replace(known, step=IDLE, since=stamp(now), done=stamp(now)) if over else held
+        return replace(known, step=IDLE, since=stamp(now), done=stamp(now), before=()) if over else held
     if known.step == PREPARING:
         return replace(known, step=MOVING, second=not known.second, since=stamp(now)) if prepared else held
     # What makes an account would be taken for one of the new password, while it says that it is done with the old one.
@@ -206,6 +209,8 @@ def replaced(ctx: Context[Any], secret: str, held: Mapping[str, str], names: Seq
         others = {_accounts(name, before or Rotation())[1].key for name in members}
         left = any(key in others for _, _, key in _remotes(ctx, secret))
         after = turned(before, wanted, ctx.now, left=left, prepared=prepared, waits=waits)
+        if after and before and (before.step, after.step) == (PREPARING, MOVING):
+            after = replace(after, before=_digests(ctx))
         if after is None:
             values |= {name: held.get(name) or ctx.draw() for name in members}
             published[f"{sort}Rotation"] = Rotation().published()
@@ -281,10 +286,20 @@ def _waits(
                 # Its virtual host would go with it.
                 *("/".join(known) for known, live, key in _remotes(ctx, secret) if key in keys and _takes_all(live)),
                 *("/".join(known) for known, live in ctx.children.items() if _unfinished(live)),
-                *_readers(ctx.facts, secret, old, new, ctx.now),
+                *_readers(ctx.facts, secret, old, new, ctx.now, before.before),
             ]
         )
     )
+
+
+def _digests(ctx: Context[Any]) -> tuple[str, ...]:
+    """Of the configurations with which pods are started."""
+    templates = (live.get("spec", {}).get("template", {}) for live in ctx.children.values())
+    return tuple(sorted({digest for each in templates if (digest := _digest(each))}))
+
+
+def _digest(pod: Mapping[str, Any]) -> str:
+    return pod.get("metadata", {}).get("annotations", {}).get(kube.CONFIG_DIGEST, "")
 
 
 def _takes_all(live: Object) -> bool:
@@ -300,7 +315,12 @@ def _unfinished(live: Object) -> bool:
 
 
 def _readers(
-    facts: Mapping[str, Any], secret: str, old: Sequence[str], new: Sequence[str], now: datetime
+    facts: Mapping[str, Any],
+    secret: str,
+    old: Sequence[str],
+    new: Sequence[str],
+    now: datetime,
+    before: Sequence[str],
 ) -> Iterator[str]:
     """Secrets that hold an old password, and pods that may have read one: a pod reads its files when it starts, and has
     what they held by then. By which another operator makes the old account goes with that one.
@@ -318,8 +338,9 @@ def _readers(
     for pod in facts["pods"]:
         made, read = datetime.fromisoformat(pod["metadata"]["creationTimestamp"]), set(read_by(pod))
         times = [changed[name] for name in read if name in changed]
-        # Times are whole seconds.
-        if making & read or any(made < at or (made == at and now < at + _SAME) for at in times):
+        # Times are whole seconds; one that has a configuration of its own since then was made after it.
+        later = before and _digest(pod) not in {"", *before}
+        if making & read or any(made < at or (made == at and not later and now < at + _SAME) for at in times):
             yield f"Pod/{pod['metadata']['name']}"
 
 
