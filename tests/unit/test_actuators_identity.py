@@ -13,7 +13,7 @@ import pytest
 from remotes import Answer, Request, context, serving
 
 from openstack_operator.actuators import ACTUATORS
-from openstack_operator.plan import Context, SpecError, Transient
+from openstack_operator.plan import Context, Drifted, SpecError, Transient
 
 USER, SERVICE = ACTUATORS[2:4]
 PASSWORD = "s3'c r&et%"
@@ -217,6 +217,55 @@ def test_a_new_password_in_the_secret_reaches_keystone(keystone: Identity, url: 
     ctx = wanted_user(url)
     assert USER.ensure(replace(ctx, secrets={**ctx.secrets, "p": {"k": "new"}})) == ["user glance repaired: password"]
     assert can_work(keystone, "new")
+
+
+def by_korc(keystone: Identity, password: str = PASSWORD) -> dict[str, Any]:
+    """What K-ORC has made."""
+    return keystone.add("users", name="glance", domain_id="default", password=password)
+
+
+def test_what_k_orc_has_nothing_for_is_made_for_its_user(keystone: Identity, url: str) -> None:
+    wanted = wanted_user(url, provider="k-orc")
+    with pytest.raises(Drifted, match="user glance is not in Keystone, where K-ORC is to keep it"):
+        USER.ensure(wanted)
+    assert not keystone.all("users", name="glance")
+    user = by_korc(keystone)
+    assert USER.ensure(wanted) == ["roles of glance repaired: admin, service"]
+    assert can_work(keystone)
+    assert USER.ensure(wanted) == []
+    # Whether it is enabled is K-ORC's.
+    user["enabled"] = False
+    with pytest.raises(Drifted, match="user glance is disabled"):
+        USER.ensure(wanted)
+    assert not user["enabled"]
+    user["enabled"] = True
+    USER.remove(wanted)
+    assert not keystone.all("users", name="glance")
+
+
+def test_a_user_that_k_orc_took_over_has_the_password_of_its_secret(keystone: Identity, url: str) -> None:
+    """K-ORC calls the first Secret it is given applied, without looking whether it is so."""
+    by_korc(keystone, "one of another cloud")
+    changes = USER.ensure(wanted_user(url, provider="k-orc"))
+    assert "user glance repaired: password" in changes
+    assert can_work(keystone)
+
+
+def test_a_service_that_k_orc_keeps_has_our_endpoints(keystone: Identity, url: str) -> None:
+    wanted = wanted_service(url, provider="k-orc")
+    with pytest.raises(Drifted, match=r"service glance \(image\) is not in Keystone"):
+        SERVICE.ensure(wanted)
+    row = keystone.add("services", name="glance", type="image", description="its own words")
+    assert SERVICE.ensure(wanted) == ["endpoints of glance in RegionOne created"]
+    assert row["description"] == "its own words"
+    assert endpoints(keystone) == WANTED
+    row["enabled"] = False
+    with pytest.raises(Drifted, match="is disabled"):
+        SERVICE.ensure(wanted)
+    row["enabled"] = True
+    SERVICE.remove(wanted)
+    assert not keystone.rows["services"]
+    assert not keystone.rows["endpoints"]
 
 
 def test_removing_a_user_keeps_the_project(keystone: Identity, url: str) -> None:

@@ -18,7 +18,7 @@ from openstack_operator import kube
 from openstack_operator.catalogue import ACTUATORS, SERVICES
 from openstack_operator.parts import moving
 from openstack_operator.parts.rotation import IDLE, MOVING, PREPARING, REMOTES, read, read_by
-from openstack_operator.plan import Key, Object, Plan, Release, Step, carry_out, key
+from openstack_operator.plan import Key, Object, Plan, Referent, Release, Step, carry_out, key
 from openstack_operator.render import Paper
 from openstack_operator.testing import NOW, granted
 
@@ -50,6 +50,8 @@ class Cloud:
     draws: count[int] = field(default_factory=count)
     left: int | None = None
     """Writes until the operator ends."""
+    published: dict[str, dict[str, str]] = field(default_factory=dict[str, dict[str, str]])
+    """What servers publish besides, by kind."""
 
     @property
     def name(self) -> str:
@@ -65,6 +67,8 @@ class Cloud:
         ctx = paper.context(manifest, "openstack")
         draw, secrets = lambda: f"password-{next(self.draws):06}", {**ctx.secrets, **self.orders}
         ctx = replace(ctx, children=dict(self.children), secrets=secrets, now=self.now, draw=draw)
+        refs = {ref: Referent({**at.published, **self.published.get(ref.kind, {})}) for ref, at in ctx.refs.items()}
+        ctx = replace(ctx, refs=refs)
         ctx = replace(ctx, facts=self.facts() if moving(ctx) else {})
         return next(service for service in SERVICES if service.resource.kind == self.kind).plan(ctx)
 
@@ -94,7 +98,7 @@ class Cloud:
         for obj in step.objects:
             old = self.children.get(key(obj))
             same = old and all(old.get(part) == obj[part] for part in ("spec", "data") if part in obj)
-            if same:
+            if old and same and old["metadata"].get("annotations") == obj["metadata"].get("annotations"):
                 continue
             if self.left == 0:
                 raise CrashError
@@ -109,6 +113,7 @@ class Cloud:
         return all(key(obj) in self.children for obj in step.workloads or step.objects)
 
     def removed(self, live: Object) -> None:
+        self.accounts.pop(key(live), None)
         if live["kind"] not in REMOTES:
             return
         spec = live["spec"]
@@ -119,6 +124,11 @@ class Cloud:
     def actuate(self) -> None:
         """What is outside Kubernetes is as its resources say."""
         for known, live in self.children.items():
+            if login := login_of(live):
+                data = kube.secret_data(self.children["Secret", login])
+                self.accounts[known[0], known[1]] = data["password"]
+            if said := by_others(live):
+                self.children[known] = {**live, "status": said}
             if live["kind"] in REMOTES:
                 spec, ref = live["spec"], live["spec"]["passwordSecretRef"]
                 data = kube.secret_data(self.children["Secret", ref["name"]])
@@ -190,6 +200,54 @@ class Cloud:
         held = kube.secret_data(self.children["Secret", f"{self.name}-credentials"])
         found = read(held.get(f"rotation.{sort}"))
         return found.step if found else ""
+
+
+def login_of(live: Object) -> str:
+    """The Secret by which an operator of others makes an account."""
+    spec = live.get("spec", {})
+    found = spec.get("passwordSecretKeyRef") or spec.get("importCredentialsSecret") or {}
+    return found.get("name") or spec.get("resource", {}).get("passwordRef", "")
+
+
+def by_others(live: Object) -> dict[str, Any]:
+    """What an operator of others says of what it has done; nothing of kinds that are ours."""
+    if not live["apiVersion"].startswith(("k8s.mariadb.com/", "rabbitmq.com/", "openstack.k-orc.cloud/")):
+        return {}
+    generation = live["metadata"]["generation"]
+    told = {"Ready": "True", "Available": "True", "Progressing": "False"}
+    conditions = [{"type": name, "status": value, "observedGeneration": generation} for name, value in told.items()]
+    return {"observedGeneration": generation, "conditions": conditions}
+
+
+OTHERS = {
+    "MariaDB": {"mariadbResource": "mariadb"},
+    "RabbitMQ": {"rabbitmqCluster": "rabbitmq"},
+    "Keystone": {"korcClouds": "k-orc-clouds-yaml"},
+}
+THEIRS = {
+    "database": "User.k8s.mariadb.com",
+    "messaging": "User.rabbitmq.com",
+    "identity": "User.openstack.k-orc.cloud",
+}
+
+
+@pytest.mark.parametrize("sort", THEIRS)
+async def test_operators_of_others_make_the_second_account_and_lose_the_first(sort: str, release: Release) -> None:
+    """What they make accounts by holds the old password until the end, and nobody waits for that."""
+    cloud = Cloud("Cinder", release, published=OTHERS)
+    cloud.check = lambda: None  # the names of accounts are those of their resources here
+    await cloud.quiet()
+    first = dict(cloud.accounts)
+    handle = THEIRS[sort]
+    for suffix in ("--b", ""):
+        cloud.order(sort)
+        await cloud.quiet()
+        assert cloud.state(sort) == IDLE
+        before = {name for kind, name in first if kind == handle}
+        assert {name for kind, name in cloud.accounts if kind == handle} == {f"{name}{suffix}" for name in before}
+        assert not set(first.values()) & {kept for (kind, _), kept in cloud.accounts.items() if kind == handle}
+    held = "\n".join(text for live in cloud.children.values() for text in kube.secret_data(live).values())
+    assert not [kept for (kind, _), kept in first.items() if kind == handle and kept in held]
 
 
 HAPPENS = ["look", "crash", "actuate", "work", "roll", "restart", "order"]

@@ -43,6 +43,9 @@ Url = Annotated[
 ]
 
 
+Keeper = Literal["builtin", "k-orc"]
+
+
 class MariaDBDatabaseSpec(Model):
     """A schema in a MariaDB, with an account that may do everything in this schema and nothing elsewhere."""
 
@@ -118,6 +121,9 @@ class KeystoneUserSpec(Model):
         Field(min_length=1, max_length=32, json_schema_extra={"x-kubernetes-list-type": "set"}),
     ] = ["admin", "service"]
     """Names of the roles the user has in the project, exactly these; they must exist."""
+    provider: Keeper = "builtin"
+    """Who makes the user and keeps it enabled: this resource, or K-ORC by a User of openstack.k-orc.cloud with the name
+    of this resource. Its project and roles are this resource's, and so is its removal."""
 
 
 class Endpoints(Model):
@@ -150,6 +156,9 @@ class KeystoneServiceSpec(Model):
     """Region of the endpoints; endpoints in other regions are left alone."""
     endpoints: Endpoints
     """URLs of the service; an interface that is not given here is removed."""
+    provider: Keeper = "builtin"
+    """Who makes the service and keeps it enabled and described: this resource, or K-ORC by a Service of
+    openstack.k-orc.cloud with the name of this resource. Its endpoints are this resource's, and so is its removal."""
 
 
 DATABASE = Resource(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, cast
@@ -23,6 +23,9 @@ REMOTES = ("MariaDBDatabase", "RabbitMQVhost", "KeystoneUser", "User.k8s.mariadb
 
 PASSWORD = "openstack.k8s.io/password"  # noqa: S105
 """Annotation of what makes an account and has its password elsewhere: `glance-credentials/database.a`."""
+
+_LOGINS = ("passwordSecretKeyRef", "importCredentialsSecret")
+"""Fields by which accounts of mariadb-operator and of the messaging topology operator name a Secret."""
 
 _AGAIN = timedelta(seconds=15)
 """Until users are looked at again."""
@@ -277,7 +280,7 @@ def _waits(
                 # Its virtual host would go with it.
                 *("/".join(known) for known, live, key in _remotes(ctx, secret) if key in keys and _takes_all(live)),
                 *("/".join(known) for known, live in ctx.children.items() if _unfinished(live)),
-                *_readers(ctx.facts, secret, old, new, ctx.now),
+                *_readers(ctx.facts, {secret, *_logins(ctx)}, old, new, ctx.now),
             ]
         )
     )
@@ -295,16 +298,25 @@ def _unfinished(live: Object) -> bool:
     return kind in {"Deployment", "StatefulSet", "DaemonSet"} and kube.rolling(live)
 
 
+def _logins(ctx: Context[Any]) -> Iterator[str]:
+    """Secrets by which operators of others make accounts: that of the one before goes with it."""
+    for live in ctx.children.values():
+        spec = live.get("spec") or {}
+        yield from (found["name"] for field in _LOGINS if (found := spec.get(field)))
+        if reference := (spec.get("resource") or {}).get("passwordRef"):
+            yield reference
+
+
 def _readers(
-    facts: Mapping[str, Any], secret: str, old: Sequence[str], new: Sequence[str], now: datetime
+    facts: Mapping[str, Any], makers: Collection[str], old: Sequence[str], new: Sequence[str], now: datetime
 ) -> Iterator[str]:
     """Secrets that hold an old password, and pods that may have read one: a pod reads its files when it starts, and has
-    what they held by then.
+    what they held by then. `makers` are Secrets accounts are made by, which hold both.
     """
     changed: dict[str, datetime] = {}
     for item in facts["secrets"]:
         name, text = item["metadata"]["name"], "\n".join(kube.secret_data(item).values())
-        if name != secret and any(password in text for password in old):
+        if name not in makers and any(password in text for password in old):
             yield f"Secret/{name}"
         elif any(password in text for password in new):
             changed[name] = _changed(item["metadata"])

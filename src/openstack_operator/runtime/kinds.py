@@ -20,6 +20,9 @@ class Kind:
     """The kind whose place one of ours takes."""
     by: str = ""
     """The operator of others that does what it says, where one of ours does the same."""
+    finalizer: str = ""
+    """By what that operator keeps an object until it has seen to the thing out there, of kinds of which plans make
+    nothing that is to go with its object: taking it off leaves nothing undone."""
 
     @property
     def handle(self) -> str:
@@ -82,7 +85,7 @@ CHILDREN = (
 no service makes."""
 
 _ROOK, _GATEWAY = "ceph.rook.io/v1", "gateway.networking.k8s.io/v1"
-_MARIADB, _RABBITMQ = "k8s.mariadb.com/v1alpha1", "rabbitmq.com/v1beta1"
+_MARIADB, _RABBITMQ, _KORC = "k8s.mariadb.com/v1alpha1", "rabbitmq.com/v1beta1", "openstack.k-orc.cloud"
 OTHERS = (
     *(Kind(_ROOK, kind, f"{kind.lower()}s") for kind in ("CephCluster", "CephBlockPool", "CephClient")),
     Kind("cert-manager.io/v1", "Certificate", "certificates"),
@@ -95,6 +98,10 @@ OTHERS = (
     Kind(_RABBITMQ, "Policy", "policies"),
     Kind("memcached.c5c3.io/v1beta1", "Memcached", "memcacheds", by="memcached-operator"),
     Kind("cache.cs.sap.com/v1alpha1", "Valkey", "valkeys", by="valkey-operator"),
+    *(
+        Kind(f"{_KORC}/v1alpha1", kind, f"{kind.lower()}s", by="k-orc", finalizer=f"{_KORC}/{kind.lower()}")
+        for kind in ("Domain", "Project", "Role", "User", "Service")
+    ),
 )
 """Kinds of other operators a plan may hold. They may not be there at all, or come later, or go."""
 

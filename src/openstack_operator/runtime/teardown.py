@@ -7,7 +7,7 @@ from typing import Any
 
 from ..plan import Context, Plan, SpecError, key
 from .apply import delete, together
-from .finalizers import add, drop
+from .finalizers import add, drop, release
 from .gather import Gatherer, parse
 from .kinds import Kind
 from .registry import Service
@@ -43,10 +43,14 @@ class Teardown:
             await drop(self._world, request, held, FINALIZER)
             return ""
         await together(
-            # Foreground: the object stays until all that belongs to it is gone, so its absence says that much.
-            delete(self._world, kind, child, "Foreground", by=request)
+            delete(self._world, kind, child, _policy(child), by=request)
             for kind, child in stage
             if child.meta.deletion_timestamp is None
+        )
+        await together(
+            release(self._world, request, kind, child)
+            for kind, child in children
+            if child.meta.deletion_timestamp is not None
         )
         return ", ".join(f"{kind.kind}/{child.meta.name}" for kind, child in stage)
 
@@ -66,6 +70,13 @@ class Teardown:
                 if c.meta.node or (c.meta.controller and c.meta.controller.uid == held.meta.uid)
             )
             return None, tuple(owned)
+
+
+def _policy(child: Cached) -> str:
+    """The object stays until all that belongs to it is gone, so that its absence says that much. One with an order of
+    its own sees to that itself; the collector would take all of it at once.
+    """
+    return "Background" if FINALIZER in child.meta.finalizers else "Foreground"
 
 
 def _last_stage(plan: Plan | None, children: Iterable[tuple[Kind, Cached]]) -> list[tuple[Kind, Cached]]:

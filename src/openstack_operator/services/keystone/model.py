@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, cast
+from typing import Annotated, Any, ClassVar, Literal, cast
 
 from pydantic import Field, model_validator
 
@@ -23,6 +23,7 @@ from ...api import (
     UsesDatabase,
     rule,
     settled,
+    validated,
 )
 
 
@@ -57,6 +58,25 @@ class Federation(Model):
     """Whether they may log in. Not built yet: turning it on is answered with a condition."""
 
 
+BootstrapResources = Annotated[
+    list[Literal["domains", "projects", "roles"]],
+    Field(max_length=3),
+    validated(**{"x-kubernetes-list-type": "set"}),
+]
+
+
+class Catalog(Model):
+    """Who keeps the services of the catalog, and their users."""
+
+    provider: Literal["auto", "builtin", "k-orc"] = "builtin"
+    """This operator, or K-ORC by resources of openstack.k-orc.cloud; what that has nothing for, regions of endpoints
+    and roles of users, stays with this operator. `auto` is k-orc where the cluster has its kinds, and builtin
+    otherwise. It stays as it was at first."""
+    bootstrap_resources: BootstrapResources = []
+    """What of Keystone's beginning K-ORC is shown, for resources of your own to refer to: domains (`default`), projects
+    (`admin`, `service`), roles (`admin`, `manager`, `member`, `reader`, `service`). The domain is shown in any case."""
+
+
 class KeystoneSpec(ServiceSpec, UsesDatabase, CachesResults):
     """OpenStack Keystone: users, projects, tokens and the service catalog."""
 
@@ -78,6 +98,8 @@ class KeystoneSpec(ServiceSpec, UsesDatabase, CachesResults):
     """Keys that encrypt stored credentials (EC2, TOTP)."""
     bootstrap: Bootstrap = Bootstrap()
     """The first administrator and the region."""
+    catalog: Catalog = Catalog()
+    """Who keeps the services of the catalog, and their users."""
     federation: Federation = Federation()
     """Users of identity providers outside of this cloud."""
     client: Component = Component(replicas=1)

@@ -13,6 +13,8 @@ from ...plan import Context, NotBuilt, Plan, Step
 from .admin import administrator
 from .client import FOLDER, client, clouds_yaml
 from .keys import KeyRing, due, fernet_key, new_ring
+from .korc import CLOUDS, kept
+from .korc import steps as by_korc
 from .model import KeystoneSpec, Rotation
 
 ROTATED = "openstack.k8s.io/rotated"
@@ -43,10 +45,13 @@ def keystone_conf(ctx: Context[KeystoneSpec]) -> Sections:
 
 
 def plan(ctx: Context[KeystoneSpec]) -> Plan:
-    """Everything a Keystone is made of; published: internalURL, publicURL, region, adminSecret."""
+    """Everything a Keystone is made of; published: internalURL, publicURL, region, adminSecret, and
+    korcClouds where K-ORC keeps the catalog.
+    """
     spec = ctx.spec
     if spec.federation.enabled:
         raise NotBuilt("spec.federation.enabled", "identity providers outside are not built yet; use false")
+    delegated = kept(ctx)
     base = parts.foundation(ctx)
     admin = administrator(ctx)
     fernet = _keys(ctx, "fernet", spec.fernet, "spec.fernet.rotationSchedule")
@@ -78,6 +83,7 @@ def plan(ctx: Context[KeystoneSpec]) -> Plan:
         proxied=parts.through_proxy(spec.expose),
     )
     clouds = parts.written(ctx, files, suffix="clouds", directory=FOLDER)
+    korc = by_korc(ctx, admin, internal, api.certificate.authorities, entry) if delegated else ()
     return Plan(
         *parts.policies(ctx),
         *base.steps,
@@ -91,6 +97,8 @@ def plan(ctx: Context[KeystoneSpec]) -> Plan:
         entry,
         clouds,
         client(ctx, clouds, after=(api,)),
+        # Last, so that it goes first: it needs all the others until then.
+        *korc,
         endpoint=public,
         published={
             **base.credentials.published,
@@ -101,6 +109,7 @@ def plan(ctx: Context[KeystoneSpec]) -> Plan:
             "publicURL": public,
             "region": spec.region,
             "adminSecret": admin.secret,
+            **({parts.KORC: CLOUDS} if delegated else {}),
         },
         wake=min((keys.due for keys in (fernet, credential) if not keys.migration), default=None),
     )
