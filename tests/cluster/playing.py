@@ -16,8 +16,9 @@ from openstack_operator.runtime.kinds import DEPLOYMENT, OTHERS, SECRET, Kind
 from .harness import Cluster, running
 
 _KORC = "openstack.k-orc.cloud"
-GROUPS = ("k8s.mariadb.com", "rabbitmq.com", "memcached.c5c3.io", "cache.cs.sap.com", _KORC)
-KINDS = {kind.handle: kind for kind in OTHERS if kind.group in GROUPS}
+_SECRETS = "external-secrets.io"
+GROUPS = ("k8s.mariadb.com", "rabbitmq.com", "memcached.c5c3.io", "cache.cs.sap.com", _KORC, _SECRETS)
+KINDS = {kind.handle: kind for kind in OTHERS if kind.group in GROUPS and not kind.newer}
 _CLUSTER = ("AllReplicasReady", "ClusterAvailable", "ReconcileSuccess")
 _PERIOD = 0.1
 
@@ -28,8 +29,8 @@ async def played(cluster: Cluster, *skip: str) -> AsyncGenerator[set[str]]:
     for when that was gone comes out, by handle and name.
     """
     client = Client.connect()
-    stuck = set[str]()
-    async with running(_play(client, cluster.namespace, skip, stuck)):
+    stuck, store = set[str](), dict[str, str]()
+    async with running(_play(client, cluster.namespace, skip, stuck, store)):
         yield stuck
     # Nobody else would let it go, nor its definition.
     for kind in [kind for kind in KINDS.values() if kind.finalizer]:
@@ -46,16 +47,58 @@ async def _listed(client: Client, kind: Kind, namespace: str) -> list[dict[str, 
         return []
 
 
-async def _play(client: Client, namespace: str, skip: tuple[str, ...], stuck: set[str]) -> None:
+async def _play(client: Client, namespace: str, skip: tuple[str, ...], stuck: set[str], store: dict[str, str]) -> None:
     while True:
         for kind in [kind for handle, kind in KINDS.items() if handle not in skip]:
             for live in await _listed(client, kind, namespace):
                 with suppress(Transient):
                     if kind.group == _KORC and not await _held(client, kind, live):
                         stuck.add(f"{kind.handle}/{live['metadata']['name']}")
-                    await _granted(client, kind, live)
+                    if kind.group == _SECRETS:
+                        await _stored(client, kind, live, store)
+                    else:
+                        await _granted(client, kind, live)
         # There is nothing to wait for but time: whoever reads a list asks again.
         await asyncio.sleep(_PERIOD)
+
+
+async def _stored(client: Client, kind: Kind, live: dict[str, Any], store: dict[str, str]) -> None:
+    """What a PushSecret names is in the store, and what an ExternalSecret names comes of it when it is told to look."""
+    metadata, spec = live["metadata"], live["spec"]
+    namespace = metadata["namespace"]
+    if kind.kind == "PushSecret":
+        source = await client.get(SECRET, namespace, spec["selector"]["secret"]["name"])
+        data = source["data"] if source else {}
+        store |= {
+            match["remoteRef"]["property"]: data[match["secretKey"]]
+            for match in (each["match"] for each in spec["data"])
+            if match["secretKey"] in data
+        }
+    asked = metadata.get("annotations", {}).get(f"{_SECRETS}/force-sync", "once")
+    if (live.get("status") or {}).get("syncedResourceVersion") == asked:
+        return
+    if kind.kind == "ExternalSecret":
+        target = spec["target"]
+        data = {each["secretKey"]: store[each["remoteRef"]["property"]] for each in spec["data"]}
+        owner = {"apiVersion": live["apiVersion"], "kind": kind.kind, "name": metadata["name"], "uid": metadata["uid"]}
+        body = {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": {
+                "name": target["name"],
+                "namespace": namespace,
+                "labels": target["template"]["metadata"]["labels"],
+                "ownerReferences": [{**owner, "controller": True}],
+            },
+            "data": data,
+        }
+        try:
+            await client.create(SECRET, body)
+        except Conflict:
+            change = [{"op": "replace", "path": "/data", "value": data}]
+            await client.patch_json(SECRET, namespace, target["name"], change)
+    told = {**ready(kind, metadata["name"], metadata["generation"]), "syncedResourceVersion": asked}
+    await client.merge_status(kind, namespace, metadata["name"], told)
 
 
 async def _held(client: Client, kind: Kind, live: dict[str, Any]) -> bool:

@@ -44,6 +44,8 @@ async def test_a_cloud_whose_catalog_k_orc_keeps_becomes_ready_and_goes(cluster:
         assert set(found["Service"]) == {f"{name}-catalog" for name in (*SERVICES, "keystone")}
         assert all(each["spec"]["provider"] == "k-orc" for each in await ours(cluster, "KeystoneUser"))
         secret = secret_data(await cluster.get(SECRET, "k-orc-clouds-yaml"))
+        assert secret == secret_data(await cluster.get(SECRET, "keystone-app-credential"))
+        assert "application_credential_secret" in secret["clouds.yaml"]
         assert secret["cacert"].startswith("-----BEGIN CERTIFICATE-----")
         user = found["User"]["glance-user"]["spec"]["resource"]
         password = secret_data(await cluster.get(SECRET, user["passwordRef"]))["password"]
@@ -88,6 +90,49 @@ async def test_who_asks_for_k_orc_and_nobody_else_is_told_what_is_missing(cluste
         condition = await cluster.ready(CONTROL_PLANE, "cloud", "InvalidSpec", seconds=60)
         what = "spec.catalog.provider: this cluster serves no domains.openstack.k-orc.cloud of version v1alpha1"
         assert f"{what}; install k-orc, or choose builtin" in condition["message"]
+
+
+async def test_the_login_of_k_orc_is_replaced_when_ordered(cluster: Cluster, root: Path) -> None:
+    rotation = RESOURCE["CredentialRotation.c5c3.io"]
+    async with operator(cluster, root), played(cluster):
+        await cluster.create(C5C3_CONTROL_PLANE, "cloud", **ASKED, **PLAIN)
+        await cluster.ready(C5C3_CONTROL_PLANE, "cloud", seconds=60)
+        before = secret_data(await cluster.get(SECRET, "k-orc-clouds-yaml"))["clouds.yaml"]
+        await cluster.create(rotation, "login", target="adminApplicationCredential", reMint=True)
+
+        async def done() -> bool:
+            status = (await cluster.get(rotation, "login") or {}).get("status") or {}
+            return status.get("phase") == "Idle" and "lastRotation" in status
+
+        await eventually(done, 60)
+        after = secret_data(await cluster.get(SECRET, "k-orc-clouds-yaml"))["clouds.yaml"]
+        assert "openstack-operator_B" in after
+        assert "openstack-operator_B" not in before
+        names = [each["metadata"]["name"] for each in await ours(cluster, "KeystoneApplicationCredential")]
+        assert names == ["keystone-app-credential--b"]
+
+
+async def test_its_login_goes_by_way_of_a_store_and_is_replaced_there(cluster: Cluster, root: Path) -> None:
+    rotation = RESOURCE["CredentialRotation.c5c3.io"]
+    store = {"korc": {**ASKED["korc"], "secretStoreRef": {"name": "openbao"}}}
+    async with operator(cluster, root), played(cluster) as stuck:
+        await cluster.create(C5C3_CONTROL_PLANE, "cloud", **store, **PLAIN)
+        await cluster.ready(C5C3_CONTROL_PLANE, "cloud", seconds=60)
+        (owner,) = (await cluster.get(SECRET, "k-orc-clouds-yaml") or {})["metadata"]["ownerReferences"]
+        assert owner["kind"] == "ExternalSecret"
+        await cluster.create(rotation, "login", target="adminApplicationCredential", reMint=True)
+
+        async def done() -> bool:
+            status = (await cluster.get(rotation, "login") or {}).get("status") or {}
+            return status.get("phase") == "Idle" and "lastRotation" in status
+
+        await eventually(done, 60)
+        after = secret_data(await cluster.get(SECRET, "k-orc-clouds-yaml"))["clouds.yaml"]
+        assert "openstack-operator_B" in after
+        assert len(await made(cluster, "PushSecret.external-secrets.io")) == 1
+        await cluster.delete(C5C3_CONTROL_PLANE, "cloud", "Background")
+        await eventually(lambda: none(cluster), 90)
+        assert not stuck
 
 
 async def test_a_deletion_does_not_wait_for_a_keystone_that_is_gone(cluster: Cluster, root: Path) -> None:

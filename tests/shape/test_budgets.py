@@ -18,7 +18,7 @@ LARGER = {
     "cinder": 850,
     "controlplane": 570,
     "glance": 340,
-    "keystone": 430,
+    "keystone": 530,
     "mariadb": 1240,
     "neutron": 400,
     "nova": 1060,

@@ -15,7 +15,7 @@ from remotes import Answer, Request, context, serving
 from openstack_operator.actuators import ACTUATORS
 from openstack_operator.plan import Context, Drifted, SpecError, Transient
 
-USER, SERVICE = ACTUATORS[2:4]
+USER, SERVICE, CREDENTIAL = ACTUATORS[2:5]
 PASSWORD = "s3'c r&et%"
 GONE = Answer(404, {"error": {"message": "Could not find it"}})
 UNIQUE = {"projects": ("name", "domain_id"), "users": ("name", "domain_id"), "regions": ("id",)}
@@ -27,7 +27,17 @@ class Identity:
     def __init__(self) -> None:
         self.ids = (f"{number:032x}" for number in count(1))
         self.rows: dict[str, dict[str, Any]] = {
-            name: {} for name in ("domains", "projects", "users", "roles", "services", "endpoints", "regions")
+            name: {}
+            for name in (
+                "domains",
+                "projects",
+                "users",
+                "roles",
+                "services",
+                "endpoints",
+                "regions",
+                "application_credentials",
+            )
         }
         self.assigned: set[tuple[str, str, str]] = set()
         self.tokens: set[str] = set()
@@ -65,7 +75,8 @@ class Identity:
         with self.lock:
             self.asked.append((request.method, *request.path[1:]))
             if request.path == ("v3", "auth", "tokens"):
-                return self.token(request.body["auth"])
+                auth = request.body["auth"]
+                return self.by_credential(auth) if "application_credential" in auth["identity"] else self.token(auth)
             if request.headers.get("X-Auth-Token") not in self.tokens:
                 return Answer(401, {"error": {"message": "The request you have made requires authentication."}})
             if self.fault and request.method != "GET":
@@ -88,8 +99,32 @@ class Identity:
         self.tokens.add(subject)
         return Answer(201, {"token": token}, {"X-Subject-Token": subject})
 
+    def by_credential(self, auth: Any) -> Answer:
+        claim = auth["identity"]["application_credential"]
+        user = self.all("users", name=claim["user"]["name"])[0]["id"]
+        known = self.all("application_credentials", user=user, name=claim["name"], secret=claim["secret"])
+        return Answer(201, {"token": {"user": {"id": user}}}, {"X-Subject-Token": "x"}) if known else Answer(401)
+
+    def credentials(self, request: Request, user: str, row: str = "") -> Answer:
+        mine = self.all("application_credentials", user=user, name=request.query.get("name", "")) if not row else []
+        match request.method:
+            case "GET":
+                hidden = [{"id": each["id"], "name": each["name"]} for each in mine]
+                return Answer(200, {"application_credentials": hidden})
+            case "POST":
+                values = request.body["application_credential"]
+                if self.all("application_credentials", user=user, name=values["name"]):
+                    return Answer(409, {"error": {"message": "Duplicate entry"}})
+                self.add("application_credentials", user=user, **values)
+                return Answer(201, {})
+            case _:
+                del self.rows["application_credentials"][row]
+                return Answer(204)
+
     def authorized(self, request: Request) -> Answer:
         match request.path[1:]:
+            case ("users", user, "application_credentials", *row):
+                return self.credentials(request, user, *row)
             case ("role_assignments",):
                 return self.assignments(request)
             case (collection,) if request.method == "GET":
@@ -266,6 +301,30 @@ def test_a_service_that_k_orc_keeps_has_our_endpoints(keystone: Identity, url: s
     SERVICE.remove(wanted)
     assert not keystone.rows["services"]
     assert not keystone.rows["endpoints"]
+
+
+def wanted_credential(url: str, secret: str = "drawn", name: str = "k-orc") -> Context[Any]:
+    return context(
+        CREDENTIAL,
+        {"credential": name, "passwordSecretRef": {"name": "p", "key": "k"}},
+        {"internalURL": url, "adminSecret": "a"},
+        {"a": {"username": "admin", "password": "adminpw"}, "p": {"k": secret}},
+    )
+
+
+def test_the_administrator_has_an_application_credential(keystone: Identity, url: str) -> None:
+    assert CREDENTIAL.ensure(wanted_credential(url)) == ["application credential k-orc created"]
+    assert CREDENTIAL.ensure(wanted_credential(url)) == []
+    CREDENTIAL.ensure(wanted_credential(url, name="k-orc_B"))
+    admin = keystone.one("users", name="admin")["id"]
+    held = {row["name"]: row["secret"] for row in keystone.all("application_credentials", user=admin)}
+    assert held == {"k-orc": "drawn", "k-orc_B": "drawn"}
+    # One with another secret cannot be changed.
+    assert CREDENTIAL.ensure(wanted_credential(url, "other")) == ["application credential k-orc repaired: secret"]
+    assert keystone.one("application_credentials", name="k-orc")["secret"] == "other"
+    CREDENTIAL.remove(wanted_credential(url, "forgotten"))
+    CREDENTIAL.remove(wanted_credential(url))
+    assert [row["name"] for row in keystone.rows["application_credentials"].values()] == ["k-orc_B"]
 
 
 def test_removing_a_user_keeps_the_project(keystone: Identity, url: str) -> None:

@@ -11,6 +11,7 @@ from itertools import count
 from typing import Any
 
 import pytest
+import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -50,6 +51,7 @@ class Cloud:
     draws: count[int] = field(default_factory=count)
     left: int | None = None
     """Writes until the operator ends."""
+    spec: dict[str, Any] = field(default_factory=dict[str, Any])
     published: dict[str, dict[str, str]] = field(default_factory=dict[str, dict[str, str]])
     """What servers publish besides, by kind."""
 
@@ -63,7 +65,7 @@ class Cloud:
 
     def plan(self) -> Plan:
         paper = Paper(SERVICES, ACTUATORS, lambda _: self.release, drawn="drawn")
-        manifest = {"kind": self.kind, "metadata": {"name": self.name}}
+        manifest = {"kind": self.kind, "metadata": {"name": self.name}, "spec": self.spec}
         ctx = paper.context(manifest, "openstack")
         draw, secrets = lambda: f"password-{next(self.draws):06}", {**ctx.secrets, **self.orders}
         ctx = replace(ctx, children=dict(self.children), secrets=secrets, now=self.now, draw=draw)
@@ -117,7 +119,7 @@ class Cloud:
         if live["kind"] not in REMOTES:
             return
         spec = live["spec"]
-        self.accounts.pop((live["kind"], spec["user"]), None)
+        self.accounts.pop((live["kind"], named(spec)), None)
         if live["kind"] == "RabbitMQVhost" and spec.get("deletionPolicy") != "Retain":
             self.vhosts.discard(spec["vhost"])
 
@@ -133,7 +135,7 @@ class Cloud:
                 spec, ref = live["spec"], live["spec"]["passwordSecretRef"]
                 data = kube.secret_data(self.children["Secret", ref["name"]])
                 if ref["key"] in data:
-                    self.accounts[live["kind"], spec["user"]] = data[ref["key"]]
+                    self.accounts[live["kind"], named(spec)] = data[ref["key"]]
                     self.vhosts |= {spec["vhost"]} if "vhost" in spec else set()
                     self.children[known] = granted(live)
 
@@ -200,6 +202,10 @@ class Cloud:
         held = kube.secret_data(self.children["Secret", f"{self.name}-credentials"])
         found = read(held.get(f"rotation.{sort}"))
         return found.step if found else ""
+
+
+def named(spec: Object) -> str:
+    return spec.get("user") or spec["credential"]
 
 
 def login_of(live: Object) -> str:
@@ -366,6 +372,31 @@ async def test_an_order_taken_back_ends_what_was_begun(release: Release) -> None
     cloud.orders["cinder-database-rotation"] = {"at": "yesterday", "graceDays": "-1"}
     await cloud.quiet()
     assert cloud.state("database") == IDLE
+
+
+@pytest.mark.parametrize("korc", [False, True])
+async def test_an_application_credential_lets_in_all_the_time(release: Release, *, korc: bool) -> None:
+    spec = {"catalog": {"provider": "k-orc"}} if korc else {"bootstrap": {"applicationCredential": True}}
+    cloud = Cloud("Keystone", release, spec=spec)
+    readers = ["keystone-app-credential", *(["k-orc-clouds-yaml"] if korc else [])]
+    seen: set[str] = set()
+
+    def check() -> None:
+        for name in readers:
+            live = cloud.children.get(("Secret", name))
+            if text := kube.secret_data(live).get("clouds.yaml"):
+                auth = yaml.safe_load(text)["clouds"]["openstack"]["auth"]
+                known = cloud.accounts["KeystoneApplicationCredential", auth["application_credential_name"]]
+                assert auth["application_credential_secret"] == known
+                seen.add(known)
+
+    cloud.check = check
+    await cloud.quiet()
+    for times in (1, 2, 3):
+        assert (cloud.state("application"), len(seen)) == ("" if times == 1 else IDLE, times)
+        assert len([kind for kind, _ in cloud.accounts if kind == "KeystoneApplicationCredential"]) == 1
+        cloud.order("application")
+        await cloud.quiet()
 
 
 async def test_a_secret_that_was_deleted_begins_anew(release: Release) -> None:

@@ -9,7 +9,7 @@ import yaml
 
 from openstack_operator.catalogue import ACTUATORS, RESOURCES, SERVICES
 from openstack_operator.kube import judge, secret_data
-from openstack_operator.plan import Context, Key, Object, Plan, Release, SpecError, State, key
+from openstack_operator.plan import Context, Key, Object, Plan, Release, SpecError, State, Step, key
 from openstack_operator.render import Paper
 from openstack_operator.runtime.kinds import OTHERS
 from openstack_operator.testing import context
@@ -63,6 +63,84 @@ def test_its_clouds_yaml_says_what_it_reads(keystone: Any) -> None:
     # `interface` it does not know, and the public address may not be reached from where it runs.
     assert (cloud["endpoint_type"], cloud["region_name"]) == ("internal", "RegionOne")
     assert cloud["auth"]["auth_url"].startswith("http://keystone-api.openstack.svc")
+    assert cloud["auth_type"] == "v3applicationcredential"
+    assert "password" not in cloud["auth"]
+
+
+def test_an_application_credential_is_there_for_who_asks(release: Release) -> None:
+    spec = {"bootstrap": {"applicationCredential": True}}
+    found = made(PLANS["Keystone"](context(KINDS["Keystone"], spec, release=release, published=PUBLISHED)))
+    assert "application_credential_secret" in secret_data(found["Secret", "keystone-app-credential"])["clouds.yaml"]
+    assert not {kind for kind, _ in found} & KORC
+    assert ("Secret", "k-orc-clouds-yaml") not in found
+
+
+PUSHED, PULLED = "PushSecret.external-secrets.io", "ExternalSecret.external-secrets.io"
+
+
+@pytest.fixture
+def stored(release: Release) -> Any:
+    """A Keystone whose clouds.yaml goes by way of a store."""
+
+    def planned(drawn: str = "drawn", **changes: Any) -> Plan:
+        spec = {"catalog": {"provider": "k-orc", "secretStoreRef": {"name": "openbao"}}}
+        found = context(
+            KINDS["Keystone"], spec, release=release, published=PUBLISHED, draw=lambda: drawn * 8, **changes
+        )
+        return PLANS["Keystone"](found)
+
+    return planned
+
+
+def steps(plan: Plan, kind: str) -> Step:
+    return next(step for step in plan if any(key(obj)[0] == kind for obj in step.objects))
+
+
+def test_its_login_goes_by_way_of_a_store(stored: Any) -> None:
+    plan = stored()
+    found = made(plan)
+    assert ("Secret", "k-orc-clouds-yaml") not in found
+    pushed = steps(plan, PUSHED).objects[0]["spec"]
+    pulled = found[PULLED, "k-orc-clouds-yaml"]["spec"]
+    assert (
+        pushed["secretStoreRefs"] == [pulled["secretStoreRef"]] == [{"name": "openbao", "kind": "ClusterSecretStore"}]
+    )
+    assert pushed["selector"] == {"secret": {"name": "keystone-app-credential"}}
+    at = [each["match"] for each in pushed["data"]]
+    assert [(each["secretKey"], each["remoteRef"]["remoteKey"]) for each in at] == [
+        (each["secretKey"], each["remoteRef"]["key"]) for each in pulled["data"]
+    ]
+    # It is ours to read, so that K-ORC is asked for nothing before it can log in.
+    labels = pulled["target"]["template"]["metadata"]["labels"]
+    assert labels["openstack.k8s.io/kind"] == "keystone"
+
+
+def test_the_store_is_read_once_the_newest_is_pushed(stored: Any) -> None:
+    first, second = stored("one"), stored("other")
+    names = [steps(plan, PUSHED).objects[0]["metadata"]["name"] for plan in (first, second)]
+    assert names[0] != names[1]
+    pull = steps(second, PULLED)
+    assert steps(second, PUSHED) in pull.after
+    assert steps(second, PUSHED).barrier
+    told = [made(plan)[PULLED, "k-orc-clouds-yaml"]["metadata"]["annotations"] for plan in (first, second)]
+    assert told[0] != told[1]
+    # Ready speaks of what was there before as well.
+    assert pull.verdict
+    assert not pull.verdict.ready
+    there = made(second)["Secret", "keystone-app-credential"]
+    given = {**there, "metadata": {**there["metadata"], "name": "k-orc-clouds-yaml"}}
+    again = steps(stored("other", children={("Secret", "k-orc-clouds-yaml"): given}), PULLED)
+    assert again.verdict
+    assert again.verdict.ready
+
+
+@pytest.mark.parametrize(
+    ("served", "version"),
+    [(["v1"], "v1"), (["v1beta1"], "v1beta1"), (["v1", "v1beta1"], "v1"), ([], "v1")],
+)
+def test_a_store_is_read_in_the_version_that_is_served(stored: Any, served: list[str], version: str) -> None:
+    plan = stored(served=frozenset(f"ExternalSecret.{each}.external-secrets.io" for each in served))
+    assert made(plan)[PULLED, "k-orc-clouds-yaml"]["apiVersion"] == f"external-secrets.io/{version}"
 
 
 CLOUD = {
@@ -97,16 +175,8 @@ def test_each_user_and_service_has_one_of_ours_beside_it(cloud: dict[Key, Object
     for theirs, ours in (("User", "KeystoneUser"), ("Service", "KeystoneService")):
         names = {name for kind, name in cloud if kind == f"{theirs}.openstack.k-orc.cloud"}
         kept = {name for (kind, name), obj in cloud.items() if kind == ours and obj["spec"].get("provider") == "k-orc"}
-        assert kept == names - {"keystone-catalog"}
+        assert kept == names
         assert {f"cinder-{'user' if theirs == 'User' else 'catalog-official'}"} <= kept
-
-
-def test_another_authority_makes_another_session(cloud: dict[Key, Object]) -> None:
-    """K-ORC keeps sessions by clouds.yaml alone, and the authorities stand beside it."""
-    secret = secret_data(cloud["Secret", "k-orc-clouds-yaml"])
-    trusted = yaml.safe_load(secret["clouds.yaml"])["clouds"]["openstack"]["cacert"]
-    assert secret["cacert"]
-    assert trusted.startswith("cacert-")
 
 
 def test_another_password_is_in_a_secret_of_another_name(release: Release) -> None:

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 from ..api import Resource
 from ..plan import Context, Outcome
-from . import backends, catalog, database, identity, messaging, ovn, quotas, volume_types
-from .models import DATABASE, SERVICE, USER, VHOST
+from . import application, backends, catalog, database, identity, messaging, ovn, quotas, volume_types
+from .models import APPLICATION_CREDENTIAL, DATABASE, SERVICE, USER, VHOST
 from .network_models import CHASSIS
 from .storage_models import BACKEND, QUOTA, VOLUME_TYPE
 
@@ -47,10 +47,23 @@ ACTUATORS: tuple[Entry, ...] = (
     Entry(VHOST, messaging.ensure, messaging.remove, _CHEAP),
     Entry(USER, identity.ensure, identity.remove, _DEAR, beside=_by_korc("User")),
     Entry(SERVICE, catalog.ensure, catalog.remove, _DEAR, beside=_by_korc("Service")),
+    Entry(APPLICATION_CREDENTIAL, application.ensure, application.remove, _DEAR),
     Entry(VOLUME_TYPE, volume_types.ensure, volume_types.remove, _DEAR),
     Entry(QUOTA, quotas.ensure, quotas.remove, _DEAR),
     Entry(BACKEND, backends.ensure, backends.remove, _NEAR, backends.seen),
     Entry(CHASSIS, ovn.ensure, ovn.remove, _DEAR, ovn.seen),
 )
 
-__all__ = ["ACTUATORS", "BACKEND", "CHASSIS", "DATABASE", "QUOTA", "SERVICE", "USER", "VHOST", "VOLUME_TYPE", "Entry"]
+__all__ = [
+    "ACTUATORS",
+    "APPLICATION_CREDENTIAL",
+    "BACKEND",
+    "CHASSIS",
+    "DATABASE",
+    "QUOTA",
+    "SERVICE",
+    "USER",
+    "VHOST",
+    "VOLUME_TYPE",
+    "Entry",
+]

@@ -126,6 +126,17 @@ class KeystoneUserSpec(Model):
     of this resource. Its project and roles are this resource's, and so is its removal."""
 
 
+class KeystoneApplicationCredentialSpec(Model):
+    """An application credential of Keystone's administrator, with the roles he has in his project."""
+
+    keystone_ref: Annotated[KeystoneRef, validated(immutable("keystoneRef"))] = KeystoneRef(name="keystone")
+    """Keystone whose administrator has it."""
+    credential: Annotated[IdentityName, validated(immutable("the credential's name"))]
+    """Name of the credential."""
+    password_secret_ref: SecretKeyRef
+    """Its secret; when that changes, the credential is made anew."""
+
+
 class Endpoints(Model):
     """URLs of a service by who uses them."""
 
@@ -181,6 +192,13 @@ USER = Resource(
     spec=KeystoneUserSpec,
     short_names=("ksuser",),
     columns=(Column("User", ".spec.user"), Column("Project", ".spec.project")),
+)
+APPLICATION_CREDENTIAL = Resource(
+    kind="KeystoneApplicationCredential",
+    plural="keystoneapplicationcredentials",
+    spec=KeystoneApplicationCredentialSpec,
+    short_names=("ksappcred",),
+    columns=(Column("Credential", ".spec.credential"),),
 )
 SERVICE = Resource(
     kind="KeystoneService",

@@ -231,6 +231,8 @@ RULES: Mapping[str, Rule] = {
     **{f"{kind}.rabbitmq.com": _topology for kind in ("Vhost", "User", "Permission", "Policy")},
     "Memcached.memcached.c5c3.io": _reported("Ready"),
     "Valkey.cache.cs.sap.com": _state,
+    # Of which content they speak is for their owner to know.
+    **{f"{kind}.external-secrets.io": _reported("Ready", silent=True) for kind in ("ExternalSecret", "PushSecret")},
     **{f"{kind}.openstack.k-orc.cloud": _korc for kind in ("Domain", "Project", "Role", "User", "Service")},
 }
 

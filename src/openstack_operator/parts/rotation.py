@@ -12,13 +12,20 @@ from .. import kube
 from ..api import handle
 from ..plan import Context, Key, Object, fitting
 
-SORTS = ("database", "messaging", "identity", "admin", "fernet")
+SORTS = ("database", "messaging", "identity", "application", "admin", "fernet")
 """What a service may be ordered to replace; which of them it has follows from its spec."""
 
 IDLE, PREPARING, MOVING = "Idle", "Preparing", "Moving"
 """There is one account; a second one is being made; the second one is in use, and the first one is there as well."""
 
-REMOTES = ("MariaDBDatabase", "RabbitMQVhost", "KeystoneUser", "User.k8s.mariadb.com", "User.rabbitmq.com")
+REMOTES = (
+    "MariaDBDatabase",
+    "RabbitMQVhost",
+    "KeystoneUser",
+    "KeystoneApplicationCredential",
+    "User.k8s.mariadb.com",
+    "User.rabbitmq.com",
+)
 """What makes an account."""
 
 PASSWORD = "openstack.k8s.io/password"  # noqa: S105
@@ -177,7 +184,7 @@ class Account:
 def sort_of(password: str) -> str:
     """Of which sort a password is, by its name; empty for one that is never replaced by order."""
     last = "messaging" if password == "notifications" else password.rpartition("-")[2]  # noqa: S105
-    return last if last in {"database", "messaging", "identity"} else ""
+    return last if last in {"database", "messaging", "identity", "application"} else ""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -23,11 +23,18 @@ class Kind:
     finalizer: str = ""
     """By what that operator keeps an object until it has seen to the thing out there, of kinds of which plans make
     nothing that is to go with its object: taking it off leaves nothing undone."""
+    newer: str = ""
+    """The apiVersion to take in place of this one where the API serves both, which show the same objects."""
 
     @property
     def handle(self) -> str:
         """What the engine tells it apart by."""
         return handle(self.api_version, self.kind)
+
+    @property
+    def versioned(self) -> str:
+        """The handle with the version in it, as kubectl takes it: `ExternalSecret.v1.external-secrets.io`."""
+        return ".".join((self.kind, self.api_version.rpartition("/")[2], self.group))
 
     @property
     def role(self) -> str:
@@ -84,6 +91,7 @@ CHILDREN = (
 """Kinds a plan may hold besides resources of ours. Each is watched and needs its line of RBAC, so none stands here that
 no service makes."""
 
+_SECRETS = "external-secrets.io"
 _ROOK, _GATEWAY = "ceph.rook.io/v1", "gateway.networking.k8s.io/v1"
 _MARIADB, _RABBITMQ, _KORC = "k8s.mariadb.com/v1alpha1", "rabbitmq.com/v1beta1", "openstack.k-orc.cloud"
 OTHERS = (
@@ -102,6 +110,9 @@ OTHERS = (
         Kind(f"{_KORC}/v1alpha1", kind, f"{kind.lower()}s", by="k-orc", finalizer=f"{_KORC}/{kind.lower()}")
         for kind in ("Domain", "Project", "Role", "User", "Service")
     ),
+    Kind(f"{_SECRETS}/v1", "ExternalSecret", "externalsecrets"),
+    Kind(f"{_SECRETS}/v1beta1", "ExternalSecret", "externalsecrets", newer=f"{_SECRETS}/v1"),
+    Kind(f"{_SECRETS}/v1alpha1", "PushSecret", "pushsecrets"),
 )
 """Kinds of other operators a plan may hold. They may not be there at all, or come later, or go."""
 

@@ -26,7 +26,7 @@ from ..cinder.model import CinderSpec
 from ..cortex.model import CORTEX, CortexSpec
 from ..etcd.model import EtcdSpec
 from ..glance.model import GlanceSpec
-from ..keystone.model import BootstrapResources, KeystoneSpec
+from ..keystone.model import BootstrapResources, KeystoneSpec, SecretStore
 from ..mariadb.model import MariaDBSpec
 from ..memcached.model import MemcachedSpec
 from ..neutron.model import NeutronSpec
@@ -86,6 +86,9 @@ class KOrc(Model):
     `catalog.provider` of the Keystone's template, which goes before."""
     bootstrap_resources: BootstrapResources = []
     """What of Keystone's beginning it is shown. The same as `catalog.bootstrapResources` of the Keystone's template,
+    which goes before."""
+    secret_store_ref: SecretStore | None = None
+    """By way of which store it is told how to log in. The same as `catalog.secretStoreRef` of the Keystone's template,
     which goes before."""
 
 

@@ -157,8 +157,8 @@ def _child(ctx: Context[ControlPlaneSpec], member: Member, name: str, told: Encr
 
 def _catalog(spec: ControlPlaneSpec, door: Door) -> dict[str, Any]:
     """`catalog` of a Keystone whose users and services K-ORC is to keep."""
-    shown = spec.korc.bootstrap_resources
-    return {"provider": door.korc, **({"bootstrapResources": list(shown)} if shown else {})}
+    own = spec.korc.model_dump(by_alias=True, exclude_unset=True, exclude_none=True, exclude={"enabled"})
+    return {"provider": door.korc, **own}
 
 
 def _korc(ctx: Context[ControlPlaneSpec], keystone: Mapping[str, Any]) -> list[Step]:

@@ -2,34 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-
-import yaml
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
 
 from ... import kube, parts
-from ...plan import Context, Object, SpecError, Step
-from .model import KeystoneSpec
+from ...plan import READY, Context, Object, SpecError, Step, progressing
+from .application import Login
+from .model import KeystoneSpec, SecretStore
 
 CLOUDS = "k-orc-clouds-yaml"
 """The Secret it logs in with, by a name that users' own resources of K-ORC may have in their manifests."""
 PROVIDER = "spec.catalog.provider"
+_STORE = "spec.catalog.secretStoreRef"
 _ROLES = ("admin", "manager", "member", "reader", "service")
 """Those `keystone-manage bootstrap` makes."""
 _PROJECT = "service"
 """Where service users work. Keystone does not begin with it."""
+_SECRETS = "external-secrets.io"
+_REFRESH = "5m"
 
 
 def kept(ctx: Context[KeystoneSpec]) -> bool:
-    """Whether K-ORC keeps the catalog. Raises SpecError where that was somebody else before."""
+    """Whether K-ORC keeps the catalog. Raises SpecError where that was somebody else before, as Keystone's own entry
+    says, before which there is nothing.
+    """
     asked = ctx.spec.catalog.provider
-    theirs = ("Secret", CLOUDS) in ctx.children
-    ours = not theirs and ("KeystoneService", kube.fitting(ctx.name("catalog"))) in ctx.children
-    known = parts.KORC_OPERATOR if theirs else parts.BUILTIN if ours else ""
-    if asked != parts.AUTO and known and asked != known:
-        text = f"users and services of this Keystone are kept by {known}, and stay so; set {known} again, or auto"
-        raise SpecError(PROVIDER, f"{text} (in a control plane: korc.enabled {str(theirs).lower()})")
+    entry = ctx.children.get(("KeystoneService", kube.fitting(ctx.name("catalog"))))
+    known = entry["spec"].get("provider", parts.BUILTIN) if entry else ""
     if asked == parts.AUTO:
-        return theirs or (not ours and ctx.served >= parts.KEPT)
+        return known == parts.KORC_OPERATOR if known else ctx.served >= parts.KEPT
+    if known and asked != known:
+        text = f"users and services of this Keystone are kept by {known}, and stay so; set {known} again, or auto"
+        raise SpecError(PROVIDER, f"{text} (in a control plane: korc.enabled {str(known != parts.BUILTIN).lower()})")
     return asked == parts.KORC_OPERATOR
 
 
@@ -38,15 +43,75 @@ def ordered(spec: KeystoneSpec) -> bool:
     return spec.catalog.provider != parts.BUILTIN
 
 
-def steps(
-    ctx: Context[KeystoneSpec], admin: parts.Credentials, url: str, authorities: str, entry: Step
-) -> tuple[Step, ...]:
+def entered(entry: Step) -> Step:
+    """Keystone's own entry where K-ORC keeps it: `keystone-manage bootstrap` has made it."""
+    (obj,) = entry.objects
+    return replace(entry, objects=({**obj, "spec": {**obj["spec"], "provider": parts.KORC_OPERATOR}},))
+
+
+def steps(ctx: Context[KeystoneSpec], login: Login, entry: Step) -> tuple[Step, ...]:
     """Secret `k-orc-clouds-yaml`, and what K-ORC is shown and keeps of Keystone's own. It finds the identity API by the
     catalog, so that this `entry` is there before.
     """
-    login = kube.secret(ctx, CLOUDS, _files(ctx, admin.values, url, authorities))
-    clouds = Step(name="KORC", objects=(login,), after=(admin,))
-    return clouds, Step(name="KORC", objects=tuple(_shown(ctx)), after=(clouds, entry))
+    store = ctx.spec.catalog.secret_store_ref
+    if store:
+        clouds = _by_way_of(ctx, login, store)
+    else:
+        clouds = (Step(name="KORC", objects=(kube.secret(ctx, CLOUDS, login.files),), after=(login,)),)
+    return *clouds, Step(name="KORC", objects=tuple(_shown(ctx)), after=(clouds[-1], entry))
+
+
+def _by_way_of(ctx: Context[KeystoneSpec], login: Login, store: SecretStore) -> tuple[Step, ...]:
+    """PushSecret `<name>-app-credential-<digest>`, one for each content, since only of a new one it is known what its
+    Ready speaks of; and ExternalSecret `k-orc-clouds-yaml`, told to look again once that is pushed.
+    """
+    key, content = store.key or f"{ctx.namespace}/k-orc/app-credential", kube.digest(dict(login.files))
+    at = {"name": store.name, "kind": store.kind}
+    push = _made(
+        ctx,
+        "v1alpha1",
+        "PushSecret",
+        f"{kube.fitting(login.secret, 54)}-{content}",
+        {
+            "refreshInterval": _REFRESH,
+            "updatePolicy": "Replace",
+            # What is there stays for who reads it; the credential itself goes.
+            "deletionPolicy": "None",
+            "secretStoreRefs": [at],
+            "selector": {"secret": {"name": login.secret}},
+            "data": [
+                {"match": {"secretKey": file, "remoteRef": {"remoteKey": key, "property": file}}}
+                for file in sorted(login.files)
+            ],
+        },
+    )
+    newest = f"ExternalSecret.v1.{_SECRETS}" in ctx.served or f"ExternalSecret.v1beta1.{_SECRETS}" not in ctx.served
+    pull = _made(
+        ctx,
+        "v1" if newest else "v1beta1",
+        "ExternalSecret",
+        CLOUDS,
+        {
+            "refreshInterval": _REFRESH,
+            "secretStoreRef": at,
+            # By these labels it is ours to read.
+            "target": {
+                "name": CLOUDS,
+                "creationPolicy": "Owner",
+                "template": {"metadata": {"labels": kube.labels(ctx)}},
+            },
+            "data": [{"secretKey": file, "remoteRef": {"key": key, "property": file}} for file in sorted(login.files)],
+        },
+    )
+    pull = kube.annotated(pull, {f"{_SECRETS}/force-sync": content})
+    same = kube.secret_data(ctx.children.get(("Secret", CLOUDS))) == dict(login.files)
+    given = READY if same else progressing(f"Secret/{CLOUDS}: the store has not given what was pushed yet")
+    pushed = Step(name="KORC", objects=(push,), after=(login,), barrier=True)
+    return pushed, Step(name="KORC", objects=(pull,), after=(pushed,), verdict=given)
+
+
+def _made(ctx: Context[KeystoneSpec], version: str, kind: str, name: str, spec: dict[str, Any]) -> Object:
+    return kube.annotated(kube.obj(ctx, kind, name, f"{_SECRETS}/{version}", spec=spec), {kube.FIELD: _STORE})
 
 
 def _shown(ctx: Context[KeystoneSpec]) -> Iterator[Object]:
@@ -62,22 +127,3 @@ def _shown(ctx: Context[KeystoneSpec]) -> Iterator[Object]:
         yield from (parts.imported(ctx, CLOUDS, "Role", name, {"name": name}, PROVIDER) for name in _ROLES)
     identity = {"type": "identity", "name": ctx.owner, "description": "Identity"}
     yield parts.kept(ctx, CLOUDS, "Service", ctx.name("catalog"), identity, PROVIDER)
-
-
-def _files(ctx: Context[KeystoneSpec], admin: Mapping[str, str], url: str, authorities: str) -> dict[str, str]:
-    """clouds.yaml, and `cacert` beside it."""
-    auth = {
-        "auth_url": url,
-        "username": admin["username"],
-        "password": admin["password"],
-        "user_domain_name": "Default",
-        "project_name": admin["project"],
-        "project_domain_name": "Default",
-    }
-    # It keeps sessions by what stands here, half an hour long, and the authorities it reads from beside it are not part
-    # of that: by their digest a session by the ones before is none of these.
-    trusted = {"cacert": f"cacert-{kube.digest(authorities)}"} if authorities else {}
-    # `endpoint_type` is what it reads; `interface`, which others do, it does not.
-    cloud = {"auth": auth, "region_name": ctx.spec.region, "endpoint_type": "internal", **trusted}
-    files = {"cacert": authorities} if authorities else {}
-    return {"clouds.yaml": yaml.safe_dump({"clouds": {parts.KORC_CLOUD: cloud}}, sort_keys=True), **files}

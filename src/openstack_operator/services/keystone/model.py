@@ -47,6 +47,9 @@ class Bootstrap(Model):
     """Project of the administrator."""
     admin_password_secret_ref: SecretKeyRef | None = None
     """Password of the administrator; unset has the operator draw one."""
+    application_credential: bool = False
+    """Whether the administrator has an application credential: the Secret `<name>-app-credential` has a clouds.yaml
+    that logs in by it. With catalog.provider k-orc he has one in any case."""
     region: Region | None = None
     """The same as `region` beside it. Cannot be changed, set or unset later."""
 
@@ -65,6 +68,17 @@ BootstrapResources = Annotated[
 ]
 
 
+class SecretStore(Model):
+    """A store of secrets that the External Secrets Operator reaches."""
+
+    name: Name
+    """Name of the SecretStore or ClusterSecretStore."""
+    kind: Literal["SecretStore", "ClusterSecretStore"] = "ClusterSecretStore"
+    """Which of the two."""
+    key: Annotated[str, Field(min_length=1, max_length=1024, pattern=r"^\S+$")] | None = None
+    """Where in the store; unset is `<namespace>/k-orc/app-credential`."""
+
+
 class Catalog(Model):
     """Who keeps the services of the catalog, and their users."""
 
@@ -75,6 +89,9 @@ class Catalog(Model):
     bootstrap_resources: BootstrapResources = []
     """What of Keystone's beginning K-ORC is shown, for resources of your own to refer to: domains (`default`), projects
     (`admin`, `service`), roles (`admin`, `manager`, `member`, `reader`, `service`). The domain is shown in any case."""
+    secret_store_ref: SecretStore | None = None
+    """By way of which store K-ORC is told how to log in: a PushSecret brings the clouds.yaml there, an ExternalSecret
+    makes the Secret `k-orc-clouds-yaml` of it. Unset, that Secret is made directly."""
 
 
 class KeystoneSpec(ServiceSpec, UsesDatabase, CachesResults):
