@@ -15,7 +15,7 @@ from remotes import Answer, Request, context, serving
 from openstack_operator.actuators import ACTUATORS
 from openstack_operator.plan import Context, Drifted, SpecError, Transient
 
-USER, SERVICE, CREDENTIAL = ACTUATORS[2:5]
+USER, SERVICE, CREDENTIAL = *ACTUATORS[2:4], ACTUATORS[-1]
 PASSWORD = "s3'c r&et%"
 GONE = Answer(404, {"error": {"message": "Could not find it"}})
 UNIQUE = {"projects": ("name", "domain_id"), "users": ("name", "domain_id"), "regions": ("id",)}

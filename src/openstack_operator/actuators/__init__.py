@@ -47,11 +47,11 @@ ACTUATORS: tuple[Entry, ...] = (
     Entry(VHOST, messaging.ensure, messaging.remove, _CHEAP),
     Entry(USER, identity.ensure, identity.remove, _DEAR, beside=_by_korc("User")),
     Entry(SERVICE, catalog.ensure, catalog.remove, _DEAR, beside=_by_korc("Service")),
-    Entry(APPLICATION_CREDENTIAL, application.ensure, application.remove, _DEAR),
     Entry(VOLUME_TYPE, volume_types.ensure, volume_types.remove, _DEAR),
     Entry(QUOTA, quotas.ensure, quotas.remove, _DEAR),
     Entry(BACKEND, backends.ensure, backends.remove, _NEAR, backends.seen),
     Entry(CHASSIS, ovn.ensure, ovn.remove, _DEAR, ovn.seen),
+    Entry(APPLICATION_CREDENTIAL, application.ensure, application.remove, _DEAR),
 )
 
 __all__ = [
