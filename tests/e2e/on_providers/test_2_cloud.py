@@ -129,6 +129,26 @@ def test_its_catalog_is_kept_by_k_orc(cloud: Kubernetes) -> None:
     assert sorted(endpoints) == sorted((name, face, "RegionOne") for name in APIS for face in ("internal", "public"))
 
 
+def test_the_login_of_k_orc_is_replaced(cloud: Kubernetes) -> None:
+    """The next test has K-ORC log in by the new one."""
+    order = {
+        "apiVersion": "c5c3.io/v1alpha1",
+        "kind": "CredentialRotation",
+        "metadata": {"name": "k-orc", "namespace": NAMESPACE},
+        "spec": {"target": "adminApplicationCredential", "reMint": True},
+    }
+    cloud.apply(order)
+
+    def done() -> bool:
+        status = found(cloud, "credentialrotations.c5c3.io", "k-orc").get("status", {})
+        return status.get("phase") == "Idle" and "lastRotation" in status
+
+    until("another application credential to be in use, and no other", done, 180, 2)
+    identity: Any = proof.connect(cloud, NAMESPACE).identity
+    admin = next(identity.users(name="admin"))
+    assert [each.name for each in identity.application_credentials(admin.id)] == ["openstack-operator_B"]
+
+
 def test_a_resource_of_k_orcs_that_is_deleted_takes_nothing_with_it(cloud: Kubernetes) -> None:
     before = korc(cloud, "services")["placement-catalog"]
     cloud.kubectl("-n", NAMESPACE, "delete", "services.openstack.k-orc.cloud", "placement-catalog", "--timeout=60s")
