@@ -31,6 +31,7 @@ from .services.etcd.model import ETCD
 from .services.etcd.service import plan as etcd
 from .services.glance.model import GLANCE
 from .services.glance.service import plan as glance
+from .services.keystone.korc import ordered as after_korc
 from .services.keystone.model import KEYSTONE
 from .services.keystone.service import plan as keystone
 from .services.mariadb.model import MARIADB
@@ -72,7 +73,7 @@ _SERVICES = (
     Service(resource=VALKEY, plan=valkey),
     Service(resource=ETCD, plan=etcd),
     Service(resource=CEPH_STORAGE, plan=ceph_storage, observe=asking(ceph_status)),
-    Service(resource=KEYSTONE, plan=keystone, observe=readers(moving)),
+    Service(resource=KEYSTONE, plan=keystone, observe=readers(moving), teardown=after_korc),
     Service(resource=GLANCE, plan=glance, observe=readers(moving)),
     Service(resource=PLACEMENT, plan=placement, observe=readers(moving)),
     Service(resource=OVN_NETWORK, plan=ovn_network, observe=asking(ovn_members)),
@@ -107,6 +108,7 @@ ACTUATORS = tuple(
         remove=remote.remove,
         seen=remote.seen,
         interval=remote.interval,
+        beside=remote.beside,
     )
     for remote in REMOTES
 )

@@ -10,39 +10,126 @@ from datetime import UTC, datetime
 from typing import Any
 
 from openstack_operator.plan import Transient
-from openstack_operator.runtime.client import Client, Conflict
-from openstack_operator.runtime.kinds import OTHERS, SECRET, Kind
+from openstack_operator.runtime.client import Client, Conflict, Missing
+from openstack_operator.runtime.kinds import DEPLOYMENT, OTHERS, SECRET, Kind
 
 from .harness import Cluster, running
 
-GROUPS = ("k8s.mariadb.com", "rabbitmq.com", "memcached.c5c3.io", "cache.cs.sap.com")
-KINDS = {kind.handle: kind for kind in OTHERS if kind.group in GROUPS}
+_KORC = "openstack.k-orc.cloud"
+_SECRETS = "external-secrets.io"
+GROUPS = ("k8s.mariadb.com", "rabbitmq.com", "memcached.c5c3.io", "cache.cs.sap.com", _KORC, _SECRETS)
+KINDS = {kind.handle: kind for kind in OTHERS if kind.group in GROUPS and not kind.newer}
 _CLUSTER = ("AllReplicasReady", "ClusterAvailable", "ReconcileSuccess")
 _PERIOD = 0.1
 
 
 @asynccontextmanager
-async def played(cluster: Cluster, *skip: str) -> AsyncGenerator[None]:
-    """Everything of their kinds becomes ready, but what has one of these handles."""
+async def played(cluster: Cluster, *skip: str) -> AsyncGenerator[set[str]]:
+    """Everything of their kinds becomes ready, but what has one of these handles. What K-ORC was seen to need Keystone
+    for when that was gone comes out, by handle and name.
+    """
     client = Client.connect()
-    async with running(_play(client, cluster.namespace, skip)):
-        yield
+    stuck, store = set[str](), dict[str, str]()
+    async with running(_play(client, cluster.namespace, skip, stuck, store)):
+        yield stuck
+    # Nobody else would let it go, nor its definition.
+    for kind in [kind for kind in KINDS.values() if kind.finalizer]:
+        for live in await _listed(client, kind, cluster.namespace):
+            with suppress(Transient):
+                await _finalized(client, kind, live["metadata"], [])
     await client.close()
 
 
-async def _play(client: Client, namespace: str, skip: tuple[str, ...]) -> None:
+async def _listed(client: Client, kind: Kind, namespace: str) -> list[dict[str, Any]]:
+    try:
+        return json.loads(await client.page(kind, namespace, {}))["items"]
+    except Missing:
+        return []
+
+
+async def _play(client: Client, namespace: str, skip: tuple[str, ...], stuck: set[str], store: dict[str, str]) -> None:
     while True:
         for kind in [kind for handle, kind in KINDS.items() if handle not in skip]:
-            for live in json.loads(await client.page(kind, namespace, {}))["items"]:
+            for live in await _listed(client, kind, namespace):
                 with suppress(Transient):
-                    await _granted(client, kind, live)
+                    if kind.group == _KORC and not await _held(client, kind, live):
+                        stuck.add(f"{kind.handle}/{live['metadata']['name']}")
+                    if kind.group == _SECRETS:
+                        await _stored(client, kind, live, store)
+                    else:
+                        await _granted(client, kind, live)
         # There is nothing to wait for but time: whoever reads a list asks again.
         await asyncio.sleep(_PERIOD)
+
+
+async def _stored(client: Client, kind: Kind, live: dict[str, Any], store: dict[str, str]) -> None:
+    """What a PushSecret names is in the store, and what an ExternalSecret names comes of it when it is told to look."""
+    metadata, spec = live["metadata"], live["spec"]
+    namespace = metadata["namespace"]
+    if kind.kind == "PushSecret":
+        source = await client.get(SECRET, namespace, spec["selector"]["secret"]["name"])
+        data = source["data"] if source else {}
+        store |= {
+            match["remoteRef"]["property"]: data[match["secretKey"]]
+            for match in (each["match"] for each in spec["data"])
+            if match["secretKey"] in data
+        }
+    asked = metadata.get("annotations", {}).get(f"{_SECRETS}/force-sync", "once")
+    if (live.get("status") or {}).get("syncedResourceVersion") == asked:
+        return
+    if kind.kind == "ExternalSecret":
+        target = spec["target"]
+        data = {each["secretKey"]: store[each["remoteRef"]["property"]] for each in spec["data"]}
+        owner = {"apiVersion": live["apiVersion"], "kind": kind.kind, "name": metadata["name"], "uid": metadata["uid"]}
+        body = {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": {
+                "name": target["name"],
+                "namespace": namespace,
+                "labels": target["template"]["metadata"]["labels"],
+                "ownerReferences": [{**owner, "controller": True}],
+            },
+            "data": data,
+        }
+        try:
+            await client.create(SECRET, body)
+        except Conflict:
+            change = [{"op": "replace", "path": "/data", "value": data}]
+            await client.patch_json(SECRET, namespace, target["name"], change)
+    told = {**ready(kind, metadata["name"], metadata["generation"]), "syncedResourceVersion": asked}
+    await client.merge_status(kind, namespace, metadata["name"], told)
+
+
+async def _held(client: Client, kind: Kind, live: dict[str, Any]) -> bool:
+    """K-ORC's finalizer is on what is there, and off what goes, for which it asks Keystone; False where it cannot."""
+    metadata = live["metadata"]
+    finalizers: list[str] = metadata.get("finalizers", [])
+    going = "deletionTimestamp" in metadata
+    if going != (kind.finalizer in finalizers):
+        return True
+    if going and await client.get(DEPLOYMENT, metadata["namespace"], "keystone-api") is None:
+        return False
+    wanted = [each for each in finalizers if each != kind.finalizer] if going else [*finalizers, kind.finalizer]
+    await _finalized(client, kind, metadata, wanted)
+    return True
+
+
+async def _finalized(client: Client, kind: Kind, metadata: dict[str, Any], finalizers: list[str]) -> None:
+    operations = [
+        {"op": "replace", "path": "/metadata/resourceVersion", "value": metadata["resourceVersion"]},
+        {"op": "add", "path": "/metadata/finalizers", "value": finalizers},
+    ]
+    await client.patch_json(kind, metadata["namespace"], metadata["name"], operations)
 
 
 async def _granted(client: Client, kind: Kind, live: dict[str, Any]) -> None:
     name, namespace, generation = (live["metadata"][key] for key in ("name", "namespace", "generation"))
     status = live.get("status") or {}
+    if kind.group == _KORC:
+        if generation not in [each["observedGeneration"] for each in status.get("conditions") or ()]:
+            await client.merge_status(kind, namespace, name, done(generation))
+        return
     if status.get("conditions") and status.get("observedGeneration", generation) == generation:
         return
     if kind.kind == "RabbitmqCluster":
@@ -51,6 +138,14 @@ async def _granted(client: Client, kind: Kind, live: dict[str, Any]) -> None:
         with suppress(Conflict):
             await client.create(SECRET, {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": login})
     await client.merge_status(kind, namespace, name, ready(kind, name, generation))
+
+
+def done(generation: int) -> dict[str, Any]:
+    """What K-ORC says of something that is in Keystone as it should be."""
+    at = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    words = {"reason": "Success", "message": "", "lastTransitionTime": at, "observedGeneration": generation}
+    told = {"Available": "True", "Progressing": "False"}
+    return {"id": "0", "conditions": [{"type": type_, "status": status, **words} for type_, status in told.items()]}
 
 
 def ready(kind: Kind, name: str, generation: int) -> dict[str, Any]:

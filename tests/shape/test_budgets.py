@@ -16,9 +16,9 @@ MODULE, FOLDER, PLAINEST, FUNCTION = 400, 300, 150, 40
 LARGER = {
     "cephstorage": 880,
     "cinder": 850,
-    "controlplane": 530,
+    "controlplane": 570,
     "glance": 340,
-    "keystone": 360,
+    "keystone": 530,
     "mariadb": 1240,
     "neutron": 400,
     "nova": 1060,

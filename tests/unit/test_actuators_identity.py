@@ -13,9 +13,9 @@ import pytest
 from remotes import Answer, Request, context, serving
 
 from openstack_operator.actuators import ACTUATORS
-from openstack_operator.plan import Context, SpecError, Transient
+from openstack_operator.plan import Context, Drifted, SpecError, Transient
 
-USER, SERVICE = ACTUATORS[2:4]
+USER, SERVICE, CREDENTIAL = *ACTUATORS[2:4], ACTUATORS[-1]
 PASSWORD = "s3'c r&et%"
 GONE = Answer(404, {"error": {"message": "Could not find it"}})
 UNIQUE = {"projects": ("name", "domain_id"), "users": ("name", "domain_id"), "regions": ("id",)}
@@ -27,7 +27,17 @@ class Identity:
     def __init__(self) -> None:
         self.ids = (f"{number:032x}" for number in count(1))
         self.rows: dict[str, dict[str, Any]] = {
-            name: {} for name in ("domains", "projects", "users", "roles", "services", "endpoints", "regions")
+            name: {}
+            for name in (
+                "domains",
+                "projects",
+                "users",
+                "roles",
+                "services",
+                "endpoints",
+                "regions",
+                "application_credentials",
+            )
         }
         self.assigned: set[tuple[str, str, str]] = set()
         self.tokens: set[str] = set()
@@ -65,7 +75,8 @@ class Identity:
         with self.lock:
             self.asked.append((request.method, *request.path[1:]))
             if request.path == ("v3", "auth", "tokens"):
-                return self.token(request.body["auth"])
+                auth = request.body["auth"]
+                return self.by_credential(auth) if "application_credential" in auth["identity"] else self.token(auth)
             if request.headers.get("X-Auth-Token") not in self.tokens:
                 return Answer(401, {"error": {"message": "The request you have made requires authentication."}})
             if self.fault and request.method != "GET":
@@ -88,8 +99,32 @@ class Identity:
         self.tokens.add(subject)
         return Answer(201, {"token": token}, {"X-Subject-Token": subject})
 
+    def by_credential(self, auth: Any) -> Answer:
+        claim = auth["identity"]["application_credential"]
+        user = self.all("users", name=claim["user"]["name"])[0]["id"]
+        known = self.all("application_credentials", user=user, name=claim["name"], secret=claim["secret"])
+        return Answer(201, {"token": {"user": {"id": user}}}, {"X-Subject-Token": "x"}) if known else Answer(401)
+
+    def credentials(self, request: Request, user: str, row: str = "") -> Answer:
+        mine = self.all("application_credentials", user=user, name=request.query.get("name", "")) if not row else []
+        match request.method:
+            case "GET":
+                hidden = [{"id": each["id"], "name": each["name"]} for each in mine]
+                return Answer(200, {"application_credentials": hidden})
+            case "POST":
+                values = request.body["application_credential"]
+                if self.all("application_credentials", user=user, name=values["name"]):
+                    return Answer(409, {"error": {"message": "Duplicate entry"}})
+                self.add("application_credentials", user=user, **values)
+                return Answer(201, {})
+            case _:
+                del self.rows["application_credentials"][row]
+                return Answer(204)
+
     def authorized(self, request: Request) -> Answer:
         match request.path[1:]:
+            case ("users", user, "application_credentials", *row):
+                return self.credentials(request, user, *row)
             case ("role_assignments",):
                 return self.assignments(request)
             case (collection,) if request.method == "GET":
@@ -217,6 +252,79 @@ def test_a_new_password_in_the_secret_reaches_keystone(keystone: Identity, url: 
     ctx = wanted_user(url)
     assert USER.ensure(replace(ctx, secrets={**ctx.secrets, "p": {"k": "new"}})) == ["user glance repaired: password"]
     assert can_work(keystone, "new")
+
+
+def by_korc(keystone: Identity, password: str = PASSWORD) -> dict[str, Any]:
+    """What K-ORC has made."""
+    return keystone.add("users", name="glance", domain_id="default", password=password)
+
+
+def test_what_k_orc_has_nothing_for_is_made_for_its_user(keystone: Identity, url: str) -> None:
+    wanted = wanted_user(url, provider="k-orc")
+    with pytest.raises(Drifted, match="user glance is not in Keystone, where K-ORC is to keep it"):
+        USER.ensure(wanted)
+    assert not keystone.all("users", name="glance")
+    user = by_korc(keystone)
+    assert USER.ensure(wanted) == ["roles of glance repaired: admin, service"]
+    assert can_work(keystone)
+    assert USER.ensure(wanted) == []
+    # Whether it is enabled is K-ORC's.
+    user["enabled"] = False
+    with pytest.raises(Drifted, match="user glance is disabled"):
+        USER.ensure(wanted)
+    assert not user["enabled"]
+    user["enabled"] = True
+    USER.remove(wanted)
+    assert not keystone.all("users", name="glance")
+
+
+def test_a_user_that_k_orc_took_over_has_the_password_of_its_secret(keystone: Identity, url: str) -> None:
+    """K-ORC calls the first Secret it is given applied, without looking whether it is so."""
+    by_korc(keystone, "one of another cloud")
+    changes = USER.ensure(wanted_user(url, provider="k-orc"))
+    assert "user glance repaired: password" in changes
+    assert can_work(keystone)
+
+
+def test_a_service_that_k_orc_keeps_has_our_endpoints(keystone: Identity, url: str) -> None:
+    wanted = wanted_service(url, provider="k-orc")
+    with pytest.raises(Drifted, match=r"service glance \(image\) is not in Keystone"):
+        SERVICE.ensure(wanted)
+    row = keystone.add("services", name="glance", type="image", description="its own words")
+    assert SERVICE.ensure(wanted) == ["endpoints of glance in RegionOne created"]
+    assert row["description"] == "its own words"
+    assert endpoints(keystone) == WANTED
+    row["enabled"] = False
+    with pytest.raises(Drifted, match="is disabled"):
+        SERVICE.ensure(wanted)
+    row["enabled"] = True
+    SERVICE.remove(wanted)
+    assert not keystone.rows["services"]
+    assert not keystone.rows["endpoints"]
+
+
+def wanted_credential(url: str, secret: str = "drawn", name: str = "k-orc") -> Context[Any]:
+    return context(
+        CREDENTIAL,
+        {"credential": name, "passwordSecretRef": {"name": "p", "key": "k"}},
+        {"internalURL": url, "adminSecret": "a"},
+        {"a": {"username": "admin", "password": "adminpw"}, "p": {"k": secret}},
+    )
+
+
+def test_the_administrator_has_an_application_credential(keystone: Identity, url: str) -> None:
+    assert CREDENTIAL.ensure(wanted_credential(url)) == ["application credential k-orc created"]
+    assert CREDENTIAL.ensure(wanted_credential(url)) == []
+    CREDENTIAL.ensure(wanted_credential(url, name="k-orc_B"))
+    admin = keystone.one("users", name="admin")["id"]
+    held = {row["name"]: row["secret"] for row in keystone.all("application_credentials", user=admin)}
+    assert held == {"k-orc": "drawn", "k-orc_B": "drawn"}
+    # One with another secret cannot be changed.
+    assert CREDENTIAL.ensure(wanted_credential(url, "other")) == ["application credential k-orc repaired: secret"]
+    assert keystone.one("application_credentials", name="k-orc")["secret"] == "other"
+    CREDENTIAL.remove(wanted_credential(url, "forgotten"))
+    CREDENTIAL.remove(wanted_credential(url))
+    assert [row["name"] for row in keystone.rows["application_credentials"].values()] == ["k-orc_B"]
 
 
 def test_removing_a_user_keeps_the_project(keystone: Identity, url: str) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from openstack_operator import kube
-from openstack_operator.plan import NotBuilt, Object, Plan, Referent, Release, SpecError, State, Verdict, conditions
+from openstack_operator.plan import Object, Plan, Referent, Release, SpecError, State, Verdict, conditions
 from openstack_operator.services.credentialrotation.model import CREDENTIAL_ROTATION, some
 from openstack_operator.services.credentialrotation.service import phase, plan
 from openstack_operator.testing import NOW, context
@@ -117,11 +117,13 @@ def test_a_name_that_two_services_have_is_not_guessed(release: Release) -> None:
         cloud.look(Glance="one", Nova="one")
 
 
-def test_there_is_no_application_credential_of_the_administrator(release: Release) -> None:
+def test_an_application_credential_is_asked_of_a_keystone_that_has_one(release: Release) -> None:
     cloud = Cloud(release)
     cloud.spec = {"target": "adminApplicationCredential", "reMint": True}
-    with pytest.raises(NotBuilt, match="choose admin"):
-        cloud.look()
+    made = cloud.look(Keystone="keystone")
+    assert list(cloud.children) == [("Secret", "keystone-application-rotation")]
+    assert shown(made) == "Failed"
+    assert "Keystone/keystone has none; set bootstrap.applicationCredential" in str([step.verdict for step in made])
 
 
 def test_whose_it_is_follows_from_the_target(release: Release) -> None:

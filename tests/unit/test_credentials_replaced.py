@@ -12,6 +12,7 @@ from itertools import count
 from typing import Any
 
 import pytest
+import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -19,7 +20,7 @@ from openstack_operator import kube
 from openstack_operator.catalogue import ACTUATORS, SERVICES
 from openstack_operator.parts import moving
 from openstack_operator.parts.rotation import IDLE, MOVING, PREPARING, REMOTES, read, read_by
-from openstack_operator.plan import Key, Object, Plan, Release, Step, carry_out, key
+from openstack_operator.plan import Key, Object, Plan, Referent, Release, Step, carry_out, key
 from openstack_operator.render import Paper
 from openstack_operator.testing import NOW, granted
 
@@ -43,8 +44,6 @@ class Cloud:
     orders: dict[str, dict[str, str]] = field(default_factory=dict[str, dict[str, str]])
     accounts: dict[tuple[str, str], str] = field(default_factory=dict[tuple[str, str], str])
     """Passwords by the kind that makes the account, and its name."""
-    users: dict[Key, str] = field(default_factory=dict[Key, str])
-    """What the account is called that a resource makes."""
     vhosts: set[str] = field(default_factory=set[str])
     pods: dict[str, Object] = field(default_factory=dict[str, Object])
     known: dict[str, str] = field(default_factory=dict[str, str])
@@ -55,8 +54,9 @@ class Cloud:
     """Writes until the operator ends."""
     going: set[Key] = field(default_factory=set[Key])
     """What is being removed, and not yet gone."""
-    others: bool = False
-    """Whether other operators run database and broker, and make the accounts there."""
+    spec: dict[str, Any] = field(default_factory=dict[str, Any])
+    published: dict[str, dict[str, str]] = field(default_factory=dict[str, dict[str, str]])
+    """What servers publish besides, by kind."""
 
     @property
     def name(self) -> str:
@@ -68,18 +68,13 @@ class Cloud:
 
     def plan(self) -> Plan:
         paper = Paper(SERVICES, ACTUATORS, lambda _: self.release, drawn="drawn")
-        manifest = {"kind": self.kind, "metadata": {"name": self.name}}
+        manifest = {"kind": self.kind, "metadata": {"name": self.name}, "spec": self.spec}
         ctx = paper.context(manifest, "openstack")
         draw, secrets = lambda: f"password-{next(self.draws):06}", {**ctx.secrets, **self.orders}
         ctx = replace(ctx, children=dict(self.children), secrets=secrets, now=self.now, draw=draw)
+        refs = {ref: Referent({**at.published, **self.published.get(ref.kind, {})}) for ref, at in ctx.refs.items()}
+        ctx = replace(ctx, refs=refs)
         ctx = replace(ctx, facts=self.facts() if moving(ctx) else {})
-        if self.others:
-            told = {"MariaDB": {"mariadbResource": "db"}, "RabbitMQ": {"rabbitmqCluster": "mq"}}
-            refs = {
-                ref: replace(found, published={**found.published, **told.get(ref.kind, {})})
-                for ref, found in ctx.refs.items()
-            }
-            ctx = replace(ctx, refs=refs)
         return next(service for service in SERVICES if service.resource.kind == self.kind).plan(ctx)
 
     def facts(self) -> dict[str, Any]:
@@ -108,9 +103,7 @@ class Cloud:
         for obj in step.objects:
             old = self.children.get(key(obj))
             same = old and all(old.get(part) == obj[part] for part in ("spec", "data") if part in obj)
-            notes = obj["metadata"].get("annotations", {})
-            same = same and old and notes.items() <= old["metadata"].get("annotations", {}).items()
-            if same:
+            if old and same and old["metadata"].get("annotations") == obj["metadata"].get("annotations"):
                 continue
             if self.left == 0:
                 raise CrashError
@@ -125,26 +118,29 @@ class Cloud:
         return all(key(obj) in self.children for obj in step.workloads or step.objects)
 
     def removed(self, live: Object) -> None:
-        kind, _ = key(live)
-        if kind not in REMOTES:
+        self.accounts.pop(key(live), None)
+        if live["kind"] not in REMOTES:
             return
-        self.accounts.pop((kind, self.users.pop(key(live), "")), None)
-        if kind == "RabbitMQVhost" and live["spec"].get("deletionPolicy") != "Retain":
-            self.vhosts.discard(live["spec"]["vhost"])
+        spec = live["spec"]
+        self.accounts.pop((live["kind"], named(spec)), None)
+        if live["kind"] == "RabbitMQVhost" and spec.get("deletionPolicy") != "Retain":
+            self.vhosts.discard(spec["vhost"])
 
     def actuate(self) -> None:
         """What is outside Kubernetes is as its resources say."""
         for known, live in self.children.items():
-            if known[0] in REMOTES:
-                spec = live["spec"]
-                ref = spec.get("passwordSecretRef") or spec.get("passwordSecretKeyRef")
-                ref = ref or {**spec["importCredentialsSecret"], "key": "password"}
+            if login := login_of(live):
+                data = kube.secret_data(self.children["Secret", login])
+                self.accounts[known[0], known[1]] = data["password"]
+            if said := by_others(live):
+                self.children[known] = {**live, "status": said}
+            if live["kind"] in REMOTES:
+                spec, ref = live["spec"], live["spec"]["passwordSecretRef"]
                 data = kube.secret_data(self.children["Secret", ref["name"]])
                 if ref["key"] in data:
-                    self.users[known] = spec.get("user") or spec.get("name") or data["username"]
-                    self.accounts[known[0], self.users[known]] = data[ref["key"]]
+                    self.accounts[live["kind"], named(spec)] = data[ref["key"]]
                     self.vhosts |= {spec["vhost"]} if "vhost" in spec else set()
-                    self.children[known] = granted(live) if known[0] == live["kind"] else told(live)
+                    self.children[known] = granted(live)
 
     def work(self) -> None:
         """Jobs end."""
@@ -212,10 +208,56 @@ class Cloud:
         return found.step if found else ""
 
 
-def told(live: Object) -> Object:
-    """What another operator says of what is there."""
-    conditions = [{"type": "Ready", "status": "True", "reason": "There", "message": ""}]
-    return {**live, "status": {"observedGeneration": live["metadata"]["generation"], "conditions": conditions}}
+def named(spec: Object) -> str:
+    return spec.get("user") or spec["credential"]
+
+
+def login_of(live: Object) -> str:
+    """The Secret by which an operator of others makes an account."""
+    spec = live.get("spec", {})
+    found = spec.get("passwordSecretKeyRef") or spec.get("importCredentialsSecret") or {}
+    return found.get("name") or spec.get("resource", {}).get("passwordRef", "")
+
+
+def by_others(live: Object) -> dict[str, Any]:
+    """What an operator of others says of what it has done; nothing of kinds that are ours."""
+    if not live["apiVersion"].startswith(("k8s.mariadb.com/", "rabbitmq.com/", "openstack.k-orc.cloud/")):
+        return {}
+    generation = live["metadata"]["generation"]
+    told = {"Ready": "True", "Available": "True", "Progressing": "False"}
+    conditions = [{"type": name, "status": value, "observedGeneration": generation} for name, value in told.items()]
+    return {"observedGeneration": generation, "conditions": conditions}
+
+
+OTHERS = {
+    "MariaDB": {"mariadbResource": "mariadb"},
+    "RabbitMQ": {"rabbitmqCluster": "rabbitmq"},
+    "Keystone": {"korcClouds": "k-orc-clouds-yaml"},
+}
+THEIRS = {
+    "database": "User.k8s.mariadb.com",
+    "messaging": "User.rabbitmq.com",
+    "identity": "User.openstack.k-orc.cloud",
+}
+
+
+@pytest.mark.parametrize("sort", THEIRS)
+async def test_operators_of_others_make_the_second_account_and_lose_the_first(sort: str, release: Release) -> None:
+    """What they make accounts by holds the old password until the end, and nobody waits for that."""
+    cloud = Cloud("Cinder", release, published=OTHERS)
+    cloud.check = lambda: None  # the names of accounts are those of their resources here
+    await cloud.quiet()
+    first = dict(cloud.accounts)
+    handle = THEIRS[sort]
+    for suffix in ("--b", ""):
+        cloud.order(sort)
+        await cloud.quiet()
+        assert cloud.state(sort) == IDLE
+        before = {name for kind, name in first if kind == handle}
+        assert {name for kind, name in cloud.accounts if kind == handle} == {f"{name}{suffix}" for name in before}
+        assert not set(first.values()) & {kept for (kind, _), kept in cloud.accounts.items() if kind == handle}
+    held = "\n".join(text for live in cloud.children.values() for text in kube.secret_data(live).values())
+    assert not [kept for (kind, _), kept in first.items() if kind == handle and kept in held]
 
 
 HAPPENS = ["look", "crash", "actuate", "work", "roll", "restart", "order"]
@@ -240,29 +282,6 @@ async def test_a_second_account_takes_over_and_the_first_one_goes(kind: str, sor
     assert {name: kept for name, kept in first.items() if name[0] != remote}.items() <= cloud.accounts.items()
     assert cloud.vhosts == vhosts
     assert len(cloud.accounts) == len(first)
-
-
-@pytest.mark.parametrize(
-    ("kind", "sort", "remote"),
-    [("Placement", "database", "User.k8s.mariadb.com"), ("Neutron", "messaging", "User.rabbitmq.com")],
-)
-async def test_accounts_that_others_make_are_replaced_too(kind: str, sort: str, remote: str, release: Release) -> None:
-    """The Secret another operator makes the old account of is none that uses it; a pod that reads that one does."""
-    cloud = Cloud(kind, release, others=True)
-    await cloud.quiet()
-    ((_, first),) = (name for name in cloud.accounts if name[0] == remote)
-    login = f"{cloud.name}-{'db' if sort == 'database' else sort}-login"
-    made = {"name": "mine", "creationTimestamp": "2026-01-01T00:00:00Z"}
-    cloud.pods["mine"] = {"metadata": made, "spec": {"volumes": [{"secret": {"secretName": login}}], "containers": []}}
-    cloud.order(sort)
-    await cloud.quiet()
-    assert cloud.state(sort) == MOVING
-    assert json.loads(cloud.plan().outcome.published[f"{sort}Rotation"])["waits"] == ["Pod/mine"]
-    del cloud.pods["mine"]
-    await cloud.quiet()
-    assert cloud.state(sort) == IDLE
-    assert [user for kind, user in cloud.accounts if kind == remote] == [f"{first}_B"]
-    assert ("Secret", login) not in cloud.children
 
 
 @given(st.lists(st.sampled_from(HAPPENS), min_size=12, max_size=40), st.data())
@@ -334,6 +353,21 @@ async def test_a_pod_that_stays_behind_keeps_the_account_and_is_named(release: R
     assert len(cloud.accounts) == 4
 
 
+async def test_a_pod_of_the_users_that_reads_what_the_old_account_is_made_by_is_waited_for(release: Release) -> None:
+    cloud = Cloud("Placement", release, published=OTHERS)
+    cloud.check = lambda: None  # the names of accounts are those of their resources here
+    await cloud.quiet()
+    made = {"name": "mine", "creationTimestamp": "2026-01-01T00:00:00Z"}
+    login = [{"secret": {"secretName": "placement-db-login"}}]
+    cloud.pods["mine"] = {"metadata": made, "spec": {"volumes": login, "containers": []}}
+    cloud.order("database")
+    await cloud.quiet()
+    assert json.loads(published(cloud))["waits"] == ["Pod/mine"]
+    del cloud.pods["mine"]
+    await cloud.quiet()
+    assert cloud.state("database") == IDLE
+
+
 @pytest.mark.parametrize("old", [False, True])
 async def test_a_pod_made_within_the_second_of_the_change_is_known_by_its_configuration(
     old: bool, release: Release
@@ -391,6 +425,31 @@ async def test_an_order_taken_back_ends_what_was_begun(release: Release) -> None
     cloud.orders["cinder-database-rotation"] = {"at": "yesterday", "graceDays": "-1"}
     await cloud.quiet()
     assert cloud.state("database") == IDLE
+
+
+@pytest.mark.parametrize("korc", [False, True])
+async def test_an_application_credential_lets_in_all_the_time(release: Release, *, korc: bool) -> None:
+    spec = {"catalog": {"provider": "k-orc"}} if korc else {"bootstrap": {"applicationCredential": True}}
+    cloud = Cloud("Keystone", release, spec=spec)
+    readers = ["keystone-app-credential", *(["k-orc-clouds-yaml"] if korc else [])]
+    seen: set[str] = set()
+
+    def check() -> None:
+        for name in readers:
+            live = cloud.children.get(("Secret", name))
+            if text := kube.secret_data(live).get("clouds.yaml"):
+                auth = yaml.safe_load(text)["clouds"]["openstack"]["auth"]
+                known = cloud.accounts["KeystoneApplicationCredential", auth["application_credential_name"]]
+                assert auth["application_credential_secret"] == known
+                seen.add(known)
+
+    cloud.check = check
+    await cloud.quiet()
+    for times in (1, 2, 3):
+        assert (cloud.state("application"), len(seen)) == ("" if times == 1 else IDLE, times)
+        assert len([kind for kind, _ in cloud.accounts if kind == "KeystoneApplicationCredential"]) == 1
+        cloud.order("application")
+        await cloud.quiet()
 
 
 async def test_a_secret_that_was_deleted_begins_anew(release: Release) -> None:

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 from ..api import Resource
 from ..plan import Context, Outcome
-from . import backends, catalog, database, identity, messaging, ovn, quotas, volume_types
-from .models import DATABASE, SERVICE, USER, VHOST
+from . import application, backends, catalog, database, identity, messaging, ovn, quotas, volume_types
+from .models import APPLICATION_CREDENTIAL, DATABASE, SERVICE, USER, VHOST
 from .network_models import CHASSIS
 from .storage_models import BACKEND, QUOTA, VOLUME_TYPE
 
@@ -26,6 +26,9 @@ class Entry(NamedTuple):
     """How often to look again."""
     seen: Callable[[Context[Any]], Outcome] | None = None
     """What is out there besides, for the status."""
+    beside: Callable[[Any], str] | None = None
+    """For a spec, handle of the kind of another operator that has an object of the same name for the same thing; empty
+    where this one is alone."""
 
 
 _CHEAP = timedelta(seconds=60)
@@ -34,15 +37,33 @@ _DEAR = timedelta(seconds=120)
 _NEAR = timedelta(seconds=10)
 """What is looked at for its own sake, and costs hardly anything."""
 
+
+def _by_korc(kind: str) -> Callable[[Any], str]:
+    return lambda spec: f"{kind}.openstack.k-orc.cloud" if spec.provider == "k-orc" else ""
+
+
 ACTUATORS: tuple[Entry, ...] = (
     Entry(DATABASE, database.ensure, database.remove, _CHEAP),
     Entry(VHOST, messaging.ensure, messaging.remove, _CHEAP),
-    Entry(USER, identity.ensure, identity.remove, _DEAR),
-    Entry(SERVICE, catalog.ensure, catalog.remove, _DEAR),
+    Entry(USER, identity.ensure, identity.remove, _DEAR, beside=_by_korc("User")),
+    Entry(SERVICE, catalog.ensure, catalog.remove, _DEAR, beside=_by_korc("Service")),
     Entry(VOLUME_TYPE, volume_types.ensure, volume_types.remove, _DEAR),
     Entry(QUOTA, quotas.ensure, quotas.remove, _DEAR),
     Entry(BACKEND, backends.ensure, backends.remove, _NEAR, backends.seen),
     Entry(CHASSIS, ovn.ensure, ovn.remove, _DEAR, ovn.seen),
+    Entry(APPLICATION_CREDENTIAL, application.ensure, application.remove, _DEAR),
 )
 
-__all__ = ["ACTUATORS", "BACKEND", "CHASSIS", "DATABASE", "QUOTA", "SERVICE", "USER", "VHOST", "VOLUME_TYPE", "Entry"]
+__all__ = [
+    "ACTUATORS",
+    "APPLICATION_CREDENTIAL",
+    "BACKEND",
+    "CHASSIS",
+    "DATABASE",
+    "QUOTA",
+    "SERVICE",
+    "USER",
+    "VHOST",
+    "VOLUME_TYPE",
+    "Entry",
+]

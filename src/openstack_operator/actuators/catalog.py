@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from ..plan import Context
+from ..plan import Context, Drifted
 from . import loop
 from .keystone import Keystone, Row, session
 from .loop import Conflict, Facets
@@ -56,6 +56,20 @@ class Service:
         """Removed once no region has an endpoint of it."""
         if not self._keystone.rows("endpoints", service_id=self.id):
             self._keystone.delete("service", self.id)
+
+
+class KeptService(Service):
+    """The entry where K-ORC makes it and keeps it enabled and described."""
+
+    @property
+    def wanted(self) -> Facets:
+        return {}
+
+    def find(self) -> Facets | None:
+        found = super().find()
+        if found is None or not found["enabled"]:
+            raise Drifted(f"{self.name} is {'disabled' if found else 'not'} in Keystone, where K-ORC is to keep it")
+        return {}
 
 
 class Endpoints:
@@ -112,7 +126,8 @@ class Endpoints:
 def ensure(ctx: Context[KeystoneServiceSpec]) -> list[str]:
     """Service and endpoints are as the spec says, each once; what was changed comes out."""
     keystone = session(ctx, ctx.spec.keystone_ref)
-    service = Service(keystone, ctx.spec)
+    keeper = KeptService if ctx.spec.provider == "k-orc" else Service
+    service = keeper(keystone, ctx.spec)
     return loop.ensure((service, Endpoints(keystone, ctx.spec, service)))
 
 

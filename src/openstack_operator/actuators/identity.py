@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cached_property
 
-from ..plan import Context, SpecError
+from ..plan import Context, Drifted, SpecError
 from . import access, loop
 from .keystone import Keystone, Login, session
 from .loop import Facets
@@ -107,6 +107,24 @@ class User:
         self._keystone.delete("user", self.id)
 
 
+class KeptUser(User):
+    """The user where K-ORC makes it and keeps it enabled. Of one that was there before, it takes the password for what
+    its Secret says.
+    """
+
+    @property
+    def wanted(self) -> Facets:
+        return {"password": True}
+
+    def find(self) -> Facets | None:
+        if self.id:
+            return self.wanted
+        found = super().find()
+        if found is None or not found["enabled"]:
+            raise Drifted(f"{self.name} is {'disabled' if found else 'not'} in Keystone, where K-ORC is to keep it")
+        return {"password": found["password"]}
+
+
 class Roles:
     """The roles the user has in the project."""
 
@@ -162,7 +180,8 @@ def ensure(ctx: Context[KeystoneUserSpec]) -> list[str]:
     login = keystone.login(spec.user, password, spec.domain, spec.project)
     domain = Domain(keystone, spec.domain)
     project = Project(keystone, spec.project, domain, login)
-    user = User(keystone, spec, password, domain, login)
+    keeper = KeptUser if spec.provider == "k-orc" else User
+    user = keeper(keystone, spec, password, domain, login)
     return loop.ensure((project, user, Roles(keystone, spec, user, project)))
 
 

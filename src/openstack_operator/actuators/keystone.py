@@ -54,6 +54,7 @@ class Keystone:
         self._token = ""
         self.project = ""
         """Id of the administrator's project; empty before the first call."""
+        self._user = ""
 
     def call(
         self,
@@ -96,8 +97,27 @@ class Keystone:
             raise Transient(str(refused)) from None
         if answer is None:
             raise Transient("Keystone: there is no identity API at the address it publishes")
-        self.project = answer.json()["token"].get("project", {}).get("id", "")
+        token = answer.json()["token"]
+        self._user, self.project = token["user"]["id"], token.get("project", {}).get("id", "")
         return answer.headers["X-Subject-Token"]
+
+    @property
+    def user(self) -> str:
+        """Id of the administrator."""
+        if not self._user:
+            self._log_in("")
+        return self._user
+
+    def admits(self, user: str, credential: str, secret: str) -> bool:
+        """Whether an application credential of a user of the domain Default lets in."""
+        whose = {"name": user, "domain": {"name": "Default"}}
+        shown = {"name": credential, "secret": secret, "user": whose}
+        identity = {"methods": ["application_credential"], "application_credential": shown}
+        try:
+            answer = self._api.call("POST", "/auth/tokens", json={"auth": {"identity": identity}}, secret=True)
+        except (Unauthorized, Refused):
+            return False
+        return answer is not None
 
     def login(self, user: str, password: str, domain: str, project: str | None = None) -> Login | None:
         """What a login as this user proves; None where it is not accepted."""

@@ -43,6 +43,9 @@ Url = Annotated[
 ]
 
 
+Keeper = Literal["builtin", "k-orc"]
+
+
 class MariaDBDatabaseSpec(Model):
     """A schema in a MariaDB, with an account that may do everything in this schema and nothing elsewhere."""
 
@@ -118,6 +121,20 @@ class KeystoneUserSpec(Model):
         Field(min_length=1, max_length=32, json_schema_extra={"x-kubernetes-list-type": "set"}),
     ] = ["admin", "service"]
     """Names of the roles the user has in the project, exactly these; they must exist."""
+    provider: Keeper = "builtin"
+    """Who makes the user and keeps it enabled: this resource, or K-ORC by a User of openstack.k-orc.cloud with the name
+    of this resource. Its project and roles are this resource's, and so is its removal."""
+
+
+class KeystoneApplicationCredentialSpec(Model):
+    """An application credential of Keystone's administrator, with the roles he has in his project."""
+
+    keystone_ref: Annotated[KeystoneRef, validated(immutable("keystoneRef"))] = KeystoneRef(name="keystone")
+    """Keystone whose administrator has it."""
+    credential: Annotated[IdentityName, validated(immutable("the credential's name"))]
+    """Name of the credential."""
+    password_secret_ref: SecretKeyRef
+    """Its secret; when that changes, the credential is made anew."""
 
 
 class Endpoints(Model):
@@ -150,6 +167,9 @@ class KeystoneServiceSpec(Model):
     """Region of the endpoints; endpoints in other regions are left alone."""
     endpoints: Endpoints
     """URLs of the service; an interface that is not given here is removed."""
+    provider: Keeper = "builtin"
+    """Who makes the service and keeps it enabled and described: this resource, or K-ORC by a Service of
+    openstack.k-orc.cloud with the name of this resource. Its endpoints are this resource's, and so is its removal."""
 
 
 DATABASE = Resource(
@@ -172,6 +192,13 @@ USER = Resource(
     spec=KeystoneUserSpec,
     short_names=("ksuser",),
     columns=(Column("User", ".spec.user"), Column("Project", ".spec.project")),
+)
+APPLICATION_CREDENTIAL = Resource(
+    kind="KeystoneApplicationCredential",
+    plural="keystoneapplicationcredentials",
+    spec=KeystoneApplicationCredentialSpec,
+    short_names=("ksappcred",),
+    columns=(Column("Credential", ".spec.credential"),),
 )
 SERVICE = Resource(
     kind="KeystoneService",

@@ -195,6 +195,23 @@ def _state(live: Object) -> Verdict:
     return progressing(f"{what}: {text}")
 
 
+def _korc(live: Object) -> Verdict:
+    """K-ORC has nothing left to do for the present spec, and what it speaks of is there. What it calls wrong it leaves
+    so until the spec changes.
+    """
+    what, known = f"{live['kind']}/{_name(live)}", conditions(live)
+    at_work, there = known.get("Progressing"), known.get("Available", {})
+    if at_work is None:
+        return progressing(f"{what}: nobody has looked at it yet; does K-ORC run?")
+    if at_work.get("observedGeneration") != live["metadata"].get("generation", at_work.get("observedGeneration")):
+        return progressing(f"{what}: not yet seen by K-ORC")
+    text = f"{what}: {at_work.get('message') or at_work.get('reason', '')}"
+    if at_work.get("reason") in {"InvalidConfiguration", "UnrecoverableError"}:
+        text = f"{text}; mend what it names, then delete this object: it is made anew, and nothing in Keystone goes"
+        return failed(text, "KORCFailed")
+    return READY if at_work["status"] == "False" and there.get("status") == "True" else progressing(text)
+
+
 # mariadb-operator does not say which generation it speaks of.
 _mariadb, _topology = _reported("Ready", silent=True), _reported("Ready")
 
@@ -214,6 +231,9 @@ RULES: Mapping[str, Rule] = {
     **{f"{kind}.rabbitmq.com": _topology for kind in ("Vhost", "User", "Permission", "Policy")},
     "Memcached.memcached.c5c3.io": _reported("Ready"),
     "Valkey.cache.cs.sap.com": _state,
+    # Of which content they speak is for their owner to know.
+    **{f"{kind}.external-secrets.io": _reported("Ready", silent=True) for kind in ("ExternalSecret", "PushSecret")},
+    **{f"{kind}.openstack.k-orc.cloud": _korc for kind in ("Domain", "Project", "Role", "User", "Service")},
 }
 
 

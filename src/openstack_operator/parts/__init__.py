@@ -12,6 +12,10 @@ from .exposure import public_endpoint, public_host, public_url, service_type, th
 from .files import claim, claimed
 from .front import Front, front
 from .issued import Ordered, ordered
+from .korc import CLOUD as KORC_CLOUD
+from .korc import DOMAIN as KORC_DOMAIN
+from .korc import KEPT, KORC, imported, kept
+from .korc import OPERATOR as KORC_OPERATOR
 from .members import POD_NAME, Members, hosts, members, volume
 from .names import program, title
 from .ovn import OVN_CLIENT, OVN_NODES, OVN_TLS, ovn_mounts, ovn_options
@@ -56,6 +60,11 @@ __all__ = [
     "AUTO",
     "BUILTIN",
     "DEVICES",
+    "KEPT",
+    "KORC",
+    "KORC_CLOUD",
+    "KORC_DOMAIN",
+    "KORC_OPERATOR",
     "MARIADB",
     "OVN_CLIENT",
     "OVN_NODES",
@@ -102,8 +111,10 @@ __all__ = [
     "hosts",
     "identity",
     "image",
+    "imported",
     "iscsid",
     "job",
+    "kept",
     "labeled",
     "layered",
     "members",

@@ -67,7 +67,7 @@ def _by_mariadb_operator(
     ctx: Context[Any], resource: str, called: str, name: str, creds: Credentials, account: Account
 ) -> tuple[Object, ...]:
     at, anywhere, user = {"mariaDbRef": {"name": resource}}, "%", account.called(called)
-    login = _login(ctx, account.resource(ctx.name(name)), user, creds, account, WATCHED_BY_MARIADB)
+    login = _login(ctx, account.resource(ctx.name(name)), user, creds[account.key], WATCHED_BY_MARIADB)
     made = {
         "User": {
             "name": user,
@@ -147,7 +147,7 @@ def _by_topology_operator(
     everything = {"configure": ".*", "write": ".*", "read": ".*"}
     for each in accounts:
         resource, user = each.resource(base), each.called(called)
-        login = _login(ctx, resource, user, creds, each, _WATCHED_BY_TOPOLOGY)
+        login = _login(ctx, resource, user, creds[each.key], _WATCHED_BY_TOPOLOGY)
         imported = {"importCredentialsSecret": {"name": login["metadata"]["name"]}}
         objects += [
             login,
@@ -164,12 +164,9 @@ def made_with(wanted: Object, creds: Credentials, account: Account) -> Object:
     return {**wanted, "metadata": {**metadata, "annotations": notes}}
 
 
-def _login(
-    ctx: Context[Any], name: str, user: str, creds: Credentials, account: Account, labels: Mapping[str, str]
-) -> Object:
+def _login(ctx: Context[Any], name: str, user: str, password: str, labels: Mapping[str, str]) -> Object:
     """Secret `<name>-login` as other operators read it."""
-    values = {"username": user, "password": creds[account.key]}
-    return made_with(labeled(kube.secret(ctx, f"{name}-login", values), labels), creds, account)
+    return labeled(kube.secret(ctx, f"{name}-login", {"username": user, "password": password}), labels)
 
 
 def labeled(wanted: Object, labels: Mapping[str, str]) -> Object:

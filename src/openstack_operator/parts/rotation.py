@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, cast
@@ -12,17 +12,27 @@ from .. import kube
 from ..api import handle
 from ..plan import Context, Key, Object, fitting
 
-SORTS = ("database", "messaging", "identity", "admin", "fernet")
+SORTS = ("database", "messaging", "identity", "application", "admin", "fernet")
 """What a service may be ordered to replace; which of them it has follows from its spec."""
 
 IDLE, PREPARING, MOVING = "Idle", "Preparing", "Moving"
 """There is one account; a second one is being made; the second one is in use, and the first one is there as well."""
 
-REMOTES = ("MariaDBDatabase", "RabbitMQVhost", "KeystoneUser", "User.k8s.mariadb.com", "User.rabbitmq.com")
+REMOTES = (
+    "MariaDBDatabase",
+    "RabbitMQVhost",
+    "KeystoneUser",
+    "KeystoneApplicationCredential",
+    "User.k8s.mariadb.com",
+    "User.rabbitmq.com",
+)
 """What makes an account."""
 
 PASSWORD = "openstack.k8s.io/password"  # noqa: S105
 """Annotation of what makes an account and has its password elsewhere: `glance-credentials/database.a`."""
+
+_LOGINS = ("passwordSecretKeyRef", "importCredentialsSecret")
+"""Fields by which accounts of mariadb-operator and of the messaging topology operator name a Secret."""
 
 _AGAIN = timedelta(seconds=15)
 """Until users are looked at again."""
@@ -179,7 +189,7 @@ class Account:
 def sort_of(password: str) -> str:
     """Of which sort a password is, by its name; empty for one that is never replaced by order."""
     last = "messaging" if password == "notifications" else password.rpartition("-")[2]  # noqa: S105
-    return last if last in {"database", "messaging", "identity"} else ""
+    return last if last in {"database", "messaging", "identity", "application"} else ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -286,7 +296,7 @@ def _waits(
                 # Its virtual host would go with it.
                 *("/".join(known) for known, live, key in _remotes(ctx, secret) if key in keys and _takes_all(live)),
                 *("/".join(known) for known, live in ctx.children.items() if _unfinished(live)),
-                *_readers(ctx.facts, secret, old, new, ctx.now, before.before),
+                *_readers(ctx.facts, secret, set(_logins(ctx)), old, new, ctx.now, before.before),
             ]
         )
     )
@@ -314,25 +324,35 @@ def _unfinished(live: Object) -> bool:
     return kind in {"Deployment", "StatefulSet", "DaemonSet"} and kube.rolling(live)
 
 
+def _logins(ctx: Context[Any]) -> Iterator[str]:
+    """Secrets by which operators of others make accounts: that of the one before goes with it."""
+    for live in ctx.children.values():
+        spec = live.get("spec") or {}
+        yield from (found["name"] for field in _LOGINS if (found := spec.get(field)))
+        if reference := (spec.get("resource") or {}).get("passwordRef"):
+            yield reference
+
+
 def _readers(
     facts: Mapping[str, Any],
     secret: str,
+    logins: Collection[str],
     old: Sequence[str],
     new: Sequence[str],
     now: datetime,
     before: Sequence[str],
 ) -> Iterator[str]:
     """Secrets that hold an old password, and pods that may have read one: a pod reads its files when it starts, and has
-    what they held by then. By which another operator makes the old account goes with that one.
+    what they held by then. One of `logins`, by which others make the old account, goes with that one.
     """
     changed, making = dict[str, datetime](), set[str]()
     for item in facts["secrets"]:
         name, text = item["metadata"]["name"], "\n".join(kube.secret_data(item).values())
-        if name != secret and any(password in text for password in old):
-            if PASSWORD in item["metadata"].get("annotations", {}):
-                making.add(name)
-            else:
-                yield f"Secret/{name}"
+        aged = name != secret and any(password in text for password in old)
+        if aged and name in logins:
+            making.add(name)
+        elif aged:
+            yield f"Secret/{name}"
         elif any(password in text for password in new):
             changed[name] = _changed(item["metadata"])
     for pod in facts["pods"]:

@@ -26,6 +26,7 @@ from ..plan import Context, SpecError, State, Step, Verdict, fitting, worst
 from .caches import memcached
 from .coordinates import address, keystone_login, login, remembered, schema_of
 from .credentials import Credentials, credentials
+from .korc import KORC, kept, service_user
 from .remote import remote
 from .remote import schema as schema_on
 from .remote import vhost as vhost_on
@@ -187,14 +188,16 @@ class Identity(Step):
 
 
 def identity(ctx: Context[Any], creds: Credentials, password: str) -> Identity:
-    """KeystoneUser named after the owner, with the roles services need to act for users. Where the spec says how to log
-    in to a Keystone that is not one of ours nothing is made.
+    """KeystoneUser named after the owner, with the roles services need to act for users; where K-ORC keeps users, with
+    a User of its own. Where the spec says how to log in to a Keystone that is not one of ours nothing is made.
     """
     source = ctx.spec.keystone
     if source.auth_url:
         login, trust = keystone_login(ctx, source.app_credential_ref)
         return Identity(name="Identity", options=_auth(ctx, source.auth_url, login, trust or peers(ctx, {})))
     ref = source.keystone_ref or KEYSTONE
+    at = ctx.refs[ref]
+    clouds = at.published.get(KORC)
     wanted = [
         remote(
             ctx,
@@ -204,11 +207,12 @@ def identity(ctx: Context[Any], creds: Credentials, password: str) -> Identity:
                 "keystoneRef": {"name": ref.name},
                 "user": each.called(ctx.owner),
                 "passwordSecretRef": creds.ref(each.key),
+                **_kept_by(clouds),
             },
         )
         for each in creds.of(password)
     ]
-    at = ctx.refs[ref]
+    made = _users(ctx, ref, clouds, creds, password) if clouds else ()
     user = {
         "auth_type": "password",
         "username": creds.of(password)[0].called(ctx.owner),
@@ -218,7 +222,23 @@ def identity(ctx: Context[Any], creds: Credentials, password: str) -> Identity:
         "project_domain_name": "Default",
     }
     options = _auth(ctx, at["internalURL"], user, peers(ctx, at.published))
-    return Identity(name="Identity", objects=tuple(wanted), after=(creds,), options=options)
+    return Identity(name="Identity", objects=tuple(wanted), after=(creds, *made), own=made, options=options)
+
+
+def _kept_by(clouds: str | None) -> dict[str, str]:
+    return {"provider": "k-orc"} if clouds else {}
+
+
+def _users(ctx: Context[Any], ref: Ref, clouds: str, creds: Credentials, password: str) -> tuple[Step, ...]:
+    """Those K-ORC makes. It tries ever more seldom what it fails in, so that it is asked once Keystone is there."""
+    found = requires(ctx, "Identity", ref)
+    name = ctx.name("user")
+    objects = [
+        obj
+        for each in creds.of(password)
+        for obj in service_user(ctx, clouds, each.resource(name), each.called(ctx.owner), creds, each)
+    ]
+    return found, Step(name="Identity", objects=tuple(objects), after=(creds, found))
 
 
 def _auth(ctx: Context[Any], url: str, login: Mapping[str, str], trust: str) -> dict[str, str]:
@@ -237,28 +257,36 @@ def catalog(
     name: str = "catalog",
     after: Sequence[Step],
 ) -> Step:
-    """KeystoneService `<owner>-<name>`: what clients find when they ask where this service lives. `keystone` is the
-    name of the Keystone where the spec does not say it; `name` differs for a second entry. Where Keystone is not one of
-    ours, a step that says what others have to register.
+    """KeystoneService `<owner>-<name>`: what clients find when they ask where this service lives; where K-ORC keeps
+    services, with a Service of its own. `keystone` is the name of the Keystone where the spec does not say it; `name`
+    differs for a second entry. Where Keystone is not one of ours, a step that says what others have to register.
     """
     endpoints = {"internal": api.internal + path, "public": api.public + path}
     if not keystone and ctx.spec.keystone.auth_url:
         told = ", ".join(f"{interface} {url}" for interface, url in endpoints.items())
         return by_others("Endpoint", f"the catalog's entry {type_!r} of region {ctx.spec.region} ({told})", after)
+    ref = None if keystone else ctx.spec.keystone.keystone_ref or KEYSTONE
+    clouds = ctx.refs[ref].published.get(KORC) if ref else None
     wanted = remote(
         ctx,
         "KeystoneService",
         ctx.name(name),
         {
-            "keystoneRef": {"name": keystone or (ctx.spec.keystone.keystone_ref or KEYSTONE).name},
+            "keystoneRef": {"name": ref.name if ref else keystone},
             "type": type_,
             "name": ctx.owner,
             "description": description,
             "region": ctx.spec.region,
             "endpoints": endpoints,
+            **_kept_by(clouds),
         },
     )
-    return Step(name="Endpoint", objects=(wanted,), after=tuple(after))
+    if not clouds:
+        return Step(name="Endpoint", objects=(wanted,), after=tuple(after))
+    resource = {"type": type_, "name": ctx.owner, "description": description}
+    service = kept(ctx, clouds, "Service", ctx.name(name), resource, "spec.keystone")
+    first = Step(name="Endpoint", objects=(service,), after=tuple(after))
+    return Step(name="Endpoint", objects=(wanted,), after=(first,), own=(first,))
 
 
 def by_others(name: str, what: str, after: Sequence[Step] = ()) -> Step:

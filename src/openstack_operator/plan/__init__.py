@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .carry_out import Apply, Judge, Verdicts, carry_out, condition_type, conditions
 from .context import Context, Node, Referent
-from .errors import MissingReference, NotBuilt, SpecError, Transient
+from .errors import Drifted, MissingReference, NotBuilt, SpecError, Transient
 from .names import NAME_LIMIT, digest, fitting
 from .release import Component, Release, parse
 from .steps import Group, Key, Object, Outcome, Plan, Step, key
@@ -17,6 +17,7 @@ __all__ = [
     "Apply",
     "Component",
     "Context",
+    "Drifted",
     "Group",
     "Judge",
     "Key",

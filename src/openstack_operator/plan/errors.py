@@ -30,3 +30,7 @@ class NotBuilt(SpecError):
 
 class Transient(Exception):
     """The world was briefly out of reach, or our view of it was stale; retrying helps."""
+
+
+class Drifted(Transient):
+    """What another operator keeps is not as it was asked to keep it, and that one does not look by itself."""

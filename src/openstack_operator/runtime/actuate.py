@@ -9,14 +9,15 @@ from typing import Any
 
 import structlog
 
-from ..api import Ref, references
-from ..kube import fitting, own
-from ..plan import READY, Context, Outcome, SpecError, State, Transient, Verdict, waiting
+from ..api import Model, Ref, references
+from ..kube import fitting, judge, own
+from ..plan import READY, Context, Drifted, Outcome, SpecError, State, Transient, Verdict, waiting
 from . import metrics
+from .apply import delete
 from .client import Forbidden
-from .finalizers import add, drop
+from .finalizers import PATIENCE, add, drop, going, release
 from .gather import ADMIN_SECRET, parse
-from .kinds import NAMESPACE
+from .kinds import NAMESPACE, Kind
 from .passes import Next, Parts
 from .registry import Actuator
 from .report import Report
@@ -27,6 +28,8 @@ _log: structlog.stdlib.BoundLogger = structlog.get_logger()
 FINALIZER = "openstack.k8s.io/cleanup"
 _REMOVE_AGAIN = 5.0
 """Seconds between tries to remove; whoever deletes something waits for it."""
+_LOOK_AGAIN = 1.0
+"""Seconds between looks at what has to go first."""
 _ASK_AGAIN = 15.0
 """Seconds between looks at what is out there and not as it should be."""
 
@@ -57,6 +60,8 @@ class Actuating:
         try:
             outcome = await self._ensure(request, gathered.context)
         except Transient as error:
+            if isinstance(error, Drifted):
+                await self._made_anew(request, self._beside(request, spec))
             if not was_ready:
                 raise
             verdict = Verdict(State.RETRYING, str(error))
@@ -91,7 +96,13 @@ class Actuating:
         """Removes what is out there and lets the resource go."""
         if FINALIZER not in held.meta.finalizers:
             return Next()
-        context = await self._removable(request, held)
+        other = self._of(request, held)
+        if other and await self._waits(request, held, *other):
+            verdict = Verdict(State.PROGRESSING, f"deleting: waiting for {other[0].handle}/{request.name}", "Deleting")
+            await self._report(request, held, Report(conditions={"Ready": verdict}, partial=True))
+            return Next(after=_LOOK_AGAIN)
+        # Where that one stays, it was this resource alone that somebody deleted.
+        context = None if other else await self._removable(request, held)
         if context is not None:
             try:
                 await asyncio.get_running_loop().run_in_executor(self._threads, self._actuator.remove, context)
@@ -104,6 +115,37 @@ class Actuating:
                 _log.warning("left behind", kind=request.kind, name=request.name, error=str(error))
         await drop(self._parts.world, request, held, FINALIZER)
         return Next()
+
+    def _of(self, request: Request, held: Cached) -> tuple[Kind, Cached] | None:
+        try:
+            return self._beside(request, parse(self.resource, held.decode()))
+        except SpecError:
+            return None
+
+    def _beside(self, request: Request, spec: Model) -> tuple[Kind, Cached] | None:
+        """The object another operator has for the same thing, if there is one."""
+        handle = self._actuator.beside(spec) if self._actuator.beside else ""
+        for kind, store in self._parts.world.stores.items():
+            if kind.handle == handle and (found := store.get(request.namespace, request.name)):
+                return kind, found
+        return None
+
+    async def _waits(self, request: Request, held: Cached, kind: Kind, other: Cached) -> bool:
+        """Whether another operator's object is still to go before what both are for."""
+        if other.meta.deletion_timestamp is None:
+            # Whoever deletes this one may not have come to the other yet.
+            return going(held) < PATIENCE
+        await release(self._parts.world, request, kind, other)
+        return True
+
+    async def _made_anew(self, request: Request, other: tuple[Kind, Cached] | None) -> None:
+        """The object of the other operator goes, and comes back by its owner: a new one is looked at."""
+        if other and other[1].meta.deletion_timestamp is None:
+            verdict = judge(other[1].decode())
+            if verdict.ready or verdict.state is State.FAILED:
+                where = {"namespace": request.namespace, "name": request.name}
+                _log.info("made anew, since its operator does not look", kind=other[0].handle, **where)
+                await delete(self._parts.world, *other, "Background", by=request)
 
     async def _removable(self, request: Request, held: Cached) -> Context[Any] | None:
         """The context to remove with; None where the remote side goes away itself or cannot be addressed anymore."""

@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
+
+import structlog
+
 from ..plan import Object
 from .client import Missing
+from .kinds import Kind
 from .store import Cached, Request
 from .world import World, entry
+
+_log: structlog.stdlib.BoundLogger = structlog.get_logger()
+
+PATIENCE = timedelta(seconds=20)
+"""For so long another operator may see to what it has out there."""
 
 
 async def add(world: World, request: Request, held: Cached, finalizer: str) -> Cached:
@@ -25,9 +35,33 @@ async def drop(world: World, request: Request, held: Cached, finalizer: str) -> 
         return
 
 
-async def _write(world: World, request: Request, held: Cached, finalizers: list[str]) -> Cached:
-    """Raises Conflict when somebody changed the resource since it was read."""
-    kind = world.resource(request.kind)
+async def release(world: World, request: Request, kind: Kind, held: Cached) -> None:
+    """Lets an object of another operator go that has been going for too long: what that operator would have to ask is
+    not there any more, or that operator is not. Nothing of it is to go out there (`Kind.finalizer`). Raises Transient.
+    """
+    if not kind.finalizer or kind.finalizer not in held.meta.finalizers or going(held) < PATIENCE:
+        return
+    _log.warning("let go for its operator", kind=kind.handle, namespace=request.namespace, name=held.meta.name)
+    try:
+        left = [name for name in held.meta.finalizers if name != kind.finalizer]
+        await _write(world, request, held, left, kind)
+    except Missing:
+        return
+
+
+def going(held: Cached) -> timedelta:
+    """Since when an object is being deleted; no time for one that is not."""
+    at = held.meta.deletion_timestamp
+    return datetime.now(UTC) - datetime.fromisoformat(at) if at else timedelta()
+
+
+async def _write(
+    world: World, request: Request, held: Cached, finalizers: list[str], other: Kind | None = None
+) -> Cached:
+    """Raises Conflict when somebody changed the object since it was read: the resource itself, or one of `other`
+    kind.
+    """
+    kind = other or world.resource(request.kind)
     operations: list[Object] = [
         # Makes the write conditional on the version that was read, since the list holds finalizers of others too.
         {"op": "replace", "path": "/metadata/resourceVersion", "value": held.meta.resource_version},

@@ -68,9 +68,10 @@ class Informer:
         read: Callable[[bytes, Kind], Cached] = cached,
         optional: bool = False,
         turned: Callable[[], None] = lambda: None,
+        newer: Informer | None = None,
     ) -> None:
         """`optional` is a kind that may not be there: that is a complete list too. `turned` is called when it comes or
-        goes.
+        goes. As long as `newer` is served, this version of the same kind counts as not served.
         """
         self.synced = asyncio.Event()
         """Set once the first list is in."""
@@ -84,6 +85,7 @@ class Informer:
         self._metadata_only = metadata_only
         self._read = read
         self._optional = optional
+        self._newer = newer
         self._version = ""
         """Where the watch continues; empty asks for a new list."""
         self._pause = _FIRST_PAUSE
@@ -94,6 +96,7 @@ class Informer:
         while True:
             try:
                 if not self._version:
+                    await self._outdated()
                     await self._list()
                     self._found(served=True)
                 await self._watch()
@@ -127,6 +130,13 @@ class Informer:
         if self.synced.is_set() and known != served:
             self._turned()
         self.synced.set()
+
+    async def _outdated(self) -> None:
+        """Raises Missing where a newer version of the kind is served."""
+        if self._newer:
+            await self._newer.synced.wait()
+            if self._newer.served:
+                raise Missing(f"{self.store.kind.versioned} has a newer version")
 
     async def _list(self) -> None:
         metrics.RELISTS.labels(self.store.kind.kind).inc()

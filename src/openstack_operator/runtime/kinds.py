@@ -22,11 +22,21 @@ class Kind:
     """The operator of others that does what it says, where one of ours does the same."""
     remade: bool = False
     """Whether that one goes on making what belongs to an object while the object goes."""
+    finalizer: str = ""
+    """By what that operator keeps an object until it has seen to the thing out there, of kinds of which plans make
+    nothing that is to go with its object: taking it off leaves nothing undone."""
+    newer: str = ""
+    """The apiVersion to take in place of this one where the API serves both, which show the same objects."""
 
     @property
     def handle(self) -> str:
         """What the engine tells it apart by."""
         return handle(self.api_version, self.kind)
+
+    @property
+    def versioned(self) -> str:
+        """The handle with the version in it, as kubectl takes it: `ExternalSecret.v1.external-secrets.io`."""
+        return ".".join((self.kind, self.api_version.rpartition("/")[2], self.group))
 
     @property
     def role(self) -> str:
@@ -83,8 +93,9 @@ CHILDREN = (
 """Kinds a plan may hold besides resources of ours. Each is watched and needs its line of RBAC, so none stands here that
 no service makes."""
 
+_SECRETS = "external-secrets.io"
 _ROOK, _GATEWAY = "ceph.rook.io/v1", "gateway.networking.k8s.io/v1"
-_MARIADB, _RABBITMQ = "k8s.mariadb.com/v1alpha1", "rabbitmq.com/v1beta1"
+_MARIADB, _RABBITMQ, _KORC = "k8s.mariadb.com/v1alpha1", "rabbitmq.com/v1beta1", "openstack.k-orc.cloud"
 OTHERS = (
     *(Kind(_ROOK, kind, f"{kind.lower()}s") for kind in ("CephCluster", "CephBlockPool", "CephClient")),
     Kind("cert-manager.io/v1", "Certificate", "certificates"),
@@ -97,6 +108,13 @@ OTHERS = (
     Kind(_RABBITMQ, "Policy", "policies"),
     Kind("memcached.c5c3.io/v1beta1", "Memcached", "memcacheds", by="memcached-operator", remade=True),
     Kind("cache.cs.sap.com/v1alpha1", "Valkey", "valkeys", by="valkey-operator"),
+    *(
+        Kind(f"{_KORC}/v1alpha1", kind, f"{kind.lower()}s", by="k-orc", finalizer=f"{_KORC}/{kind.lower()}")
+        for kind in ("Domain", "Project", "Role", "User", "Service")
+    ),
+    Kind(f"{_SECRETS}/v1", "ExternalSecret", "externalsecrets"),
+    Kind(f"{_SECRETS}/v1beta1", "ExternalSecret", "externalsecrets", newer=f"{_SECRETS}/v1"),
+    Kind(f"{_SECRETS}/v1alpha1", "PushSecret", "pushsecrets"),
 )
 """Kinds of other operators a plan may hold. They may not be there at all, or come later, or go."""
 

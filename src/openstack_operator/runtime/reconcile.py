@@ -18,6 +18,8 @@ from .teardown import Teardown
 from .turns import Turns
 
 _LONGEST_SLEEP = 86_400.0
+_LOOK_AGAIN = 10.0
+"""Seconds between looks at what is being deleted."""
 
 
 class Reconciler:
@@ -84,7 +86,9 @@ class Reconciler:
         if not waits_for:
             return Next()
         verdict = Verdict(State.PROGRESSING, f"deleting: waiting for {waits_for}", "Deleting")
-        return await self._report(request, held, Report(conditions={"Ready": verdict}, partial=True))
+        then = await self._report(request, held, Report(conditions={"Ready": verdict}, partial=True))
+        # What other operators do not let go in time is let go for them, and nothing tells when that is.
+        return Next(after=min(then.after or _LOOK_AGAIN, _LOOK_AGAIN))
 
     async def _report(self, request: Request, held: Cached, report: Report) -> Next:
         return Next(after=await self._parts.reporter.report(request, held, report))

@@ -52,5 +52,9 @@ class Actuator:
     """What is out there besides: `details` for the fields of the status that only this kind has, and conditions in
     `told`, with `Ready` where it is not to follow from `ensure` alone. Asked for after `ensure`, as that is.
     """
+    beside: Callable[[Any], str] | None = None
+    """For a spec, handle of the kind of another operator that has an object of the same name for the same thing; empty
+    where this one is alone. That one goes first; it is made anew where `ensure` raises Drifted.
+    """
     interval: timedelta = timedelta(minutes=1)
     """How often it is looked at again, since nothing tells us of changes out there."""

@@ -15,6 +15,7 @@ from . import metrics
 from .kinds import Kind
 
 _REMEMBERED = 10_000
+_FOR_US = ("cert-manager.io/", "external-secrets.io/")
 
 OwnerLabels = tuple[str, str, str]
 """(namespace, lower-case role, instance label) of the resource an object was made for."""
@@ -61,8 +62,8 @@ class Meta(msgspec.Struct, rename="camel", frozen=True):
 
     @property
     def controller(self) -> OwnerReference | None:
-        """The owner that controls this object. A Secret that cert-manager made for us is not its own by that."""
-        owners = (owner for owner in self.owner_references if not owner.api_version.startswith("cert-manager.io/"))
+        """The owner that controls this object. A Secret that another operator made for us is not its own by that."""
+        owners = (owner for owner in self.owner_references if not owner.api_version.startswith(_FOR_US))
         return next((owner for owner in owners if owner.controller), None)
 
     @property

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..plan import Context, Plan, SpecError, key
 from .apply import delete, together
-from .finalizers import add, drop
+from .finalizers import add, drop, release
 from .gather import Gatherer, parse
 from .kinds import Kind
 from .registry import Service
@@ -45,7 +45,14 @@ class Teardown:
             await drop(self._world, request, held, FINALIZER)
             return ""
         await together(
-            delete(self._world, kind, child, _policy(kind), by=request) for kind, child in stage if _asks(kind, child)
+            delete(self._world, kind, child, _policy(kind, child), by=request)
+            for kind, child in stage
+            if _asks(kind, child)
+        )
+        await together(
+            release(self._world, request, kind, child)
+            for kind, child in children
+            if child.meta.deletion_timestamp is not None
         )
         return ", ".join(f"{kind.kind}/{child.meta.name}" for kind, child in stage)
 
@@ -67,11 +74,12 @@ class Teardown:
             return None, tuple(owned)
 
 
-def _policy(kind: Kind) -> str:
-    """Foreground: the object stays until all that belongs to it is gone, so its absence says that much. One whose
-    operator makes that anew as long as the object is there could stay for good.
+def _policy(kind: Kind, child: Cached) -> str:
+    """Foreground: the object stays until all that belongs to it is gone, so its absence says that much. One with an
+    order of its own sees to that itself; the collector would take all of it at once. One whose operator makes anew what
+    belongs to it, as long as the object is there, could stay for good.
     """
-    return "Background" if kind.remade else "Foreground"
+    return "Background" if kind.remade or FINALIZER in child.meta.finalizers else "Foreground"
 
 
 def _asks(kind: Kind, child: Cached) -> bool:

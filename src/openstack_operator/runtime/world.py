@@ -90,9 +90,19 @@ class World:
             self.informers.append(Informer(client, self.nodes, metadata_only=True))
 
     def _informers(self, scope: str | None) -> Iterator[Informer]:
+        made: dict[tuple[str, str], Informer] = {}
         for kind, store in self.stores.items():
             selector, others = "" if kind in self.catalog.resources else _OURS, kind in OTHERS
-            yield Informer(self.client, store, namespace=scope, selector=selector, optional=others, turned=self._turned)
+            made[kind.handle, kind.api_version] = Informer(
+                self.client,
+                store,
+                namespace=scope,
+                selector=selector,
+                optional=others,
+                turned=self._turned,
+                newer=made.get((kind.handle, kind.newer)),
+            )
+        yield from made.values()
         yield Informer(self.client, self.foreign, namespace=scope, selector=_NOT_OURS, metadata_only=True)
         yield Informer(self.client, self.pods, namespace=scope, selector=SELECTOR, read=trimmed)
 
@@ -111,8 +121,9 @@ class World:
 
     @property
     def served(self) -> frozenset[str]:
-        """Handles of the kinds of others that the API has."""
-        return frozenset(i.store.kind.handle for i in self.informers if i.served and i.store.kind in OTHERS)
+        """Handles of the kinds of others that the API has, and the same with their versions."""
+        kinds = [i.store.kind for i in self.informers if i.served and i.store.kind in OTHERS]
+        return frozenset(name for kind in kinds for name in (kind.handle, kind.versioned))
 
     def ours(self, handle: str) -> bool:
         """Whether a kind is one of our own."""

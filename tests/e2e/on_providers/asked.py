@@ -26,7 +26,11 @@ def objects(group: str) -> list[Object]:
 def ready(obj: Object) -> bool:
     """Whether its operator says that it is there as it is wanted now, by the rule of its kind."""
     status = obj.get("status", {})
-    told = {type_: each["status"] for type_, each in conditions(obj).items()}
+    known = conditions(obj)
+    told = {type_: each["status"] for type_, each in known.items()}
+    if obj["apiVersion"].startswith("openstack.k-orc.cloud/"):
+        seen = known.get("Progressing", {}).get("observedGeneration") == obj["metadata"]["generation"]
+        return seen and (told["Progressing"], told.get("Available")) == ("False", "True")
     # mariadb-operator does not say which generation it speaks of.
     silent = obj["apiVersion"].startswith("k8s.mariadb.com/")
     current = silent or status.get("observedGeneration") == obj["metadata"]["generation"]

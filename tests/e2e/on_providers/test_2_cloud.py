@@ -36,6 +36,14 @@ ACCOUNTS = (
     *(f"{kind}.rabbitmq.com" for kind in ("vhosts", "users", "permissions")),
 )
 
+KORC = {
+    "domains": {"default"},
+    "projects": {"admin", "service"},
+    "users": {f"{name}-user" for name in APIS if name != "keystone"},
+    "services": {f"{name}-catalog" for name in APIS},
+}
+"""What K-ORC keeps or is shown, by plural."""
+
 _FORGOTTEN = '{"data": {"database": null}}'
 """A password that is not there is drawn anew."""
 
@@ -99,6 +107,70 @@ def test_its_accounts_are_made_by_others(cloud: Kubernetes) -> None:
         assert all(ready(each) for each in made)
     for kind in ("mariadbdatabases.openstack.k8s.io", "rabbitmqvhosts.openstack.k8s.io"):
         assert not cloud.items(kind, "-n", NAMESPACE)
+
+
+def korc(cluster: Kubernetes, plural: str) -> dict[str, dict[str, Any]]:
+    """Resources of K-ORC by name."""
+    made = cluster.items(f"{plural}.openstack.k-orc.cloud", "-n", NAMESPACE)
+    return {each["metadata"]["name"]: each for each in made}
+
+
+def test_its_catalog_is_kept_by_k_orc(cloud: Kubernetes) -> None:
+    assert view.conditions(found(cloud, PLANE, "production"))["KORCReady"]["status"] == "True"
+    for plural, names in KORC.items():
+        made = korc(cloud, plural)
+        assert set(made) == names
+        assert all(ready(each) for each in made.values())
+    identity: Any = proof.connect(cloud, NAMESPACE).identity
+    services = {each.id: each.name for each in identity.services()}
+    assert {each["status"]["id"]: each["spec"]["resource"]["name"] for each in korc(cloud, "services").values()} == (
+        services
+    )
+    # What it has nothing for.
+    endpoints = [(services[each.service_id], each.interface, each.region_id) for each in identity.endpoints()]
+    assert sorted(endpoints) == sorted((name, face, "RegionOne") for name in APIS for face in ("internal", "public"))
+
+
+def test_the_login_of_k_orc_is_replaced(cloud: Kubernetes) -> None:
+    """The next test has K-ORC log in by the new one."""
+    order = {
+        "apiVersion": "c5c3.io/v1alpha1",
+        "kind": "CredentialRotation",
+        "metadata": {"name": "k-orc", "namespace": NAMESPACE},
+        "spec": {"target": "adminApplicationCredential", "reMint": True},
+    }
+    cloud.apply(order)
+
+    def done() -> bool:
+        status = found(cloud, "credentialrotations.c5c3.io", "k-orc").get("status", {})
+        return status.get("phase") == "Idle" and "lastRotation" in status
+
+    until("another application credential to be in use, and no other", done, 180, 2)
+    identity: Any = proof.connect(cloud, NAMESPACE).identity
+    admin = next(identity.users(name="admin"))
+    assert [each.name for each in identity.application_credentials(admin.id)] == ["openstack-operator_B"]
+
+
+def test_a_resource_of_k_orcs_that_is_deleted_takes_nothing_with_it(cloud: Kubernetes) -> None:
+    before = korc(cloud, "services")["placement-catalog"]
+    cloud.kubectl("-n", NAMESPACE, "delete", "services.openstack.k-orc.cloud", "placement-catalog", "--timeout=60s")
+
+    def back() -> bool:
+        now = korc(cloud, "services").get("placement-catalog")
+        return now is not None and now["metadata"]["uid"] != before["metadata"]["uid"] and ready(now)
+
+    until("K-ORC to have it again", back, 120, 1)
+    assert korc(cloud, "services")["placement-catalog"]["status"]["id"] == before["status"]["id"]
+
+
+def test_what_somebody_turns_off_in_keystone_is_turned_on(cloud: Kubernetes, report: Report) -> None:
+    """K-ORC does not look by itself."""
+    identity: Any = proof.connect(cloud, NAMESPACE).identity
+    service = korc(cloud, "services")["glance-catalog"]["status"]["id"]
+    identity.update_service(service, is_enabled=False)
+    started = time.monotonic()
+    until("Glance to be in the catalog", lambda: bool(identity.get_service(service).is_enabled), 300, 2)
+    report.add(providers_drift_in_keystone_seconds=round(time.monotonic() - started, 1))
 
 
 def test_a_server_answers_on_its_floating_ip(cloud: Kubernetes, report: Report) -> None:
@@ -196,7 +268,7 @@ def test_all_of_it_goes(cloud: Kubernetes) -> None:
         conn.compute.delete_server(server)
         conn.compute.wait_for_delete(server, interval=0.5)
     cloud.kubectl("-n", NAMESPACE, "delete", PLANE, "production", "--timeout=300s", timeout=310)
-    for kind in (*SERVERS, *ACCOUNTS):
+    for kind in (*SERVERS, *ACCOUNTS, *(f"{plural}.openstack.k-orc.cloud" for plural in KORC)):
         until(f"{kind} to be gone", lambda k=kind: not cloud.items(k, "-n", NAMESPACE), 120, 1)
     # One that went too early would have been made anew by its operator.
     time.sleep(10)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from ... import kube
+from ... import kube, parts
 from ...api import Model, Template
 from ...plan import Context, Plan, SpecError, State, Step, Verdict
 from . import service
@@ -24,6 +24,7 @@ _PLACES = {
 DOOR = service.Door(
     {**ELSEWHERE, **{kind: f"{kind.lower()}.openstack.c5c3.io" for kind in SERVICES}},
     _PLACES,
+    parts.AUTO,
 )
 
 _PHASES = {"neutron": "Compute", "nova": "Compute", "cinder": "Compute", "cortex": "Scheduler", "tempest": "Testing"}
@@ -36,21 +37,18 @@ def plan(ctx: Context[C5C3ControlPlaneSpec]) -> Plan:
 
 
 def left(spec: C5C3ControlPlaneSpec) -> list[Step]:
-    """What is asked for and done otherwise, or not at all: said, and no reason to fail."""
-    said = {
-        "KORC": (
-            spec.korc.enabled,
-            "K-ORC is not used: users and services in Keystone are kept by this operator itself",
-        ),
-        "Monitoring": (spec.global_.monitoring.enabled, "nothing is made for a Prometheus to find yet"),
-    }
-    return [Step(name=name, verdict=Verdict(State.READY, text)) for name, (asked, text) in said.items() if asked]
+    """What is asked for and not done: said, and no reason to fail."""
+    if not spec.global_.monitoring.enabled:
+        return []
+    return [Step(name="Monitoring", verdict=Verdict(State.READY, "nothing is made for a Prometheus to find yet"))]
 
 
 def translated(spec: C5C3ControlPlaneSpec) -> ControlPlaneSpec:
     """The same cloud as an OpenStackControlPlane says it."""
     beside: dict[str, Any] = {name: value for name, value in _fields(spec).items() if isinstance(value, Template)}
     found = {**_fields(spec.infrastructure), **_fields(spec.services), **_fields(spec.global_), **beside}
+    if "korc" in spec.model_fields_set:
+        found["korc"] = spec.korc
     found.pop("monitoring", None)
     if isinstance(cache := found.get("memcached"), CacheTemplate):
         found["memcached"] = _memcached(cache)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from ...api import Column, Model, Quantity, Region, Resource, Rule, Templates, rule, validated
+from ...api import Column, Model, Quantity, Region, Resource, Rule, Templates, rule
 from .model import (
     CephStorageTemplate,
     CinderTemplate,
@@ -14,6 +14,7 @@ from .model import (
     EtcdTemplate,
     GlanceTemplate,
     KeystoneTemplate,
+    KOrc,
     MariaDBTemplate,
     MemcachedTemplate,
     NeutronTemplate,
@@ -77,20 +78,6 @@ class Services(Templates):
     """Volumes."""
 
 
-class KOrc(Model):
-    """K-ORC, an operator for what is in Keystone."""
-
-    enabled: bool = False
-    """Whether it is to keep users and services in Keystone. Not built yet: this operator keeps them itself, which a
-    condition says."""
-    bootstrap_resources: Annotated[
-        list[Literal["domains", "projects", "roles"]],
-        Field(max_length=3),
-        validated(**{"x-kubernetes-list-type": "set"}),
-    ] = []
-    """What it is shown of what Keystone begins with. Not built yet."""
-
-
 class Monitoring(Model):
     """What watches the cloud."""
 
@@ -140,7 +127,8 @@ class C5C3ControlPlaneSpec(Model):
     tempest: TempestTemplate = TempestTemplate()
     """Tests of the cloud through its APIs, on a schedule and on demand; the first once all it tests is Ready."""
     korc: KOrc = KOrc()
-    """K-ORC, an operator for what is in Keystone."""
+    """K-ORC, an operator for what is in Keystone; enabled, it is used where the cluster has its kinds when the cloud is
+    made."""
     global_: Global = Field(default=Global(), alias="global")
     """What holds for all services."""
 

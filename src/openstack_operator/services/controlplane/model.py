@@ -26,7 +26,7 @@ from ..cinder.model import CinderSpec
 from ..cortex.model import CORTEX, CortexSpec
 from ..etcd.model import EtcdSpec
 from ..glance.model import GlanceSpec
-from ..keystone.model import KeystoneSpec
+from ..keystone.model import BootstrapResources, KeystoneSpec, SecretStore
 from ..mariadb.model import MariaDBSpec
 from ..memcached.model import MemcachedSpec
 from ..neutron.model import NeutronSpec
@@ -76,6 +76,20 @@ class CloudExpose(Exposure):
     catalog."""
     domain: Hostname | None = None
     """Domain of the APIs' names, of types Ingress and Gateway: `cloud.example.org` for `keystone.cloud.example.org`."""
+
+
+class KOrc(Model):
+    """K-ORC, an operator for what is in Keystone."""
+
+    enabled: bool = False
+    """Whether it keeps the services of the catalog and their users. It stays as it was at first. The same as
+    `catalog.provider` of the Keystone's template, which goes before."""
+    bootstrap_resources: BootstrapResources = []
+    """What of Keystone's beginning it is shown. The same as `catalog.bootstrapResources` of the Keystone's template,
+    which goes before."""
+    secret_store_ref: SecretStore | None = None
+    """By way of which store it is told how to log in. The same as `catalog.secretStoreRef` of the Keystone's template,
+    which goes before."""
 
 
 class MariaDBTemplate(Template, MariaDBSpec):
@@ -244,6 +258,8 @@ class ControlPlaneSpec(Model):
     """Dashboard. Not built yet: turning it on is answered with a condition."""
     tempest: TempestTemplate = TempestTemplate()
     """Tests of the cloud through its APIs, on a schedule and on demand; the first once all it tests is Ready."""
+    korc: KOrc = KOrc()
+    """K-ORC, an operator for what is in Keystone."""
 
 
 CONTROL_PLANE = Resource(

@@ -10,7 +10,7 @@ from pydantic.alias_generators import to_camel
 
 from ... import kube, parts
 from ...api import ServiceMessaging, ServiceSpec, Template, UsesMessaging, UsesTLS, handle, with_image_objects
-from ...plan import Context, Group, Key, NotBuilt, Plan, Step, Verdict, condition_type
+from ...plan import Context, Group, Key, NotBuilt, Plan, State, Step, Verdict, condition_type, waiting
 from .encryption import CONDITION, Encryption, authorities, encryption
 from .gaps import gaps
 from .model import ELSEWHERE, ControlPlaneSpec
@@ -62,6 +62,8 @@ class Door:
     """API group by kind; openstack.k8s.io for the others."""
     places: Mapping[str, str] = field(default_factory=dict[str, str])
     """Where in its spec a field is, by what it is called here; in the same place where it is not named."""
+    korc: str = parts.KORC_OPERATOR
+    """Who keeps users and services where K-ORC is asked for."""
 
     def path(self, path: str) -> str:
         """The path of a field as its users write it."""
@@ -96,6 +98,7 @@ def plan(ctx: Context[ControlPlaneSpec], door: Door = OURS, more: Sequence[Step]
     return Plan(
         *([authorities(ctx)] if told.on else []),
         *(Group(each.condition, [_child(ctx, each, name, told, door) for name in names[each]]) for each in enabled),
+        *_korc(ctx, keystone),
         *more,
         endpoint=(keystone.get("status") or {}).get("endpoint"),
         wake=told.wake,
@@ -142,12 +145,37 @@ def _child(ctx: Context[ControlPlaneSpec], member: Member, name: str, told: Encr
         own["compute"] = {"storageType": "ceph"} | own.get("compute", {})
     if member.field == "nova" and ctx.spec.cortex.enabled:
         own["scheduler"] = _asking(own.get("scheduler", {}))
+    if member.field == "keystone" and ctx.spec.korc.enabled:
+        own["catalog"] = _catalog(ctx.spec, door) | own.get("catalog", {})
     if member.field == "ceph" and told.on and ctx.spec.ceph.mode != "external":
         own = {"encrypted": True, **own}
     if isinstance(template, UsesTLS) and not _elsewhere(template):
         own |= {"tls": tls} if (tls := told.of(door.key(member.kind, name), template)) else {}
     wanted = kube.obj(ctx, member.kind, name, door.api(member.kind), spec=passed | own)
     return Step(name=name, objects=(wanted,))
+
+
+def _catalog(spec: ControlPlaneSpec, door: Door) -> dict[str, Any]:
+    """`catalog` of a Keystone whose users and services K-ORC is to keep."""
+    own = spec.korc.model_dump(by_alias=True, exclude_unset=True, exclude_none=True, exclude={"enabled"})
+    return {"provider": door.korc, **own}
+
+
+def _korc(ctx: Context[ControlPlaneSpec], keystone: Mapping[str, Any]) -> list[Step]:
+    """What became of K-ORC where it is asked for, as Keystone says it."""
+    if not ctx.spec.korc.enabled or not ctx.spec.keystone.enabled:
+        return []
+    known = kube.conditions(keystone)
+    if found := known.get("KORCReady"):
+        text = found.get("message", "")
+        verdict = Verdict(State.READY if found["status"] == "True" else State.WAITING, text)
+    elif "ConfigReady" not in known or parts.KORC in (keystone.get("status") or {}).get("published", {}):
+        verdict = waiting("waiting for Keystone/keystone")
+    else:
+        absent = ", ".join(sorted(f"{kind.partition('.')[0].lower()}s" for kind in parts.KEPT - ctx.served))
+        why = f"this cluster serves no {absent} of openstack.k-orc.cloud/v1alpha1" if absent else "it did so before"
+        verdict = Verdict(State.READY, f"K-ORC is not used: this operator keeps users and services itself, since {why}")
+    return [Step(name="KORC", verdict=verdict)]
 
 
 def _elsewhere(template: Template) -> bool:

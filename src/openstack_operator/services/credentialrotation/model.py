@@ -92,10 +92,10 @@ class CredentialRotationSpec(Model):
 
     target: Literal["database", "messaging", "serviceAccountPassword", "admin", "fernet", "adminApplicationCredential"]
     """What is replaced: accounts of a service in its databases or its broker, its user in Keystone, the administrator's
-    password, or the key that signs tokens. An application credential of the administrator is none of this operator's:
-    asking for it is answered with a condition."""
+    password, his application credential, or the key that signs tokens."""
     service_ref: NamedService | None = None
-    """Whose; for `admin` and `fernet` the Keystone, and without it the one called `keystone`."""
+    """Whose; for `admin`, `adminApplicationCredential` and `fernet` the Keystone, and without it the one called
+    `keystone`."""
     keystone_service: Name | None = None
     """Whose user in Keystone, by the name of the service alone; for target serviceAccountPassword, in place of
     serviceRef."""

@@ -10,11 +10,11 @@ from typing import Any
 from ... import kube, parts
 from ...api import Ref
 from ...parts import rotation
-from ...plan import Context, NotBuilt, Plan, SpecError, State, Step, Verdict, failed, waiting
+from ...plan import Context, Plan, SpecError, State, Step, Verdict, failed, waiting
 from .model import CredentialRotationSpec
 
 PENDING = "Pending"
-_SORTS = {"serviceAccountPassword": "identity"}
+_SORTS = {"serviceAccountPassword": "identity", "adminApplicationCredential": "application"}
 _NAMED = 12
 """How many of those it waits for are named."""
 _SAID = {
@@ -27,9 +27,6 @@ _SAID = {
 def plan(ctx: Context[CredentialRotationSpec]) -> Plan:
     """A Secret that tells the service since when it is to have another credential; how far it is, it publishes."""
     spec = ctx.spec
-    if spec.target == "adminApplicationCredential":
-        text = "this operator has no application credential of the administrator; choose admin, for his password"
-        raise NotBuilt("spec.target", text)
     sort = _SORTS.get(spec.target, spec.target)
     service, found = _service(ctx)
     name = parts.order_name(service.name, sort)
@@ -89,6 +86,8 @@ def _told(ctx: Context[CredentialRotationSpec], service: Ref, name: str) -> dict
 
 
 def _none(spec: CredentialRotationSpec, service: Ref) -> str:
+    if spec.target == "adminApplicationCredential":
+        return f"spec.target: {service.kind}/{service.name} has none; set bootstrap.applicationCredential there"
     return (
         f"spec.target: {service.kind}/{service.name} has nothing of its own to replace for {spec.target!r}: it does not"
         " use that, or your own Secret says how it logs in; choose another target, or change that Secret"

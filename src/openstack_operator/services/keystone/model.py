@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, cast
+from typing import Annotated, Any, ClassVar, Literal, cast
 
 from pydantic import Field, model_validator
 
@@ -23,6 +23,7 @@ from ...api import (
     UsesDatabase,
     rule,
     settled,
+    validated,
 )
 
 
@@ -46,6 +47,9 @@ class Bootstrap(Model):
     """Project of the administrator."""
     admin_password_secret_ref: SecretKeyRef | None = None
     """Password of the administrator; unset has the operator draw one."""
+    application_credential: bool = False
+    """Whether the administrator has an application credential: the Secret `<name>-app-credential` has a clouds.yaml
+    that logs in by it. With catalog.provider k-orc he has one in any case."""
     region: Region | None = None
     """The same as `region` beside it. Cannot be changed, set or unset later."""
 
@@ -55,6 +59,39 @@ class Federation(Model):
 
     enabled: bool = False
     """Whether they may log in. Not built yet: turning it on is answered with a condition."""
+
+
+BootstrapResources = Annotated[
+    list[Literal["domains", "projects", "roles"]],
+    Field(max_length=3),
+    validated(**{"x-kubernetes-list-type": "set"}),
+]
+
+
+class SecretStore(Model):
+    """A store of secrets that the External Secrets Operator reaches."""
+
+    name: Name
+    """Name of the SecretStore or ClusterSecretStore."""
+    kind: Literal["SecretStore", "ClusterSecretStore"] = "ClusterSecretStore"
+    """Which of the two."""
+    key: Annotated[str, Field(min_length=1, max_length=1024, pattern=r"^\S+$")] | None = None
+    """Where in the store; unset is `<namespace>/k-orc/app-credential`."""
+
+
+class Catalog(Model):
+    """Who keeps the services of the catalog, and their users."""
+
+    provider: Literal["auto", "builtin", "k-orc"] = "builtin"
+    """This operator, or K-ORC by resources of openstack.k-orc.cloud; what that has nothing for, regions of endpoints
+    and roles of users, stays with this operator. `auto` is k-orc where the cluster has its kinds, and builtin
+    otherwise. It stays as it was at first."""
+    bootstrap_resources: BootstrapResources = []
+    """What of Keystone's beginning K-ORC is shown, for resources of your own to refer to: domains (`default`), projects
+    (`admin`, `service`), roles (`admin`, `manager`, `member`, `reader`, `service`). The domain is shown in any case."""
+    secret_store_ref: SecretStore | None = None
+    """By way of which store K-ORC is told how to log in: a PushSecret brings the clouds.yaml there, an ExternalSecret
+    makes the Secret `k-orc-clouds-yaml` of it. Unset, that Secret is made directly."""
 
 
 class KeystoneSpec(ServiceSpec, UsesDatabase, CachesResults):
@@ -78,6 +115,8 @@ class KeystoneSpec(ServiceSpec, UsesDatabase, CachesResults):
     """Keys that encrypt stored credentials (EC2, TOTP)."""
     bootstrap: Bootstrap = Bootstrap()
     """The first administrator and the region."""
+    catalog: Catalog = Catalog()
+    """Who keeps the services of the catalog, and their users."""
     federation: Federation = Federation()
     """Users of identity providers outside of this cloud."""
     client: Component = Component(replicas=1)

@@ -11,8 +11,11 @@ from ...api import Sections
 from ...parts import rotation
 from ...plan import Context, NotBuilt, Plan, Step
 from .admin import administrator
+from .application import APPLICATION, application
 from .client import FOLDER, client, clouds_yaml
 from .keys import KeyRing, due, fernet_key, new_ring
+from .korc import CLOUDS, entered, kept
+from .korc import steps as by_korc
 from .model import KeystoneSpec, Rotation
 
 ROTATED = "openstack.k8s.io/rotated"
@@ -43,11 +46,15 @@ def keystone_conf(ctx: Context[KeystoneSpec]) -> Sections:
 
 
 def plan(ctx: Context[KeystoneSpec]) -> Plan:
-    """Everything a Keystone is made of; published: internalURL, publicURL, region, adminSecret."""
+    """Everything a Keystone is made of; published: internalURL, publicURL, region, adminSecret, and
+    korcClouds where K-ORC keeps the catalog.
+    """
     spec = ctx.spec
     if spec.federation.enabled:
         raise NotBuilt("spec.federation.enabled", "identity providers outside are not built yet; use false")
-    base = parts.foundation(ctx)
+    delegated = kept(ctx)
+    logs_in = delegated or spec.bootstrap.application_credential
+    base = parts.foundation(ctx, *([APPLICATION] if logs_in else []))
     admin = administrator(ctx)
     fernet = _keys(ctx, "fernet", spec.fernet, "spec.fernet.rotationSchedule")
     credential = _keys(ctx, "credential", spec.credential_keys, "spec.credentialKeys.rotationSchedule")
@@ -68,6 +75,7 @@ def plan(ctx: Context[KeystoneSpec]) -> Plan:
     workers = parts.Workers(cpu="100m")
     api = parts.api(ctx, "api", 5000, conf, settings=spec.api, after=before, mounts=mounts, workers=workers)
     entry = parts.catalog(ctx, "identity", "Identity", api, path="/v3", keystone=ctx.owner, after=(api,))
+    entry = entered(entry) if delegated else entry
     internal, public = f"{api.internal}/v3", f"{api.public}/v3"
     files = clouds_yaml(
         admin.values,
@@ -78,6 +86,8 @@ def plan(ctx: Context[KeystoneSpec]) -> Plan:
         proxied=parts.through_proxy(spec.expose),
     )
     clouds = parts.written(ctx, files, suffix="clouds", directory=FOLDER)
+    login = application(ctx, base.credentials, admin, api, internal) if logs_in else None
+    korc = by_korc(ctx, login, entry) if delegated and login else ()
     return Plan(
         *parts.policies(ctx),
         *base.steps,
@@ -91,6 +101,9 @@ def plan(ctx: Context[KeystoneSpec]) -> Plan:
         entry,
         clouds,
         client(ctx, clouds, after=(api,)),
+        *([login] if login else []),
+        # Last, so that it goes first: it needs all the others until then.
+        *korc,
         endpoint=public,
         published={
             **base.credentials.published,
@@ -101,6 +114,7 @@ def plan(ctx: Context[KeystoneSpec]) -> Plan:
             "publicURL": public,
             "region": spec.region,
             "adminSecret": admin.secret,
+            **({parts.KORC: CLOUDS} if delegated else {}),
         },
         wake=min((keys.due for keys in (fernet, credential) if not keys.migration), default=None),
     )

@@ -1,0 +1,66 @@
+"""KeystoneApplicationCredential: a login of the administrator that is not his password, over the identity API."""
+
+from __future__ import annotations
+
+from ..plan import Context, Transient
+from . import access, loop
+from .keystone import Keystone, Row, session
+from .loop import Facets
+from .models import KeystoneApplicationCredentialSpec
+
+
+class Credential:
+    """The credential; a login tells whether its secret is right, which Keystone neither shows nor changes."""
+
+    path = "spec.credential"
+
+    def __init__(self, keystone: Keystone, called: str, user: str, secret: str) -> None:
+        self.name = f"application credential {called}"
+        self._keystone = keystone
+        self._called = called
+        self._user = user
+        self._secret = secret
+        self._rows: list[Row] = []
+
+    @property
+    def wanted(self) -> Facets:
+        return {"secret": True}
+
+    @property
+    def _at(self) -> str:
+        return f"/users/{self._keystone.user}/application_credentials"
+
+    def find(self) -> Facets | None:
+        if self._secret and self._keystone.admits(self._user, self._called, self._secret):
+            return self.wanted
+        answer = self._keystone.call("GET", self._at, params={"name": self._called})
+        self._rows = answer.json()["application_credentials"] if answer else []
+        return {"secret": False} if self._rows else None
+
+    def create(self) -> None:
+        values = {"name": self._called, "secret": self._secret, "description": "made by openstack-operator"}
+        if self._keystone.call("POST", self._at, {"application_credential": values}, secret=True) is None:
+            raise Transient("Keystone: its administrator has just gone")
+
+    def update(self, changed: frozenset[str]) -> None:
+        self.delete()
+        self.create()
+
+    def delete(self) -> None:
+        for row in self._rows:
+            self._keystone.call("DELETE", f"{self._at}/{row['id']}")
+
+
+def _credential(ctx: Context[KeystoneApplicationCredentialSpec], secret: str) -> Credential:
+    ref = ctx.spec.keystone_ref
+    return Credential(session(ctx, ref), ctx.spec.credential, access.admin(ctx, ref, "username"), secret)
+
+
+def ensure(ctx: Context[KeystoneApplicationCredentialSpec]) -> list[str]:
+    """The administrator has the credential, with the roles he has in his project; what was changed comes out."""
+    return loop.ensure((_credential(ctx, access.password(ctx, ctx.spec.password_secret_ref)),))
+
+
+def remove(ctx: Context[KeystoneApplicationCredentialSpec]) -> None:
+    """The credential is gone, and every token by it."""
+    loop.remove((_credential(ctx, ""),))

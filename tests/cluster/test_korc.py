@@ -1,0 +1,167 @@
+"""A catalog that K-ORC keeps, against its real definitions; K-ORC itself is played, and needs a Keystone to let go."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+from openstack_operator.kube import conditions, secret_data
+from openstack_operator.runtime.kinds import DEPLOYMENT, OTHERS, SECRET
+from openstack_operator.services.controlplane.c5c3_model import C5C3_CONTROL_PLANE
+from openstack_operator.services.controlplane.model import CONTROL_PLANE
+
+from .harness import Cluster, eventually
+from .playing import played
+from .test_controlplane import operator
+from .test_providers import RESOURCE, made, ours, without
+
+KORC = {kind.kind: kind for kind in OTHERS if kind.group == "openstack.k-orc.cloud"}
+NAMES = {"Domain": {"default"}, "Project": {"admin", "service"}, "Role": set[str]()}
+SERVICES = {"glance", "placement", "neutron", "nova"}
+ASKED: dict[str, Any] = {"korc": {"enabled": True, "bootstrapResources": ["domains", "projects"]}}
+PLAIN = {"global": {"tls": {"enabled": False}}}
+
+
+async def theirs(cluster: Cluster) -> dict[str, dict[str, Any]]:
+    """Objects of K-ORC by kind and name."""
+    return {kind: await made(cluster, each.handle) for kind, each in KORC.items()}
+
+
+async def none(cluster: Cluster) -> bool:
+    return not any((await theirs(cluster)).values())
+
+
+async def test_a_cloud_whose_catalog_k_orc_keeps_becomes_ready_and_goes(cluster: Cluster, root: Path) -> None:
+    async with operator(cluster, root), played(cluster) as stuck:
+        await cluster.create(C5C3_CONTROL_PLANE, "cloud", **ASKED)
+        await cluster.ready(C5C3_CONTROL_PLANE, "cloud", seconds=60)
+        live = await cluster.get(C5C3_CONTROL_PLANE, "cloud") or {}
+        assert conditions(live)["KORCReady"]["status"] == "True"
+        found = await theirs(cluster)
+        assert {kind: set(found[kind]) for kind in NAMES} == NAMES
+        assert set(found["User"]) == {f"{name}-user" for name in SERVICES}
+        assert set(found["Service"]) == {f"{name}-catalog" for name in (*SERVICES, "keystone")}
+        assert all(each["spec"]["provider"] == "k-orc" for each in await ours(cluster, "KeystoneUser"))
+        secret = secret_data(await cluster.get(SECRET, "k-orc-clouds-yaml"))
+        assert secret == secret_data(await cluster.get(SECRET, "keystone-app-credential"))
+        assert "application_credential_secret" in secret["clouds.yaml"]
+        assert secret["cacert"].startswith("-----BEGIN CERTIFICATE-----")
+        user = found["User"]["glance-user"]["spec"]["resource"]
+        password = secret_data(await cluster.get(SECRET, user["passwordRef"]))["password"]
+        assert password == secret_data(await cluster.get(SECRET, "glance-credentials"))["identity"]
+
+        await cluster.delete(C5C3_CONTROL_PLANE, "cloud", "Background")
+
+        async def gone() -> bool:
+            return await none(cluster) and await cluster.get(C5C3_CONTROL_PLANE, "cloud") is None
+
+        await eventually(gone, 90)
+        assert not stuck
+
+
+async def test_the_other_door_asks_for_it_as_plainly(cluster: Cluster, root: Path) -> None:
+    async with operator(cluster, root), played(cluster):
+        await cluster.create(CONTROL_PLANE, "cloud", korc={"enabled": True}, tls={"enabled": False})
+        await cluster.ready(CONTROL_PLANE, "cloud", seconds=60)
+        assert "placement-user" in (await theirs(cluster))["User"]
+        keystone = await cluster.get(RESOURCE["Keystone"], "keystone") or {}
+        assert keystone["spec"]["catalog"]["provider"] == "k-orc"
+        await cluster.change(CONTROL_PLANE, "cloud", "/spec/korc/enabled", value=False)
+        condition = await cluster.ready(CONTROL_PLANE, "cloud", "InvalidSpec")
+        assert "spec.catalog.provider: users and services of this Keystone are kept by k-orc" in condition["message"]
+        assert "korc.enabled true" in condition["message"]
+
+
+async def test_without_k_orc_the_operator_keeps_them_and_says_so(cluster: Cluster, root: Path) -> None:
+    async with without(cluster, "domains.openstack.k-orc.cloud"), operator(cluster, root), played(cluster):
+        await cluster.create(C5C3_CONTROL_PLANE, "cloud", **ASKED, **PLAIN)
+        await cluster.ready(C5C3_CONTROL_PLANE, "cloud", seconds=60)
+        live = await cluster.get(C5C3_CONTROL_PLANE, "cloud") or {}
+        told = conditions(live)["KORCReady"]["message"]
+        assert "this cluster serves no domains of openstack.k-orc.cloud/v1alpha1" in told
+        for kind in KORC.keys() - {"Domain"}:
+            assert not await made(cluster, KORC[kind].handle)
+
+
+async def test_who_asks_for_k_orc_and_nobody_else_is_told_what_is_missing(cluster: Cluster, root: Path) -> None:
+    async with without(cluster, "domains.openstack.k-orc.cloud"), operator(cluster, root), played(cluster):
+        await cluster.create(CONTROL_PLANE, "cloud", korc={"enabled": True}, tls={"enabled": False})
+        condition = await cluster.ready(CONTROL_PLANE, "cloud", "InvalidSpec", seconds=60)
+        what = "spec.catalog.provider: this cluster serves no domains.openstack.k-orc.cloud of version v1alpha1"
+        assert f"{what}; install k-orc, or choose builtin" in condition["message"]
+
+
+async def test_the_login_of_k_orc_is_replaced_when_ordered(cluster: Cluster, root: Path) -> None:
+    rotation = RESOURCE["CredentialRotation.c5c3.io"]
+    async with operator(cluster, root), played(cluster):
+        await cluster.create(C5C3_CONTROL_PLANE, "cloud", **ASKED, **PLAIN)
+        await cluster.ready(C5C3_CONTROL_PLANE, "cloud", seconds=60)
+        before = secret_data(await cluster.get(SECRET, "k-orc-clouds-yaml"))["clouds.yaml"]
+        await cluster.create(rotation, "login", target="adminApplicationCredential", reMint=True)
+
+        async def done() -> bool:
+            status = (await cluster.get(rotation, "login") or {}).get("status") or {}
+            return status.get("phase") == "Idle" and "lastRotation" in status
+
+        await eventually(done, 60)
+        after = secret_data(await cluster.get(SECRET, "k-orc-clouds-yaml"))["clouds.yaml"]
+        assert "openstack-operator_B" in after
+        assert "openstack-operator_B" not in before
+        names = [each["metadata"]["name"] for each in await ours(cluster, "KeystoneApplicationCredential")]
+        assert names == ["keystone-app-credential--b"]
+
+
+async def test_its_login_goes_by_way_of_a_store_and_is_replaced_there(cluster: Cluster, root: Path) -> None:
+    rotation = RESOURCE["CredentialRotation.c5c3.io"]
+    store = {"korc": {**ASKED["korc"], "secretStoreRef": {"name": "openbao"}}}
+    async with operator(cluster, root), played(cluster) as stuck:
+        await cluster.create(C5C3_CONTROL_PLANE, "cloud", **store, **PLAIN)
+        await cluster.ready(C5C3_CONTROL_PLANE, "cloud", seconds=60)
+        (owner,) = (await cluster.get(SECRET, "k-orc-clouds-yaml") or {})["metadata"]["ownerReferences"]
+        assert owner["kind"] == "ExternalSecret"
+        await cluster.create(rotation, "login", target="adminApplicationCredential", reMint=True)
+
+        async def done() -> bool:
+            status = (await cluster.get(rotation, "login") or {}).get("status") or {}
+            return status.get("phase") == "Idle" and "lastRotation" in status
+
+        await eventually(done, 60)
+        after = secret_data(await cluster.get(SECRET, "k-orc-clouds-yaml"))["clouds.yaml"]
+        assert "openstack-operator_B" in after
+        assert len(await made(cluster, "PushSecret.external-secrets.io")) == 1
+        await cluster.delete(C5C3_CONTROL_PLANE, "cloud", "Background")
+        await eventually(lambda: none(cluster), 90)
+        assert not stuck
+
+
+async def test_a_deletion_does_not_wait_for_a_keystone_that_is_gone(cluster: Cluster, root: Path) -> None:
+    """The collector takes all of it at once, and K-ORC has nobody to ask."""
+    async with operator(cluster, root), played(cluster) as stuck:
+        await cluster.create(C5C3_CONTROL_PLANE, "cloud", **ASKED, **PLAIN)
+        await cluster.ready(C5C3_CONTROL_PLANE, "cloud", seconds=60)
+        keystone = next(each for each in RESOURCE.values() if each.handle == "Keystone.keystone.openstack.c5c3.io")
+        started = time.monotonic()
+        await cluster.delete(keystone, "keystone", "Foreground")
+        await cluster.delete(C5C3_CONTROL_PLANE, "cloud", "Background")
+        await eventually(lambda: none(cluster), 180)
+        assert stuck
+        assert time.monotonic() - started > 15
+        assert await cluster.get(DEPLOYMENT, "keystone-api") is None
+
+
+async def test_a_user_that_somebody_deletes_alone_stays_in_keystone(cluster: Cluster, root: Path) -> None:
+    async with operator(cluster, root), played(cluster):
+        await cluster.create(C5C3_CONTROL_PLANE, "cloud", **ASKED, **PLAIN)
+        await cluster.ready(C5C3_CONTROL_PLANE, "cloud", seconds=60)
+        kind = KORC["User"]
+        before = (await made(cluster, kind.handle))["glance-user"]
+        assert before["spec"]["managedOptions"] == {"onDelete": "detach"}
+        await cluster.delete(kind, "glance-user")
+
+        async def back() -> bool:
+            found = (await made(cluster, kind.handle)).get("glance-user")
+            return found is not None and found["metadata"]["uid"] != before["metadata"]["uid"]
+
+        await eventually(back)
+        await cluster.ready(C5C3_CONTROL_PLANE, "cloud", seconds=30)
