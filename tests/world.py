@@ -199,6 +199,7 @@ def _named(obj: Object) -> str:
 def _parts(obj: Object) -> Iterator[tuple[str, Any]]:
     plain = {name: value for name, value in obj.items() if name not in {"apiVersion", "kind", "metadata"}}
     yield from _flat("annotations", obj["metadata"].get("annotations", {}))
+    yield from _flat("labels", obj["metadata"].get("labels", {}))
     yield "", True
     if obj["kind"] == "Secret":
         for name, text in kube.secret_data(obj).items():

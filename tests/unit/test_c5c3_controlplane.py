@@ -199,6 +199,35 @@ def test_a_field_changes(kind: str, base: Any, path: str, value: Any, expected: 
     )
 
 
+MADE = (("PodMonitor", "-operator"), ("PrometheusRule", ""))
+
+
+@pytest.mark.parametrize(
+    ("kind", "base", "path", "value", "expected", "also"),
+    [
+        *in_both(
+            "monitoring.enabled",
+            True,
+            {child(name, "spec.monitoring.enabled"): True for name in (*EVERYWHERE, "rabbitmq")}
+            | {"MonitoringReady": re.compile("^APIs tell nothing: without tls.enabled")},
+            "PodMonitor/",
+            "PrometheusRule/",
+        ),
+        *in_both(
+            "monitoring.labels",
+            {"release": "own"},
+            {child(name, "spec.monitoring.labels.release"): "own" for name in (*EVERYWHERE, "rabbitmq")},
+            *(f"{kind}/{cloud.lower()}{name} labels.release" for cloud in (OURS, THEIRS) for kind, name in MADE),
+            base={"monitoring.enabled": True},
+        ),
+    ],
+)
+def test_monitoring(kind: str, base: Any, path: str, value: Any, expected: Leaves, also: tuple[str, ...]) -> None:
+    check(kind, base, path, value, expected, also)
+    made = world(kind, given(base, path, value))
+    assert all(f"{sort}/{kind.lower()}{name} " in made for sort, name in MADE)
+
+
 ISSUER = {"name": "mine", "kind": "ClusterIssuer"}
 
 
@@ -395,9 +424,3 @@ def test_k_orc_is_not_used_which_a_condition_says() -> None:
     found = changes(world(THEIRS, BASE[THEIRS]), world(THEIRS, asked))
     assert found.keys() == {"KORCReady"}
     assert "K-ORC is not used" in found["KORCReady"]
-
-
-@pytest.mark.proves(THEIRS, "spec.global.monitoring.enabled", says="does nothing")
-def test_nothing_is_made_for_a_prometheus_which_a_condition_says() -> None:
-    asked = given(BASE[THEIRS], "spec.global.monitoring.enabled", True)
-    assert changes(world(THEIRS, BASE[THEIRS]), world(THEIRS, asked)).keys() == {"MonitoringReady"}

@@ -231,6 +231,25 @@ CERTIFIED = {"tls": {"pkiRef": {"name": "internal"}}}
         ),
         row(
             KIND,
+            "spec.monitoring.enabled",
+            True,
+            {
+                "PodMonitor/cortex-api spec.podMetricsEndpoints[0].scheme": "https",
+                f"{POD_OF} pod.containers[front].ports[metrics].containerPort": 8404,
+            },
+            "PodMonitor/cortex-api ",
+            f"{POD_OF} pod.containers[front]",
+            base=CERTIFIED,
+        ),
+        row(
+            KIND,
+            "spec.monitoring.labels",
+            {"release": "own"},
+            {"PodMonitor/cortex-api labels.release": "own"},
+            base={**CERTIFIED, "monitoring": {"enabled": True}},
+        ),
+        row(
+            KIND,
             "spec.tls.announced",
             False,
             {"endpoint": "http://cortex.openstack.svc.cluster.local:8080", "published.trustSecret": None},

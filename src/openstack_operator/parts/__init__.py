@@ -13,6 +13,7 @@ from .files import claim, claimed
 from .front import Front, front
 from .issued import Ordered, ordered
 from .members import POD_NAME, Members, hosts, members, volume
+from .monitoring import METRICS, MONITORING, POD_MONITOR, RULES, found_by, monitor, pod_monitor, serves, watched
 from .names import program, title
 from .ovn import OVN_CLIENT, OVN_NODES, OVN_TLS, ovn_mounts, ovn_options
 from .policies import Way, opened, outside, policies
@@ -57,11 +58,15 @@ __all__ = [
     "BUILTIN",
     "DEVICES",
     "MARIADB",
+    "METRICS",
+    "MONITORING",
     "OVN_CLIENT",
     "OVN_NODES",
     "OVN_TLS",
+    "POD_MONITOR",
     "POD_NAME",
     "RABBITMQ",
+    "RULES",
     "SORTS",
     "TRUSTED",
     "TRUSTS",
@@ -97,6 +102,7 @@ __all__ = [
     "drawn",
     "external",
     "followed",
+    "found_by",
     "foundation",
     "front",
     "hosts",
@@ -109,6 +115,7 @@ __all__ = [
     "members",
     "memcached",
     "messaging",
+    "monitor",
     "moving",
     "notifications",
     "on_ceph",
@@ -120,6 +127,7 @@ __all__ = [
     "ovn_mounts",
     "ovn_options",
     "placed_by_others",
+    "pod_monitor",
     "policies",
     "program",
     "provider",
@@ -130,6 +138,7 @@ __all__ = [
     "requires",
     "schema_of",
     "served_by",
+    "serves",
     "service_type",
     "sized",
     "sql_name",
@@ -140,6 +149,7 @@ __all__ = [
     "unserved",
     "volume",
     "waits",
+    "watched",
     "worker",
     "written",
 ]

@@ -95,6 +95,7 @@ OTHERS = (
     Kind(_RABBITMQ, "Policy", "policies"),
     Kind("memcached.c5c3.io/v1beta1", "Memcached", "memcacheds", by="memcached-operator"),
     Kind("cache.cs.sap.com/v1alpha1", "Valkey", "valkeys", by="valkey-operator"),
+    *(Kind("monitoring.coreos.com/v1", kind, f"{kind.lower()}s") for kind in ("PodMonitor", "PrometheusRule")),
 )
 """Kinds of other operators a plan may hold. They may not be there at all, or come later, or go."""
 

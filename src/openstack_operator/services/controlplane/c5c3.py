@@ -42,7 +42,6 @@ def left(spec: C5C3ControlPlaneSpec) -> list[Step]:
             spec.korc.enabled,
             "K-ORC is not used: users and services in Keystone are kept by this operator itself",
         ),
-        "Monitoring": (spec.global_.monitoring.enabled, "nothing is made for a Prometheus to find yet"),
     }
     return [Step(name=name, verdict=Verdict(State.READY, text)) for name, (asked, text) in said.items() if asked]
 
@@ -51,7 +50,6 @@ def translated(spec: C5C3ControlPlaneSpec) -> ControlPlaneSpec:
     """The same cloud as an OpenStackControlPlane says it."""
     beside: dict[str, Any] = {name: value for name, value in _fields(spec).items() if isinstance(value, Template)}
     found = {**_fields(spec.infrastructure), **_fields(spec.services), **_fields(spec.global_), **beside}
-    found.pop("monitoring", None)
     if isinstance(cache := found.get("memcached"), CacheTemplate):
         found["memcached"] = _memcached(cache)
     for name in ("mariadb", "rabbitmq", "memcached", "valkey"):

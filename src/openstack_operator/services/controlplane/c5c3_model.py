@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from ...api import Column, Model, Quantity, Region, Resource, Rule, Templates, rule, validated
+from ...api import Column, Model, Monitoring, Quantity, Region, Resource, Rule, Templates, rule, validated
 from .model import (
     CephStorageTemplate,
     CinderTemplate,
@@ -91,13 +91,6 @@ class KOrc(Model):
     """What it is shown of what Keystone begins with. Not built yet."""
 
 
-class Monitoring(Model):
-    """What watches the cloud."""
-
-    enabled: bool = False
-    """Whether something is made for a Prometheus to find. Not built yet, which a condition says."""
-
-
 class Global(Model):
     """What holds for all services."""
 
@@ -112,7 +105,7 @@ class Global(Model):
     tls: Tls = Tls()
     """Encryption of all connections."""
     monitoring: Monitoring = Monitoring()
-    """What watches the cloud."""
+    """What a Prometheus is told by all services, and of the operator; and alerts. A condition says what is missing."""
 
 
 _BROKER = "self.infrastructure.rabbitmq"

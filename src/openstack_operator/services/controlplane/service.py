@@ -14,6 +14,7 @@ from ...plan import Context, Group, Key, NotBuilt, Plan, Step, Verdict, conditio
 from .encryption import CONDITION, Encryption, authorities, encryption
 from .gaps import gaps
 from .model import ELSEWHERE, ControlPlaneSpec
+from .monitoring import monitoring
 
 
 @dataclass(frozen=True)
@@ -96,6 +97,7 @@ def plan(ctx: Context[ControlPlaneSpec], door: Door = OURS, more: Sequence[Step]
     return Plan(
         *([authorities(ctx)] if told.on else []),
         *(Group(each.condition, [_child(ctx, each, name, told, door) for name in names[each]]) for each in enabled),
+        *monitoring(ctx, encrypted=told.on),
         *more,
         endpoint=(keystone.get("status") or {}).get("endpoint"),
         wake=told.wake,
@@ -223,7 +225,7 @@ def _expose(spec: ControlPlaneSpec, member: Member) -> dict[str, Any]:
 
 def _shared(spec: ControlPlaneSpec, member: Member) -> dict[str, Any]:
     """What the cloud decides for its services."""
-    policies = spec.network_policies
+    policies, watched = spec.network_policies, spec.monitoring
     return {
         "region": spec.region,
         "release": spec.release,
@@ -231,4 +233,5 @@ def _shared(spec: ControlPlaneSpec, member: Member) -> dict[str, Any]:
         "expose": _expose(spec, member),
         "mechanism": spec.network_backend,
         **({"networkPolicies": policies.model_dump(by_alias=True, exclude_defaults=True)} if policies.enabled else {}),
+        **({"monitoring": watched.model_dump(by_alias=True, exclude_defaults=True)} if watched.enabled else {}),
     }
