@@ -102,7 +102,9 @@ def test_a_broker_tells_of_itself_at_one_port(release: Release, spec: dict[str, 
     files = kube.secret_data(found["Secret", "rabbitmq-config"])
     assert files["enabled_plugins"] == "[rabbitmq_management,rabbitmq_prometheus].\n"
     ports = re.findall(r"^prometheus\.(\w+)\.port = (\d+)$", files["rabbitmq.conf"], re.MULTILINE)
-    assert ports == [("ssl" if spec else "tcp", str(port))], "what is told by TLS is not told without"
+    assert ports == [("ssl" if spec else "tcp", str(port))]
+    # Unset, the plain one is open beside it.
+    assert ("prometheus.tcp.listener = none\n" in files["rabbitmq.conf"]) == bool(spec)
     (container,) = found["StatefulSet", "rabbitmq-server"]["spec"]["template"]["spec"]["containers"]
     assert {"name": "metrics", "containerPort": port} in container["ports"]
     (endpoint,) = found[MONITOR, "rabbitmq-server"]["spec"]["podMetricsEndpoints"]

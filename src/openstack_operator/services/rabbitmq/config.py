@@ -47,6 +47,7 @@ _ENCRYPTED: Mapping[str, Any] = {
 _METRICS: Mapping[bool, Mapping[str, Any]] = {
     False: {"prometheus.tcp.port": METRICS},
     True: {
+        "prometheus.tcp.listener": "none",
         "prometheus.ssl.port": METRICS_TLS,
         **{f"prometheus.ssl.{key}": path for key, path in _FILES.items()},
         **{f"prometheus.ssl.versions.{n}": f"tlsv1.{4 - n}" for n in (1, 2)},
