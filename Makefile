@@ -98,5 +98,6 @@ bench: venv ## Speed, writes, memory; a table and build/bench.json
 	$(PY) -m bench
 
 .PHONY: generate
-generate: venv ## CRDs, RBAC and the field reference, from the models
+generate: venv ## CRDs, RBAC and the field reference from the models; which test proves which field of c5c3's
 	$(VENV)/bin/openstack-operator generate
+	$(PY) -m tests.proofs --write

@@ -9,6 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from openstack_operator.catalogue import ACTUATORS, RESOURCES, SERVICES
 from openstack_operator.kube import conditions
 from openstack_operator.plan import Context
@@ -50,6 +52,7 @@ async def phase(cluster: Cluster, name: str = "cloud") -> str:
     return ((await cluster.get(CONTROL_PLANE, name) or {}).get("status") or {}).get("phase", "")
 
 
+@pytest.mark.proves("OpenStackControlPlane", "status.phase", "status.endpoint", "status.conditions[Ready]")
 async def test_a_cloud_becomes_ready_and_settles(cluster: Cluster, root: Path) -> None:
     async with operator(cluster, root):
         await cluster.create(CONTROL_PLANE, "cloud", expose={"type": "ClusterIP"})

@@ -6,6 +6,8 @@ import contextlib
 import json
 from pathlib import Path
 
+import pytest
+
 from openstack_operator.catalogue import RESOURCES
 from openstack_operator.kube import conditions
 from openstack_operator.runtime.client import Conflict
@@ -20,6 +22,7 @@ RESOURCE = {resource.handle: resource for resource in RESOURCES}
 KEYSTONE, C5C3_KEYSTONE = RESOURCE["Keystone"], RESOURCE["Keystone.keystone.openstack.c5c3.io"]
 
 
+@pytest.mark.proves("ControlPlane", "status.phase", "status.endpoint", "status.conditions[Ready]")
 async def test_a_cloud_by_the_other_names_becomes_ready_and_goes(cluster: Cluster, root: Path) -> None:
     async with operator(cluster, root), played(cluster):
         await cluster.create(C5C3_CONTROL_PLANE, "cloud", services={"cinder": {"enabled": True}})

@@ -12,6 +12,7 @@ from openstack_operator.kube import Object
 from openstack_operator.manifests import load
 from openstack_operator.release_files import ReleaseFiles
 from openstack_operator.render import Paper
+from tests.fields import KINDS, wanted, written
 
 from .harness import Cluster
 from .rest import Rest
@@ -51,6 +52,13 @@ def test_a_manifest_is_taken_as_it_stands(rest: Rest, root: Path, obj: Object) -
     assert status == 201, answer["message"]
     # As far as it can be told without the Secrets it names.
     Paper(SERVICES, ACTUATORS, ReleaseFiles(root / "releases"), drawn="drawn").context(obj)
+
+
+@pytest.mark.parametrize("obj", ours(), ids=named)
+def test_each_field_of_a_manifest_has_its_proof(obj: Object) -> None:
+    """In docs/api/c5c3.md, which a test of its own keeps complete."""
+    assert obj["kind"] in KINDS
+    assert not set(written(obj)) - set(wanted(obj["kind"]))
 
 
 def test_all_kinds_of_theirs_are_served() -> None:

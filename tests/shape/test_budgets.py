@@ -16,7 +16,7 @@ MODULE, FOLDER, PLAINEST, FUNCTION = 400, 300, 150, 40
 LARGER = {
     "cephstorage": 880,
     "cinder": 850,
-    "controlplane": 570,
+    "controlplane": 640,
     "glance": 340,
     "keystone": 530,
     "mariadb": 1240,
@@ -24,7 +24,7 @@ LARGER = {
     "nova": 1060,
     "ovnnetwork": 960,
     "pki": 320,
-    "rabbitmq": 540,
+    "rabbitmq": 560,
     "tempest": 620,
     "valkey": 450,
 }

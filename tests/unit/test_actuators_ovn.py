@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from openstack_operator import pki
 from openstack_operator.actuators import ovn
@@ -49,6 +50,9 @@ def test_a_node_that_is_not_there_yet_is_waited_for(southbound: Southbound) -> N
     assert f"{NODE} has not registered" in found.told["Ready"].message
 
 
+@pytest.mark.proves("OVNChassis", "status.registeredAt", "status.lastHeartbeat")
+@pytest.mark.proves("OVNChassis", "status.bridgeMappings[].physicalNetwork", "status.bridgeMappings[].bridge")
+@pytest.mark.proves("OVNChassis", "status.encapsulation.type", "status.encapsulation.ip")
 def test_what_is_known_of_a_node_is_told_and_since_when(southbound: Southbound) -> None:
     southbound.register(NODE, "192.0.2.1", "physnet1:br-ex", beat=BEAT)
     assert ovn.ensure(chassis(southbound)) == (f"chassis {NODE} noted as registered",)
@@ -64,6 +68,7 @@ def test_what_is_known_of_a_node_is_told_and_since_when(southbound: Southbound) 
     }
 
 
+@pytest.mark.proves("OVNChassis", "status.conditions[OVSConnected]")
 @pytest.mark.parametrize(
     ("behind", "age", "connected"), [(1, 60, True), (2, 4, True), (2, 6, False)], ids=["one", "recent", "away"]
 )
@@ -76,6 +81,7 @@ def test_a_node_that_does_not_answer_is_not_connected(
     assert ready(ovn.seen(chassis(southbound))) == [connected, connected]
 
 
+@pytest.mark.proves("OVNChassis", "status.conditions[Ready]")
 def test_it_is_ready_once_the_node_has_taken_over_what_was_said_of_it(southbound: Southbound) -> None:
     said = {"bridgeMappings": [{"physicalNetwork": "a", "bridge": "br-a"}], "encapsulation": {"ip": "192.0.2.9"}}
     southbound.register(NODE, "192.0.2.1", "physnet1:br-ex")
@@ -84,6 +90,22 @@ def test_it_is_ready_once_the_node_has_taken_over_what_was_said_of_it(southbound
     assert "not taken over spec.bridgeMappings, spec.encapsulation" in found.told["Ready"].message
     southbound.register(NODE, "192.0.2.9", "a:br-a")
     assert ready(ovn.seen(chassis(southbound, said))) == [True, True]
+
+
+@pytest.mark.proves("OVNChassis", "spec.encapsulation.type")
+def test_packets_reach_a_node_by_geneve_and_nothing_else_may_be_written(southbound: Southbound) -> None:
+    southbound.register(NODE, "192.0.2.1")
+    assert ready(ovn.seen(chassis(southbound, {"encapsulation": {"type": "geneve", "ip": "192.0.2.1"}}))) == [
+        True,
+        True,
+    ]
+    southbound.tables["Encap"][0]["type"] = "vxlan"
+    assert ready(ovn.seen(chassis(southbound, {"encapsulation": {"type": "geneve", "ip": "192.0.2.1"}}))) == [
+        True,
+        False,
+    ]
+    with pytest.raises(ValidationError, match="geneve"):
+        chassis(southbound, {"encapsulation": {"type": "vxlan"}})
 
 
 def test_a_node_that_is_gone_is_forgotten_and_one_whose_resource_was_deleted_is_not(southbound: Southbound) -> None:

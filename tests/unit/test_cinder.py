@@ -334,6 +334,9 @@ def looked(name: str, **status: Any) -> dict[tuple[str, str], Object]:
     return {("CinderBackend", f"cinder-{name}"): {**live, "status": status}}
 
 
+@pytest.mark.proves(
+    "Cinder", "status.backends[].name", "status.backends[].status", "status.backends[].availableCapacityGb"
+)
 def test_what_the_scheduler_knows_is_in_the_status(release: Release) -> None:
     live = looked("fast", status="Ready", availableCapacityGb=10240, allocatedCapacityGb=7, volumes=3, message="")
     details = planned(release, CEPH, LVM, children=live).outcome.details

@@ -37,6 +37,7 @@ def test_a_service_that_is_turned_off_is_left_out(release: Release) -> None:
     assert set(BUILT) - set(children(planned)) == {"nova"}
 
 
+@pytest.mark.proves("OpenStackControlPlane", "spec.networkBackend")
 def test_a_child_gets_what_its_template_says_and_what_the_cloud_says_of_all(release: Release) -> None:
     spec = {
         "region": "North",
@@ -183,6 +184,7 @@ def test_what_is_off_may_say_anything(release: Release) -> None:
     assert tuple(children(plan(cloud(release, spec)))) == BUILT
 
 
+@pytest.mark.proves("OpenStackControlPlane", "status.endpoint")
 def test_the_endpoint_is_keystones(release: Release) -> None:
     keystone = {"spec": {}, "status": {"endpoint": "http://cloud.example.org:5000/v3"}}
     planned = plan(cloud(release, children={("Keystone", "keystone"): keystone}))
@@ -190,6 +192,7 @@ def test_the_endpoint_is_keystones(release: Release) -> None:
     assert plan(cloud(release)).outcome.endpoint is None
 
 
+@pytest.mark.proves("OpenStackControlPlane", "status.phase")
 def test_the_phase_is_the_first_part_that_misses_something() -> None:
     starting = progressing("starting")
     everything = {f"{member.condition}Ready": READY for member in MEMBERS}

@@ -141,6 +141,7 @@ def test_with_a_certificate_it_is_behind_a_front_and_alone_with_it() -> None:
     assert not pki.fault(pki.Pair(key, names), wanted, NOW, authorities=[by.cert])
 
 
+@pytest.mark.proves("Cortex", "status.activePipelines[]")
 def test_pipelines_are_active_once_a_pod_answers() -> None:
     spec = {"pipelines": {"cinder": {"enabled": True}}}
     assert planned(spec).outcome.details == {"activePipelines": []}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
@@ -13,6 +14,7 @@ from openstack_operator.plan import Object, Plan, Referent, Release, SpecError, 
 from openstack_operator.services.credentialrotation.model import CREDENTIAL_ROTATION, some
 from openstack_operator.services.credentialrotation.service import phase, plan
 from openstack_operator.testing import NOW, context
+from tests.fields import description
 
 DATABASE = {"target": "database", "serviceRef": {"kind": "Glance", "name": "glance"}}
 DAY = timedelta(days=1)
@@ -53,10 +55,17 @@ class Cloud:
         self.told = {"step": "Idle", "order": self.order["at"], "done": self.now.isoformat()}
 
 
+def told(made: Plan) -> Mapping[str, Verdict]:
+    return conditions(made, {step: step.verdict or Verdict(State.READY) for step in made})
+
+
 def shown(made: Plan) -> str:
-    return phase(conditions(made, {step: step.verdict or Verdict(State.READY) for step in made}))
+    return phase(told(made))
 
 
+@pytest.mark.proves("CredentialRotation", "spec.intervalDays", "spec.preRotationDays", "spec.gracePeriodDays")
+@pytest.mark.proves("CredentialRotation", "status.phase", "status.lastRotation", "status.nextRotation")
+@pytest.mark.proves("CredentialRotation", "status.conditions[RotationReady]")
 def test_it_is_ordered_once_an_interval(release: Release) -> None:
     cloud = Cloud(release, intervalDays=30, preRotationDays=2, gracePeriodDays=3)
     made = cloud.look()
@@ -78,6 +87,7 @@ def test_it_is_ordered_once_an_interval(release: Release) -> None:
     assert cloud.order["at"] == "2026-01-29T00:00:00Z"
 
 
+@pytest.mark.proves("CredentialRotation", "spec.reMint", "status.lastTriggeredGeneration")
 def test_it_is_done_once_for_each_change_that_asks(release: Release) -> None:
     cloud = Cloud(release, reMint=True)
     cloud.generation = 3
@@ -97,6 +107,7 @@ def test_it_is_done_once_for_each_change_that_asks(release: Release) -> None:
     assert cloud.order["at"] > first
 
 
+@pytest.mark.proves("CredentialRotation", "spec.serviceRef.kind", "spec.serviceRef.name", "status.conditions[Ready]")
 def test_nothing_is_ordered_of_who_is_not_there(release: Release) -> None:
     cloud = Cloud(release, reMint=True, intervalDays=1)
     cloud.now += 5 * DAY
@@ -107,16 +118,29 @@ def test_nothing_is_ordered_of_who_is_not_there(release: Release) -> None:
     made = cloud.look()
     assert "at" not in cloud.order
     assert shown(made) == "Failed"
+    assert not told(made)["Ready"].ready
     assert "Glance/glance has nothing of its own to replace for 'database'" in str([step.verdict for step in made])
 
 
+@pytest.mark.proves("CredentialRotation", "spec.keystoneService")
 def test_a_name_that_two_services_have_is_not_guessed(release: Release) -> None:
     cloud = Cloud(release)
     cloud.spec = {"target": "serviceAccountPassword", "keystoneService": "one"}
     with pytest.raises(SpecError, match="Glance/one and Nova/one are called so; say in serviceRef"):
         cloud.look(Glance="one", Nova="one")
+    cloud.told = None
+    assert "Nova/one has nothing of its own to replace" in str([step.verdict for step in cloud.look(Nova="one")])
 
 
+@pytest.mark.proves("CredentialRotation", "spec.bootstrap", says="does nothing")
+def test_a_service_has_its_first_credential_without_being_told(release: Release) -> None:
+    asked, other = Cloud(release, bootstrap=True), Cloud(release)
+    assert [list(cloud.look().objects) for cloud in (asked, other)] == [list(other.look().objects)] * 2
+    assert "at" not in asked.order
+    assert "nothing is done" in description("CredentialRotation", "spec.bootstrap")
+
+
+@pytest.mark.proves("CredentialRotation", "spec.target")
 def test_an_application_credential_is_asked_of_a_keystone_that_has_one(release: Release) -> None:
     cloud = Cloud(release)
     cloud.spec = {"target": "adminApplicationCredential", "reMint": True}
@@ -126,6 +150,7 @@ def test_an_application_credential_is_asked_of_a_keystone_that_has_one(release: 
     assert "Keystone/keystone has none; set bootstrap.applicationCredential" in str([step.verdict for step in made])
 
 
+@pytest.mark.proves("CredentialRotation", "spec.target")
 def test_whose_it_is_follows_from_the_target(release: Release) -> None:
     cloud = Cloud(release)
     cloud.spec = {"target": "fernet"}

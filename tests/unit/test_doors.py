@@ -139,6 +139,7 @@ def test_a_valkey_that_is_named_runs_unless_it_is_told_not_to() -> None:
     assert not translated(C5C3ControlPlaneSpec.model_validate(told)).valkey.enabled
 
 
+@pytest.mark.proves("ControlPlane", "status.phase")
 @pytest.mark.parametrize(
     ("missing", "expected"),
     [("MariaDB", "Infrastructure"), ("Keystone", "Identity"), ("Glance", "CoreServices"), ("Neutron", "Compute")],

@@ -94,6 +94,7 @@ def held(ring: KeyRing, release: Release, name: str = "keystone-fernet-keys") ->
     return {("Secret", name): kube.annotated(found, {ROTATED: ring.rotated.isoformat()})}
 
 
+@pytest.mark.proves("Keystone", "spec.fernet.rotationSchedule")
 def test_keys_stay_until_their_time_and_the_plan_wakes_then(release: Release) -> None:
     ring = KeyRing({0: "a", 1: "b"}, NOW)
     children = held(ring, release) | held(ring, release, "keystone-credential-keys")
@@ -113,6 +114,7 @@ def test_keys_that_are_due_rotate_once_however_late(release: Release) -> None:
     assert made.outcome.wake > late
 
 
+@pytest.mark.proves("Keystone", "spec.fernet.rotationSchedule")
 def test_replicas_whose_clocks_are_ten_minutes_off_rotate_once_a_day(release: Release) -> None:
     ring, rotations = KeyRing({0: "a", 1: "b"}, NOW), list[int]()
     for minute in range(23 * 60, 49 * 60):

@@ -685,6 +685,7 @@ def test_a_share_of_the_nodes_belongs_to_the_cell_that_names_it() -> None:
     ]
 
 
+@pytest.mark.proves("Nova", "status.cells[].name", "status.cells[].status", "status.cells[].computeNodes")
 def test_the_status_tells_of_each_cell_how_many_nodes_are_connected() -> None:
     two = {"cells": [{"name": "cell1"}, {"name": "cell2"}]}
     assert [cell["status"] for cell in planned(two).outcome.details["cells"]] == ["Progressing", "Progressing"]

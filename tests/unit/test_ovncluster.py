@@ -101,6 +101,7 @@ def test_a_volume_that_cannot_grow_is_told_by_the_field_it_has_here(release: Rel
     assert claim["metadata"]["annotations"][kube.FIELD] == "spec.southbound.storage.size"
 
 
+@pytest.mark.proves("OVNCluster", "status.endpoints.northbound", "status.endpoints.southbound")
 def test_an_address_of_each_database_is_told_and_made_where_it_is_another(release: Release) -> None:
     host = "openstack.svc.cluster.local"
     own = made(release)
@@ -153,6 +154,8 @@ def test_a_certificate_is_not_looked_for_where_tls_is_off(release: Release) -> N
     )
 
 
+@pytest.mark.proves("OVNCluster", "status.chassisCount")
+@pytest.mark.proves("OVNChassis", "spec.clusterRef.name", "spec.hostname", "spec.systemId")
 def test_a_node_that_runs_a_controller_is_a_chassis_of_its_node(release: Release) -> None:
     there = nodes("a.example", "b") | nodes("other", labels={})
     found = made(release, SPEC, nodes=there, pods=[pod("a.example"), pod("b", "gateway"), pod("other", "nb")])
@@ -185,6 +188,9 @@ def test_a_chassis_stays_as_long_as_its_node_is_one(
     assert chassis(made(release, SPEC, nodes=nodes("new"))) == []
 
 
+@pytest.mark.proves(
+    "OVNChassis", "spec.bridgeMappings[].physicalNetwork", "spec.bridgeMappings[].bridge", "spec.encapsulation.ip"
+)
 def test_what_is_said_of_one_node_reaches_its_switch_and_no_pod_is_rolled(release: Release) -> None:
     there = nodes("a", "b", "c")
     said = live("a", bridgeMappings=[{"physicalNetwork": n, "bridge": f"br-{n}"} for n in ("two", "one")])
@@ -198,6 +204,7 @@ def test_what_is_said_of_one_node_reaches_its_switch_and_no_pod_is_rolled(releas
     assert found["DaemonSet", "ovn-chassis"] == before["DaemonSet", "ovn-chassis"]
 
 
+@pytest.mark.proves("OVNCluster", "status.activeControllers")
 def test_controllers_that_are_ready_are_counted(release: Release) -> None:
     sets = [objects(made(release, SPEC))["DaemonSet", f"ovn-{name}"] for name in ("chassis", "gateway")]
     counted = made(release, SPEC, children={key(each): granted(each) for each in sets})

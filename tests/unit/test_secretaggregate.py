@@ -27,6 +27,10 @@ def data(made: Plan) -> dict[str, str]:
     return secret_data(found)
 
 
+@pytest.mark.proves(
+    "SecretAggregate", "spec.targetSecretName", "spec.sources[].secretRef.name", "spec.sources[].prefix"
+)
+@pytest.mark.proves("SecretAggregate", "spec.sources[].keys[].key", "spec.sources[].keys[].as")
 def test_keys_are_taken_whole_by_name_and_renamed(release: Release) -> None:
     some = {"secretRef": {"name": "one"}, "keys": [{"key": "a", "as": "first"}, {"key": "b"}], "prefix": "one-"}
     rest = {"secretRef": {"name": "two"}, "prefix": "two."}
@@ -71,6 +75,7 @@ def test_the_target_is_created_not_taken(release: Release) -> None:
     assert kube.RETAIN not in str(step.objects)
 
 
+@pytest.mark.proves("SecretAggregate", "status.conditions[Ready]")
 def test_nothing_to_collect_is_said(release: Release) -> None:
     (step,) = planned(release, [])
     assert step.verdict

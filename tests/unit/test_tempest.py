@@ -59,6 +59,14 @@ def orders(made: Plan) -> dict[str, Object]:
     return {name: obj for (kind, name), obj in objects(made).items() if kind == "Job"}
 
 
+@pytest.mark.proves("Tempest", "status.lastRun", "status.lastDuration")
+@pytest.mark.proves(
+    "Tempest",
+    "status.results.passedTests",
+    "status.results.failedTests",
+    "status.results.skippedTests",
+    "status.results.totalTests",
+)
 def test_the_newest_run_is_what_the_status_tells(release: Release) -> None:
     pods = [pod(said(1247, skipped=23), day=2), pod(said(3, 1), day=1)]
     made = planned(release, pods=pods)
@@ -77,6 +85,7 @@ def test_before_the_first_run_nothing_is_told_of_tests(release: Release) -> None
     assert told(made).cause == "Waiting"
 
 
+@pytest.mark.proves("Tempest", "status.conditions[TestsPassed]")
 def test_failing_tests_are_named_and_leave_the_resource_ready(release: Release) -> None:
     names = [f"tempest.api.test_{number}" for number in range(25)]
     made = planned(release, pods=[pod(said(1, 30, failures=names))])

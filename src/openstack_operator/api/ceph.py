@@ -24,7 +24,7 @@ class CephClientRef(Model):
     name: Name
     """Name of the CephClient."""
     namespace: Name = "rook-ceph"
-    """Its namespace."""
+    """Its namespace; nothing is read there."""
 
 
 class CephSource(Model):

@@ -221,6 +221,23 @@ class NetworkPolicies(Model):
     operator that runs elsewhere than its manifest says."""
 
 
+class Monitoring(Model):
+    """What a Prometheus is told."""
+
+    enabled: bool = False
+    """Whether programs tell of themselves at a port of their own, RabbitMQ and what stands before APIs with `tls`; and
+    a PodMonitor of each is made, where the cluster has Prometheus' operator. A change makes their pods anew."""
+    labels: dict[str, str] = {}
+    """Labels of what is made for it, by which a Prometheus chooses: `release: prometheus`."""
+
+
+class UsesMonitoring(Model):
+    """Mixed into the spec of a service that can tell of itself."""
+
+    monitoring: Monitoring = Monitoring()
+    """What a Prometheus is told."""
+
+
 def with_image_objects(model: Model, dumped: Mapping[str, Any]) -> dict[str, Any]:
     """What was dumped of a model, with images as kinds have them whose images are objects."""
     made = dict(dumped)
@@ -278,7 +295,7 @@ class UsesTLS(Model):
     its names."""
 
 
-class ServiceSpec(RunSpec, UsesTLS):
+class ServiceSpec(RunSpec, UsesTLS, UsesMonitoring):
     """Fields every OpenStack service has."""
 
     replicas: Replicas = 1

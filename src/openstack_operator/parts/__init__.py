@@ -17,6 +17,7 @@ from .korc import DOMAIN as KORC_DOMAIN
 from .korc import KEPT, KORC, imported, kept
 from .korc import OPERATOR as KORC_OPERATOR
 from .members import POD_NAME, Members, hosts, members, volume
+from .monitoring import METRICS, MONITORING, POD_MONITOR, RULES, found_by, monitor, pod_monitor, serves, watched
 from .names import program, title
 from .ovn import OVN_CLIENT, OVN_NODES, OVN_TLS, ovn_mounts, ovn_options
 from .policies import Way, opened, outside, policies
@@ -66,11 +67,15 @@ __all__ = [
     "KORC_DOMAIN",
     "KORC_OPERATOR",
     "MARIADB",
+    "METRICS",
+    "MONITORING",
     "OVN_CLIENT",
     "OVN_NODES",
     "OVN_TLS",
+    "POD_MONITOR",
     "POD_NAME",
     "RABBITMQ",
+    "RULES",
     "SORTS",
     "TRUSTED",
     "TRUSTS",
@@ -106,6 +111,7 @@ __all__ = [
     "drawn",
     "external",
     "followed",
+    "found_by",
     "foundation",
     "front",
     "hosts",
@@ -120,6 +126,7 @@ __all__ = [
     "members",
     "memcached",
     "messaging",
+    "monitor",
     "moving",
     "notifications",
     "on_ceph",
@@ -131,6 +138,7 @@ __all__ = [
     "ovn_mounts",
     "ovn_options",
     "placed_by_others",
+    "pod_monitor",
     "policies",
     "program",
     "provider",
@@ -141,6 +149,7 @@ __all__ = [
     "requires",
     "schema_of",
     "served_by",
+    "serves",
     "service_type",
     "sized",
     "sql_name",
@@ -151,6 +160,7 @@ __all__ = [
     "unserved",
     "volume",
     "waits",
+    "watched",
     "worker",
     "written",
 ]

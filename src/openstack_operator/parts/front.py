@@ -7,12 +7,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from .. import kube
-from ..plan import Component, Context
+from ..plan import Component, Context, Object
+from .monitoring import METRICS, monitored, watched
 from .tls import Certified, certified, followed
 
 _CERTIFICATE = "/etc/openstack-front"
 _RUN = "/run/front"
 _PEERS = 8999
+_METRICS = 8404
 _PLAIN = Certified()
 _PROXIED = {"OS_OSLO_MIDDLEWARE__ENABLE_PROXY_HEADERS_PARSING": "true"}
 """Environment of an API that believes a proxy how its client came."""
@@ -28,6 +30,8 @@ class Front:
     containers: Sequence[kube.Container] = ()
     env: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """Of the API."""
+    watched: Sequence[Object] = ()
+    """By what a Prometheus finds what it tells of itself."""
 
     def __bool__(self) -> bool:
         return bool(self.certificate)
@@ -75,8 +79,10 @@ def front(
         env={
             **address,
             "CONFIG": _config(port, plain=not shown.required, proxied=proxied)
-            + (_peers(ctx.host(service), port) if known_as else ""),
+            + (_peers(ctx.host(service), port) if known_as else "")
+            + (_EXPORTED if monitored(ctx) else ""),
         },
+        ports={METRICS: _METRICS} if monitored(ctx) else {},
         mounts=(*shown.mounts(_CERTIFICATE), *kube.scratch(_RUN)),
         alive=kube.Probe(tcp=port),
         lifecycle=lifecycle,
@@ -92,6 +98,7 @@ def front(
             # What serves HTTP itself reads from its options where.
             **({} if any("{listen}" in word for word in program.command) else {"OS_DEFAULT__BIND_HOST": "127.0.0.1"}),
         },
+        watched=watched(ctx, component, _METRICS, shown, service) if monitored(ctx) else (),
     )
 
 
@@ -186,6 +193,15 @@ backend api
     http-request del-header X-Forwarded-Prefix
     http-request set-header X-Forwarded-For %[src]
     server api 127.0.0.1:{port}
+"""
+
+
+# As encrypted as the API is: who may know how often it fails may be asked for in a NetworkPolicy.
+_EXPORTED = f"""
+frontend metrics
+    bind "${{POD_IP}}:{_METRICS}" ssl crt {_CERTIFICATE}/tls.crt alpn http/1.1
+    http-request use-service prometheus-exporter if {{ path /metrics }}
+    http-request return status 404
 """
 
 

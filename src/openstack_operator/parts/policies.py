@@ -33,15 +33,26 @@ _SERVERS: Mapping[str, Mapping[str, Sequence[int]]] = {
 """Components of each kind that others refer to, and the ports these use."""
 
 
+_PROMETHEUS = {
+    "namespaceSelector": {},
+    "podSelector": {
+        "matchExpressions": [
+            {"key": "app.kubernetes.io/name", "operator": "In", "values": ["prometheus", "prometheus-agent"]}
+        ]
+    },
+}
+"""Pods that Prometheus' operator makes, in any namespace."""
+
+
 @dataclass(frozen=True)
 class Way:
     """A way in: ports of a component, any where none is named, and for whom they are open by nature."""
 
     component: str
     ports: Sequence[int]
-    to: Literal["members", "service", "namespace", "nodes", "everybody"]
-    """The other pods of the component, of the resource, of the namespace, programs on the network of nodes, or
-    everybody."""
+    to: Literal["members", "service", "namespace", "nodes", "monitoring", "everybody"]
+    """The other pods of the component, of the resource, of the namespace, programs on the network of nodes, a
+    Prometheus, or everybody."""
 
 
 def policies(ctx: Context[Any], *ways: Way, on_nodes: Sequence[Ref] = ()) -> tuple[Step, ...]:
@@ -83,10 +94,12 @@ def opened(ctx: Context[Any], *ways: Way) -> tuple[Object, ...]:
             "service": [_pods(kube.pods_of(ctx.kind, ctx.owner))],
             "namespace": [{"podSelector": {}}],
             "nodes": _nodes(wanted),
+            "monitoring": [_PROMETHEUS],
             "everybody": None,
         }
         # An API opens itself in a policy of its own.
-        name = ctx.name(way.component, "nodes") if way.to == "nodes" else ctx.name(way.component)
+        apart = [way.to] if way.to in {"nodes", "monitoring"} else []
+        name = ctx.name(way.component, *apart)
         rules.setdefault((name, way.component), []).append(_rule(way.ports, peers[way.to]))
     return tuple(
         kube.network_policy(ctx, name, kube.selector(ctx, component), found)

@@ -146,6 +146,7 @@ def api(
         objects=(
             pods,
             *_reached(ctx, component, port, expose, exposed=exposed),
+            *tls.watched,
             *size.autoscaler(ctx, pods),
         ),
         internal=internal,

@@ -115,6 +115,7 @@ OTHERS = (
     Kind(f"{_SECRETS}/v1", "ExternalSecret", "externalsecrets"),
     Kind(f"{_SECRETS}/v1beta1", "ExternalSecret", "externalsecrets", newer=f"{_SECRETS}/v1"),
     Kind(f"{_SECRETS}/v1alpha1", "PushSecret", "pushsecrets"),
+    *(Kind("monitoring.coreos.com/v1", kind, f"{kind.lower()}s") for kind in ("PodMonitor", "PrometheusRule")),
 )
 """Kinds of other operators a plan may hold. They may not be there at all, or come later, or go."""
 

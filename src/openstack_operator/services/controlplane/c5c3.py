@@ -8,7 +8,7 @@ from typing import Any
 
 from ... import kube, parts
 from ...api import Model, Template
-from ...plan import Context, Plan, SpecError, State, Step, Verdict
+from ...plan import Context, Plan, SpecError, Verdict
 from . import service
 from .c5c3_model import C5C3ControlPlaneSpec, CacheTemplate
 from .model import ELSEWHERE, ControlPlaneSpec, MemcachedTemplate
@@ -33,14 +33,7 @@ _PHASES = {"neutron": "Compute", "nova": "Compute", "cinder": "Compute", "cortex
 def plan(ctx: Context[C5C3ControlPlaneSpec]) -> Plan:
     """As `service.plan`, by the same names of resources; those of OpenStack's services are in groups of their own."""
     same: Context[Any] = ctx
-    return service.plan(replace(same, spec=translated(ctx.spec)), DOOR, left(ctx.spec))
-
-
-def left(spec: C5C3ControlPlaneSpec) -> list[Step]:
-    """What is asked for and not done: said, and no reason to fail."""
-    if not spec.global_.monitoring.enabled:
-        return []
-    return [Step(name="Monitoring", verdict=Verdict(State.READY, "nothing is made for a Prometheus to find yet"))]
+    return service.plan(replace(same, spec=translated(ctx.spec)), DOOR)
 
 
 def translated(spec: C5C3ControlPlaneSpec) -> ControlPlaneSpec:
@@ -49,7 +42,6 @@ def translated(spec: C5C3ControlPlaneSpec) -> ControlPlaneSpec:
     found = {**_fields(spec.infrastructure), **_fields(spec.services), **_fields(spec.global_), **beside}
     if "korc" in spec.model_fields_set:
         found["korc"] = spec.korc
-    found.pop("monitoring", None)
     if isinstance(cache := found.get("memcached"), CacheTemplate):
         found["memcached"] = _memcached(cache)
     for name in ("mariadb", "rabbitmq", "memcached", "valkey"):

@@ -6,7 +6,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from ...api import Column, Model, Quantity, Region, Resource, Rule, Templates, rule
+from ...api import Column, Model, Monitoring, Quantity, Region, Resource, Rule, Templates, rule
 from .model import (
     CephStorageTemplate,
     CinderTemplate,
@@ -78,11 +78,6 @@ class Services(Templates):
     """Volumes."""
 
 
-class Monitoring(Model):
-    """What watches the cloud."""
-
-    enabled: bool = False
-    """Whether something is made for a Prometheus to find. Not built yet, which a condition says."""
 
 
 class Global(Model):
@@ -99,7 +94,7 @@ class Global(Model):
     tls: Tls = Tls()
     """Encryption of all connections."""
     monitoring: Monitoring = Monitoring()
-    """What watches the cloud."""
+    """What a Prometheus is told by all services, and of the operator; and alerts. A condition says what is missing."""
 
 
 _BROKER = "self.infrastructure.rabbitmq"

@@ -11,6 +11,7 @@ from ...api import (
     Exposure,
     Hostname,
     Model,
+    Monitoring,
     Name,
     NetworkPolicies,
     Region,
@@ -224,6 +225,8 @@ class ControlPlaneSpec(Model):
     """How clients outside the Kubernetes cluster reach the APIs, unless a service's template says otherwise."""
     network_policies: NetworkPolicies = NetworkPolicies()
     """Who may reach the pods of all services."""
+    monitoring: Monitoring = Monitoring()
+    """What a Prometheus is told by all services, and of the operator; and alerts. A condition says what is missing."""
     mariadb: MariaDBTemplate = MariaDBTemplate()
     """SQL server of all services."""
     rabbitmq: RabbitMQTemplate = RabbitMQTemplate()

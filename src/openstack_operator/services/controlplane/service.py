@@ -14,6 +14,7 @@ from ...plan import Context, Group, Key, NotBuilt, Plan, State, Step, Verdict, c
 from .encryption import CONDITION, Encryption, authorities, encryption
 from .gaps import gaps
 from .model import ELSEWHERE, ControlPlaneSpec
+from .monitoring import monitoring
 
 
 @dataclass(frozen=True)
@@ -82,10 +83,8 @@ class Door:
 OURS = Door(ELSEWHERE)
 
 
-def plan(ctx: Context[ControlPlaneSpec], door: Door = OURS, more: Sequence[Step] = ()) -> Plan:
-    """One resource a service that is enabled, and `more`. Raises NotBuilt naming everything asked for that is not there
-    yet.
-    """
+def plan(ctx: Context[ControlPlaneSpec], door: Door = OURS) -> Plan:
+    """One resource a service that is enabled. Raises NotBuilt naming everything asked for that is not there yet."""
     if found := [(door.path(path), message) for path, message in gaps(ctx.spec)]:
         first, *rest = [str(NotBuilt(path, message)) for path, message in found]
         raise NotBuilt(found[0][0], "; ".join((first.partition(": ")[2], *rest)))
@@ -99,7 +98,7 @@ def plan(ctx: Context[ControlPlaneSpec], door: Door = OURS, more: Sequence[Step]
         *([authorities(ctx)] if told.on else []),
         *(Group(each.condition, [_child(ctx, each, name, told, door) for name in names[each]]) for each in enabled),
         *_korc(ctx, keystone),
-        *more,
+        *monitoring(ctx, encrypted=told.on),
         endpoint=(keystone.get("status") or {}).get("endpoint"),
         wake=told.wake,
     )
@@ -251,7 +250,7 @@ def _expose(spec: ControlPlaneSpec, member: Member) -> dict[str, Any]:
 
 def _shared(spec: ControlPlaneSpec, member: Member) -> dict[str, Any]:
     """What the cloud decides for its services."""
-    policies = spec.network_policies
+    policies, watched = spec.network_policies, spec.monitoring
     return {
         "region": spec.region,
         "release": spec.release,
@@ -259,4 +258,5 @@ def _shared(spec: ControlPlaneSpec, member: Member) -> dict[str, Any]:
         "expose": _expose(spec, member),
         "mechanism": spec.network_backend,
         **({"networkPolicies": policies.model_dump(by_alias=True, exclude_defaults=True)} if policies.enabled else {}),
+        **({"monitoring": watched.model_dump(by_alias=True, exclude_defaults=True)} if watched.enabled else {}),
     }

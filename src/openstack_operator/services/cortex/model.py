@@ -18,6 +18,7 @@ from ...api import (
     Rule,
     RunSpec,
     Url,
+    UsesMonitoring,
     UsesTLS,
     rule,
 )
@@ -125,7 +126,7 @@ class Datasources(Model):
     """Servers, hypervisors and flavors, by Nova's API."""
 
 
-class CortexSpec(RunSpec, UsesTLS):
+class CortexSpec(RunSpec, UsesTLS, UsesMonitoring):
     """Cortex: a scheduler that others ask which of the hosts they have left is the best one. Without an `image` it is
     the operator's small reference implementation, which knows of hosts what it is told with each question, and nothing
     else."""

@@ -47,7 +47,8 @@ def plan(ctx: Context[CortexSpec]) -> Plan:
     )
     pods = _pods(ctx, (main, *tls.containers), conf)
     reached = kube.selector(ctx, "api")
-    objects = (pods, kube.service(ctx, service, {"http": PORT}, reached), kube.disruption_budget(ctx, service, reached))
+    address = kube.service(ctx, service, {"http": PORT}, reached)
+    objects = (pods, address, kube.disruption_budget(ctx, service, reached), *tls.watched)
     after = (conf, *tls.certificate.pending, *needed)
     url = f"{tls.scheme}://{ctx.host(service)}:{PORT}"
     live = ctx.children.get(("Deployment", pods["metadata"]["name"]), {})

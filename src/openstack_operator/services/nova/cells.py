@@ -134,8 +134,9 @@ def _console(
     )
     url = parts.public_url(ctx, component, CONSOLE, expose, tls.scheme)
     own = (*tls.certificate.steps, *parts.public_endpoint(ctx, component, CONSOLE, expose, tls.certificate))
+    ways = parts.opened(ctx, parts.outside(component, CONSOLE, expose))
     return (
-        Step(name="Console", objects=(wanted, *parts.opened(ctx, parts.outside(component, CONSOLE, expose)))),
+        Step(name="Console", objects=(wanted, *ways, *tls.watched)),
         replace(proxy, name="NoVNCProxy", own=own),
         url or f"{tls.scheme}://{ctx.host(service)}:{CONSOLE}",
     )

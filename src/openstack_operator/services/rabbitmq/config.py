@@ -14,6 +14,7 @@ AMQP = 5672
 MANAGEMENT = 15672
 AMQPS = 5671
 MANAGEMENT_TLS = 15671
+METRICS, METRICS_TLS = 15692, 15691
 DISTRIBUTION = 25672
 EPMD = 4369
 
@@ -42,6 +43,17 @@ _ENCRYPTED: Mapping[str, Any] = {
     **{f"{of}.versions.{n}": f"tlsv1.{4 - n}" for of in ("ssl_options", "management.ssl") for n in (1, 2)},
 }
 
+# Of rabbitmq_prometheus: one of the two, so that what is told by TLS is not told without. False is without.
+_METRICS: Mapping[bool, Mapping[str, Any]] = {
+    False: {"prometheus.tcp.port": METRICS},
+    True: {
+        "prometheus.tcp.listener": "none",
+        "prometheus.ssl.port": METRICS_TLS,
+        **{f"prometheus.ssl.{key}": path for key, path in _FILES.items()},
+        **{f"prometheus.ssl.versions.{n}": f"tlsv1.{4 - n}" for n in (1, 2)},
+    },
+}
+
 _AMONG_MEMBERS = ", ".join(
     (
         *(f'{{{key}, "{path}"}}' for key, path in _FILES.items()),
@@ -66,6 +78,18 @@ class Ways:
 
     plain: bool = True
     encrypted: bool = False
+    monitored: bool = False
+
+    @property
+    def metrics(self) -> int:
+        """Where a Prometheus is told, by TLS where there is a certificate."""
+        return METRICS_TLS if self.encrypted else METRICS
+
+    @property
+    def plugins(self) -> str:
+        """enabled_plugins."""
+        names = ["rabbitmq_management", *(["rabbitmq_prometheus"] if self.monitored else [])]
+        return f"[{','.join(names)}].\n"
 
     @property
     def ports(self) -> dict[str, int]:
@@ -117,7 +141,8 @@ _KEY = re.compile(r"[A-Za-z0-9_.$-]+")
 def rabbitmq_conf(user: Mapping[str, Any], hosts: Sequence[str] = (), *, ways: Ways = PLAIN) -> str:
     """The file the broker on each of the hosts reads. Raises SpecError where the user sets a key the operator wires."""
     plain = _UNENCRYPTED if ways.plain else {"listeners.tcp": "none"}
-    defaults, wired = dict(DEFAULTS), {**WIRED, **plain, **(_ENCRYPTED if ways.encrypted else {})}
+    told = _METRICS[ways.encrypted] if ways.monitored else {}
+    defaults, wired = dict(DEFAULTS), {**WIRED, **plain, **(_ENCRYPTED if ways.encrypted else {}), **told}
     if len(hosts) > 1:
         defaults |= _replicated(len(hosts))
         wired |= _clustered(hosts)

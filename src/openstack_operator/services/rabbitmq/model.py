@@ -13,13 +13,14 @@ from ...api import (
     Resource,
     Rule,
     RunSpec,
+    UsesMonitoring,
     UsesTLS,
     UsesVolume,
     rule,
 )
 
 
-class RabbitMQSpec(RunSpec, UsesVolume, UsesTLS):
+class RabbitMQSpec(RunSpec, UsesVolume, UsesTLS, UsesMonitoring):
     """RabbitMQ: the broker services send their RPC through."""
 
     rules: ClassVar[tuple[Rule, ...]] = (

@@ -46,10 +46,14 @@ def delegated(ctx: Context[RabbitMQSpec]) -> Plan:
     server = Step(name="Server", objects=(kube.annotated(wanted, {_LEGACY: "true"}),), after=shown.steps)
     host = ctx.host(name)
     port = AMQPS if shown.published else AMQP
+    # It tells of itself in any case.
+    tells = {"app.kubernetes.io/name": name}
+    watched = parts.monitor(ctx, ctx.name("server"), tells, "prometheus-tls" if shown else "prometheus", shown, name)
     topology = not spec.tls and ctx.served >= _TOPOLOGY
     return Plan(
         *shown.steps,
         server,
+        *([Step(name="Endpoint", objects=watched)] if watched else []),
         endpoint=f"{host}:{port}",
         published={
             "host": host,

@@ -43,9 +43,9 @@ def plan(ctx: Context[RabbitMQSpec]) -> Plan:
         calls=True,
     )
     among = distribution(ctx, shown)
-    ways = Ways(plain=not shown.required, encrypted=bool(shown))
+    ways = Ways(plain=not shown.required, encrypted=bool(shown), monitored=spec.monitoring.enabled)
     conf_text = rabbitmq_conf(spec.config, hosts, ways=ways)
-    files = {"rabbitmq.conf": conf_text, "enabled_plugins": "[rabbitmq_management].\n", **among.files}
+    files = {"rabbitmq.conf": conf_text, "enabled_plugins": ways.plugins, **among.files}
     if spec.replicas > 1:
         files["advanced.config"] = ADVANCED
     conf = parts.written(ctx, files, directory="/etc/rabbitmq")
@@ -56,6 +56,7 @@ def plan(ctx: Context[RabbitMQSpec]) -> Plan:
     if order:
         server = among.carried_out(replace(server, verdict=verdict(ctx, known, order.member)))
     address = kube.service(ctx, name, ways.ports, kube.selector(ctx, "server"))
+    watched = parts.watched(ctx, "server", ways.metrics, shown, name) if ways.monitored else ()
     host = ctx.host(name)
     port = AMQPS if shown.published else AMQP
     return Plan(
@@ -64,7 +65,7 @@ def plan(ctx: Context[RabbitMQSpec]) -> Plan:
         *shown.steps,
         conf,
         Group(server.name, [order, server] if order else [server]),
-        Step(name="Endpoint", objects=(address,)),
+        Step(name="Endpoint", objects=(address, *watched)),
         endpoint=f"{host}:{port}",
         published={
             "host": host,
@@ -104,7 +105,7 @@ def _server(
             **({"RABBITMQ_MEMBERS": " ".join(hosts), "SERVES": str(ways.serves)} if clustered else {}),
             **({"ORDERED_MEMBER": order.env("member"), "ORDER": order.env("token")} if order else {}),
         },
-        ports=ways.ports,
+        ports={**ways.ports, **({parts.METRICS: ways.metrics} if ways.monitored else {})},
         mounts=(
             parts.volume("/var/lib/rabbitmq", "rabbitmq"),
             *conf.mounts,

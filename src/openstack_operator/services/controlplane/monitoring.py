@@ -1,0 +1,84 @@
+"""What a Prometheus is shown of a whole cloud: the operator that looks after it, and what is worth waking somebody."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ... import kube, parts
+from ...plan import Context, Object, State, Step, Verdict
+from .model import ControlPlaneSpec
+
+_OPERATOR = kube.MANAGED_BY
+"""Namespace and label of the operator where its manifest put it."""
+_HEALTH = "health"
+"""Name of the port at which it tells of itself."""
+
+
+def monitoring(ctx: Context[ControlPlaneSpec], *, encrypted: bool) -> list[Step]:
+    """PodMonitor `<owner>-operator` and PrometheusRule `<owner>`, as far as the cluster has these kinds; what is
+    missing is said, and no reason to fail. APIs that are not `encrypted` have nothing before them that would tell.
+    """
+    if not ctx.spec.monitoring.enabled:
+        return []
+    made = {
+        parts.POD_MONITOR: parts.pod_monitor(
+            ctx, ctx.name("operator"), {"app.kubernetes.io/name": _OPERATOR}, {"port": _HEALTH}, of=_OPERATOR
+        ),
+        parts.RULES: parts.found_by(ctx, _rules(ctx)),
+    }
+    there = {kind: obj for kind, obj in made.items() if parts.serves(ctx, kind)}
+    missing = [f"{kind.lower()}s.monitoring.coreos.com" for kind in made if kind not in there]
+    said = [f"the cluster does not have {' and '.join(missing)}, of Prometheus' operator"] if missing else []
+    said += [] if encrypted else ["APIs tell nothing: without tls.enabled nothing stands before them"]
+    verdict = Verdict(State.READY, "; ".join(said)) if said else None
+    return [Step(name="Monitoring", objects=tuple(there.values()), verdict=verdict)]
+
+
+def _rules(ctx: Context[ControlPlaneSpec]) -> Object:
+    own = f'namespace="{ctx.namespace}"'
+    api = f'{own}, proxy="api"'
+    failed, all_ = (
+        f"sum by (namespace, job) (rate(haproxy_backend_http_responses_total{{{which}}}[5m]))"
+        for which in (f'{api}, code="5xx"', api)
+    )
+    alerts = [
+        _alert(
+            "OpenStackBrokerBlocked",
+            f"max by (namespace, pod) (rabbitmq_alarms_memory_used_watermark{{{own}}}"
+            f" or rabbitmq_alarms_free_disk_space_watermark{{{own}}}) > 0",
+            "2m",
+            "{{ $labels.pod }} has no memory or no disk left: whoever sends through the broker waits, at all members",
+        ),
+        _alert(
+            "OpenStackBrokerApart",
+            f"max by (namespace, pod) (rabbitmq_unreachable_cluster_peers_count{{{own}}}) > 0",
+            "5m",
+            "{{ $labels.pod }} does not reach {{ $value }} of the other members of its broker",
+        ),
+        _alert(
+            "OpenStackAPIFails",
+            f"{failed} / {all_} > 0.1",
+            "10m",
+            "of the requests to {{ $labels.job }}, {{ $value | humanizePercentage }} are answered with 5xx",
+        ),
+        _alert(
+            "OpenStackSilent",
+            f'sum by (namespace, job) (up{{{own}, job=~"{ctx.namespace}/.+"}}) == 0',
+            "5m",
+            "no pod of {{ $labels.job }} answers Prometheus",
+        ),
+        _alert(
+            "OpenStackOperatorGone",
+            f'(sum(leader_election_master_status{{namespace="{_OPERATOR}"}}) or vector(0)) == 0',
+            "10m",
+            "no openstack-operator acts: what fails is not healed, and certificates and keys are not renewed",
+        ),
+    ]
+    groups = [{"name": f"{ctx.namespace}.{ctx.owner}", "rules": alerts}]
+    return kube.obj(ctx, parts.RULES, ctx.owner, parts.MONITORING, spec={"groups": groups})
+
+
+def _alert(name: str, expression: str, lasting: str, summary: str) -> dict[str, Any]:
+    """A rule; all of them are worth waking somebody."""
+    told = {"labels": {"severity": "critical"}, "annotations": {"summary": summary}}
+    return {"alert": name, "expr": expression, "for": lasting, **told}

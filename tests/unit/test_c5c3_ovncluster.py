@@ -1,0 +1,304 @@
+"""Fields of OVNCluster: each changes what it says, and nothing else."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from _pytest.mark import ParameterSet
+
+from openstack_operator import pki
+from openstack_operator.plan import MissingReference, Object, SpecError
+from openstack_operator.testing import NOW
+from tests.fields import description
+from tests.world import OWN, POD, Leaves, changes, check, pods, row, world
+
+KIND = "OVNCluster"
+NB, SB, NORTHD, RELAY = "StatefulSet/ovn-nb", "StatefulSet/ovn-sb", "Deployment/ovn-northd", "Deployment/ovn-relay"
+NODES = ("DaemonSet/ovn-chassis", "DaemonSet/ovn-gateway")
+HOST = "openstack.svc.cluster.local"
+
+
+def both(rest: str, value: Any) -> Leaves:
+    """The same in the pods of all nodes, whether they are gateways or not."""
+    return {f"{name} {rest}": value for name in NODES}
+
+
+def switch(variable: str, value: str) -> Leaves:
+    return both(f"pod.containers[ovs-vswitchd].env[{variable}].value", value)
+
+
+def on_nodes(field: str) -> ParameterSet:
+    """Settings of the pods of the switch that hold on each node."""
+    expected: Mapping[str, Leaves] = {
+        "image": both("pod.containers[ovs-vswitchd].image", OWN) | both("pod.containers[ovs-db].image", OWN),
+        "resources": both("pod.containers[ovs-vswitchd].resources.requests.cpu", "7m")
+        | both("pod.containers[ovs-vswitchd].resources.requests.memory", "70Mi")
+        | both("pod.containers[ovs-vswitchd].resources.limits.cpu", "8")
+        | both("pod.containers[ovs-vswitchd].resources.limits.memory", "8Gi"),
+        "nodeSelector": both("pod.nodeSelector.own", "yes")
+        | both("pod.nodeSelector.openvswitch", None)
+        | {"published.nodes": "own=yes"},
+        "tolerations": both("pod.tolerations[0].key", "own"),
+        "affinity": both("pod.affinity.nodeAffinity.own", "rule"),
+        "priorityClassName": both("pod.priorityClassName", "own"),
+    }
+    # A gateway's pod leaves nodes that are none to the other DaemonSet, which is an affinity, too.
+    also = ("DaemonSet/ovn-chassis pod.affinity.nodeAffinity", *(f"{name} pod.tolerations" for name in NODES))
+    return row(KIND, f"spec.ovs.{field}", POD[field], expected[field], *also)
+
+
+def member(field: str, name: str, text: str) -> ParameterSet:
+    """Three members of a database, each of which its clients are told of."""
+    others = {"StatefulSet", "Service", "Secret"}
+    expected: Leaves = {
+        f"StatefulSet/ovn-{name} spec.replicas": 3,
+        f"published.{text}": re.compile(rf"ovn-{name}-0\..*,.*ovn-{name}-1\..*,.*ovn-{name}-2\."),
+        f"{NORTHD} spec.replicas": 2,
+    }
+    also = [f"{sort}/ovn-{name}" for sort in others]
+    also += [NORTHD, "PodDisruptionBudget/ovn-northd ", "published.southbound", "endpoint"]
+    also += [f"{node} pod.containers[ovs-vswitchd].env[OVN_REMOTE]" for node in NODES]
+    return row(KIND, f"spec.{field}.replicas", 3, expected, *also)
+
+
+def volume(field: str, name: str) -> list[ParameterSet]:
+    claim = f"StatefulSet/ovn-{name} spec.volumeClaimTemplates[0].spec"
+    return [
+        row(KIND, f"spec.{field}.storage.size", "4Gi", {f"{claim}.resources.requests.storage": "4Gi"}),
+        row(KIND, f"spec.{field}.storage.storageClass", "fast", {f"{claim}.storageClassName": "fast"}),
+    ]
+
+
+THREE = {"northbound": {"replicas": 3}, "southbound": {"replicas": 3}, "relay": {"replicas": 2}}
+IMAGES = POD["image"]
+CONTROLLER = "pod.containers[ovn-controller]"
+
+
+@pytest.mark.parametrize(
+    ("kind", "base", "path", "value", "expected", "also"),
+    [
+        *pods(KIND, "spec.northbound", NB, THREE),
+        *pods(KIND, "spec.southbound", SB, THREE),
+        *pods(KIND, "spec.northd", NORTHD, THREE),
+        *pods(KIND, "spec.relay", RELAY, THREE),
+        *(on_nodes(field) for field in POD if field not in {"antiAffinity", "topologySpreadConstraints"}),
+        member("northbound", "nb", "northbound"),
+        member("southbound", "sb", "southbound"),
+        *volume("northbound", "nb"),
+        *volume("southbound", "sb"),
+        row(KIND, "spec.northd.replicas", 2, {f"{NORTHD} spec.replicas": 2}, NORTHD, "PodDisruptionBudget/ovn-northd "),
+        row(
+            KIND,
+            "spec.relay.replicas",
+            2,
+            {
+                f"{RELAY} spec.replicas": 2,
+                **switch("OVN_REMOTE", f"tcp:ovn-relay.{HOST}:6642"),
+                "published.southboundForNodes": f"tcp:ovn-relay.{HOST}:6642",
+                "RelayReady": "",
+            },
+            f"{RELAY} ",
+            "Service/ovn-relay ",
+            "PodDisruptionBudget/ovn-relay ",
+        ),
+        row(
+            KIND,
+            "spec.gateway.nodeSelector",
+            {"way": "out"},
+            {
+                "DaemonSet/ovn-gateway pod.nodeSelector.way": "out",
+                "DaemonSet/ovn-gateway pod.nodeSelector.openstack-gateway": None,
+            },
+            "DaemonSet/ovn-chassis pod.affinity.nodeAffinity",
+        ),
+        row(KIND, "spec.datapath", "netdev", switch("OVS_DATAPATH", "netdev")),
+        row(
+            KIND,
+            "spec.tunnelInterface",
+            "eth1",
+            switch("OVS_TUNNEL_INTERFACE", "eth1"),
+            *(f"{name} pod.containers[ovs-vswitchd].env[OVS_TUNNEL_INTERFACE].name" for name in NODES),
+        ),
+        row(KIND, "spec.bridgeMappings", {"provider": "br-p"}, switch("OVN_BRIDGE_MAPPINGS", "provider:br-p")),
+        row(
+            KIND,
+            "spec.externalBridge.name",
+            "br-out",
+            switch("OVN_BRIDGE_MAPPINGS", "physnet1:br-out") | switch("OVS_EXTERNAL_BRIDGE", "br-out"),
+        ),
+        row(
+            KIND,
+            "spec.externalBridge.address",
+            "192.0.2.1/24",
+            {"DaemonSet/ovn-gateway pod.containers[ovs-vswitchd].env[OVS_EXTERNAL_ADDRESS].value": "192.0.2.1/24"},
+        ),
+        row(KIND, "spec.externalBridge.interface", "eth2", switch("OVS_EXTERNAL_INTERFACE", "eth2")),
+        row(
+            KIND,
+            "spec.ovnImage",
+            IMAGES,
+            {f"{name} pod.containers[main].image": OWN for name in (NB, SB, NORTHD, RELAY)}
+            | both(f"{CONTROLLER}.image", OWN),
+            base={"relay": {"replicas": 1}},
+        ),
+        row(
+            KIND,
+            "spec.ovsImage",
+            IMAGES,
+            both("pod.containers[ovs-vswitchd].image", OWN) | both("pod.containers[ovs-db].image", OWN),
+        ),
+        row(
+            KIND,
+            "spec.controller.nodeSelector",
+            {"own": "yes"},
+            both("pod.nodeSelector.own", "yes")
+            | both("pod.nodeSelector.openvswitch", None)
+            | {"published.nodes": "own=yes"},
+        ),
+        row(
+            KIND,
+            "spec.controller.resources",
+            POD["resources"],
+            both(f"{CONTROLLER}.resources.requests.cpu", "7m")
+            | both(f"{CONTROLLER}.resources.requests.memory", "70Mi")
+            | both(f"{CONTROLLER}.resources.limits.cpu", "8")
+            | both(f"{CONTROLLER}.resources.limits.memory", "8Gi"),
+        ),
+        *(
+            row(
+                KIND,
+                f"spec.neutronIntegration.{field}.service",
+                {"name": "own", "port": 7000},
+                {
+                    f"status.endpoints.{where}": f"tcp:own.{HOST}:7000",
+                    "Service/own spec.ports[ovsdb].port": 7000,
+                    "Service/own spec.ports[ovsdb].targetPort": port,
+                },
+                "Service/own ",
+            )
+            for field, where, port in (("nbConnection", "northbound", 6641), ("sbConnection", "southbound", 6642))
+        ),
+        row(
+            KIND,
+            "spec.retention",
+            "Delete",
+            {
+                f"StatefulSet/ovn-{name} spec.persistentVolumeClaimRetentionPolicy.whenDeleted": "Delete"
+                for name in ("nb", "sb")
+            },
+        ),
+        row(
+            KIND,
+            "spec.networkPolicies.enabled",
+            True,
+            {
+                "NetworkPolicy/ovn ": True,
+                "NetworkPolicy/ovn-sb-nodes spec.ingress[0].ports[0].port": 6642,
+                "NetworkPoliciesReady": re.compile("open to everybody: port 6642 of sb"),
+            },
+            "NetworkPolicy/ovn",
+        ),
+        row(
+            KIND,
+            "spec.networkPolicies.nodes",
+            ["192.0.2.0/24"],
+            {
+                "NetworkPolicy/ovn-sb-nodes spec.ingress[0].from[0].ipBlock.cidr": "192.0.2.0/24",
+                "NetworkPoliciesReady": "",
+            },
+            base={"networkPolicies": {"enabled": True}},
+        ),
+        row(
+            KIND,
+            "spec.networkPolicies.allowFrom",
+            [{"podSelector": {"matchLabels": {"app": "prometheus"}}}],
+            {"NetworkPolicy/ovn spec.ingress[0].from[1].podSelector.matchLabels.app": "prometheus"},
+            base={"networkPolicies": {"enabled": True}},
+        ),
+    ],
+)
+def test_a_field_changes(kind: str, base: Any, path: str, value: Any, expected: Leaves, also: tuple[str, ...]) -> None:
+    check(kind, base, path, value, expected, also)
+
+
+@pytest.mark.parametrize(
+    ("kind", "base", "path", "value", "expected", "also"),
+    [
+        row(KIND, f"spec.ovs.{field}", POD[field], {}, says="does nothing")
+        for field in ("antiAffinity", "topologySpreadConstraints")
+    ],
+)
+def test_what_runs_once_on_every_node_needs_no_more(
+    kind: str, base: Any, path: str, value: Any, expected: Leaves, also: tuple[str, ...]
+) -> None:
+    check(kind, base, path, value, expected, also)
+    assert "runs once on every node" in description(kind, path)
+
+
+@pytest.mark.proves(KIND, "spec.encapType")
+def test_packets_travel_by_geneve_and_nothing_else_may_be_written() -> None:
+    assert {value for field, value in world(KIND, {}).items() if "env[OVN_ENCAP_TYPE].value" in field} == {"geneve"}
+    with pytest.raises(SpecError, match=r"^spec\.encapType: Input should be 'geneve'"):
+        world(KIND, {"encapType": "vxlan"})
+
+
+BY = pki.authority("drawn", "openstack/own", NOW)
+NAMES = frozenset(f"{wild}ovn-{name}.{HOST}" for name in ("nb", "sb", "relay") for wild in ("*.", ""))
+PAIR = pki.issue(BY, pki.Wanted(common="ovn", names=NAMES, life=timedelta(days=3650), calls=True), "own", NOW)
+MINE: Object = {
+    "apiVersion": "v1",
+    "kind": "Secret",
+    "metadata": {"name": "mine"},
+    "stringData": {"tls.crt": PAIR.cert, "tls.key": PAIR.key, "ca.crt": BY.cert},
+}
+CERTIFIED = {"tls": {"enabled": True, "pkiRef": {"name": "internal"}}}
+ALL = (NB, SB, NORTHD, *NODES, "Service/ovn-", "Secret/ovn-", "published.", "status.endpoints.", "endpoint")
+BY_TLS: Leaves = {
+    f"{NORTHD} pod.containers[main].env[OVN_NB_DB].value": f"ssl:ovn-nb-0.ovn-nb.{HOST}:16641",
+    **switch("OVN_REMOTE", f"ssl:ovn-sb-0.ovn-sb.{HOST}:16642"),
+    **both("pod.volumes[tls].secret.secretName", "ovn-tls"),
+    "status.endpoints.southbound": f"ssl:ovn-sb.{HOST}:16642",
+    "CertificateReady": "",
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "base", "path", "value", "expected", "also"),
+    [
+        row(KIND, "spec.tls.enabled", True, BY_TLS, *ALL, base={"tls": {"pkiRef": {"name": "internal"}}}),
+        row(
+            KIND,
+            "spec.tls.pkiRef.name",
+            "other",
+            {"uses PKI/other": True, "uses PKI/internal": None},
+            "Secret/ovn-",
+            base=CERTIFIED,
+        ),
+        row(
+            KIND,
+            "spec.tls.required",
+            True,
+            {f"StatefulSet/ovn-{name} pod.containers[main].env[OVN_PLAIN].value": "no" for name in ("nb", "sb")}
+            | {f"Service/ovn-{name} spec.ports[ovsdb].port": None for name in ("nb", "sb")},
+            NB,
+            SB,
+            "Service/ovn-",
+            base=CERTIFIED,
+        ),
+    ],
+)
+def test_encryption(kind: str, base: Any, path: str, value: Any, expected: Leaves, also: tuple[str, ...]) -> None:
+    check(kind, base, path, value, expected, also)
+
+
+@pytest.mark.proves(KIND, "spec.tls.certSecretRef.name")
+def test_a_certificate_of_the_users_own_is_shown_by_all() -> None:
+    found = changes(world(KIND, {}), world(KIND, {"tls": {"enabled": True, "certSecretRef": {"name": "mine"}}}, MINE))
+    assert {field: found[field] for field in BY_TLS} == BY_TLS
+    assert found["Secret/ovn-tls tls.crt"] == PAIR.cert
+    with pytest.raises(MissingReference, match=r"spec\.tls\.certSecretRef\.name: there is no Secret 'mine'"):
+        world(KIND, {"tls": {"enabled": True, "certSecretRef": {"name": "mine"}}})

@@ -1,0 +1,205 @@
+"""What a Prometheus is told: ports, monitors, who may come, and alerts."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from prometheus_client import REGISTRY
+
+from openstack_operator import kube, pki
+from openstack_operator.plan import Key, Object, Release, key
+from openstack_operator.runtime import metrics
+from openstack_operator.services.rabbitmq.model import RABBITMQ
+from openstack_operator.services.rabbitmq.service import plan as rabbitmq
+from openstack_operator.testing import NOW, context
+from tests.world import Leaves, changes, given, world
+
+TLS: dict[str, Any] = {"tls": {"pkiRef": {"name": "internal"}}}
+WATCHED: dict[str, Any] = {"monitoring": {"enabled": True}}
+CLOUD: dict[str, Any] = {"tls": {"enabled": False}}
+MONITOR = "PodMonitor.monitoring.coreos.com"
+PROMETHEUS = ["prometheus", "prometheus-agent"]
+"""Names that Prometheus' operator gives the pods it makes."""
+
+
+def told(kind: str, spec: dict[str, Any], **changed: Any) -> Leaves:
+    """What `monitoring.enabled` changes."""
+    return changes(world(kind, spec, **changed), world(kind, spec | WATCHED, **changed))
+
+
+def monitors(found: Leaves) -> set[str]:
+    return {field.removeprefix("PodMonitor/").strip() for field in found if re.fullmatch(r"PodMonitor/\S+ ", field)}
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [
+        ("Keystone", {"keystone-api"}),
+        ("Nova", {"nova-api", "nova-metadata", "nova-cell1-novncproxy"}),
+        ("Cortex", {"cortex-api"}),
+    ],
+)
+def test_what_stands_before_an_api_tells_of_it_by_tls(kind: str, expected: set[str]) -> None:
+    found = told(kind, TLS)
+    assert monitors(found) == expected
+    for name in expected:
+        endpoint = f"PodMonitor/{name} spec.podMetricsEndpoints[0]"
+        assert (found[f"{endpoint}.port"], found[f"{endpoint}.scheme"]) == ("metrics", "https")
+        secret, service = f"{name}-tls", "cortex" if kind == "Cortex" else name
+        assert found[f"{endpoint}.tlsConfig.ca.secret.name"] == secret
+        assert found[f"{endpoint}.tlsConfig.serverName"] == f"{service}.openstack.svc.cluster.local"
+        pod = f"Deployment/{name} pod.containers[front]"
+        assert found[f"{pod}.ports[metrics].containerPort"] == 8404
+        assert ':8404" ssl crt ' in found[f"{pod}.env[CONFIG].value"]
+
+
+def test_what_has_nothing_before_it_is_left_alone() -> None:
+    assert told("Keystone", {}) == {}
+
+
+def test_a_monitor_selects_the_pods_whose_port_it_names() -> None:
+    found = world("Keystone", TLS | WATCHED)
+    wanted = "PodMonitor/keystone-api spec.selector.matchLabels."
+    labels = {field.removeprefix(wanted): value for field, value in found.items() if field.startswith(wanted)}
+    pods = "Deployment/keystone-api spec.template.metadata.labels."
+    assert labels
+    assert all(found[pods + name] == value for name, value in labels.items())
+
+
+@pytest.mark.parametrize("kind", ["Keystone", "Nova", "Cortex"])
+def test_a_prometheus_is_let_in_and_to_that_port_alone(kind: str) -> None:
+    found = told(kind, TLS | {"networkPolicies": {"enabled": True}})
+    policies = {field.partition(" ")[0] for field in found if field.startswith("NetworkPolicy/")}
+    assert policies == {f"NetworkPolicy/{name}-monitoring" for name in monitors(found)}
+    for name in policies:
+        rule = f"{name} spec.ingress[0]"
+        assert found[f"{rule}.ports[0].port"] == 8404
+        peer = f"{rule}.from[0]"
+        assert found[f"{peer}.podSelector.matchExpressions[0].values"] == PROMETHEUS
+        assert found[f"{peer}.namespaceSelector"] == {}
+
+
+BY = pki.authority("drawn", "openstack/internal", NOW)
+CERTIFIED: dict[str, Any] = {
+    "published": {"PKI": {"authoritySecret": "by", "bundleSecret": "bundle", "certificateMinutes": "60"}},
+    "secrets": {"by": {"tls.crt": BY.cert, "tls.key": BY.key}, "bundle": {"ca.crt": BY.cert}},
+}
+SERVED = frozenset({"PodMonitor.monitoring.coreos.com"})
+
+
+def broker(release: Release, spec: dict[str, Any], **changes: Any) -> dict[Key, Object]:
+    more: dict[str, Any] = {"served": SERVED, **changes}
+    made = rabbitmq(context(RABBITMQ, spec, release=release, **more))
+    return {key(obj): obj for obj in made.objects}
+
+
+@pytest.mark.parametrize(("spec", "port"), [({}, 15692), (TLS, 15691)], ids=["plain", "tls"])
+def test_a_broker_tells_of_itself_at_one_port(release: Release, spec: dict[str, Any], port: int) -> None:
+    changes = CERTIFIED if spec else {}
+    found = broker(release, spec | WATCHED, **changes)
+    files = kube.secret_data(found["Secret", "rabbitmq-config"])
+    assert files["enabled_plugins"] == "[rabbitmq_management,rabbitmq_prometheus].\n"
+    ports = re.findall(r"^prometheus\.(\w+)\.port = (\d+)$", files["rabbitmq.conf"], re.MULTILINE)
+    assert ports == [("ssl" if spec else "tcp", str(port))]
+    # Unset, the plain one is open beside it.
+    assert ("prometheus.tcp.listener = none\n" in files["rabbitmq.conf"]) == bool(spec)
+    (container,) = found["StatefulSet", "rabbitmq-server"]["spec"]["template"]["spec"]["containers"]
+    assert {"name": "metrics", "containerPort": port} in container["ports"]
+    (endpoint,) = found[MONITOR, "rabbitmq-server"]["spec"]["podMetricsEndpoints"]
+    assert endpoint["port"] == "metrics"
+    assert ("tlsConfig" in endpoint) == bool(spec)
+    without = broker(release, spec, **changes)
+    assert (MONITOR, "rabbitmq-server") not in without
+    assert "prometheus" not in str(kube.secret_data(without["Secret", "rabbitmq-config"]))
+
+
+def test_a_port_of_the_brokers_is_not_open_to_all_where_policies_are(release: Release) -> None:
+    found = broker(release, WATCHED | {"networkPolicies": {"enabled": True}})
+    (rule,) = found["NetworkPolicy", "rabbitmq-server-monitoring"]["spec"]["ingress"]
+    assert rule["ports"] == [{"port": 15692, "protocol": "TCP"}]
+    (peer,) = rule["from"]
+    assert peer["podSelector"]["matchExpressions"][0]["values"] == PROMETHEUS
+
+
+def test_a_broker_of_another_operators_tells_of_itself_anyway(release: Release) -> None:
+    theirs = SERVED | {"RabbitmqCluster.rabbitmq.com"}
+    found = broker(release, WATCHED | {"provider": "rabbitmq-cluster-operator"}, served=theirs)
+    monitor = found[MONITOR, "rabbitmq-server"]["spec"]
+    assert monitor["selector"]["matchLabels"] == {"app.kubernetes.io/name": "rabbitmq"}
+    assert monitor["podMetricsEndpoints"] == [{"port": "prometheus"}]
+
+
+def test_where_no_prometheus_operator_is_ports_are_open_and_nobody_is_told() -> None:
+    found = told("Keystone", TLS, served=())
+    assert not monitors(found)
+    assert found["Deployment/keystone-api pod.containers[front].ports[metrics].containerPort"] == 8404
+
+
+def test_the_operator_is_watched_where_it_runs_and_by_the_port_it_has(root: Any) -> None:
+    text = (root / "deploy" / "operator.yaml").read_text(encoding="utf-8")
+    found = told("OpenStackControlPlane", CLOUD)
+    monitor = "PodMonitor/openstackcontrolplane-operator spec"
+    assert found[f"{monitor}.namespaceSelector.matchNames"] == ["openstack-operator"]
+    assert found[f"{monitor}.podMetricsEndpoints[0].port"] == "health"
+    assert "- name: health\n          containerPort: 8080" in text
+    assert "app.kubernetes.io/name: openstack-operator" in text
+    assert found[f"{monitor}.selector.matchLabels.app.kubernetes.io/name"] == "openstack-operator"
+
+
+def alerts() -> dict[str, str]:
+    found = told("OpenStackControlPlane", {})
+    named = {field: value for field, value in found.items() if field.startswith("PrometheusRule/")}
+    return {
+        value: found[field.removesuffix("alert") + "expr"] for field, value in named.items() if field.endswith(".alert")
+    }
+
+
+OF_OTHERS = {
+    "haproxy_backend_http_responses_total",  # what haproxy 3.0 tells of a backend
+    "rabbitmq_alarms_memory_used_watermark",
+    "rabbitmq_alarms_free_disk_space_watermark",
+    "rabbitmq_unreachable_cluster_peers_count",
+    "up",
+}
+
+
+def test_alerts_are_about_metrics_there_are_in_this_cloud_alone() -> None:
+    own = {name for metric in REGISTRY.collect() for name in (metric.name, f"{metric.name}_total")}
+    assert metrics.LEADER
+    for name, expression in alerts().items():
+        asked = set(re.findall(r"([a-z_]+)\{", expression))
+        assert asked
+        assert asked <= own | OF_OTHERS, name
+        for selector in re.findall(r"\{([^}]*)\}", expression):
+            assert re.search(r'namespace="openstack(-operator)?"', selector), name
+
+
+def test_what_alerts_say_of_haproxy_is_what_it_is_configured_as() -> None:
+    config = world("Keystone", TLS | WATCHED)["Deployment/keystone-api pod.containers[front].env[CONFIG].value"]
+    (proxy,) = set(re.findall(r'proxy="(\w+)"', alerts()["OpenStackAPIFails"]))
+    assert f"\nbackend {proxy}\n" in config
+
+
+@pytest.mark.parametrize(
+    ("served", "missing"),
+    [
+        ((), "podmonitors.monitoring.coreos.com and prometheusrules.monitoring.coreos.com"),
+        (("PodMonitor.monitoring.coreos.com",), "prometheusrules.monitoring.coreos.com"),
+        (("PrometheusRule.monitoring.coreos.com",), "podmonitors.monitoring.coreos.com"),
+    ],
+)
+@pytest.mark.parametrize(("kind", "path"), [("ControlPlane", "spec.global"), ("OpenStackControlPlane", "spec")])
+def test_what_is_missing_is_said_and_the_rest_is_made(
+    kind: str, path: str, served: tuple[str, ...], missing: str
+) -> None:
+    found = world(kind, given({}, f"{path}.monitoring.enabled", True), served=served)
+    assert found["MonitoringReady"] == f"the cluster does not have {missing}, of Prometheus' operator"
+    made = {f"{name.partition('/')[0]}.monitoring.coreos.com" for name in found if name.startswith(("PodM", "Prom"))}
+    assert made == set(served)
+
+
+def test_a_cloud_that_is_not_encrypted_says_that_apis_tell_nothing() -> None:
+    assert "without tls.enabled" in told("OpenStackControlPlane", CLOUD)["MonitoringReady"]
+    assert told("OpenStackControlPlane", {})["MonitoringReady"] == ""
