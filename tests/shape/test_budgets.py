@@ -18,7 +18,7 @@ LARGER = {
     "cinder": 850,
     "controlplane": 530,
     "glance": 340,
-    "keystone": 360,
+    "keystone": 900,
     "mariadb": 1240,
     "neutron": 400,
     "nova": 1060,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .ceph import CephClientRef, CephSource, PoolName
+from .federation import MappingRules, ProviderName, RemoteIdAttribute
 from .fields import (
     Address,
     Cidr,
@@ -52,6 +53,7 @@ from .refs import (
     PlacementRef,
     RabbitMQRef,
     Ref,
+    SecretFileRef,
     SecretKeyRef,
     SecretRef,
     dependencies,
@@ -145,6 +147,7 @@ __all__ = [
     "InterfaceName",
     "KeystoneRef",
     "LoginSecretRef",
+    "MappingRules",
     "MariaDBRef",
     "MemcachedRef",
     "MessagingSource",
@@ -164,11 +167,13 @@ __all__ = [
     "PodSettings",
     "PoolName",
     "Port",
+    "ProviderName",
     "Quantity",
     "QuorumReplicas",
     "RabbitMQRef",
     "Ref",
     "Region",
+    "RemoteIdAttribute",
     "Replicas",
     "Resource",
     "Resources",
@@ -177,6 +182,7 @@ __all__ = [
     "RunSpec",
     "Scalable",
     "Schedule",
+    "SecretFileRef",
     "SecretKeyRef",
     "SecretRef",
     "Sections",

@@ -24,6 +24,7 @@ from ...api import (
     rule,
     settled,
 )
+from .federation_model import Federation
 
 
 class Rotation(Model):
@@ -48,13 +49,6 @@ class Bootstrap(Model):
     """Password of the administrator; unset has the operator draw one."""
     region: Region | None = None
     """The same as `region` beside it. Cannot be changed, set or unset later."""
-
-
-class Federation(Model):
-    """Users of identity providers outside of this cloud."""
-
-    enabled: bool = False
-    """Whether they may log in. Not built yet: turning it on is answered with a condition."""
 
 
 class KeystoneSpec(ServiceSpec, UsesDatabase, CachesResults):
