@@ -137,24 +137,27 @@ def serving(provider: Provider, address: tuple[str, int], tls: ssl.SSLContext) -
 
 
 class _Shown(HTTPRedirectHandler):
-    """Follows redirects and remembers them."""
+    """Follows redirects and remembers them, but those to where it is to stop."""
 
-    def __init__(self) -> None:
+    def __init__(self, stops: str) -> None:
         self.seen: list[str] = []
+        self._stops = stops
 
     def redirect_request(self, req: Request, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> Request | None:
         self.seen.append(newurl)
+        if self._stops and newurl.startswith(self._stops):
+            return None
         return super().redirect_request(req, fp, code, msg, headers, newurl)
 
 
 class Browser:
     """Somebody with cookies who goes where they are sent."""
 
-    def __init__(self, trust: str) -> None:
-        """`trust` are authorities in PEM."""
-        self._shown = _Shown()
+    def __init__(self, trust: str = "", stops: str = "") -> None:
+        """`trust` are authorities in PEM; to what begins with `stops` nobody goes."""
+        self._shown = _Shown(stops)
         self.cookies = CookieJar()
-        context = ssl.create_default_context(cadata=trust)
+        context = ssl.create_default_context(cadata=trust or None)
         self._opener = build_opener(HTTPSHandler(context=context), HTTPCookieProcessor(self.cookies), self._shown)
 
     @property
@@ -162,9 +165,12 @@ class Browser:
         """Where they were sent so far."""
         return self._shown.seen
 
-    def get(self, url: str, headers: Mapping[str, str] | None = None) -> tuple[int, str, Mapping[str, str]]:
-        """Status, text and headers of where they end up."""
-        request = Request(url, headers={"Accept": "text/html", **(headers or {})})
+    def get(
+        self, url: str, headers: Mapping[str, str] | None = None, form: Mapping[str, str] | None = None
+    ) -> tuple[int, str, Mapping[str, str]]:
+        """Status, text and headers of where they end up; a form is posted."""
+        body = urlencode(form).encode() if form else None
+        request = Request(url, body, headers={"Accept": "text/html", **(headers or {})})
         try:
             with self._opener.open(request, timeout=30) as answer:
                 return answer.status, answer.read().decode(), dict(answer.headers)

@@ -48,7 +48,7 @@ def conf(
     openid = [each for each in providers if each.openid]
     saml = [each for each in providers if each.saml2]
     modules = (*_MODULES, *(["auth_openidc"] if openid else ()), *(["shib"] if saml else ()))
-    loads = "".join(f"LoadModule {_module(name)}_module /usr/lib/apache2/modules/mod_{name}.so\n" for name in modules)
+    loads = "".join(f"LoadModule {_module(name)} /usr/lib/apache2/modules/mod_{name}.so\n" for name in modules)
     ports = {each.name: _FIRST + index for index, each in enumerate(openid)}
     routes = "".join(
         f'ProxyPass "{path}" "http://127.0.0.1:{ports[each.name]}{path}" retry=0\n'
@@ -113,7 +113,7 @@ ProxyAddHeaders Off
 
 
 def _module(name: str) -> str:
-    return {"shib": "mod_shib"}.get(name, name)
+    return "mod_shib" if name == "shib" else f"{name}_module"
 
 
 def _unset(read: Iterable[str], *, believed: bool) -> str:
@@ -244,16 +244,16 @@ def _saml(saml: Sequence[IdentityProvider], providers: Sequence[IdentityProvider
         f'<Location "{path}">\n'
         "    AuthType shibboleth\n"
         "    ShibRequestSetting requireSession true\n"
+        "    ShibUseHeaders Off\n    ShibUseEnvironment On\n"
         f'    ShibRequestSetting entityID "{each.saml2.entity_id}"\n'
-        f'    Require shib-attr Shib-Identity-Provider "{each.saml2.entity_id}"\n'
+        # By which provider is Keystone's to see.
+        "    Require shib-session\n"
         "</Location>\n"
         for each in saml
         if each.saml2
         for path in (_auth(each), *_logins(each, providers))
     )
     return f"""\
-ShibUseHeaders Off
-ShibUseEnvironment On
 <Location "{_HANDLER}">
     AuthType None
     Require all granted

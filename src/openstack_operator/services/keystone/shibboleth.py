@@ -11,7 +11,7 @@ from .apache import FOLDER, RUN
 from .federation_model import SAML2, IdentityProvider
 
 _PACKAGE = "/etc/shibboleth"
-_KNOWN = ("eppn", "subject-id", "pairwise-id", "persistent-id", "affiliation", "entitlement", "mail", "uid")
+_KNOWN = ("eppn", "subject-id", "pairwise-id", "persistent-id", "affiliation", "entitlement")
 """Attributes that Shibboleth knows of itself; these are kept in a session that moves to another pod."""
 
 LOGGER = """\
@@ -43,9 +43,9 @@ def files(
     <InProcess logger="{FOLDER}/shibboleth.logger"/>
     <UnixListener address="{RUN}/shibd.sock"/>
     <StorageService type="Memory" id="mem" cleanupInterval="900"/>
+    <DataSealer type="Static" key="{_key(sealer)}"/>
     <SessionCache type="StorageService" StorageService="mem" persistedAttributes="{" ".join(ids)}"/>
     <ReplayCache StorageService="mem"/>
-    <DataSealer type="Static" key="{_key(sealer)}"/>
     <ApplicationDefaults entityID={quoteattr(entity_id)} REMOTE_USER="eppn subject-id pairwise-id persistent-id">
         <Sessions lifetime="28800" timeout="3600" relayState="cookie" checkAddress="false" consistentAddress="false"
                   handlerURL="/Shibboleth.sso" handlerSSL="{str(secure).lower()}"
