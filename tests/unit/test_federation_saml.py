@@ -173,7 +173,7 @@ def test_who_logs_in_is_who_the_provider_says(place: Place) -> None:
     assert (env["mail"], env["department"]) == ("ada@example.org", "engines")
     said = {name: value for name, value in env.items() if not name.startswith("HTTP_")}
     assert "forged" not in str(said)
-    assert not [name for name in env if name.startswith(("HTTP_SHIB", "HTTP_MAIL", "HTTP_REMOTE", "HTTP_OIDC"))]
+    assert not [name for name in env if name.startswith(("HTTP_SHIB", "HTTP_MAIL", "HTTP_REMOTE", "HTTP_OIDC_ISS"))]
 
 
 def test_nobody_else_is_believed(place: Place) -> None:
