@@ -86,6 +86,10 @@ e2e-cortex: venv ## Two compute nodes, a scheduler that Nova asks which of them 
 e2e-tempest: venv ## A cloud that is tested by Tempest: a few tests of Keystone that pass, and one run that cannot
 	$(PY) -m pytest -v -W default -p no:randomly -p no:xdist tests/e2e/on_tempest
 
+.PHONY: e2e-federation
+e2e-federation: venv ## A cloud that is told to let in users of an OpenID provider, in browsers and with tokens, and then not to
+	$(PY) -m pytest -v -W default -p no:randomly -p no:xdist tests/e2e/on_federation
+
 .PHONY: chaos
 chaos: venv ## The highly available cloud, all that can go wrong with it, and what it cost
 	$(PY) -m localcluster build --only apiserver

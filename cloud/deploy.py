@@ -15,6 +15,8 @@ RELEASES = "openstack-operator-releases"
 
 OPTIONAL = ("valkey", "etcd", "cinder", "ceph", "cortex", "tempest")
 """What runs only where the control plane asks for it, each in an image of its name."""
+FEDERATION = "federation"
+"""The image of what runs only where Keystone lets in users of others."""
 
 Object = dict[str, Any]
 
@@ -34,7 +36,8 @@ def images(sample: Path) -> list[str]:
     if spec.get("imageProfile") == "kolla":
         return ["operator"]
     asked = {name for name in OPTIONAL if spec.get(name, {}).get("enabled")} | {spec.get("storageBackend")}
-    unused = set(OPTIONAL) - asked
+    federated = spec.get("keystone", {}).get("federation", {}).get("enabled")
+    unused = {*OPTIONAL, FEDERATION} - asked - ({FEDERATION} if federated else set())
     return [name for name in json.loads(module("images", "list")) if name not in unused]
 
 

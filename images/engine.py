@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
 
@@ -110,10 +112,15 @@ class Buildah:
         return [f"--policy={self.policy}", f"containers-storage:[overlay@{store / 'root'}+{store / 'run'}]{reference}"]
 
     def copy_out(self, reference: str, path: str, target: Path) -> None:
+        with self.root(reference) as root:
+            shutil.copy(f"{root}{path}", target)
+
+    @contextmanager
+    def root(self, reference: str) -> Generator[Path]:
+        """The root of a container of the image; what is written there goes with it."""
         container = run(self._command("from", f"--signature-policy={self.policy}", "--pull-never", reference)).strip()
         try:
-            root = run(self._command("mount", container)).strip()
-            shutil.copy(root + path, target)
+            yield Path(run(self._command("mount", container)).strip())
         finally:
             run(self._command("rm", container))
 

@@ -18,7 +18,7 @@ LARGER = {
     "cinder": 850,
     "controlplane": 640,
     "glance": 340,
-    "keystone": 530,
+    "keystone": 1080,
     "mariadb": 1240,
     "neutron": 400,
     "nova": 1060,

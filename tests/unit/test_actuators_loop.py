@@ -117,6 +117,12 @@ SPECS: dict[str, dict[str, Any]] = {
     "CinderVolumeType": {"name": "fast"},
     "CinderQuota": {"limits": {"volumes": 1}},
     "CinderBackend": {"backend": "fast", "hosts": ["cinder-volume-fast-0@fast"]},
+    "KeystoneIdentityProvider": {
+        "name": "sso",
+        "remoteIDs": ["https://sso.example.org"],
+        "protocol": "openid",
+        "mapping": [{"remote": [], "local": []}],
+    },
     "OVNChassis": {},
 }
 
@@ -127,7 +133,7 @@ def test_every_kind_has_its_referents_and_a_definition(entry: Any) -> None:
     kept_by_cinder = entry.resource.kind.startswith("Cinder")
     assert len(references(spec)) == 1 + kept_by_cinder
     assert len(secret_references(spec)) == (
-        entry.resource.kind not in {"KeystoneService", "OVNChassis"} and not kept_by_cinder
+        entry.resource.kind not in {"KeystoneService", "KeystoneIdentityProvider", "OVNChassis"} and not kept_by_cinder
     )
     schema = crd(entry.resource)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
     undocumented = [name for name, field in schema["properties"].items() if not field.get("description")]

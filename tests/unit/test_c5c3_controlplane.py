@@ -418,8 +418,10 @@ def test_what_is_not_built_may_be_written_and_is_refused_when_it_is_turned_on(na
         world(OURS, given(written, f"spec.{name}.enabled", True))
 
 
-KORC = [f"spec.korc.{name}" for name in ("enabled", "bootstrapResources[]")]
-KORC += [f"spec.korc.secretStoreRef.{name}" for name in ("name", "kind", "key")]
+KORC = [
+    *(f"spec.korc.{name}" for name in ("enabled", "bootstrapResources[]")),
+    *(f"spec.korc.secretStoreRef.{name}" for name in ("name", "kind", "key")),
+]
 
 
 @pytest.mark.proves(OURS, *KORC)

@@ -459,7 +459,6 @@ def test_where_a_cephclient_is_matters_to_nobody(
     [
         pytest.param(kind, path, value, message, marks=pytest.mark.proves(kind, path, says="not built"), id=path)
         for kind, path, value, message in (
-            ("Keystone", "spec.federation.enabled", True, "identity providers outside are not built yet; use false"),
             ("Neutron", "spec.ovn.enabled", False, "nothing but OVN is built yet; use true"),
         )
     ],

@@ -81,14 +81,20 @@ def test_a_component_of_one_profile_is_known_to_the_other() -> None:
     # neutron-server of this release does their work.
     served = {"neutron-rpc-server", "neutron-periodic-workers", "neutron-ovn-maintenance-worker"}
     # What they need of their images was tried with Debian's packages only.
-    assert set(debian) - set(kolla) == served | {"valkey", "valkey-sentinel", "etcd", "ovn-relay"}
+    assert set(debian) - set(kolla) == served | {
+        "valkey",
+        "valkey-sentinel",
+        "etcd",
+        "ovn-relay",
+        "keystone-federation",
+    }
     assert set(kolla) <= set(debian)
 
 
 def test_accounts_are_those_the_images_make() -> None:
     users = (catalog.FOLDER / "base" / "users").read_text(encoding="utf-8")
     made = {int(uid) for uid in re.findall(r"^\S+ (\d+) /", users, re.MULTILINE)}
-    for name in ("mariadb", "rabbitmq", "valkey", "etcd", "haproxy", "ceph", "cinder", "cortex"):
+    for name in ("mariadb", "rabbitmq", "valkey", "etcd", "haproxy", "ceph", "cinder", "cortex", "federation"):
         containerfile = (catalog.FOLDER / name / "Containerfile").read_text(encoding="utf-8")
         made |= {int(uid) for uid in re.findall(r"--uid (\d+)", containerfile)}
     for name, component in release()["debian"].items():
@@ -101,7 +107,8 @@ def test_commands_use_known_placeholders() -> None:
         for name, component in components.items():
             commands = component["commands"]
             assert isinstance(commands, dict)
-            assert set(commands) <= {"run", "cluster", "manage", "repair", "ready", "stop", "prepare"}, name
+            known = {"run", "behind", "shibd", "cluster", "manage", "repair", "ready", "stop", "prepare"}
+            assert set(commands) <= known, name
             words = [word for command in commands.values() for word in command]
             assert all(isinstance(word, str) for word in words), name
             # Doubled braces stand for braces.

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from openstack_operator import kube
-from openstack_operator.plan import NotBuilt, Object, Plan, Release, SpecError
+from openstack_operator.plan import Object, Plan, Release, SpecError
 from openstack_operator.services.keystone.keys import KeyRing, due, fernet_key, new_ring
 from openstack_operator.services.keystone.model import KEYSTONE
 from openstack_operator.services.keystone.service import ROTATED, plan
@@ -270,8 +270,6 @@ def test_the_region_of_the_bootstrap_is_the_region(release: Release) -> None:
     assert planned(release, {"bootstrap": {}, "region": "far"}).outcome.published["region"] == "far"
 
 
-def test_federation_that_is_off_changes_nothing_and_on_is_not_ignored(release: Release) -> None:
+def test_federation_that_is_off_changes_nothing(release: Release) -> None:
     off = planned(release, {"federation": {"enabled": False}})
     assert list(off.objects) == list(planned(release).objects)
-    with pytest.raises(NotBuilt, match=r"spec\.federation\.enabled: .* use false"):
-        planned(release, {"federation": {"enabled": True}})

@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 
 from ..api import Resource
 from ..plan import Context, Outcome
-from . import application, backends, catalog, database, identity, messaging, ovn, quotas, volume_types
+from . import application, backends, catalog, database, federation, identity, messaging, ovn, quotas, volume_types
+from .federation_models import IDENTITY_PROVIDER
 from .models import APPLICATION_CREDENTIAL, DATABASE, SERVICE, USER, VHOST
 from .network_models import CHASSIS
 from .storage_models import BACKEND, QUOTA, VOLUME_TYPE
@@ -50,6 +51,7 @@ ACTUATORS: tuple[Entry, ...] = (
     Entry(VOLUME_TYPE, volume_types.ensure, volume_types.remove, _DEAR),
     Entry(QUOTA, quotas.ensure, quotas.remove, _DEAR),
     Entry(BACKEND, backends.ensure, backends.remove, _NEAR, backends.seen),
+    Entry(IDENTITY_PROVIDER, federation.ensure, federation.remove, _DEAR),
     Entry(CHASSIS, ovn.ensure, ovn.remove, _DEAR, ovn.seen),
     Entry(APPLICATION_CREDENTIAL, application.ensure, application.remove, _DEAR),
 )
@@ -60,6 +62,7 @@ __all__ = [
     "BACKEND",
     "CHASSIS",
     "DATABASE",
+    "IDENTITY_PROVIDER",
     "QUOTA",
     "SERVICE",
     "USER",

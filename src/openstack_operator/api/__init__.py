@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .ceph import CephClientRef, CephSource, PoolName
+from .federation import MappingRules, ProviderName, RemoteIdAttribute
 from .fields import (
     Address,
     Cidr,
@@ -52,6 +53,7 @@ from .refs import (
     PlacementRef,
     RabbitMQRef,
     Ref,
+    SecretFileRef,
     SecretKeyRef,
     SecretRef,
     dependencies,
@@ -147,6 +149,7 @@ __all__ = [
     "InterfaceName",
     "KeystoneRef",
     "LoginSecretRef",
+    "MappingRules",
     "MariaDBRef",
     "MemcachedRef",
     "MessagingSource",
@@ -167,11 +170,13 @@ __all__ = [
     "PodSettings",
     "PoolName",
     "Port",
+    "ProviderName",
     "Quantity",
     "QuorumReplicas",
     "RabbitMQRef",
     "Ref",
     "Region",
+    "RemoteIdAttribute",
     "Replicas",
     "Resource",
     "Resources",
@@ -180,6 +185,7 @@ __all__ = [
     "RunSpec",
     "Scalable",
     "Schedule",
+    "SecretFileRef",
     "SecretKeyRef",
     "SecretRef",
     "Sections",

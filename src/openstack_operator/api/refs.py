@@ -140,6 +140,13 @@ class AppSecretRef(LoginSecretRef):
     keys: ClassVar[tuple[str, ...]] = ("application_credential_id", "application_credential_secret")
 
 
+class SecretFileRef(SecretRef):
+    """A file in a Secret in the same namespace, of as many lines as it likes."""
+
+    key: Annotated[str, Field(max_length=253, pattern=r"^[-._a-zA-Z0-9]+$")] | None = None
+    """Key in the Secret's data."""
+
+
 class SecretKeyRef(Model):
     """One key of a Secret in the same namespace."""
 

@@ -53,7 +53,7 @@ from .sources import (
     waits,
 )
 from .tls import AMONG, TRUSTED, TRUSTS, Certified, among, certified, followed, trust_of
-from .workloads import Api, More, Workers, api, job, state, worker
+from .workloads import Api, First, More, Workers, api, job, state, worker
 
 __all__ = [
     "AMONG",
@@ -87,6 +87,7 @@ __all__ = [
     "Credentials",
     "Database",
     "External",
+    "First",
     "Foundation",
     "Front",
     "Identity",

@@ -68,12 +68,25 @@ class Workers:
 
 
 @dataclass(frozen=True, kw_only=True)
+class First:
+    """A server in an API's pods to which clients, or their front, come first."""
+
+    container: kube.Container
+    """It listens where its variable LISTEN says: address:port."""
+    command: str
+    """Which of the program's commands serves it alone."""
+    to: str
+    """Where it finds the program: address:port, in the pod."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class More:
     """What a program's pods have that others do not."""
 
     env: Mapping[str, Any] = field(default_factory=dict[str, Any])
     containers: Sequence[kube.Container] = ()
     """Beside the program."""
+    first: First | None = None
     known_as: str = ""
     """Variable of an API whose pods call each other, by address: the URL under which others find this one."""
 
@@ -119,24 +132,26 @@ def api(
     expose: Expose = spec.expose if exposed else Expose()
     homes = () if any(mount.path == state(ctx) for mount in mounts) else (state(ctx),)
     size, proxied = size_of(ctx, "Deployment", component, settings), through_proxy(expose)
-    ending = {"preStop": _while(_CONNECTED, port)}
-    host, known_as = public_host(ctx, name, expose), more.known_as
+    ending, last = ({"preStop": _while(what, port)} for what in (_CONNECTED, _LISTENED))
+    host, known_as, first = public_host(ctx, name, expose), more.known_as, more.first
     tls = front(ctx, component, port, entry, host=host, lifecycle=ending, proxied=proxied, known_as=known_as)
+    words, at = entry.commands[first.command] if first else entry.command, f"{tls.listens}:{port}"
+    # A connection is accepted by the kernel even while every worker is busy; only a dead master refuses it, and
+    # that ends the container.
+    alive = None if tls else kube.Probe(tcp=port)
     main = kube.Container(
         component=entry,
-        command=_command(component, entry.command, workers, settings, f"{tls.listens}:{port}"),
+        command=_command(component, words, workers, settings, first.to if first else at),
         env={"OS_OSLO_MESSAGING_RABBIT__PROCESSNAME": f"{ctx.kind.lower()}-{component}", **tls.env, **more.env},
         ports={"http": port},
         mounts=(*config.mounts, *kube.scratch("/tmp", "/run", *homes), *mounts),  # noqa: S108
         ready=kube.Probe(http=(health, port), tls=bool(tls)),
-        # A connection is accepted by the kernel even while every worker is busy; only a dead master refuses it, and
-        # that ends the container.
-        alive=None if tls else kube.Probe(tcp=port),
-        lifecycle={"preStop": _while(_LISTENED, port)} if tls else ending,
+        alive=None if first else alive,
+        lifecycle=last if tls or first else ending,
         memory=memory,
         cpu=workers.cpu,
     )
-    beside = (*tls.containers, *more.containers)
+    beside = (*tls.containers, *_served(first, at, alive, last if tls else ending), *more.containers)
     pods = _pods(ctx, "Deployment", component, (main, *beside), config, settings, size, strategy=_SURGING)
     internal = f"{tls.scheme}://{ctx.host(name)}:{port}"
     return Api(
@@ -153,6 +168,16 @@ def api(
         public=public_url(ctx, component, port, expose, tls.scheme) or told_before(ctx, expose) or internal,
         certificate=tls.certificate,
     )
+
+
+def _served(
+    first: First | None, at: str, alive: kube.Probe | None, lifecycle: Mapping[str, Any]
+) -> tuple[kube.Container, ...]:
+    """The container that stands in the program's place, if one does."""
+    if first is None:
+        return ()
+    env = {**first.container.env, "LISTEN": at}
+    return (replace(first.container, env=env, alive=alive, lifecycle=lifecycle),)
 
 
 def _reached(ctx: Context[Any], component: str, port: int, expose: Expose, *, exposed: bool) -> tuple[kube.Object, ...]:

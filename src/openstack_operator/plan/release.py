@@ -17,8 +17,9 @@ class Component:
     uid: int
     gid: int
     commands: Mapping[str, Sequence[str]] = field(default_factory=dict[str, Sequence[str]])
-    """By purpose: `run`, `cluster` (of one of several members), `manage` (the command that makes schemas),
-    `repair`, `ready`, `stop`.
+    """By purpose: `run`, `behind` (of an API to which another server of its pod hands requests on), `cluster` (of one
+    of several members), `manage` (the command that makes schemas), `repair`, `ready`, `stop`; or named after its
+    program.
     """
     env: Mapping[str, str] = field(default_factory=dict[str, str])
 

@@ -78,8 +78,6 @@ class Services(Templates):
     """Volumes."""
 
 
-
-
 class Global(Model):
     """What holds for all services."""
 

@@ -25,6 +25,7 @@ from ...api import (
     settled,
     validated,
 )
+from .federation_model import Federation
 
 
 class Rotation(Model):
@@ -52,13 +53,6 @@ class Bootstrap(Model):
     that logs in by it. With catalog.provider k-orc he has one in any case."""
     region: Region | None = None
     """The same as `region` beside it. Cannot be changed, set or unset later."""
-
-
-class Federation(Model):
-    """Users of identity providers outside of this cloud."""
-
-    enabled: bool = False
-    """Whether they may log in. Not built yet: turning it on is answered with a condition."""
 
 
 BootstrapResources = Annotated[

@@ -9,10 +9,11 @@ from datetime import datetime
 from ... import kube, oslo, parts
 from ...api import Sections
 from ...parts import rotation
-from ...plan import Context, NotBuilt, Plan, Step
+from ...plan import Context, Plan, Step
 from .admin import administrator
 from .application import APPLICATION, application
 from .client import FOLDER, client, clouds_yaml
+from .federation import federated
 from .keys import KeyRing, due, fernet_key, new_ring
 from .korc import CLOUDS, entered, kept
 from .korc import steps as by_korc
@@ -50,15 +51,15 @@ def plan(ctx: Context[KeystoneSpec]) -> Plan:
     korcClouds where K-ORC keeps the catalog.
     """
     spec = ctx.spec
-    if spec.federation.enabled:
-        raise NotBuilt("spec.federation.enabled", "identity providers outside are not built yet; use false")
     delegated = kept(ctx)
     logs_in = delegated or spec.bootstrap.application_credential
     base = parts.foundation(ctx, *([APPLICATION] if logs_in else []))
+    others = federated(ctx)
     admin = administrator(ctx)
     fernet = _keys(ctx, "fernet", spec.fernet, "spec.fernet.rotationSchedule")
     credential = _keys(ctx, "credential", spec.credential_keys, "spec.credentialKeys.rotationSchedule")
-    conf = parts.config(ctx, "keystone.conf", oslo.merge(base.sections, keystone_conf(ctx)), defaults=DEFAULTS)
+    wired = oslo.merge(base.sections, keystone_conf(ctx), others.wired)
+    conf = parts.config(ctx, "keystone.conf", wired, defaults=oslo.merge(DEFAULTS, others.defaults))
     mounts = [kube.folder(f"{ring}-keys", ctx.name(ring, "keys"), f"/etc/keystone/{ring}-keys") for ring in RINGS]
     setup = parts.job(
         ctx,
@@ -70,10 +71,12 @@ def plan(ctx: Context[KeystoneSpec]) -> Plan:
         env=admin.setup,
     )
     migration = _migration(ctx, credential, conf, mounts, after=(*base.schema, fernet, credential, setup))
-    before = (*base.waits, fernet, credential, setup)
+    before = (*base.waits, fernet, credential, setup, *others.steps)
     # Everyone's first request is for a token.
     workers = parts.Workers(cpu="100m")
-    api = parts.api(ctx, "api", 5000, conf, settings=spec.api, after=before, mounts=mounts, workers=workers)
+    api = parts.api(
+        ctx, "api", 5000, conf, settings=spec.api, after=before, mounts=mounts, workers=workers, more=others.more
+    )
     entry = parts.catalog(ctx, "identity", "Identity", api, path="/v3", keystone=ctx.owner, after=(api,))
     entry = entered(entry) if delegated else entry
     internal, public = f"{api.internal}/v3", f"{api.public}/v3"
@@ -97,8 +100,10 @@ def plan(ctx: Context[KeystoneSpec]) -> Plan:
         conf,
         setup,
         *migration,
+        *others.steps,
         api,
         entry,
+        *others.told(after=(api,)),
         clouds,
         client(ctx, clouds, after=(api,)),
         *([login] if login else []),

@@ -1,0 +1,178 @@
+"""KeystoneIdentityProvider: a provider, its protocol and its mapping, over the identity API."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..plan import Context
+from . import loop
+from .federation_models import KeystoneIdentityProviderSpec
+from .keystone import Keystone, Row, session
+from .loop import Facets
+
+_API = "/OS-FEDERATION"
+
+
+class Domain:
+    """The domain of a provider's users, where the spec names one."""
+
+    path = "spec.domain"
+
+    def __init__(self, keystone: Keystone, name: str | None) -> None:
+        self.name = f"domain {name}"
+        self.id = ""
+        self._keystone = keystone
+        self._called = name
+
+    @property
+    def wanted(self) -> Facets:
+        return {}
+
+    def find(self) -> Facets | None:
+        if self._called is None:
+            return {}
+        for row in self._keystone.rows("domains", name=self._called):
+            self.id = row["id"]
+            return {}
+        return None
+
+    def create(self) -> None:
+        self.id = self._keystone.create("domain", {"name": self._called})["id"]
+
+    def update(self, changed: frozenset[str]) -> None:
+        """There is nothing to change."""
+
+    def delete(self) -> None:
+        """It stays: others may use it."""
+
+
+class _Named:
+    """One thing of the federation API, which is made under a path of its own."""
+
+    kind = ""
+
+    def __init__(self, keystone: Keystone, at: str) -> None:
+        self._keystone = keystone
+        self._at = f"{_API}/{at}"
+
+    def _row(self) -> Row | None:
+        answer = self._keystone.call("GET", self._at)
+        return answer.json()[self.kind] if answer else None
+
+    def _write(self, method: str, values: dict[str, Any]) -> None:
+        self._keystone.call(method, self._at, {self.kind: values})
+
+    def delete(self) -> None:
+        """It is gone."""
+        self._keystone.call("DELETE", self._at)
+
+
+class Mapping(_Named):
+    """Who a provider's users are."""
+
+    kind, path = "mapping", "spec.mapping"
+
+    def __init__(self, keystone: Keystone, spec: KeystoneIdentityProviderSpec) -> None:
+        super().__init__(keystone, f"mappings/{spec.name}")
+        self.name = f"mapping {spec.name}"
+        self.wanted: Facets = {"rules": spec.mapping}
+
+    def find(self) -> Facets | None:
+        row = self._row()
+        return {"rules": row["rules"]} if row else None
+
+    def create(self) -> None:
+        self._write("PUT", dict(self.wanted))
+
+    def update(self, changed: frozenset[str]) -> None:
+        self._write("PATCH", dict(self.wanted))
+
+
+class Provider(_Named):
+    """The provider itself. To which domain it belongs Keystone lets nobody change."""
+
+    kind, path = "identity_provider", "spec.name"
+
+    def __init__(self, keystone: Keystone, spec: KeystoneIdentityProviderSpec, domain: Domain) -> None:
+        super().__init__(keystone, f"identity_providers/{spec.name}")
+        self.name = f"identity provider {spec.name}"
+        self._domain = domain
+        self._values = {"enabled": True, "description": spec.description, "remote_ids": sorted(spec.remote_ids)}
+
+    @property
+    def wanted(self) -> Facets:
+        return self._values
+
+    def find(self) -> Facets | None:
+        row = self._row()
+        if row is None:
+            return None
+        return {
+            "enabled": row["enabled"],
+            "description": row.get("description") or "",
+            "remote_ids": sorted(row.get("remote_ids") or ()),
+        }
+
+    def create(self) -> None:
+        self._write("PUT", {**self._values, **({"domain_id": self._domain.id} if self._domain.id else {})})
+
+    def update(self, changed: frozenset[str]) -> None:
+        self._write("PATCH", {name: self._values[name] for name in sorted(changed)})
+
+    def disable(self) -> None:
+        """Its users are not let in."""
+        self._write("PATCH", {"enabled": False})
+
+
+class Protocol(_Named):
+    """What the provider speaks, and with it which mapping holds."""
+
+    kind, path = "protocol", "spec.protocol"
+
+    def __init__(self, keystone: Keystone, spec: KeystoneIdentityProviderSpec) -> None:
+        super().__init__(keystone, f"identity_providers/{spec.name}/protocols/{spec.protocol}")
+        self.name = f"protocol {spec.protocol} of {spec.name}"
+        own = {"remote_id_attribute": spec.remote_id_attribute} if spec.remote_id_attribute else {}
+        self.wanted: Facets = {"mapping_id": spec.name, **own}
+
+    def find(self) -> Facets | None:
+        row = self._row()
+        return {name: row.get(name) for name in self.wanted} if row else None
+
+    def create(self) -> None:
+        self._write("PUT", dict(self.wanted))
+
+    def update(self, changed: frozenset[str]) -> None:
+        self._write("PATCH", dict(self.wanted))
+
+
+def ensure(ctx: Context[KeystoneIdentityProviderSpec]) -> list[str]:
+    """Provider, protocol and mapping are as the spec says; what was changed comes out."""
+    keystone, spec = session(ctx, ctx.spec.keystone_ref), ctx.spec
+    domain = Domain(keystone, spec.domain)
+    things = (domain, Mapping(keystone, spec), Provider(keystone, spec, domain), Protocol(keystone, spec))
+    return loop.ensure(things)
+
+
+def remove(ctx: Context[KeystoneIdentityProviderSpec]) -> None:
+    """Nobody logs in by the provider any more: it is disabled, or with deletionPolicy Delete gone, with its mapping and
+    its users. Without it Keystone would not know its users again: an ID follows from domain and name, so that the next
+    login would make a user who is there already (shadow_backends/sql.py, create_federated_user).
+    """
+    keystone, spec = session(ctx, ctx.spec.keystone_ref), ctx.spec
+    provider = Provider(keystone, spec, Domain(keystone, None))
+    if spec.deletion_policy == "Retain":
+        if provider.find() is not None:
+            provider.disable()
+        return
+    for row in keystone.rows("users", idp_id=spec.name):
+        if _known_by(keystone, row["id"], spec.name):
+            keystone.delete("user", row["id"])
+    loop.remove((provider, Mapping(keystone, spec)))
+
+
+def _known_by(keystone: Keystone, user: str, provider: str) -> bool:
+    """Whether the user came by that provider: a driver may list others, too, as it need not know the filter."""
+    answer = keystone.call("GET", f"/users/{user}")
+    rows: list[Row] = answer.json()["user"].get("federated") or [] if answer else []
+    return any(row.get("idp_id") == provider for row in rows)

@@ -1,0 +1,60 @@
+"""The small resource for an identity provider that Keystone trusts."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from ..api import (
+    Column,
+    KeystoneRef,
+    MappingRules,
+    Model,
+    ProviderName,
+    RemoteIdAttribute,
+    Resource,
+    immutable,
+    settled,
+    validated,
+)
+
+
+class KeystoneIdentityProviderSpec(Model):
+    """An identity provider in Keystone, with one protocol and the mapping of its users."""
+
+    rules = (settled("domain", "the domain of an identity provider"),)
+
+    keystone_ref: Annotated[KeystoneRef, validated(immutable("keystoneRef"))] = KeystoneRef(name="keystone")
+    """Keystone that trusts it."""
+    name: Annotated[ProviderName, validated(immutable("the provider's name"))]
+    """Its name in Keystone, and that of its mapping."""
+    description: Annotated[str, Field(max_length=255)] = ""
+    """What it is, shown to people."""
+    domain: Annotated[str, Field(min_length=1, max_length=64)] | None = None
+    """Name of the domain its users belong to; made where it does not exist, and kept when this resource goes. Unset has
+    Keystone make one."""
+    remote_ids: Annotated[
+        list[Annotated[str, Field(min_length=1, max_length=255)]], Field(min_length=1, max_length=8)
+    ] = Field(alias="remoteIDs")
+    """How it calls itself in what it says, exactly these."""
+    protocol: Annotated[
+        str, Field(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9_-]+$"), validated(immutable("the protocol"))
+    ]
+    """What it speaks: one of Keystone's authentication methods. Keystone knows users by their provider and by this."""
+    remote_id_attribute: RemoteIdAttribute | None = Field(default=None, alias="remoteIDAttribute")
+    """The variable that says which provider vouches for a user; unset is as Keystone's configuration has it."""
+    mapping: MappingRules
+    """Who its users are here: rules as Keystone takes them."""
+    deletion_policy: Literal["Retain", "Delete"] = "Retain"
+    """What becomes of it when this resource goes. Retain disables the provider, and lets its users in again when it
+    comes back; Delete removes it, its mapping and its users with their roles and application credentials."""
+
+
+IDENTITY_PROVIDER = Resource(
+    kind="KeystoneIdentityProvider",
+    plural="keystoneidentityproviders",
+    spec=KeystoneIdentityProviderSpec,
+    short_names=("ksidp",),
+    columns=(Column("Provider", ".spec.name"), Column("Protocol", ".spec.protocol")),
+)

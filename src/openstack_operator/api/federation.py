@@ -1,0 +1,46 @@
+"""Words for identity providers, as Keystone's spec and the resource of each provider use them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from .fields import validated
+from .model import rule
+
+_NAME = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
+
+ProviderName = Annotated[
+    str,
+    Field(min_length=1, max_length=40, pattern=_NAME),
+    validated(
+        rule(
+            f"self.matches('{_NAME}')",
+            "stands in URLs and in names of objects; use lower case letters, digits and dashes",
+        )
+    ),
+]
+"""An identity provider's name."""
+
+RemoteIdAttribute = Annotated[
+    str,
+    Field(min_length=1, max_length=64, pattern=r"^[A-Za-z][A-Za-z0-9_-]*$"),
+    validated(
+        rule(
+            "!self.upperAscii().startsWith('HTTP_')",
+            "what begins with HTTP_ is what clients send; name what the provider says, such as OIDC-iss",
+        )
+    ),
+]
+"""The variable in which Keystone finds who vouches for a user."""
+
+MappingRules = Annotated[
+    list[dict[str, Any]],
+    Field(
+        min_length=1,
+        max_length=64,
+        json_schema_extra={"items": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}},
+    ),
+]
+"""The rules of a mapping, as Keystone's API takes them."""

@@ -1,0 +1,110 @@
+"""What Shibboleth is told: whose assertions count, and what of them a mapping may read."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Mapping, Sequence
+from xml.sax.saxutils import quoteattr
+
+from .apache import FOLDER, RUN
+from .federation_model import SAML2, IdentityProvider
+
+_PACKAGE = "/etc/shibboleth"
+_KNOWN = ("eppn", "subject-id", "pairwise-id", "persistent-id", "affiliation", "entitlement")
+"""Attributes that Shibboleth knows of itself; these are kept in a session that moves to another pod."""
+
+LOGGER = """\
+log4j.rootCategory=WARN, console
+log4j.appender.console=org.apache.log4j.ConsoleAppender
+log4j.appender.console.layout=org.apache.log4j.PatternLayout
+log4j.appender.console.layout.ConversionPattern=%p %c %x: %m%n
+"""
+
+
+def files(
+    providers: Sequence[IdentityProvider], *, url: str, entity_id: str, sealer: str, signs: bool
+) -> Mapping[str, str]:
+    """shibboleth2.xml and what belongs to it. `url` is Keystone's public one, without a path; `sealer` is a password
+    that seals sessions in cookies, the same for all pods; `signs` says whether there is a key pair.
+    """
+    saml = [(each, each.saml2) for each in providers if each.saml2]
+    ids = sorted({*_KNOWN, *(name for _, how in saml for name in how.attributes)})
+    secure = url.startswith("https:")
+    pair = (
+        f'\n        <CredentialResolver type="File" key="{FOLDER}/sp.key" certificate="{FOLDER}/sp.crt"/>'
+        if signs
+        else ""
+    )
+    # A session begun at one pod is taken up by others from its cookie.
+    text = f"""\
+<SPConfig xmlns="urn:mace:shibboleth:3.0:native:sp:config" clockSkew="180" logger="{FOLDER}/shibboleth.logger">
+    <OutOfProcess logger="{FOLDER}/shibboleth.logger"/>
+    <InProcess logger="{FOLDER}/shibboleth.logger"/>
+    <UnixListener address="{RUN}/shibd.sock"/>
+    <StorageService type="Memory" id="mem" cleanupInterval="900"/>
+    <DataSealer type="Static" key="{_key(sealer)}"/>
+    <SessionCache type="StorageService" StorageService="mem" persistedAttributes="{" ".join(ids)}"/>
+    <ReplayCache StorageService="mem"/>
+    <ApplicationDefaults entityID={quoteattr(entity_id)} REMOTE_USER="eppn subject-id pairwise-id persistent-id">
+        <Sessions lifetime="28800" timeout="3600" relayState="cookie" checkAddress="false" consistentAddress="false"
+                  handlerURL="/Shibboleth.sso" handlerSSL="{str(secure).lower()}"
+                  cookieProps="{"https" if secure else "http"}" redirectLimit="exact">
+            <SSO ECP="true">SAML2</SSO>
+            <Logout>SAML2 Local</Logout>
+            <Handler type="MetadataGenerator" Location="/Metadata" signing="false"/>
+        </Sessions>
+        {"".join(_metadata(each, how) for each, how in saml)}
+        <AttributeExtractor type="Chaining">
+            <AttributeExtractor type="XML" path="{_PACKAGE}/attribute-map.xml"/>
+            <AttributeExtractor type="XML" path="{FOLDER}/attribute-map.xml"/>
+        </AttributeExtractor>
+        <AttributeFilter type="XML" path="{_PACKAGE}/attribute-policy.xml"/>{pair}
+    </ApplicationDefaults>
+    <SecurityPolicyProvider type="XML" path="{_PACKAGE}/security-policy.xml"/>
+    <ProtocolProvider type="XML" path="{_PACKAGE}/protocols.xml"/>
+</SPConfig>
+"""
+    return {"shibboleth2.xml": text, "attribute-map.xml": _attributes(saml), "shibboleth.logger": LOGGER}
+
+
+def _key(password: str) -> str:
+    """128 bits for AES."""
+    return base64.b64encode(hashlib.sha256(password.encode()).digest()[:16]).decode()
+
+
+def _metadata(provider: IdentityProvider, how: SAML2) -> str:
+    """Metadata of one provider, and of nobody else who may be in the same file."""
+    own = (
+        f'<MetadataFilter type="Include"><Include>{_text(how.entity_id)}</Include></MetadataFilter></MetadataProvider>'
+    )
+    if not how.metadata_url:
+        return f'<MetadataProvider type="XML" path="{FOLDER}/metadata-{provider.name}.xml">{own}'
+    # CURLOPT_CAINFO
+    trust = (
+        f'<TransportOption provider="CURL" option="10065">{FOLDER}/ca-{provider.name}.crt</TransportOption>'
+        if provider.ca_secret_ref
+        else ""
+    )
+    return (
+        f'<MetadataProvider type="XML" url={quoteattr(how.metadata_url)}'
+        f' backingFilePath="{RUN}/metadata-{provider.name}.xml" maxRefreshDelay="3600">{trust}{own}'
+    )
+
+
+def _text(value: str) -> str:
+    return quoteattr(value)[1:-1]
+
+
+def _attributes(saml: Sequence[tuple[IdentityProvider, SAML2]]) -> str:
+    """Names of attributes, as XML and as plain text say them."""
+    formats = ("", "urn:oasis:names:tc:SAML:2.0:attrname-format:basic")
+    wanted = sorted({(name, attribute) for _, how in saml for name, attribute in how.attributes.items()})
+    lines = [
+        f"    <Attribute name={quoteattr(attribute)} id={quoteattr(name)}"
+        + (f' nameFormat="{form}"' if form else "")
+        + "/>\n"
+        for name, attribute in wanted
+        for form in formats
+    ]
+    return f'<Attributes xmlns="urn:mace:shibboleth:2.0:attribute-map">\n{"".join(lines)}</Attributes>\n'

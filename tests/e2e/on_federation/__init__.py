@@ -1,0 +1,1 @@
+"""A cloud that lets in users of another identity provider."""

@@ -1,0 +1,156 @@
+"""KeystoneIdentityProvider against an identity API in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any
+
+import pytest
+from remotes import Answer, Request, context, serving
+from test_actuators_identity import GONE, Identity
+
+from openstack_operator.actuators import ACTUATORS, IDENTITY_PROVIDER
+from openstack_operator.plan import Context, SpecError
+
+ENTRY = next(entry for entry in ACTUATORS if entry.resource is IDENTITY_PROVIDER)
+RULES = [{"remote": [{"type": "OIDC-email"}], "local": [{"user": {"name": "{0}"}}]}]
+SPEC: dict[str, Any] = {
+    "name": "sso",
+    "remoteIDs": ["https://sso.example.org"],
+    "protocol": "openid",
+    "mapping": RULES,
+}
+
+
+class Federation(Identity):
+    """Keystone's federation API: things are made under paths of their own, and go with what they belong to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.held: dict[tuple[str, ...], dict[str, Any]] = {}
+        self.filters = True
+
+    def authorized(self, request: Request) -> Answer:
+        match request.path[1:]:
+            case ("OS-FEDERATION", *at):
+                return self.federated(request, tuple(at))
+            case ("users",) if request.method == "GET" and "idp_id" in request.query:
+                idp, users = request.query["idp_id"], self.rows["users"].values()
+                return Answer(200, {"users": [row for row in users if row.get("idp") == idp or not self.filters]})
+            case ("users", user) if request.method == "GET" and user in self.rows["users"]:
+                row = self.rows["users"][user]
+                return Answer(200, {"user": {**row, "federated": [{"idp_id": row.get("idp", "")}]}})
+            case _:
+                return super().authorized(request)
+
+    def federated(self, request: Request, at: tuple[str, ...]) -> Answer:
+        kind = {"identity_providers": "identity_provider", "protocols": "protocol", "mappings": "mapping"}[at[-2]]
+        if request.method == "PUT":
+            values: dict[str, Any] = {"description": None, **request.body[kind]}
+            if kind == "mapping" and "local" not in values["rules"][0]:
+                return Answer(400, {"error": {"message": "'local' is a required property"}})
+            if at in self.held:
+                return Answer(409, {"error": {"message": "Conflict"}})
+            self.held[at] = {"id": at[-1], **values}
+            return Answer(201, {kind: self.held[at]})
+        if at not in self.held:
+            return GONE
+        if request.method == "GET":
+            return Answer(200, {kind: self.held[at]})
+        if request.method == "DELETE":
+            self.held = {path: row for path, row in self.held.items() if path[: len(at)] != at}
+            return Answer(204)
+        if "domain_id" in request.body[kind]:
+            return Answer(400, {"error": {"message": "domain_id is not allowed"}})
+        self.held[at].update(request.body[kind])
+        return Answer(200, {kind: self.held[at]})
+
+
+@pytest.fixture
+def remote() -> Federation:
+    return Federation()
+
+
+@pytest.fixture
+def url(remote: Federation) -> Generator[str]:
+    with serving(remote) as url:
+        yield f"{url}/v3"
+
+
+def asked(url: str, **spec: Any) -> Context[Any]:
+    published = {"internalURL": url, "adminSecret": "admin"}
+    return context(ENTRY, {**SPEC, **spec}, published, {"admin": {"username": "admin", "password": "adminpw"}})
+
+
+PROVIDER, MAPPING = ("identity_providers", "sso"), ("mappings", "sso")
+PROTOCOL = (*PROVIDER, "protocols", "openid")
+
+
+def test_a_provider_is_made_once(remote: Federation, url: str) -> None:
+    assert ENTRY.ensure(asked(url)) == [
+        "mapping sso created",
+        "identity provider sso created",
+        "protocol openid of sso created",
+    ]
+    assert remote.held[PROVIDER]["remote_ids"] == ["https://sso.example.org"]
+    assert "domain_id" not in remote.held[PROVIDER]
+    assert remote.held[MAPPING]["rules"] == RULES
+    assert remote.held[PROTOCOL]["mapping_id"] == "sso"
+    remote.asked.clear()
+    assert ENTRY.ensure(asked(url)) == []
+    assert {method for method, *_ in remote.asked} == {"GET"}
+
+
+def test_its_users_belong_to_the_domain_that_is_named(remote: Federation, url: str) -> None:
+    assert "domain federated created" in ENTRY.ensure(asked(url, domain="federated"))
+    assert remote.held[PROVIDER]["domain_id"] == remote.one("domains", name="federated")["id"]
+    assert ENTRY.ensure(asked(url, domain="federated")) == []
+
+
+def test_what_somebody_changed_is_changed_back(remote: Federation, url: str) -> None:
+    ENTRY.ensure(asked(url))
+    remote.held[PROVIDER].update(enabled=False, remote_ids=["https://evil.example.org"])
+    remote.held[MAPPING]["rules"] = [{"remote": [], "local": [{"user": {"name": "admin"}}]}]
+    remote.held[PROTOCOL]["mapping_id"] = "another"
+    assert ENTRY.ensure(asked(url)) == [
+        "mapping sso repaired: rules",
+        "identity provider sso repaired: enabled, remote_ids",
+        "protocol openid of sso repaired: mapping_id",
+    ]
+    assert remote.held[PROVIDER]["enabled"]
+    assert remote.held[MAPPING]["rules"] == RULES
+
+
+def test_a_mapping_that_keystone_refuses_names_the_field_and_the_reason(remote: Federation, url: str) -> None:
+    with pytest.raises(SpecError, match=r"spec\.mapping: .*'local' is a required property"):
+        ENTRY.ensure(asked(url, mapping=[{"remote": []}]))
+
+
+def test_one_that_goes_is_disabled_and_comes_back_with_its_users(remote: Federation, url: str) -> None:
+    ENTRY.ensure(asked(url))
+    user = remote.add("users", name="ada", idp="sso")
+    ENTRY.remove(asked(url))
+    assert not remote.held[PROVIDER]["enabled"]
+    assert user["id"] in remote.rows["users"]
+    assert ENTRY.ensure(asked(url)) == ["identity provider sso repaired: enabled"]
+
+
+def test_one_that_is_to_be_deleted_goes_with_its_users_and_nobody_elses(remote: Federation, url: str) -> None:
+    ENTRY.ensure(asked(url))
+    own, other = remote.add("users", name="ada", idp="sso"), remote.add("users", name="bob", idp="another")
+    ENTRY.remove(asked(url, deletionPolicy="Delete"))
+    assert remote.held == {}
+    assert own["id"] not in remote.rows["users"]
+    assert other["id"] in remote.rows["users"]
+    ENTRY.remove(asked(url, deletionPolicy="Delete"))
+    ENTRY.remove(asked(url))
+
+
+def test_a_keystone_that_lists_everybody_loses_nobody(remote: Federation, url: str) -> None:
+    """One whose driver knows no such filter would answer so."""
+    remote.filters = False
+    ENTRY.ensure(asked(url))
+    own = remote.add("users", name="ada", idp="sso")
+    everybody = set(remote.rows["users"])
+    ENTRY.remove(asked(url, deletionPolicy="Delete"))
+    assert everybody - set(remote.rows["users"]) == {own["id"]}
