@@ -244,6 +244,11 @@ def test_a_protocol_of_several_providers_has_no_place_of_its_own(release: Releas
     assert "Listen 127.0.0.1:5012\n" in both
 
 
+def test_a_mapping_cannot_write_configuration(release: Release) -> None:
+    rule = {"remote": [{"type": "x\nLoadModule y z"}, {"type": 'a" b'}], "local": []}
+    assert "loadmodule y" not in files(planned(release, changed(OPENID, mapping=[rule])))["apache2.conf"].lower()
+
+
 @pytest.mark.parametrize("word", ['a"b', "a b", "a\nb", "${PATH}", "a\\b"])
 def test_nothing_leaves_its_place_in_the_configuration(word: str) -> None:
     with pytest.raises(ValidationError):

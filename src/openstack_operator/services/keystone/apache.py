@@ -6,6 +6,7 @@ variables that begin with HTTP_ (mod_proxy_uwsgi, ap_add_common_vars), so that n
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from .federation_model import BearerTokens, IdentityProvider, OpenID
@@ -86,6 +87,8 @@ ServerSignature Off
 TraceEnable Off
 StartServers 1
 ServerLimit 4
+MinSpareThreads 8
+MaxSpareThreads 64
 ThreadsPerChild 32
 MaxRequestWorkers 128
 # As behind uWSGI and haproxy: one that is closed while its client sends would be a request that failed.
@@ -95,7 +98,6 @@ RequestReadTimeout header=30 body=0
 # Tokens and catalogs travel in headers.
 LimitRequestLine 32768
 LimitRequestFieldSize 32768
-AllowEncodedSlashes NoDecode
 LogLevel warn
 # Its user may not open what it writes to.
 ErrorLog "|/bin/cat"
@@ -112,6 +114,9 @@ ProxyAddHeaders Off
 """
 
 
+_HEADER = re.compile(r"[a-z0-9-]+")
+
+
 def _module(name: str) -> str:
     return "mod_shib" if name == "shib" else f"{name}_module"
 
@@ -120,10 +125,9 @@ def _unset(read: Iterable[str], *, believed: bool) -> str:
     """What a client says of itself is forgotten before anything looks at it, on every path. Nothing of it would become
     a variable that a mapping of the spec may read; one that somebody wrote by hand may read headers.
     """
-    names = sorted(
-        {name.removeprefix("HTTP_").replace("_", "-").lower() for name in read}
-        | {"remote-user", *(each.lower() for each in REMOTE_ID.values())}
-    )
+    named = {name.removeprefix("HTTP_").replace("_", "-").lower() for name in (*read, *REMOTE_ID.values())}
+    # What is no name of a header none can have, and does not belong into this file.
+    names = sorted(name for name in named | {"remote-user"} if _HEADER.fullmatch(name))
     told = "" if believed else "RequestHeader set X-Forwarded-Proto http early\n"
     return "".join(f"RequestHeader unset {name} early\n" for name in names) + told
 

@@ -90,6 +90,9 @@ class OpenID(Model):
     `v3oidcclientcredentials` or `v3oidcaccesstoken`. Unset lets in browsers alone."""
 
 
+_VARIABLE = "^[A-Za-z][A-Za-z0-9-]{0,62}$"
+
+
 class SAML2(Model):
     """A provider that speaks SAML 2.0."""
 
@@ -107,11 +110,18 @@ class SAML2(Model):
     """Its metadata, which is read again every hour or so."""
     metadata_secret_ref: SecretFileRef | None = None
     """Its metadata as a file in a Secret, `metadata.xml` unless `key` says otherwise."""
-    attributes: dict[
-        Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9-]{0,62}$")], Annotated[str, Field(max_length=255)]
-    ] = Field(default={}, max_length=64)
+    attributes: Annotated[
+        dict[str, Annotated[str, Field(max_length=255)]],
+        Field(max_length=64),
+        validated(
+            rule(
+                f"self.all(name, name.matches('{_VARIABLE}'))",
+                "not a name for an attribute; use letters, digits and dashes, a letter first",
+            )
+        ),
+    ] = {}
     """SAML attributes the mapping reads, by the name it gives them: `{mail: urn:oid:0.9.2342.19200300.100.1.3}`. Those
-    of eduPerson that Shibboleth knows are there anyway (`eppn`, `affiliation`, `entitlement`)."""
+    of eduPerson that Shibboleth knows are there anyway: `eppn`, `affiliation`, `entitlement`."""
 
 
 class IdentityProvider(Model):

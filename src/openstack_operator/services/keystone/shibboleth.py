@@ -44,7 +44,7 @@ def files(
     <UnixListener address="{RUN}/shibd.sock"/>
     <StorageService type="Memory" id="mem" cleanupInterval="900"/>
     <DataSealer type="Static" key="{_key(sealer)}"/>
-    <SessionCache type="StorageService" StorageService="mem" persistedAttributes="{" ".join(ids)}"/>
+    <SessionCache type="StorageService" StorageService="mem" persistedAttributes={quoteattr(" ".join(ids))}/>
     <ReplayCache StorageService="mem"/>
     <ApplicationDefaults entityID={quoteattr(entity_id)} REMOTE_USER="eppn subject-id pairwise-id persistent-id">
         <Sessions lifetime="28800" timeout="3600" relayState="cookie" checkAddress="false" consistentAddress="false"
