@@ -188,7 +188,7 @@ class Federation(Model):
 
     rules: ClassVar[tuple[Rule, ...]] = (
         rule(
-            "!self.enabled || (has(self.identityProviders) && size(self.identityProviders) > 0)",
+            "!has(self.enabled) || !self.enabled || (has(self.identityProviders) && size(self.identityProviders) > 0)",
             "there is nobody to let in; add a provider, or set enabled to false",
             ".identityProviders",
         ),
