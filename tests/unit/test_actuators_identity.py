@@ -303,6 +303,15 @@ def test_a_service_that_k_orc_keeps_has_our_endpoints(keystone: Identity, url: s
     assert not keystone.rows["endpoints"]
 
 
+def test_keystones_own_service_is_there_before_k_orc_which_finds_it_by_that(keystone: Identity, url: str) -> None:
+    wanted = wanted_service(url, provider="k-orc", type="identity")
+    assert SERVICE.ensure(wanted) == [
+        "service glance (identity) created",
+        "endpoints of glance in RegionOne created",
+    ]
+    assert SERVICE.ensure(wanted) == []
+
+
 def wanted_credential(url: str, secret: str = "drawn", name: str = "k-orc") -> Context[Any]:
     return context(
         CREDENTIAL,

@@ -58,6 +58,9 @@ class Service:
             self._keystone.delete("service", self.id)
 
 
+_IDENTITY = "identity"
+
+
 class KeptService(Service):
     """The entry where K-ORC makes it and keeps it enabled and described."""
 
@@ -126,7 +129,8 @@ class Endpoints:
 def ensure(ctx: Context[KeystoneServiceSpec]) -> list[str]:
     """Service and endpoints are as the spec says, each once; what was changed comes out."""
     keystone = session(ctx, ctx.spec.keystone_ref)
-    keeper = KeptService if ctx.spec.provider == "k-orc" else Service
+    # K-ORC finds Keystone by Keystone's own entry, so that one is there before it, and K-ORC takes it over.
+    keeper = KeptService if ctx.spec.provider == "k-orc" and ctx.spec.type != _IDENTITY else Service
     service = keeper(keystone, ctx.spec)
     return loop.ensure((service, Endpoints(keystone, ctx.spec, service)))
 

@@ -49,7 +49,7 @@ def plane(host: str) -> dict[str, Any]:
             "infrastructure": {
                 "mariadb": {"replicas": 1, "storageSize": "2Gi", "storageClass": "local-path"},
                 "rabbitmq": {"replicas": 1, "storageSize": "1Gi"},
-                "valkey": {"replicas": 1, "sentinel": {"enabled": True}},
+                "valkey": {"replicas": 3, "sentinel": {"enabled": True}},
                 "memcached": {"replicas": 1, "memory": "64Mi"},
                 "ovn": {"externalBridge": {"address": f"{proof.GATEWAY}/24"}},
             },

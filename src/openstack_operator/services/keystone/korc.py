@@ -44,7 +44,7 @@ def ordered(spec: KeystoneSpec) -> bool:
 
 
 def entered(entry: Step) -> Step:
-    """Keystone's own entry where K-ORC keeps it: `keystone-manage bootstrap` has made it."""
+    """Keystone's own entry where K-ORC keeps it: made before, since K-ORC finds Keystone by it."""
     (obj,) = entry.objects
     return replace(entry, objects=({**obj, "spec": {**obj["spec"], "provider": parts.KORC_OPERATOR}},))
 
