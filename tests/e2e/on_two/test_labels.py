@@ -42,7 +42,9 @@ def injector(stood: tuple[Any, Any], request: pytest.FixtureRequest) -> Iterator
 
 
 def _certified(cluster: Kubernetes) -> bool:
-    found = cluster.get("mutatingwebhookconfigurations", ITS)["webhooks"]
+    if not cluster.exists("validatingwebhookconfigurations", ITS):
+        return False
+    found = cluster.get("validatingwebhookconfigurations", ITS)["webhooks"]
     return all(each["clientConfig"].get("caBundle") for each in found)
 
 
