@@ -452,6 +452,13 @@ async def test_an_application_credential_lets_in_all_the_time(release: Release, 
         await cloud.quiet()
 
 
+def test_what_somebody_wrote_into_it_by_hand_is_no_digest() -> None:
+    for written in ("5", '"abc"', "null"):
+        found = read(f'{{"step": "Moving", "before": {written}}}')
+        assert found
+        assert found.before == ()
+
+
 async def test_a_secret_that_was_deleted_begins_anew(release: Release) -> None:
     cloud = await in_use(release)
     cloud.orders.clear()

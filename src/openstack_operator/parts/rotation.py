@@ -121,7 +121,7 @@ def read(text: str | None) -> Rotation | None:
         MOVING,
     }:
         return None
-    days = known.get("graceDays")
+    days, before = known.get("graceDays"), known.get("before")
     return Rotation(
         second=known.get("second") is True,
         step=known["step"],
@@ -129,7 +129,7 @@ def read(text: str | None) -> Rotation | None:
         order=str(known.get("order", "")),
         grace=days if isinstance(days, int) else 0,
         done=str(known.get("done", "")),
-        before=tuple(map(str, known.get("before", ()))),
+        before=tuple(map(str, cast("list[Any]", before))) if isinstance(before, list) else (),
     )
 
 

@@ -6,10 +6,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from cloud import deploy
 from cloud.deploy import documents
-from cloud.kubernetes import CloudError, Kubernetes
+from cloud.kubernetes import CloudError, Kubernetes, module
 from cloud.proof import until
+from cloud.session import MINIMAL
 from cloud.view import conditions
+from operators.catalog import OPERATORS, chosen
+from operators.install import install
 
 NAMESPACE = "providers"
 _SERVERS = Path(__file__).with_name("servers.yaml")
@@ -21,6 +25,19 @@ Object = dict[str, Any]
 def objects(group: str) -> list[Object]:
     """Those of servers.yaml that are of an API group."""
     return [each for each in documents(_SERVERS) if each["apiVersion"].startswith(f"{group}/")]
+
+
+def prepared(cluster: Kubernetes, namespace: str, *optional: str) -> None:
+    """A namespace for a cloud, its images and those of these names on the nodes, the operators of others, which a test
+    may have removed, and ours.
+    """
+    images = [*deploy.images(MINIMAL), *optional]
+    module("images", "build", *images)
+    module("images", "guest")
+    module("images", "load", *images)
+    install(cluster, chosen(list(OPERATORS)))
+    deploy.install(cluster)
+    cluster.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
 
 
 def ready(obj: Object) -> bool:

@@ -9,17 +9,14 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from cloud import deploy, proof, view
-from cloud.kubernetes import Kubernetes, module
+from cloud import proof, view
+from cloud.kubernetes import Kubernetes
 from cloud.proof import until
-from cloud.session import MINIMAL
 from cloud.stopwatch import Stopwatch
-from operators.catalog import OPERATORS, chosen
-from operators.install import install
 
 from ..conftest import Report
 from ..on_tls.hops import asking
-from .asked import ready
+from .asked import prepared, ready
 
 NAMESPACE = "openstack"
 PLANE = "controlplanes.c5c3.io"
@@ -74,14 +71,7 @@ def plane(host: str) -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def cloud(cluster: Kubernetes, report: Report) -> Iterator[Kubernetes]:
     """The cloud, Ready."""
-    images = deploy.images(MINIMAL)
-    module("images", "build", *images)
-    module("images", "guest")
-    module("images", "load", *images)
-    # One of them was removed by the tests before.
-    install(cluster, chosen(list(OPERATORS)))
-    deploy.install(cluster)
-    cluster.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
+    prepared(cluster, NAMESPACE)
     cluster.apply(plane(cluster.address()))
     started = time.monotonic()
     until("the cloud to be Ready", lambda: view.ready(found(cluster, PLANE, "production")), 900, 2)

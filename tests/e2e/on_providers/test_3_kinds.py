@@ -15,17 +15,14 @@ import pytest
 from openstack.connection import Connection
 from rich.console import Console
 
-from cloud import deploy, proof, view
-from cloud.kubernetes import CloudError, Kubernetes, module
+from cloud import proof, view
+from cloud.kubernetes import CloudError, Kubernetes
 from cloud.proof import until
-from cloud.session import MINIMAL
 from cloud.stopwatch import Stopwatch
 from images import catalog
-from operators.catalog import OPERATORS, chosen
-from operators.install import install
 
 from ..conftest import Report
-from .asked import ready
+from .asked import prepared, ready
 
 NAMESPACE = "kinds"
 GROUP = "openstack.c5c3.io"
@@ -287,13 +284,7 @@ def _entered(cluster: Kubernetes, wanted: list[Object]) -> None:
 @pytest.fixture(scope="module")
 def cloud(cluster: Kubernetes, report: Report) -> Iterator[Kubernetes]:
     """The cloud, Ready."""
-    images = deploy.images(MINIMAL)
-    module("images", "build", *images)
-    module("images", "guest")
-    module("images", "load", *images)
-    install(cluster, chosen(list(OPERATORS)))
-    deploy.install(cluster)
-    cluster.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
+    prepared(cluster, NAMESPACE)
     host = cluster.address()
     _applied(cluster, *_secrets())
     _others(cluster, *_database(), *_broker(), _cache())

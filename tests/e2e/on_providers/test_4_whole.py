@@ -11,16 +11,13 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from cloud import deploy, proof, view
-from cloud.kubernetes import Kubernetes, module
+from cloud import proof, view
+from cloud.kubernetes import Kubernetes
 from cloud.proof import until
-from cloud.session import MINIMAL
 from cloud.stopwatch import Stopwatch
-from operators.catalog import OPERATORS, chosen
-from operators.install import install
 
 from ..conftest import Report
-from .asked import ready
+from .asked import prepared, ready
 
 NAMESPACE = "whole"
 PLANE = "controlplanes.c5c3.io"
@@ -65,13 +62,7 @@ def plane(host: str) -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def cloud(cluster: Kubernetes, report: Report) -> Iterator[Kubernetes]:
     """The cloud, Ready."""
-    images = [*deploy.images(MINIMAL), "valkey", "cinder"]
-    module("images", "build", *images)
-    module("images", "guest")
-    module("images", "load", *images)
-    install(cluster, chosen(list(OPERATORS)))
-    deploy.install(cluster)
-    cluster.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
+    prepared(cluster, NAMESPACE, "valkey", "cinder")
     cluster.apply(plane(cluster.address()))
     started = time.monotonic()
     until("the cloud to be Ready", lambda: view.ready(found(cluster, PLANE, "production")), 900, 2)
@@ -88,9 +79,8 @@ def test_each_part_says_that_it_is_ready(cloud: Kubernetes) -> None:
     assert live["status"]["phase"] == "Ready"
     said = {name: each["status"] for name, each in view.conditions(live).items()}
     parts = ("MariaDB", "RabbitMQ", "Valkey", "Memcached", "Keystone", "Glance", "Placement", "Nova", "Neutron")
-    assert {name: said.get(f"{name}Ready") for name in (*parts, "Cinder", "KORC", "Monitoring")} == dict.fromkeys(
-        (*parts, "Cinder", "KORC", "Monitoring"), "True"
-    )
+    parts += ("Cinder", "KORC", "Monitoring")
+    assert {name: said.get(f"{name}Ready") for name in parts} == dict.fromkeys(parts, "True")
     # Nothing here reads monitors, which is no reason to fail.
     assert "monitoring.coreos.com" in view.conditions(live)["MonitoringReady"]["message"]
 
