@@ -15,6 +15,8 @@ import pymysql
 from keystoneauth1.exceptions import NotFound
 from pika.adapters.blocking_connection import BlockingChannel
 
+from cloud.kubernetes import ours
+
 from .api import Api
 from .site import Site
 
@@ -55,7 +57,7 @@ def trust(site: Site, name: str) -> ssl.SSLContext | None:
     """What the load checks a server by; None where that shows no certificate. It comes by the address of a node, which
     no certificate bears.
     """
-    secret = (site.get(name, name).get("status") or {}).get("published", {}).get("trustSecret")
+    secret = (site.get(ours(name), name).get("status") or {}).get("published", {}).get("trustSecret")
     if not secret:
         return None
     context = ssl.create_default_context(cadata=site.secret(secret)["ca.crt"])

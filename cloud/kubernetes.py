@@ -20,6 +20,11 @@ ROOT = Path(__file__).resolve().parent.parent
 NODE_LABELS = ("openstack-control-plane", "openstack-compute-node", "openvswitch", "openstack-gateway")
 
 
+def ours(kind: str) -> str:
+    """A kind of the operator's as kubectl cannot mistake it: others serve `mariadbs` and `keystones`, too."""
+    return f"{kind}.openstack.k8s.io"
+
+
 class CloudError(Exception):
     """Something the user can act on; shown without a traceback."""
 

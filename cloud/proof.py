@@ -17,9 +17,9 @@ from openstack.connection import Connection
 from . import view
 from .kubernetes import ROOT, CloudError, Kubernetes, module, run
 from .stopwatch import Stopwatch
+from .timeline import PLANES
 
 CLOUD = "openstack-public"
-PLANES = "openstackcontrolplanes.openstack.k8s.io"
 NAME = "demo"
 EXTERNAL = "172.24.4.0/24"
 GATEWAY = "172.24.4.1"

@@ -5,13 +5,13 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from .kubernetes import Kubernetes
+from .kubernetes import Kubernetes, ours
 
-KINDS = (
-    *("openstackcontrolplanes", "mariadbs", "rabbitmqs", "memcacheds", "keystones", "glances", "placements"),
-    *("ovnnetworks", "neutrons", "novas", "mariadbdatabases", "rabbitmqvhosts", "keystoneusers", "keystoneservices"),
-    *("cinders", "cinderbackends", "cindervolumetypes", "cinderquotas"),
-)
+_SERVICES = ("keystones", "glances", "placements", "ovnnetworks", "neutrons", "novas", "cinders")
+_SERVERS = ("mariadbs", "rabbitmqs", "memcacheds", "mariadbdatabases", "rabbitmqvhosts")
+_ENTRIES = ("keystoneusers", "keystoneservices", "cinderbackends", "cindervolumetypes", "cinderquotas")
+PLANES = ours("openstackcontrolplanes")
+KINDS = (PLANES, *map(ours, (*_SERVERS, *_SERVICES, *_ENTRIES)))
 
 
 def _moment(text: str) -> float:

@@ -168,7 +168,8 @@ def kubectl(cluster: Cluster, *arguments: str, stdin: str | None = None) -> str:
 
 
 def kubectl_command(cluster: Cluster) -> list[str]:
-    return [str(build.binary("kubernetes", "kubectl")), f"--kubeconfig={cluster.kubeconfig}"]
+    program = str(build.binary("kubernetes", "kubectl"))
+    return [program, f"--kubeconfig={cluster.kubeconfig}", f"--cache-dir={cluster.discovered}"]
 
 
 def url(cluster: Cluster, subnet: ipaddress.IPv4Network) -> str:
@@ -223,7 +224,7 @@ def _clear(cluster: Cluster) -> None:
         node.kill(each)
     cgroups.clear(cluster.cgroup)
     network.remove(cluster)
-    for leftover in ("nodes", "etcd", "pki", "shared", "kubeconfig"):
+    for leftover in ("nodes", "etcd", "pki", "shared", "discovered", "kubeconfig"):
         path = cluster.home / leftover
         if path.is_dir():
             shutil.rmtree(path)

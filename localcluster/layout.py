@@ -49,6 +49,11 @@ class Cluster:
         return self.home / "kubeconfig"
 
     @property
+    def discovered(self) -> Path:
+        """What kubectl remembers of the kinds served; kept by address, a later cluster at this one would read it."""
+        return self.home / "discovered"
+
+    @property
     def bridge(self) -> str:
         return f"lc-{self.name}"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 
+from cloud.kubernetes import ours
 from localcluster import faults
 
 from ..journal import now
@@ -84,7 +85,7 @@ def _full(stage: Stage, victim: str) -> None:
     for _ in range(_BALLAST):
         _ask(site, "INSERT INTO chaos.ballast (data) SELECT REPEAT('x', 1048576) FROM chaos.seq_1_to_4")
     time.sleep(_FULL)
-    stage.note(said=_said(site), members=site.get("mariadb", "mariadb")["status"].get("members"))
+    stage.note(said=_said(site), members=site.get(ours("mariadb"), "mariadb")["status"].get("members"))
 
 
 def _ask(site: Site, statement: str) -> None:
@@ -112,5 +113,5 @@ def _unfilled(site: Site, victim: str) -> bool:
 
 def _said(site: Site) -> str:
     """What the operator says of MariaDB's server."""
-    found = site.get("mariadb", "mariadb").get("status", {}).get("conditions", [])
+    found = site.get(ours("mariadb"), "mariadb").get("status", {}).get("conditions", [])
     return next((condition["message"] for condition in found if condition["type"] == "ServerReady"), "")

@@ -58,10 +58,11 @@ def delete(site: Site, item: Object) -> None:
     One that went meanwhile is left out: the name of a job is that of its work, and work for what was made anew since
     has another one.
     """
-    kind, meta = item["kind"], item["metadata"]
+    group, _, version = item["apiVersion"].rpartition("/")
+    kind, meta = f"{item['kind']}.{version}.{group}", item["metadata"]
     if not site.kubectl("delete", kind, meta["name"], "-n", site.namespace, "--wait=false", "--ignore-not-found"):
         return
-    until(f"{kind}/{meta['name']} to come back", lambda: _other(site, kind, meta), _BACK, 0.5)
+    until(f"{item['kind']}/{meta['name']} to come back", lambda: _other(site, kind, meta), _BACK, 0.5)
 
 
 def _other(site: Site, kind: str, meta: Object) -> bool:

@@ -8,7 +8,7 @@ from cloud import view
 from cloud.kubernetes import Kubernetes
 from cloud.proof import until
 from cloud.session import Cloud
-from cloud.timeline import KINDS
+from cloud.timeline import KINDS, PLANES
 
 OWNED = "deployments,statefulsets,daemonsets,jobs,services,secrets,poddisruptionbudgets,persistentvolumeclaims"
 _STEADY = 6
@@ -19,7 +19,7 @@ MANAGED = "app.kubernetes.io/managed-by=openstack-operator"
 
 def inventory(cluster: Kubernetes, namespace: str, kinds: str = "") -> set[tuple[str, str]]:
     """(kind, name) of everything the operator made in a namespace; digests in names are cut off."""
-    listed = kinds or ",".join((OWNED, *(kind for kind in KINDS if kind != "openstackcontrolplanes")))
+    listed = kinds or ",".join((OWNED, *(kind for kind in KINDS if kind != PLANES)))
     items = cluster.items(listed, "-n", namespace, "-l", MANAGED)
     return {(i["kind"], re.sub(r"-[0-9a-f]{8}$", "", i["metadata"]["name"])) for i in items}
 

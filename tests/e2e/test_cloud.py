@@ -11,7 +11,7 @@ from openstack.connection import Connection
 from openstack.identity.v3._proxy import Proxy as IdentityProxy
 
 from cloud import deploy, proof, view
-from cloud.kubernetes import Kubernetes
+from cloud.kubernetes import Kubernetes, ours
 from cloud.proof import until
 from cloud.session import SAMPLES, Cloud, Session
 from cloud.timeline import timeline
@@ -128,7 +128,7 @@ def test_a_bad_spec_leaves_everything_running(cluster: Kubernetes, cloud: Cloud)
 
 
 def _invalid(cluster: Kubernetes, kind: str, name: str) -> dict[str, Any] | None:
-    found = view.conditions(cluster.get(kind, name, "-n", NAMESPACE)).get("Ready", {})
+    found = view.conditions(cluster.get(ours(kind), name, "-n", NAMESPACE)).get("Ready", {})
     return found if found.get("reason") == "InvalidSpec" else None
 
 

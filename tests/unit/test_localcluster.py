@@ -17,7 +17,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from localcluster import archives, build, cgroups, clock, cluster, components, init, layout, paths
+from localcluster import archives, build, cgroups, clock, cluster, components, init, layout, network, paths
 from localcluster.target import target
 
 
@@ -83,6 +83,24 @@ def test_nodes_have_addresses_of_their_own() -> None:
     assert nodes[0].tunnel_address(subnet) == "10.90.0.11/24"
     # The host's own address on the bridge.
     assert str(subnet[1]) not in {node.address(subnet) for node in nodes}
+
+
+def test_what_kubectl_remembers_goes_with_the_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A later cluster at the same address serves other kinds: names that both have would lead to those of before."""
+
+    def program(_part: str, name: str) -> Path:
+        return paths.cache() / name
+
+    def nothing(_: object) -> None: ...
+
+    monkeypatch.setattr(build, "binary", program)
+    monkeypatch.setattr(cgroups, "clear", nothing)
+    monkeypatch.setattr(network, "remove", nothing)
+    chosen = layout.Cluster("test")
+    assert f"--cache-dir={chosen.discovered}" in cluster.kubectl_command(chosen)
+    chosen.discovered.mkdir(parents=True)
+    cluster.down(chosen)
+    assert not chosen.discovered.exists()
 
 
 def test_an_unknown_node_is_named_with_those_there_are() -> None:

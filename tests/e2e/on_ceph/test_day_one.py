@@ -14,7 +14,7 @@ import pytest
 from openstack.connection import Connection
 
 from chaos.servers import Guest
-from cloud.kubernetes import Kubernetes
+from cloud.kubernetes import Kubernetes, ours
 from cloud.proof import until
 from cloud.session import Cloud
 
@@ -43,7 +43,7 @@ MIB = 1024**2
 
 
 def test_the_backend_tells_how_much_room_it_has(cluster: Kubernetes, cloud: Cloud, report: Report) -> None:
-    found = cluster.get("cinder", "cinder", "-n", cloud.namespace)["status"]["backends"]
+    found = cluster.get(ours("cinder"), "cinder", "-n", cloud.namespace)["status"]["backends"]
     assert [backend["status"] for backend in found] == ["Ready"] * len(found)
     assert found
     assert all(backend["availableCapacityGb"] > 0 and backend["volumes"] == 0 for backend in found)
@@ -190,7 +190,7 @@ def _pods(cluster: Kubernetes, selector: str) -> set[str]:
 
 def test_a_backend_with_volumes_does_not_go(cluster: Kubernetes, cloud: Cloud) -> None:
     """Refused in the condition, and everything runs on."""
-    before = cluster.get("cinder", "cinder", "-n", NAMESPACE)["status"]["backends"]
+    before = cluster.get(ours("cinder"), "cinder", "-n", NAMESPACE)["status"]["backends"]
     assert sum(backend["volumes"] for backend in before)
     # Another one takes its place, so that there is something to change.
     shares = [{"name": "files", "type": "nfs", "nfs": {"shares": ["files.invalid:/volumes"]}}]
@@ -210,7 +210,7 @@ def _backends(cluster: Kubernetes, cloud: Cloud, wanted: list[dict[str, Any]] | 
 
 
 def _refused(cluster: Kubernetes) -> str:
-    conditions = cluster.get("cinder", "cinder", "-n", NAMESPACE)["status"]["conditions"]
+    conditions = cluster.get(ours("cinder"), "cinder", "-n", NAMESPACE)["status"]["conditions"]
     found = next(entry for entry in conditions if entry["type"] == "Ready")
     return found["message"] if found["reason"] == "InvalidSpec" else ""
 
