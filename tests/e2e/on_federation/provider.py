@@ -14,6 +14,7 @@ import sys
 import time
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
+from email.message import Message
 from http.cookiejar import CookieJar
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
@@ -150,6 +151,11 @@ class _Shown(HTTPRedirectHandler):
         return super().redirect_request(req, fp, code, msg, headers, newurl)
 
 
+def _titled(headers: Message) -> dict[str, str]:
+    """Headers as `Subject-Token`, however they were written on the way."""
+    return {name.title(): value for name, value in headers.items()}
+
+
 class Browser:
     """Somebody with cookies who goes where they are sent."""
 
@@ -173,10 +179,10 @@ class Browser:
         request = Request(url, body, headers={"Accept": "text/html", **(headers or {})})
         try:
             with self._opener.open(request, timeout=30) as answer:
-                return answer.status, answer.read().decode(), dict(answer.headers)
+                return answer.status, answer.read().decode(), _titled(answer.headers)
         except HTTPError as error:
             with error:
-                return error.code, error.read().decode(), dict(error.headers)
+                return error.code, error.read().decode(), _titled(error.headers)
 
 
 def _read(path: str) -> str:
