@@ -10,7 +10,8 @@ import pytest
 
 SRC = Path(__file__).parent.parent.parent / "src" / "openstack_operator"
 MODULES = sorted(SRC.rglob("*.py"))
-SERVICES = sorted(path for path in (SRC / "services").iterdir() if (path / "service.py").is_file())
+SERVICES = sorted(path.parent for path in (SRC / "services").glob("*/**/__init__.py"))
+"""Folders of services, and those in them."""
 
 MODULE, FOLDER, PLAINEST, FUNCTION = 400, 300, 150, 40
 LARGER = {
@@ -18,7 +19,8 @@ LARGER = {
     "cinder": 850,
     "controlplane": 640,
     "glance": 340,
-    "keystone": 1080,
+    "keystone": 550,
+    "keystone/federation": 560,
     "mariadb": 1240,
     "neutron": 400,
     "nova": 1060,
@@ -55,7 +57,8 @@ def test_module(module: Path) -> None:
 
 @pytest.mark.parametrize("folder", SERVICES, ids=lambda path: path.name)
 def test_service(folder: Path) -> None:
-    assert sum(code(path) for path in folder.glob("*.py")) <= LARGER.get(folder.name, FOLDER)
+    name = str(folder.relative_to(SRC / "services"))
+    assert sum(code(path) for path in folder.glob("*.py")) <= LARGER.get(name, FOLDER)
 
 
 def test_the_plainest_service_is_small() -> None:

@@ -23,7 +23,7 @@ from images.engine import Buildah
 from images.shell import CommandError
 from openstack_operator import kube, pki
 from openstack_operator.plan import Release
-from openstack_operator.services.keystone import apache
+from openstack_operator.services.keystone.federation import apache
 from openstack_operator.services.keystone.model import KEYSTONE
 from openstack_operator.services.keystone.service import plan
 from openstack_operator.testing import context

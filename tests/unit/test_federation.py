@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from openstack_operator import kube, pki
 from openstack_operator.plan import MissingReference, NotBuilt, Object, Plan, Release, SpecError
-from openstack_operator.services.keystone.federation_model import OpenID
+from openstack_operator.services.keystone.federation.model import OpenID
 from openstack_operator.services.keystone.model import KEYSTONE
 from openstack_operator.services.keystone.service import plan
 from openstack_operator.services.pki.model import PKI

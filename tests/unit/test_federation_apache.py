@@ -13,7 +13,7 @@ import pytest
 from federated import FORGED, answered, answers, certified, files, free, image, inside, uwsgi, written
 
 from openstack_operator.plan import Release
-from openstack_operator.services.keystone import apache
+from openstack_operator.services.keystone.federation import apache
 from tests.e2e.on_federation.provider import Browser, Provider, serving
 
 __all__ = ["image"]

@@ -24,7 +24,7 @@ from cryptography.x509.oid import NameOID
 from federated import FORGED, answered, answers, files, free, image, inside, uwsgi, written
 
 from openstack_operator.plan import Release
-from openstack_operator.services.keystone import apache
+from openstack_operator.services.keystone.federation import apache
 from tests.e2e.on_federation.provider import Browser
 
 __all__ = ["image"]

@@ -25,7 +25,7 @@ from ...api import (
     settled,
     validated,
 )
-from .federation_model import Federation
+from .federation.model import Federation
 
 
 class Rotation(Model):

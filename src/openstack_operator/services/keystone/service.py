@@ -13,7 +13,7 @@ from ...plan import Context, Plan, Step
 from .admin import administrator
 from .application import APPLICATION, application
 from .client import FOLDER, client, clouds_yaml
-from .federation import federated
+from .federation.objects import federated
 from .keys import KeyRing, due, fernet_key, new_ring
 from .korc import CLOUDS, entered, kept
 from .korc import steps as by_korc

@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ... import kube, oslo, parts
-from ...api import SecretFileRef, Sections
-from ...plan import Context, MissingReference, NotBuilt, SpecError, Step
+from .... import kube, oslo, parts
+from ....api import SecretFileRef, Sections
+from ....plan import Context, MissingReference, NotBuilt, SpecError, Step
+from ..model import KeystoneSpec
 from . import apache, shibboleth
-from .federation_model import Federation, IdentityProvider
-from .model import KeystoneSpec
+from .model import Federation, IdentityProvider
 
 _PATH = "spec.federation"
 _COMPONENT = "keystone-federation"

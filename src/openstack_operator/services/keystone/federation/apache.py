@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from .federation_model import BearerTokens, IdentityProvider, OpenID
+from .model import BearerTokens, IdentityProvider, OpenID
 
 FOLDER = "/etc/keystone-federation"
 RUN = "/run/federation"

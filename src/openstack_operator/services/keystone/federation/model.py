@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal, cast
 
 from pydantic import Field, model_validator
 
-from ...api import (
+from ....api import (
     MappingRules,
     Model,
     ProviderName,

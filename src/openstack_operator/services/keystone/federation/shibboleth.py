@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from xml.sax.saxutils import quoteattr
 
 from .apache import FOLDER, RUN
-from .federation_model import SAML2, IdentityProvider
+from .model import SAML2, IdentityProvider
 
 _PACKAGE = "/etc/shibboleth"
 _KNOWN = ("eppn", "subject-id", "pairwise-id", "persistent-id", "affiliation", "entitlement")

@@ -1,0 +1,1 @@
+"""Users of other identity providers: Apache with its modules beside Keystone, and Shibboleth's daemon."""
