@@ -11,6 +11,7 @@ import http.client
 import json
 import ssl
 import tempfile
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -23,6 +24,9 @@ Object = dict[str, Any]
 _TIMEOUT = 10.0
 _OURS = "/apis/openstack.k8s.io/v1alpha1"
 _CATEGORY = "openstack"
+_POD = "Pod"
+_TURNS = 5
+"""Looks after which a kind whose objects were well is asked for again, while others are not."""
 
 
 class Lists:
@@ -42,16 +46,37 @@ class Lists:
         self._connection: http.client.HTTPSConnection | None = None
         self._kinds: dict[str, str] = {}
         """Path of a list by kind."""
+        self._seen: dict[str, list[Object]] = {}
+        self._looks = 0
 
-    def watched(self, namespace: str) -> list[Object]:
-        """Pods and resources of a namespace. Raises CloudError where the API server does not answer."""
+    def watched(self, namespace: str, well: Callable[[Object], bool]) -> list[Object]:
+        """Pods and resources of a namespace. Where all are `well`, all kinds were asked for just now; otherwise pods,
+        those of which one was not, and a part of the others in turn: each list is CPU of the API server, which what
+        comes back waits for. Raises CloudError where it does not answer.
+        """
         if not self._kinds:
             listed = self._get(_OURS)["resources"]
             ours = {each["kind"]: each["name"] for each in listed if _CATEGORY in each.get("categories", ())}
             self._kinds = {kind: f"{_OURS}/namespaces/{{}}/{plural}" for kind, plural in ours.items()}
-            self._kinds["Pod"] = "/api/v1/namespaces/{}/pods"
-        found = {kind: self._get(path.format(namespace))["items"] for kind, path in self._kinds.items()}
-        return [{**item, "kind": kind} for kind, items in found.items() for item in items]
+            self._kinds[_POD] = "/api/v1/namespaces/{}/pods"
+        self._looks += 1
+        due = {
+            kind
+            for turn, kind in enumerate(self._kinds)
+            if kind == _POD or turn % _TURNS == self._looks % _TURNS or not self._well(kind, well)
+        }
+        self._ask(namespace, due)
+        if all(self._well(kind, well) for kind in self._kinds):
+            self._ask(namespace, self._kinds.keys() - due)
+        return [item for kind in self._kinds for item in self._seen[kind]]
+
+    def _well(self, kind: str, well: Callable[[Object], bool]) -> bool:
+        return kind in self._seen and all(map(well, self._seen[kind]))
+
+    def _ask(self, namespace: str, kinds: Collection[str]) -> None:
+        for kind in kinds:
+            items = self._get(self._kinds[kind].format(namespace))["items"]
+            self._seen[kind] = [{**item, "kind": kind} for item in items]
 
     def close(self) -> None:
         """The connection is closed; another look opens one."""

@@ -46,7 +46,7 @@ class Site:
         """Pods and resources of the cloud's namespace. Raises CloudError."""
         if self.kubernetes.kubeconfig is None:
             return self.items("openstack,pods")
-        return self.lists.watched(self.namespace)
+        return self.lists.watched(self.namespace, lambda item: not _trouble(item))
 
     @cached_property
     def lists(self) -> Lists:
@@ -100,17 +100,8 @@ class Site:
             listed = self.watched()
         except CloudError as error:
             return {"kube-apiserver": str(error).strip().splitlines()[-1]}
-        found: dict[str, str] = {}
-        for item in listed:
-            name = f"{item['kind']}/{item['metadata']['name']}"
-            if item["kind"] == "Pod":
-                if lasting(item) and not ready(item):
-                    found[name] = item["status"].get("phase", "")
-            elif item["metadata"].get("deletionTimestamp"):
-                found[name] = "being deleted"
-            elif not view.ready(item):
-                found[name] = view.conditions(item).get("Ready", {}).get("message", "no status")
-        return found
+        told = {f"{item['kind']}/{item['metadata']['name']}": _trouble(item) for item in listed}
+        return {name: why for name, why in told.items() if why}
 
     def inside(self, node: str, *command: str, timeout: float = 120) -> str:
         """Standard output of a command in a node's own namespaces. Raises CloudError when it fails."""
@@ -122,6 +113,15 @@ class Site:
         if done.returncode:
             raise CloudError(f"{node}: {' '.join(command)}: {(done.stderr or done.stdout).strip()[-500:]}")
         return done.stdout
+
+
+def _trouble(item: Object) -> str:
+    """Why a pod or resource is not as it should be; empty where it is."""
+    if item["kind"] == "Pod":
+        return item["status"].get("phase", "no status") if lasting(item) and not ready(item) else ""
+    if item["metadata"].get("deletionTimestamp"):
+        return "being deleted"
+    return "" if view.ready(item) else view.conditions(item).get("Ready", {}).get("message") or "no status"
 
 
 def lasting(pod: Object) -> bool:

@@ -13,6 +13,10 @@ from .layout import API_PORT, Node
 
 _KUBELET_ROOT = "/var/lib/kubelet"
 _CONTAINERD_SOCKET = "/run/containerd/containerd.sock"
+_RARELY = ("env", "GOGC=300")
+"""Go collects garbage a third as often: kube-apiserver takes a fifth less CPU to start and to learn of kinds, and more
+memory. containerd does without, from which a hundred shims would inherit it.
+"""
 CNI_FOLDERS = (Path("/usr/lib/cni"), Path("/opt/cni/bin"))
 CNI_PLUGINS = ("ptp", "host-local", "portmap", "loopback")
 
@@ -68,11 +72,12 @@ def _control_plane(plane: components.ControlPlane, home: Path) -> list[dict[str,
     manager = components.controllers(plane, kubernetes("kube-controller-manager"), home / "controllers.kubeconfig")
     plugins = f"--flex-volume-plugin-dir={_KUBELET_ROOT}/volume-plugins"
     scheduler = components.scheduler(plane, kubernetes("kube-scheduler"), home / "scheduler.kubeconfig")
+    server = components.apiserver(plane, kubernetes("kube-apiserver"))
     return [
-        {"name": "etcd", "command": components.etcd(plane, _inside("etcd", "etcd"))},
-        {"name": "kube-apiserver", "command": components.apiserver(plane, kubernetes("kube-apiserver"))},
-        {"name": "kube-controller-manager", "command": [*manager, plugins], "url": plane.url},
-        {"name": "kube-scheduler", "command": scheduler, "url": plane.url},
+        {"name": "etcd", "command": [*_RARELY, *components.etcd(plane, _inside("etcd", "etcd"))]},
+        {"name": "kube-apiserver", "command": [*_RARELY, *server]},
+        {"name": "kube-controller-manager", "command": [*_RARELY, *manager, plugins], "url": plane.url},
+        {"name": "kube-scheduler", "command": [*_RARELY, *scheduler], "url": plane.url},
     ]
 
 
@@ -95,8 +100,8 @@ def _node_programs(node: Node, home: Path, address: str, url: str, *, fresh: boo
             "file": _CONTAINERD_SOCKET,
             "once": True,
         },
-        {"name": "kubelet", "command": kubelet, "after": ["prepare"], "url": url},
-        {"name": "kube-proxy", "command": proxy, "url": url},
+        {"name": "kubelet", "command": [*_RARELY, *kubelet], "after": ["prepare"], "url": url},
+        {"name": "kube-proxy", "command": [*_RARELY, *proxy], "url": url},
     ]
 
 

@@ -16,6 +16,7 @@ from keystoneauth1.exceptions import ConnectTimeout, NotFound
 from chaos import report
 from chaos.api import Api
 from chaos.journal import Attempt, Journal, longest_gap
+from chaos.lists import Lists
 from chaos.load import Load
 from chaos.recovery import recovered
 from chaos.run import SAMPLE, write
@@ -164,6 +165,45 @@ def test_an_unreachable_api_server_is_a_trouble_not_an_error(tmp_path: Path) -> 
             raise CloudError("kubectl … failed:\nconnection refused")
 
     assert Away(Kubernetes("existing", None)).troubles() == {"kube-apiserver": "connection refused"}
+
+
+class Answers(Lists):
+    """An API server that serves pods and seven kinds, each with one object."""
+
+    def __init__(self) -> None:
+        self._kinds = {kind: f"/{kind}" for kind in (*"ABCDEFG", "Pod")}
+        self._seen = {}
+        self._looks = 0
+        self.ill: set[str] = set()
+        self.asked: list[str] = []
+
+    def _get(self, path: str) -> dict[str, Any]:
+        kind = path[1:]
+        self.asked.append(kind)
+        return {"items": [{"well": kind not in self.ill}]}
+
+    def look(self) -> bool:
+        self.asked.clear()
+        return all(item["well"] for item in self.watched("openstack", lambda item: item["well"]))
+
+
+def test_nobody_is_called_well_before_all_were_asked_and_who_is_not_is_asked_each_time() -> None:
+    lists = Answers()
+    for _ in range(6):
+        assert lists.look()
+        assert sorted(lists.asked) == sorted([*"ABCDEFG", "Pod"])
+    lists.ill = {"Pod", "C"}
+    while lists.look() or "C" not in lists.asked:
+        assert {"Pod"} <= set(lists.asked)
+    turns = [lists.look() or list(lists.asked) for _ in range(5)]
+    for asked in turns:
+        assert isinstance(asked, list)
+        assert {"Pod", "C"} <= set(asked)
+        assert len(asked) <= 4
+    assert {kind for asked in turns for kind in cast("list[str]", asked)} == {*"ABCDEFG", "Pod"}
+    lists.ill = set()
+    assert lists.look()
+    assert sorted(lists.asked) == sorted([*"ABCDEFG", "Pod"])
 
 
 def _pod(name: str, owner: str, digest: str = "") -> dict[str, object]:
