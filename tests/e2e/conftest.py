@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
@@ -15,6 +16,7 @@ from openstack.connection import Connection
 from cloud import deploy, proof
 from cloud.kubernetes import ROOT, Kubernetes, module
 from cloud.session import Cloud, Session
+from localcluster import paths
 from localcluster.target import target
 
 REPORT = ROOT / "build" / "e2e.json"
@@ -33,6 +35,19 @@ class Report:
     def add(self, **facts: Any) -> None:
         """Merges facts into the file, so that a run cut short leaves what it knew."""
         self.path.write_text(json.dumps({**json.loads(self.path.read_text()), **facts}, indent=2) + "\n")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def alone() -> Iterator[None]:
+    """Only one run of such tests on a machine: each removes the cluster that is there, whoever uses it."""
+    path = paths.state() / "tests.lock"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            pytest.exit(f"another run uses this machine's cluster (it holds {path})", returncode=3)
+        yield
 
 
 @pytest.fixture(scope="session")
