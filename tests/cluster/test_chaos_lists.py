@@ -8,11 +8,15 @@ from pathlib import Path
 import pytest
 import yaml
 
-from chaos.lists import Lists
+from chaos.lists import Lists, Object
 from cloud.kubernetes import CloudError
 
 from . import toy
 from .harness import Cluster, eventually
+
+
+def _well(_item: Object) -> bool:
+    return True
 
 
 async def test_resources_are_listed_with_their_kinds(cluster: Cluster, kubeconfig: Path) -> None:
@@ -22,13 +26,13 @@ async def test_resources_are_listed_with_their_kinds(cluster: Cluster, kubeconfi
     async def look() -> list[dict[str, object]]:
         # Of definitions that are new, the API server says for a while that it makes room for them.
         with contextlib.suppress(CloudError):
-            return lists.watched(cluster.namespace)
+            return lists.watched(cluster.namespace, _well)
         return []
 
     found = await eventually(look)
     assert [(item["kind"], item["metadata"]["name"]) for item in found] == [("Stack", "one")]
     lists.close()
-    assert lists.watched(cluster.namespace) == found
+    assert lists.watched(cluster.namespace, _well) == found
     lists.close()
 
 
@@ -40,4 +44,4 @@ def test_an_api_server_that_is_gone_is_told(kubeconfig: Path, tmp_path: Path) ->
     lists = Lists(away)
     for _ in range(2):
         with pytest.raises(CloudError, match="refused"):
-            lists.watched("default")
+            lists.watched("default", _well)
