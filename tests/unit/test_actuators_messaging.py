@@ -38,6 +38,8 @@ class Broker:
         """Of nova-cell1, by name: what the list says, and under `status` what its members say."""
         self.nodes: list[dict[str, Any]] = [{"name": "rabbit@rabbitmq-server-0.rabbitmq-members", "mem_alarm": False}]
         self.flags: dict[str, Any] = {}
+        self.states = {"rabbit@rabbitmq-server-0.rabbitmq-members": "running"}
+        """Of a virtual host that was just made, by node."""
         self.writes = 0
         self.fault: Answer | None = None
 
@@ -49,6 +51,12 @@ class Broker:
         if self.fault and request.method != "GET":
             return self.fault
         match request.path:
+            case ("api", "vhosts", name, "start", node) if request.method == "POST":
+                self.vhosts[name]["cluster_state"][node] = "running"
+                return Answer(204)
+            case ("api", "vhosts", name) if request.method == "PUT":
+                self.vhosts[name] = {**request.body, "cluster_state": dict(self.states)}
+                return Answer(201)
             case ("api", "vhosts", name):
                 return self.row(request, self.vhosts, name, request.body)
             case ("api", "users", name):
@@ -197,7 +205,7 @@ def test_what_a_queue_holds_is_limited_where_the_spec_says_so(broker: Broker, ct
 def healthy(broker: Broker, password: str = PASSWORD) -> bool:
     user = broker.users["nova-cell1"]
     return (
-        "nova-cell1" in broker.vhosts
+        "stopped" not in broker.vhosts["nova-cell1"]["cluster_state"].values()
         and user["tags"] == []
         and matches(password, user["password_hash"])
         and broker.permissions["nova-cell1", "nova-cell1"] == ALL
@@ -211,7 +219,7 @@ def test_everything_is_made_once(broker: Broker, ctx: Context[Any]) -> None:
         "permissions of nova-cell1 in nova-cell1 created",
     ]
     assert healthy(broker)
-    assert broker.vhosts["nova-cell1"] == {"default_queue_type": "quorum"}
+    assert broker.vhosts["nova-cell1"]["default_queue_type"] == "quorum"
     writes = broker.writes
     assert VHOST.ensure(ctx) == []
     assert broker.writes == writes
@@ -243,11 +251,17 @@ def with_fewer_permissions(broker: Broker) -> None:
     broker.permissions["nova-cell1", "nova-cell1"] = {**ALL, "write": ""}
 
 
+def with_a_virtual_host_that_is_stopped(broker: Broker) -> None:
+    states = broker.vhosts["nova-cell1"]["cluster_state"]
+    broker.vhosts["nova-cell1"]["cluster_state"] = dict.fromkeys(states, "stopped")
+
+
 @pytest.mark.parametrize(
     "drift",
     [
         without_user,
         without_vhost,
+        with_a_virtual_host_that_is_stopped,
         with_another_password,
         with_no_password,
         as_administrator,
@@ -260,6 +274,16 @@ def test_drift_is_repaired(broker: Broker, ctx: Context[Any], drift: Any) -> Non
     assert VHOST.ensure(ctx)
     assert healthy(broker)
     assert VHOST.ensure(ctx) == []
+
+
+def test_a_virtual_host_that_is_stopped_as_soon_as_it_is_made_is_started(broker: Broker, ctx: Context[Any]) -> None:
+    """As members do that notice only now that the one before it was deleted; a member that is away has no state."""
+    broker.states = {f"rabbit@rabbitmq-server-{number}.members": "stopped" for number in range(2)}
+    VHOST.ensure(ctx)
+    assert broker.vhosts["nova-cell1"]["cluster_state"] == dict.fromkeys(broker.states, "running")
+    with_a_virtual_host_that_is_stopped(broker)
+    said = "virtual host nova-cell1 repaired: members where it is stopped"
+    assert VHOST.ensure(ctx) == [said]
 
 
 def test_a_new_password_in_the_secret_reaches_the_broker(broker: Broker, ctx: Context[Any]) -> None:

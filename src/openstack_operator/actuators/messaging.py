@@ -42,7 +42,11 @@ def matches(password: str, stored: str) -> bool:
 
 
 class Vhost:
-    """A virtual host."""
+    """A virtual host, which runs on every member.
+
+    One that is made within seconds after one of its name was deleted may be stopped by members that notice the deletion
+    only now, and stay so: everybody who connects is refused (RabbitMQ 4.0).
+    """
 
     path = "spec.vhost"
 
@@ -50,20 +54,31 @@ class Vhost:
         self.name = f"virtual host {vhost}"
         self._api = api
         self._at = f"/vhosts/{quote(vhost, safe='')}"
+        self._stopped: tuple[str, ...] = ()
 
     @property
     def wanted(self) -> Facets:
         # Its queue type only matters when queues are made, and a broker may be too old to tell: not compared.
-        return {}
+        return {"members where it is stopped": ()}
 
     def find(self) -> Facets | None:
-        return None if self._api.call("GET", self._at) is None else {}
+        if (response := self._api.call("GET", self._at)) is None:
+            return None
+        states: dict[str, str] = response.json().get("cluster_state") or {}
+        self._stopped = tuple(sorted(node for node, state in states.items() if state == "stopped"))
+        return {"members where it is stopped": self._stopped}
 
     def create(self) -> None:
         _done(self._api, "PUT", self._at, {"default_queue_type": "quorum"})
+        if self.find():
+            self._start()
 
     def update(self, changed: frozenset[str]) -> None:
-        """Nothing of a virtual host is compared."""
+        self._start()
+
+    def _start(self) -> None:
+        for node in self._stopped:
+            self._api.call("POST", f"{self._at}/start/{quote(node, safe='')}")
 
     def delete(self) -> None:
         self._api.call("DELETE", self._at)
