@@ -111,7 +111,7 @@ def test_a_rabbitmq_that_starts_is_not_asked_what_it_does_not_know(asked: Any) -
     assert cluster["metadata"]["annotations"]["rabbitmq.com/legacy-startup-probe"] == "true"
     # The default is a week.
     assert cluster["spec"]["terminationGracePeriodSeconds"] == 60
-    assert cluster["spec"]["resources"] == {"requests": {"cpu": "200m", "memory": "512Mi"}}
+    assert cluster["spec"]["resources"] == {"requests": {"cpu": "100m", "memory": "512Mi"}}
     # The cluster operator's own.
     assert "cluster_partition_handling" not in cluster["spec"]["rabbitmq"]["additionalConfig"]
     assert plan.outcome.published["clustered"] == "true"

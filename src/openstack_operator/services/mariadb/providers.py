@@ -107,7 +107,7 @@ def _spec(ctx: Context[MariaDBSpec], creds: parts.Credentials, shown: parts.Cert
         },
         "myCnf": provided_cnf(spec.config),
         "tls": tls,
-        "resources": parts.sized(ctx, cpu="250m", memory="256Mi"),
+        "resources": parts.sized(ctx, cpu="100m", memory="256Mi"),
         **parts.placed_by_others(ctx, pods, several=several),
     }
 

@@ -102,9 +102,7 @@ def _server(
         # A connection is accepted by the kernel even while every thread is busy.
         alive=kube.Probe(tcp=PORT),
         memory="192Mi",
-        # Members that do not hear of each other in time lose their cluster, and after a power cut all others try again
-        # and again until they serve: they come first.
-        cpu="250m",
+        cpu="100m",
     )
     main = container(ctx, main, conf, members.record) if members else main
     if shown:

@@ -77,7 +77,7 @@ def _spec(ctx: Context[RabbitMQSpec], shown: parts.Certified) -> dict[str, Any]:
         "replicas": spec.replicas,
         "image": parts.image(ctx, "rabbitmq"),
         "persistence": {"storage": spec.storage_size, "storageClassName": spec.storage_class},
-        "resources": parts.sized(ctx, cpu="200m", memory="512Mi"),
+        "resources": parts.sized(ctx, cpu="100m", memory="512Mi"),
         "rabbitmq": rabbitmq | ({"advancedConfig": ADVANCED} if several else {}),
         "tls": {"secretName": shown.secret, "disableNonTLSListeners": shown.required} if shown else None,
         # Its defaults are half a minute before each start, and a week for each end.
