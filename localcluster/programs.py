@@ -13,10 +13,6 @@ from .layout import API_PORT, Node
 
 _KUBELET_ROOT = "/var/lib/kubelet"
 _CONTAINERD_SOCKET = "/run/containerd/containerd.sock"
-_RARELY = ("env", "GOGC=300")
-"""Go collects garbage a third as often: kube-apiserver takes a fifth less CPU to start and to learn of kinds, and more
-memory. containerd does without, from which a hundred shims would inherit it.
-"""
 CNI_FOLDERS = (Path("/usr/lib/cni"), Path("/opt/cni/bin"))
 CNI_PLUGINS = ("ptp", "host-local", "portmap", "loopback")
 
@@ -74,10 +70,10 @@ def _control_plane(plane: components.ControlPlane, home: Path) -> list[dict[str,
     scheduler = components.scheduler(plane, kubernetes("kube-scheduler"), home / "scheduler.kubeconfig")
     server = components.apiserver(plane, kubernetes("kube-apiserver"))
     return [
-        {"name": "etcd", "command": [*_RARELY, *components.etcd(plane, _inside("etcd", "etcd"))]},
-        {"name": "kube-apiserver", "command": [*_RARELY, *server]},
-        {"name": "kube-controller-manager", "command": [*_RARELY, *manager, plugins], "url": plane.url},
-        {"name": "kube-scheduler", "command": [*_RARELY, *scheduler], "url": plane.url},
+        {"name": "etcd", "command": components.etcd(plane, _inside("etcd", "etcd"))},
+        {"name": "kube-apiserver", "command": server},
+        {"name": "kube-controller-manager", "command": [*manager, plugins], "url": plane.url},
+        {"name": "kube-scheduler", "command": scheduler, "url": plane.url},
     ]
 
 
@@ -100,8 +96,8 @@ def _node_programs(node: Node, home: Path, address: str, url: str, *, fresh: boo
             "file": _CONTAINERD_SOCKET,
             "once": True,
         },
-        {"name": "kubelet", "command": [*_RARELY, *kubelet], "after": ["prepare"], "url": url},
-        {"name": "kube-proxy", "command": [*_RARELY, *proxy], "url": url},
+        {"name": "kubelet", "command": kubelet, "after": ["prepare"], "url": url},
+        {"name": "kube-proxy", "command": proxy, "url": url},
     ]
 
 
