@@ -18,6 +18,9 @@ from openstack_operator.testing import Simulator
 
 from . import toy
 
+PATIENCE = 60.0
+"""Seconds until what has to happen is called missing. It takes far less, and the machine may do other things too."""
+
 
 @dataclass
 class Cluster:
@@ -75,7 +78,7 @@ class Cluster:
         return conditions(await self.get(resource, name) or {}).get(type_, {})
 
     async def ready(
-        self, resource: api.Resource[Any], name: str, reason: str = "Ready", *, seconds: float = 15
+        self, resource: api.Resource[Any], name: str, reason: str = "Ready", *, seconds: float = PATIENCE
     ) -> dict[str, Any]:
         """Waits for a Ready condition with that reason, which speaks of the present spec; returns it."""
 
@@ -101,7 +104,7 @@ async def running(work: Any) -> AsyncGenerator[None]:
         raise error
 
 
-async def eventually(check: Callable[[], Awaitable[Any]], seconds: float = 15) -> Any:
+async def eventually(check: Callable[[], Awaitable[Any]], seconds: float = PATIENCE) -> Any:
     """The first true answer."""
     async with asyncio.timeout(seconds):
         while not (answer := await check()):  # noqa: ASYNC110

@@ -31,7 +31,7 @@ async def test_ready_stays_when_the_remote_side_is_out_of_reach_later(cluster: C
         async def retrying() -> bool:
             return (await cluster.condition(toy.ACCOUNT, "account", "Reconciling")).get("reason") == "Retrying"
 
-        await eventually(retrying, 15)
+        await eventually(retrying)
         assert (await cluster.condition(toy.ACCOUNT, "account"))["status"] == "True"
 
 
@@ -94,5 +94,5 @@ async def test_what_is_seen_out_there_is_in_the_status_and_stays_while_nobody_ca
         async def retrying() -> bool:
             return (await cluster.condition(toy.ACCOUNT, "account", "Reconciling")).get("reason") == "Retrying"
 
-        await eventually(retrying, 15)
+        await eventually(retrying)
         assert await told()

@@ -267,7 +267,7 @@ async def test_what_is_refused_can_still_be_deleted(cluster: Cluster, root: Path
         async def gone() -> bool:
             return not any([await listed(cluster, Kind.of(resource)) for resource in RESOURCES])
 
-        await eventually(gone, 30)
+        await eventually(gone)
 
 
 @pytest.mark.parametrize("length", [40, 63])

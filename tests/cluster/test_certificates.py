@@ -87,7 +87,7 @@ async def uninstall(cluster: Cluster, definition: str) -> None:
     async def gone() -> bool:
         return await cluster.client.get(CRD, None, definition) is None
 
-    await eventually(gone, 30)
+    await eventually(gone)
 
 
 async def test_certificates_come_from_cert_manager_once_it_is_there(cluster: Cluster, root: Path) -> None:
@@ -103,7 +103,7 @@ async def test_certificates_come_from_cert_manager_once_it_is_there(cluster: Clu
         await asyncio.sleep(2)
         await look_again(cluster)
         await cluster.ready(PKI, "pki", seconds=120)
-        await cluster.ready(MARIADB, "mariadb", seconds=60)
+        await cluster.ready(MARIADB, "mariadb")
         files = secret_data(await cluster.get(SECRET, "mariadb-tls"))
         assert pki.each(files["ca.crt"]) == pki.each(by.cert)
         assert pki.vouched(files["tls.crt"], [by.cert])
@@ -140,7 +140,7 @@ async def test_an_authority_is_replaced_as_users_start_anew(cluster: Cluster, ro
 
         heard: list[str] = []
         try:
-            await eventually(found, 30)
+            await eventually(found)
         except TimeoutError:
             raise AssertionError(heard[-1]) from None
 

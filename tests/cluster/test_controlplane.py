@@ -137,12 +137,23 @@ async def test_deletion_leaves_nothing_but_what_is_retained(cluster: Cluster, ro
         await cluster.ready(CONTROL_PLANE, "cloud")
         await cluster.delete(CONTROL_PLANE, "cloud")
 
-        async def gone() -> bool:
-            kinds = [Kind.of(resource) for resource in RESOURCES] + [DEPLOYMENT]
-            return not any([await listed(cluster, kind) for kind in kinds])
+        kinds = [Kind.of(resource) for resource in RESOURCES] + [DEPLOYMENT]
+        left: list[str] = []
 
-        await eventually(gone, 30)
+        async def gone() -> bool:
+            left[:] = [_waits(kind, live["metadata"]) for kind in kinds for live in await listed(cluster, kind)]
+            return not left
+
+        try:
+            await eventually(gone)
+        except TimeoutError:
+            pytest.fail("left: " + "; ".join(left))
     assert await cluster.client.get(NAMESPACE, None, cluster.namespace)
+
+
+def _waits(kind: Kind, meta: dict[str, Any]) -> str:
+    """What an object is, since when it is to go, and what keeps it."""
+    return f"{kind.kind}/{meta['name']} {meta.get('deletionTimestamp')} {meta.get('finalizers')}"
 
 
 async def listed(cluster: Cluster, kind: Kind) -> list[Any]:

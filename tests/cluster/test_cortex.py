@@ -102,7 +102,7 @@ async def test_it_waits_for_what_it_depends_on(cluster: Cluster, rest: Rest, roo
 async def test_nova_of_a_cloud_with_a_cortex_asks_it_and_of_one_without_no_longer(cluster: Cluster, root: Path) -> None:
     async with operator(cluster, root):
         await cluster.create(CONTROL_PLANE, "cloud", cortex={"enabled": True})
-        await cluster.ready(CONTROL_PLANE, "cloud", seconds=60)
+        await cluster.ready(CONTROL_PLANE, "cloud")
         live = await cluster.get(CONTROL_PLANE, "cloud") or {}
         assert conditions(live)["CortexReady"]["status"] == "True"
         address = f"https://cortex.{cluster.namespace}.svc.cluster.local:8080"
@@ -111,7 +111,7 @@ async def test_nova_of_a_cloud_with_a_cortex_asks_it_and_of_one_without_no_longe
             held = secret_data(await cluster.get(SECRET, "nova-scheduler-config"))
             return f"url = {address}/scheduler/nova/external" in held.get("nova.conf", "")
 
-        await eventually(told, 30)
+        await eventually(told)
         await cluster.change(CONTROL_PLANE, "cloud", "/spec/cortex", {"enabled": False})
 
         async def forgotten() -> bool:
@@ -122,5 +122,5 @@ async def test_nova_of_a_cloud_with_a_cortex_asks_it_and_of_one_without_no_longe
         async def gone() -> bool:
             return await cluster.get(CORTEX, "cortex") is None
 
-        await eventually(forgotten, 30)
+        await eventually(forgotten)
         await eventually(gone)

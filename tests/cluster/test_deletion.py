@@ -16,7 +16,7 @@ async def gone(cluster: Cluster, *names: tuple[object, str]) -> None:
     async def check() -> bool:
         return all([await cluster.get(kind, name) is None for kind, name in names])  # type: ignore[arg-type]
 
-    await eventually(check, 15)
+    await eventually(check)
 
 
 async def test_a_teardown_goes_in_reverse_and_says_what_it_waits_for(cluster: Cluster):

@@ -26,7 +26,7 @@ KEYSTONE, C5C3_KEYSTONE = RESOURCE["Keystone"], RESOURCE["Keystone.keystone.open
 async def test_a_cloud_by_the_other_names_becomes_ready_and_goes(cluster: Cluster, root: Path) -> None:
     async with operator(cluster, root), played(cluster):
         await cluster.create(C5C3_CONTROL_PLANE, "cloud", services={"cinder": {"enabled": True}})
-        await cluster.ready(C5C3_CONTROL_PLANE, "cloud", seconds=30)
+        await cluster.ready(C5C3_CONTROL_PLANE, "cloud")
         live = await cluster.get(C5C3_CONTROL_PLANE, "cloud") or {}
         assert live["status"]["phase"] == "Ready"
         assert live["status"]["endpoint"].startswith("https://keystone-api.")
@@ -39,7 +39,7 @@ async def test_a_cloud_by_the_other_names_becomes_ready_and_goes(cluster: Cluste
             kinds = (C5C3_CONTROL_PLANE, C5C3_KEYSTONE, RESOURCE["MariaDB"])
             return not any([await cluster.get(kind, kind.role.lower()) for kind in kinds])
 
-        await eventually(gone, 30)
+        await eventually(gone)
 
 
 async def test_the_second_of_one_name_makes_nothing_and_takes_over_when_the_first_goes(
@@ -65,7 +65,7 @@ async def test_the_second_of_one_name_makes_nothing_and_takes_over_when_the_firs
             return now["spec"].get("replicas") == 2
 
         await collected(cluster, made["metadata"]["ownerReferences"][0]["uid"])
-        await eventually(taken_over, 30)
+        await eventually(taken_over)
 
 
 async def collected(cluster: Cluster, owner: str) -> None:

@@ -86,7 +86,7 @@ async def test_a_cloud_is_ready_without_prometheus_and_watched_when_it_comes(clu
     async with operator(cluster, root):
         watched = {"enabled": True, "labels": {"release": "own"}}
         await cluster.create(CONTROL_PLANE, "cloud", monitoring=watched)
-        await cluster.ready(CONTROL_PLANE, "cloud", seconds=30)
+        await cluster.ready(CONTROL_PLANE, "cloud")
         told = conditions(await cluster.get(CONTROL_PLANE, "cloud") or {})["MonitoringReady"]
         assert told["status"] == "True"
         assert "does not have podmonitors.monitoring.coreos.com and prometheusrules" in told["message"]
@@ -100,7 +100,7 @@ async def test_a_cloud_is_ready_without_prometheus_and_watched_when_it_comes(clu
 
         # What is not there is looked for twice a minute.
         await eventually(there, 90)
-        await cluster.ready(CONTROL_PLANE, "cloud", seconds=30)
+        await cluster.ready(CONTROL_PLANE, "cloud")
         told = conditions(await cluster.get(CONTROL_PLANE, "cloud") or {})["MonitoringReady"]
         assert (told["status"], told["message"]) == ("True", "")
 
@@ -109,5 +109,5 @@ async def test_a_cloud_is_ready_without_prometheus_and_watched_when_it_comes(clu
         async def left() -> bool:
             return not (await made(cluster, monitors) | await made(cluster, rules))
 
-        await eventually(left, 30)
+        await eventually(left)
         assert "MonitoringReady" not in conditions(await cluster.get(CONTROL_PLANE, "cloud") or {})

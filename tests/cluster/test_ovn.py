@@ -108,7 +108,7 @@ async def gone(cluster: Cluster, *names: str) -> None:
     async def none() -> bool:
         return not any([await cluster.get(CHASSIS, name) for name in names])
 
-    await eventually(none, 30)
+    await eventually(none)
 
 
 @pytest.fixture
@@ -195,7 +195,7 @@ async def test_a_node_that_goes_is_forgotten_and_one_whose_chassis_is_deleted_is
             live = await cluster.get(CHASSIS, second) or {"metadata": {}}
             return live["metadata"].get("uid") not in (uid, None)
 
-        await eventually(back, 30)
+        await eventually(back)
         await leaves(cluster, first)
         await gone(cluster, first)
         # Its label goes, and with that its pod.
@@ -220,7 +220,7 @@ async def test_a_cluster_goes_with_all_its_chassis(cluster: Cluster, root: Path,
         async def ended() -> bool:
             return await cluster.get(OVN_CLUSTER, "ovn") is None
 
-        await eventually(ended, 30)
+        await eventually(ended)
         assert await cluster.client.get(NODE, None, name)
 
 

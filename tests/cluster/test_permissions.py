@@ -80,7 +80,7 @@ async def test_a_clouds_whole_life(granted: Path, cluster: Cluster, root: Path) 
             await eventually(lambda: absent(cluster, DEPLOYMENT, "nova-api"))
             await cluster.ready(CONTROL_PLANE, "cloud")
             await cluster.delete(CONTROL_PLANE, "cloud")
-            await eventually(lambda: absent(cluster, Kind.of(CONTROL_PLANE), "cloud"), 30)
+            await eventually(lambda: absent(cluster, Kind.of(CONTROL_PLANE), "cloud"))
     events = json.loads(await cluster.client.page(EVENT, cluster.namespace, {}))["items"]
     assert [event for event in events if event["regarding"]["kind"] == CONTROL_PLANE.kind]
 
@@ -94,11 +94,11 @@ async def test_servers_of_others_may_be_asked_for_and_go(granted: Path, cluster:
             template = {"provider": "auto"}
             named = dict.fromkeys(("mariadb", "rabbitmq", "memcached"), template)
             await cluster.create(CONTROL_PLANE, "cloud", **named, tls={"enabled": False})
-            await cluster.ready(CONTROL_PLANE, "cloud", seconds=60)
+            await cluster.ready(CONTROL_PLANE, "cloud")
             for handle in ("Grant.k8s.mariadb.com", "Permission.rabbitmq.com", "Memcached.memcached.c5c3.io"):
                 assert json.loads(await cluster.client.page(KINDS[handle], cluster.namespace, {}))["items"]
             await cluster.delete(CONTROL_PLANE, "cloud")
-            await eventually(lambda: absent(cluster, Kind.of(CONTROL_PLANE), "cloud"), 60)
+            await eventually(lambda: absent(cluster, Kind.of(CONTROL_PLANE), "cloud"))
 
 
 async def absent(cluster: Cluster, kind: Kind, name: str) -> bool:

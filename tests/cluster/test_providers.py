@@ -42,7 +42,7 @@ async def test_a_cloud_on_servers_of_others_becomes_ready_and_goes(cluster: Clus
             services={"cinder": {"enabled": True}},
             **{"global": {"tls": {"enabled": False}}},
         )
-        await cluster.ready(C5C3_CONTROL_PLANE, "cloud", seconds=60)
+        await cluster.ready(C5C3_CONTROL_PLANE, "cloud")
         for handle, name in (
             ("MariaDB.k8s.mariadb.com", "mariadb"),
             ("RabbitmqCluster.rabbitmq.com", "rabbitmq"),
@@ -68,7 +68,7 @@ async def test_a_cloud_on_servers_of_others_becomes_ready_and_goes(cluster: Clus
         async def gone() -> bool:
             return not any([await made(cluster, handle) for handle in KINDS])
 
-        await eventually(gone, 60)
+        await eventually(gone)
 
 
 async def ours(cluster: Cluster, handle: str) -> list[Any]:
@@ -78,7 +78,7 @@ async def ours(cluster: Cluster, handle: str) -> list[Any]:
 async def test_an_encrypted_cloud_gives_them_its_certificates(cluster: Cluster, root: Path) -> None:
     async with operator(cluster, root), played(cluster):
         await cluster.create(C5C3_CONTROL_PLANE, "cloud")
-        await cluster.ready(C5C3_CONTROL_PLANE, "cloud", seconds=60)
+        await cluster.ready(C5C3_CONTROL_PLANE, "cloud")
         (mariadb,), (broker,), (cache,) = [
             (await made(cluster, handle)).values()
             for handle in ("MariaDB.k8s.mariadb.com", "RabbitmqCluster.rabbitmq.com", "Memcached.memcached.c5c3.io")
@@ -145,7 +145,7 @@ async def test_an_operator_that_is_not_there_is_named_and_may_come_later(cluster
         await installed()
         async with played(cluster):
             # What is not there is looked for twice a minute.
-            await cluster.ready(valkey, "asked", seconds=60)
+            await cluster.ready(valkey, "asked")
         await cluster.ready(valkey, "open")
         assert list(await made(cluster, "Valkey.cache.cs.sap.com")) == ["asked"]
 
@@ -191,7 +191,7 @@ async def test_a_database_of_others_has_our_accounts(cluster: Cluster, root: Pat
         await cluster.ready(MARIADB, "mariadb")
         for name in ("memcached", "keystone"):
             await cluster.create(RESOURCE[name.capitalize()], name)
-        await eventually(lambda: cluster.get(DEPLOYMENT, "keystone-api"), 30)
+        await eventually(lambda: cluster.get(DEPLOYMENT, "keystone-api"))
         assert await ours(cluster, "MariaDBDatabase")
 
 
@@ -216,9 +216,9 @@ async def test_a_cache_goes_before_what_its_operator_would_make_anew(cluster: Cl
         async def gone() -> bool:
             return await cluster.get(theirs, "cache") is None
 
-        await eventually(gone, 15)
+        await eventually(gone)
         await cluster.change(SECRET, "anew", "/metadata/finalizers", [])
-        await eventually(lambda: _none(cluster), 15)
+        await eventually(lambda: _none(cluster))
 
 
 async def _none(cluster: Cluster) -> bool:

@@ -65,7 +65,7 @@ async def test_an_account_is_replaced_though_the_operator_ends_in_between(cluste
         await running(cluster, "placement-config")
         whose = {"kind": "Placement", "name": "placement"}
         await cluster.create(CREDENTIAL_ROTATION, "now", target="database", serviceRef=whose, reMint=True)
-        await eventually(waiting, seconds=60)
+        await eventually(waiting)
     held = await data(cluster, "placement-credentials")
     assert (held["database.a"], held["database.b"]) == (before, held["database"])
     assert "placement_B:" in (await data(cluster, "placement-config"))["placement.conf"]
@@ -80,13 +80,13 @@ async def test_an_account_is_replaced_though_the_operator_ends_in_between(cluste
         "Background",
     )
     async with operator(cluster, root):
-        await eventually(done, seconds=60)
+        await eventually(done)
 
         async def gone() -> bool:
             return await cluster.get(DATABASE, "placement-db") is None
 
-        await eventually(gone, seconds=30)
-        await cluster.ready(PLACEMENT, "placement", seconds=30)
+        await eventually(gone)
+        await cluster.ready(PLACEMENT, "placement")
     held = await data(cluster, "placement-credentials")
     assert before not in held.values()
     assert "database.a" not in held
