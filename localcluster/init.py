@@ -20,6 +20,7 @@ from .apiserver import ready
 from .layout import EXTERNAL, TUNNELS
 from .offload import complete_checksums
 
+_ENV = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root", "LANG": "C.UTF-8"}
 _RESTART_DELAY = 1.0
 _POLL = 0.05
 _MAX_FILES = 1048576
@@ -31,6 +32,8 @@ class Program:
 
     name: str
     command: list[str]
+    env: dict[str, str] = field(default_factory=dict[str, str])
+    """Added to the little that every program gets."""
     file: str = ""
     """Wait for this path to exist."""
     url: str = ""
@@ -99,7 +102,7 @@ def _start(program: Program, logs: Path) -> int:
     return os.posix_spawnp(
         program.command[0],
         program.command,
-        {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root", "LANG": "C.UTF-8"},
+        _ENV | program.env,
         file_actions=[
             (os.POSIX_SPAWN_OPEN, 0, "/dev/null", os.O_RDONLY, 0),
             (os.POSIX_SPAWN_OPEN, 1, log, flags, 0o644),

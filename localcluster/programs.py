@@ -13,6 +13,10 @@ from .layout import API_PORT, Node
 
 _KUBELET_ROOT = "/var/lib/kubelet"
 _CONTAINERD_SOCKET = "/run/containerd/containerd.sock"
+_RARELY = {"GOGC": "300"}
+"""Go collects garbage a third as often: kube-apiserver takes a quarter less CPU, and more memory. containerd does
+without, from which a hundred shims would inherit it.
+"""
 CNI_FOLDERS = (Path("/usr/lib/cni"), Path("/opt/cni/bin"))
 CNI_PLUGINS = ("ptp", "host-local", "portmap", "loopback")
 
@@ -70,10 +74,10 @@ def _control_plane(plane: components.ControlPlane, home: Path) -> list[dict[str,
     scheduler = components.scheduler(plane, kubernetes("kube-scheduler"), home / "scheduler.kubeconfig")
     server = components.apiserver(plane, kubernetes("kube-apiserver"))
     return [
-        {"name": "etcd", "command": components.etcd(plane, _inside("etcd", "etcd"))},
-        {"name": "kube-apiserver", "command": server},
-        {"name": "kube-controller-manager", "command": [*manager, plugins], "url": plane.url},
-        {"name": "kube-scheduler", "command": scheduler, "url": plane.url},
+        {"name": "etcd", "command": components.etcd(plane, _inside("etcd", "etcd")), "env": _RARELY},
+        {"name": "kube-apiserver", "command": server, "env": _RARELY},
+        {"name": "kube-controller-manager", "command": [*manager, plugins], "env": _RARELY, "url": plane.url},
+        {"name": "kube-scheduler", "command": scheduler, "env": _RARELY, "url": plane.url},
     ]
 
 
@@ -96,8 +100,8 @@ def _node_programs(node: Node, home: Path, address: str, url: str, *, fresh: boo
             "file": _CONTAINERD_SOCKET,
             "once": True,
         },
-        {"name": "kubelet", "command": kubelet, "after": ["prepare"], "url": url},
-        {"name": "kube-proxy", "command": proxy, "url": url},
+        {"name": "kubelet", "command": kubelet, "env": _RARELY, "after": ["prepare"], "url": url},
+        {"name": "kube-proxy", "command": proxy, "env": _RARELY, "url": url},
     ]
 
 

@@ -181,7 +181,7 @@ def program(name, script, **more):
 supervise(
     [
         program("service", "exec sleep 60", after=["setup"]),
-        program("setup", "exit 0", file="go", once=True),
+        program("setup", "exit $STATUS", env={"STATUS": "0"}, file="go", once=True),
         program("starter", "touch go; exec sleep 60"),
         program("held", "exit 1", file="late"),
         program("free", "exit 1", file="late"),
