@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from cloud import view
-from cloud.kubernetes import CloudError, Kubernetes
+from cloud.kubernetes import CloudError, Kubernetes, ours
 from localcluster.layout import Cluster
 
 from .lists import Lists
@@ -81,9 +81,8 @@ class Site:
     def patch(self, spec: Object) -> None:
         """The control plane's spec, merged with what is given."""
         body = json.dumps({"spec": spec})
-        self.kubectl(
-            "patch", "openstackcontrolplane", self.plane, "-n", self.namespace, "--type=merge", "-p", body
-        )  # fmt: skip
+        kind = ours("openstackcontrolplane")
+        self.kubectl("patch", kind, self.plane, "-n", self.namespace, "--type=merge", "-p", body)
 
     def leader(self, *, other_than: str = "") -> str:
         """The operator's pod that leads. Raises CloudError where none does, or only the one that does not count."""

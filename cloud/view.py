@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
-from .kubernetes import CloudError, Kubernetes
+from .kubernetes import CloudError, Kubernetes, ours
 
 _MARKS = {"True": "[green]✔[/green]", "False": "[yellow]…[/yellow]", "Unknown": "[red]?[/red]"}
 
@@ -30,7 +30,7 @@ def wait(cluster: Kubernetes, namespace: str, name: str, console: Console, timeo
     started, shown, plane = time.monotonic(), "", dict[str, Any]()
     with Live(console=console, refresh_per_second=4, transient=True) as live:
         while (elapsed := time.monotonic() - started) < timeout:
-            plane = cluster.get("openstackcontrolplane", name, "-n", namespace)
+            plane = cluster.get(ours("openstackcontrolplane"), name, "-n", namespace)
             if ready(plane):
                 return elapsed
             live.update(_table(plane, elapsed))

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from cloud.kubernetes import CloudError
+from cloud.kubernetes import CloudError, ours
 
 from ..journal import now
 from ..scenario import Stage, scenario
@@ -31,6 +31,9 @@ def deleted(stage: Stage) -> None:
                 stage.check(False, str(error))
             took[name] = round(now() - began, 1)
         stage.await_recovery(f"{len(objects)} objects of {service}", timeout=600)
+        if stage.result.problems:
+            # What failed then would say nothing of what is deleted next.
+            break
     slowest = dict(sorted(took.items(), key=lambda pair: -pair[1])[:10])
     stage.note(objects=len(took), slowest_back_seconds=slowest)
 
@@ -149,7 +152,7 @@ EDITS = (
         lambda item: item["metadata"].get("ownerReferences"),
     ),
     Edit(
-        "keystone",
+        ours("keystone"),
         "keystone",
         lambda _: [{"op": "replace", "path": "/spec/replicas", "value": 5}],
         "replicas of the service's resource",

@@ -16,7 +16,7 @@ from openstack_operator.kube import conditions
 from openstack_operator.plan import Context
 from openstack_operator.release_files import ReleaseFiles
 from openstack_operator.runtime.client import Client
-from openstack_operator.runtime.kinds import DEPLOYMENT, NAMESPACE, Kind
+from openstack_operator.runtime.kinds import DEPLOYMENT, NAMESPACE, SECRET, Kind
 from openstack_operator.runtime.manager import Manager
 from openstack_operator.runtime.report import Patience
 from openstack_operator.services.controlplane.model import CONTROL_PLANE
@@ -129,6 +129,27 @@ async def test_a_broken_service_is_named_by_the_cloud(cluster: Cluster, root: Pa
         # Neutron does not need Placement; Nova does.
         await cluster.ready(RESOURCE["Neutron"], "neutron")
         assert await phase(cluster) == "CoreServices"
+
+
+@pytest.mark.parametrize("policy", ["Background", "Foreground"])
+async def test_the_authority_stays_though_somebody_deletes_what_keeps_it(
+    cluster: Cluster, root: Path, policy: str
+) -> None:
+    async with operator(cluster, root):
+        await cluster.create(CONTROL_PLANE, "cloud")
+        await cluster.ready(CONTROL_PLANE, "cloud")
+        before = await cluster.get(RESOURCE["PKI"], "internal") or {}
+        key = await cluster.get(SECRET, "internal-authority") or {}
+        await cluster.delete(RESOURCE["PKI"], "internal", policy)
+
+        async def back() -> dict[str, Any]:
+            found = await cluster.get(RESOURCE["PKI"], "internal") or before
+            secret = await cluster.get(SECRET, "internal-authority") or {}
+            owners = [ref["uid"] for ref in secret.get("metadata", {}).get("ownerReferences", ())]
+            return secret if owners == [found["metadata"]["uid"]] != [before["metadata"]["uid"]] else {}
+
+        assert (await eventually(back))["data"] == key["data"]
+        await cluster.ready(CONTROL_PLANE, "cloud")
 
 
 async def test_deletion_leaves_nothing_but_what_is_retained(cluster: Cluster, root: Path) -> None:

@@ -160,7 +160,7 @@ def test_what_is_irreplaceable_is_remembered_until_it_is_back():
 
     store.replace("x", [], "6")
     assert [found.meta.uid for found in store.lost("MariaDB", "x", "mariadb")] == ["u3"]
-    store.forget("MariaDB", "x", "mariadb")
+    store.forget(("x", "mariadb", "mariadb"))
     assert store.lost("MariaDB", "x", "mariadb") == []
 
 

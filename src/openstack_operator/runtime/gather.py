@@ -141,7 +141,6 @@ class Gatherer:
     def forget(self, request: Request) -> None:
         """The resource is gone; nothing wakes it anymore."""
         self._world.users.set(request, ())
-        self._world.stores[SECRET].forget(*request)
 
     def _alone(self, request: Request, held: Cached) -> set[Target]:
         """What tells of the end of another that is called the same. Raises SpecError where that one came first."""

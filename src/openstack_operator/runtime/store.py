@@ -130,7 +130,7 @@ class Store:
         self._objects: dict[tuple[str, str], Cached] = {}
         self._owned: dict[OwnerLabels, set[tuple[str, str]]] = {}
         self._lost: dict[tuple[str, str], Cached] = {}
-        """What is irreplaceable, as it was when it went; as long as the resource it was made for is there."""
+        """What is irreplaceable, as it was when it went; as long as what it was made for is there, or comes back."""
         self._removed: dict[str, int] = {}
         """Version at which an object went, by uid."""
         self._listed: dict[str | None, int] = {}
@@ -157,10 +157,10 @@ class Store:
         labels = namespace, role.lower(), fitting(name)
         return [item for item in self._lost.values() if item.meta.owner_labels == labels]
 
-    def forget(self, role: str, namespace: str, name: str) -> None:
+    def forget(self, made_for: OwnerLabels) -> None:
         """That resource is gone: what was irreplaceable for it is no more."""
-        for item in self.lost(role, namespace, name):
-            del self._lost[item.meta.namespace, item.meta.name]
+        for key in [key for key, item in self._lost.items() if item.meta.owner_labels == made_for]:
+            del self._lost[key]
 
     def put(self, new: Cached, *, by: Request | None = None) -> None:
         """Takes in an object; older news than what is known changes nothing."""

@@ -13,7 +13,7 @@ from .client import Client
 from .informer import Informer
 from .kinds import NODE, OTHERS, POD, SECRET, Catalog, Kind
 from .pods import SELECTOR, trimmed
-from .store import Cached, Change, Meta, Request, Store, cached
+from .store import Cached, Change, Meta, OwnerLabels, Request, Store, cached
 
 Target = tuple[str, str, str]
 """(role, namespace, name) of something a spec names."""
@@ -73,6 +73,8 @@ class World:
         self._notify = notify
         self._turned = turned
         self._published: dict[str, Mapping[str, str]] = {}
+        self._returning: set[OwnerLabels] = set()
+        """Resources that are gone, and come back: what made them is there."""
         self.stores = {kind: Store(kind, self._changed) for kind in catalog.all}
         self.foreign = Store(SECRET, self._changed)
         """Metadata of Secrets that are not ours; their content is fetched when a spec names one."""
@@ -109,11 +111,27 @@ class World:
     def _changed(self, change: Change) -> None:
         if change.old and (change.new is None or change.new.meta.uid != change.old.meta.uid):
             self._published.pop(change.old.meta.uid, None)
-        if change.kind is SECRET and change.new is None and self.labeled(change.meta) is None:
-            # Deleted after its owner, so that a later one of that name begins with passwords of its own.
-            namespace, role, name = change.meta.owner_labels
-            self.stores[SECRET].forget(role, namespace, name)
+        self._remember(change)
         self._notify(change)
+
+    def _remember(self, change: Change) -> None:
+        """What is irreplaceable is remembered as long as what it was made for is there or comes back. A later one of
+        that name begins with passwords of its own.
+        """
+        if change.kind in self.catalog.resources:
+            made_for = change.meta.namespace, change.kind.role.lower(), fitting(change.meta.name)
+            maker = self.owner(change.meta)
+            held = self.held(maker) if maker else None
+            if change.new is not None:
+                self._returning.discard(made_for)
+            elif held and held.meta.deletion_timestamp is None:
+                self._returning.add(made_for)
+            else:
+                self.stores[SECRET].forget(made_for)
+        elif change.kind is SECRET and change.new is None:
+            made_for = change.meta.owner_labels
+            if made_for not in self._returning and self.labeled(change.meta) is None:
+                self.stores[SECRET].forget(made_for)
 
     def resource(self, handle: str) -> Kind:
         """One of our own kinds by its handle. Raises KeyError for others."""
