@@ -1,0 +1,64 @@
+"""What the operator remembers of what it made."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import pytest
+
+from openstack_operator.runtime.client import Client
+from openstack_operator.runtime.kinds import SECRET, Catalog, Kind
+from openstack_operator.runtime.store import Cached, Meta, OwnerReference
+from openstack_operator.runtime.world import World
+from openstack_operator.services.controlplane.model import CONTROL_PLANE
+from openstack_operator.services.pki.model import PKI
+
+CLOUD, AUTHORITY = Kind.of(CONTROL_PLANE), Kind.of(PKI)
+LABELS = {"openstack.k8s.io/kind": "pki", "app.kubernetes.io/instance": "internal"}
+
+
+def meta(name: str, version: int, owner: Kind | None = None, **changes: Any) -> Cached:
+    owners = [OwnerReference(owner.kind, "cloud", "u1", owner.api_version, controller=True)] if owner else []
+    known: dict[str, Any] = {"uid": f"{name}-{version}", "owner_references": tuple(owners)}
+    return Cached(Meta(name, resource_version=str(version), namespace="x", **(known | changes)), b"{}")
+
+
+@pytest.fixture
+def world() -> World:
+    """A cloud, its PKI and the Secret with the authority's key."""
+    found = World(cast("Client", None), Catalog([CONTROL_PLANE, PKI]), [], lambda change: None)
+    found.stores[CLOUD].put(meta("cloud", 1))
+    found.stores[AUTHORITY].put(meta("internal", 2, CLOUD))
+    found.stores[SECRET].put(secret(3))
+    return found
+
+
+def secret(version: int) -> Cached:
+    return meta("internal-authority", version, labels=LABELS, annotations={"openstack.k8s.io/irreplaceable": "true"})
+
+
+def lost(world: World) -> list[str]:
+    return [held.meta.name for held in world.stores[SECRET].lost("PKI", "x", "internal")]
+
+
+@pytest.mark.parametrize("first", ["resource", "secret"])
+def test_what_comes_back_finds_what_nobody_else_has(world: World, first: str) -> None:
+    for kind in (AUTHORITY, SECRET) if first == "resource" else (SECRET, AUTHORITY):
+        world.stores[kind].remove(meta("internal", 10) if kind is AUTHORITY else secret(11))
+    assert lost(world) == ["internal-authority"], "the cloud makes its PKI anew, of the same authority"
+    world.stores[AUTHORITY].put(meta("internal", 12, CLOUD))
+    assert lost(world) == ["internal-authority"]
+    world.stores[SECRET].put(secret(13))
+    assert lost(world) == []
+
+
+@pytest.mark.parametrize("first", ["resource", "secret"])
+@pytest.mark.parametrize("cloud", ["ends", "was never there"])
+def test_what_does_not_come_back_is_forgotten(world: World, first: str, cloud: str) -> None:
+    if cloud == "ends":
+        world.stores[CLOUD].put(meta("cloud", 4, uid="cloud-1", deletion_timestamp="2026-01-01T00:00:00Z"))
+    else:
+        world.stores[AUTHORITY].put(meta("internal", 4, uid="internal-2"))
+    for kind in (AUTHORITY, SECRET) if first == "resource" else (SECRET, AUTHORITY):
+        world.stores[kind].remove(meta("internal", 10) if kind is AUTHORITY else secret(11))
+    assert lost(world) == [], "a later one of that name begins with a key of its own"
