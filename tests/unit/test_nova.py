@@ -458,6 +458,14 @@ def test_a_certificate_is_renewed_for_a_new_node_or_in_time_and_not_before() -> 
         assert daemon(result, "nova-libvirt") == daemon(first, "nova-libvirt"), "libvirt is told, not restarted"
 
 
+def test_the_authorities_that_running_servers_were_started_with_come_back_as_they_were() -> None:
+    before = {key[1]: obj for key, obj in made(planned(owner="nova", draw=lambda: "one")).items() if key[0] == "Secret"}
+    authorities = ("nova-migration-ca", "nova-console-ca")
+    lost = {name: before[name] for name in authorities}
+    again = made(planned(owner="nova", lost=lost, draw=lambda: "another"))
+    assert {name: again["Secret", name]["data"] for name in authorities} == {k: v["data"] for k, v in lost.items()}
+
+
 def test_servers_stay_where_they_are_unless_they_may_move() -> None:
     off = planned({"compute": {"liveMigration": False}}, owner="nova")
     assert not [name for _, name in made(off) if "migration" in name]

@@ -81,13 +81,14 @@ def migration(ctx: Context[NovaSpec]) -> Migration:
 
 
 def authority(ctx: Context[NovaSpec], purpose: str) -> Object:
-    """Secret `<owner>-<purpose>-ca`, made once."""
+    """Secret `<owner>-<purpose>-ca`, made once: servers that run show what they were started with."""
     name = ctx.name(f"{purpose}-ca")
-    held = kube.secret_data(ctx.children.get(("Secret", kube.fitting(name))))
+    key = kube.fitting(name)
+    held = kube.secret_data(ctx.children.get(("Secret", key)) or ctx.lost.get(key))
     if not {"key", "cert"} <= held.keys():
         made = pki.authority(ctx.draw(), f"{ctx.namespace}/{ctx.owner} {purpose}", ctx.now)
         held = {"key": made.key, "cert": made.cert}
-    return kube.secret(ctx, name, held)
+    return kube.irreplaceable(kube.secret(ctx, name, held))
 
 
 def _addresses(pods: Sequence[Object]) -> set[str]:
