@@ -116,6 +116,30 @@ async def test_certificates_come_from_cert_manager_once_it_is_there(cluster: Clu
         assert "Issuer/internal refused it: no" in found["message"]
 
 
+async def test_an_authority_given_up_for_an_issuer_does_not_come_back(cluster: Cluster, root: Path) -> None:
+    async def told() -> dict[str, str]:
+        return ((await cluster.get(PKI, "pki") or {}).get("status") or {}).get("published") or {}
+
+    async def gone() -> bool:
+        return await cluster.get(SECRET, "pki-authority") is None
+
+    by = pki.authority("theirs", "theirs", datetime.now(UTC))
+    async with operator(cluster, root), cert_manager(cluster, by, set()):
+        await cluster.create(PKI, "pki")
+        await cluster.ready(PKI, "pki")
+        assert (await told())["authoritySecret"] == "pki-authority"
+        await cluster.change(PKI, "pki", "/spec/issuerRef", ISSUER)
+        await eventually(gone)
+        await cluster.ready(PKI, "pki")
+        # It is issued once here: what was told before is all there is to go by.
+        await cluster.delete(SECRET, "pki-probe-issued")
+        await look_again(cluster)
+        # Nobody tells that nothing happens.
+        await asyncio.sleep(3)
+        assert "authoritySecret" not in await told()
+        assert await gone()
+
+
 async def test_an_authority_is_replaced_as_users_start_anew(cluster: Cluster, root: Path) -> None:
     async def pod(name: str) -> None:
         if await cluster.get(ACCOUNT, "default") is None:

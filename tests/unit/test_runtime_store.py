@@ -164,6 +164,19 @@ def test_what_is_irreplaceable_is_remembered_until_it_is_back():
     assert store.lost("MariaDB", "x", "mariadb") == []
 
 
+def test_what_its_own_resource_takes_away_is_not_remembered():
+    kept = {
+        "labels": {"openstack.k8s.io/kind": "pki", "app.kubernetes.io/instance": "pki"},
+        "annotations": {"openstack.k8s.io/irreplaceable": "true"},
+    }
+    store = Store(SECRET, lambda change: None)
+    for name in ("a", "b"):
+        store.put(item("x", name, 1, name, **kept))
+        store.remove(item("x", name, 2, name, **kept))
+    store.give_up(item("x", "a", 1, "a", **kept))
+    assert [found.meta.name for found in store.lost("PKI", "x", "pki")] == ["b"]
+
+
 def test_a_pod_is_trimmed_to_what_a_plan_may_see():
     def pod(version: str, **status: Any) -> Cached:
         condition = {"type": "Ready", "status": "True", "lastProbeTime": version}

@@ -101,6 +101,7 @@ class Applier:
 
     async def _delete(self, kind: Kind, child: Cached) -> None:
         await delete(self._world, kind, child, "Background", by=self._request)
+        self._world.stores[kind].give_up(child)
 
     def _held(self, kind: Kind, obj: Object) -> Cached | None:
         return self._world.stores[kind].get(self._owner.meta.namespace, obj["metadata"]["name"])

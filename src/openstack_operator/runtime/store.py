@@ -162,6 +162,10 @@ class Store:
         for key in [key for key, item in self._lost.items() if item.meta.owner_labels == made_for]:
             del self._lost[key]
 
+    def give_up(self, last: Cached) -> None:
+        """An object its own resource has no use for any more: however irreplaceable it was, it is not lost."""
+        self._lost.pop((last.meta.namespace, last.meta.name), None)
+
     def put(self, new: Cached, *, by: Request | None = None) -> None:
         """Takes in an object; older news than what is known changes nothing."""
         key = new.meta.namespace, new.meta.name
