@@ -82,17 +82,20 @@ def _full(stage: Stage, victim: str) -> None:
     stage.note(told_seconds=round(now() - began, 1))
     # Data files have room of their own for a while: more is written, by way of another member, until there is none.
     _ask(site, "CREATE TABLE IF NOT EXISTS chaos.ballast (number INT AUTO_INCREMENT PRIMARY KEY, data LONGBLOB)")
+    more = "INSERT INTO chaos.ballast (data) SELECT REPEAT('x', 1048576) FROM chaos.seq_1_to_4"
     for _ in range(_BALLAST):
-        _ask(site, "INSERT INTO chaos.ballast (data) SELECT REPEAT('x', 1048576) FROM chaos.seq_1_to_4")
+        # As any client's, a statement fails that is under way while the others agree that the full member is gone.
+        until("four MiB to be written", lambda: _ask(site, more), _TOLD)
     time.sleep(_FULL)
     stage.note(said=_said(site), members=site.get(ours("mariadb"), "mariadb")["status"].get("members"))
 
 
-def _ask(site: Site, statement: str) -> None:
-    """Carried out by the member that takes the clients."""
+def _ask(site: Site, statement: str) -> bool:
+    """Carried out by the member that takes the clients. Raises CloudError where it is not."""
     primary = next(member for member in site.members("mariadb-server") if _role(member) == "primary")
     script = 'exec mariadb -uroot -p"$(cat "$MARIADB_ROOT_PASSWORD_FILE")" -e "$0"'
     site.run(primary["metadata"]["name"], "sh", "-c", script, statement)
+    return True
 
 
 def _role(member: Object) -> str:
