@@ -77,6 +77,13 @@ class Probe:
     period: int = 10
     failures: int = 3
 
+    @classmethod
+    def of_worker(cls, command: Sequence[str], timeout: int = 5) -> Probe:
+        """How a program is asked to which no Service leads: nobody goes elsewhere by its answer, which is for whoever
+        reads the status, so it is asked half as often as takes the least CPU there is for it, and believed sooner.
+        """
+        return cls(command=command, timeout=timeout, period=30, failures=2)
+
     def render(self, **changes: int) -> Object:
         """The probe as in a container spec."""
         return drop_none(

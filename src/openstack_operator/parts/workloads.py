@@ -296,7 +296,7 @@ def connected(ports: Collection[int] = ()) -> kube.Probe:
     others = [f"{port:04X}" for port in sorted(ports) if port not in _AMQP]
     known = "|".join([*others, *(["162[78]"] if len(others) < len(ports) else [])])
     pattern = ["-Eqs", f":({known}) 01 "] if others else ["-qs", ":162[78] 01 "]
-    return kube.Probe(command=["grep", *pattern, "/proc/net/tcp", "/proc/net/tcp6"], period=15)
+    return kube.Probe.of_worker(["grep", *pattern, "/proc/net/tcp", "/proc/net/tcp6"])
 
 
 _AMQP = (5671, 5672)

@@ -10,11 +10,8 @@ from .refill import remark
 
 NAME = "metadata-agent"
 
-LISTENS = kube.Probe(
-    # The kernel's table and not the file: a socket file outlives its server. 00010000 is a listening socket.
-    command=["grep", "-qs", " 00010000 .*/var/lib/neutron/metadata_proxy$", "/proc/net/unix"],
-    period=15,
-)
+# The kernel's table and not the file: a socket file outlives its server. 00010000 is a listening socket.
+LISTENS = kube.Probe.of_worker(["grep", "-qs", " 00010000 .*/var/lib/neutron/metadata_proxy$", "/proc/net/unix"])
 
 SWITCHED = """\
 until grep -qs ' 00010000 .*/run/openvswitch/db.sock$' /proc/net/unix; do sleep 1; done

@@ -100,7 +100,7 @@ def _maintenance_worker(
     """A worker that is ready when it has an established (01) connection to the northbound database."""
     members = network(ctx)["northbound"].split(",")
     ports = r"\|".join(sorted({f":{int(member.rpartition(':')[2]):04X} 01 " for member in members}))
-    connected = kube.Probe(command=["grep", "-qs", ports, "/proc/net/tcp", "/proc/net/tcp6"], period=15)
+    connected = kube.Probe.of_worker(["grep", "-qs", ports, "/proc/net/tcp", "/proc/net/tcp6"])
     return parts.worker(
         ctx,
         WORKER,

@@ -89,7 +89,7 @@ def _libvirt(ctx: Context[NovaSpec], kept: Disks, moving: Migration, screens: Co
             *moving.mounts,
             *screens.node,
         ),
-        ready=kube.Probe(command=entry.commands["ready"], period=15, timeout=10),
+        ready=kube.Probe.of_worker(entry.commands["ready"], timeout=10),
         memory="64Mi",
         privileged=True,
         root=True,

@@ -143,7 +143,7 @@ def _container(
         command=command,
         env=env or {},
         mounts=mounts,
-        ready=kube.Probe(command=program.commands["ready"]),
+        ready=kube.Probe.of_worker(program.commands["ready"]),
         lifecycle={"preStop": {"exec": {"command": list(stop)}}} if stop else None,
         memory=memory,
         privileged=True,

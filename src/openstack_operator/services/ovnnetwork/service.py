@@ -79,7 +79,7 @@ def _northd(ctx: Context[OVNNetworkSpec], nb: Clustered, sb: Clustered, tls: Sec
         command=[*program.command, *tls.options],
         env={"OVN_NB_DB": nb.connection, "OVN_SB_DB": sb.connection},
         mounts=(*kube.scratch("/run/ovn", "/tmp"), *tls.clients),  # noqa: S108
-        ready=kube.Probe(command=program.commands["ready"]),
+        ready=kube.Probe.of_worker(program.commands["ready"]),
         memory="32Mi",
     )
     settings, own = kube.settings(ctx.spec, ctx.spec.northd), ctx.spec.northd.replicas
