@@ -53,6 +53,8 @@ def _begin(node: Node, subnet: ipaddress.IPv4Network) -> subprocess.Popen[bytes]
     node.pid_file.unlink(missing_ok=True)
     node.furnished_file.unlink(missing_ok=True)
     cgroups.create(f"{node.cgroup}/system")
+    # As long as pods that have begun keep those that have not from it, what all wait for may be the last to begin.
+    cgroups.prefer(f"{node.cgroup}/system")
     command = ["unshare", "--mount", "--uts", "--ipc", "--net", "--pid", "--fork", "--kill-child=SIGKILL"]
     command += [sys.executable, "-m", "localcluster.init", str(node.boot_file)]
     with _log(node).open("ab") as output:

@@ -87,6 +87,8 @@ class More:
     containers: Sequence[kube.Container] = ()
     """Beside the program."""
     first: First | None = None
+    cpu: str = "10m"
+    """Request of each of several workers, by which CPUs are shared where all begin at once, as after a power cut."""
     known_as: str = ""
     """Variable of an API whose pods call each other, by address: the URL under which others find this one."""
 
@@ -273,17 +275,17 @@ def worker(
     every new pod.
     """
     name = name or component
-    entry = program(ctx, component)
+    kind = "StatefulSet" if stable else "Deployment"
+    names = {"serviceName": ctx.name(name), "podManagementPolicy": "Parallel"} if stable else {}
+    size = size_of(ctx, kind, name, settings)
     main = kube.Container(
-        component=entry,
+        component=program(ctx, component),
         env={"EVENTLET_NO_GREENDNS": "yes", **more.env},
         mounts=(*config.mounts, *kube.scratch("/tmp", "/run", state(ctx)), *mounts),  # noqa: S108
         ready=ready,
         memory=memory,
+        cpu=more.cpu if size.several else "10m",
     )
-    kind = "StatefulSet" if stable else "Deployment"
-    names = {"serviceName": ctx.name(name), "podManagementPolicy": "Parallel"} if stable else {}
-    size = size_of(ctx, kind, name, settings)
     pods = _pods(ctx, kind, name, (main, *more.containers), config, settings, size, grace=grace, **names)
     budget = [kube.disruption_budget(ctx, ctx.name(name), kube.selector(ctx, name))] if size.several else []
     return Step(name=title(name), objects=(pods, *budget, *size.autoscaler(ctx, pods)), after=(config, *after))

@@ -76,6 +76,8 @@ def cell(ctx: Context[NovaSpec], wanted: Cell, shared: Shared) -> Built:
         ready=bus.connected,
         name=f"{name}-conductor",
         stable=True,
+        # Its nodes wait for it before they start their guests again.
+        more=parts.More(cpu="100m"),
     )
     console, proxy, url = _console(ctx, component, conf, tls, screens, after=needed)
     steps = (db, bus, *setup, conf, conductor, console, proxy)

@@ -118,7 +118,7 @@ def _server(
         alive=kube.Probe(tcp=DISTRIBUTION),
         lifecycle={"preStop": {"exec": {"command": ["sh", "-c", STAND_IN]}}} if clustered else None,
         memory="128Mi",
-        cpu="200m" if clustered else "100m",
+        cpu="400m" if clustered else "100m",
     )
     template = kube.pod(
         ctx,
