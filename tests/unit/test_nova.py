@@ -275,8 +275,10 @@ def test_an_api_starts_more_processes_while_all_are_busy() -> None:
         return template(result, "Deployment", name)["spec"]["containers"][0]["command"]
 
     unset, one = planned(), planned({"api": {"processes": 1}})
-    for words in (command(unset, "nova-api"), command(unset, "nova-metadata"), command(one, "nova-metadata")):
-        assert words[words.index("--processes") + 1] == "8"
+    # Only the API's requests wait for nodes.
+    for name, most, result in (("api", "8", unset), ("metadata", "2", unset), ("metadata", "2", one)):
+        words = command(result, f"nova-{name}")
+        assert words[words.index("--processes") + 1] == most
         assert words[words.index("--cheaper") + 1] == "1"
     # uWSGI refuses to keep fewer than there may be, where there may be only one.
     assert "--cheaper" not in command(one, "nova-api")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import chain
 from urllib.parse import urlsplit
 
@@ -13,6 +14,12 @@ from .compute import compute, on_nodes, ways
 from .consoles import consoles
 from .migration import migration
 from .model import NovaSpec
+
+# One thread each: with eventlet, a second one waits for answers to its RPC for ever.
+_API = parts.Workers(processes=8, threads=1, cpu="20m")
+# None of its requests waits for a node, as those of the API do. Where Neutron is slow, another process is two more tokens
+# for Keystone to make and Neutron to look at; and guests ask again anyway.
+_METADATA = replace(_API, processes=2)
 
 
 def plan(ctx: Context[NovaSpec]) -> Plan:
@@ -60,13 +67,9 @@ def plan(ctx: Context[NovaSpec]) -> Plan:
             ("scheduler", choosing, spec.scheduler, knowing),
         )
     )
-    # One thread each: with eventlet, a second one waits for answers to its RPC for ever.
-    workers = parts.Workers(processes=8, threads=1, cpu="20m")
-    api = parts.api(
-        ctx, "api", 8774, conf, settings=spec.api, health="/", after=knowing, memory="192Mi", workers=workers
-    )
+    api = parts.api(ctx, "api", 8774, conf, settings=spec.api, health="/", after=knowing, memory="192Mi", workers=_API)
     metadata = parts.api(
-        ctx, "metadata", 8775, conf, settings=spec.metadata, health="/", after=knowing, exposed=False, workers=workers
+        ctx, "metadata", 8775, conf, settings=spec.metadata, health="/", after=knowing, exposed=False, workers=_METADATA
     )
     entry = parts.catalog(ctx, "compute", "Compute", api, path="/v2.1", after=(user, api))
     moving = migration(ctx)
