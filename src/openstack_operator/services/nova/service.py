@@ -17,8 +17,8 @@ from .model import NovaSpec
 
 # One thread each: with eventlet, a second one waits for answers to its RPC for ever.
 _API = parts.Workers(processes=8, threads=1, cpu="20m")
-# None of its requests waits for a node, as those of the API do. Where Neutron is slow, another process is two more tokens
-# for Keystone to make and Neutron to look at; and guests ask again anyway.
+# None of its requests waits for a node, as those of the API do. Where Neutron is slow, another process is two more
+# tokens for Keystone to make and Neutron to look at; and guests ask again anyway.
 _METADATA = replace(_API, processes=2)
 
 
