@@ -214,6 +214,21 @@ def test_cgroups_that_are_not_there_have_no_members() -> None:
     assert not cgroups.exists("localcluster-absent")
 
 
+@pytest.mark.parametrize(("file", "weight"), [("cpu.shares", "8192"), ("cpu.weight", "316")])
+def test_a_node_s_programs_come_before_its_pods(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str, weight: str
+) -> None:
+    monkeypatch.setattr(cgroups, "ROOT", tmp_path)
+    for hierarchy in ("cpu", "memory"):
+        (tmp_path / hierarchy / "node" / "system").mkdir(parents=True)
+        (tmp_path / hierarchy / "cgroup.procs").touch()
+    chosen = tmp_path / "cpu" / "node" / "system" / file
+    chosen.write_text("1024")
+    cgroups.prefer("node/system")
+    assert chosen.read_text() == weight
+    assert not (tmp_path / "memory" / "node" / "system" / file).exists()
+
+
 def test_only_sized_volumes_are_made_with_privileges() -> None:
     manifests = yaml.safe_load_all((Path(build.__file__).parent / "manifests/storage.yaml").read_text())
     helpers = {
