@@ -79,8 +79,8 @@ class Probe:
 
     @classmethod
     def of_worker(cls, command: Sequence[str], timeout: int = 5) -> Probe:
-        """How a program is asked to which no Service leads: nobody goes elsewhere by its answer, which is for whoever
-        reads the status, so it is asked half as often as takes the least CPU there is for it, and believed sooner.
+        """How a program is asked that no Service leads to. Only the status shows its answer, and each question is a
+        process: seldom is enough, and two answers in a row are believed (docs/decisions/0042).
         """
         return cls(command=command, timeout=timeout, period=30, failures=2)
 
