@@ -27,7 +27,7 @@ $(VENV)/.installed: requirements-dev.lock pyproject.toml
 .PHONY: lock
 lock: ## Renews the lock files
 	$(PY) -m uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header pyproject.toml -o requirements.lock
-	$(PY) -m uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header --group dev pyproject.toml -o requirements-dev.lock
+	$(PY) -m uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header --extra cli --group dev pyproject.toml -o requirements-dev.lock
 
 SAMPLE ?= minimal
 
@@ -56,50 +56,71 @@ test: venv ## unit, cases, stories, shape, cluster (a real kube-apiserver)
 	$(MAKE) --no-print-directory lint
 	$(PY) -m pytest -q -n 2 tests/unit tests/cases tests/stories tests/shape tests/cluster
 
+SEEDS ?=
+
+.PHONY: test-seeds
+test-seeds: venv ## Manifests that were written before this operator, applied as they stand; SEEDS= names their folder
+	@ls $(SEEDS)/*.yaml >/dev/null 2>&1 || { echo "name a folder of manifests: make test-seeds SEEDS=…" >&2; exit 1; }
+	$(PY) -m localcluster build --only apiserver
+	SEEDS=$(SEEDS) $(PY) -m pytest -q -n 0 tests/seeds
+
+# A line in docs/evidence/suites.md for each run.
+RECORD = $(PY) -m tests.suites run $@ --
+# In order, in one process; openstacksdk's warnings are its own affair.
+E2E = $(RECORD) $(PY) -m pytest -v -W default -p no:randomly -p no:xdist
+
 .PHONY: e2e
-e2e: venv ## The cloud, its proof, what day two brings, the worst of `make chaos`, and its removal
-	@# In order, in one process; openstacksdk's warnings are its own affair.
-	$(PY) -m pytest -v -W default -p no:randomly -p no:xdist --ignore-glob='tests/e2e/on_*' tests/e2e
+e2e: venv ## The cloud, its proof, what day two brings, and its removal; the embedded cluster itself
+	$(E2E) --ignore-glob='tests/e2e/on_*' tests/e2e
 
 .PHONY: e2e-ha
-e2e-ha: venv ## Of `make e2e`, the worst of `make chaos` alone
-	$(PY) -m pytest -v -W default -p no:randomly -p no:xdist tests/e2e/test_ha.py
+e2e-ha: venv ## The highly available cloud, and the worst of `make chaos`
+	$(E2E) tests/e2e/on_ha
 
 .PHONY: e2e-ceph
 e2e-ceph: venv ## A cloud on Ceph: volumes, clones, backups, moving servers, and pods killed under writes
-	$(PY) -m pytest -v -W default -p no:randomly -p no:xdist tests/e2e/on_ceph
+	$(E2E) tests/e2e/on_ceph
 
 .PHONY: e2e-tls
 e2e-tls: venv ## A cloud that is told to encrypt while it runs, what of it can be read, its certificates and authorities; an hour and a half
-	$(PY) -m pytest -v -W default -p no:randomly -p no:xdist tests/e2e/on_tls
+	$(E2E) tests/e2e/on_tls
 
 .PHONY: e2e-providers
 e2e-providers: venv ## Operators of others, built from their modules, and what runs on them
 	$(PY) -m operators build
-	$(PY) -m pytest -v -W default -p no:randomly -p no:xdist tests/e2e/on_providers
+	$(E2E) tests/e2e/on_providers
 
 .PHONY: e2e-cortex
 e2e-cortex: venv ## Two compute nodes, a scheduler that Nova asks which of them a server is for, and pods that know theirs
-	$(PY) -m pytest -v -W default -p no:randomly -p no:xdist tests/e2e/on_two
+	$(E2E) tests/e2e/on_two
 
 .PHONY: e2e-tempest
 e2e-tempest: venv ## A cloud that is tested by Tempest: a few tests of Keystone that pass, and one run that cannot
-	$(PY) -m pytest -v -W default -p no:randomly -p no:xdist tests/e2e/on_tempest
+	$(E2E) tests/e2e/on_tempest
 
 .PHONY: e2e-federation
 e2e-federation: venv ## A cloud that is told to let in users of an OpenID provider, in browsers and with tokens, and then not to
-	$(PY) -m pytest -v -W default -p no:randomly -p no:xdist tests/e2e/on_federation
+	$(E2E) tests/e2e/on_federation
+
+.PHONY: e2e-reasons
+e2e-reasons: venv ## Ten reasons why a pod does not start, made in a cloud, and the seconds until its conditions say so
+	$(E2E) -s tests/e2e/on_reasons
 
 .PHONY: chaos
 chaos: venv ## The highly available cloud, all that can go wrong with it, and what it cost
 	$(PY) -m localcluster build --only apiserver
-	OPENSTACK_OPERATOR_CRASH_POINTS=all $(PY) -m pytest -q tests/cluster/test_crash_points.py
-	$(PY) -m chaos run; status=$$?; $(PY) -m chaos report && exit $$status
+	$(RECORD) sh -c '\
+	  OPENSTACK_OPERATOR_CRASH_POINTS=all $(PY) -m pytest -q tests/cluster/test_crash_points.py || exit; \
+	  $(PY) -m chaos run; status=$$?; $(PY) -m chaos report && exit $$status'
 
 .PHONY: bench
 bench: venv ## Speed, writes, memory; a table and build/bench.json
 	$(PY) -m localcluster build --only apiserver
-	$(PY) -m bench
+	$(RECORD) $(PY) -m bench
+
+.PHONY: suites
+suites: venv ## When each of the longer suites ran last, and how: what never ran first, then the oldest
+	@$(PY) -m tests.suites list
 
 .PHONY: generate
 generate: venv ## CRDs, RBAC and the field reference from the models; which test proves which field of c5c3's

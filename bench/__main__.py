@@ -1,6 +1,11 @@
 """Prints measurements next to their goals, writes build/bench.json, and ends with 1 where a goal is missed."""
 
+# ruff: noqa: E402  (nothing else is imported before: it may be in .venv alone)
 from __future__ import annotations
+
+from images.venv import use_venv
+
+use_venv("bench")
 
 import argparse
 import asyncio
@@ -11,6 +16,7 @@ from dataclasses import asdict, dataclass
 from statistics import median
 
 from openstack_operator.runtime.logs import configure
+from tests.suites import tell
 
 from . import runs
 from .stage import ROOT
@@ -49,7 +55,9 @@ def main() -> int:
     target = ROOT / "build" / "bench.json"
     target.parent.mkdir(exist_ok=True)
     target.write_text(json.dumps([{**asdict(row), "met": row.met} for row in rows], indent=1) + "\n")
-    return 0 if all(row.met for row in rows) else 1
+    missed = sum(not row.met for row in rows)
+    tell("bench", passed=sum(row.most is not None for row in rows) - missed, failed=missed)
+    return 1 if missed else 0
 
 
 async def _measured(repeat: int, seconds: float) -> list[Row]:
@@ -77,7 +85,7 @@ def _rows(ones: Sequence[runs.Rollout], rest: runs.Rest, many: runs.Rollout) -> 
         Row("  objects created, Events among them", created, ""),
         Row("API writes per object created", made / created, "", 1.3),
         Row("steady state: writes", rest.writes, "", 0),
-        Row("steady state: CPU, with lease and probes", rest.cpu, "% of core", 0.5),
+        Row("steady state: CPU, with lease and probes", rest.cpu, "% of core", 0.2),
         Row("  renewals of the lease", rest.renewals, "a minute"),
         Row("  writes of a restarted operator", rest.restart, "", 0),
         Row("memory: resident, one cloud", rest.memory, "MiB", 160),

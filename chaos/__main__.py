@@ -1,9 +1,15 @@
 """`python -m chaos run|report`: what `make chaos` does."""
 
+# ruff: noqa: E402  (nothing else is imported before: it may be in .venv alone)
 from __future__ import annotations
+
+from images.venv import use_venv
+
+use_venv("chaos")
 
 import argparse
 import sys
+from collections.abc import Sequence
 
 from keystoneauth1.exceptions import ClientException
 from openstack.exceptions import SDKException
@@ -12,9 +18,11 @@ from rich.markup import escape
 
 from cloud.kubernetes import CloudError, module
 from localcluster.target import target
+from tests.suites import tell
 
 from . import report
 from .run import REPORT, Run, deployed, standing
+from .scenario import Result
 from .scenarios import SCENARIOS
 
 
@@ -30,7 +38,7 @@ def main() -> int:
             reason = f"nodes are powered off and lost here, which only the embedded cluster can bear, and {chosen.why}"
             raise CloudError(f"{reason}; unset KUBECONFIG, or take kind off the PATH")
         site = standing() if arguments.standing else deployed(console)
-        results = Run(site, console).all(arguments.only or sorted(SCENARIOS))
+        results = Run(site, console).all(arguments.only or sorted(SCENARIOS), _count)
     except (CloudError, SDKException, ClientException) as error:
         console.print(f"[red]error:[/red] {escape(str(error))}", highlight=False, soft_wrap=True)
         return 1
@@ -39,6 +47,11 @@ def main() -> int:
     failed = [result.number for result in results if not result.passed]
     console.print(f"{len(results) - len(failed)} of {len(results)} scenarios passed", highlight=False)
     return 1 if failed else 0
+
+
+def _count(results: Sequence[Result]) -> None:
+    passed = sum(result.passed for result in results)
+    tell("chaos", passed=passed, failed=len(results) - passed)
 
 
 def _numbers(text: str) -> list[int]:

@@ -72,6 +72,11 @@ class Journal:
             for kind, interval in sorted(intervals.items())
         }
 
+    def longest_outage(self, kind: str, since: float, until: float) -> tuple[float, float]:
+        """Between which moments nothing of a kind was acknowledged for longest."""
+        moments = [since, *(a.ended for a in self.between(since, until, kind) if not a.error), until]
+        return max(pairwise(moments), key=lambda pair: pair[1] - pair[0])
+
     def errors(self, since: float, until: float = FOREVER) -> dict[str, list[str]]:
         """Up to three different errors by kind."""
         found: dict[str, list[str]] = {}

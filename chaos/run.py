@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -78,8 +78,10 @@ class Run:
         self.writers = self._writers(connect())
         self.load = Load(Journal(JOURNAL), [*self.writers, *self._readers()])
 
-    def all(self, chosen: Sequence[int]) -> list[Result]:
-        """A result for each scenario. Raises CloudError where the cloud is not itself again between two."""
+    def all(self, chosen: Sequence[int], tell: Callable[[Sequence[Result]], object] = len) -> list[Result]:
+        """A result for each scenario, of which `tell` is told one after the other. Raises CloudError where the cloud is
+        not itself again between two.
+        """
         results: list[Result] = []
         with self.load:
             self._settle("the load at rest")
@@ -87,6 +89,7 @@ class Run:
                 result = self.one(SCENARIOS[number])
                 results.append(result)
                 write(self._report, [result])
+                tell(results)
                 if not result.passed:
                     self._settle(f"the cloud after scenario {number}")
         return results

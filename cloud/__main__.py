@@ -1,6 +1,11 @@
 """`python -m cloud up|proof|down`: what `make cloud` and `make cloud-down` do."""
 
+# ruff: noqa: E402  (nothing else is imported before: it may be in .venv alone)
 from __future__ import annotations
+
+from images.venv import use_venv
+
+use_venv("cloud")
 
 import argparse
 import sys

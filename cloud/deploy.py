@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, cast
 
@@ -24,7 +26,9 @@ Object = dict[str, Any]
 def documents(path: Path) -> list[Object]:
     """The objects of a manifest. Raises CloudError for a file that cannot be read as one."""
     try:
-        found = cast("list[Object | None]", list(yaml.safe_load_all(path.read_text())))
+        # The definitions are a megabyte, for which the parser written in Python takes seconds.
+        loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+        found = cast("list[Object | None]", list(yaml.load_all(path.read_text(), Loader=loader)))
     except (OSError, yaml.YAMLError) as error:
         raise CloudError(f"{path}: {error}") from None
     return [doc for doc in found if doc]
@@ -47,17 +51,33 @@ def cabled(sample: Path) -> bool:
     return bool(bridge.get("interface"))
 
 
-def install(cluster: Kubernetes, replicas: int = 1) -> None:
-    """Custom resource definitions, least-privilege RBAC, the release data and the operator's Deployment, rolled out."""
-    crds = [doc for path in sorted((ROOT / "deploy" / "crds").glob("*.yaml")) for doc in documents(path)]
-    cluster.apply(*crds)
-    cluster.kubectl(
-        "wait", "--for=condition=Established", "--timeout=60s", *(f"crd/{c['metadata']['name']}" for c in crds)
-    )
-    cluster.apply(*operator(cluster.registry, replicas))
-    cluster.kubectl(
-        "-n", OPERATOR_NAMESPACE, "rollout", "status", "deployment/openstack-operator", "--timeout=120s", timeout=130
-    )
+def asks_for_c5c3(sample: Path) -> bool:
+    """Whether a sample has a kind of c5c3's groups, or a control plane that makes one. `C5C3=1` asks for them, too."""
+    spec = _plane(documents(sample), sample)["spec"]
+    groups = [doc["apiVersion"].rpartition("/")[0] for doc in documents(sample)]
+    made = any(spec.get(name, {}).get("enabled") for name in ("cortex", "tempest"))
+    return made or any(group.endswith("c5c3.io") for group in groups) or bool(os.environ.get("C5C3"))
+
+
+def install(cluster: Kubernetes, replicas: int = 1, *, c5c3: bool = False) -> None:
+    """Custom resource definitions, those of c5c3 only on request, least-privilege RBAC, the release data and the
+    operator's Deployment, rolled out.
+    """
+    folders = ("crds", "crds-c5c3") if c5c3 else ("crds",)
+    paths = [path for folder in folders for path in sorted((ROOT / "deploy" / folder).glob("*.yaml"))]
+    crds = [doc for path in paths for doc in documents(path)]
+    rollout = ("rollout", "status", "deployment/openstack-operator", "--timeout=120s")
+    # The API server takes in a definition after the other from each client; two keep two CPUs busy. What the Deployment
+    # is made of is asked for meanwhile, and its pod starts while the last definitions are established.
+    with ThreadPoolExecutor() as pool:
+        wanted = pool.submit(operator, cluster.registry, replicas)
+        for done in [pool.submit(cluster.apply, *crds[half::2]) for half in (0, 1)]:
+            done.result()
+        cluster.apply(*wanted.result())
+        names = [f"crd/{crd['metadata']['name']}" for crd in crds]
+        established = pool.submit(cluster.kubectl, "wait", "--for=condition=Established", "--timeout=60s", *names)
+        cluster.kubectl("-n", OPERATOR_NAMESPACE, *rollout, timeout=130)
+        established.result()
 
 
 def operator(registry: str, replicas: int = 1) -> list[Object]:
@@ -65,8 +85,10 @@ def operator(registry: str, replicas: int = 1) -> list[Object]:
     found = [*documents(ROOT / "deploy" / "rbac.yaml"), *documents(ROOT / "deploy" / "operator.yaml")]
     found.sort(key=lambda doc: doc["kind"] != "Namespace")
     origin = [f"--registry={registry}"] if registry else []
-    image = json.loads(module("images", "list", *origin))["operator"]
-    data = {"2025.1.yaml": module("images", "release", *origin)}
+    with ThreadPoolExecutor() as pool:
+        listed, pinned = (pool.submit(module, "images", what, *origin) for what in ("list", "release"))
+    image = json.loads(listed.result())["operator"]
+    data = {"2025.1.yaml": pinned.result()}
     for doc in found:
         if doc["kind"] == "Deployment":
             doc["spec"]["replicas"] = replicas

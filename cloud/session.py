@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -40,18 +41,22 @@ class Session:
         else:
             cluster = _local_cluster(watch, sample, images, nodes)
         with watch.step("install the operator"):
-            deploy.install(cluster, replicas=min(nodes, 2))
+            deploy.install(cluster, replicas=min(nodes, 2), c5c3=deploy.asks_for_c5c3(sample))
         return cls(cluster, watch, console)
 
-    def converge(self, sample: Path, namespace: str | None = None, timeout: float = 600) -> Cloud:
-        """Applies a sample and waits until its control plane is Ready, showing what happens."""
+    def converge(
+        self, sample: Path, namespace: str | None = None, timeout: float = 600, in_vain: Callable[[], str] = str
+    ) -> Cloud:
+        """Applies a sample and waits until its control plane is Ready, showing what happens; gives up as soon as
+        `in_vain` says why it will not be.
+        """
         began = time.time()
         plane = deploy.control_plane(self.cluster, sample, namespace)
         meta, expose = plane["metadata"], plane["spec"]["expose"]
         on = f" on {expose['host']}" if expose.get("host") else ""
         self.console.print(f"    APIs are exposed by {expose.get('type', 'ClusterIP')}{on}", highlight=False)
         with self.watch.step(f"apply {meta['namespace']}/{meta['name']} to Ready"):
-            seconds = view.wait(self.cluster, meta["namespace"], meta["name"], self.console, timeout)
+            seconds = view.wait(self.cluster, meta["namespace"], meta["name"], self.console, timeout, in_vain)
         return Cloud(meta["name"], meta["namespace"], began, round(seconds, 1))
 
     def prove(self, cloud: Cloud) -> dict[str, Any]:

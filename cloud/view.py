@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Any
 
 from rich.console import Console
@@ -25,14 +26,25 @@ def ready(plane: dict[str, Any]) -> bool:
     return found.get("status") == "True" and found.get("observedGeneration") == plane["metadata"].get("generation")
 
 
-def wait(cluster: Kubernetes, namespace: str, name: str, console: Console, timeout: float) -> float:
-    """Seconds until the control plane is Ready, shown meanwhile. Raises CloudError with what it waits for."""
+def wait(
+    cluster: Kubernetes,
+    namespace: str,
+    name: str,
+    console: Console,
+    timeout: float,
+    in_vain: Callable[[], str] = str,
+) -> float:
+    """Seconds until the control plane is Ready, shown meanwhile. Raises CloudError with what it waits for, as soon as
+    `in_vain` says why it will not come.
+    """
     started, shown, plane = time.monotonic(), "", dict[str, Any]()
     with Live(console=console, refresh_per_second=4, transient=True) as live:
         while (elapsed := time.monotonic() - started) < timeout:
             plane = cluster.get(ours("openstackcontrolplane"), name, "-n", namespace)
             if ready(plane):
                 return elapsed
+            if reason := in_vain():
+                raise CloudError(f"{namespace}/{name} will not be Ready, given up after {elapsed:.0f} s: {reason}")
             live.update(_table(plane, elapsed))
             line = _line(plane)
             if not console.is_terminal and line != shown:

@@ -1,6 +1,11 @@
 """python -m images: build, load, push, list, release, guest."""
 
+# ruff: noqa: E402  (nothing else is imported before: it may be in .venv alone)
 from __future__ import annotations
+
+from images.venv import use_venv
+
+use_venv("images")
 
 import argparse
 import json

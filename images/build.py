@@ -72,5 +72,5 @@ def stage(name: str, context: Path) -> None:
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(file.content)
         target.chmod(0o755 if file.executable else 0o644)
-    if name == "python":
-        wheels.unpack(context / "requirements.lock", context / "wheels")
+    if (lock := context / wheels.LOCK).exists():
+        wheels.unpack(lock, context / "wheels")

@@ -1,4 +1,4 @@
-"""The operator's dependencies for the Python of its image, fetched on the host and verified by hash."""
+"""Packages of PyPI for the Python of the images, fetched on the host and verified by hash."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ from pathlib import Path
 from images import cache
 from images.shell import run
 
+LOCK = "requirements.lock"
+"""In the build context of an image that has such packages."""
+
 PYTHON = "3.13"
 """Debian trixie's Python."""
 
@@ -15,7 +18,7 @@ PLATFORMS = ("manylinux2014_x86_64", *(f"manylinux_2_{minor}_x86_64" for minor i
 
 
 def unpack(lock: Path, target: Path) -> None:
-    """`target` holds the packages of the lock file, ready to be imported by the image's Python."""
+    """`target` holds the packages of the lock file, ready to be imported by an image's Python."""
     command = [_python(), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-compile", "--no-deps"]
     command += ["--require-hashes", "--only-binary=:all:", f"--python-version={PYTHON}", "--implementation=cp"]
     command += [f"--platform={platform}" for platform in PLATFORMS]

@@ -1,6 +1,11 @@
 """python -m operators: build, install, remove, list."""
 
+# ruff: noqa: E402  (nothing else is imported before: it may be in .venv alone)
 from __future__ import annotations
+
+from images.venv import use_venv
+
+use_venv("operators")
 
 import argparse
 import sys

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import HealthCheck, settings
 from openstack_operator.plan import Release
 from openstack_operator.release_files import ReleaseFiles
 from openstack_operator.services.placement.model import PlacementSpec
+from tests import suites
 
 ROOT = Path(__file__).parent.parent
 # How long an example takes says more about the machine than about the code.
@@ -19,6 +21,12 @@ settings.load_profile("untimed")
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update", action="store_true", help="rewrite goldens instead of comparing with them")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    # Of several processes the first counts what all of them did.
+    if suites.COUNTS in os.environ and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(suites.Counter())
 
 
 @pytest.fixture

@@ -6,6 +6,11 @@ that shows that a field is answered so. Run as a program, this prints them as JS
 
 from __future__ import annotations
 
+from images.venv import use_venv
+
+if __name__ == "__main__":
+    use_venv("tests.proofs")
+
 import contextlib
 import io
 import json

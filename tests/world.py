@@ -103,8 +103,11 @@ def _planned(
 
 
 def changes(before: Leaves, after: Leaves) -> Leaves:
-    """What is another one afterwards; None is what is gone. Digests follow from the rest and are left out."""
-    fields = (field for field in {**before, **after} if kube.CONFIG_DIGEST not in field)
+    """What is another one afterwards; None is what is gone. What follows from the rest is left out: digests, and which
+    fields of a template come from elsewhere.
+    """
+    derived = (kube.CONFIG_DIGEST, kube.SHARED_FIELDS)
+    fields = (field for field in {**before, **after} if not any(name in field for name in derived))
     return {field: after.get(field) for field in fields if before.get(field, _NONE) != after.get(field, _NONE)}
 
 

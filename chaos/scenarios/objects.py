@@ -21,6 +21,8 @@ _BACK = 240.0
 def deleted(stage: Stage) -> None:
     site = stage.site
     took: dict[str, float] = {}
+    when: dict[str, float] = {}
+    start = now()
     for service, objects in owned(site).items():
         for item in objects:
             name = f"{item['kind']}/{item['metadata']['name']}"
@@ -30,12 +32,27 @@ def deleted(stage: Stage) -> None:
             except CloudError as error:
                 stage.check(False, str(error))
             took[name] = round(now() - began, 1)
+            when[name] = began
         stage.await_recovery(f"{len(objects)} objects of {service}", timeout=600)
         if stage.result.problems:
             # What failed then would say nothing of what is deleted next.
             break
     slowest = dict(sorted(took.items(), key=lambda pair: -pair[1])[:10])
-    stage.note(objects=len(took), slowest_back_seconds=slowest)
+    stage.note(objects=len(took), slowest_back_seconds=slowest, outages=_causes(stage, when, start))
+
+
+def _causes(stage: Stage, when: dict[str, float], start: float) -> dict[str, dict[str, Any]]:
+    """Of each kind of request that failed: how long its longest outage was, what was deleted at most ten seconds before
+    it or during it, with seconds after its begin, and what clients were told then.
+    """
+    found: dict[str, dict[str, Any]] = {}
+    until_ = now()
+    for kind in stage.journal.failed(start, until_):
+        begin, end = stage.journal.longest_outage(kind, start, until_)
+        deleted = {name: round(at - begin, 1) for name, at in when.items() if begin - 10 <= at <= end}
+        told = stage.journal.errors(begin, end).get(kind, [])
+        found[kind] = {"seconds": round(end - begin, 1), "deleted": deleted, "errors": told}
+    return found
 
 
 def owned(site: Site) -> dict[str, list[Object]]:

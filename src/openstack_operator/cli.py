@@ -11,8 +11,13 @@ import sys
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from . import __version__
+
+if TYPE_CHECKING:
+    from .offline import commands as offline
+    from .serve import Settings
 
 
 def main(arguments: Sequence[str] | None = None) -> int:  # noqa: PLR0911  (a table of commands)
@@ -25,6 +30,8 @@ def main(arguments: Sequence[str] | None = None) -> int:  # noqa: PLR0911  (a ta
             return _render(options)
         case "generate":
             return _generate(options)
+        case "validate":
+            return _validate(options)
         case "explain":
             return _explain(options)
         case "inject-labels":
@@ -42,23 +49,55 @@ def command_line() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     _run_options(commands.add_parser("run", help="serve the custom resources of the cluster KUBECONFIG names"))
 
-    render = commands.add_parser("render", help="print every object a manifest becomes, without a cluster")
-    render.add_argument("-f", "--file", type=Path, required=True, help="manifest, or folder of manifests")
-    render.add_argument("-n", "--namespace", default="openstack", help="for manifests that name none")
-    render.add_argument("--releases", type=Path, help="folder of release files; the packaged ones otherwise")
+    _manifest_options(commands.add_parser("render", help="print every object a manifest becomes, without a cluster"))
+    validate = commands.add_parser("validate", help="say everything that is wrong with manifests, without a cluster")
+    _manifest_options(validate)
+    validate.add_argument("-o", "--output", choices=("text", "json"), default="text", help="json is for programs")
 
     generate = commands.add_parser("generate", help="write CRDs, permissions, deployment and reference from the models")
     generate.add_argument("--root", type=Path, default=Path(), help="checkout to write to")
     generate.add_argument("--check", action="store_true", help="write nothing; fail where a file is stale")
 
     explain = commands.add_parser("explain", help="describe a kind or one of its fields: nova.cells.name")
-    explain.add_argument("path", help="kind, or kind.field.field")
+    explain.add_argument("path", help="kind, or kind.field.field; kinds as kubectl takes them, status fields too")
 
     _injector_options(commands.add_parser("inject-labels", help="give pods the labels of their nodes"))
     _log_options(commands.add_parser("certify-injector", help="keep the certificate of inject-labels' webhook good"))
 
     commands.add_parser("version", help="print the version")
     return parser
+
+
+def _manifest_options(parser: argparse.ArgumentParser) -> None:
+    """Options of what works on manifests."""
+    parser.add_argument(
+        "-f",
+        "--file",
+        action="append",
+        required=True,
+        metavar="FILE",
+        help="manifest, folder of manifests, or - for standard input; repeatable",
+    )
+    parser.add_argument("-R", "--recursive", action="store_true", help="folders within folders too")
+    parser.add_argument("-n", "--namespace", default="openstack", help="for manifests that name none")
+    parser.add_argument(
+        "--releases", type=Path, default=os.environ.get("RELEASES"), help="folder of release files that win (RELEASES)"
+    )
+    parser.add_argument(
+        "--serves",
+        action="append",
+        default=[],
+        metavar="KIND",
+        help="a kind of another operator that the cluster has, such as PodMonitor.monitoring.coreos.com; repeatable; "
+        "none says that it has no others",
+    )
+    parser.add_argument(
+        "--cluster-domain",
+        default=os.environ.get("CLUSTER_DOMAIN") or "cluster.local",
+        metavar="DOMAIN",
+        help="DNS domain of the cluster (CLUSTER_DOMAIN; %(default)s)",
+    )
+    parser.add_argument("--strict", action="store_true", help="fail for warnings too")
 
 
 def _run_options(run: argparse.ArgumentParser) -> None:
@@ -83,6 +122,12 @@ def _run_options(run: argparse.ArgumentParser) -> None:
     )
     run.add_argument(
         "--releases", type=Path, default=env("RELEASES"), help="folder of release files that win over the packaged ones"
+    )
+    run.add_argument(
+        "--cluster-domain",
+        default=env("CLUSTER_DOMAIN", ""),
+        metavar="DOMAIN",
+        help="DNS domain of the cluster (CLUSTER_DOMAIN); that of /etc/resolv.conf otherwise",
     )
     _health_options(run)
     _log_options(run)
@@ -112,16 +157,22 @@ def _log_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from .serve import Settings, serve
+    from .serve import serve
 
-    return serve(
-        Settings(
-            namespaces=tuple(options.namespace),
-            lease_namespace=options.lease_namespace if options.leader_elect else None,
-            health_port=options.health_port,
-            releases=Path(options.releases) if options.releases else None,
-            **_logs(options),
-        )
+    return serve(run_settings(options))
+
+
+def run_settings(options: argparse.Namespace) -> Settings:
+    """What `run` is told on the command line and by the environment."""
+    from .serve import Settings
+
+    return Settings(
+        namespaces=tuple(options.namespace),
+        lease_namespace=options.lease_namespace if options.leader_elect else None,
+        health_port=options.health_port,
+        releases=Path(options.releases) if options.releases else None,
+        cluster_domain=options.cluster_domain.strip("."),
+        **_logs(options),
     )
 
 
@@ -144,25 +195,30 @@ def _logs(options: argparse.Namespace) -> dict[str, bool]:
 
 
 def _render(options: argparse.Namespace) -> int:
-    from .catalogue import ACTUATORS, SERVICES
-    from .manifests import dump_all, load
-    from .plan import SpecError
-    from .release_files import ReleaseFiles, packaged
-    from .render import Paper
+    from .offline.commands import render
 
-    folders = [folder for folder in (options.releases, packaged()) if folder]
-    paper = Paper(SERVICES, ACTUATORS, ReleaseFiles(*folders))
-    try:
-        planned = list(paper.render(load(options.file), options.namespace))
-    except SpecError as error:
-        print(f"{options.file}: {error}", file=sys.stderr)
-        return 1
-    made = [f"# {made.id} becomes:\n{dump_all(made.objects)}" for made in planned if made.objects]
-    if not made:
-        print(f"{options.file}: there is no resource of this operator in it", file=sys.stderr)
-        return 1
-    print("---\n".join(made), end="")
-    return 0
+    return render(_manifests(options))
+
+
+def _validate(options: argparse.Namespace) -> int:
+    from .offline.commands import validate
+
+    return validate(_manifests(options))
+
+
+def _manifests(options: argparse.Namespace) -> offline.Options:
+    from .offline.commands import Options
+
+    return Options(
+        files=options.file,
+        recursive=options.recursive,
+        namespace=options.namespace,
+        releases=options.releases,
+        serves=options.serves,
+        cluster_domain=options.cluster_domain.strip("."),
+        strict=options.strict,
+        as_json=getattr(options, "output", "text") == "json",
+    )
 
 
 def _generate(options: argparse.Namespace) -> int:

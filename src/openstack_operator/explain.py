@@ -2,45 +2,86 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import difflib
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from .api import STATUS, Resource, structural
+from .api import Resource, crd
 
-Schema = dict[str, Any]
+Schema = Mapping[str, Any]
 
 
 def explained(resources: Sequence[Resource[Any]], path: str) -> str:
-    """A kind or one of its fields in words: `nova`, `nova.cells.name`, `nova.status`.
+    """A kind or one of its fields in words: `nova`, `nova.cells.name`, `nova.status.cells`, `novas.openstack.k8s.io`.
 
-    Raises LookupError naming the choices.
+    Raises LookupError naming the nearest names and the choices.
     """
-    start, *fields = path.removeprefix("spec.").split(".")
-    kinds = {name: resource for resource in reversed(resources) for name in _names(resource)}
-    if start.lower() not in kinds:
-        known = ", ".join(resource.kind for resource in resources)
-        raise LookupError(f"there is no kind {start!r}; choose from {known}")
-    resource = kinds[start.lower()]
-    schema, walked = structural(resource.spec), resource.kind
+    resource, fields = _kind(resources, re.sub(r"\[[^\]]*\]", "", path).strip("."))
+    schema, place = _root(resource), resource.kind
+    if fields and fields[0] in {"spec", "status", "metadata"}:
+        place = f"{place}.{fields[0]}"
+        schema = schema["properties"][fields.pop(0)]
+    elif fields:
+        schema = schema["properties"]["spec"]
     for field in fields:
-        if field == "spec" and walked == resource.kind:
-            continue
-        if field == "status" and walked == resource.kind:
-            schema, walked = STATUS, f"{walked}.status"
-            continue
         choices = _fields(schema)
         if field not in choices:
-            known = ", ".join(choices) or "it has none"
-            raise LookupError(f"{walked} has no field {field!r}; choose from {known}")
-        schema, walked = choices[field], f"{walked}.{field}"
-    return _described(walked, schema)
+            raise LookupError(f"{place} has no field {field!r}; {_nearest(field, choices)}")
+        schema, place = choices[field], f"{place}.{field}"
+    return "\n".join([*_described(place, schema), *([] if "." in place else _elsewhere(resources, resource))])
 
 
-def _names(resource: Resource[Any]) -> tuple[str, ...]:
-    return (resource.kind.lower(), resource.plural, *resource.short_names)
+def _kind(resources: Sequence[Resource[Any]], path: str) -> tuple[Resource[Any], list[str]]:
+    """The kind a path begins with, and the fields after it; of two groups' kinds the first one with that name."""
+    names: dict[str, Resource[Any]] = {}
+    for resource in resources:
+        for name in _names(resource):
+            names.setdefault(name, resource)
+    lowered = path.lower()
+    known = [name for name in names if lowered == name or lowered.startswith(f"{name}.")]
+    if not known:
+        start = path.partition(".")[0]
+        kinds = list(dict.fromkeys(resource.kind for resource in resources))
+        close = difflib.get_close_matches(start.lower(), names, n=3)
+        nearest = [names[name].kind for name in close]
+        raise LookupError(f"there is no kind {start!r}; {_choices(nearest, kinds)}")
+    name = max(known, key=len)
+    rest = path[len(name) + 1 :]
+    return names[name], rest.split(".") if rest else []
 
 
-def _fields(schema: Schema) -> Schema:
+def _names(resource: Resource[Any]) -> Iterable[str]:
+    """What kubectl takes it by, in lower case."""
+    plain = (resource.kind, resource.plural)
+    full = (f"{name}{version}.{resource.group}" for name in plain for version in ("", f".{resource.version}"))
+    return [name.lower() for name in (*plain, *full, *resource.short_names)]
+
+
+def _root(resource: Resource[Any]) -> Schema:
+    return crd(resource)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+
+
+def _elsewhere(resources: Sequence[Resource[Any]], shown: Resource[Any]) -> list[str]:
+    others = [each for each in resources if each.kind == shown.kind and each.group != shown.group]
+    return [f"\nAlso in the group {each.group}: explain {each.plural}.{each.group}" for each in others]
+
+
+def _nearest(field: str, choices: Mapping[str, Schema]) -> str:
+    if not choices:
+        return "it has none"
+    lower = {name.lower(): name for name in choices}
+    close = [lower[name] for name in difflib.get_close_matches(field.lower(), lower, n=3, cutoff=0.5)]
+    return _choices(close, list(choices))
+
+
+def _choices(close: Sequence[str], every: Sequence[str]) -> str:
+    meant = f"did you mean {' or '.join(dict.fromkeys(close))}? " if close else ""
+    return f"{meant}choose from {', '.join(every)}"
+
+
+def _fields(schema: Schema) -> Mapping[str, Schema]:
     """Fields of an object, of the entries of a list, or of the values of a map."""
     for inner in ("items", "additionalProperties"):
         if isinstance(schema.get(inner), dict):
@@ -58,15 +99,38 @@ def _type(schema: Schema) -> str:
     return str(schema.get("type", "any"))
 
 
-def _described(path: str, schema: Schema) -> str:
-    lines = [f"{path} <{_type(schema)}>", f"  {schema.get('description', '')}"]
+_LIMITS = {
+    "minimum": "at least",
+    "maximum": "at most",
+    "minLength": "characters, at least",
+    "maxLength": "characters, at most",
+    "minItems": "entries, at least",
+    "maxItems": "entries, at most",
+    "pattern": "matches",
+}
+
+
+def _described(path: str, schema: Schema) -> list[str]:
+    lines = [f"{path} <{_type(schema)}>", f"  {schema.get('description', '')}".rstrip()]
     if "enum" in schema:
         lines.append(f"  one of: {', '.join(map(str, schema['enum']))}")
     if schema.get("default") not in (None, {}, []):
-        lines.append(f"  default: {schema['default']}")
+        default = schema["default"]
+        lines.append(f"  default: {default if isinstance(default, str) else json.dumps(default)}")
+    lines += [f"  {words}: {schema[name]}" for name, words in _LIMITS.items() if name in schema]
     lines += [f"  rule: {entry['message']}" for entry in schema.get("x-kubernetes-validations", ())]
     fields = _fields(schema)
+    required = _required(schema)
     width = max(map(len, fields), default=0)
     lines += [""] if fields else []
-    lines += [f"  {name:{width}}  <{_type(field)}>  {field.get('description', '')}" for name, field in fields.items()]
-    return "\n".join(lines)
+    for name, field in fields.items():
+        kind = f"{_type(field)}, required" if name in required else _type(field)
+        lines.append(f"  {name:{width}}  <{kind}>  {field.get('description', '')}".rstrip())
+    return lines
+
+
+def _required(schema: Schema) -> Sequence[str]:
+    for inner in ("items", "additionalProperties"):
+        if isinstance(schema.get(inner), dict):
+            return _required(schema[inner])
+    return schema.get("required", ())

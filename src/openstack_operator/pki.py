@@ -44,7 +44,7 @@ class Pair:
     @property
     def ends(self) -> datetime:
         """When the certificate is no good any more. Raises ValueError for what is none."""
-        return _read(self.cert).not_valid_after_utc
+        return ends(self.cert)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,6 +146,11 @@ def common(cert: str) -> str:
     """Whose a certificate is, if it says so: the common name. Raises ValueError for what is none."""
     found = _read(cert).subject.get_attributes_for_oid(NameOID.COMMON_NAME)
     return str(found[0].value) if found else ""
+
+
+def ends(cert: str) -> datetime:
+    """When a certificate is no good any more. Raises ValueError for what is none."""
+    return _read(cert).not_valid_after_utc
 
 
 def bundle(authorities: Iterable[str], now: datetime) -> str:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from functools import cache
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import structlog
 import yaml
 
 from .api import Model
@@ -13,6 +14,11 @@ from .plan import Release, SpecError
 from .plan.release import parse
 
 HERE = Path(__file__).parent
+_log: structlog.stdlib.BoundLogger = structlog.get_logger()
+
+Version = tuple[int, int, int]
+"""What tells one version of a file from the next: a mounted ConfigMap changes by another folder behind a symlink, an
+editor writes a new file or into the old one."""
 
 
 def packaged() -> Path:
@@ -21,30 +27,72 @@ def packaged() -> Path:
     return inside if inside.is_dir() else HERE.parent.parent / "releases"
 
 
+@dataclass
+class _File:
+    """A file as it was last readable, and its releases by profile."""
+
+    version: Version
+    content: dict[str, Any]
+    parsed: dict[str, Release] = field(default_factory=dict[str, Release])
+    broken: Version | None = None
+    """The version that cannot be read and is not used, said already."""
+
+
 class ReleaseFiles:
-    """Answers which release a spec asks for; each file is read once."""
+    """Answers which release a spec asks for; a file is read anew when it changes."""
 
     def __init__(self, *folders: Path) -> None:
         """`folders` are looked through in order."""
         self._folders = folders or (packaged(),)
-        self._parsed: dict[tuple[str, str], Release] = {}
+        self._read: dict[Path, _File] = {}
 
     def __call__(self, spec: Model) -> Release:
         """The release of a spec; resources that run nothing get the newest one. Raises SpecError for an unknown one."""
         files = self._files()
-        name = str(getattr(spec, "release", max(files)))
+        name = str(getattr(spec, "release", max(files, default="")))
         profile = str(getattr(spec, "image_profile", "debian"))
-        if (name, profile) not in self._parsed:
-            if name not in files:
-                raise SpecError("spec.release", f"there is no release {name!r}; choose from {', '.join(sorted(files))}")
-            self._parsed[name, profile] = parse(_read(files[name]), profile)
-        return self._parsed[name, profile]
+        if name not in files:
+            raise SpecError("spec.release", f"there is no release {name!r}; choose from {', '.join(sorted(files))}")
+        file = self._current(files[name])
+        if profile not in file.parsed:
+            file.parsed[profile] = parse(file.content, profile)
+        return file.parsed[profile]
 
     def _files(self) -> dict[str, Path]:
         """Path by name of the release; the first folder that has one wins."""
         return {path.stem: path for folder in reversed(self._folders) for path in sorted(folder.glob("*.yaml"))}
 
+    def _current(self, path: Path) -> _File:
+        """The file as it is; as it was where it cannot be read anymore, which is logged once. Raises SpecError where it
+        never could.
+        """
+        known, version = self._read.get(path), (0, 0, 0)
+        try:
+            stat = path.stat()
+            version = (stat.st_ino, stat.st_mtime_ns, stat.st_size)
+            if known and version in {known.version, known.broken}:
+                return known
+            self._read[path] = _File(version, _content(path))
+        except (OSError, ValueError, yaml.YAMLError) as error:
+            # PyYAML quotes the file over several lines.
+            why = " ".join(str(error).split())[:300]
+            if known is None:
+                raise SpecError("spec.release", f"{path.name} cannot be read: {why}") from None
+            if known.broken != version:
+                _log.error("release file is broken; the version before stays in use", path=str(path), error=why)
+            known.broken = version
+            return known
+        if known:
+            _log.info("release file has changed", path=str(path))
+        return self._read[path]
 
-@cache
-def _read(path: Path) -> dict[str, Any]:
-    return yaml.safe_load(path.read_bytes())
+
+def _content(path: Path) -> dict[str, Any]:
+    """What is in a file, if every profile of it is a release. Raises ValueError, YAMLError or OSError."""
+    content = yaml.safe_load(path.read_bytes())
+    try:
+        for profile in content["profiles"]:
+            parse(content, profile)
+    except (LookupError, TypeError, AttributeError, SpecError) as error:
+        raise ValueError(f"it is no release: {type(error).__name__} {error}; compare it with a packaged one") from None
+    return content

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, Protocol
 
-from .api import Ref, Resource, handle, logins, references, secret_references, whole_secrets
+from .api import (
+    OptionalSecretRef,
+    Ref,
+    Resource,
+    dependencies,
+    handle,
+    logins,
+    references,
+    secret_references,
+    whole_secrets,
+)
 from .kube import Object, secret_data
-from .plan import Context, MissingReference, Plan, Referent
+from .plan import Context, MissingReference, Plan, Referent, SpecError
 from .runtime.gather import parse
 from .runtime.registry import Actuator, Releases, Service
 
@@ -43,6 +53,52 @@ class Planned:
         return list(self.plan.objects) if self.plan else []
 
 
+class Reader(Protocol):
+    """Who is told what a plan on paper cannot be sure of."""
+
+    def refused(self, id_: Id, problems: Sequence[tuple[str, str]]) -> None:
+        """The operator would refuse a resource, or the API server would: (path, message) of each problem."""
+        ...
+
+    def broken(self, id_: Id, error: Exception) -> None:
+        """A plan ended in an error that is nobody's but the operator's."""
+        ...
+
+    def unplanned(self, id_: Id, refs: Sequence[tuple[str, Ref]]) -> None:
+        """A resource waits for what only a cluster can tell, by what of its spec."""
+        ...
+
+    def absent(self, id_: Id, path: str, what: str) -> None:
+        """A field names something (`Secret/name`) that is in none of the manifests."""
+        ...
+
+    def check(self, id_: Id, manifest: Object) -> Sequence[tuple[str, str]]:
+        """What the API server would refuse of a resource that a plan makes."""
+        ...
+
+    def assume(self, id_: Id, context: Context[Any], plan: Plan) -> Mapping[tuple[str, str], Object]:
+        """Objects that others make once those of the plan are there, and by which there would be more of it."""
+        ...
+
+
+class _Deaf:
+    """Hears nothing, and knows nothing."""
+
+    def refused(self, id_: Id, problems: Sequence[tuple[str, str]]) -> None: ...
+
+    def broken(self, id_: Id, error: Exception) -> None: ...
+
+    def unplanned(self, id_: Id, refs: Sequence[tuple[str, Ref]]) -> None: ...
+
+    def absent(self, id_: Id, path: str, what: str) -> None: ...
+
+    def check(self, id_: Id, manifest: Object) -> Sequence[tuple[str, str]]:
+        return ()
+
+    def assume(self, id_: Id, context: Context[Any], plan: Plan) -> Mapping[tuple[str, str], Object]:
+        return {}
+
+
 class Paper:
     """The cluster as it would be: resources of ours by name, each planned once.
 
@@ -57,28 +113,37 @@ class Paper:
         *,
         drawn: str = DRAWN,
         served: Iterable[str] = (),
+        domain: str = "cluster.local",
+        reader: Reader | None = None,
     ) -> None:
-        """`served` are handles of the kinds of others that this cluster has."""
+        """`served` are handles of the kinds of others that this cluster has. With a `reader` all problems are told to
+        it and the rest is planned; without, the first one is raised.
+        """
         self._services = {service.resource.handle: service for service in services}
         resources = (*(service.resource for service in self._services.values()), *(each.resource for each in actuators))
         self._resources: Mapping[str, Resource[Any]] = {resource.handle: resource for resource in resources}
         self._releases = releases
         self._drawn = drawn
-        self._served = frozenset(served)
+        self._served = served if isinstance(served, frozenset) else frozenset(served)
+        self._domain = domain
+        self._reader = reader
         self._manifests: dict[Id, Object] = {}
         self._secrets: dict[tuple[str, str], dict[str, str]] = {}
-        self._planned: dict[Id, Planned] = {}
+        self._planned: dict[Id, Planned | None] = {}
         self._pending: list[Id] = []
+        self._defaults: dict[Id, Mapping[str, str]] = {}
+        self.made_from: dict[Id, tuple[Id, Object]] = {}
+        """By resource that a plan makes, whose plan it is, and how it is made."""
 
     def render(self, manifests: Iterable[Object], namespace: str = "default") -> Iterator[Planned]:
         """Every resource of the manifests, and after it every one of ours made for it, with its plan.
 
-        Raises SpecError for a spec the operator would refuse.
+        Raises SpecError for a spec the operator would refuse, where there is no reader.
         """
-        found = [id_ for manifest in manifests if (id_ := self._take(manifest, namespace))]
+        ids = [id_ for manifest in manifests if (id_ := self._take(manifest, namespace))]
         # Whole clouds first: what others refer to may be made by them.
-        found.sort(key=lambda id_: not self._makes_resources(id_.kind))
-        for id_ in found:
+        ids.sort(key=lambda id_: not self._makes_resources(id_.kind))
+        for id_ in ids:
             yield from self._with_children(id_)
 
     def context(self, manifest: Object, namespace: str = "default") -> Context[Any]:
@@ -87,6 +152,26 @@ class Paper:
         if id_ is None:
             raise LookupError(f"{manifest['kind']} is not a kind of this operator")
         return self._context(id_)
+
+    def plain(self, id_: Id) -> Planned | None:
+        """A resource with nothing but a name; None where it would be refused."""
+        self._manifests[id_] = {"metadata": {"name": id_.name}}
+        return self._plan(id_)
+
+    def has_secret(self, namespace: str, name: str) -> bool:
+        """Whether a Secret is among the manifests or in a plan."""
+        return (namespace, name) in self._secrets
+
+    def has_resource(self, kind: str, namespace: str, name: str) -> bool:
+        """Whether a resource of ours is among the manifests or in a plan; `kind` is what references call it."""
+        return any(Id(each, namespace, name) in self._taken for each in self._by_role(kind))
+
+    @property
+    def _taken(self) -> set[Id]:
+        return {id_ for id_, manifest in self._manifests.items() if "kind" in manifest}
+
+    def _by_role(self, role: str) -> list[str]:
+        return [each for each, resource in self._resources.items() if resource.role == role]
 
     def _makes_resources(self, kind: str) -> bool:
         return kind in self._services and self._services[kind].teardown is True
@@ -99,7 +184,7 @@ class Paper:
             metadata["name"],
         )
         if id_.kind == "Secret":
-            self._secrets[id_.namespace, id_.name] = secret_data(manifest) | manifest.get("stringData", {})
+            self._secrets[id_.namespace, id_.name] = secret_data(manifest) | (manifest.get("stringData") or {})
         if id_.kind not in self._resources:
             return None
         self._manifests[id_] = manifest
@@ -108,21 +193,43 @@ class Paper:
     def _with_children(self, id_: Id) -> Iterator[Planned]:
         """The resource and every one of ours its plan makes, at any depth."""
         planned = self._plan(id_)
+        if planned is None:
+            return
         yield planned
         # All are known before the first is planned, since they refer to each other.
-        for child in [child for obj in planned.objects if (child := self._take(obj, id_.namespace))]:
+        for child in [child for obj in planned.objects if (child := self._take_child(id_, obj))]:
             yield from self._with_children(child)
 
-    def _plan(self, id_: Id) -> Planned:
-        if (done := self._planned.get(id_)) is not None:
-            return done
+    def _take_child(self, parent: Id, obj: Object) -> Id | None:
+        child = self._take(obj, parent.namespace)
+        if child and self._reader:
+            self.made_from[child] = parent, obj
+            if problems := self._reader.check(child, obj):
+                self._reader.refused(child, problems)
+                self._planned[child] = None
+        return child
+
+    def _plan(self, id_: Id) -> Planned | None:
+        if id_ in self._planned:
+            return self._planned[id_]
         if id_ in self._pending:
             circle = " → ".join(str(step) for step in (*self._pending[self._pending.index(id_) :], id_))
             raise MissingReference("spec", f"these wait for each other: {circle}")
         self._pending.append(id_)
-        plan, context = self._worked_out(id_)
-        self._pending.pop()
-        self._planned[id_] = Planned(id_, plan, context)
+        try:
+            self._planned[id_] = Planned(id_, *self._worked_out(id_))
+        except SpecError as error:
+            if self._reader is None:
+                raise
+            self._reader.refused(id_, error.problems)
+            self._planned[id_] = None
+        except Exception as error:
+            if self._reader is None:
+                raise
+            self._reader.broken(id_, error)
+            self._planned[id_] = None
+        finally:
+            self._pending.pop()
         return self._planned[id_]
 
     def _worked_out(self, id_: Id) -> tuple[Plan | None, Context[Any]]:
@@ -130,18 +237,30 @@ class Paper:
         service = self._services.get(id_.kind)
         if service is None:
             return None, context
-        if not all(referent.published for referent in context.refs.values()):
+        if waits := [ref for ref, referent in context.refs.items() if not referent.published]:
+            if self._reader:
+                self._reader.unplanned(id_, [(path, ref) for path, ref in references(context.spec) if ref in waits])
             return None, context
-        plan = service.plan(context)
+        plan = self._with_assumptions(id_, service, context)
         for obj in plan.objects:
             if obj["kind"] == "Secret":
                 self._secrets[id_.namespace, obj["metadata"]["name"]] = secret_data(obj)
         return plan, context
 
+    def _with_assumptions(self, id_: Id, service: Service, context: Context[Any]) -> Plan:
+        """The plan, once more where others would add to the cluster what it waits for."""
+        plan = service.plan(context)
+        while self._reader and (added := self._reader.assume(id_, context, plan)):
+            context = replace(context, children={**context.children, **added})
+            plan = service.plan(context)
+        return plan
+
     def _context(self, id_: Id) -> Context[Any]:
         spec = parse(self._resources[id_.kind], self._manifests[id_])
         # What nothing waits for is left out: it may itself need what is rendered here.
-        refs = {ref: self._referent(id_, ref) for _, ref in references(spec) if not ref.optional}
+        refs = {ref: self._referent(id_, path, ref) for path, ref in references(spec) if not ref.optional}
+        for path, wanted in dependencies(spec):
+            self._tell_absent(id_, f"{path}.name", wanted.kind, wanted.name)
         return Context(
             kind=self._resources[id_.kind].role,
             owner=id_.name,
@@ -151,34 +270,64 @@ class Paper:
             refs=refs,
             secrets=self._contents(id_, spec, refs),
             draw=lambda: self._drawn,
+            domain=self._domain,
             served=self._served,
         )
 
-    def _referent(self, user: Id, ref: Ref) -> Referent:
+    def _referent(self, user: Id, path: str, ref: Ref) -> Referent:
         as_good = [handle for handle, service in self._services.items() if service.resource.role == ref.kind]
         if not as_good:
-            raise MissingReference(
-                "spec", f"{user} refers to {ref.kind}/{ref.name}, a kind this operator does not serve"
-            )
+            raise MissingReference(path, f"{user} refers to {ref.kind}/{ref.name}, a kind this operator does not serve")
         named = [Id(handle, user.namespace, ref.name) for handle in as_good]
         id_ = next((id_ for id_ in named if id_ in self._manifests), named[0])
+        self._tell_absent(user, f"{path}.name", ref.kind, ref.name)
         self._manifests.setdefault(id_, {"metadata": {"name": ref.name}})
         planned = self._plan(id_)
+        if planned is None:
+            return Referent(self._published_by_default(id_))
         return Referent(planned.plan.outcome.published if planned.plan else {})
+
+    def _published_by_default(self, id_: Id) -> Mapping[str, str]:
+        """What a resource that would be refused publishes with defaults, so that mistakes in its users show, too."""
+        if id_ not in self._defaults:
+            self._defaults[id_] = {}
+            plain = Paper(
+                self._services.values(), (), self._releases, drawn=self._drawn, domain=self._domain, reader=_Deaf()
+            )
+            planned = plain.plain(id_)
+            if planned is None or planned.plan is None:
+                return {}
+            self._defaults[id_] = planned.plan.outcome.published
+            for obj in planned.objects:
+                if obj["kind"] == "Secret":
+                    self._secrets.setdefault((id_.namespace, obj["metadata"]["name"]), secret_data(obj))
+        return self._defaults[id_]
+
+    def _tell_absent(self, user: Id, path: str, kind: str, name: str) -> None:
+        if self._reader and not self.has_resource(kind, user.namespace, name):
+            self._reader.absent(user, path, f"{kind}/{name}")
 
     def _contents(self, id_: Id, spec: Any, refs: Mapping[Ref, Referent]) -> dict[str, Mapping[str, str]]:
         """Data of the Secrets a plan may read: those the spec names, and those its referents publish."""
-        found: dict[str, Mapping[str, str]] = {}
-        for _, ref in secret_references(spec):
-            known = self._secrets.get((id_.namespace, ref.name), {})
-            found[ref.name] = {**found.get(ref.name, {}), ref.key: known.get(ref.key, f"<{ref.name}.{ref.key}>")}
-        for _, ref in whole_secrets(spec):
-            if known := self._secrets.get((id_.namespace, ref.name)):
-                found[ref.name] = known
-        for _, ref in logins(spec):
-            found.setdefault(ref.name, {key: f"<{ref.name}.{key}>" for key in ref.keys})
+        contents: dict[str, Mapping[str, str]] = {}
+        for path, ref in secret_references(spec):
+            known = self._secret(id_, f"{path}{ref.field}", ref.name)
+            contents[ref.name] = {**contents.get(ref.name, {}), ref.key: known.get(ref.key, f"<{ref.name}.{ref.key}>")}
+        for path, ref in whole_secrets(spec):
+            optional = isinstance(ref, OptionalSecretRef)
+            if known := self._secret(id_, "" if optional else f"{path}{ref.field}", ref.name):
+                contents[ref.name] = known
+        for path, ref in logins(spec):
+            self._secret(id_, f"{path}{ref.field}", ref.name)
+            contents.setdefault(ref.name, {key: f"<{ref.name}.{key}>" for key in ref.keys})
         for referent in refs.values():
             for field, name in referent.published.items():
                 if field.endswith("Secret"):
-                    found[name] = self._secrets.get((id_.namespace, name), {})
-        return found
+                    contents[name] = self._secrets.get((id_.namespace, name), {})
+        return contents
+
+    def _secret(self, id_: Id, path: str, name: str) -> Mapping[str, str]:
+        """What is known of a Secret; it is told where `path` names one that is nowhere."""
+        if path and self._reader and not self.has_secret(id_.namespace, name):
+            self._reader.absent(id_, path, f"Secret/{name}")
+        return self._secrets.get((id_.namespace, name), {})

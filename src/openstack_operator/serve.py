@@ -14,6 +14,7 @@ import structlog
 
 from . import __version__
 from .catalogue import ACTUATORS, SERVICES
+from .cluster_domain import cluster_domain
 from .release_files import ReleaseFiles, packaged
 from .runtime.client import Client, LeadershipLostError
 from .runtime.leader import Leader
@@ -36,6 +37,8 @@ class Settings:
     """0 serves no health."""
     releases: Path | None = None
     """Folder of release files that win over the packaged ones."""
+    cluster_domain: str = ""
+    """DNS domain of the Kubernetes cluster; empty asks /etc/resolv.conf."""
     json_logs: bool = True
     debug: bool = False
 
@@ -58,6 +61,23 @@ def serve(settings: Settings, actuators: Sequence[Actuator] = ACTUATORS) -> int:
     return 0
 
 
+def make_manager(client: Client, settings: Settings, actuators: Sequence[Actuator], leader: Leader | None) -> Manager:
+    """The operator as the settings want it, not running yet."""
+    folders = [folder for folder in (settings.releases, packaged()) if folder]
+    # All addresses: the kubelet and Prometheus ask from outside the pod.
+    health = ("0.0.0.0", settings.health_port) if settings.health_port else None  # noqa: S104
+    return Manager(
+        client,
+        SERVICES,
+        actuators,
+        ReleaseFiles(*folders),
+        settings.namespaces,
+        leader=leader,
+        health=health,
+        domain=settings.cluster_domain or cluster_domain(),
+    )
+
+
 async def _serve(settings: Settings, actuators: Sequence[Actuator]) -> None:
     client = Client.connect()
     leader = (
@@ -65,12 +85,8 @@ async def _serve(settings: Settings, actuators: Sequence[Actuator]) -> None:
         if settings.lease_namespace
         else None
     )
-    folders = [folder for folder in (settings.releases, packaged()) if folder]
-    # All addresses: the kubelet and Prometheus ask from outside the pod.
-    health = ("0.0.0.0", settings.health_port) if settings.health_port else None  # noqa: S104
-    manager = Manager(
-        client, SERVICES, actuators, ReleaseFiles(*folders), settings.namespaces, leader=leader, health=health
-    )
+    manager = make_manager(client, settings, actuators, leader)
+    _log.info("names of this cluster", domain=manager.cluster_domain)
     try:
         await manager.run()
     finally:

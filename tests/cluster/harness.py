@@ -10,7 +10,8 @@ from typing import Any
 
 from openstack_operator import api
 from openstack_operator.kube import conditions
-from openstack_operator.runtime.client import Client
+from openstack_operator.plan import Transient
+from openstack_operator.runtime.client import Client, Conflict
 from openstack_operator.runtime.kinds import Kind
 from openstack_operator.runtime.manager import Manager
 from openstack_operator.runtime.report import Patience
@@ -18,8 +19,9 @@ from openstack_operator.testing import Simulator
 
 from . import toy
 
-PATIENCE = 60.0
-"""Seconds until what has to happen is called missing. It takes far less, and the machine may do other things too."""
+PATIENCE = 300.0
+"""Seconds after which a test is taken for hung. No test measures time: the machine may do many other things, too."""
+_ROUNDS = 100
 
 
 @dataclass
@@ -35,7 +37,7 @@ class Cluster:
         """An operator that serves this namespace, synced."""
         client = Client.connect()
         actuators = toy.actuators(self.remote, changes.pop("interval", 60))
-        patience = Patience(first=0.2, later=0.2, retrying=0.5)
+        patience = Patience(first=0.2, later=0.2, retrying=0.5, missing=0.2)
         changes = {"patience": patience, **changes}
         manager = Manager(client, toy.SERVICES, actuators, lambda spec: toy.RELEASE, [self.namespace], **changes)
         async with running(manager.run()):
@@ -54,8 +56,22 @@ class Cluster:
         await client.close()
 
     async def create(self, resource: api.Resource[Any], name: str, **spec: Any) -> dict[str, Any]:
-        body = {"apiVersion": resource.api_version, "kind": resource.kind, "spec": spec}
-        return await self.client.create(Kind.of(resource), {**body, "metadata": self.meta(name)})
+        """A new resource. The API server compiles the rules of a kind when one is first written, and may take longer
+        than the client waits for an answer.
+        """
+        kind, late = Kind.of(resource), False
+        body = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": self.meta(name), "spec": spec}
+        async with asyncio.timeout(PATIENCE):
+            while True:
+                try:
+                    return await self.client.create(kind, body)
+                except Conflict:
+                    live = await self.client.get(kind, self.namespace, name) if late else None
+                    if live is None:
+                        raise
+                    return live
+                except Transient:
+                    late = True
 
     def meta(self, name: str) -> dict[str, Any]:
         return {"name": name, "namespace": self.namespace}
@@ -77,9 +93,7 @@ class Cluster:
     async def condition(self, resource: api.Resource[Any], name: str, type_: str = "Ready") -> dict[str, Any]:
         return conditions(await self.get(resource, name) or {}).get(type_, {})
 
-    async def ready(
-        self, resource: api.Resource[Any], name: str, reason: str = "Ready", *, seconds: float = PATIENCE
-    ) -> dict[str, Any]:
+    async def ready(self, resource: api.Resource[Any], name: str, reason: str = "Ready") -> dict[str, Any]:
         """Waits for a Ready condition with that reason, which speaks of the present spec; returns it."""
 
         async def found() -> dict[str, Any] | None:
@@ -88,7 +102,7 @@ class Cluster:
             current = condition.get("observedGeneration") == live.get("metadata", {}).get("generation")
             return condition if current and condition.get("reason") == reason else None
 
-        return await eventually(found, seconds)
+        return await eventually(found)
 
 
 @asynccontextmanager
@@ -104,9 +118,38 @@ async def running(work: Any) -> AsyncGenerator[None]:
         raise error
 
 
-async def eventually(check: Callable[[], Awaitable[Any]], seconds: float = PATIENCE) -> Any:
+async def eventually(check: Callable[[], Awaitable[Any]]) -> Any:
     """The first true answer."""
-    async with asyncio.timeout(seconds):
+    async with asyncio.timeout(PATIENCE):
         while not (answer := await check()):  # noqa: ASYNC110
             await asyncio.sleep(0.02)
         return answer
+
+
+async def at_rest(manager: Manager) -> None:
+    """Returns once an operator looked at everything three times in a row and wrote nothing.
+
+    Fails where it goes on writing. What counts is what the operator did, not how long it took.
+    """
+    calm = 0
+    for _ in range(_ROUNDS):
+        # Watches tell of what was written last a moment later.
+        await asyncio.sleep(0.1)
+        calm = 0 if await look_again(manager) else calm + 1
+        if calm == 3:
+            return
+    raise AssertionError(f"in {_ROUNDS} rounds it never stopped writing")
+
+
+async def look_again(manager: Manager) -> int:
+    """Has an operator look at everything; returns the number of writes that took."""
+    before = manager.world.client.writes
+    queues = list(dict.fromkeys(manager._queues.values()))  # pyright: ignore[reportPrivateUsage]
+    for request in manager._requests(manager.world.catalog.resources):  # pyright: ignore[reportPrivateUsage]
+        manager._queues[request.kind].add(request)  # pyright: ignore[reportPrivateUsage]
+
+    async def idle() -> bool:
+        return not any(len(queue) or queue._working for queue in queues)  # pyright: ignore[reportPrivateUsage]
+
+    await eventually(idle)
+    return manager.world.client.writes - before

@@ -12,6 +12,8 @@ from lightkube.config.kubeconfig import KubeConfig
 
 from openstack_operator.runtime.client import Client
 
+from .harness import PATIENCE
+
 
 class Mortal(httpx.AsyncBaseTransport):
     """Lets so many writes through; the answer to the last, and every later write, is kept back for ever."""
@@ -46,7 +48,7 @@ def mortal(writes: int) -> tuple[Client, Mortal]:
     """A connection to the tests' API server that ends after so many writes."""
     config = KubeConfig.from_file(os.environ["KUBECONFIG"]).get()
     assert config is not None
-    settings: dict[str, Any] = ConnectionParams(timeout=httpx.Timeout(10), trust_env=False).httpx_params(config)
+    settings: dict[str, Any] = ConnectionParams(timeout=httpx.Timeout(PATIENCE), trust_env=False).httpx_params(config)
     limits = httpx.Limits(max_connections=None)
     transport = Mortal(httpx.AsyncHTTPTransport(verify=settings["verify"], limits=limits), writes)
     settings["transport"] = transport

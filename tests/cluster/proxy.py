@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import time
+import itertools
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -14,12 +14,14 @@ import yaml
 from lightkube.config.client_adapter import ConnectionParams
 from lightkube.config.kubeconfig import KubeConfig
 
+ORDER = itertools.count()
+
 
 class Sent(NamedTuple):
     """A request that has come in whole."""
 
-    at: float
-    """By time.monotonic()."""
+    number: int
+    """Of all requests that came through any window, in the order in which they came."""
     method: str
     path: str
 
@@ -43,7 +45,7 @@ class Window:
                 method, path, _ = first.split(" ")
                 headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in lines)}
                 body = await reader.readexactly(int(headers.get("content-length", 0)))
-                self.sent.append(Sent(time.monotonic(), method, path))
+                self.sent.append(Sent(next(ORDER), method, path))
                 kept = {name: value for name, value in headers.items() if name in ("accept", "content-type")}
                 async with self._http.stream(method, path, content=body, headers=kept) as answer:
                     await self._answer(answer, writer)

@@ -17,6 +17,7 @@ from openstack_operator.runtime.client import FIELD_MANAGER
 from openstack_operator.runtime.kinds import NAMESPACE, POD, Catalog, Kind
 
 from . import others
+from .harness import PATIENCE
 
 MORE = (
     NAMESPACE,
@@ -47,7 +48,8 @@ class Rest:
     def __init__(self, kubeconfig: Path, namespace: str) -> None:
         config = KubeConfig.from_file(str(kubeconfig)).get()
         assert config is not None
-        self._http = httpx.Client(**ConnectionParams(timeout=httpx.Timeout(30), trust_env=False).httpx_params(config))
+        params = ConnectionParams(timeout=httpx.Timeout(PATIENCE), trust_env=False).httpx_params(config)
+        self._http = httpx.Client(**params)
         self.namespace = namespace
 
     def close(self) -> None:

@@ -170,6 +170,31 @@ async def test_what_only_the_services_own_kind_refuses_is_said_by_the_cloud(clus
         await cluster.ready(CONTROL_PLANE, "cloud")
 
 
+@pytest.mark.parametrize(
+    ("field", "value", "words"),
+    [
+        ("keystone", {"fernet": {"rotationSchedule": "weekly"}}, ("spec.fernet.rotationSchedule", "@weekly")),
+        (
+            "nova",
+            {
+                "api": {
+                    "autoscaling": {"minReplicas": 3, "maxReplicas": 2},
+                    "resources": {"requests": {"cpu": "500m"}},
+                }
+            },
+            ("spec.api.autoscaling.minReplicas", "raise maxReplicas"),
+        ),
+    ],
+)
+async def test_settings_that_services_share_are_checked_by_their_kinds(
+    cluster: Cluster, root: Path, field: str, value: dict[str, Any], words: tuple[str, str]
+) -> None:
+    """Templates leave out rules of what many services have, so that the definition stays small."""
+    async with operator(cluster, root):
+        await cluster.create(CONTROL_PLANE, "cloud", **{field: value})
+        await said(cluster, CONTROL_PLANE.kind, "cloud", *words, reason="InvalidSpec")
+
+
 async def test_a_failed_job_says_its_last_lines_up_to_the_cloud(cluster: Cluster, root: Path) -> None:
     async with operator(cluster, root, skip=("Job",)):
         await cluster.create(CONTROL_PLANE, "cloud")

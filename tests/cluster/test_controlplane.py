@@ -34,17 +34,17 @@ def agrees(_: Context[Any]) -> tuple[str, ...]:
 @asynccontextmanager
 async def operator(
     cluster: Cluster, root: Path, *, releases: ReleaseFiles | None = None, skip: tuple[str, ...] = ()
-) -> AsyncGenerator[None]:
+) -> AsyncGenerator[Manager]:
     """The operator with every service; its actuators agree with everything. Workloads are ready at once, except for
     the kinds to `skip`.
     """
     client = Client.connect()
     remotes = [replace(actuator, ensure=agrees, remove=agrees) for actuator in ACTUATORS]
     releases = releases or ReleaseFiles(root / "releases")
-    patience = Patience(first=0.2, later=0.2, retrying=0.5)
+    patience = Patience(first=0.2, later=0.2, retrying=0.5, missing=0.2)
     manager = Manager(client, SERVICES, remotes, releases, [cluster.namespace], patience=patience)
     async with running(manager.run()), cluster.simulator(*skip):
-        yield
+        yield manager
     await client.close()
 
 
@@ -125,7 +125,7 @@ async def test_a_broken_service_is_named_by_the_cloud(cluster: Cluster, root: Pa
             return condition if condition.get("reason") == "InvalidSpec" else None
 
         condition = await eventually(named)
-        assert "spec.config.keystone_authtoken.password" in condition["message"]
+        assert "spec.placement.config.keystone_authtoken.password" in condition["message"]
         # Neutron does not need Placement; Nova does.
         await cluster.ready(RESOURCE["Neutron"], "neutron")
         assert await phase(cluster) == "CoreServices"

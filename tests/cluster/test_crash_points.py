@@ -27,16 +27,14 @@ from openstack_operator.runtime.store import Change, Store
 from openstack_operator.services.controlplane.model import CONTROL_PLANE
 from openstack_operator.testing import Simulator
 
-from .harness import Cluster, eventually, running
-from .mortal import Mortal, mortal
+from .harness import PATIENCE, Cluster, at_rest, eventually, running
+from .mortal import mortal
 
 ROOT = Path(__file__).parent.parent.parent
 IMMORTAL = 10**9
 POINTS = os.environ.get("OPENSTACK_OPERATOR_CRASH_POINTS", "4")
 """How many crash points get a deployment of their own; `all` takes each of the minimal cloud."""
 
-_SETTLED = 0.7
-"""Seconds without a write after which a ready cloud is at rest; longer than every patience below."""
 _DIGEST = re.compile(r"\b[0-9a-f]{8}\b")
 _TIME = re.compile(r"\b\d{4}-\d\d-\d\d[ T]\d\d:\d\d(:\d\dZ)?\b")
 """Of a certificate or a key: two clouds are not made in the same minute."""
@@ -66,13 +64,13 @@ class Cloud:
         """One life of the operator; returns whether it saw the cloud ready and at rest before it died."""
         client, fate = mortal(writes)
         remotes = [replace(actuator, ensure=agrees, remove=agrees) for actuator in ACTUATORS]
-        patience = Patience(first=0.1, later=0.1, retrying=0.1)
+        patience = Patience(first=0.1, later=0.1, retrying=0.1, missing=0.1)
         releases = ReleaseFiles(ROOT / "releases")
         manager = Manager(client, SERVICES, remotes, releases, [self.cluster.namespace], patience=patience)
         async with running(manager.run()):
             died = asyncio.ensure_future(fate.dead.wait())
-            rested = asyncio.ensure_future(self._rest(fate))
-            async with asyncio.timeout(60):
+            rested = asyncio.ensure_future(self._rest(manager))
+            async with asyncio.timeout(PATIENCE):
                 await asyncio.wait((died, rested), return_when=asyncio.FIRST_COMPLETED)
             for task in (died, rested):
                 task.cancel()
@@ -81,12 +79,10 @@ class Cloud:
         self.writes += len(fate.made)
         return not fate.dead.is_set()
 
-    async def _rest(self, fate: Mortal) -> None:
-        loop, count, since = asyncio.get_running_loop(), -1, 0.0
-        while count != len(fate.made) or loop.time() - since < _SETTLED or not await self._ready():
-            if count != len(fate.made):
-                count, since = len(fate.made), loop.time()
-            await asyncio.sleep(0.05)
+    async def _rest(self, manager: Manager) -> None:
+        while not await self._ready():  # noqa: ASYNC110  (most lives end earlier)
+            await asyncio.sleep(0.2)
+        await at_rest(manager)
 
     async def _ready(self) -> bool:
         return (await self.cluster.condition(CONTROL_PLANE, "cloud")).get("status") == "True"

@@ -14,24 +14,13 @@ from openstack_operator.kube import secret_data
 from openstack_operator.plan import SpecError
 from openstack_operator.runtime.kinds import CLAIM, DEPLOYMENT, JOB, POD, SECRET, STATEFUL_SET, Kind
 from openstack_operator.runtime.manager import Manager
-from openstack_operator.runtime.store import Request
+from openstack_operator.runtime.report import Patience
 
 from . import toy
-from .harness import Cluster, eventually
+from .harness import Cluster, at_rest, eventually
 
 SERVICE = Kind("v1", "Service", "services")
 EVENTS = Kind("events.k8s.io/v1", "Event", "events")
-
-
-async def quiet(manager: Manager, seconds: float = 0.5) -> int:
-    """Looks at everything again; returns the number of writes that took."""
-    before = manager.world.client.writes
-    for kind in manager.world.catalog.resources:
-        for held in manager.world.stores[kind]:
-            request = Request(kind.kind, held.meta.namespace, held.meta.name)
-            manager._queues[kind.kind].add(request)  # pyright: ignore[reportPrivateUsage]
-    await asyncio.sleep(seconds)
-    return manager.world.client.writes - before
 
 
 def generation(live: dict[str, Any] | None) -> int:
@@ -55,11 +44,10 @@ async def test_one_resource_becomes_a_running_stack_and_then_nothing_is_written(
             "Ready",
         }
         assert cluster.remote.accounts
-        assert await quiet(manager) == 0
+        await at_rest(manager)
     # A new process knows only what the cluster holds; values stored in another form cost it one write each, once.
     async with cluster.simulator(), cluster.operator() as manager:
-        await asyncio.sleep(1)
-        assert await quiet(manager) == 0
+        await at_rest(manager)
 
 
 async def test_changes_by_hand_are_undone(cluster: Cluster):
@@ -97,6 +85,24 @@ async def test_a_changed_option_rolls_only_what_reads_it(cluster: Cluster):
         assert generation(server) == generation(before[STATEFUL_SET])
 
 
+async def test_a_rollout_is_told_of_when_it_begins_and_ends(cluster: Cluster):
+    async with cluster.simulator(), cluster.operator():
+        await cluster.create(toy.STACK, "stack")
+        await cluster.ready(toy.STACK, "stack")
+        for reason in ("RolloutStarted", "RolloutFinished"):
+            assert await _events(cluster, reason) == [], "what is made anew replaces nothing"
+        await cluster.change(toy.STACK, "stack", "/spec/options", {"debug": "true"})
+
+        async def told() -> list[str]:
+            events = [event for name in ("RolloutStarted", "RolloutFinished") for event in await _events(cluster, name)]
+            return [event["note"] for event in events] if len(events) > 1 else []
+
+        assert await eventually(told) == [
+            "replacing the pods of Deployment/app-api",
+            "replaced the pods of Deployment/app-api",
+        ]
+
+
 async def test_new_work_is_a_new_job_and_the_old_one_goes(cluster: Cluster):
     async with cluster.simulator(), cluster.operator() as manager:
         await cluster.create(toy.STACK, "stack")
@@ -132,14 +138,16 @@ async def test_a_failed_job_shows_the_end_of_its_log_and_is_tried_again(cluster:
         await eventually(lambda: _jobs(manager))
         [job] = manager.world.stores[JOB]
         await _failed_pod(cluster, job.meta.name, "Traceback\nOperationalError: (1045) Access denied")
-        # One second is left of the five minutes.
-        await _fails(cluster, job.meta.name, datetime.now(UTC) - timedelta(minutes=4, seconds=58))
+        await _fails(cluster, job.meta.name, datetime.now(UTC))
         condition = await cluster.ready(toy.APP, "app", "JobFailed")
         assert "failed, next try at " in condition["message"]
         assert condition["message"].endswith("Access denied")
         assert (await cluster.condition(toy.APP, "app", "Stalled"))["status"] == "True"
         warned = await eventually(lambda: _events(cluster, "JobFailed"))
         assert warned[0]["regarding"]["name"] == "app"
+
+        # The five minutes are over.
+        await _fails(cluster, job.meta.name, datetime.now(UTC) - timedelta(minutes=5))
 
         async def again() -> bool:
             live = await cluster.get(JOB, job.meta.name)
@@ -152,7 +160,7 @@ async def test_a_failed_job_shows_the_end_of_its_log_and_is_tried_again(cluster:
             return "failed and is tried again; its log ends: " in message and message.endswith("Access denied")
 
         await eventually(told)
-        await eventually(lambda: _at_rest(manager))
+        await at_rest(manager)
     async with cluster.simulator(), cluster.operator():
         await cluster.ready(toy.APP, "app")
 
@@ -162,7 +170,9 @@ async def _fails(cluster: Cluster, job: str, at: datetime) -> None:
     stamp = at.strftime("%Y-%m-%dT%H:%M:%SZ")
     failed = {"type": "Failed", "status": "True", "reason": "BackoffLimitExceeded", "message": "too often"}
     found = [condition | {"lastTransitionTime": stamp} for condition in (failed | {"type": "FailureTarget"}, failed)]
-    status = {"startTime": stamp, "failed": 1, "conditions": found}
+    live = await cluster.get(JOB, job) or {}
+    begun = live.get("status", {}).get("startTime") or f"{at - timedelta(minutes=10):%Y-%m-%dT%H:%M:%SZ}"
+    status = {"startTime": begun, "failed": 1, "conditions": found}
     await cluster.client.merge_status(JOB, cluster.namespace, job, status)
 
 
@@ -194,6 +204,19 @@ async def test_everything_missing_is_named_at_once_and_nothing_is_touched(cluste
         assert "spec.server: there is no Server 'elsewhere'" in condition["message"]
         assert "spec.password.name: there is no Secret 'mine'" in condition["message"]
         assert await cluster.get(SECRET, "app-config") is None
+
+
+async def test_what_comes_soon_was_never_a_failure(cluster: Cluster):
+    async with cluster.simulator(), cluster.operator(patience=Patience(first=0.1, later=0.1, missing=600)):
+        await cluster.create(toy.SERVER, "server")
+        await cluster.create(toy.APP, "app", password={"name": "mine"})
+        condition = await cluster.ready(toy.APP, "app", "Waiting")
+        assert "there is no Secret 'mine'" in condition["message"]
+        assert await cluster.condition(toy.APP, "app", "Stalled") == {}
+        secret = {"apiVersion": "v1", "kind": "Secret", "metadata": cluster.meta("mine")}
+        await cluster.client.create(SECRET, {**secret, "stringData": {"password": "x"}})
+        await cluster.ready(toy.APP, "app")
+        assert await _events(cluster, "MissingReference") == []
 
 
 async def test_a_secret_of_the_users_own_is_waited_for_and_its_loss_stops_nothing(cluster: Cluster):
@@ -345,7 +368,7 @@ async def test_what_is_retained_outlives_its_owner_and_serves_the_next(cluster: 
         await cluster.ready(toy.SERVER, "server")
         kept = await cluster.get(CLAIM, "server-data")
         assert claim and kept and kept["metadata"]["uid"] == claim["metadata"]["uid"]
-        assert await quiet(manager) == 0
+        await at_rest(manager)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -394,11 +417,7 @@ async def test_credentials_survive_the_loss_of_their_labels(cluster: Cluster):
         await cluster.ready(toy.SERVER, "server")
         after = await cluster.get(SECRET, "server-password")
         assert before and after and before["data"] == after["data"]
-        await eventually(lambda: _at_rest(manager))
-
-
-async def _at_rest(manager: Manager) -> bool:
-    return await quiet(manager) == 0
+        await at_rest(manager)
 
 
 async def test_a_rotation_is_told(cluster: Cluster):

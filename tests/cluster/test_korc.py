@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from openstack_operator.kube import conditions, secret_data
 from openstack_operator.runtime.kinds import DEPLOYMENT, OTHERS, SECRET
@@ -56,7 +57,7 @@ async def test_a_cloud_whose_catalog_k_orc_keeps_becomes_ready_and_goes(cluster:
         async def gone() -> bool:
             return await none(cluster) and await cluster.get(C5C3_CONTROL_PLANE, "cloud") is None
 
-        await eventually(gone, 90)
+        await eventually(gone)
         assert not stuck
 
 
@@ -69,7 +70,10 @@ async def test_the_other_door_asks_for_it_as_plainly(cluster: Cluster, root: Pat
         assert keystone["spec"]["catalog"]["provider"] == "k-orc"
         await cluster.change(CONTROL_PLANE, "cloud", "/spec/korc/enabled", value=False)
         condition = await cluster.ready(CONTROL_PLANE, "cloud", "InvalidSpec")
-        assert "spec.catalog.provider: users and services of this Keystone are kept by k-orc" in condition["message"]
+        assert (
+            "spec.keystone.catalog.provider: users and services of this Keystone are kept by k-orc"
+            in condition["message"]
+        )
         assert "korc.enabled true" in condition["message"]
 
 
@@ -88,7 +92,9 @@ async def test_who_asks_for_k_orc_and_nobody_else_is_told_what_is_missing(cluste
     async with without(cluster, "domains.openstack.k-orc.cloud"), operator(cluster, root), played(cluster):
         await cluster.create(CONTROL_PLANE, "cloud", korc={"enabled": True}, tls={"enabled": False})
         condition = await cluster.ready(CONTROL_PLANE, "cloud", "InvalidSpec")
-        what = "spec.catalog.provider: this cluster serves no domains.openstack.k-orc.cloud of version v1alpha1"
+        what = (
+            "spec.keystone.catalog.provider: this cluster serves no domains.openstack.k-orc.cloud of version v1alpha1"
+        )
         assert f"{what}; install k-orc, or choose builtin" in condition["message"]
 
 
@@ -131,7 +137,7 @@ async def test_its_login_goes_by_way_of_a_store_and_is_replaced_there(cluster: C
         assert "openstack-operator_B" in after
         assert len(await made(cluster, "PushSecret.external-secrets.io")) == 1
         await cluster.delete(C5C3_CONTROL_PLANE, "cloud", "Background")
-        await eventually(lambda: none(cluster), 90)
+        await eventually(lambda: none(cluster))
         assert not stuck
 
 
@@ -141,12 +147,10 @@ async def test_a_deletion_does_not_wait_for_a_keystone_that_is_gone(cluster: Clu
         await cluster.create(C5C3_CONTROL_PLANE, "cloud", **ASKED, **PLAIN)
         await cluster.ready(C5C3_CONTROL_PLANE, "cloud")
         keystone = next(each for each in RESOURCE.values() if each.handle == "Keystone.keystone.openstack.c5c3.io")
-        started = time.monotonic()
         await cluster.delete(keystone, "keystone", "Foreground")
         await cluster.delete(C5C3_CONTROL_PLANE, "cloud", "Background")
-        await eventually(lambda: none(cluster), 180)
+        await eventually(lambda: none(cluster))
         assert stuck
-        assert time.monotonic() - started > 15
         assert await cluster.get(DEPLOYMENT, "keystone-api") is None
 
 

@@ -6,7 +6,6 @@ import asyncio
 import base64
 import json
 import socket
-import time
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -91,8 +90,8 @@ class Site:
         """What runs in the pod, with its rights, once it is ready; without its port for health."""
         async with account(self.kubeconfig, user(INJECTOR)) as client:
             injector = Injector(client)
-            # A test machine may be slow; how long a binding waits at most is shown elsewhere.
-            hook = Webhook(injector.bind, self.folder, budget=5)
+            # How long a binding waits at most is shown elsewhere; here it is as long as the API server allows.
+            hook = Webhook(injector.bind, self.folder, budget=29)
             async with running(any_of(injector.run(), hook.serve((HOST, self.port)))):
 
                 async def ready() -> bool:
@@ -124,7 +123,7 @@ def manifest(kubeconfig: Path) -> int:
         assert rest.apply(obj)[0] in (200, 201)
         if obj["kind"] == CONFIGURATION.kind:
             here = webhook({"url": f"https://{HOST}:{port}/"})
-            here["webhooks"][0]["timeoutSeconds"] = 10
+            here["webhooks"][0]["timeoutSeconds"] = 30
             assert rest.apply(here)[0] == 200
     rest.close()
     return port
@@ -149,7 +148,7 @@ async def test_a_pod_has_its_labels_when_it_is_bound(site: Site) -> None:
         for number in range(5):
             name = f"bound-{number}"
             await site.pod(name, node)
-            # Nothing else labels it as soon: the background waits for 0.1 s at least.
+            # At once: the API server has bound it only after the webhook labeled it.
             assert await site.labels(name) == {BB: "bb7", ZONE: "z1", NAME: node}
 
 
@@ -158,15 +157,16 @@ async def test_a_dry_run_leaves_everything_as_it_is(site: Site) -> None:
     async with site.injector():
         await site.asked(node)
         await site.pod("tried", node, dry=True)
-        await asyncio.sleep(0.3)
+        # What came later is done, and so is what the trial might have begun.
+        await site.pod("later", node)
+        await site.relabel(node, {ZONE: "z2"})
+        await site.labeled("later", zone="z2")
         assert await site.labels("tried") == {}
 
 
 async def test_pods_are_bound_without_the_webhook_and_labeled_by_who_comes_later(site: Site) -> None:
     node = await site.node("a", zone="z1")
-    started = time.monotonic()
     await site.pod("alone", node)
-    assert time.monotonic() - started < 2
     assert await site.labels("alone") == {}
     async with site.injector():
         await site.labeled("alone", zone="z1")
@@ -236,8 +236,14 @@ async def test_two_injectors_agree(site: Site) -> None:
         await site.relabel(node, {ZONE: "z2"})
         await site.labeled("pod", zone="z2")
         version = await _version(site, "pod")
-        await asyncio.sleep(2.5)
-        assert await _version(site, "pod") == version
+        # Both have seen what came later, each by a watch that tells of changes in their order.
+        await site.relabel(node, {BB: "bb1"})
+        await site.labeled("pod", zone="z2", bb="bb1")
+        await site.relabel(node, {BB: "bb2"})
+        await site.labeled("pod", zone="z2", bb="bb2")
+        version = await _version(site, "pod")
+        await asyncio.sleep(1)
+        assert await _version(site, "pod") == version, "they change it in turn"
 
 
 async def _version(site: Site, pod: str) -> str:

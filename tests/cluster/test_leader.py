@@ -3,46 +3,76 @@
 from __future__ import annotations
 
 import asyncio
-import time
+import itertools
+from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 
-from openstack_operator.plan import Object, Transient
+from openstack_operator.plan import Transient
 from openstack_operator.runtime.client import Client, LeadershipLostError
-from openstack_operator.runtime.kinds import LEASE, Kind
+from openstack_operator.runtime.kinds import LEASE
 from openstack_operator.runtime.leader import Leader
 
-from .harness import Cluster, eventually
+from .harness import PATIENCE, Cluster, eventually
+
+LEASE_SECONDS, RENEW_SECONDS = 10, 7
 
 
 class Unplugged(Client):
-    """A connection that can be pulled."""
+    """A connection that can be pulled, and how often it was used."""
 
     pulled = False
+    requests = 0
 
-    async def get(self, kind: Kind, namespace: str | None, name: str) -> Object | None:
+    async def _request(self, *args: Any, **kwargs: Any) -> bytes:
         if self.pulled:
             raise Transient("no route")
-        return await super().get(kind, namespace, name)
+        self.requests += 1
+        return await super()._request(*args, **kwargs)
+
+
+@dataclass
+class Clock:
+    """Time as all candidates of a test see it: it stands still unless the test moves it."""
+
+    now: float = 1000.0
+    moments: itertools.count[int] = field(default_factory=itertools.count)
+    """Numbers that tell which of two acts came first."""
+
+    def __call__(self) -> float:
+        return self.now
 
 
 class Candidate:
-    """A replica, and when it acted."""
+    """A replica, and in which order it acted."""
 
-    def __init__(self, cluster: Cluster, name: str) -> None:
+    def __init__(self, cluster: Cluster, name: str, clock: Clock, retry: float = 0.05) -> None:
         self.client = Unplugged.connect()
-        self.name = name
-        leader = Leader(self.client, cluster.namespace, name, lease=2, renew=1.2, retry=0.2)
-        self.acted: list[float] = []
+        self._clock = clock
+        often: Any = {"every": 0.05, "retry": retry}
+        leader = Leader(
+            self.client, cluster.namespace, name, lease=LEASE_SECONDS, renew=RENEW_SECONDS, clock=clock, **often
+        )
+        self.acted: list[int] = []
         self.task = asyncio.ensure_future(leader.lead(self._work))
 
     async def _work(self) -> None:
         while True:
-            self.acted.append(time.monotonic())
+            self.acted.append(next(self._clock.moments))
             await asyncio.sleep(0.02)
 
     async def acts(self) -> bool:
         return bool(self.acted)
+
+    async def looks(self) -> None:
+        """It has seen the lease as it is now, and more than once."""
+        before = self.client.requests
+
+        async def twice() -> bool:
+            return self.client.requests >= before + 4
+
+        await eventually(twice)
 
     async def stop(self) -> None:
         self.task.cancel()
@@ -51,15 +81,16 @@ class Candidate:
 
 
 async def test_a_leader_that_stops_hands_over_at_once(cluster: Cluster):
-    first = Candidate(cluster, "first")
+    clock = Clock()
+    # As long as it waits for another try, it gives itself for handing over.
+    first = Candidate(cluster, "first", clock, retry=PATIENCE)
     await eventually(first.acts)
-    second = Candidate(cluster, "second")
-    await asyncio.sleep(0.5)
+    second = Candidate(cluster, "second", clock)
+    await second.looks()
     assert not second.acted
-    stopped = time.monotonic()
     await first.stop()
+    # No time passes: who acts now was given the lease, and did not wait until it lapsed.
     await eventually(second.acts)
-    assert second.acted[0] - stopped < 1.5
     assert first.acted[-1] < second.acted[0]
     lease = await cluster.get(LEASE, "openstack-operator")
     assert lease and lease["spec"]["holderIdentity"] == "second"
@@ -67,12 +98,26 @@ async def test_a_leader_that_stops_hands_over_at_once(cluster: Cluster):
 
 
 async def test_a_leader_cut_off_stops_before_another_acts(cluster: Cluster):
-    first = Candidate(cluster, "first")
+    clock = Clock()
+    first = Candidate(cluster, "first", clock)
     await eventually(first.acts)
-    second = Candidate(cluster, "second")
+    second = Candidate(cluster, "second", clock)
     first.client.pulled = True
+    # The last renewal is what the second one counts from.
+    await second.looks()
+    clock.now += RENEW_SECONDS - 1
+    acts = len(first.acted)
+
+    async def acts_again() -> bool:
+        return len(first.acted) > acts
+
+    await eventually(acts_again)
+    clock.now += 1
     with pytest.raises(LeadershipLostError):
-        await asyncio.wait_for(first.task, 5)
+        await asyncio.wait_for(first.task, PATIENCE)
+    await second.looks()
+    assert not second.acted, "what is left of the lease is the margin between the two"
+    clock.now += LEASE_SECONDS - RENEW_SECONDS + 1
     await eventually(second.acts)
     assert first.acted[-1] < second.acted[0]
     await first.stop()
@@ -83,10 +128,11 @@ async def test_work_that_crashes_gives_the_lease_up(cluster: Cluster):
     async def crash() -> None:
         raise KeyError("a bug")
 
+    clock = Clock()
     client = Client.connect()
     with pytest.raises(KeyError):
-        await Leader(client, cluster.namespace, "first", lease=10, retry=0.2).lead(crash)
-    second = Candidate(cluster, "second")
-    await eventually(second.acts, 2)
+        await Leader(client, cluster.namespace, "first", lease=LEASE_SECONDS, retry=30, clock=clock).lead(crash)
+    second = Candidate(cluster, "second", clock)
+    await eventually(second.acts)
     await second.stop()
     await client.close()

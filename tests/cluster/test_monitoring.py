@@ -98,8 +98,7 @@ async def test_a_cloud_is_ready_without_prometheus_and_watched_when_it_comes(clu
         async def there() -> bool:
             return (await made(cluster, monitors), await made(cluster, rules)) == (expected, {"cloud"})
 
-        # What is not there is looked for twice a minute.
-        await eventually(there, 90)
+        await eventually(there)
 
         async def told_so() -> bool:
             """What was made is there before the status that tells of it."""

@@ -28,7 +28,7 @@ from openstack_operator.runtime.leader import Leader
 from openstack_operator.runtime.manager import Manager
 from openstack_operator.services.controlplane.model import CONTROL_PLANE
 
-from .harness import Cluster, eventually, running
+from .harness import PATIENCE, Cluster, eventually, running
 from .playing import KINDS, played
 from .rest import Rest
 from .test_pods import made
@@ -58,7 +58,7 @@ async def account(kubeconfig: Path, user: str = ACCOUNT) -> AsyncGenerator[Clien
     """A connection as an account, the operator's own where none is named."""
     config = KubeConfig.from_file(str(kubeconfig)).get()
     assert config is not None
-    settings = ConnectionParams(timeout=httpx.Timeout(10), trust_env=False).httpx_params(config)
+    settings = ConnectionParams(timeout=httpx.Timeout(PATIENCE), trust_env=False).httpx_params(config)
     limits = httpx.Limits(max_connections=None)
     client = Client(httpx.AsyncClient(**settings, limits=limits, headers={"Impersonate-User": user}))
     yield client

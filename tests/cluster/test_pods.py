@@ -103,8 +103,15 @@ async def _is_primary(cluster: Cluster) -> bool:
     return await roles(cluster, "server-db-0") == ["primary"]
 
 
-async def test_other_pods_are_not_watched(cluster: Cluster):
+async def test_plans_see_no_other_pods(cluster: Cluster):
     async with cluster.simulator(), cluster.operator() as manager:
+        await cluster.create(toy.SERVER, "server")
         await made(cluster, "server-db-0", watched=False)
         await made(cluster, "server-db-1")
-        await eventually(lambda: _holds(manager, 1))
+        await eventually(lambda: _holds(manager, 2))
+        await eventually(lambda: _primary_is(cluster, "server-db-1"))
+        assert await roles(cluster, "server-db-0") == [""]
+
+
+async def _primary_is(cluster: Cluster, name: str) -> bool:
+    return await roles(cluster, name) == ["primary"]

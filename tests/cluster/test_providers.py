@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -144,14 +144,15 @@ async def test_an_operator_that_is_not_there_is_named_and_may_come_later(cluster
 
         await installed()
         async with played(cluster):
-            # What is not there is looked for twice a minute.
             await cluster.ready(valkey, "asked")
         await cluster.ready(valkey, "open")
         assert list(await made(cluster, "Valkey.cache.cs.sap.com")) == ["asked"]
 
 
 @asynccontextmanager
-async def without(cluster: Cluster, name: str) -> AsyncGenerator[Callable[[], Awaitable[None]]]:
+async def without(
+    cluster: Cluster, name: str, definitions: Callable[[], Iterable[dict[str, Any]]] = others.definitions
+) -> AsyncGenerator[Callable[[], Awaitable[None]]]:
     """The API serves no such kind until what this gives is called; at the end it does again."""
     live = await cluster.client.get(CRD, None, name)
     assert live
@@ -162,7 +163,7 @@ async def without(cluster: Cluster, name: str) -> AsyncGenerator[Callable[[], Aw
 
     async def installed() -> None:
         if await gone():
-            await install(each for each in others.definitions() if each["metadata"]["name"] == name)
+            await install(each for each in definitions() if each["metadata"]["name"] == name)
 
     await eventually(gone)
     try:

@@ -37,8 +37,9 @@ REFUSED: list[tuple[str, dict[str, Any], str, str]] = [
     (CLOUD, {"networkBackend": "calico"}, "spec.networkBackend", '"ovn", "ovs"'),
     (CLOUD, {"neutron": {"mechanism": "linuxbridge"}}, "spec.neutron.mechanism", '"ovn", "ovs"'),
     (CLOUD, {"mariadb": {"replicas": 2}}, "spec.mariadb.replicas", "use 1, 3 or 5"),
-    (CLOUD, {"keystone": {"fernet": {"rotationSchedule": "weekly"}}}, "keystone.fernet.rotationSchedule", "@weekly"),
-    (CLOUD, {"glance": {"storage": {"size": "ten"}}}, "spec.glance.storage.size", "such as 10Gi"),
+    ("Keystone", {"fernet": {"rotationSchedule": "weekly"}}, "fernet.rotationSchedule", "@weekly"),
+    ("Glance", {"storage": {"size": "ten"}}, "spec.storage.size", "such as 10Gi"),
+    (CLOUD, {"glance": {"storage": {"size": "ten"}}}, "spec.glance.storage.size", "should match"),
     (CLOUD, {"nova": {"cells": [{"name": "a"}, {"name": "a"}]}}, "spec.nova.cells[1]", "Duplicate"),
     (
         CLOUD,
@@ -220,6 +221,15 @@ REFUSED: list[tuple[str, dict[str, Any], str, str]] = [
     ("Cinder", {"purge": {"keep": "30"}}, "spec.purge.keep", "should match"),
     (CLOUD, {"cinder": {"backends": [{"name": "a"}]}}, "spec.cinder.backends[0].driver", "type (ceph, lvm, nfs)"),
     ("CinderQuota", {}, "spec.limits", "Required"),
+    # Fields that had other names.
+    ("Memcached", {"memoryMB": 64}, "spec.memoryMB", "memoryMB was renamed; write memory, such as 64Mi"),
+    (CLOUD, {"memcached": {"memoryMB": 64}}, "spec.memcached.memoryMB", "write memory, such as 64Mi"),
+    (CLOUD, {"ceph": {"osds": {"memoryMB": 512}}}, "spec.ceph.osds.memoryMB", "write memory, such as 512Mi"),
+    ("Etcd", {"quotaMB": 512}, "spec.quotaMB", "write quota, such as 512Mi"),
+    ("PKI", {"certificateMinutes": 600}, "spec.certificateMinutes", "write certificateLifetime, such as 365d"),
+    ("PKI", {"overlap": "a week"}, "spec.overlap", "write one such as 90s, 24h or 7d"),
+    ("Memcached", {"memory": "1Mi"}, "spec.memory", "choose 16Mi to 1Ti"),
+    ("Memcached", {"memory": "much"}, "spec.memory", "should match"),
     ("MariaDB", {"replicas": 4}, "spec.replicas", "use 1, 3 or 5"),
     ("RabbitMQ", {"replicas": 2}, "spec.replicas", "use 1, 3 or 5"),
     ("Etcd", {"replicas": 2}, "spec.replicas", "use 1, 3 or 5"),
@@ -239,9 +249,9 @@ REFUSED: list[tuple[str, dict[str, Any], str, str]] = [
     ("Placement", {"api": {"autoscaling": {"maxReplicas": 3}}}, "spec.api.autoscaling", "set resources.requests.cpu"),
     ("Placement", {"api": {**SCALED, "replicas": 2}}, "spec.api.replicas", "remove replicas"),
     (
-        CLOUD,
-        {"nova": {"api": {**SCALED, "autoscaling": {"minReplicas": 3, "maxReplicas": 2}}}},
-        "spec.nova.api.autoscaling.minReplicas",
+        "Nova",
+        {"api": {**SCALED, "autoscaling": {"minReplicas": 3, "maxReplicas": 2}}},
+        "spec.api.autoscaling.minReplicas",
         "raise maxReplicas",
     ),
     ("OVNNetwork", {"replicas": 2}, "spec.replicas", "use 1, 3 or 5"),
@@ -277,7 +287,8 @@ REFUSED: list[tuple[str, dict[str, Any], str, str]] = [
     (CLOUD, {"mariadb": {"storageSize": "1 GB"}}, "spec.mariadb.storageSize", "such as 10Gi"),
     (CLOUD, {"nova": {"image": "No"}}, "spec.nova.image", "write registry/name:tag"),
     (CLOUD, {"ovn": {"externalBridge": {"address": "300.0.0.1/24"}}}, "spec.ovn.externalBridge.address", "1/24"),
-    (CLOUD, {"nova": {"resources": {"limits": {"cpu": "two"}}}}, "spec.nova.resources.limits.cpu", "500m"),
+    (CLOUD, {"nova": {"resources": {"limits": {"cpu": "two"}}}}, "spec.nova.resources.limits.cpu", "should match"),
+    ("Nova", {"resources": {"limits": {"cpu": "two"}}}, "spec.resources.limits.cpu", "500m"),
     ("Keystone", {"fernet": {"maxActiveKeys": 2}}, "spec.fernet.maxActiveKeys", "greater than or equal to 3"),
     ("Keystone", {"image": "Key Stone"}, "spec.image", "write registry/name:tag"),
     ("Keystone", {"resources": {"requests": {"memory": "1 GB"}}}, "spec.resources.requests.memory", "10Gi, 500m"),
@@ -485,7 +496,7 @@ def bare(schema: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.mark.parametrize("resource", RESOURCES, ids=lambda resource: resource.handle)
 def test_rules_bear_what_is_unset(rest: Rest, root: Path, resource: Any) -> None:
-    definitions = [load(path)[0] for path in (root / "deploy" / "crds").glob(f"{resource.plural}*.yaml")]
+    definitions = [load(path)[0] for path in (root / "deploy").glob(f"crds*/{resource.plural}.yaml")]
     (definition,) = [each for each in definitions if each["metadata"]["name"] == resource.crd_name]
     schema = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
     if schema.get("required"):

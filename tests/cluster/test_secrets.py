@@ -60,7 +60,7 @@ async def test_an_account_is_replaced_though_the_operator_ends_in_between(cluste
         for resource, name in ((MARIADB, "mariadb"), (MEMCACHED, "memcached"), (KEYSTONE, "keystone")):
             await cluster.create(resource, name)
         await cluster.create(PLACEMENT, "placement")
-        await cluster.ready(PLACEMENT, "placement", seconds=90)
+        await cluster.ready(PLACEMENT, "placement")
         before = (await data(cluster, "placement-credentials"))["database"]
         await running(cluster, "placement-config")
         whose = {"kind": "Placement", "name": "placement"}

@@ -19,6 +19,9 @@ from cloud.session import Cloud, Session
 from localcluster import paths
 from localcluster.target import target
 
+from . import waiting
+from .waiting import Stage
+
 REPORT = ROOT / "build" / "e2e.json"
 # One node is the router of the external network; of several, each has a cable to it and to the others.
 CABLED = {"tunnelInterface": "eth1", "externalBridge": {"interface": "eth2"}}
@@ -64,22 +67,60 @@ def stands(
         pytest.skip("what is looked at, and reached, is on the networks of the embedded cluster's nodes")
     module("localcluster", "down")
     found = deploy.documents(sample)
-    change(next(doc for doc in found if doc["kind"] == "OpenStackControlPlane")["spec"])
+    plane = next(doc for doc in found if doc["kind"] == "OpenStackControlPlane")
+    change(plane["spec"])
     changed = ROOT / "build" / sample.name
     changed.parent.mkdir(exist_ok=True)
     changed.write_text(yaml.safe_dump_all(found))
-    session = Session.start(changed, **cluster)
-    yield session, session.converge(changed, timeout=900)
-    module("localcluster", "down")
+    try:
+        session = Session.start(changed, **cluster)
+        with stage(session.cluster, plane["metadata"]["namespace"]) as entered:
+            yield session, session.converge(changed, timeout=900, in_vain=entered.in_vain)
+    finally:
+        module("localcluster", "down")
+
+
+@contextmanager
+def stage(cluster: Kubernetes, namespace: str) -> Generator[Stage]:
+    """Waits inside the block end when the cloud in that namespace has, and tests that come after it are not tried."""
+    entered = Stage(cluster, namespace)
+    waiting.enter(entered)
+    try:
+        yield entered
+    finally:
+        waiting.leave(entered)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    if report.failed and report.when == "call" and (entered := waiting.current()):
+        entered.suspect = item.name
+    return report
+
+
+@pytest.fixture(autouse=True)
+def usable(request: pytest.FixtureRequest) -> None:
+    """A test is only tried where the cloud it needs still stands; what is tried in vain takes minutes, each."""
+    for name in ("stood", "cloud"):
+        if name in request.fixturenames:
+            request.getfixturevalue(name)
+    if entered := waiting.current():
+        entered.look_into()
+        if entered.over:
+            pytest.skip(f"not tried: {entered.over}")
 
 
 @pytest.fixture(scope="session")
 def session() -> Iterator[Session]:
     """The cluster with the operator in it; removed at the end."""
-    started = Session.start()
-    yield started
-    if started.cluster.kind != "existing":
-        module("localcluster", "down")
+    try:
+        started = Session.start()
+        with stage(started.cluster, "openstack"):
+            yield started
+    finally:
+        if target().kind != "existing":
+            module("localcluster", "down")
 
 
 @pytest.fixture(scope="session")

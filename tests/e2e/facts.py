@@ -6,9 +6,10 @@ import re
 
 from cloud import view
 from cloud.kubernetes import Kubernetes
-from cloud.proof import until
 from cloud.session import Cloud
 from cloud.timeline import KINDS, PLANES
+
+from .waiting import until
 
 OWNED = "deployments,statefulsets,daemonsets,jobs,services,secrets,poddisruptionbudgets,persistentvolumeclaims"
 _STEADY = 6

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import random
+import re
+import shlex
+import subprocess
+import sys
 import time
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
@@ -11,13 +17,13 @@ from openstack.connection import Connection
 from openstack.identity.v3._proxy import Proxy as IdentityProxy
 
 from cloud import deploy, proof, view
-from cloud.kubernetes import Kubernetes, ours
-from cloud.proof import until
+from cloud.kubernetes import ROOT, Kubernetes, ours
 from cloud.session import SAMPLES, Cloud, Session
 from cloud.timeline import timeline
 
 from .conftest import Report
 from .facts import inventory, passwords, pods, ready_again
+from .waiting import until
 
 NAMESPACE = "openstack"
 SECOND = "second"
@@ -37,6 +43,42 @@ def test_a_server_answers_on_its_floating_ip(session: Session, cloud: Cloud, rep
     facts = session.prove(cloud)
     report.add(proof=facts, steps=session.watch.steps)
     assert facts["reply"], "the server's own web page came back through the floating IP"
+
+
+def test_a_guest_that_ends_is_shutoff(cluster: Kubernetes, conn: Connection, report: Report) -> None:
+    """Nova hears of it from libvirt, also while its nova-compute is the first one that this node has. Before anything
+    here restarts that.
+    """
+    server = next(iter(conn.compute.servers(name=proof.NAME)))
+    server = conn.compute.get_server(server.id)
+    (pod,) = cluster.items("pods", "-n", NAMESPACE, "-l", "app.kubernetes.io/component=libvirt")
+    virsh = ("exec", "-n", NAMESPACE, pod["metadata"]["name"], "--", "virsh", "-q", "-c", "qemu:///system")
+    cluster.kubectl(*virsh, "destroy", server.id)
+    started = time.monotonic()
+    until("the server to be SHUTOFF", lambda: conn.compute.get_server(server.id).status == "SHUTOFF", 10, 0.2)
+    report.add(guest_ended_to_shutoff_seconds=round(time.monotonic() - started, 1))
+    conn.compute.start_server(server)
+    until("the server to be ACTIVE", lambda: conn.compute.get_server(server.id).status == "ACTIVE", 60)
+    time.sleep(10)
+    assert conn.compute.get_server(server.id).status == "ACTIVE", "no event of before stops it again"
+
+
+def test_the_documented_login_works(cluster: Kubernetes, cloud: Cloud, tmp_path: Path) -> None:
+    """The commands of docs/operations.md, as they stand there, in a shell of somebody who has kubectl and openstack."""
+    page = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^```[a-z]*\n(.*?)^```$", page, re.M | re.S)
+    script = next(block for block in blocks if "keystone-clouds" in block)
+    tools = tmp_path / "bin"
+    tools.mkdir()
+    (tools / "kubectl").write_text(f'#!/bin/sh\nexec {shlex.join(cluster.command())} "$@"\n')
+    (tools / "kubectl").chmod(0o755)
+    path = f"{tools}:{Path(sys.executable).parent}:{os.environ['PATH']}"
+    done = subprocess.run(
+        ["sh", "-ec", script], cwd=tmp_path, env={"PATH": path, "HOME": str(tmp_path)}, capture_output=True, text=True,
+        check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "project_id" in done.stdout
 
 
 def test_every_owned_object_comes_back(cluster: Kubernetes, cloud: Cloud, conn: Connection, report: Report) -> None:

@@ -23,7 +23,7 @@ LARGER = {
     "keystone/federation": 560,
     "mariadb": 1240,
     "neutron": 400,
-    "nova": 1060,
+    "nova": 1110,
     "ovnnetwork": 960,
     "pki": 320,
     "rabbitmq": 560,

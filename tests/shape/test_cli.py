@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import json
+import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from openstack_operator.api import Resource, crd
+from openstack_operator.catalogue import RESOURCES
 from openstack_operator.cli import main
+from openstack_operator.explain import explained
 from openstack_operator.manifests import load_text
 
 
@@ -34,27 +40,78 @@ def test_a_sample_is_rendered_the_same_twice(root: Path, capsys: pytest.CaptureF
     assert len(names) == len(set(names))
 
 
+PLACEMENT = "apiVersion: openstack.k8s.io/v1alpha1\nkind: Placement\nmetadata: {name: p}\n"
+
+
 def test_what_would_be_refused_is_refused_on_paper(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     manifest = tmp_path / "nova.yaml"
-    manifest.write_text("kind: Placement\nmetadata: {name: p}\nspec: {config: {api: {auth_strategy: noauth2}}}\n")
+    manifest.write_text(f"{PLACEMENT}spec: {{config: {{api: {{auth_strategy: noauth2}}}}}}\n")
     assert main(["render", "-f", str(manifest)]) == 1
-    error = capsys.readouterr().err
-    assert "spec.config.api.auth_strategy" in error
-    assert "remove it from config" in error
+    output = capsys.readouterr()
+    assert output.out == ""
+    assert f"{manifest}:4: Placement/p: spec.config.api.auth_strategy: " in output.err
+    assert "remove it from config" in output.err
 
 
 def test_a_file_without_anything_of_ours_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     manifest = tmp_path / "other.yaml"
-    manifest.write_text("kind: ConfigMap\nmetadata: {name: c}\n")
+    manifest.write_text("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\n")
     assert main(["render", "-f", str(manifest)]) == 1
     assert "no resource of this operator" in capsys.readouterr().err
 
 
 def test_an_unknown_release_names_the_known_ones(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     manifest = tmp_path / "p.yaml"
-    manifest.write_text("kind: Placement\nmetadata: {name: p}\nspec: {release: '1999.1'}\n")
+    manifest.write_text(f"{PLACEMENT}spec: {{release: '1999.1'}}\n")
     assert main(["render", "-f", str(manifest)]) == 1
     assert "spec.release: there is no release '1999.1'; choose from 2025.1" in capsys.readouterr().err
+
+
+def test_validate_says_ok_and_counts(tmp_path: Path, root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    sample = str(root / "deploy/samples/controlplane_minimal.yaml")
+    assert main(["validate", "-f", sample]) == 0
+    output = capsys.readouterr()
+    assert re.fullmatch(r"OK: \d+ objects of 1 resource; 1 object of other kinds, which are not checked\n", output.out)
+    assert output.err == ""
+    manifest = tmp_path / "p.yaml"
+    manifest.write_text(f"{PLACEMENT}spec: {{replicaz: 1}}\n")
+    assert main(["validate", "-o", "json", "-f", sample, "-f", str(manifest)]) == 1
+    report = json.loads(capsys.readouterr().out)
+    assert (report["ok"], report["resources"]) == (False, 2)
+    (error,) = report["errors"]
+    assert (error["file"], error["line"], error["path"]) == (str(manifest), 4, "spec.replicaz")
+    assert (error["kind"], error["name"]) == ("Placement", "p")
+
+
+def test_strict_fails_for_warnings(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    manifest = tmp_path / "p.yaml"
+    manifest.write_text(f"{PLACEMENT}spec: {{}}\n")
+    assert main(["validate", "-f", str(manifest)]) == 0
+    assert main(["validate", "--strict", "-f", str(manifest)]) == 1
+    assert "MariaDB/mariadb is in none of the files" in capsys.readouterr().err
+
+
+def test_standard_input(root: Path) -> None:
+    text = (root / "deploy/samples/controlplane_minimal.yaml").read_bytes()
+    command = [sys.executable, "-m", "openstack_operator.cli", "validate", "-f", "-"]
+    done = subprocess.run(command, input=text, capture_output=True, check=False)
+    assert (done.returncode, done.stdout[:3], done.stderr) == (0, b"OK:", b"")
+    broken = subprocess.run(command, input=b"a: [", capture_output=True, check=False, text=False)
+    assert broken.returncode == 1
+    assert broken.stderr.startswith(b"<stdin>:2: document 1: is not YAML")
+
+
+@pytest.mark.parametrize("arguments", [["render"], ["validate", "-f"], ["validate", "-o", "xml", "-f", "a"], ["rendr"]])
+def test_wrong_usage_is_status_2(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        main(arguments)
+    assert stopped.value.code == 2
+    assert "usage:" in capsys.readouterr().err
+
+
+def test_a_kind_nobody_knows_is_status_2(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["validate", "--serves", "PodMonitor", "-f", "/dev/null"]) == 2
+    assert "PodMonitor.monitoring.coreos.com" in capsys.readouterr().err
 
 
 def test_explain_says_what_a_field_means(capsys: pytest.CaptureFixture[str]) -> None:
@@ -65,11 +122,32 @@ def test_explain_says_what_a_field_means(capsys: pytest.CaptureFixture[str]) -> 
     assert "fernet" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("resource", RESOURCES, ids=lambda resource: resource.handle)
+def test_explain_knows_every_kind_by_every_name(resource: Resource[Any]) -> None:
+    full = f"{resource.plural}.{resource.group}"
+    for name in (full, f"{resource.kind}.{resource.group}", *resource.short_names):
+        assert explained(RESOURCES, f"{name}.status.conditions.type").startswith(f"{resource.kind}.status.conditions")
+    fields = crd(resource)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]
+    for part in ("spec", "status"):
+        page = explained(RESOURCES, f"{full}.{part}")
+        assert all(f"  {field} " in page for field in fields[part].get("properties", {}))
+
+
+def test_explain_knows_what_is_in_the_status_of_a_kind() -> None:
+    assert "name" in explained(RESOURCES, "nova.status.cells")
+
+
 def test_explain_names_the_choices(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["explain", "keystone.fernet.schedule"]) == 1
-    assert "choose from rotationSchedule, maxActiveKeys" in capsys.readouterr().err
+    assert main(["explain", "keystone.fernet.rotationSchedul"]) == 1
+    error = capsys.readouterr().err
+    assert "did you mean rotationSchedule?" in error
+    assert "choose from rotationSchedule, maxActiveKeys" in error
     assert main(["explain", "kestone"]) == 1
-    assert "choose from OpenStackControlPlane" in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert "did you mean Keystone" in error
+    assert "choose from OpenStackControlPlane" in error
+    for path in ("", ".", "nova.", "nova..cells", "nova.status.nothing.at.all", "nova.cells[0].nam", "\udcff"):
+        assert main(["explain", path]) in {0, 1}
 
 
 def test_generate_says_what_is_stale(tmp_path: Path, root: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from openstack_operator.catalogue import ACTUATORS, SERVICES
+from openstack_operator.kube.objects import IRREPLACEABLE
 from openstack_operator.manifests import dump_all, load
 from openstack_operator.release_files import ReleaseFiles
 from openstack_operator.render import Paper
@@ -69,8 +70,53 @@ def test_a_command_prints_what_is_shown(command: str, output: str) -> None:
     assert done.stdout.strip() == output.strip()
 
 
-@pytest.mark.parametrize("page", sorted(ROOT.glob("docs/**/*.md")), ids=lambda page: page.name)
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("[a-z]*/*.md"), *ROOT.glob("docs/*/**/*.md")])
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_lead_somewhere(page: Path) -> None:
-    for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
-        if "://" not in target:
-            assert (page.parent / target).exists(), target
+    text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    dead = [link for link in re.findall(r"\]\(([^)\s]+)\)", text) if "://" not in link and not leads(page, link)]
+    assert dead == []
+
+
+def leads(page: Path, link: str) -> bool:
+    """Whether a link of a page names a file that is there, and a heading of it."""
+    path, _, anchor = link.partition("#")
+    target = page.parent / path if path else page
+    return target.exists() and (not anchor or target.suffix != ".md" or anchor in anchors(target))
+
+
+def anchors(page: Path) -> set[str]:
+    """Names of the headings of a page, as GitHub makes them."""
+    text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    found: list[str] = []
+    for heading in re.findall(r"^#{1,6} +(.*)$", text, re.MULTILINE):
+        shown = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading).lower()
+        name = re.sub(r"[^\w\- ]", "", shown).replace(" ", "-")
+        count = sum(re.sub(r"-\d+$", "", each) == name for each in found)
+        found.append(f"{name}-{count}" if count else name)
+    return set(found)
+
+
+def test_the_secrets_to_back_up_are_those_that_are_marked() -> None:
+    goldens = (ROOT / "src/openstack_operator/services").glob("*/cases/*.golden.yaml")
+    marked = {
+        obj["metadata"]["name"]
+        for path in goldens
+        for obj in load(path)
+        if obj["kind"] == "Secret" and IRREPLACEABLE in obj["metadata"].get("annotations", {})
+    }
+    assert "mariadb-credentials" in marked
+    page = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
+    [table] = re.findall(r"^\| Secret \| without it \|\n(.*?)\n\n", page, re.MULTILINE | re.DOTALL)
+    listed = set(re.findall(r"`([a-z-]+)`", "\n".join(row.split("|")[1] for row in table.splitlines())))
+    # A cloud's own PKI is called `internal`; those of cases have other names.
+    assert {name for name in marked if not name.endswith("-authority")} == {
+        name for name in listed if not name.endswith("-authority")
+    }
+
+
+def test_a_dead_anchor_is_noticed() -> None:
+    assert leads(ROOT / "docs" / "conditions.md", "operations.md#encryption")
+    assert not leads(ROOT / "docs" / "conditions.md", "operations.md#encryption-as-far-as-it-goes")

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from openstack_operator.actuators import ovn
 from openstack_operator.catalogue import ACTUATORS, SERVICES
+from openstack_operator.kube import POD_REASONS
 from openstack_operator.manifests import load
 from openstack_operator.plan import Plan, State, Verdict, condition_type, conditions
 from openstack_operator.release_files import ReleaseFiles
@@ -19,13 +20,22 @@ TABLES = PAGE.partition("<!-- conditions -->")[2].partition("<!-- end -->")[0]
 CASES = (ROOT / "src" / "openstack_operator" / "services").glob("*/cases/*.yaml")
 
 
-def listed() -> dict[str, set[str]]:
-    """Conditions by kind, from the page."""
+def rows() -> dict[str, list[str]]:
+    """Conditions by kind, from the page, as often as they are there."""
     sections = re.split(r"^### (\w+)$", TABLES, flags=re.MULTILINE)[1:]
     return {
-        kind: set(re.findall(r"^\| `(\w+)` \|", text, re.MULTILINE))
+        kind: re.findall(r"^\| `(\w+)` \|", text, re.MULTILINE)
         for kind, text in zip(sections[::2], sections[1::2], strict=True)
     }
+
+
+def listed() -> dict[str, set[str]]:
+    """Conditions by kind, from the page."""
+    return {kind: set(types) for kind, types in rows().items()}
+
+
+def test_every_condition_is_described_once() -> None:
+    assert {kind: types for kind, types in rows().items() if len(types) != len(set(types))} == {}
 
 
 def reported() -> dict[str, set[str]]:
@@ -68,7 +78,9 @@ def test_every_reason_is_described() -> None:
         "Moving",
         "TestsFailed",
         "RunFailed",
+        "NodesTaken",
     }
+    named |= {*POD_REASONS, "ProgressDeadlineExceeded"}
     assert all(f'"{reason}"' in source for reason in named)
     for reason in states | named:
         assert f"| `{reason}` |" in PAGE

@@ -55,7 +55,9 @@ def test_everything_is_caught_in_one_place(root: Path) -> None:
         if isinstance(node, ast.ExceptHandler)
         and (node.type is None or (isinstance(node.type, ast.Name) and node.type.id in {"Exception", "BaseException"}))
     ]
-    assert len(broad) == 1, broad
+    # Around a pass of the operator, and around a plan on paper: no input ends the command line with a traceback.
+    places = [place.partition(":")[0].removeprefix("src/openstack_operator/") for place in broad]
+    assert places == ["render.py", "runtime/passes.py"], broad
 
 
 def test_nothing_sleeps_while_planning_or_in_actuators(root: Path) -> None:

@@ -30,6 +30,7 @@ Neutron is not ready: API: neutron-api: 0/1 pods ready.
   APIReady: Waiting, waiting for Identity, Neutron, Messaging, Schema, Cell1Setup
   MetadataReady: Waiting, waiting for Identity, Neutron, Messaging, Schema, Cell1Setup
   EndpointReady: Waiting, waiting for Identity, API
+  AuthoritiesReady: True, Ready, the authority of live migrations is replaced from 2032-08-30 on; the authority of consoles is replaced from 2032-08-30 on
   Ready: Progressing, Database: MariaDBDatabase/nova-api-db has not reported yet; MariaDBDatabase/nova-cell0-db has not reported yet; Messaging: RabbitMQVhost/nova-messaging has not reported yet; Identity: KeystoneUser/nova-user has not reported yet; Neutron: not ready: API: neutron-api: 0/1 pods ready
 
 Finished: MariaDBDatabase, RabbitMQVhost, KeystoneUser.
@@ -43,6 +44,7 @@ Finished: MariaDBDatabase, RabbitMQVhost, KeystoneUser.
   APIReady: Waiting, waiting for Neutron, Schema, Cell1Setup
   MetadataReady: Waiting, waiting for Neutron, Schema, Cell1Setup
   EndpointReady: Waiting, waiting for API
+  AuthoritiesReady: True, Ready, the authority of live migrations is replaced from 2032-08-30 on; the authority of consoles is replaced from 2032-08-30 on
   Ready: Progressing, Neutron: not ready: API: neutron-api: 0/1 pods ready; Schema: job nova-db-sync-… is running
 
 Finished: Job.
@@ -55,6 +57,7 @@ Finished: Job.
   APIReady: Waiting, waiting for Neutron, Cell1Setup
   MetadataReady: Waiting, waiting for Neutron, Cell1Setup
   EndpointReady: Waiting, waiting for API
+  AuthoritiesReady: True, Ready, the authority of live migrations is replaced from 2032-08-30 on; the authority of consoles is replaced from 2032-08-30 on
   Ready: Progressing, Neutron: not ready: API: neutron-api: 0/1 pods ready
 
 Neutron is ready.
@@ -66,7 +69,9 @@ Neutron is ready.
   APIReady: Waiting, waiting for Cell1Setup
   MetadataReady: Waiting, waiting for Cell1Setup
   EndpointReady: Waiting, waiting for API
+  AuthoritiesReady: True, Ready, the authority of live migrations is replaced from 2032-08-30 on; the authority of consoles is replaced from 2032-08-30 on
   Ready: Progressing, Conductor: nova-conductor: 0/1 pods ready
 
 … until everything stands.
+  AuthoritiesReady: True, Ready, the authority of live migrations is replaced from 2032-08-30 on; the authority of consoles is replaced from 2032-08-30 on
   Ready: True

@@ -238,7 +238,7 @@ async def test_an_authority_is_replaced(release: Release, told: Callable[[Story]
     def facts(plan: Plan | None, pod: Object) -> Mapping[str, Any]:
         return {"secrets": bundle(plan), "pods": [pod], "shown": {}}
 
-    story = Story("PKI", release, {"overlapMinutes": 0})
+    story = Story("PKI", release, {"overlap": "0s"})
     story.say("A PKI appears.")
     await story.look()
     story.finishes()

@@ -21,6 +21,6 @@ async def api() -> AsyncIterator[FaultyApi]:
 @pytest.fixture
 async def client(api: FaultyApi) -> AsyncIterator[Client]:
     """Connected to `api`."""
-    client = Client(httpx.AsyncClient(base_url=api.url, trust_env=False))
+    client = Client(httpx.AsyncClient(base_url=api.url, trust_env=False, timeout=300))
     yield client
     await client.close()

@@ -22,6 +22,8 @@ class FaultyApi:
         self.down = False
         self.answers: list[Answer] = []
         """Given to the next requests, in order, whatever they ask."""
+        self.groups: Answer = 200, {"items": []}, {}
+        """What discovery answers."""
         self.requests: list[str] = []
         self._changed = asyncio.Event()
         self._writers = set[asyncio.StreamWriter]()
@@ -72,19 +74,22 @@ class FaultyApi:
                 length = next((int(v) for k, _, v in _headers(head) if k == "content-length"), 0)
                 await reader.readexactly(length)
                 self.requests.append(f"{method.decode()} {target.decode()}")
-                await self._answer(target.decode(), writer)
+                known = next((v for k, _, v in _headers(head) if k == "if-none-match"), "")
+                await self._answer(target.decode(), writer, known)
         except (OSError, EOFError):
             pass
         finally:
             self._writers.discard(writer)
             writer.close()
 
-    async def _answer(self, target: str, writer: asyncio.StreamWriter) -> None:
+    async def _answer(self, target: str, writer: asyncio.StreamWriter, known: str) -> None:
         query = {k: v[0] for k, v in parse_qs(urlsplit(target).query).items()}
         if self.down:
             _write(writer, (503, {"message": "down"}, {}))
         elif self.answers:
             _write(writer, self.answers.pop(0))
+        elif target == "/apis":
+            _write(writer, (304, {}, self.groups[2]) if known and known == self.groups[2].get("ETag") else self.groups)
         elif "watch" in query:
             await self._watch(int(query["resourceVersion"]), writer)
         else:
@@ -121,7 +126,7 @@ def _headers(head: bytes) -> list[tuple[str, str, str]]:
 
 def _write(writer: asyncio.StreamWriter, answer: Answer) -> None:
     code, body, headers = answer
-    content = json.dumps(body).encode()
+    content = b"" if code == 304 else json.dumps(body).encode()
     lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
     writer.write(f"HTTP/1.1 {code} X\r\nContent-Length: {len(content)}\r\n{lines}\r\n".encode() + content)
 

@@ -133,7 +133,7 @@ def inside(root: Path, *command: str, **env: str) -> Generator[subprocess.Popen[
     finally:
         process.terminate()
         try:
-            process.wait(20)
+            process.wait(120)
         finally:
             process.kill()
 
@@ -156,7 +156,7 @@ def written(root: Path, found: Mapping[str, str], ports: Mapping[str, int]) -> N
 
 def answers(port: int, process: subprocess.Popen[bytes]) -> None:
     """Somebody listens there."""
-    until = time.monotonic() + 30
+    until = time.monotonic() + 120
     while time.monotonic() < until and process.poll() is None:
         with closing(socket.socket()) as tried:
             if not tried.connect_ex(("127.0.0.1", port)):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Generator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
@@ -14,7 +15,7 @@ from remotes import Answer, Request, context, serving
 from openstack_operator.actuators import ACTUATORS
 from openstack_operator.actuators.http import Api
 from openstack_operator.actuators.messaging import matches
-from openstack_operator.actuators.queues import usable
+from openstack_operator.actuators.queues import Suspects, usable
 from openstack_operator.plan import Context, MissingReference, SpecError, Transient
 
 VHOST = ACTUATORS[1]
@@ -139,7 +140,7 @@ def queue(name: str, *members: dict[str, Any], **more: Any) -> dict[str, Any]:
 def test_a_queue_that_never_began_is_deleted_when_it_is_seen_again(broker: Broker, ctx: Context[Any]) -> None:
     broker.queues = queue("conductor", follower(), follower(), follower())
     with serving(broker) as url:
-        api = Api("RabbitMQ", f"{url}/api", seconds=5, auth=("admin", "adminpw"))
+        api = Api("RabbitMQ", f"{url}/api", seconds=60, auth=("admin", "adminpw"))
         for moment in (100.0, 101.0):
             with pytest.raises(Transient, match="queue conductor in nova-cell1 has no leader yet"):
                 usable(api, "nova-cell1", lambda moment=moment: moment)
@@ -149,6 +150,34 @@ def test_a_queue_that_never_began_is_deleted_when_it_is_seen_again(broker: Broke
         ]
         assert not broker.queues
         assert usable(api, "nova-cell1", lambda: 105.0) == []
+
+
+@pytest.mark.parametrize("then", [{}, queue("other"), queue("conductor", messages=0)], ids=("gone", "other", "alive"))
+def test_a_suspect_queue_that_disappears_is_forgotten(broker: Broker, then: dict[str, Any]) -> None:
+    broker.queues = queue("conductor", follower(), follower(), follower())
+    with serving(broker) as url:
+        api = Api("RabbitMQ", f"{url}/api", seconds=5, auth=("admin", "adminpw"))
+        with pytest.raises(Transient, match="queue conductor in nova-cell1 has no leader yet"):
+            usable(api, "nova-cell1", lambda: 100.0)
+        broker.queues = then
+        assert usable(api, "nova-cell1", lambda: 101.0) == [], "its client may have deleted it, and made it again"
+        broker.queues = queue("conductor", follower(), follower(), follower())
+        with pytest.raises(Transient, match="queue conductor in nova-cell1 has no leader yet"):
+            usable(api, "nova-cell1", lambda: 110.0)
+
+
+def test_threads_share_what_is_suspect() -> None:
+    """Each virtual host is somebody's own, and all are looked at at once."""
+    suspects, rounds = Suspects(), 2000
+
+    def look(vhost: str) -> list[float]:
+        names = [[], ["a"], ["a", "b"]]
+        found = [suspects.update("broker", vhost, names[at % 3], float(at)) for at in range(rounds)]
+        return [each["a"] for each in found if "b" in each]
+
+    with ThreadPoolExecutor(8) as threads:
+        for first in threads.map(look, "abcdefgh"):
+            assert first == [float(at - 1) for at in range(2, rounds, 3)]
 
 
 @pytest.mark.parametrize(

@@ -151,7 +151,7 @@ def of_all(field: str, value: Any, told: str, *also: str) -> Iterator[ParameterS
             THEIRS,
             "spec.infrastructure.memcached.memory",
             "1Gi",
-            {child("memcached", "spec.memoryMB"): 1024},
+            {child("memcached", "spec.memory"): "1Gi"},
             base=BASE[THEIRS],
         ),
         *in_both("keystone.replicas", 3, {child("keystone", "spec.replicas"): 3}),

@@ -25,7 +25,7 @@ BASE: Mapping[str, Mapping[str, Any]] = {"Glance": MANY, "Cinder": BACKEND}
 
 PROGRAMS: Mapping[str, tuple[str, ...]] = {
     "Keystone": ("Job/keystone-bootstrap", "Deployment/keystone-api"),
-    "Glance": ("Job/glance-db-sync", "Deployment/glance-api"),
+    "Glance": ("Job/glance-db-sync", "Job/glance-metadefs", "Deployment/glance-api"),
     "Placement": ("Job/placement-db-sync", "Deployment/placement-api"),
     "Neutron": ("Job/neutron-db-sync", "Deployment/neutron-api", "Deployment/neutron-ovn-maintenance-worker"),
     "Nova": (

@@ -319,7 +319,7 @@ CHANGES: list[tuple[str, Any, set[str]]] = [
     ("mariadb.config", {"mysqld": {"max_connections": 99}}, {"mariadb-server"}),
     ("mariadb.storageSize", "20Gi", set()),
     ("rabbitmq.config", {"heartbeat": 30}, {"rabbitmq-server"}),
-    ("memcached.memoryMB", 128, {"memcached-server"}),
+    ("memcached.memory", "128Mi", {"memcached-server"}),
     ("keystone.config", {"DEFAULT": {"debug": True}}, {"keystone-api"}),
     ("keystone.fernet", {"rotationSchedule": "@daily"}, set()),
     ("keystone.replicas", 3, {"keystone-api"}),

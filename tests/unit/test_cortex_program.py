@@ -37,7 +37,7 @@ class Cortex:
     process: subprocess.Popen[bytes]
 
     def request(self, method: str, path: str, body: bytes | None = None, **headers: str) -> tuple[int, str]:
-        connection = HTTPConnection("127.0.0.1", self.port, timeout=10)
+        connection = HTTPConnection("127.0.0.1", self.port, timeout=60)
         try:
             connection.request(method, path, body, headers)
             answer = connection.getresponse()
@@ -218,7 +218,7 @@ def counted(cortex: Cortex) -> dict[str, int]:
 def test_told_to_end_it_answers_what_it_was_asked(tmp_path: Path) -> None:
     cortex = started(tmp_path, {"nova": SEED})
     body = json.dumps(GOOD).encode()
-    with socket.create_connection(("127.0.0.1", cortex.port), timeout=10) as connection:
+    with socket.create_connection(("127.0.0.1", cortex.port), timeout=60) as connection:
         head = f"POST {PATH} HTTP/1.1\r\nHost: cortex\r\nContent-Length: {len(body)}\r\n\r\n"
         connection.sendall(head.encode() + body[:10])
         # It has taken the connection once it answers a later one.
@@ -227,7 +227,7 @@ def test_told_to_end_it_answers_what_it_was_asked(tmp_path: Path) -> None:
         until("it to take no more", lambda: not _takes(cortex.port))
         connection.sendall(body[10:])
         assert b'{"hosts": ["a"]}' in b"".join(iter(lambda: connection.recv(4096), b""))
-    assert cortex.process.wait(10) == 0
+    assert cortex.process.wait(60) == 0
 
 
 def _takes(port: int) -> bool:

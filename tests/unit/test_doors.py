@@ -6,12 +6,14 @@ import json
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
+from openstack_operator import kube
 from openstack_operator.api import PodSettings, crd, handle, structural
 from openstack_operator.api.fields import image_object
 from openstack_operator.catalogue import ACTUATORS, RESOURCES, SERVICES
 from openstack_operator.kube import Object
-from openstack_operator.plan import NotBuilt, Release, SpecError, Verdict, progressing
+from openstack_operator.plan import NotBuilt, Release, Verdict, progressing
 from openstack_operator.render import Paper
 from openstack_operator.services.controlplane.c5c3 import DOOR, phase, translated
 from openstack_operator.services.controlplane.c5c3_model import C5C3_CONTROL_PLANE, C5C3ControlPlaneSpec
@@ -25,7 +27,7 @@ ONE: Object = {
         "mariadb": {"replicas": 3, "storageSize": "20Gi", "storageClass": "fast"},
         "rabbitmq": {"replicas": 3},
         "valkey": {"enabled": True, "replicas": 3, "sentinel": {"enabled": True}},
-        "memcached": {"replicas": 2, "memoryMB": 512},
+        "memcached": {"replicas": 2, "memory": "512Mi"},
         "keystone": {"replicas": 2},
         "nova": {"api": {"replicas": 2}, "scheduler": {"replicas": 2}},
         "cinder": {"enabled": True, "api": {"replicas": 2}},
@@ -72,7 +74,15 @@ def test_both_make_the_same_but_for_groups(objects: Any) -> None:
             expected = {**expected, "apiVersion": obj["apiVersion"]}
         if name[0] in LEFT_OPEN:
             expected = {**expected, "spec": {**expected["spec"], "provider": "auto"}}
-        assert obj == expected
+        assert _without_places(obj) == _without_places(expected)
+
+
+def _without_places(obj: Object) -> Object:
+    """The object without where in its owner's spec it is decided, which has another name in the other door."""
+    metadata = obj["metadata"]
+    places = {kube.FIELD, kube.SHARED_FIELDS}
+    annotations = {name: text for name, text in (metadata.get("annotations") or {}).items() if name not in places}
+    return {**obj, "metadata": {**metadata, "annotations": annotations}}
 
 
 LEFT_OPEN = ("MariaDB", "RabbitMQ", "Memcached", "Valkey")
@@ -179,8 +189,8 @@ def test_images_are_handed_on_as_the_kind_has_them(objects: Any) -> None:
 @pytest.mark.parametrize("memory", ["1Mi", "2Ti", "0"])
 def test_memory_that_no_cache_can_have_is_named_where_it_stands(memory: str) -> None:
     wanted = {"infrastructure": {"memcached": {"replicas": 2, "memory": memory}}}
-    with pytest.raises(SpecError, match=r"spec\.infrastructure\.memcached\.memory: choose 16Mi to 1Ti"):
-        translated(C5C3ControlPlaneSpec.model_validate(wanted))
+    with pytest.raises(ValidationError, match=r"infrastructure\.memcached\.memory\n.*; choose 16Mi to 1Ti"):
+        C5C3ControlPlaneSpec.model_validate(wanted)
 
 
 def test_what_is_not_built_is_named_where_it_stands(objects: Any) -> None:

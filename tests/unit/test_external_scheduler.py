@@ -44,6 +44,8 @@ class Scheduler(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), Answering)
         self.status, self.body, self.pause, self.headers = 200, b'{"hosts": []}', 0.0, dict[str, str]()
         self.asked: list[bytes] = []
+        self.written = 0
+        """Bytes of answers that were sent."""
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Who asks may be gone."""
@@ -64,6 +66,7 @@ class Answering(BaseHTTPRequestHandler):
         self.end_headers()
         for byte in server.body:
             self.wfile.write(bytes([byte]))
+            server.written += 1
             time.sleep(server.pause)
 
     def do_GET(self) -> None:
@@ -84,7 +87,7 @@ def scheduler() -> Iterator[Scheduler]:
     thread.join()
 
 
-def asked(server: Scheduler, timeout: float = 5, **more: Any) -> list[str]:
+def asked(server: Scheduler, timeout: float = 60, **more: Any) -> list[str]:
     return client.ask(server.url, b'{"spec": {}}', timeout=timeout, **more)
 
 
@@ -122,29 +125,25 @@ def test_nobody_there_is_a_failure() -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         with pytest.raises(client.Unavailable, match="refused"):
-            client.ask(f"http://127.0.0.1:{free.getsockname()[1]}/", b"{}", timeout=5)
+            client.ask(f"http://127.0.0.1:{free.getsockname()[1]}/", b"{}", timeout=60)
 
 
 def test_a_url_that_is_none_is_a_failure() -> None:
     with pytest.raises(client.Unavailable):
-        client.ask("nowhere", b"{}", timeout=5)
+        client.ask("nowhere", b"{}", timeout=60)
 
 
 def test_one_that_takes_a_connection_and_says_nothing_is_given_up() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as silent:
-        began = time.monotonic()
-        with pytest.raises(client.Unavailable, match="imed out"):
-            client.ask(f"http://127.0.0.1:{silent.getsockname()[1]}/", b"{}", timeout=0.3)
-        assert time.monotonic() - began < 3
+    with socket.create_server(("127.0.0.1", 0)) as silent, pytest.raises(client.Unavailable, match="imed out"):
+        client.ask(f"http://127.0.0.1:{silent.getsockname()[1]}/", b"{}", timeout=0.3)
 
 
 def test_an_answer_that_drips_is_given_up(scheduler: Scheduler) -> None:
-    # A minute of it, of which no part takes long.
-    scheduler.body, scheduler.pause = b" " * 3000, 0.02
-    began = time.monotonic()
+    # Half an hour of it, of which no part takes long.
+    scheduler.body, scheduler.pause = b" " * 90_000, 0.02
     with pytest.raises(client.Unavailable):
         asked(scheduler, timeout=0.5)
-    assert time.monotonic() - began < 20
+    assert scheduler.written < len(scheduler.body), "it did not wait for the end"
 
 
 def test_an_answer_without_end_is_not_kept(scheduler: Scheduler, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -170,12 +169,12 @@ def test_its_certificate_is_checked_by_the_authority_given(scheduler: Scheduler,
     context.load_cert_chain(tmp_path / "cert", tmp_path / "key")
     scheduler.socket = context.wrap_socket(scheduler.socket, server_side=True)
     url = scheduler.url.replace("http:", "https:")
-    assert client.ask(url, b"{}", timeout=5, cafile=str(tmp_path / "own")) == []
+    assert client.ask(url, b"{}", timeout=60, cafile=str(tmp_path / "own")) == []
     for wrong in (str(tmp_path / "another"), str(tmp_path / "missing"), None):
         with pytest.raises(client.Unavailable, match=r"certificate|CA"):
-            client.ask(url, b"{}", timeout=5, cafile=wrong)
+            client.ask(url, b"{}", timeout=60, cafile=wrong)
     with pytest.raises(client.Unavailable, match=r"127\.0\.0\.1"):
-        client.ask(url.replace("localhost", "127.0.0.1"), b"{}", timeout=5, cafile=str(tmp_path / "own"))
+        client.ask(url.replace("localhost", "127.0.0.1"), b"{}", timeout=60, cafile=str(tmp_path / "own"))
 
 
 def test_the_breaker_leaves_who_failed_alone_and_lets_one_through_again() -> None:

@@ -154,6 +154,45 @@ def test_several_stores_at_once(release: Release) -> None:
     assert claim(made)["metadata"]["name"] == "glance-images"
 
 
+def test_images_are_copied_between_stores_where_there_are_several(release: Release) -> None:
+    two = {"storage": {"backends": [{"name": "a", "type": "pvc"}, {"name": "b", "type": "ceph"}]}}
+    for spec, copied in ({}, False), (two, True):
+        methods = options(planned(release, spec))["DEFAULT"]["enabled_import_methods"]
+        assert methods.startswith("[glance-direct,web-download")
+        assert methods.endswith("]")
+        assert ("copy-image" in methods) == copied
+    own = {"config": {"DEFAULT": {"enabled_import_methods": "[glance-direct]"}}}
+    assert options(planned(release, own))["DEFAULT"]["enabled_import_methods"] == "[glance-direct]"
+
+
+def test_metadata_definitions_are_loaded_once_for_each_image(release: Release) -> None:
+    def jobs(spec: dict[str, Any]) -> dict[str, Object]:
+        made = [each for each in planned(release, spec).objects if each["kind"] == "Job"]
+        return {each["metadata"]["name"]: each for each in made if "metadefs" in each["metadata"]["name"]}
+
+    ((name, job),) = jobs({}).items()
+    (container,) = job["spec"]["template"]["spec"]["containers"]
+    # An interrupted run is completed, what users changed stays, and an image without definitions is an error.
+    assert "load_metadefs" in container["command"][-1]
+    assert "--merge" in container["command"][-1]
+    assert "prefer_new" not in container["command"][-1]
+    assert "ls /etc/glance/metadefs/*.json" in container["command"][-1]
+    assert list(jobs({"config": {"DEFAULT": {"debug": True}}})) == [name]
+    other = {"image": {"repository": "registry.example/glance", "tag": "2"}}
+    assert list(jobs(other)) != [name]
+
+
+def test_the_api_does_not_wait_for_metadata_definitions(release: Release) -> None:
+    steps = {step.name: step for step in planned(release)}
+    waited, seen = list(steps["API"].after), set[str]()
+    while waited:
+        step = waited.pop()
+        seen.add(step.name)
+        waited += step.after
+    assert "Schema" in seen
+    assert "Definitions" not in seen
+
+
 def test_two_clusters_need_two_names(release: Release) -> None:
     mine = {"name": "b", "type": "ceph", "rbd": {"cephSecretRef": {"name": "mine"}}}
     with pytest.raises(SpecError, match=r"client\.glance with different keys"):

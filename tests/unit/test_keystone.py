@@ -117,7 +117,9 @@ def test_keys_that_are_due_rotate_once_however_late(release: Release) -> None:
 @pytest.mark.proves("Keystone", "spec.fernet.rotationSchedule")
 def test_replicas_whose_clocks_are_ten_minutes_off_rotate_once_a_day(release: Release) -> None:
     ring, rotations = KeyRing({0: "a", 1: "b"}, NOW), list[int]()
-    for minute in range(23 * 60, 49 * 60):
+    # Each minute around midnight; in between, one that every clock is asked at in turn.
+    around = {day * 24 * 60 + minute for day in (1, 2) for minute in range(-40, 41)}
+    for minute in sorted({*around, *range(23 * 60, 49 * 60, 29)}):
         # Whoever looks, the one that is early, the one that is right, or the one that is late.
         told = NOW + timedelta(minutes=minute + (10, 0, -10)[minute % 3])
         made = planned(release, {"fernet": {"rotationSchedule": "@daily"}}, children=held(ring, release), now=told)
@@ -148,10 +150,11 @@ def test_the_other_way_to_talk_to_memcached_stays_selectable(release: Release) -
     assert options(made)["cache"]["backend"] == "dogpile.cache.pymemcache"
 
 
-def test_without_a_cache_nothing_is_cached(release: Release) -> None:
+def test_without_a_server_only_requests_remember(release: Release) -> None:
     contracts = CONTRACTS | {"Memcached": {"servers": ""}}
-    made = plan(context(KEYSTONE, release=release, published=contracts))
-    assert options(made)["cache"]["enabled"] == "false"
+    cache = options(plan(context(KEYSTONE, release=release, published=contracts)))["cache"]
+    assert (cache["enabled"], cache["backend"]) == ("true", "dogpile.cache.null")
+    assert "memcache_servers" not in cache
 
 
 def jobs(made: Plan) -> list[Object]:
@@ -273,3 +276,33 @@ def test_the_region_of_the_bootstrap_is_the_region(release: Release) -> None:
 def test_federation_that_is_off_changes_nothing(release: Release) -> None:
     off = planned(release, {"federation": {"enabled": False}})
     assert list(off.objects) == list(planned(release).objects)
+
+
+def test_no_two_requests_share_a_process(release: Release) -> None:
+    """Keystone keeps the token of a request in an object that all threads of a process have."""
+    for image_profile in ("debian", "kolla"):
+        made = plan(context(KEYSTONE, {"imageProfile": image_profile}, release=release, published=CONTRACTS))
+        deployment = next(obj for obj in made.objects if obj["metadata"]["name"] == "keystone-api")
+        (command,) = [
+            each["command"]
+            for each in deployment["spec"]["template"]["spec"]["containers"]
+            if "uwsgi" in each["command"]
+        ]
+        assert command[command.index("--threads") + 1] == "1"
+        assert command[command.index("--processes") + 1] == "4"
+
+
+def test_caches_know_the_state_of_the_database(release: Release) -> None:
+    """Whatever Memcached does: each key has the mark of that state, which any image is taught by a file."""
+    made = planned(release)
+    deployment = next(obj for obj in made.objects if obj["metadata"]["name"] == "keystone-api")
+    container = deployment["spec"]["template"]["spec"]["containers"][0]
+    assert container["command"][container["command"].index("--module") + 1] == "identity_application:application"
+    assert container["command"][container["command"].index("--pythonpath") + 1] == "/etc/keystone"
+    mounted = {mount["mountPath"] for mount in container["volumeMounts"]}
+    assert {f"/etc/keystone/identity_{name}.py" for name in ("application", "generation")} <= mounted
+
+
+def test_a_secret_as_a_folder_is_no_warning(release: Release) -> None:
+    conf = kube.secret_data(secret(planned(release), "keystone-config"))["keystone.conf"]
+    assert "keystone.common.fernet_utils=ERROR" in conf

@@ -328,11 +328,27 @@ def test_a_resource_of_ours_answers_for_itself() -> None:
     assert not kube.judge(live("Keystone", {}, api=OURS)).ready
 
 
-@pytest.mark.parametrize("reason", ["InvalidSpec", "MissingReference", "JobFailed", "NotBuilt"])
+@pytest.mark.parametrize("reason", ["InvalidSpec", "MissingReference", "JobFailed", "ImagePullFailed", "VolumeLost"])
 def test_what_needs_a_person_is_passed_on(reason: str) -> None:
     status = condition("Ready", "False", observedGeneration=2, reason=reason, message="spec.x: wrong")
+    status["conditions"].append({"type": "Stalled", "status": "True"})
     found = kube.judge(live("Keystone", status, api=OURS))
     assert (found.state, found.reason, found.message) == (State.FAILED, reason, "Keystone/x: spec.x: wrong")
+
+
+@pytest.mark.parametrize(
+    ("reason", "state", "passed_on"),
+    [
+        ("Progressing", State.PROGRESSING, ""),
+        ("ImagePullFailed", State.PROGRESSING, "ImagePullFailed"),
+        ("RecoveryInProgress", State.PROGRESSING, "RecoveryInProgress"),
+        ("Waiting", State.WAITING, ""),
+    ],
+)
+def test_what_gets_better_by_itself_is_passed_on_as_that(reason: str, state: State, passed_on: str) -> None:
+    status = condition("Ready", "False", observedGeneration=2, reason=reason, message="soon")
+    found = kube.judge(live("Keystone", status, api=OURS))
+    assert (found.state, found.reason, found.message) == (state, passed_on, "Keystone/x: soon")
 
 
 def test_kinds_without_a_rule_are_ready_when_they_exist() -> None:
@@ -359,9 +375,3 @@ def test_a_limit_bounds_the_request_we_guess(given: dict[str, Any], requests: di
     wanted = PodSettings(resources=Resources.model_validate(given))
     found = kube.pod(context(), "api", kube.Container(component=NGINX), wanted=wanted)
     assert found["spec"]["containers"][0]["resources"]["requests"] == requests
-
-
-def test_pods_that_cannot_even_be_made_say_why() -> None:
-    status = {"conditions": [{"type": "ReplicaFailure", "status": "True", "message": "no PriorityClass with name x"}]}
-    live = {"kind": "Deployment", "apiVersion": "apps/v1", "metadata": {"name": "api"}, "spec": {}, "status": status}
-    assert kube.judge(live).message == "api: 0/1 pods ready; no PriorityClass with name x"

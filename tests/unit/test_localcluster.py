@@ -203,7 +203,7 @@ supervise(
     finally:
         children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
         process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=10)
+        process.communicate(timeout=120)
         for child in children:
             os.kill(int(child), signal.SIGKILL)
     assert process.returncode == 0
@@ -279,7 +279,7 @@ def test_a_container_gets_the_clock_of_its_node(tmp_path: Path, wrong: bool) -> 
 
 def _lines(path: Path, count: int) -> list[str]:
     lines: list[str] = []
-    for _ in range(500):
+    for _ in range(5000):
         lines = path.read_text().split() if path.exists() else []
         if len(lines) >= count:
             return lines

@@ -67,7 +67,7 @@ def ended(nova: Nova, tmp_path: Path) -> Run:
     def run() -> str:
         words = [sys.executable, *command[1:], quick]
         env = os.environ | {"OS_DEFAULT__HOST": "node1"}
-        return subprocess.run(words, env=env, capture_output=True, text=True, timeout=60, check=True).stdout
+        return subprocess.run(words, env=env, capture_output=True, text=True, timeout=120, check=True).stdout
 
     return run
 

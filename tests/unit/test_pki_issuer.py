@@ -25,7 +25,7 @@ from openstack_operator.services.placement.service import plan as placement
 from openstack_operator.testing import NOW, context, granted
 
 THEIRS = pki.authority("theirs", "theirs", NOW)
-SPEC: dict[str, Any] = {"issuerRef": {"name": "internal", "kind": "ClusterIssuer"}, "certificateMinutes": 900}
+SPEC: dict[str, Any] = {"issuerRef": {"name": "internal", "kind": "ClusterIssuer"}, "certificateLifetime": "15h"}
 TLS = {"tls": {"pkiRef": {"name": "pki"}}}
 PUBLISHED = {
     "issuerName": "internal",

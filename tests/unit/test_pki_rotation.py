@@ -148,7 +148,7 @@ class Cloud:
 
 @pytest.fixture
 def cloud(release: Release) -> Cloud:
-    made = Cloud(release, {"overlapMinutes": 0})
+    made = Cloud(release, {"overlap": "0s"})
     made.begin()
     return made
 
@@ -174,7 +174,7 @@ EVENTS = ["look", "look", "lose", "serve", "serve", "follow", "roll", "wait", "w
 @given(st.lists(st.sampled_from(EVENTS), min_size=80, max_size=120))
 def test_at_no_time_does_a_client_trust_less_than_a_server_may_show(events: list[str]) -> None:
     """However passes, kubelets and roll-outs mingle, writes are lost, and more than one is asked for."""
-    cloud = Cloud(Release("test", "test", {"mariadb": SERVER}), {"overlapMinutes": 0})
+    cloud = Cloud(Release("test", "test", {"mariadb": SERVER}), {"overlap": "0s"})
     cloud.begin()
     for event in events:
         match event:
@@ -283,7 +283,7 @@ def test_nothing_is_done_in_the_dark(cloud: Cloud) -> None:
 
 
 def test_clients_outside_have_time_but_not_longer_than_there_is(cloud: Cloud) -> None:
-    cloud.spec |= {"authorityGeneration": 2, "overlapMinutes": 60}
+    cloud.spec |= {"authorityGeneration": 2, "overlap": "1h"}
     began = cloud.now
     cloud.look()
     cloud.serve()
@@ -297,7 +297,7 @@ def test_clients_outside_have_time_but_not_longer_than_there_is(cloud: Cloud) ->
 
 
 def test_a_short_life_leaves_time_to_renew(release: Release) -> None:
-    cloud = Cloud(release, {"authorityMinutes": 60})
+    cloud = Cloud(release, {"authorityLifetime": "1h"})
     cloud.begin()
     due = cloud.look().outcome.wake
     assert due
@@ -319,12 +319,16 @@ def test_an_authority_that_ended_is_not_waited_for(cloud: Cloud) -> None:
     cloud.look()
     assert cloud.authorities["tls.crt"] != first
     assert pki.each(secret_data(cloud.children[BUNDLE])["ca.crt"]) == pki.each(cloud.authorities["tls.crt"])
+    cloud.now += 2 * DAY
     cloud.spec["authorityGeneration"] = 2
     cloud.look()
-    cloud.now += 3651 * DAY
+    cloud.now += 3649 * DAY
     coming = cloud.authorities["next.crt"]
     cloud.look()
     assert cloud.authorities["tls.crt"] == coming
+    cloud.now += 3651 * DAY
+    cloud.look()
+    assert pki.Pair("", cloud.authorities["tls.crt"]).ends > cloud.now
 
 
 @pytest.mark.parametrize("step", [1, 2])

@@ -66,6 +66,13 @@ class World:
         return {step.name: verdict for step, verdict in verdicts.items()}
 
 
+def test_a_recovery_is_told_of_beside_what_is_worse() -> None:
+    pods = failed("no image", "ImagePullFailed")
+    assert worst([pods, recovering("waits for a member")]) == failed("no image; waits for a member", "ImagePullFailed")
+    starts = Verdict(State.PROGRESSING, "0/1", "ImagePullFailed")
+    assert worst([starts, recovering("waits")]).reason == "RecoveryInProgress"
+
+
 async def test_what_is_new_waits_for_what_it_needs() -> None:
     db = step("Db")
     api = step("Api", db)

@@ -127,7 +127,7 @@ def test_virtual_hosts_are_the_topology_operators_where_it_is_there_and_can(aske
 
 
 def test_a_memcached_of_others_has_one_address(asked: Any) -> None:
-    plan = asked("Memcached", {"provider": "memcached-operator", "replicas": 3, "memoryMB": 128})
+    plan = asked("Memcached", {"provider": "memcached-operator", "replicas": 3, "memory": "128Mi"})
     spec = theirs(plan, "Memcached.memcached.c5c3.io")["spec"]
     assert (spec["replicas"], spec["memcached"]["maxMemoryMB"]) == (3, 128)
     assert plan.outcome.published["servers"] == "memcached.openstack.svc.cluster.local:11211"
@@ -143,7 +143,7 @@ def test_what_another_operator_has_nothing_for_is_refused(asked: Any) -> None:
 
 
 def test_a_valkey_of_others(asked: Any) -> None:
-    spec = {"provider": "valkey-operator", "replicas": 3, "sentinel": {"enabled": True}, "memoryMB": 32}
+    spec = {"provider": "valkey-operator", "replicas": 3, "sentinel": {"enabled": True}, "memory": "32Mi"}
     plan = asked("Valkey", spec)
     found = theirs(plan, "Valkey.cache.cs.sap.com")["spec"]
     assert (found["replicas"], found["sentinel"]) == (3, {"enabled": True})

@@ -7,6 +7,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import time
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -19,7 +20,7 @@ from openstack_operator import kube
 from openstack_operator.plan import RECOVERY, Object, Plan, Release, SpecError, conditions, key
 from openstack_operator.plan.verdict import READY
 from openstack_operator.services.rabbitmq.config import AMQP, DISTRIBUTION
-from openstack_operator.services.rabbitmq.entry import START
+from openstack_operator.services.rabbitmq.entry import START, STUCK
 from openstack_operator.services.rabbitmq.members import FORCE
 from openstack_operator.services.rabbitmq.model import RABBITMQ
 from openstack_operator.services.rabbitmq.service import plan
@@ -170,6 +171,7 @@ def watched(home: Path, peer: int, work: str) -> Generator[subprocess.Popen[str]
     program = home / "beam.smp"
     shutil.copy("/bin/sh", program)
     script = START.replace("/var/lib/rabbitmq", str(home)).replace("sleep 5", "sleep 0.02").replace("-lt 50", "-lt 1")
+    script = script.replace("calm=$((calm + 1))\n    [ -n", f"calm=$((calm + 1)); echo >> {home}/looks\n    [ -n")
     script = script.replace(f'"$host" {DISTRIBUTION}', f'"$host" {peer}').replace(f" {AMQP} ||", " 1 ||")
     env = {"PATH": os.environ["PATH"], "RABBITMQ_NODENAME": "rabbit@127.0.0.1", "RABBITMQ_MEMBERS": "127.0.0.1"}
     # It looks at its own session alone, whatever else runs on the machine.
@@ -186,9 +188,17 @@ def watched(home: Path, peer: int, work: str) -> Generator[subprocess.Popen[str]
             process.kill()
 
 
+def looked_at(home: Path, times: int) -> None:
+    """Returns once the member in that folder was looked at so often."""
+    until = time.monotonic() + 300
+    while len((home / "looks").read_text() if (home / "looks").exists() else "") < times:
+        assert time.monotonic() < until
+        time.sleep(0.05)
+
+
 def test_a_member_that_neither_starts_nor_works_while_all_are_there_starts_again(tmp_path: Path, peer: int) -> None:
-    with watched(tmp_path, peer, "sleep 60; :") as stuck:
-        assert stuck.wait(timeout=50) == -signal.SIGKILL
+    with watched(tmp_path, peer, "sleep 600; :") as stuck:
+        assert stuck.wait(timeout=300) == -signal.SIGKILL
         assert stuck.stderr
         assert "all members are there, and this one neither started nor worked for 90 s" in stuck.stderr.readline()
 
@@ -196,8 +206,10 @@ def test_a_member_that_neither_starts_nor_works_while_all_are_there_starts_again
 def test_a_member_that_works_or_waits_for_one_that_is_away_goes_on(tmp_path: Path, peer: int) -> None:
     with (
         watched(tmp_path / "works", peer, "while :; do :; done") as busy,
-        watched(tmp_path / "waits", 1, "sleep 9; :") as waits,
+        watched(tmp_path / "waits", 1, "sleep 600; :") as waits,
     ):
-        with pytest.raises(subprocess.TimeoutExpired):
-            waits.wait(timeout=4)
+        for home in (tmp_path / "works", tmp_path / "waits"):
+            # Twice as often as one that is stuck is looked at before it is ended.
+            looked_at(home, 2 * STUCK)
         assert busy.poll() is None
+        assert waits.poll() is None

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from openstack_operator.kube import MANAGED_BY
 from openstack_operator.plan import READY, SpecError, State, Step, Transient, Verdict, failed, progressing, waiting
-from openstack_operator.runtime.apply import Applier, covers, together
+from openstack_operator.runtime.apply import Applier, together
+from openstack_operator.runtime.compare import covers
 from openstack_operator.runtime.kinds import SECRET, Catalog, Kind
 from openstack_operator.runtime.memo import Memo
 from openstack_operator.runtime.report import Report, same, status

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 from faulty_api import FaultyApi
 
 from openstack_operator.plan import SpecError, Transient
-from openstack_operator.runtime.client import Client, Conflict, Forbidden, Missing, NotAdmitted
+from openstack_operator.runtime.client import Client, Conflict, Forbidden, Missing, NotAdmitted, retry_after
 from openstack_operator.runtime.informer import Informer
 from openstack_operator.runtime.kinds import SECRET
 from openstack_operator.runtime.store import Change, Store
@@ -26,7 +27,7 @@ class Watched:
         self.task = asyncio.ensure_future(self.informer.run())
 
     async def holds(self, *names: str) -> None:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             while {item.meta.name for item in self.store} != set(names):  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
 
@@ -139,6 +140,37 @@ async def test_an_overloaded_server_is_asked_again_when_it_says(api: FaultyApi, 
     api.answers += [slow, slow, slow]
     with pytest.raises(Transient, match="429"):
         await client.apply(SECRET, {"metadata": {"name": "s", "namespace": "x"}})
+
+
+NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("", 1),
+        ("7", 7),
+        ("0.5", 0.5),
+        ("-3", 0),
+        ("Thu, 01 Jan 2026 12:00:30 GMT", 30),
+        ("Thu, 01 Jan 2026 11:00:00 GMT", 0),
+        ("soon", 1),
+        ("nan", 1),
+        ("inf", 1),
+    ],
+)
+def test_a_server_says_when_to_come_again(text: str, seconds: float):
+    assert retry_after(text, NOW) == seconds
+
+
+async def test_a_server_that_is_overloaded_until_a_date(api: FaultyApi, client: Client):
+    past = (429, {"message": "later"}, {"Retry-After": "Thu, 01 Jan 2026 12:00:00 GMT"})
+    api.answers += [past, (200, {"kind": "Secret", "metadata": {}}, {})]
+    assert await client.get(SECRET, "x", "s")
+    future = (429, {"message": "later"}, {"Retry-After": "Thu, 01 Jan 2099 12:00:00 GMT"})
+    api.answers.append(future)
+    with pytest.raises(Transient, match="429"):
+        await client.get(SECRET, "x", "s")
 
 
 async def test_what_is_out_of_reach_is_transient(api: FaultyApi, client: Client):

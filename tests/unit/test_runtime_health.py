@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import socket
 
 import httpx2 as httpx
@@ -11,14 +12,24 @@ from openstack_operator.runtime.health import Health
 from openstack_operator.runtime.process import any_of
 
 
+async def listening(client: httpx.AsyncClient) -> None:
+    """Returns once somebody answers."""
+    async with asyncio.timeout(300):
+        while True:
+            with contextlib.suppress(httpx.ConnectError):
+                await client.get("/other")
+                return
+            await asyncio.sleep(0.01)
+
+
 async def test_health():
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     ready = False
     task = asyncio.ensure_future(Health(lambda: ready).serve(("127.0.0.1", port)))
-    await asyncio.sleep(0.05)
-    async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", trust_env=False) as client:
+    async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", trust_env=False, timeout=300) as client:
+        await listening(client)
         assert (await client.get("/readyz")).status_code == 503
         ready = True
         assert (await client.get("/readyz")).status_code == 200

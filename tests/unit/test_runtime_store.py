@@ -182,14 +182,26 @@ def test_a_pod_is_trimmed_to_what_a_plan_may_see():
         condition = {"type": "Ready", "status": "True", "lastProbeTime": version}
         container = {"name": "main", "ready": True, "restartCount": 1, "image": "x", "state": {"running": {}}}
         live = {
-            "metadata": {"name": "a", "namespace": "x", "uid": "u", "resourceVersion": version, "managedFields": [{}]},
+            "metadata": {
+                "name": "a",
+                "namespace": "x",
+                "uid": "u",
+                "labels": {"openstack.k8s.io/watched": "true"},
+                "resourceVersion": version,
+                "managedFields": [{}],
+            },
             "spec": {"nodeName": "node1", "containers": [{"env": [{"name": "PASSWORD", "value": "hunter2"}]}]},
             "status": {"phase": "Running", "conditions": [condition], "containerStatuses": [container], **status},
         }
         return trimmed(msgspec.json.encode(live), POD)
 
     seen = pod("1", podIP="192.0.2.1").decode()
-    assert seen["metadata"] == {"name": "a", "namespace": "x", "uid": "u"}
+    assert seen["metadata"] == {
+        "name": "a",
+        "namespace": "x",
+        "uid": "u",
+        "labels": {"openstack.k8s.io/watched": "true"},
+    }
     assert seen["spec"] == {"nodeName": "node1"}
     assert seen["status"]["podIP"] == "192.0.2.1"
     assert seen["status"]["containerStatuses"] == [

@@ -73,7 +73,9 @@ def test_a_line_of_its_own_is_refused(release: Release, config: dict[str, str]) 
 
 
 def test_the_users_lines_win_over_defaults(release: Release) -> None:
-    made = conf(planned(release, {"memoryMB": 100, "config": {"appendfsync": "always", "lazyfree-lazy-expire": True}}))
+    made = conf(
+        planned(release, {"memory": "100Mi", "config": {"appendfsync": "always", "lazyfree-lazy-expire": True}})
+    )
     assert (made["appendfsync"], made["maxmemory"], made["lazyfree-lazy-expire"]) == ("always", "100mb", "yes")
 
 

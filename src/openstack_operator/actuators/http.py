@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
+import secrets
 import ssl
+from collections import OrderedDict
+from collections.abc import Callable
 from functools import lru_cache
-from typing import Any
+from threading import Lock
+from typing import Any, Generic, TypeVar
 
 import httpx2
 
@@ -15,6 +20,33 @@ CONNECT = 4
 """Seconds to wait for a connection: a Service without endpoints refuses at once, a lost node does not."""
 
 _REFUSALS = frozenset({400, 405, 413, 422})
+
+
+SessionT = TypeVar("SessionT")
+
+
+class Sessions(Generic[SessionT]):
+    """Sessions that all share who log in alike, the last used ones. What they are found by holds no password: it is a
+    digest under a key of this process. Threads may share it.
+    """
+
+    def __init__(self, make: Callable[..., SessionT], most: int = 256) -> None:
+        self._make = make
+        self._most = most
+        self._key = secrets.token_bytes(32)
+        self._lock = Lock()
+        self._by_digest: OrderedDict[bytes, SessionT] = OrderedDict()
+
+    def __call__(self, *login: str | float) -> SessionT:
+        """The session of a login: the one there is, or a new one."""
+        digest = hashlib.blake2b(repr(login).encode(errors="surrogateescape"), key=self._key).digest()
+        with self._lock:
+            if digest not in self._by_digest:
+                self._by_digest[digest] = self._make(*login)
+            self._by_digest.move_to_end(digest)
+            while len(self._by_digest) > self._most:
+                self._by_digest.popitem(last=False)
+            return self._by_digest[digest]
 
 
 class Unauthorized(Transient):
@@ -35,7 +67,7 @@ class Api:
     ) -> None:
         """`trust` are the authorities of the server in PEM; without any, those the system trusts."""
         self.name = name
-        self._url = url.rstrip("/")
+        self.url = url.rstrip("/")
         self._client = httpx2.Client(
             auth=auth,
             timeout=httpx2.Timeout(seconds, connect=CONNECT),
@@ -58,12 +90,12 @@ class Api:
         what they were sent. Raises Unauthorized, Conflict, Refused or Transient.
         """
         try:
-            response = self._client.request(method, self._url + path, json=json, params=params, headers=headers)
+            response = self._client.request(method, self.url + path, json=json, params=params, headers=headers)
         except (httpx2.NetworkError, httpx2.TimeoutException) as error:
             raise Transient(f"{self.name} is unreachable: {error} ({type(error).__name__})") from None
         except (httpx2.RequestError, httpx2.InvalidURL) as error:
             # The text of these quotes headers, which hold credentials.
-            raise Transient(f"{self.name} cannot be asked at {self._url}: {type(error).__name__}") from None
+            raise Transient(f"{self.name} cannot be asked at {self.url}: {type(error).__name__}") from None
         return self._judged(response, f"{self.name}: {method} {path}", secret=secret)
 
     def _judged(self, response: httpx2.Response, what: str, *, secret: bool) -> httpx2.Response | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from threading import Lock
 from typing import Any
 
@@ -13,7 +12,7 @@ import httpx2
 from ..api import KeystoneRef
 from ..plan import Context, Transient
 from . import access
-from .http import Api, Unauthorized
+from .http import Api, Sessions, Unauthorized
 from .loop import Refused
 
 Row = dict[str, Any]
@@ -158,9 +157,7 @@ def _token(token: str) -> dict[str, str]:
     return {"X-Auth-Token": token}
 
 
-@lru_cache(maxsize=256)
-def _session(url: str, username: str, password: str, project: str, trust: str) -> Keystone:
-    return Keystone(url, username, password, project, trust)
+_session = Sessions(Keystone)
 
 
 def session(ctx: Context[Any], ref: KeystoneRef) -> Keystone:

@@ -6,14 +6,13 @@ import base64
 import binascii
 import hashlib
 import hmac
-from functools import lru_cache
 from typing import Any
 from urllib.parse import quote
 
 from ..kube import amount
 from ..plan import Context, SpecError, Transient
 from . import access, broker, loop, queues
-from .http import Api
+from .http import Api, Sessions
 from .loop import Facets
 from .models import RabbitMQVhostSpec
 
@@ -24,9 +23,11 @@ _PATIENCE = 30
 """Seconds: a queue without a leader is gone after 15."""
 
 
-@lru_cache(maxsize=256)
-def _api(url: str, username: str, password: str, trust: str, seconds: float = 5) -> Api:
+def _connected(url: str, username: str, password: str, trust: str, seconds: float = 5) -> Api:
     return Api("RabbitMQ", f"{url.rstrip('/')}/api", seconds=seconds, auth=(username, password), trust=trust)
+
+
+_api = Sessions(_connected)
 
 
 def matches(password: str, stored: str) -> bool:

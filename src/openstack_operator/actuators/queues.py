@@ -4,7 +4,8 @@ anew."""
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
+from threading import Lock
 from typing import Any
 from urllib.parse import quote
 
@@ -15,8 +16,25 @@ from .loop import Refused
 _AGAIN = 3.0
 """Seconds after which a queue that is still without a beginning will have none: making one takes a fraction of it."""
 
-_suspects: dict[tuple[Api, str, str], float] = {}
-"""Broker, virtual host and queue that was seen without a beginning, and when."""
+
+class Suspects:
+    """Queues that were seen without a beginning, by broker and virtual host; threads may share it."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._since: dict[tuple[str, str], dict[str, float]] = {}
+
+    def update(self, broker: str, vhost: str, names: Collection[str], now: float) -> Mapping[str, float]:
+        """When each of these was first seen, by name. Others of that virtual host are forgotten."""
+        with self._lock:
+            before = self._since.pop((broker, vhost), {})
+            since = {name: before.get(name, now) for name in names}
+            if since:
+                self._since[broker, vhost] = since
+        return since
+
+
+_suspects = Suspects()
 
 
 def usable(api: Api, vhost: str, clock: Callable[[], float] = time.monotonic) -> list[str]:
@@ -25,30 +43,26 @@ def usable(api: Api, vhost: str, clock: Callable[[], float] = time.monotonic) ->
     """
     columns = {"columns": "name,type,durable,messages"}
     answer = api.call("GET", f"/queues/{quote(vhost, safe='')}", params=columns)
-    found: list[dict[str, Any]] = [] if answer is None else answer.json()
-    deleted = [
-        f"queue {queue['name']} deleted: {why}" for queue in found if (why := _useless(api, vhost, queue, clock()))
-    ]
-    if waiting := sorted(name for broker, where, name in _suspects if (broker, where) == (api, vhost)):
+    queues: list[dict[str, Any]] = [] if answer is None else answer.json()
+    deleted = [f"queue {queue['name']} deleted: {why}" for queue in queues if (why := _left_behind(api, vhost, queue))]
+    now, names = clock(), [queue["name"] for queue in queues if _is_suspect(api, vhost, queue)]
+    since = _suspects.update(api.url, vhost, names, now)
+    waiting = sorted(name for name, first in since.items() if now - first < _AGAIN)
+    for name in since.keys() - waiting:
+        api.call("DELETE", _path(vhost, name))
+        deleted.append(f"queue {name} deleted: none of its members ever wrote an entry, and none leads")
+    if waiting:
         raise Transient(f"RabbitMQ: queue {waiting[0]} in {vhost} has no leader yet")
     return deleted
 
 
-def _useless(api: Api, vhost: str, queue: Mapping[str, Any], now: float) -> str:
-    """Why the queue was deleted; empty where it was not."""
-    name, found = queue["name"], (api, vhost, queue["name"])
-    at = f"/queues/{quote(vhost, safe='')}/{quote(name, safe='')}"
-    if queue.get("type") == "classic" and not queue.get("durable", True):
-        return _left_behind(api, at)
+def _path(vhost: str, name: str) -> str:
+    return f"/queues/{quote(vhost, safe='')}/{quote(name, safe='')}"
+
+
+def _is_suspect(api: Api, vhost: str, queue: Mapping[str, Any]) -> bool:
     # Only a leader counts messages, so one that has them is alive; figures of a young queue come after half a minute.
-    if queue.get("type") != "quorum" or "messages" in queue or not _never_began(api, vhost, name):
-        _suspects.pop(found, None)
-        return ""
-    if now - _suspects.setdefault(found, now) < _AGAIN:
-        return ""
-    api.call("DELETE", at)
-    del _suspects[found]
-    return "none of its members ever wrote an entry, and none leads"
+    return queue.get("type") == "quorum" and "messages" not in queue and _never_began(api, vhost, queue["name"])
 
 
 def _never_began(api: Api, vhost: str, name: str) -> bool:
@@ -65,12 +79,15 @@ def _never_began(api: Api, vhost: str, name: str) -> bool:
     )
 
 
-def _left_behind(api: Api, at: str) -> str:
-    """A client's queue for replies from the time when the broker had one member: the same client now wants one that
-    is replicated, is refused as long as this one exists, and would wait half an hour for it to expire.
+def _left_behind(api: Api, vhost: str, queue: Mapping[str, Any]) -> str:
+    """Why the queue was deleted, empty where it was not: a client's queue for replies from the time when the broker had
+    one member. The same client now wants one that is replicated, is refused as long as this one exists, and would wait
+    half an hour for it to expire.
     """
+    if queue.get("type") != "classic" or queue.get("durable", True):
+        return ""
     try:
-        api.call("DELETE", at, params={"if-unused": "true"})
+        api.call("DELETE", _path(vhost, queue["name"]), params={"if-unused": "true"})
     except Refused:
         return ""
     return "it is not replicated and nobody uses it"

@@ -30,7 +30,7 @@ from .fields import (
     settled,
     validated,
 )
-from .model import Model, Rule, Template, Templates, rule
+from .model import IS_NOW, Model, Rule, Template, Templates, rule
 from .providers import PROVIDED, ExternalBroker, ExternalCache, ExternalServer
 from .refs import (
     AppSecretRef,
@@ -87,6 +87,7 @@ from .spec import (
     named,
     with_image_objects,
 )
+from .units import DURATION, holds, lasts, mebibytes, memory, seconds
 from .wiring import (
     KEYSTONE,
     MARIADB,
@@ -107,6 +108,8 @@ from .wiring import (
 )
 
 __all__ = [
+    "DURATION",
+    "IS_NOW",
     "KEYSTONE",
     "MARIADB",
     "MEMCACHED",
@@ -205,12 +208,17 @@ __all__ = [
     "crd",
     "dependencies",
     "handle",
+    "holds",
     "immutable",
+    "lasts",
     "logins",
+    "mebibytes",
+    "memory",
     "named",
     "present",
     "references",
     "rule",
+    "seconds",
     "secret_references",
     "settled",
     "structural",

@@ -19,14 +19,23 @@ def rule(expression: str, message: str, field: str | None = None) -> Rule:
 
 def _add_rules(schema: dict[str, Any], model: type[Any]) -> None:
     rules = [entry for base in reversed(model.__mro__) for entry in base.__dict__.get("rules", ())]
+    for old, new in model.renamed.items():
+        # Without the field the API server would drop what is in it, and nobody would hear of it.
+        schema.setdefault("properties", {})[old] = {RENAMED: True, "description": f"{IS_NOW}{new}."}
+        rules.append(rule(f"!has(self.{old})", f"{old} was renamed; write {new}", f".{old}"))
     if rules:
         schema["x-kubernetes-validations"] = rules
     if issubclass(model, (Template, Templates)):
-        schema[HANDED_ON] = True
+        schema[HANDED_ON] = TEMPLATE if issubclass(model, Template) else TEMPLATES
 
 
+IS_NOW = "Renamed; write "
+RENAMED = "x-kubernetes-int-or-string"
+"""What a field that has another name now takes, so that the rule tells of the other name: CEL sees no untyped ones."""
 HANDED_ON = "x-handed-on"
 """Marks a schema whose defaults are someone else's to fill in; never leaves this package."""
+TEMPLATE, TEMPLATES = "template", "templates"
+"""Values of that mark: a template, and what only holds some."""
 
 
 AS_OBJECT = "x-as-object"
@@ -47,6 +56,9 @@ class Model(BaseModel):
 
     rules: ClassVar[tuple[Rule, ...]] = ()
     """CEL rules over the whole object, checked by the API server; a subclass adds to its bases'."""
+
+    renamed: ClassVar[Mapping[str, str]] = {}
+    """Earlier names of fields, with what to write instead; the API server refuses them by a rule that says so."""
 
     def implied(self) -> Mapping[str, Any]:
         """Values that hold though nobody wrote them, by field: references that are there only where another field asks

@@ -52,6 +52,7 @@ class Resource(Generic[SpecT]):
     alias: str = ""
     """The kind of openstack.k8s.io whose place it takes for references and labels, where it has another name."""
     short_names: tuple[str, ...] = ()
+    """Set where the one made of its group and kind is not wanted; see `unique_names`."""
     columns: tuple[Column, ...] = ()
     """Shown before the age, after the conditions."""
     rules: tuple[dict[str, Any], ...] = ()
@@ -84,3 +85,17 @@ class Resource(Generic[SpecT]):
     @property
     def crd_name(self) -> str:
         return f"{self.plural}.{self.group}"
+
+    @property
+    def unique_names(self) -> tuple[str, ...]:
+        """Names of kubectl's that no other group has, unlike its plural and singular: `osnova` for the Nova of
+        openstack.k8s.io, `c5nova` for that of c5c3.
+        """
+        return self.short_names or (f"{'c5' if self.on_request else 'os'}{self.kind.lower()}",)
+
+    @property
+    def on_request(self) -> bool:
+        """Whether its definition is installed only on request: it is of c5c3's groups, whose kinds are called as ours
+        are.
+        """
+        return not self.group.endswith(".k8s.io")

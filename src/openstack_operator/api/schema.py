@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any, cast
 
-from .model import AS_OBJECT, HANDED_ON, Model, rule
+from .model import AS_OBJECT, HANDED_ON, IS_NOW, Model, rule
 from .resource import AGE_COLUMN, READY_COLUMNS, Column, Resource
+from .templates import abridged, has_templates, unmarked
 
 Schema = dict[str, Any]
 
-_DROPPED = frozenset({"$defs", "title", "const", "discriminator", HANDED_ON, AS_OBJECT})
+_DROPPED = frozenset({"$defs", "title", "const", "discriminator", AS_OBJECT})
 
 _NAME: Schema = {
     "type": "object",
@@ -18,6 +20,11 @@ _NAME: Schema = {
 _NAME_RULE = rule(
     "self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",
     "metadata.name becomes part of DNS names; use lower case letters, digits and dashes, a letter first",
+)
+
+_IN_FULL = (
+    "The fields of each service are those of its own kind, and cut short here: `kubectl explain osnova.spec`, and so "
+    "on, says all of them."
 )
 
 CONDITION: Schema = {
@@ -82,6 +89,11 @@ def structural(model: type[Model], *, object_images: bool = False) -> Schema:
     """The OpenAPI schema of a model as a CRD wants it: no $ref, no null, no titles, defaults spelled out. A field has
     one type there, so that an image is either text or an object, as the kind has it; models read both.
     """
+    return unmarked(_marked(model, object_images=object_images))
+
+
+def _marked(model: type[Model], *, object_images: bool) -> Schema:
+    """The schema with the marks of templates."""
     whole = model.model_json_schema(by_alias=True)
     whole = cast("Schema", _as_objects(whole)) if object_images else whole
     return cast("Schema", _flatten(whole, whole.get("$defs", {})))
@@ -124,8 +136,11 @@ def _flatten(node: Any, defs: Schema) -> Any:
 
 
 def _undefaulted(schema: Schema) -> Schema:
-    """The schema without defaults at any depth."""
+    """The schema without defaults at any depth; what they were is said in the descriptions."""
     bare = {name: value for name, value in schema.items() if name != "default"}
+    if (default := schema.get("default")) not in (None, "", [], {}) and not isinstance(default, dict):
+        said = json.dumps(default) if isinstance(default, (bool, list)) else default
+        bare["description"] = f"{bare.get('description', '')} Default: {said}.".strip()
     if properties := bare.get("properties"):
         bare["properties"] = {name: _undefaulted(value) for name, value in properties.items()}
     for name in ("items", "additionalProperties"):
@@ -138,6 +153,9 @@ def _unruled(properties: Schema) -> Schema:
     """The fields without rules at any depth."""
     found: Schema = {}
     for name, schema in properties.items():
+        if schema.get("description", "").startswith(IS_NOW):
+            # Without its rule it would be taken for a field; so it is an unknown one.
+            continue
         bare = {key: value for key, value in schema.items() if key != "x-kubernetes-validations"}
         for inner in ("items", "additionalProperties"):
             if isinstance(bare.get(inner), dict):
@@ -157,6 +175,8 @@ def _keyword(name: str, value: Any, defs: Schema) -> Any:
         return value
     if name == "description":
         return " ".join(str(value).split())
+    if name == HANDED_ON:
+        return value
     return _flatten(value, defs)
 
 
@@ -181,9 +201,11 @@ def _defaults(value: Any) -> Any:
 
 def crd(resource: Resource[Model]) -> Schema:
     """The CustomResourceDefinition of a resource."""
-    spec = structural(resource.spec, object_images=resource.object_images)
+    spec = _marked(resource.spec, object_images=resource.object_images)
     if resource.checked_below:
         spec = {**spec, "properties": _unruled(spec["properties"])}
+    where = f" {_IN_FULL}" if has_templates(spec) else ""
+    spec = abridged(spec)
     spec["default"] = spec.get("default", {})
     if spec.get("required"):
         del spec["default"]
@@ -196,7 +218,7 @@ def crd(resource: Resource[Model]) -> Schema:
             "apiVersion": {"type": "string"},
             "kind": {"type": "string"},
             "metadata": {"type": "object"} if resource.of_node else _NAME,
-            "spec": {**spec, "description": f"What is wanted of this {resource.kind}."},
+            "spec": {**spec, "description": f"What is wanted of this {resource.kind}.{where}"},
             "status": _status(resource),
         },
         "x-kubernetes-validations": [*([] if resource.of_node else [_NAME_RULE]), *resource.rules] or None,
@@ -221,7 +243,7 @@ def crd(resource: Resource[Model]) -> Schema:
                 "listKind": f"{resource.kind}List",
                 "plural": resource.plural,
                 "singular": resource.kind.lower(),
-                "shortNames": list(resource.short_names),
+                "shortNames": list(resource.unique_names),
                 "categories": ["openstack"],
             },
             "versions": [

@@ -14,12 +14,13 @@ from ..render import Paper, Planned
 from ..runtime.kinds import OTHERS
 from .deployment import deployment
 from .injector import labels_injector
+from .kustomize import kustomization
 from .permissions import permissions
 from .reference import contents, reference
 
 SAMPLES = Path("deploy/samples")
 CASES = "src/openstack_operator/services/*/cases/[!.]*.yaml"
-OWNED = ("deploy/crds/*.yaml", "docs/reference/*.md")
+OWNED = ("deploy/crds/*.yaml", "deploy/crds-c5c3/*.yaml", "docs/reference/*.md")
 """Whatever else is found there was made from a model that is gone."""
 
 _SERVED = [kind.handle for kind in OTHERS]
@@ -52,10 +53,16 @@ def _files(plain: Callable[[Resource[Any]], str], full: Callable[[Resource[Any]]
     return found
 
 
+def definition(resource: Resource[Any]) -> Path:
+    """The file with the definition of a kind; those that are installed only on request have a folder of their own."""
+    return Path("deploy", "crds-c5c3" if resource.on_request else "crds", f"{resource.plural}.yaml")
+
+
 def generated(root: Path) -> dict[Path, str]:
     """Content of every generated file, by its path in a checkout."""
-    definitions = _files(lambda each: each.plural, lambda each: each.crd_name)
-    files = {Path(f"deploy/crds/{name}.yaml"): _HEADER + dump(crd(resource)) for name, resource in definitions.items()}
+    files = {definition(resource): _HEADER + dump(crd(resource)) for resource in RESOURCES}
+    ours = [definition(resource) for resource in RESOURCES if not resource.on_request]
+    files[Path("deploy/kustomization.yaml")] = _HEADER + dump(kustomization(ours))
     files[Path("deploy/rbac.yaml")] = _HEADER + dump_all(permissions(rendered(root)))
     files[Path("deploy/operator.yaml")] = _HEADER + dump_all(deployment())
     files[Path("deploy/labels-injector.yaml")] = _HEADER + dump_all(labels_injector())

@@ -82,7 +82,9 @@ def _container() -> Object:
         "args": ["run", "--leader-elect", "--log-format=json", f"--health-port={PORT}", f"--releases={RELEASES}"],
         "env": [{"name": "POD_NAMESPACE", "valueFrom": {"fieldRef": {"fieldPath": "metadata.namespace"}}}],
         "ports": [{"name": "health", "containerPort": PORT}],
-        "startupProbe": probe("/healthz", period=1, failures=60),
+        # Asked every second until it is ready, so that nobody waits for the next of the rarer questions after that. As
+        # long as it may take to reach an API server that is away.
+        "startupProbe": probe("/readyz", period=1, failures=600),
         "readinessProbe": probe("/readyz", period=5, failures=2),
         "livenessProbe": probe("/healthz", period=10, failures=3),
         "resources": {"requests": {"cpu": "100m", "memory": "160Mi"}},

@@ -30,6 +30,8 @@ ENGINE: Mapping[tuple[str, str], Sequence[str]] = {
     ("", "nodes"): WATCH,
     ("ovn.c5c3.io", "ovnchassis"): APPLY,
     ("events.k8s.io", "events"): ("create",),
+    # What is refused, not mounted or not healthy Kubernetes says in Warning Events alone.
+    ("", "events"): ("list", "watch"),
 }
 
 

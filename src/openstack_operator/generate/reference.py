@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 import yaml
 
-from ..api import Model, Resource, Template
+from ..api import IS_NOW, Model, Resource, Template, crd
 
 Schema = dict[str, Any]
 
@@ -16,7 +17,7 @@ def reference(resource: Resource[Any], firsts: Mapping[type[Model], Resource[Any
     """The page of a kind; `firsts` are those whose pages have the fields of a model, which two groups may serve."""
     whole = resource.spec.model_json_schema(by_alias=True)
     defs: Schema = whole.get("$defs", {})
-    names = ", ".join(f"`{name}`" for name in (resource.plural, *resource.short_names))
+    names = ", ".join(f"`{name}`" for name in (resource.crd_name, *resource.unique_names))
     lines = [
         f"# {resource.kind}",
         "",
@@ -34,7 +35,29 @@ def reference(resource: Resource[Any], firsts: Mapping[type[Model], Resource[Any
     for name, schema in sorted(_shown(resource.spec, defs).items()):
         lines += ["", f"## {name}", "", _line(schema.get("description", "")), ""]
         lines += _handed_on(schema, firsts[templates[name]]) if name in templates else _table(schema)
-    return "\n".join([*lines, ""])
+    return "\n".join([*lines, *_status(resource), ""])
+
+
+def _status(resource: Resource[Any]) -> list[str]:
+    """What the operator reports of a kind, with the rules that the API server checks."""
+    schema = crd(resource)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]
+    rules = list(dict.fromkeys(_rules(schema["spec"], "spec")))
+    lines = ["", "## status", "", *_table(schema["status"])]
+    if rules:
+        lines += ["", "## Rules", "", "What the API server refuses, besides wrong types and choices:", "", *rules]
+    return lines
+
+
+def _rules(schema: Schema, path: str) -> Iterable[str]:
+    """Each rule under a field as a line: where it is, and what is said where it does not hold."""
+    for rule in schema.get("x-kubernetes-validations", ()):
+        yield f"- `{path}{rule.get('fieldPath', '')}`: {_line(rule['message'])}"
+    for name, field in schema.get("properties", {}).items():
+        if not field.get("description", "").startswith(IS_NOW):
+            yield from _rules(field, f"{path}.{name}")
+    for inner in ("items", "additionalProperties"):
+        if isinstance(schema.get(inner), dict):
+            yield from _rules(schema[inner], f"{path}[]")
 
 
 def contents(pages: Mapping[str, Resource[Any]]) -> str:
@@ -101,6 +124,7 @@ def _table(schema: Schema) -> list[str]:
         f"| `{name}` | {_type(field)} | {'required' if name in required else _default(field)} "
         f"| {_line(field.get('description', ''))} |"
         for name, field in schema.get("properties", {}).items()
+        if not field.get("description", "").startswith(IS_NOW)
     ]
     if not rows:
         return ["It has no fields."]
@@ -130,7 +154,7 @@ def _default(field: Schema) -> str:
         return ""
     if isinstance(value, dict):
         return _shortened({name: entry for name, entry in value.items() if entry not in (None, [], {})})
-    return f"`{value}`" if isinstance(value, str) else f"`{yaml.safe_dump(value, default_flow_style=True).split()[0]}`"
+    return f"`{value}`" if isinstance(value, str) else f"`{json.dumps(value)}`"
 
 
 def _shortened(value: Schema) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..plan import Object
+from .agents import NODES_FIELD, agents, name_nodes, shared_nodes
 from .objects import (
     BESIDE,
     COMPONENT,
@@ -12,21 +13,25 @@ from .objects import (
     KIND,
     MANAGED_BY,
     RETAIN,
+    SHARED_FIELDS,
     STATEFUL_SET_LIMIT,
     WATCHED,
     annotated,
+    as_owner_says,
     autoscaler,
     cron_job,
     digest,
     disruption_budget,
     drop_none,
     fitting,
+    from_field,
     irreplaceable,
     job,
     labeled_pod,
     labels,
     network_policy,
     obj,
+    owner_path,
     pods_of,
     retained,
     secret,
@@ -36,6 +41,8 @@ from .objects import (
     workload,
 )
 from .placement import placed
+from .pod_causes import Diagnosis, diagnose
+from .pod_reasons import POD_REASONS
 from .pods import (
     COMPUTE,
     CONFIG_DIGEST,
@@ -55,6 +62,7 @@ from .pods import (
     scratch,
     settings,
 )
+from .quotes import mask_passwords, one_line
 from .readiness import LAST_FAILURE, awaited, conditions, failure, judge, next_try, own, rolling
 
 __all__ = [
@@ -71,19 +79,26 @@ __all__ = [
     "LAST_FAILURE",
     "MANAGED_BY",
     "NETWORK",
+    "NODES_FIELD",
+    "POD_REASONS",
     "RETAIN",
+    "SHARED_FIELDS",
     "STATEFUL_SET_LIMIT",
     "WATCHED",
     "Container",
+    "Diagnosis",
     "Mount",
     "Object",
     "Probe",
+    "agents",
     "amount",
     "annotated",
+    "as_owner_says",
     "autoscaler",
     "awaited",
     "conditions",
     "cron_job",
+    "diagnose",
     "digest",
     "disruption_budget",
     "drop_none",
@@ -91,6 +106,7 @@ __all__ = [
     "files",
     "fitting",
     "folder",
+    "from_field",
     "host",
     "irreplaceable",
     "job",
@@ -98,10 +114,14 @@ __all__ = [
     "labeled_pod",
     "labels",
     "lacking",
+    "mask_passwords",
+    "name_nodes",
     "network_policy",
     "next_try",
     "obj",
+    "one_line",
     "own",
+    "owner_path",
     "placed",
     "pod",
     "pods_of",
@@ -114,5 +134,6 @@ __all__ = [
     "selector",
     "service",
     "settings",
+    "shared_nodes",
     "workload",
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
@@ -77,6 +78,44 @@ IRREPLACEABLE = "openstack.k8s.io/irreplaceable"
 
 FIELD = "openstack.k8s.io/field"
 """Annotation: the field of the owner's spec that decides about an object, named when it is refused."""
+
+
+SHARED_FIELDS = "openstack.k8s.io/shared-fields"
+"""Annotation of a resource made from a template: its fields that the owner decides elsewhere, `region` where it has the
+same name in the owner's spec, `mechanism=spec.networkBackend` otherwise."""
+
+
+def from_field(wanted: Object, field: str, shared: Mapping[str, str] | None = None) -> Object:
+    """The same resource, made from a template: `field` is where that stands in its owner's spec; `shared` are paths
+    there of fields that come from elsewhere.
+    """
+    named = [name if path == f"spec.{name}" else f"{name}={path}" for name, path in sorted((shared or {}).items())]
+    return annotated(wanted, {FIELD: field} | ({SHARED_FIELDS: " ".join(named)} if named else {}))
+
+
+def owner_path(made: Mapping[str, Any], path: str) -> str | None:
+    """Where the owner's spec says what a resource made from a template has at `path`; None for other objects and
+    fields.
+    """
+    annotations: Mapping[str, str] = made["metadata"].get("annotations") or {}
+    template = annotations.get(FIELD)
+    if not template or not path.startswith("spec"):
+        return None
+    entries = [entry.partition("=") for entry in annotations.get(SHARED_FIELDS, "").split()]
+    shared = {name: place or f"spec.{name}" for name, _, place in entries}
+    first = re.split(r"[.\[]", path.removeprefix("spec").removeprefix("."), maxsplit=1)[0]
+    rest = path.removeprefix("spec").removeprefix(".").removeprefix(first)
+    if first in shared:
+        return f"{shared[first]}{rest}"
+    return f"{template}.{first}{rest}" if first else template
+
+
+_FIELD_PATH = re.compile(r"\bspec(\.[A-Za-z0-9_-]+|\[[0-9]+\])+(?=: )")
+
+
+def as_owner_says(made: Mapping[str, Any], message: str) -> str:
+    """A message about a resource made from a template, the fields in it as its owner's user wrote them."""
+    return _FIELD_PATH.sub(lambda found: owner_path(made, found[0]) or found[0], message)
 
 
 def retained(wanted: Object) -> Object:

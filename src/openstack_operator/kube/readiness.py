@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
 from ..api import Dependency, handle
-from ..plan import READY, RECOVERY, Object, State, Verdict, failed, progressing, recovering, waiting
-from .objects import BESIDE
+from ..plan import READY, RECOVERY, Object, State, Verdict, failed, progressing, waiting
+from .objects import BESIDE, as_owner_says
+from .pod_reasons import POD_REASONS
 
 LAST_FAILURE = "openstack.k8s.io/last-failure"
 """Annotation of a Job that is tried again: how the last try ended."""
@@ -38,9 +40,7 @@ def _rollout(live: Object) -> Verdict:
         updated = status.get("replicas", 0)
     if updated >= wanted and ready >= wanted and status.get("replicas", 0) == wanted:
         return READY
-    refused = conditions(live).get("ReplicaFailure", {})
-    why = f"; {refused.get('message')}" if refused.get("status") == "True" else ""
-    return progressing(f"{_name(live)}: {min(updated, ready)}/{wanted} pods ready{why}")
+    return progressing(f"{_name(live)}: {min(updated, ready)}/{wanted} pods ready")
 
 
 def rolling(live: Object) -> bool:
@@ -119,18 +119,30 @@ def _autoscaler(live: Object) -> Verdict:
 
 
 def own(live: Mapping[str, Any]) -> Verdict:
-    """A resource of ours answers through its Ready condition, once that speaks of the present spec."""
+    """A resource of ours answers through its Ready condition, once that speaks of the present spec. What does not get
+    better by itself there does not here; what only waits for another resource is no cause of its own.
+    """
     what = f"{live['kind']}/{live['metadata']['name']}"
-    condition = conditions(live).get("Ready")
+    known = conditions(live)
+    condition = known.get("Ready")
     generation = live["metadata"].get("generation", 0)
     if condition is None or condition.get("observedGeneration", 0) < generation:
         return progressing(f"{what} has not reported yet")
     if condition["status"] == "True":
         return READY
-    message = f"{what}: {condition.get('message') or condition.get('reason', '')}"
-    if condition.get("reason") in {"InvalidSpec", "MissingReference", "JobFailed", "NotBuilt"}:
-        return Verdict(State.FAILED, message, condition["reason"])
-    return recovering(message) if condition.get("reason") == RECOVERY else progressing(message)
+    reason = condition.get("reason", "")
+    message = f"{what}: {condition.get('message') or reason}"
+    if known.get("Stalled", {}).get("status") == "True":
+        return failed(message, reason)
+    if reason == "Waiting":
+        return waiting(message)
+    return Verdict(State.PROGRESSING, message, reason if reason in {RECOVERY, *POD_REASONS} else "")
+
+
+def _of_owner(live: Object) -> Verdict:
+    """The same, its fields as they are called where the resource is made from a template."""
+    verdict = own(live)
+    return replace(verdict, message=as_owner_says(live, verdict.message))
 
 
 def awaited(live: Mapping[str, Any] | None, wanted: Dependency) -> Verdict:
@@ -241,4 +253,4 @@ def judge(live: Object) -> Verdict:
     """The verdict on one live object; kinds without a rule are ready as soon as they exist."""
     group = live["apiVersion"].rpartition("/")[0]
     ours = group == "openstack.k8s.io" or group.endswith("c5c3.io")
-    return RULES.get(handle(live["apiVersion"], live["kind"]), own if ours else lambda _: READY)(live)
+    return RULES.get(handle(live["apiVersion"], live["kind"]), _of_owner if ours else lambda _: READY)(live)

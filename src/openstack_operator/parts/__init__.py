@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .authorities import OwnAuthority, own_authority
 from .caches import cache, memcached
 from .ceph import Ceph, ceph, on_ceph
 from .config import Config, config, layered, options, written
@@ -25,6 +26,7 @@ from .providers import (
     AUTO,
     BUILTIN,
     External,
+    declared_server,
     external,
     image,
     placed_by_others,
@@ -95,6 +97,7 @@ __all__ = [
     "Messaging",
     "More",
     "Ordered",
+    "OwnAuthority",
     "Way",
     "Workers",
     "among",
@@ -109,6 +112,7 @@ __all__ = [
     "config",
     "credentials",
     "database",
+    "declared_server",
     "drawn",
     "external",
     "followed",
@@ -138,6 +142,7 @@ __all__ = [
     "outside",
     "ovn_mounts",
     "ovn_options",
+    "own_authority",
     "placed_by_others",
     "pod_monitor",
     "policies",

@@ -33,7 +33,8 @@ class Config(Step):
 
 def options(ctx: Context[Any], wired: Sections, *, defaults: Sections | None = None) -> Sections:
     """The merged sections. Raises SpecError where the user sets an option the operator wires."""
-    return layered(oslo.merge(oslo.options.defaults(), defaults or {}), ctx.spec.config, wired)
+    usual = oslo.merge(oslo.options.defaults(), oslo.options.token_cache(wired), defaults or {})
+    return layered(usual, ctx.spec.config, wired)
 
 
 def layered(defaults: Sections, user: Sections, wired: Sections, path: str = "spec.config") -> Sections:

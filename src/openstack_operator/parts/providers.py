@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from .. import kube
 from ..api import ExternalServer, RunSpec, UsesTLS
@@ -84,6 +84,18 @@ class External:
     steps: tuple[Step, ...]
     published: Mapping[str, str]
     """Name of the Secret with its administrator, and of that with the authorities it is checked by."""
+
+
+ServerT = TypeVar("ServerT")
+
+
+def declared_server(server: ServerT | None) -> ServerT:
+    """`spec.external`, which provider external cannot do without. Raises SpecError where it is unset: an object that
+    was stored before the API server checked that.
+    """
+    if server is None:
+        raise SpecError("spec.external", "provider external needs it; write where the server is")
+    return server
 
 
 def external(ctx: Context[Any], server: ExternalServer, user: str, password: str) -> External:

@@ -6,14 +6,16 @@ from __future__ import annotations
 class SpecError(Exception):
     """The user must change something; retrying cannot help.
 
-    `path` names the field as the user writes it, dots between: `spec.fernet.rotationSchedule`.
+    `path` names the field as the user writes it, dots between: `spec.fernet.rotationSchedule`. `more` are further
+    (path, message) pairs, so that all is said at once.
     """
 
     reason = "InvalidSpec"
 
-    def __init__(self, path: str, message: str) -> None:
-        super().__init__(f"{path}: {message}")
+    def __init__(self, path: str, message: str, *more: tuple[str, str]) -> None:
         self.path = path
+        self.problems = ((path, message), *more)
+        super().__init__("; ".join(f"{field}: {text}" for field, text in self.problems))
 
 
 class MissingReference(SpecError):

@@ -59,11 +59,16 @@ def failed(message: str, reason: str) -> Verdict:
 
 
 def worst(verdicts: Iterable[Verdict]) -> Verdict:
-    """The verdict that decides a group; all messages of that state are kept, so that nothing hides behind the first."""
+    """The verdict that decides a group; all messages of that state are kept, so that nothing hides behind the first,
+    and what is done about lost members whatever happens to their pods.
+    """
     known = list(verdicts)
     state = max((v.state for v in known), default=State.READY)
-    deciding = list(dict.fromkeys(v for v in known if v.state is state))
+    recoveries = [v for v in known if v.reason == RECOVERY]
+    deciding = list(dict.fromkeys([*(v for v in known if v.state is state), *recoveries]))
     if len(deciding) <= 1:
         return deciding[0] if deciding else READY
     messages = dict.fromkeys(v.message for v in deciding if v.message)
-    return Verdict(state, "; ".join(messages), next((v.reason for v in deciding if v.reason), ""))
+    reasons = [v.reason for v in deciding if v.reason and v.state is state]
+    reason = RECOVERY if RECOVERY in reasons else next(iter(reasons), "")
+    return Verdict(state, "; ".join(messages), reason)

@@ -6,17 +6,19 @@ import asyncio
 import contextlib
 import copy
 import hashlib
-from collections.abc import Awaitable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Iterable, Sequence
 from datetime import datetime
-from typing import Any, TypeVar, cast
+from typing import TypeVar, cast
 
 import msgspec
 
 from ..kube import FIELD, INSTANCE, KIND, LAST_FAILURE, MANAGED_BY, RETAIN, annotated, failure, fitting, next_try
 from ..plan import Key, Object, Plan, SpecError, Step, Transient, key
+from ..plan.steps import WORKLOADS
 from .client import Conflict, Forbidden, Missing, NotAdmitted
+from .compare import covers
 from .jobs import last_words
-from .kinds import CLAIM, DEPLOYMENT, JOB, OTHERS, POD, SECRET, SERVICE, STATEFUL_SET, Kind
+from .kinds import CLAIM, DAEMON_SET, DEPLOYMENT, JOB, OTHERS, POD, SECRET, SERVICE, STATEFUL_SET, Kind
 from .memo import Memo
 from .pods import trimmed
 from .shortage import asked
@@ -29,6 +31,7 @@ APPLIED = "openstack.k8s.io/applied"
 _STRANGER = "exists and was not made by the operator; delete it, or give one of the two another name"
 _GROW = "; a volume grows where its StorageClass has allowVolumeExpansion: true, and stays as it is until then"
 _INSIDE = "ClusterIP"
+_C5C3 = "kubectl apply --server-side -f deploy/crds-c5c3"
 _UNWATCHED = 60.0
 """Seconds after which to look again at what no watch tells of."""
 
@@ -63,6 +66,10 @@ class Applier:
         """Seconds after which to come again, since no watch will tell that it is time or that the way is free."""
         self.renewed: list[str] = []
         """Guarded objects whose content was replaced: keys that were rotated."""
+        self.changes: list[str] = []
+        """What was written or deleted, as `Kind/name created`."""
+        self.rollouts: list[str] = []
+        """Workloads whose pods are replaced from now on, as Kind/name."""
 
     def present(self, step: Step) -> bool:
         """Whether the workloads of the step exist, all of it where it has none; pods do, since others make them."""
@@ -102,6 +109,7 @@ class Applier:
     async def _delete(self, kind: Kind, child: Cached) -> None:
         await delete(self._world, kind, child, "Background", by=self._request)
         self._world.stores[kind].give_up(child)
+        self.changes.append(f"{kind.kind}/{child.meta.name} deleted")
 
     def _held(self, kind: Kind, obj: Object) -> Cached | None:
         return self._world.stores[kind].get(self._owner.meta.namespace, obj["metadata"]["name"])
@@ -115,6 +123,8 @@ class Applier:
         found = held or (None if guarded else await self._unlabeled(kind, wanted))
         if found:
             self._check(kind, found, wanted)
+        if not held and kind is DAEMON_SET:
+            self._world.claims.check(self._request, wanted)
         if held and kind is JOB:
             held, wanted = await self._tried(kind, held, wanted)
         elif held and kind is STATEFUL_SET:
@@ -132,12 +142,21 @@ class Applier:
         new = entry(written, kind)
         self._world.stores[kind].put(new, by=self._request)
         result = new.decode()
+        self._remember(kind, body, held, live)
         if held is None and kind is SERVICE and body["spec"].get("type", _INSIDE) != _INSIDE:
             # It was given a port, which this plan could not know.
             self._come_again(0.0)
         if not covers(body, result):
             self._memo.learn(new, stamp)
         return await self._judged(kind, new, result)
+
+    def _remember(self, kind: Kind, body: Object, held: Cached | None, live: Object | None) -> None:
+        """What was written is told of once the pass is over."""
+        name = f"{kind.kind}/{body['metadata']['name']}"
+        self.changes.append(f"{name} {'changed' if held else 'created'}")
+        if held and live and kind.kind in WORKLOADS and not covers(body["spec"]["template"], live["spec"]["template"]):
+            self._memo.rollouts.add(held.meta.uid)
+            self.rollouts.append(name)
 
     def _as_applied(self, body: Object, held: Cached, live: Object, stamp: str) -> bool:
         """Whether nobody changed what was applied. Metadata may change without a new generation."""
@@ -253,9 +272,13 @@ class Applier:
                 raise Transient(str(error)) from None
             self._come_again(_UNWATCHED)
             raise SpecError(field, f"{error}{_GROW if kind is CLAIM else ''}") if field else error from None
-        except Missing:
+        except Missing as error:
+            if kind.optional and kind in self._world.catalog.resources:
+                self._come_again(_UNWATCHED)
+                what = f"this cluster serves no {kind.plural}.{kind.group}; install them: {_C5C3}"
+                raise SpecError(f"{kind.kind}/{body['metadata']['name']}", what) from error
             field = body["metadata"]["annotations"].get(FIELD)
-            if kind not in OTHERS or not field:
+            if not kind.optional or not field:
                 raise
             self._come_again(_UNWATCHED)
             what = f"this cluster serves no {kind.plural}.{kind.group} of version {kind.api_version.rpartition('/')[2]}"
@@ -353,29 +376,6 @@ async def together(tasks: Iterable[Awaitable[T]]) -> list[T]:
 
 def _stamp(body: Object) -> str:
     return hashlib.sha256(msgspec.json.encode(body, order="sorted")).hexdigest()[:16]
-
-
-def covers(wanted: Any, live: Any) -> bool:
-    """Whether everything wanted stands in the live value; zero values may be absent, as the API server drops them."""
-    if isinstance(wanted, Mapping):
-        fields = cast("Mapping[str, Any]", wanted)
-        if not isinstance(live, Mapping):
-            return not fields and live is None
-        held = cast("Mapping[str, Any]", live)
-        return all(covers(value, held.get(name)) for name, value in fields.items())
-    if isinstance(wanted, (list, tuple)):
-        return _covers_list(cast("Sequence[Any]", wanted), live)
-    return wanted == live or (not wanted and live is None)
-
-
-def _covers_list(wanted: Sequence[Any], live: Any) -> bool:
-    if not isinstance(live, list):
-        return not wanted and live is None
-    held = cast("list[Any]", live)
-    if len(wanted) == len(held):
-        return all(covers(one, other) for one, other in zip(wanted, held, strict=True))
-    # Others may add entries of their own, a finalizer or a sidecar; ours must still be among them.
-    return all(any(covers(one, other) for other in held) for one in wanted)
 
 
 def _with_live_claims(body: Object, live: Object) -> Object:

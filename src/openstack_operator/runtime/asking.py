@@ -24,13 +24,9 @@ TIMEOUT = 1.0
 def asking(questions: Questions) -> Observer:
     """An observer whose facts are the JSON objects that were answered, by name; None for who did not."""
 
-    # A proxy of the environment is meant for the world outside. Members change, and with them their addresses: no
-    # connection is kept.
-    http = httpx.AsyncClient(trust_env=False, timeout=TIMEOUT, limits=httpx.Limits(max_keepalive_connections=0))
-
     async def observe(client: Client, ctx: Context[Any]) -> Mapping[str, Any]:
         urls = questions(ctx)
-        answers = await asyncio.gather(*(_ask(http, url) for url in urls.values()))
+        answers = await asyncio.gather(*(_ask(client.members, url) for url in urls.values()))
         return dict(zip(urls, answers, strict=True))
 
     return observe
@@ -39,7 +35,7 @@ def asking(questions: Questions) -> Observer:
 async def _ask(http: httpx.AsyncClient, url: str) -> Any:
     try:
         async with asyncio.timeout(TIMEOUT):
-            response = await http.get(url)
+            response = await http.get(url, timeout=TIMEOUT)
             found = response.json() if response.status_code == 200 else None
     except (httpx.HTTPError, TimeoutError, ValueError):
         return None

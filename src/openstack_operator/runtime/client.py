@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import re
 import ssl
 from collections.abc import AsyncIterator, Callable, Mapping
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from functools import cached_property
 from typing import Any, Self, cast
 
 import httpx2 as httpx
@@ -17,7 +21,7 @@ from lightkube.config.kubeconfig import KubeConfig
 from ..kube import MANAGED_BY
 from ..plan import Object, SpecError, Transient
 from . import metrics
-from .kinds import LEASE, OTHERS, Kind
+from .kinds import LEASE, Kind
 
 FIELD_MANAGER = MANAGED_BY
 PAGE = 500
@@ -25,8 +29,18 @@ _TIMEOUT = httpx.Timeout(10)
 _PATIENCE = 3
 """Times a request is made again when the server is overloaded and says how long to wait."""
 _LONGEST_WAIT = 5.0
+_NOT_MODIFIED = 304
 _SILENCE = 150.0
 """Seconds without a line after which a watch counts as dead; servers send a bookmark about every minute."""
+_DISCOVERY = ",".join(
+    [
+        *(
+            f"application/json;g=apidiscovery.k8s.io;v={version};as=APIGroupDiscoveryList"
+            for version in ("v2", "v2beta1")
+        ),
+        "application/json",
+    ]
+)
 _METADATA_ONLY = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 _METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 
@@ -60,7 +74,7 @@ class Missing(Transient):
 
 
 class Client:
-    """A connection to one API server."""
+    """A connection to one API server, and what is asked without it."""
 
     def __init__(self, http: httpx.AsyncClient) -> None:
         self._http = http
@@ -91,6 +105,15 @@ class Client:
     async def close(self) -> None:
         """Ends all connections."""
         await self._http.aclose()
+        if "members" in self.__dict__:
+            await self.members.aclose()
+
+    @cached_property
+    def members(self) -> httpx.AsyncClient:
+        """For members of clusters, which are asked themselves. They change, and with them their addresses: no
+        connection is kept, and a proxy of the environment is meant for the world outside.
+        """
+        return httpx.AsyncClient(trust_env=False, limits=httpx.Limits(max_keepalive_connections=0))
 
     async def get(self, kind: Kind, namespace: str | None, name: str) -> Object | None:
         """The object as it is now, None where there is none."""
@@ -98,6 +121,14 @@ class Client:
             return _object(await self._request("GET", kind.path(namespace, name)))
         except Missing:
             return None
+
+    async def discover(self, etag: str = "") -> tuple[bytes | None, str]:
+        """An APIGroupDiscoveryList (KEP-3352) and its ETag, or the APIGroupList of a server that knows none; None in
+        place of one that is the same as that of the given ETag.
+        """
+        headers = {"Accept": _DISCOVERY, **({"If-None-Match": etag} if etag else {})}
+        response = await self._send("GET", "/apis", headers=headers)
+        return (None if response.status_code == 304 else response.content), response.headers.get("ETag", "")
 
     async def page(
         self, kind: Kind, namespace: str | None, params: Mapping[str, str], *, metadata_only: bool = False
@@ -112,7 +143,8 @@ class Client:
     ) -> AsyncIterator[bytes]:
         """Lines of a watch, one event each, until the server ends it. Raises as the other verbs do."""
         query = {"watch": "1", "allowWatchBookmarks": "true", **params}
-        headers = {"Accept": _METADATA_ONLY} if metadata_only else {}
+        # Lines as they are sent: nothing is to be unpacked.
+        headers = {"Accept-Encoding": "identity"} | ({"Accept": _METADATA_ONLY} if metadata_only else {})
         timeout = httpx.Timeout(10, read=_SILENCE)
         path = kind.path(namespace)
         try:
@@ -121,7 +153,7 @@ class Client:
                 if response.status_code != 200:
                     raise _error(response.status_code, await response.aread(), f"GET {path}")
                 rest = b""
-                async for chunk in response.aiter_bytes():
+                async for chunk in response.aiter_raw():
                     *lines, rest = (rest + chunk).split(b"\n")
                     for line in lines:
                         if line:
@@ -131,12 +163,12 @@ class Client:
 
     async def apply(self, kind: Kind, obj: Object) -> Object:
         """Server-side apply: every field of `obj` is as given afterwards. Returns the whole object. Raises Missing,
-        with the CRD to install, for a kind of others that is not there.
+        with the CRD to install, for an optional kind that is not there.
         """
         try:
             return await self._apply(kind, obj, None)
         except Missing as error:
-            if kind not in OTHERS:
+            if not kind.optional:
                 raise
             crd = f"{kind.plural}.{kind.group}"
             message = f"this cluster does not serve {kind.kind} ({kind.api_version}); install the CRD {crd}"
@@ -210,6 +242,11 @@ class Client:
         return left if left.get("kind") == kind.kind and "uid" in left.get("metadata", {}) else None
 
     async def _request(
+        self, method: str, path: str, body: Any = None, content_type: str = "application/json", **more: Any
+    ) -> bytes:
+        return (await self._send(method, path, body, content_type, **more)).content
+
+    async def _send(
         self,
         method: str,
         path: str,
@@ -219,7 +256,7 @@ class Client:
         params: Mapping[str, str] | None = None,
         headers: Mapping[str, str] | None = None,
         fenced: bool = True,
-    ) -> bytes:
+    ) -> httpx.Response:
         if method != "GET":
             self.writes += 1
         extensions = {"trace": self._before_sending} if fenced and method != "GET" else None
@@ -237,9 +274,9 @@ class Client:
                     continue
                 raise Transient(f"{method} {path}: {type(error).__name__} {error}") from error
             metrics.REQUESTS.labels(str(response.status_code), method).inc()
-            if response.status_code < 300:
-                return response.content
-            wait = float(response.headers.get("Retry-After") or 1)
+            if response.status_code < 300 or response.status_code == _NOT_MODIFIED:
+                return response
+            wait = retry_after(response.headers.get("Retry-After", ""), datetime.now(UTC))
             if response.status_code != 429 or wait > _LONGEST_WAIT or attempt + 1 == _PATIENCE:
                 raise _error(response.status_code, response.content, f"{method} {path}")
             await asyncio.sleep(wait)
@@ -251,6 +288,19 @@ class Client:
         """
         if event.endswith((".send_request_headers.started", ".send_request_body.started")):
             self.fence()
+
+
+def retry_after(text: str, now: datetime) -> float:
+    """Seconds to wait as a server said, in seconds or as an HTTP date (RFC 9110, 10.2.3); 1 where it said neither."""
+    try:
+        return max(0.0, (parsedate_to_datetime(text).replace(tzinfo=UTC) - now).total_seconds())
+    except ValueError:
+        pass
+    try:
+        seconds = float(text)
+    except ValueError:
+        return 1.0
+    return max(0.0, seconds) if math.isfinite(seconds) else 1.0
 
 
 def _object(content: bytes) -> Object:

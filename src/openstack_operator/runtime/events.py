@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 
 import structlog
 
-from ..kube import MANAGED_BY
-from ..plan import Object, SpecError, Transient
+from ..kube import MANAGED_BY, POD_REASONS, conditions
+from ..plan import RECOVERY, Object, SpecError, Transient
 from .client import Client
 from .kinds import EVENT, Kind
 from .store import Cached
@@ -17,6 +17,23 @@ from .store import Cached
 _log: structlog.stdlib.BoundLogger = structlog.get_logger()
 _NOTE = 1024
 """The API server's limit of a note."""
+
+
+_REFUSALS = {"InvalidSpec", "MissingReference"}
+"""What is told again when the message is another one: it names another field."""
+
+
+def _stalls_anew(before: Mapping[str, Object], after: Mapping[str, Object]) -> bool:
+    """Whether something does not get better by itself that was not so, or not for this reason."""
+    was, stalled = before.get("Stalled"), after.get("Stalled")
+    if stalled is None or was is None:
+        return stalled is not None
+    other = was["message"] != stalled["message"]
+    return was["reason"] != stalled["reason"] or (stalled["reason"] in _REFUSALS and other)
+
+
+def _is_news(reason: str) -> bool:
+    return reason == RECOVERY or reason in POD_REASONS
 
 
 class Recorder:
@@ -27,18 +44,22 @@ class Recorder:
         self._host = host
         self._told: dict[str, tuple[str, str]] = {}
 
-    async def tell(self, held: Cached, kind: Kind, before: Mapping[str, Object], after: Mapping[str, Object]) -> None:
-        """Tells of a Ready that flips and of a failure that appears. What a resource of ours owns tells only of
-        failures and of losing its readiness; that it became ready is news of its owner.
+    async def tell(self, held: Cached, kind: Kind, old: Object, new: Object, *, is_service: bool) -> None:
+        """Tells of what a new status says that the old one did not: a phase, a Ready that flips, a failure, a cause
+        why pods do not start, a recovery. That an account became ready is news of its owner.
         """
-        old, new = before.get("Ready"), after["Ready"]
-        became_ready = new["status"] == "True" and (old is None or old["status"] != "True")
-        lost = old is not None and old["status"] == "True" and new["status"] == "False"
-        failed = "Stalled" in after and ("Stalled" not in before or before["Stalled"]["reason"] != new["reason"])
-        if failed or lost:
-            await self.warn(held, kind, new["reason"], new["message"] or f"{kind.kind} is no longer ready")
-        elif became_ready and held.meta.controller is None:
-            await self.note(held, kind, "Ready", f"{kind.kind} is ready")
+        before, after = conditions({"status": old}), conditions({"status": new})
+        was, ready = before.get("Ready", {}), after["Ready"]
+        phase = new.get("phase")
+        if phase and phase != old.get("phase"):
+            await self.note(held, kind, "PhaseChanged", f"{kind.kind} is in phase {phase}")
+        if ready["status"] == "True":
+            if was.get("status") != "True" and (is_service or held.meta.controller is None):
+                await self.note(held, kind, "Ready", f"{kind.kind} is ready")
+            return
+        lost = was.get("status") == "True" and ready["status"] == "False"
+        if lost or _stalls_anew(before, after) or (ready["reason"] != was.get("reason") and _is_news(ready["reason"])):
+            await self.warn(held, kind, ready["reason"], ready["message"] or f"{kind.kind} is no longer ready")
 
     async def note(self, held: Cached, kind: Kind, reason: str, note: str) -> None:
         """Tells of something that went as it should."""
@@ -55,6 +76,8 @@ class Recorder:
         if len(self._told) > 10_000:
             self._told.clear()
         self._told[meta.uid] = reason, note
+        log = _log.warning if type_ == "Warning" else _log.info
+        log("event", kind=kind.handle, namespace=meta.namespace, name=meta.name, reason=reason, note=note[:_NOTE])
         event = {
             "apiVersion": EVENT.api_version,
             "kind": EVENT.kind,

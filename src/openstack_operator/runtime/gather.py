@@ -23,7 +23,7 @@ from ..api import (
     secret_references,
     whole_secrets,
 )
-from ..kube import awaited, own, secret_data
+from ..kube import WATCHED, awaited, own, secret_data
 from ..parts import SORTS, order_name
 from ..plan import Context, Node, Object, Referent, Release, SpecError, Verdict, failed, waiting
 from .kinds import SECRET, Kind
@@ -43,8 +43,7 @@ def parse(resource: Resource[Any], live: Object) -> Model:
     except pydantic.ValidationError as error:
         # Without the input: it may hold a secret.
         wrong = [(_path(entry["loc"]), entry["msg"]) for entry in error.errors(include_input=False, include_url=False)]
-        first, rest = wrong[0], wrong[1:]
-        raise SpecError(first[0], "; ".join([first[1], *(f"{path}: {text}" for path, text in rest)])) from None
+        raise SpecError(*wrong[0], *wrong[1:]) from None
 
 
 def _path(location: tuple[int | str, ...]) -> str:
@@ -127,7 +126,7 @@ class Gatherer:
             secrets=data,
             children={(kind.handle, child.meta.name): child.decode() for kind, child in children},
             lost={item.meta.name: item.decode() for item in self._world.stores[SECRET].lost(kind.role, *request[1:])},
-            pods=[pod.decode() for pod in self._world.pods.owned(request.namespace, kind.role, request.name)],
+            pods=[pod.decode() for pod in self._pods(request) if WATCHED in pod.meta.labels],
             nodes=_Nodes(self._world.nodes),
             generation=held.meta.generation,
             annotations=held.meta.annotations,
@@ -167,7 +166,9 @@ class Gatherer:
             published = self._world.published(held)
             if not published:
                 missing.unpublished.append(f"waiting for {ref.kind}/{ref.name} to publish its address")
-            found[ref] = Referent(published, own(held.decode()))
+            verdict = own(held.decode())
+            # What is wrong there is told there; here it gets better by itself once it is.
+            found[ref] = Referent(published, verdict if verdict.ready else waiting(verdict.message, "Waiting"))
         return found
 
     def _awaited(self, request: Request, spec: Model, targets: set[Target]) -> dict[Dependency, Verdict]:
@@ -222,6 +223,10 @@ class Gatherer:
             else:
                 found[name] = secret_data(held.decode())
         return found
+
+    def _pods(self, request: Request) -> list[Cached]:
+        role = self._world.resource(request.kind).role
+        return self._world.pods.owned(request.namespace, role, request.name)
 
     def _children(self, request: Request, held: Cached) -> list[tuple[Kind, Cached]]:
         return [(kind, child) for kind, child in self._world.children(request) if _belongs(child, held)]

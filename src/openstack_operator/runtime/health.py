@@ -7,7 +7,8 @@ import contextlib
 import time
 from collections.abc import Callable
 
-from prometheus_client import generate_latest
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.registry import Collector
 
 from . import metrics
 
@@ -19,8 +20,12 @@ _LATE = 10.0
 class Health:
     """Answers GET /healthz, /readyz and /metrics."""
 
-    def __init__(self, ready: Callable[[], bool]) -> None:
+    def __init__(self, ready: Callable[[], bool], resources: Collector | None = None) -> None:
+        """`resources` tells of what this process looks after, besides what it counts itself."""
         self._ready = ready
+        self._registry = CollectorRegistry()
+        if resources:
+            self._registry.register(resources)
         self._beaten = time.monotonic()
 
     async def serve(self, address: tuple[str, int]) -> None:
@@ -51,7 +56,7 @@ class Health:
 
     def _content(self, path: bytes) -> tuple[str, bytes]:
         if path == b"/metrics":
-            return "200 OK", generate_latest()
+            return "200 OK", generate_latest() + generate_latest(self._registry)
         if path == b"/readyz":
             return ("200 OK", b"ok\n") if self._ready() else ("503 Service Unavailable", b"not synced yet\n")
         if path == b"/healthz":

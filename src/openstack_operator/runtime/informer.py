@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Literal, NoReturn
 
 import msgspec
@@ -13,12 +13,15 @@ import structlog
 from ..plan import SpecError, Transient
 from . import metrics
 from .client import Client, Forbidden, Gone, Missing
+from .discovery import Discovery
 from .kinds import Kind
+from .process import any_of
 from .store import Cached, Store, cached
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger()
 
-_WATCH_SECONDS = 290
+_WATCH_SECONDS = 1500
+"""To begin one anew costs as much as half an hour of bookmarks; servers end it after half an hour by themselves."""
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 30.0
 _BREATH = 256
 """Events after which others may use the loop."""
@@ -64,14 +67,15 @@ class Informer:
         *,
         namespace: str | None = None,
         selector: str = "",
+        fields: str = "",
         metadata_only: bool = False,
         read: Callable[[bytes, Kind], Cached] = cached,
-        optional: bool = False,
+        discovery: Discovery | None = None,
         turned: Callable[[], None] = lambda: None,
-        newer: Informer | None = None,
+        after: Sequence[Informer] = (),
     ) -> None:
-        """`optional` is a kind that may not be there: that is a complete list too. `turned` is called when it comes or
-        goes. As long as `newer` is served, this version of the same kind counts as not served.
+        """`discovery` tells of a kind that may be absent whether it is; none of it is a complete list too. `turned` is
+        called when it comes or goes. `fields` is a field selector; nothing is listed before those in `after` are.
         """
         self.synced = asyncio.Event()
         """Set once the first list is in."""
@@ -82,34 +86,44 @@ class Informer:
         self._client = client
         self._namespace = namespace
         self._query = {"labelSelector": selector} if selector else {}
+        self._query |= {"fieldSelector": fields} if fields else {}
         self._metadata_only = metadata_only
         self._read = read
-        self._optional = optional
-        self._newer = newer
+        self._discovery = discovery
+        self._after = after
         self._version = ""
         """Where the watch continues; empty asks for a new list."""
         self._pause = _FIRST_PAUSE
 
-    async def run(self) -> NoReturn:
+    async def run(self) -> None:
         """Runs until canceled; no fault of the API server ends it."""
+        for other in self._after:
+            await other.synced.wait()
+        if self._discovery is None:
+            await self._follow()
+        while discovery := self._discovery:
+            kind = self.store.kind
+            if not await discovery.serves(kind):
+                self._empty()
+                await discovery.until(kind, served=True)
+            self._version, self._pause = "", _FIRST_PAUSE
+            await any_of(self._follow(), discovery.until(kind, served=False))
+
+    async def _follow(self) -> NoReturn:
         kind = self.store.kind.kind
         while True:
             try:
                 if not self._version:
-                    await self._outdated()
                     await self._list()
-                    self._found(served=True)
+                    self._set_served(served=True)
                 await self._watch()
                 continue
             except Gone:
                 self._version = ""
             except (Forbidden, Missing) as error:
                 # The permission or the kind itself is missing: others must go on, and it may still come.
-                if self._optional and isinstance(error, Missing):
-                    # With its definition go all objects of a kind.
-                    self.store.replace(self._namespace, ())
-                    self._found(served=False)
-                    self._pause = _LONGEST_PAUSE
+                if self._discovery and isinstance(error, Missing):
+                    self._empty()
                 else:
                     _log.warning("cannot watch", kind=kind, error=str(error))
                 self._version, self._pause = "", max(self._pause, 5.0)
@@ -124,19 +138,17 @@ class Informer:
             await asyncio.sleep(self._pause * random.uniform(0.5, 1))  # noqa: S311  (spreads load, guards nothing)
             self._pause = min(self._pause * 2, _LONGEST_PAUSE)
 
-    def _found(self, *, served: bool) -> None:
+    def _empty(self) -> None:
+        """With its definition go all objects of a kind."""
+        self.store.replace(self._namespace, ())
+        self._set_served(served=False)
+
+    def _set_served(self, *, served: bool) -> None:
         """The store holds what the API has of the kind."""
         known, self.served = self.synced.is_set() and self.served, served
         if self.synced.is_set() and known != served:
             self._turned()
         self.synced.set()
-
-    async def _outdated(self) -> None:
-        """Raises Missing where a newer version of the kind is served."""
-        if self._newer:
-            await self._newer.synced.wait()
-            if self._newer.served:
-                raise Missing(f"{self.store.kind.versioned} has a newer version")
 
     async def _list(self) -> None:
         metrics.RELISTS.labels(self.store.kind.kind).inc()

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import re
-
 import msgspec
 
+from ..kube import mask_passwords
 from .kinds import POD
 from .store import Cached
 from .world import World
 
 _LOG_LINES, _LOG_BYTES = 10, 1024
-# Programs quote the URL they cannot reach, and a condition may be read by many.
-_PASSWORD = re.compile(r"(://[^\s:/@]*:)[^\s@]+@")
 
 
 async def last_words(world: World, job: Cached) -> str:
@@ -26,5 +23,5 @@ async def last_words(world: World, job: Cached) -> str:
             ended = (container.get("state") or {}).get("terminated") or {}
             if ended.get("exitCode") and ended.get("message"):
                 found.append((ended.get("finishedAt") or "", ended["message"]))
-    text = _PASSWORD.sub(r"\1***@", max(found, default=("", ""))[1].strip())
+    text = mask_passwords(max(found, default=("", ""))[1].strip())
     return "\n".join(text.splitlines()[-_LOG_LINES:])[-_LOG_BYTES:]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ..api import Resource, handle
@@ -27,6 +27,8 @@ class Kind:
     nothing that is to go with its object: taking it off leaves nothing undone."""
     newer: str = ""
     """The apiVersion to take in place of this one where the API serves both, which show the same objects."""
+    optional: bool = False
+    """Whether a cluster may lack it, or come to have it later."""
 
     @property
     def handle(self) -> str:
@@ -36,7 +38,7 @@ class Kind:
     @property
     def versioned(self) -> str:
         """The handle with the version in it, as kubectl takes it: `ExternalSecret.v1.external-secrets.io`."""
-        return ".".join((self.kind, self.api_version.rpartition("/")[2], self.group))
+        return ".".join((self.kind, self.version, self.group))
 
     @property
     def role(self) -> str:
@@ -47,6 +49,11 @@ class Kind:
     def group(self) -> str:
         """The API group; empty for the core."""
         return self.api_version.rpartition("/")[0]
+
+    @property
+    def version(self) -> str:
+        """The version without its group."""
+        return self.api_version.rpartition("/")[2]
 
     def path(self, namespace: str | None = None, name: str | None = None, sub: str | None = None) -> str:
         """The URL path of the collection, of one object, or of its subresource."""
@@ -59,7 +66,7 @@ class Kind:
     @classmethod
     def of(cls, resource: Resource[Any]) -> Kind:
         """The kind of one of our own resources."""
-        return cls(resource.api_version, resource.kind, resource.plural, resource.alias)
+        return cls(resource.api_version, resource.kind, resource.plural, resource.alias, optional=resource.on_request)
 
 
 NAMESPACE = Kind("v1", "Namespace", "namespaces")
@@ -74,6 +81,8 @@ DAEMON_SET = Kind("apps/v1", "DaemonSet", "daemonsets")
 CLAIM = Kind("v1", "PersistentVolumeClaim", "persistentvolumeclaims")
 LEASE = Kind("coordination.k8s.io/v1", "Lease", "leases")
 EVENT = Kind("events.k8s.io/v1", "Event", "events")
+WARNING = Kind("v1", "Event", "events")
+"""Events as they are read: field selectors are documented for this group."""
 
 CHILDREN = (
     SECRET,
@@ -96,7 +105,7 @@ no service makes."""
 _SECRETS = "external-secrets.io"
 _ROOK, _GATEWAY = "ceph.rook.io/v1", "gateway.networking.k8s.io/v1"
 _MARIADB, _RABBITMQ, _KORC = "k8s.mariadb.com/v1alpha1", "rabbitmq.com/v1beta1", "openstack.k-orc.cloud"
-OTHERS = (
+_OTHERS = (
     *(Kind(_ROOK, kind, f"{kind.lower()}s") for kind in ("CephCluster", "CephBlockPool", "CephClient")),
     Kind("cert-manager.io/v1", "Certificate", "certificates"),
     Kind(_GATEWAY, "HTTPRoute", "httproutes"),
@@ -117,6 +126,7 @@ OTHERS = (
     Kind(f"{_SECRETS}/v1alpha1", "PushSecret", "pushsecrets"),
     *(Kind("monitoring.coreos.com/v1", kind, f"{kind.lower()}s") for kind in ("PodMonitor", "PrometheusRule")),
 )
+OTHERS = tuple(replace(kind, optional=True) for kind in _OTHERS)
 """Kinds of other operators a plan may hold. They may not be there at all, or come later, or go."""
 
 

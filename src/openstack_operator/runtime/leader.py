@@ -13,7 +13,7 @@ import structlog
 
 from ..plan import Object, SpecError, Transient
 from . import metrics
-from .client import Client, LeadershipLostError
+from .client import Client, Conflict, LeadershipLostError, Missing
 from .kinds import LEASE
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger()
@@ -25,7 +25,8 @@ def boottime() -> float:
 
 
 class Leader:
-    """A candidate. Times in seconds: others wait `lease` after the last renewal, we give up `renew` after it.
+    """A candidate. Times in seconds: others wait `lease` after the last renewal, we give up `renew` after it. The lease
+    is renewed every `every`, and asked for every `retry` as long as it is not ours or a renewal failed.
 
     From now on the client writes only while the lease is ours.
     """
@@ -39,17 +40,20 @@ class Leader:
         name: str = "openstack-operator",
         lease: float = 10,
         renew: float = 7,
+        every: float = 3,
         retry: float = 1.5,
         clock: Callable[[], float] = boottime,
     ) -> None:
         self._client = client
         self._namespace, self._name, self._identity = namespace, name, identity
-        self._lease, self._renew, self._retry = lease, renew, retry
+        self._lease, self._renew, self._every, self._retry = lease, renew, every, retry
         self._clock = clock
         self._until = -math.inf
         """When the lease ends as far as this process is concerned."""
         self._seen: tuple[str, float] = "", 0.0
         """Version of the lease as last read, and when it was first seen by our own clock: clocks of machines differ."""
+        self._own: tuple[str, str, int] | None = None
+        """Version, time of acquisition and transitions of the lease as we wrote it last: it is renewed unread."""
         client.fence = self._may_write
         self._metric = metrics.LEADER.labels(name)
 
@@ -82,9 +86,11 @@ class Leader:
 
     async def _keep(self) -> None:
         """Renews until that has failed for too long."""
+        pause = self._every
         while (left := self._until - self._clock()) > 0:
-            await asyncio.sleep(min(self._retry, left))
-            await self._acquire()
+            # The last try begins while there is time for it.
+            await asyncio.sleep(pause if pause < left else max(0.1, left / 2))
+            pause = self._every if await self._acquire() else self._retry
 
     async def _acquire(self) -> bool:
         """Whether the lease is ours now; from when it was asked for on, since the others count from when it was given.
@@ -94,7 +100,7 @@ class Leader:
         started = self._clock()
         try:
             async with asyncio.timeout(self._renew / 2):
-                taken = await self._take()
+                taken = await self._extend() or await self._take()
         except (Transient, SpecError, TimeoutError) as error:
             _log.warning("cannot take the lease", error=str(error) or type(error).__name__)
             return False
@@ -112,10 +118,23 @@ class Leader:
     def _lost(self) -> LeadershipLostError:
         return LeadershipLostError(f"lease {self._namespace}/{self._name} was not renewed in {self._renew:g} s")
 
+    async def _extend(self) -> bool:
+        """Whether our own lease was renewed. What nobody else has written since needs not be read, and what somebody
+        has is refused with a conflict.
+        """
+        own, self._own = self._own, None
+        if own is None:
+            return False
+        try:
+            await self._write(*own)
+        except (Conflict, Missing):
+            return False
+        return True
+
     async def _take(self) -> bool:
         live = await self._client.get(LEASE, self._namespace, self._name)
         if live is None:
-            await self._client.create(LEASE, self._lease_object({}, _now(), 0))
+            await self._write("", _now(), 0)
             return True
         spec, version = live.get("spec") or {}, live["metadata"]["resourceVersion"]
         holder = spec.get("holderIdentity") or ""
@@ -126,9 +145,16 @@ class Leader:
             return False
         acquired = spec.get("acquireTime") if holder == self._identity else _now()
         moves = (spec.get("leaseTransitions") or 0) + (holder != self._identity)
-        meta = {"resourceVersion": version}
-        await self._client.replace(LEASE, self._lease_object(meta, acquired or _now(), moves))
+        await self._write(version, acquired or _now(), moves)
         return True
+
+    async def _write(self, version: str, acquired: str, transitions: int) -> None:
+        """Makes the lease ours, against that version of it; without one there must be none."""
+        meta = {"resourceVersion": version} if version else {}
+        write = self._client.replace if version else self._client.create
+        live = await write(LEASE, self._lease_object(meta, acquired, transitions))
+        if written := live.get("metadata", {}).get("resourceVersion"):
+            self._own = written, acquired, transitions
 
     async def _release(self) -> None:
         """Lets another replica start at once; without this it waits for the lease to lapse."""

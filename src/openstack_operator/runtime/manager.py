@@ -15,9 +15,10 @@ from . import metrics
 from .actuate import Actuating
 from .client import Client
 from .events import Recorder
+from .exposition import ResourceCollector
 from .gather import Gatherer
 from .health import Health
-from .kinds import NODE, POD, SECRET, Catalog, Kind
+from .kinds import NODE, POD, SECRET, WARNING, Catalog, Kind
 from .leader import Leader
 from .passes import Guard, Parts, Pass
 from .process import any_of, until_stopped
@@ -26,6 +27,7 @@ from .reconcile import Reconciler
 from .registry import Actuator, Releases, Service
 from .report import PATIENCE, Patience, Reporter
 from .store import Cached, Change, Request
+from .warnings import says_the_same
 from .world import World
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger()
@@ -55,6 +57,7 @@ class Manager:
     ) -> None:
         catalog = Catalog([entry.resource for entry in (*services, *actuators)])
         self.world = World(client, catalog, namespaces, self._changed, self._turned)
+        self.cluster_domain = domain
         self._leader = leader
         self._health = health
         self._workers = workers
@@ -62,6 +65,7 @@ class Manager:
         self._active = False
         gatherer = Gatherer(self.world, releases, domain)
         parts = Parts(self.world, gatherer, Reporter(self.world, Recorder(client), self._wake, patience))
+        self.memo = parts.memo
         self._guard = Guard(parts)
         self._threads = ThreadPoolExecutor(workers, "actuator")
         self._passes: dict[str, Pass] = {
@@ -81,10 +85,11 @@ class Manager:
         await until_stopped(self._run())
 
     async def _run(self) -> None:
-        health = Health(self.world.is_ready)
+        health = Health(self.world.is_ready, ResourceCollector(self.world, lambda: self._active))
         served = [health.serve(self._health)] if self._health else []
         try:
-            await any_of(self._lead(), *(informer.run() for informer in self.world.informers), *served)
+            watching = [self.world.discovery.run(), *(informer.run() for informer in self.world.informers)]
+            await any_of(self._lead(), *watching, *served)
         finally:
             self._threads.shutdown(wait=False, cancel_futures=True)
 
@@ -135,6 +140,8 @@ class Manager:
 
     def _changed(self, change: Change) -> None:
         """Wakes whoever a change concerns, except for whose own work it was."""
+        if change.old and (change.new is None or change.new.meta.uid != change.old.meta.uid):
+            self.memo.forget(change.old.meta.uid)
         if not self._active:
             return
         for request in self._concerned(change):
@@ -142,7 +149,7 @@ class Manager:
                 self._wake(request)
 
     def _turned(self) -> None:
-        """Has all looked at again: a kind of others came or went, which happens once in a while."""
+        """Has all looked at again: an optional kind came or went, which happens once in a while."""
         for request in self._requests(self.world.catalog.resources) if self._active else ():
             self._wake(request)
 
@@ -152,6 +159,9 @@ class Manager:
     def _concerned(self, change: Change) -> list[Request]:
         meta, kind = change.meta, change.kind
         found: list[Request] = []
+        if change.new is None or (kind is NODE and _node_changed(change)):
+            # Nodes on which others run agents may be free now.
+            found += self.world.claims.refused()
         if kind in self.world.catalog.resources:
             if _spec_changed(change):
                 found.append(Request(kind.handle, meta.namespace, meta.name))
@@ -163,13 +173,16 @@ class Manager:
             for condition in _turned(change):
                 found += self.world.users.of((f"{kind.role}.{condition}", meta.namespace, meta.name))
         elif kind is NODE:
-            return self._on_nodes() if _node_changed(change) else []
+            return [*found, *self._on_nodes()] if _node_changed(change) else []
         elif kind is SECRET:
             found += self.world.users.of((kind.role, meta.namespace, meta.name))
         elif kind is POD:
-            # What a plan may see of a pod; the kubelet writes more often than that changes.
+            # What may be seen of a pod; the kubelet writes more often than that changes.
             same = change.old and change.new and change.old.raw == change.new.raw
             owner = None if same else self.world.labeled(meta)
+            return [owner] if owner else []
+        elif kind is WARNING:
+            owner = None if says_the_same(change) else self.world.warned(change)
             return [owner] if owner else []
         if meta.node and not _spec_changed(change):
             # What there is on each node is told of every few minutes, and by thousands.

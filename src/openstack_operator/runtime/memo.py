@@ -1,4 +1,4 @@
-"""What the operator remembers of objects between passes; lost with the process, and learned again."""
+"""What the operator remembers of objects between passes; lost with the objects and with the process."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ from datetime import datetime
 
 from .store import Cached
 from .turns import Since
-
-_MOST = 20_000
 
 
 class Memo:
@@ -21,6 +19,8 @@ class Memo:
         """When a StatefulSet was first seen to lack pods, or last asked for."""
         self.logs: dict[str, str] = {}
         """End of the log of failed jobs."""
+        self.rollouts: set[str] = set()
+        """Workloads whose pods are being replaced since this process said so."""
 
     def settled(self, held: Cached, stamp: str) -> bool:
         """Whether applying this content to this version of the object was found to change nothing."""
@@ -28,12 +28,13 @@ class Memo:
 
     def learn(self, held: Cached, stamp: str) -> None:
         """Applying this content made the object what it is now."""
-        if len(self._known) > _MOST:
-            self._known.clear()
-            self.rolling.clear()
-            self.short.clear()
-            self.logs.clear()
         self._known[held.meta.uid] = stamp, _generation(held)
+
+    def forget(self, uid: str) -> None:
+        """That object is gone."""
+        for each in (self._known, self.rolling, self.short, self.logs):
+            each.pop(uid, None)
+        self.rollouts.discard(uid)
 
 
 def _generation(held: Cached) -> str:

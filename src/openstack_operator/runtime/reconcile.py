@@ -6,9 +6,11 @@ from dataclasses import replace
 from datetime import datetime
 from types import MappingProxyType
 
-from ..kube import judge
+import structlog
+
 from ..plan import State, Transient, Verdict, carry_out, conditions
 from .apply import Applier
+from .diagnosis import Diagnostician
 from .gather import Gathered, parse
 from .passes import Next, Parts
 from .registry import Service
@@ -16,6 +18,8 @@ from .report import Report
 from .store import Cached, Request
 from .teardown import Teardown
 from .turns import Turns
+
+_log: structlog.stdlib.BoundLogger = structlog.get_logger()
 
 _LONGEST_SLEEP = 86_400.0
 _LOOK_AGAIN = 10.0
@@ -54,15 +58,16 @@ class Reconciler:
         kind, children = world.resource(request.kind), gathered.children
         applier = Applier(world, self._parts.memo, request, held, kind, context.now, children)
         turns = Turns(children, world.stores, self._parts.memo.rolling, context.now, applier.replaces_pods)
-        verdicts = await carry_out(plan, applier.apply, judge, applier.present, turns.before)
+        diagnostician = Diagnostician(world, request, context.now, self._parts.memo.rollouts)
+        rule = world.claims.judge(request, diagnostician.judge)
+        verdicts = await carry_out(plan, applier.apply, rule, applier.present, turns.before)
+        world.claims.settle(request, plan.objects)
         found = conditions(plan, verdicts)
         try:
             await applier.prune(plan, gathered.children)
         except Transient as error:
             found["Ready"] = Verdict(State.RETRYING, str(error))
-        if applier.renewed:
-            note = "renewed " + ", ".join(applier.renewed)
-            await self._parts.reporter.recorder.note(held, world.resource(request.kind), "Rotated", note)
+        await self._tell(request, held, applier, diagnostician)
         phase = self._service.phases(MappingProxyType(found)) if self._service.phases else None
         outcome = plan.outcome
         report = Report(
@@ -72,13 +77,29 @@ class Reconciler:
             phase=phase,
             members=outcome.members,
             details=outcome.details,
+            is_service=True,
         )
         then = await self._report(request, held, report)
         wake = _seconds_until(outcome.wake, context.now)
         if any(verdict.state is State.RETRYING for verdict in found.values()):
             return Next(after=then.after, retry=True, slowly=applier.forbidden)
-        waits = (then.after, wake, applier.again, turns.again)
+        waits = (then.after, wake, applier.again, turns.again, diagnostician.again)
         return Next(after=min((wait for wait in waits if wait is not None), default=None))
+
+    async def _tell(self, request: Request, held: Cached, applier: Applier, diagnostician: Diagnostician) -> None:
+        """What this pass did, in one line of the log; an Event for what users follow."""
+        if applier.changes:
+            where = {"kind": request.kind, "namespace": request.namespace, "name": request.name}
+            _log.info("applied", objects=applier.changes, **where)
+        news = {
+            "Rotated": ("renewed", applier.renewed),
+            "RolloutStarted": ("replacing the pods of", applier.rollouts),
+            "RolloutFinished": ("replaced the pods of", diagnostician.rolled_out),
+        }
+        kind = self._parts.world.resource(request.kind)
+        for reason, (what, names) in news.items():
+            if names:
+                await self._parts.reporter.recorder.note(held, kind, reason, f"{what} {', '.join(names)}")
 
     async def _delete(self, request: Request, held: Cached) -> Next:
         """Kubernetes collects what belongs to a deleted resource; only a teardown in order is ours."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -14,6 +14,7 @@ from ..kube import conditions
 from ..plan import Object, SpecError, State, Verdict
 from .client import Conflict, Missing
 from .events import Recorder
+from .grace import Grace
 from .store import Cached, Request
 from .world import World, entry
 
@@ -35,6 +36,8 @@ class Patience:
     later: float = 1.0
     retrying: float = 5.0
     """What the next try will probably mend."""
+    missing: float = 30.0
+    """For what a spec names and is not there."""
 
 
 PATIENCE = Patience()
@@ -57,6 +60,8 @@ class Report:
     """Whether other conditions stay as they are, since no plan was carried out."""
     flow: Verdict | None = None
     """How things go on, where that is not what Ready says: a remote side that is out of reach keeps Ready as it was."""
+    is_service: bool = False
+    """Whether it is news that the resource became ready: there are dozens of accounts."""
 
     @property
     def ready(self) -> Verdict:
@@ -76,6 +81,9 @@ class Reporter:
     _pending: dict[Request, float] = field(default_factory=dict[Request, float])
     """Since when a status differs from what is written."""
 
+    def __post_init__(self) -> None:
+        self.grace = Grace(self.patience.missing, self.clock)
+
     async def report(self, request: Request, held: Cached, report: Report) -> float | None:
         """Writes the status, or returns the seconds after which to come again because it may still change.
 
@@ -83,15 +91,16 @@ class Reporter:
         """
         live = held.decode()
         old: Object = live.get("status") or {}
+        report, grace = self._with_grace(request, held, report)
         if report.published is not None and self.world.publish(held, report.published):
             for user in self.world.users.of(self.world.target(request)):
                 self.wake(user)
         new = status(report, old, held.meta.generation)
         if same(new, old):
             self._pending.pop(request, None)
-            return None
+            return grace
         if (wait := self._settling(request, report, old, new)) > 0:
-            return wait
+            return wait if grace is None else min(wait, grace)
         kind = self.world.resource(request.kind)
         body = {
             "apiVersion": kind.api_version,
@@ -104,19 +113,28 @@ class Reporter:
             written = await self.world.client.apply_status(kind, body)
         except (Missing, Conflict):
             self.forget(request)
-            return None
+            return grace
         except SpecError as error:
             # An object that was stored under an older schema may be refused as a whole.
             _log.warning("cannot write status", kind=request.kind, name=request.name, error=str(error))
-            return None
+            return grace
         self._pending.pop(request, None)
         self.world.stores[kind].put(entry(written, kind), by=request)
-        await self.recorder.tell(held, kind, conditions({"status": old}), conditions({"status": new}))
-        return None
+        await self.recorder.tell(held, kind, old, new, is_service=report.is_service)
+        return grace
 
     def forget(self, request: Request) -> None:
         """The resource is gone."""
         self._pending.pop(request, None)
+        self.grace.forget(request)
+
+    def _with_grace(self, request: Request, held: Cached, report: Report) -> tuple[Report, float | None]:
+        """The report, in which what is missing is waited for at first, and the seconds that are left of that."""
+        if not report.partial:
+            self.grace.complete(request)
+            return report, None
+        verdict, left = self.grace.judge(request, held, report.ready)
+        return replace(report, conditions={**report.conditions, "Ready": verdict}), left
 
     def _settling(self, request: Request, report: Report, old: Object, new: Object) -> float:
         """Seconds this status should still be held back: others act on Ready, so that is written at once, and whom a
@@ -124,7 +142,7 @@ class Reporter:
         flow = report.flow or report.ready
         if flow.ready:
             return 0.0
-        if flow.state is State.FAILED and flow.cause != "MissingReference":
+        if flow.state is State.FAILED:
             return 0.0
         mends = flow.state is State.RETRYING and flow.reason != INTERNAL
         first = self.patience.later if old.get("conditions") else self.patience.first

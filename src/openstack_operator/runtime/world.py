@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import cast
 
 import msgspec
 
 from ..api import Dependency
 from ..kube import MANAGED_BY, fitting
 from ..plan import Transient
+from .claims import Claims
 from .client import Client
+from .discovery import Discovery
 from .informer import Informer
-from .kinds import NODE, OTHERS, POD, SECRET, Catalog, Kind
+from .kinds import CLAIM, NODE, OTHERS, POD, SECRET, STATEFUL_SET, WARNING, Catalog, Kind
 from .pods import SELECTOR, trimmed
 from .store import Cached, Change, Meta, OwnerLabels, Request, Store, cached
+from .warnings import SELECTOR as WARNINGS
+from .warnings import Warnings, warning
 
 Target = tuple[str, str, str]
 """(role, namespace, name) of something a spec names."""
@@ -66,7 +72,7 @@ class World:
         notify: Callable[[Change], None],
         turned: Callable[[], None] = lambda: None,
     ) -> None:
-        """`turned` is called when the API comes to serve a kind of others, or stops to."""
+        """`turned` is called when the API comes to serve an optional kind, or stops to."""
         self.client = client
         self.catalog = catalog
         self.users = Users()
@@ -79,36 +85,46 @@ class World:
         self.foreign = Store(SECRET, self._changed)
         """Metadata of Secrets that are not ours; their content is fetched when a spec names one."""
         self.pods = Store(POD, self._changed)
-        """Pods their owners look at, trimmed to what these may see."""
+        """Pods of ours, trimmed to what somebody may see of them."""
+        self._resources_in = Counter[str]()
+        """How many resources of ours there are, by namespace."""
+        self.warnings = Warnings(WARNING, self._changed, lambda namespace: self._resources_in[namespace] > 0)
         self.nodes = Store(NODE, self._changed)
         """Metadata of Nodes, where some kind looks at them."""
+        self.claims = Claims(self)
+        """Whose agents run on which nodes."""
         self._resources = {kind.handle: kind for kind in catalog.resources}
         self._roles: dict[str, list[Kind]] = {}
         for kind in catalog.resources:
             self._roles.setdefault(kind.role, []).append(kind)
+        self.discovery = Discovery(client, (kind for kind in catalog.all if kind.optional))
         scopes: Sequence[str | None] = namespaces or (None,)
         self.informers = [informer for scope in scopes for informer in self._informers(scope)]
         if catalog.on_nodes:
             self.informers.append(Informer(client, self.nodes, metadata_only=True))
 
     def _informers(self, scope: str | None) -> Iterator[Informer]:
-        made: dict[tuple[str, str], Informer] = {}
+        resources: list[Informer] = []
         for kind, store in self.stores.items():
-            selector, others = "" if kind in self.catalog.resources else _OURS, kind in OTHERS
-            made[kind.handle, kind.api_version] = Informer(
+            selector, discovery = "" if kind in self.catalog.resources else _OURS, self.discovery
+            made = Informer(
                 self.client,
                 store,
                 namespace=scope,
                 selector=selector,
-                optional=others,
+                discovery=discovery if kind.optional else None,
                 turned=self._turned,
-                newer=made.get((kind.handle, kind.newer)),
             )
-        yield from made.values()
+            resources += [made] if kind in self.catalog.resources else []
+            yield made
+        # Of an Event about nothing known nobody could say whether it concerns us.
+        yield Informer(self.client, self.warnings, namespace=scope, fields=WARNINGS, read=warning, after=resources)
         yield Informer(self.client, self.foreign, namespace=scope, selector=_NOT_OURS, metadata_only=True)
         yield Informer(self.client, self.pods, namespace=scope, selector=SELECTOR, read=trimmed)
 
     def _changed(self, change: Change) -> None:
+        if change.kind in self.catalog.resources:
+            self._resources_in[change.meta.namespace] += (change.new is not None) - (change.old is not None)
         if change.old and (change.new is None or change.new.meta.uid != change.old.meta.uid):
             self._published.pop(change.old.meta.uid, None)
         self._remember(change)
@@ -212,14 +228,35 @@ class World:
                     return Request(kind.handle, namespace, found)
         return None
 
+    def warned(self, change: Change) -> Request | None:
+        """The resource whose workload, or a pod or volume claim of one, an Event is about."""
+        event, namespace = cast("Cached", change.new or change.old).decode(), change.meta.namespace
+        if event["kind"] == POD.kind:
+            pod = self.pods.get(namespace, event["name"])
+            return self.labeled(pod.meta) if pod else None
+        if event["kind"] == CLAIM.kind:
+            # <claim of the template>-<StatefulSet>-<ordinal>
+            stem = event["name"].rpartition("-")[0]
+            sets = (held for held in self.stores[STATEFUL_SET] if held.meta.namespace == namespace)
+            held = next((held for held in sets if stem.endswith(f"-{held.meta.name}")), None)
+            return self.owner(held.meta) if held else None
+        made = (self.stores[kind].get(namespace, event["name"]) for kind in self.stores if kind.kind == event["kind"])
+        held = next((held for held in made if held), None)
+        return self.owner(held.meta) if held else None
+
     async def synced(self) -> None:
         """Returns once every store holds what the cluster holds."""
-        for informer in self.informers:
+        for informer in self._needed:
             await informer.synced.wait()
 
     def is_ready(self) -> bool:
         """Whether every store was filled once."""
-        return all(informer.synced.is_set() for informer in self.informers)
+        return all(informer.synced.is_set() for informer in self._needed)
+
+    @property
+    def _needed(self) -> list[Informer]:
+        """Those without whom nothing can be planned; Events only say more."""
+        return [informer for informer in self.informers if informer.store is not self.warnings]
 
     async def secret(self, namespace: str, name: str) -> Cached | None:
         """A Secret with its data: ours from the cache, another's fetched. Raises Transient."""

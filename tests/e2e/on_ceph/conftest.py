@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
+from typing import Any
 
 import pytest
 from openstack.connection import Connection
@@ -14,6 +15,7 @@ from cloud.kubernetes import Kubernetes
 from cloud.session import SAMPLES, Cloud, Session
 
 from ..conftest import CABLED, stands
+from ..waiting import server_reaches
 from .volumes import NAMESPACE
 
 SAMPLE = SAMPLES / "controlplane_ceph.yaml"
@@ -42,8 +44,21 @@ def conn(cluster: Kubernetes) -> Connection:
     return proof.connect(cluster, NAMESPACE)
 
 
-@pytest.fixture
-def pair(cluster: Kubernetes) -> list[Guest]:
+@pytest.fixture(scope="package")
+def made(stood: tuple[Session, Cloud]) -> list[Guest]:
     """A server on each node, made once."""
+    cluster = stood[0].cluster
     nodes = sorted(node["metadata"]["name"] for node in cluster.items("nodes", "-l", "openstack-compute-node=enabled"))
     return guests(partial(proof.connect, cluster, NAMESPACE), nodes[:NODES])
+
+
+@pytest.fixture
+def pair(conn: Connection, made: list[Guest]) -> list[Guest]:
+    """The two servers, which run: one that a failed test left behind, and nobody starts, is not waited for."""
+    compute: Any = conn.compute
+    for guest in made:
+        server = compute.get_server(guest.id)
+        if server.status == "SHUTOFF" and not server.task_state:
+            compute.start_server(guest.id)
+        server_reaches(conn, guest.id, "ACTIVE", 60)
+    return made

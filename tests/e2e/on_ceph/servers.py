@@ -12,8 +12,8 @@ from openstack.connection import Connection
 from chaos.servers import Guest
 from cloud import proof
 from cloud.kubernetes import Kubernetes, module
-from cloud.proof import until
 
+from ..waiting import given_up, server_reaches, until
 from .volumes import NAMESPACE
 
 
@@ -44,7 +44,7 @@ def booted(conn: Connection, name: str, **more: Any) -> Any:
         security_groups=[{"name": group.name}],
         **more,
     )
-    return conn.compute.wait_for_server(made, interval=0.5, wait=180)
+    return server_reaches(conn, made.id, "ACTIVE")
 
 
 def answering(conn: Connection, server: Any) -> Guest:
@@ -53,7 +53,7 @@ def answering(conn: Connection, server: Any) -> Guest:
     port = next(iter(conn.network.ports(device_id=server.id)))
     address = proof.floating(conn, external, port)
     found = Guest(server.compute_host or "", server.id, port.fixed_ips[0]["ip_address"], address)
-    until(f"the page of {server.name}", lambda: _answers(found), 300)
+    until(f"the page of {server.name}", lambda: _answers(found), 300, failed=lambda: given_up(conn, server.id))
     return found
 
 

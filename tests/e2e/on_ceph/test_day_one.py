@@ -15,11 +15,11 @@ from openstack.connection import Connection
 
 from chaos.servers import Guest
 from cloud.kubernetes import Kubernetes, ours
-from cloud.proof import until
 from cloud.session import Cloud
 
 from ..conftest import Report
 from ..facts import ready_again
+from ..waiting import until
 from .ceph import administrator, full, named, others, pools_of, ready, remove_pools, says, service
 from .servers import answering, booted, raw, removed
 from .volumes import (

@@ -14,11 +14,11 @@ from openstack.exceptions import HttpException
 from chaos.servers import Guest
 from cloud import proof
 from cloud.kubernetes import Kubernetes, module
-from cloud.proof import until
 from cloud.session import Cloud
 
 from ..conftest import Report
 from ..facts import ready_again
+from ..waiting import given_up, image_reaches, server_reaches, until
 from . import objects
 from .ceph import clean, clients_of, command, quorum, ready, up
 from .servers import answering, booted, raw, removed
@@ -105,9 +105,9 @@ def test_new_keys_reach_every_client(
     assert old | new <= clients_of(cluster)
     # What its node's libvirt keeps is read when a server starts.
     conn.compute.stop_server(one.id)
-    until("the server to stop", lambda: conn.compute.get_server(one.id).status == "SHUTOFF", 180, 1)
+    server_reaches(conn, one.id, "SHUTOFF")
     conn.compute.start_server(one.id)
-    until("the server to start", lambda: conn.compute.get_server(one.id).status == "ACTIVE", 180, 1)
+    server_reaches(conn, one.id, "ACTIVE")
     for name in old:
         command(cluster, "auth", "rm", f"client.{name}")
     assert volume(conn, "after-new-keys", image_id=raw(cluster, conn, tmp_path).id)
@@ -119,7 +119,13 @@ def test_new_keys_reach_every_client(
     detach(conn, one, held, disk)
     boot = answering(conn, conn.compute.get_server(one.id)).boot()
     conn.compute.reboot_server(one.id, "HARD")
-    until("the server to have started again", lambda: _boot(one) not in {"", boot}, 300, 1)
+    until(
+        "the server to have started again",
+        lambda: _boot(one) not in {"", boot},
+        300,
+        1,
+        failed=lambda: given_up(conn, one.id),
+    )
     assert not old & clients_of(cluster), "nobody made the old ones again"
 
 
@@ -140,7 +146,7 @@ def test_several_stores_a_cache_and_what_is_imported(cluster: Kubernetes, cloud:
     made = kept.create_image("in-files", disk_format="qcow2", container_format="bare")
     headers = {"Content-Type": "application/octet-stream", "x-image-meta-store": "files"}
     kept.put(f"/images/{made.id}/file", data=source.read_bytes(), headers=headers).raise_for_status()
-    until("the image", lambda: kept.get_image(made).status == "active", 60)
+    image_reaches(conn, made.id, "active")
     assert _stores(conn, made.id) == "files"
     assert made.id not in images(cluster, "images")
     for _ in range(2):
@@ -170,7 +176,7 @@ def test_images_in_swift_and_s3(cluster: Kubernetes, cloud: Cloud, conn: Connect
         made = kept.create_image(f"in-{store}", disk_format="qcow2", container_format="bare")
         headers = {"Content-Type": "application/octet-stream", "x-image-meta-store": store}
         kept.put(f"/images/{made.id}/file", data=source.read_bytes(), headers=headers).raise_for_status()
-        until("the image", lambda i=made: kept.get_image(i).status == "active", 60)
+        image_reaches(conn, made.id, "active")
         assert _stores(conn, made.id) == store
         assert objects.objects(cluster) == 1
         assert kept.download_image(made).content == source.read_bytes()

@@ -9,7 +9,6 @@ from openstack.connection import Connection
 from chaos.servers import Guest
 from cloud import proof
 from cloud.kubernetes import CloudError, Kubernetes
-from cloud.proof import until
 from cloud.session import Cloud
 from localcluster.layout import Cluster
 
@@ -17,6 +16,7 @@ from ..conftest import Report
 from ..facts import ready_again
 from ..on_tls.capture import capture
 from ..on_tls.hops import CONSOLE, TRUST, asking, inside, markers, replaced_by_another, rotations
+from ..waiting import until
 from .servers import booted, removed
 from .volumes import NAMESPACE, attach, detach, pinging, storage, volume
 

@@ -7,8 +7,8 @@ from typing import Any
 from openstack.connection import Connection
 
 from cloud.kubernetes import Kubernetes
-from cloud.proof import until
 
+from ..waiting import until
 from .volumes import USES, images, storage
 
 

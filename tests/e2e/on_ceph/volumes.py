@@ -14,7 +14,8 @@ from openstack.connection import Connection
 
 from chaos.servers import Guest
 from cloud.kubernetes import CloudError, Kubernetes
-from cloud.proof import until
+
+from ..waiting import until
 
 NAMESPACE = "openstack"
 USES = ("volumes", "images", "vms", "backups")

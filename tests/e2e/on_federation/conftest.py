@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from cloud.kubernetes import Kubernetes, module
-from cloud.proof import until
 from cloud.session import MINIMAL, Cloud, Session
 from images import catalog
 from openstack_operator import pki
 
 from ..conftest import stands
+from ..waiting import until
 from . import provider
 
 HOST, PORT = "sso.openstack.svc.cluster.local", 8443

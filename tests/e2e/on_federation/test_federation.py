@@ -7,11 +7,11 @@ from typing import Any
 
 from cloud import proof, view
 from cloud.kubernetes import Kubernetes
-from cloud.proof import until
 from cloud.session import Cloud
 
 from ..conftest import Report
 from ..facts import ready_again
+from ..waiting import until
 from .conftest import CLIENT, ISSUER, SECRET, Run
 
 ORIGIN = "https://horizon.example.org/auth/websso/"

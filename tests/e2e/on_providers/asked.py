@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from cloud import deploy
+from keystoneauth1.exceptions import ClientException
+from openstack.exceptions import SDKException
+
+from cloud import deploy, proof
 from cloud.deploy import documents
 from cloud.kubernetes import CloudError, Kubernetes, module
-from cloud.proof import until
 from cloud.session import MINIMAL
 from cloud.view import conditions
 from operators.catalog import OPERATORS, chosen
 from operators.install import install
+
+from ..conftest import stage
+from ..waiting import PLANES, Stage, until
 
 NAMESPACE = "providers"
 _SERVERS = Path(__file__).with_name("servers.yaml")
@@ -36,8 +43,38 @@ def prepared(cluster: Kubernetes, namespace: str, *optional: str) -> None:
     module("images", "guest")
     module("images", "load", *images)
     install(cluster, chosen(list(OPERATORS)))
-    deploy.install(cluster)
+    deploy.install(cluster, c5c3=True)
     cluster.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
+
+
+@contextmanager
+def raised(cluster: Kubernetes, namespace: str, *optional: str) -> Generator[Stage]:
+    """A namespace that is prepared for a cloud; whatever comes of it, nothing of it runs on the nodes afterwards."""
+    with stage(cluster, namespace) as entered:
+        try:
+            prepared(cluster, namespace, *optional)
+            yield entered
+        finally:
+            taken_down(cluster, namespace)
+
+
+def taken_down(cluster: Kubernetes, namespace: str) -> None:
+    """No pod of a namespace runs any more. Agents of a cloud that stays would hold the ports of the next one's."""
+    # Guests of a deleted cloud run on, and the next one would not start a nova-compute beside them.
+    with suppress(CloudError, SDKException, ClientException):
+        conn = proof.connect(cluster, namespace)
+        for server in conn.compute.servers():
+            conn.compute.delete_server(server)
+            conn.compute.wait_for_delete(server, interval=0.5, wait=60)
+    planes = [kind for kind in PLANES if cluster.exists("crd", kind)]
+    for kind in planes:
+        cluster.kubectl("-n", namespace, "delete", kind, "--all", "--wait=false")
+    # In order first, as users remove it; then all that is left.
+    with suppress(CloudError):
+        gone = lambda: not any(cluster.items(kind, "-n", namespace) for kind in planes)  # noqa: E731
+        until(f"the cloud in {namespace} to be removed", gone, 240, 2, stages=())
+    cluster.kubectl("delete", "namespace", namespace, "--ignore-not-found", "--wait=false")
+    until(f"the pods of {namespace} to end", lambda: not cluster.items("pods", "-n", namespace), 240, 2, stages=())
 
 
 def ready(obj: Object) -> bool:

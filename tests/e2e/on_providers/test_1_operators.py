@@ -8,13 +8,13 @@ import time
 import pytest
 
 from cloud.kubernetes import CloudError, Kubernetes
-from cloud.proof import until
 from cloud.view import conditions
 from images import catalog
 from operators.catalog import OPERATORS, chosen
 from operators.install import install, remove
 
 from ..conftest import Report
+from ..waiting import until
 from .asked import NAMESPACE, applied, objects, says, secret
 
 # mariadb-operator puts passwords into SQL as they are: one with a quote would end there.

@@ -11,12 +11,12 @@ from rich.console import Console
 
 from cloud import proof, view
 from cloud.kubernetes import Kubernetes
-from cloud.proof import until
 from cloud.stopwatch import Stopwatch
 
 from ..conftest import Report
 from ..on_tls.hops import asking
-from .asked import prepared, ready
+from ..waiting import until
+from .asked import raised, ready
 
 NAMESPACE = "openstack"
 PLANE = "controlplanes.c5c3.io"
@@ -71,12 +71,12 @@ def plane(host: str) -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def cloud(cluster: Kubernetes, report: Report) -> Iterator[Kubernetes]:
     """The cloud, Ready."""
-    prepared(cluster, NAMESPACE)
-    cluster.apply(plane(cluster.address()))
-    started = time.monotonic()
-    until("the cloud to be Ready", lambda: view.ready(found(cluster, PLANE, "production")), 900, 2)
-    report.add(providers_apply_to_ready_seconds=round(time.monotonic() - started, 1))
-    yield cluster
+    with raised(cluster, NAMESPACE):
+        cluster.apply(plane(cluster.address()))
+        started = time.monotonic()
+        until("the cloud to be Ready", lambda: view.ready(found(cluster, PLANE, "production")), 900, 2)
+        report.add(providers_apply_to_ready_seconds=round(time.monotonic() - started, 1))
+        yield cluster
 
 
 def found(cluster: Kubernetes, kind: str, name: str) -> dict[str, Any]:

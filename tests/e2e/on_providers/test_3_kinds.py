@@ -17,12 +17,12 @@ from rich.console import Console
 
 from cloud import proof, view
 from cloud.kubernetes import CloudError, Kubernetes
-from cloud.proof import until
 from cloud.stopwatch import Stopwatch
 from images import catalog
 
 from ..conftest import Report
-from .asked import prepared, ready
+from ..waiting import until
+from .asked import raised, ready
 
 NAMESPACE = "kinds"
 GROUP = "openstack.c5c3.io"
@@ -284,20 +284,20 @@ def _entered(cluster: Kubernetes, wanted: list[Object]) -> None:
 @pytest.fixture(scope="module")
 def cloud(cluster: Kubernetes, report: Report) -> Iterator[Kubernetes]:
     """The cloud, Ready."""
-    prepared(cluster, NAMESPACE)
-    host = cluster.address()
-    _applied(cluster, *_secrets())
-    _others(cluster, *_database(), *_broker(), _cache())
-    _ours(cluster, _keystone(host), _network())
-    url = f"http://keystone-api.{NAMESPACE}.svc.cluster.local:5000/v3"
-    _ours(cluster, *(_user(service) for service in CATALOG))
-    _applied(cluster, *(_credential(cluster, service) for service in CATALOG))
-    _applied(cluster, *_services(host, url))
-    wanted = _services(host, url)
-    until("ports of the nodes", lambda: all(f"//{host}:" in _endpoint(cluster, each) for each in wanted), 120, 1)
-    _entered(cluster, wanted)
-    _ours(cluster, *wanted, seconds=300)
-    yield cluster
+    with raised(cluster, NAMESPACE):
+        host = cluster.address()
+        _applied(cluster, *_secrets())
+        _others(cluster, *_database(), *_broker(), _cache())
+        _ours(cluster, _keystone(host), _network())
+        url = f"http://keystone-api.{NAMESPACE}.svc.cluster.local:5000/v3"
+        _ours(cluster, *(_user(service) for service in CATALOG))
+        _applied(cluster, *(_credential(cluster, service) for service in CATALOG))
+        _applied(cluster, *_services(host, url))
+        wanted = _services(host, url)
+        until("ports of the nodes", lambda: all(f"//{host}:" in _endpoint(cluster, each) for each in wanted), 120, 1)
+        _entered(cluster, wanted)
+        _ours(cluster, *wanted, seconds=300)
+        yield cluster
 
 
 def _endpoint(cluster: Kubernetes, wanted: Object) -> str:

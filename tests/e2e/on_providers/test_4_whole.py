@@ -13,11 +13,11 @@ from rich.console import Console
 
 from cloud import proof, view
 from cloud.kubernetes import Kubernetes
-from cloud.proof import until
 from cloud.stopwatch import Stopwatch
 
 from ..conftest import Report
-from .asked import prepared, ready
+from ..waiting import until
+from .asked import raised, ready
 
 NAMESPACE = "whole"
 PLANE = "controlplanes.c5c3.io"
@@ -62,12 +62,12 @@ def plane(host: str) -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def cloud(cluster: Kubernetes, report: Report) -> Iterator[Kubernetes]:
     """The cloud, Ready."""
-    prepared(cluster, NAMESPACE, "valkey", "cinder")
-    cluster.apply(plane(cluster.address()))
-    started = time.monotonic()
-    until("the cloud to be Ready", lambda: view.ready(found(cluster, PLANE, "production")), 900, 2)
-    report.add(whole_apply_to_ready_seconds=round(time.monotonic() - started, 1))
-    yield cluster
+    with raised(cluster, NAMESPACE, "valkey", "cinder"):
+        cluster.apply(plane(cluster.address()))
+        started = time.monotonic()
+        until("the cloud to be Ready", lambda: view.ready(found(cluster, PLANE, "production")), 900, 2)
+        report.add(whole_apply_to_ready_seconds=round(time.monotonic() - started, 1))
+        yield cluster
 
 
 def found(cluster: Kubernetes, kind: str, name: str) -> dict[str, Any]:

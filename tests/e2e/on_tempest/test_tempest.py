@@ -7,11 +7,11 @@ from typing import Any
 
 from cloud import view
 from cloud.kubernetes import Kubernetes
-from cloud.proof import until
 from cloud.session import Cloud, Session
 
 from ..conftest import Report
 from ..facts import ready_again
+from ..waiting import until
 
 TEMPESTS = "tempests.tempest.openstack.c5c3.io"
 RUN_NOW = "tempest.openstack.c5c3.io/run-now"

@@ -232,7 +232,7 @@ def bundle(cluster: Kubernetes, name: str) -> str:
 
 def replaced_by_another(cluster: Kubernetes) -> None:
     """Each authority is to give way to another one, as soon as that can be."""
-    patch = json.dumps({"spec": {"authorityGeneration": 2, "overlapMinutes": 0}})
+    patch = json.dumps({"spec": {"authorityGeneration": 2, "overlap": "0s"}})
     for name in PKIS:
         cluster.kubectl("patch", "pki", name, "-n", NAMESPACE, "--type=merge", "-p", patch)
 

@@ -7,12 +7,12 @@ import time
 
 from cloud import proof
 from cloud.kubernetes import Kubernetes
-from cloud.proof import until
 from cloud.session import Cloud, Session
 from localcluster.layout import Cluster
 
 from ..conftest import Report
 from ..facts import ready_again
+from ..waiting import until
 from .capture import capture
 from .hops import (
     NAMESPACE,

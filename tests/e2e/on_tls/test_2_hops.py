@@ -75,7 +75,7 @@ def _authority(cluster: Kubernetes, hop: str) -> pki.Pair:
     """Of those who vouch for the hop's server."""
     name, key, cert = {
         "northbound": ("internal-ovn-authority", "tls.key", "tls.crt"),
-        "console": ("nova-console-ca", "key", "cert"),
+        "console": ("nova-console-ca", "tls.key", "tls.crt"),
     }.get(hop, ("internal-authority", "tls.key", "tls.crt"))
     data = cluster.get("secret", name, "-n", NAMESPACE)["data"]
     return pki.Pair(*(base64.b64decode(data[each]).decode() for each in (key, cert)))

@@ -14,7 +14,7 @@ MINUTES, LIFE = 40, 10
 
 
 def test_certificates_of_ten_minutes_serve_forty(cluster: Kubernetes, report: Report) -> None:
-    patch = json.dumps({"spec": {"certificateMinutes": LIFE}})
+    patch = json.dumps({"spec": {"certificateLifetime": f"{LIFE}m"}})
     for name in ("internal", "internal-ovn"):
         cluster.kubectl("patch", "pki", name, "-n", NAMESPACE, "--type=merge", "-p", patch)
     long = shown(cluster)

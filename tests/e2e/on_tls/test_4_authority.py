@@ -7,11 +7,11 @@ import time
 import pytest
 
 from cloud.kubernetes import CloudError, Kubernetes
-from cloud.proof import until
 from cloud.session import Cloud
 
 from ..conftest import Report
 from ..facts import ready_again
+from ..waiting import until
 from .hops import (
     DATABASE,
     PKIS,

@@ -11,7 +11,8 @@ import pytest
 
 from cloud import deploy
 from cloud.kubernetes import ROOT, Kubernetes, module
-from cloud.proof import until
+
+from ..waiting import until
 
 NAMESPACE = "labels"
 ITS = "labels-injector"

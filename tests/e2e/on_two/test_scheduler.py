@@ -20,6 +20,7 @@ from cloud.kubernetes import Kubernetes
 from cloud.session import Cloud
 
 from ..facts import ready_again
+from ..waiting import server_reaches
 from .conftest import NAMESPACE, PAUSE
 
 _LARGER = {"ram": 512, "vcpus": 2, "disk": 2}
@@ -36,7 +37,7 @@ def _booted(conn: Connection, name: str, flavor: Any, **more: Any) -> Any:
         security_groups=[{"name": group.name}],
         **more,
     )
-    return conn.compute.wait_for_server(made, interval=0.5, wait=180)
+    return server_reaches(conn, made.id, "ACTIVE")
 
 
 def _removed(conn: Connection, server: Any) -> None:
@@ -130,7 +131,7 @@ def test_several_servers_of_one_request_are_ranked_one_after_the_other(conn: Con
         )
         made = [server for server in conn.compute.servers() if server.name.startswith("several")]
         assert len(made) == 2
-        servers = [conn.compute.wait_for_server(server, interval=0.5, wait=180) for server in made]
+        servers = [server_reaches(conn, server.id, "ACTIVE") for server in made]
         found = [_node(conn, server) for server in servers]
         for server in servers:
             _removed(conn, server)

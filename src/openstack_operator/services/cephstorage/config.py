@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ... import kube
+from ...api import mebibytes
 from ...parts.ceph import name_uuid
 from ...plan import Context
 from .model import CephStorageSpec, Pool, pools, users
@@ -113,7 +114,7 @@ def daemon_conf(ctx: Context[CephStorageSpec], identity: str, monitors: Sequence
                 "auth allow insecure global id reclaim": "false",
             },
             "mgr": {**socket, "mgr data": f"{STATE}/mgr", "mgr initial modules": ""},
-            "osd": {**socket, **_osd(ctx.spec.osds.memory_mb)},
+            "osd": {**socket, **_osd(mebibytes(ctx.spec.osds.memory))},
         }
     )
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from ... import kube, parts
-from ...api import PodSettings
+from ...api import PodSettings, mebibytes
 from ...parts.ceph import keyring
 from ...plan import Context, Object, Step
 from . import config
@@ -165,7 +165,7 @@ def _osd(ctx: Context[CephStorageSpec], conf: parts.Config, keys: parts.Config, 
         keys,
         env={"OSD_BYTES": str(config.block_bytes(spec.storage_size))},
         mounts=(parts.volume(config.STATE, "ceph"),),
-        memory=f"{spec.memory_mb}Mi",
+        memory=f"{mebibytes(spec.memory)}Mi",
         cpu="50m",
     )
     wanted = kube.settings(ctx.spec, spec)

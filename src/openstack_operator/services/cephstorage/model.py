@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
@@ -22,7 +23,9 @@ from ...api import (
     SecretRef,
     StorageSize,
     UsesVolume,
+    holds,
     immutable,
+    memory,
     rule,
     settled,
     validated,
@@ -32,6 +35,8 @@ ClientName = Annotated[str, Field(min_length=1, max_length=40, pattern=r"^[a-z](
 """Name of a client without `client.`."""
 
 _MORE = "!has(self.replicas) || !has(oldSelf.replicas) || self.replicas >= oldSelf.replicas"
+
+Size = Annotated[str, memory("256Mi", "64Gi"), holds("256Mi", "64Gi")]
 
 
 class Pool(Model):
@@ -81,6 +86,7 @@ class Monitors(PodSettings, UsesVolume):
 class Osds(PodSettings, UsesVolume):
     """What keeps the data of a Ceph of ours."""
 
+    renamed: ClassVar[Mapping[str, str]] = {"memoryMB": "memory, such as 512Mi"}
     rules: ClassVar[tuple[Rule, ...]] = (
         rule(_MORE, "an OSD cannot be taken away with the data on it; keep the old number", ".replicas"),
     )
@@ -91,8 +97,8 @@ class Osds(PodSettings, UsesVolume):
     storage_size: StorageSize = "20Gi"
     """Size of each OSD's volume, nearly all of which is Ceph's; may grow where the StorageClass allows it, never
     shrink."""
-    memory_mb: Annotated[int, Field(ge=256, le=65536, alias="memoryMB")] = 512
-    """Memory each OSD tries to keep to (`osd_memory_target`), in MiB."""
+    memory: Size = "512Mi"
+    """Memory each OSD tries to keep to (`osd_memory_target`)."""
 
 
 class External(Model):

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from ... import kube, parts
+from ... import parts
 from ...api import Model, Template
-from ...plan import Context, Plan, SpecError, Verdict
+from ...plan import Context, Plan, Verdict
 from . import service
-from .c5c3_model import C5C3ControlPlaneSpec, CacheTemplate
-from .model import ELSEWHERE, ControlPlaneSpec, MemcachedTemplate
+from .c5c3_model import C5C3ControlPlaneSpec
+from .model import ELSEWHERE, ControlPlaneSpec
 
 SERVICES = ("Keystone", "Glance", "Placement", "Neutron", "Nova", "Cinder")
 """Kinds with an API group of their own there, `<kind>.openstack.c5c3.io`."""
@@ -42,8 +42,6 @@ def translated(spec: C5C3ControlPlaneSpec) -> ControlPlaneSpec:
     found = {**_fields(spec.infrastructure), **_fields(spec.services), **_fields(spec.global_), **beside}
     if "korc" in spec.model_fields_set:
         found["korc"] = spec.korc
-    if isinstance(cache := found.get("memcached"), CacheTemplate):
-        found["memcached"] = _memcached(cache)
     for name in ("mariadb", "rabbitmq", "memcached", "valkey"):
         if template := found.get(name, getattr(spec.infrastructure, name)):
             found[name] = _open(template)
@@ -58,17 +56,6 @@ def _fields(model: Model) -> dict[str, Any]:
 def _open(template: Template) -> Template:
     """The template, with its provider left open where it says none."""
     return template if "provider" in template.model_fields_set else template.model_copy(update={"provider": "auto"})
-
-
-def _memcached(template: CacheTemplate) -> MemcachedTemplate:
-    own = template.model_dump(by_alias=True, exclude_unset=True, exclude={"memory"})
-    if template.memory:
-        own["memoryMB"] = int(kube.amount(template.memory) / 1024**2)
-    try:
-        return MemcachedTemplate.model_validate(own)
-    except ValueError:
-        # All else in it was a template before.
-        raise SpecError("spec.infrastructure.memcached.memory", "choose 16Mi to 1Ti") from None
 
 
 def phase(verdicts: Mapping[str, Verdict]) -> str:

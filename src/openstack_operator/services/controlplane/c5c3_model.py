@@ -6,7 +6,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from ...api import Column, Model, Monitoring, Quantity, Region, Resource, Rule, Templates, rule
+from ...api import Column, Model, Monitoring, Region, Resource, Rule, Templates, rule
 from .model import (
     CephStorageTemplate,
     CinderTemplate,
@@ -28,13 +28,6 @@ from .model import (
 )
 
 
-class CacheTemplate(MemcachedTemplate):
-    """The cloud's Memcached."""
-
-    memory: Quantity | None = None
-    """Memory of each server for what it remembers, as a quantity; takes the place of memoryMB."""
-
-
 class StoreTemplate(ValkeyTemplate):
     """The cloud's Valkey."""
 
@@ -49,7 +42,7 @@ class Infrastructure(Templates):
     """SQL server of all services."""
     rabbitmq: RabbitMQTemplate = RabbitMQTemplate()
     """Message broker of all services."""
-    memcached: CacheTemplate = CacheTemplate()
+    memcached: MemcachedTemplate = MemcachedTemplate()
     """Cache of all services."""
     valkey: StoreTemplate | None = None
     """A store in memory for programs of your own; unset is none."""

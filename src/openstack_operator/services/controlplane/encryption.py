@@ -82,11 +82,14 @@ def encryption(ctx: Context[ControlPlaneSpec], services: Mapping[Key, UsesTLS]) 
     )
 
 
-def authorities(ctx: Context[ControlPlaneSpec]) -> Group:
-    """The PKIs of a cloud that is encrypted."""
+def authorities(ctx: Context[ControlPlaneSpec], field: str) -> Group:
+    """The PKIs of a cloud that is encrypted; `field` is where its spec says so."""
     spec = ctx.spec.tls.model_dump(by_alias=True, include={"issuer_ref"}, exclude_none=True)
-    made = [Step(name=f"PKI {name}", objects=(kube.obj(ctx, "PKI", name, parts.API, spec=spec),)) for name in _PKIS]
-    return Group(CONDITION, made)
+    made = [kube.obj(ctx, "PKI", name, parts.API, spec=spec) for name in _PKIS]
+    return Group(
+        CONDITION,
+        [Step(name=f"PKI {each['metadata']['name']}", objects=(kube.from_field(each, field),)) for each in made],
+    )
 
 
 _PKIS = (INTERNAL, OVN)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from pydantic.alias_generators import to_camel
+from pydantic.alias_generators import to_camel, to_snake
 
 from ... import kube, parts
 from ...api import ServiceMessaging, ServiceSpec, Template, UsesMessaging, UsesTLS, handle, with_image_objects
@@ -86,8 +86,7 @@ OURS = Door(ELSEWHERE)
 def plan(ctx: Context[ControlPlaneSpec], door: Door = OURS) -> Plan:
     """One resource a service that is enabled. Raises NotBuilt naming everything asked for that is not there yet."""
     if found := [(door.path(path), message) for path, message in gaps(ctx.spec)]:
-        first, *rest = [str(NotBuilt(path, message)) for path, message in found]
-        raise NotBuilt(found[0][0], "; ".join((first.partition(": ")[2], *rest)))
+        raise NotBuilt(*found[0], *found[1:])
     enabled = [member for member in MEMBERS if _runs(ctx, member)]
     keystone = ctx.children.get(door.key("Keystone", "keystone"), {})
     names = {member: _brokers(ctx.spec, enabled) if _apart(ctx.spec, member) else [member.field] for member in enabled}
@@ -95,7 +94,7 @@ def plan(ctx: Context[ControlPlaneSpec], door: Door = OURS) -> Plan:
     showing = {k: found for k, found in templates.items() if isinstance(found, UsesTLS) and not _elsewhere(found)}
     told = encryption(ctx, showing)
     return Plan(
-        *([authorities(ctx)] if told.on else []),
+        *([authorities(ctx, door.path("spec.tls"))] if told.on else []),
         *(Group(each.condition, [_child(ctx, each, name, told, door) for name in names[each]]) for each in enabled),
         *_korc(ctx, keystone),
         *monitoring(ctx, encrypted=told.on),
@@ -135,6 +134,7 @@ def _child(ctx: Context[ControlPlaneSpec], member: Member, name: str, told: Encr
     assert template is not None
     decided = _shared(ctx.spec, member) | _storage(ctx.spec, member) | _tested(ctx, member)
     passed = {name: value for name, value in decided.items() if name in _fields(template)}
+    written = template.model_fields_set
     own = template.model_dump(by_alias=True, exclude_unset=True, exclude={"enabled", "per_service"})
     if member.kind in door.groups:
         own = with_image_objects(template, own)
@@ -151,7 +151,23 @@ def _child(ctx: Context[ControlPlaneSpec], member: Member, name: str, told: Encr
     if isinstance(template, UsesTLS) and not _elsewhere(template):
         own |= {"tls": tls} if (tls := told.of(door.key(member.kind, name), template)) else {}
     wanted = kube.obj(ctx, member.kind, name, door.api(member.kind), spec=passed | own)
-    return Step(name=name, objects=(wanted,))
+    shared = {
+        field: door.path(f"spec.{_SHARED_FROM.get(field, field)}")
+        for field in (*passed, "tls")
+        if field in wanted["spec"] and to_snake(field) not in written
+    }
+    return Step(name=name, objects=(kube.from_field(wanted, door.path(f"spec.{member.field}"), shared),))
+
+
+_SHARED_FROM = {
+    "mechanism": "networkBackend",
+    "storageType": "storageBackend",
+    "backends": "storageBackend",
+    "coordination": "etcd",
+    "cinderRef": "cinder",
+    "dependsOn": "tempest",
+}
+"""Where the cloud's spec decides about a field of its resources, where it has another name there."""
 
 
 def _catalog(spec: ControlPlaneSpec, door: Door) -> dict[str, Any]:

@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, ClassVar
 
-from pydantic import Field
+from ...api import (
+    Column,
+    QuorumReplicas,
+    Resource,
+    Rule,
+    RunSpec,
+    StorageSize,
+    UsesTLS,
+    UsesVolume,
+    holds,
+    memory,
+    rule,
+)
 
-from ...api import Column, QuorumReplicas, Resource, Rule, RunSpec, StorageSize, UsesTLS, UsesVolume, rule
+Size = Annotated[str, memory("64Mi", "8Gi"), holds("64Mi", "8Gi")]
 
 
 class EtcdSpec(RunSpec, UsesVolume, UsesTLS):
     """etcd: locks that services on several nodes share."""
 
+    renamed: ClassVar[Mapping[str, str]] = {"quotaMB": "quota, such as 512Mi"}
     rules: ClassVar[tuple[Rule, ...]] = (
         rule(
             "!has(self.replicas) || !has(oldSelf.replicas) || self.replicas >= oldSelf.replicas",
@@ -24,8 +38,8 @@ class EtcdSpec(RunSpec, UsesVolume, UsesTLS):
     """Members of the cluster. More may be added later, none taken away."""
     storage_size: StorageSize = "1Gi"
     """Size of each member's volume; may grow where the StorageClass allows it, never shrink."""
-    quota_mb: Annotated[int, Field(ge=64, le=8192, alias="quotaMB")] = 512
-    """What the keys may take on the disk, in MiB; then etcd refuses to write."""
+    quota: Size = "512Mi"
+    """What the keys may take on the disk; then etcd refuses to write."""
 
 
 ETCD = Resource(

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ... import kube, parts
+from ...api import mebibytes
 from ...plan import Context, Plan, Step
 from .model import EtcdSpec
 
@@ -194,7 +195,7 @@ def _server(
             # Locks are no history.
             "ETCD_AUTO_COMPACTION_MODE": "periodic",
             "ETCD_AUTO_COMPACTION_RETENTION": "1h",
-            "ETCD_QUOTA_BACKEND_BYTES": str(ctx.spec.quota_mb * 1024**2),
+            "ETCD_QUOTA_BACKEND_BYTES": str(mebibytes(ctx.spec.quota) * 1024**2),
             # With etcd's own 100 and 1000 a node that is only busy loses an election.
             "ETCD_HEARTBEAT_INTERVAL": "250",
             "ETCD_ELECTION_TIMEOUT": "2500",

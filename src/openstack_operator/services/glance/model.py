@@ -146,7 +146,6 @@ class ImageCache(Model):
 
 _ONE_POD = (
     "!(has(self.api) && has(self.api.autoscaling)) && "
-    "!(has(self.api) && has(self.api.autoscaling)) && "
     "(has(self.api) && has(self.api.replicas) ? self.api.replicas : has(self.replicas) ? self.replicas : 1) <= 1"
 )
 _SEVERAL = "has(self.storage) && has(self.storage.backends) && self.storage.backends.size() > 0"

@@ -15,6 +15,12 @@ from .stores import CONFIG, STATE, places, sections
 PORT = 9292
 # Where Glance serves HTTP itself, as in Kolla's image, it would fork one process a core; uWSGI does not look.
 DEFAULTS: Sections = {"DEFAULT": {"workers": 1}}
+# It reports success where it finds no file, and skips a namespace that an interrupted run began unless it merges. What
+# users changed stays.
+_DEFINE = """\
+ls /etc/glance/metadefs/*.json > /dev/null
+exec glance-manage --config-file /etc/glance/glance-api.conf db load_metadefs --path /etc/glance/metadefs --merge
+"""
 _CACHE = f"{STATE}/image-cache"
 
 
@@ -24,10 +30,13 @@ def plan(ctx: Context[GlanceSpec]) -> Plan:
     kept = places(ctx, base.auth)
     files = {name: text for place in kept for name, text in place.files.items()}
     wired = oslo.merge(base.sections, _glance_conf(ctx), sections(ctx, kept))
-    conf = parts.config(ctx, "glance-api.conf", wired, defaults=DEFAULTS, more=files, directory=CONFIG)
+    defaults = oslo.merge(DEFAULTS, _import_methods(ctx))
+    conf = parts.config(ctx, "glance-api.conf", wired, defaults=defaults, more=files, directory=CONFIG)
     storage = tuple(dict.fromkeys(chain.from_iterable(place.steps for place in kept)))
     clients = [place.client for place in kept if place.client]
     sync = parts.job(ctx, "db-sync", ["glance-manage", "db_sync"], conf, after=base.schema, condition="Schema")
+    # Clients read them, the API does without: it need not wait.
+    definitions = parts.job(ctx, "metadefs", ["sh", "-ec", _DEFINE], conf, after=(sync,), condition="Definitions")
     reading = parts.on_ceph(conf, *clients) if clients else conf
     mounts = tuple(chain.from_iterable(place.mounts for place in kept))
     api = parts.api(
@@ -44,7 +53,7 @@ def plan(ctx: Context[GlanceSpec]) -> Plan:
         api = _one_at_a_time(api)
     entry = parts.catalog(ctx, "image", "Image", api, after=(*base.steps, api))
     more = (reading,) if clients else ()
-    steps = (*parts.policies(ctx), *base.steps, *storage, conf, *more, sync, api, entry)
+    steps = (*parts.policies(ctx), *base.steps, *storage, conf, *more, sync, definitions, api, entry)
     return Plan(*steps, endpoint=api.public, published={**base.credentials.published, **api.published})
 
 
@@ -63,6 +72,12 @@ def _glance_conf(ctx: Context[GlanceSpec]) -> Sections:
     }
     flavor = "keystone+cachemanagement" if cached.enabled else "keystone"
     return oslo.merge({"paste_deploy": {"flavor": flavor}}, conversion, {"DEFAULT": cache} if cached.enabled else {})
+
+
+def _import_methods(ctx: Context[GlanceSpec]) -> Sections:
+    """How users may bring data: to copy an image from store to store takes two of them."""
+    methods = ["glance-direct", "web-download", *(["copy-image"] if len(stores(ctx.spec)) > 1 else [])]
+    return {"DEFAULT": {"enabled_import_methods": f"[{','.join(methods)}]"}}
 
 
 def _known_as(ctx: Context[GlanceSpec]) -> str:

@@ -18,19 +18,10 @@ from .keys import KeyRing, due, fernet_key, new_ring
 from .korc import CLOUDS, entered, kept
 from .korc import steps as by_korc
 from .model import KeystoneSpec, Rotation
+from .serving import DEFAULTS, cache, programs
 
 ROTATED = "openstack.k8s.io/rotated"
 RINGS = ("fernet", "credential")
-
-
-DEFAULTS: Sections = {
-    # What is worked out while its source changes may be stored after the cache was emptied for that change: a user made
-    # anew is unknown by name, the catalog lacks an endpoint. For ten minutes, as Keystone has it.
-    "cache": {"expiration_time": 30},
-    # All that bcrypt takes; with more, each login is a warning that says so. Ten rounds take a fourth of the CPU of
-    # Keystone's twelve, and after a power cut all programs log in at once (docs/decisions/0016).
-    "identity": {"max_password_length": 72, "password_hash_rounds": 10},
-}
 
 
 def keystone_conf(ctx: Context[KeystoneSpec]) -> Sections:
@@ -42,7 +33,7 @@ def keystone_conf(ctx: Context[KeystoneSpec]) -> Sections:
             "max_active_keys": ctx.spec.fernet.max_active_keys,
         },
         "credential": {"key_repository": "/etc/keystone/credential-keys"},
-        **parts.cache(ctx),
+        **cache(ctx),
     }
 
 
@@ -59,7 +50,7 @@ def plan(ctx: Context[KeystoneSpec]) -> Plan:
     fernet = _keys(ctx, "fernet", spec.fernet, "spec.fernet.rotationSchedule")
     credential = _keys(ctx, "credential", spec.credential_keys, "spec.credentialKeys.rotationSchedule")
     wired = oslo.merge(base.sections, keystone_conf(ctx), others.wired)
-    conf = parts.config(ctx, "keystone.conf", wired, defaults=oslo.merge(DEFAULTS, others.defaults))
+    conf = parts.config(ctx, "keystone.conf", wired, defaults=oslo.merge(DEFAULTS, others.defaults), more=programs())
     mounts = [kube.folder(f"{ring}-keys", ctx.name(ring, "keys"), f"/etc/keystone/{ring}-keys") for ring in RINGS]
     setup = parts.job(
         ctx,
@@ -72,8 +63,9 @@ def plan(ctx: Context[KeystoneSpec]) -> Plan:
     )
     migration = _migration(ctx, credential, conf, mounts, after=(*base.schema, fernet, credential, setup))
     before = (*base.waits, fernet, credential, setup, *others.steps)
-    # Everyone's first request is for a token.
-    workers = parts.Workers(cpu="100m")
+    # No threads: Keystone keeps a request's token where the process's next one puts its own, so that one acted with the
+    # rights of the other (docs/decisions/0046). Everyone's first request is for a token.
+    workers = parts.Workers(processes=4, threads=1, cpu="100m")
     api = parts.api(
         ctx, "api", 5000, conf, settings=spec.api, after=before, mounts=mounts, workers=workers, more=others.more
     )

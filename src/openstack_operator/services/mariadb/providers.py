@@ -114,8 +114,8 @@ def _spec(ctx: Context[MariaDBSpec], creds: parts.Credentials, shown: parts.Cert
 
 def external(ctx: Context[MariaDBSpec]) -> Plan:
     """The address of a MariaDB and its administrator, by whom our actuators make databases and accounts."""
-    assert ctx.spec.external is not None
-    found = parts.external(ctx, ctx.spec.external, "user", "root")
-    host, port = ctx.spec.external.host, ctx.spec.external.port or PORT
+    server = parts.declared_server(ctx.spec.external)
+    found = parts.external(ctx, server, "user", "root")
+    host, port = server.host, server.port or PORT
     published = {"host": host, "port": str(port), **found.published}
     return Plan(*found.steps, endpoint=f"{host}:{port}", published=published)

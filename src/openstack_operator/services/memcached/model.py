@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from ...api import PROVIDED, Column, ExternalCache, Replicas, Resource, Rule, RunSpec, UsesTLS
+from ...api import PROVIDED, Column, ExternalCache, Replicas, Resource, Rule, RunSpec, UsesTLS, holds, memory
+
+Size = Annotated[str, memory("16Mi", "1Ti"), holds("16Mi", "1Ti")]
 
 
 class MemcachedSpec(RunSpec, UsesTLS):
     """Memcached: where services remember tokens for a while."""
 
+    renamed: ClassVar[Mapping[str, str]] = {"memoryMB": "memory, such as 64Mi"}
     rules: ClassVar[tuple[Rule, ...]] = PROVIDED
 
     provider: Literal["auto", "builtin", "memcached-operator", "external"] = "builtin"
@@ -23,8 +27,8 @@ class MemcachedSpec(RunSpec, UsesTLS):
     replicas: Replicas = 1
     """Servers, among which clients spread the keys; what a lost server held is simply made again. With none, services
     do not cache."""
-    memory_mb: Annotated[int, Field(ge=16, le=1048576, alias="memoryMB")] = 64
-    """Memory of each server for what it remembers, in MiB."""
+    memory: Size = "64Mi"
+    """Memory of each server for what it remembers."""
     max_connections: Annotated[int, Field(ge=64, le=65536)] = 1024
     """Connections each server accepts at a time."""
 
@@ -33,5 +37,5 @@ MEMCACHED = Resource(
     kind="Memcached",
     plural="memcacheds",
     spec=MemcachedSpec,
-    columns=(Column("Replicas", ".spec.replicas", "integer"), Column("Memory (MiB)", ".spec.memoryMB", "integer", 1)),
+    columns=(Column("Replicas", ".spec.replicas", "integer"), Column("Memory", ".spec.memory", priority=1)),
 )

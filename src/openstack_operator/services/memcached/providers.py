@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ... import kube, parts
+from ...api import mebibytes
 from ...plan import Context, Plan, SpecError, Step
 from .model import MemcachedSpec
 
@@ -40,8 +41,8 @@ def delegated(ctx: Context[MemcachedSpec]) -> Plan:
     """
     spec, name = ctx.spec, kube.fitting(ctx.owner)
     parts.unserved(ctx, OPERATOR, "node_selector", "tolerations", "affinity", "priority_class_name")
-    if spec.memory_mb > _MOST:
-        raise SpecError("spec.memoryMB", f"memcached-operator takes {_MOST} at most; lower it, or choose builtin")
+    if mebibytes(spec.memory) > _MOST:
+        raise SpecError("spec.memory", f"memcached-operator takes {_MOST} at most; lower it, or choose builtin")
     if not spec.replicas:
         # It would never be Ready.
         return Plan(published={"servers": ""})
@@ -59,8 +60,8 @@ def _spec(ctx: Context[MemcachedSpec], shown: parts.Certified) -> dict[str, Any]
     return {
         "replicas": spec.replicas,
         "image": parts.image(ctx, "memcached"),
-        "memcached": {"maxMemoryMB": spec.memory_mb, "maxConnections": spec.max_connections},
-        "resources": parts.sized(ctx, cpu="20m", memory=f"{spec.memory_mb + (24 if shown else 16)}Mi"),
+        "memcached": {"maxMemoryMB": mebibytes(spec.memory), "maxConnections": spec.max_connections},
+        "resources": parts.sized(ctx, cpu="20m", memory=f"{mebibytes(spec.memory) + (24 if shown else 16)}Mi"),
         "highAvailability": {
             "antiAffinityPreset": spec.anti_affinity or "soft",
             "topologySpreadConstraints": list(constraints) if constraints else None,
@@ -71,8 +72,8 @@ def _spec(ctx: Context[MemcachedSpec], shown: parts.Certified) -> dict[str, Any]
 
 def external(ctx: Context[MemcachedSpec]) -> Plan:
     """The addresses of servers that are not looked after here."""
-    assert ctx.spec.external is not None
+    server = parts.declared_server(ctx.spec.external)
     if ctx.spec.tls:
         raise SpecError("spec.tls", "servers of others are spoken to in plain text; remove it")
-    servers = ",".join(each if ":" in each else f"{each}:{PORT}" for each in ctx.spec.external.servers)
+    servers = ",".join(each if ":" in each else f"{each}:{PORT}" for each in server.servers)
     return Plan(endpoint=servers, published={"servers": servers})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ... import kube, parts
+from ...api import mebibytes
 from ...plan import Context, Plan
 from .model import MemcachedSpec
 from .providers import OPERATOR, delegated, external, provider
@@ -58,7 +59,7 @@ def _server(ctx: Context[MemcachedSpec], shown: parts.Certified, open_: dict[str
     listen = f"notls:{plain}:{PORT},0.0.0.0:{ENCRYPTED}" if shown else plain
     command = [
         *(word.format(listen=listen, port=PORT) for word in program.command),
-        *("-m", str(spec.memory_mb)),
+        *("-m", str(mebibytes(spec.memory))),
         *("-c", str(spec.max_connections)),
     ]
     if shown:
@@ -73,7 +74,7 @@ def _server(ctx: Context[MemcachedSpec], shown: parts.Certified, open_: dict[str
         ready=asked,
         alive=asked,
         # Besides what it remembers: its threads, its hash table, and what some hundred connections take to encrypt.
-        memory=f"{spec.memory_mb + (24 if shown else 16)}Mi",
+        memory=f"{mebibytes(spec.memory) + (24 if shown else 16)}Mi",
         # Where its answer is late, Keystone is asked instead, which takes far more.
         cpu="20m",
     )

@@ -58,5 +58,5 @@ def metadata_agent(ctx: Context[NeutronSpec], secret: str, *, after: tuple[Step,
         annotations={kube.CONFIG_DIGEST: conf.digest},
         hostNetwork=True,
     )
-    daemons = kube.workload(ctx, "DaemonSet", NAME, template)
+    daemons = kube.agents(ctx, NAME, template, "spec.metadataAgent.nodeSelector")
     return conf, Step(name="MetadataAgent", objects=(daemons,), after=(conf, *after))

@@ -173,7 +173,7 @@ class NeutronSpec(ServiceSpec, UsesDatabase, UsesMessaging, UsesCache, UsesIdent
     """OpenStack Neutron: networks, routers and floating IPs."""
 
     mechanism: Literal["ovn", "ovs"] = "ovn"
-    """What carries the networks out. Only ovn is built so far; ovs is answered with a condition."""
+    """What carries the networks out, of which ovs is answered with a condition: only ovn is built yet."""
     ovn: OVN = OVN()
     """Settings of mechanism ovn."""
     ml2: ML2 = ML2()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from ... import kube, parts
 from ...api import CephSource, Sections
@@ -33,6 +35,49 @@ known=$(told)
 ) &
 """
 
+# Runs before each nova-compute, whose pod is made anew with other keys. libvirt's own pod gets a changed Secret up to
+# a minute and a half later, and is not made anew: servers that start in between would not find their key.
+_HAND_OVER = f"""\
+import base64, hashlib, os, time
+from pathlib import Path
+import libvirt
+
+def read():
+    files = {{each.name: each.read_bytes() for each in Path("{_GIVEN}").iterdir() if each.name[0] != "."}}
+    return files, hashlib.sha256(b"".join(files[name] for name in sorted(files))).hexdigest()
+
+def define(files):
+    node = libvirt.open("qemu:///system")
+    for name in files:
+        uuid, _, kind = name.partition(".")
+        if kind == "xml":
+            secret = node.secretDefineXML(files[name].decode())
+            secret.setValue(base64.b64decode(files[uuid + ".base64"]))
+    known = {{secret.UUIDString() for secret in node.listAllSecrets()}}
+    node.close()
+    return sorted({{name.partition(".")[0] for name in files}} - known)
+
+libvirt.registerErrorHandler(lambda *_: None, None)
+said = ""
+while True:
+    files, digest = read()
+    if digest != os.environ["KEYS_DIGEST"]:
+        problem = "the keys that are mounted are not yet those that nova-compute is to use"
+    else:
+        try:
+            missing = define(files)
+        except libvirt.libvirtError as error:
+            problem = f"libvirt: {{error}}"
+        else:
+            if not missing:
+                break
+            problem = f"libvirt does not have the keys {{', '.join(missing)}}"
+    if problem != said:
+        print(problem, flush=True)
+        said = problem
+    time.sleep(0.5)
+"""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Disks:
@@ -43,6 +88,8 @@ class Disks:
     steps: tuple[Step, ...] = ()
     secret: str = ""
     """Secret with what libvirt is told; empty where there is nothing."""
+    digest: str = ""
+    """SHA-256 of its values in the order of their names."""
 
     @property
     def options(self) -> Sections:
@@ -71,6 +118,24 @@ class Disks:
             kube.Mount(name="libvirt-secrets", path=SECRETS, volume=memory),
         )
 
+    def hand_over(self, ctx: Context[NovaSpec]) -> list[kube.Container]:
+        """Init containers of nova-compute: it starts once the node's libvirt has the keys that it will name."""
+        if not self.secret:
+            return []
+        keys = kube.folder("ceph-keys", self.secret, _GIVEN, mode=0o400)
+        command = ["python3", "-W", "ignore", "-c", _HAND_OVER]
+        env: dict[str, str | Mapping[str, Any]] = {"KEYS_DIGEST": self.digest}
+        return [
+            kube.Container(
+                component=parts.program(ctx, "compute"),
+                name="libvirt-secrets",
+                command=command,
+                env=env,
+                mounts=(keys, kube.host("libvirt-run", "/run/libvirt")),
+                root=True,
+            )
+        ]
+
     @property
     def define(self) -> str:
         """What the shell that becomes libvirt does first."""
@@ -88,8 +153,10 @@ def disks(ctx: Context[NovaSpec]) -> Disks:
         keys[own.secret_uuid] = own.key
     if not keys:
         return Disks()
-    told = parts.written(ctx, _told(keys), suffix="libvirt-secrets", directory=_GIVEN)
-    return Disks(client=own, steps=(*((own,) if own else ()), told), secret=told.secret)
+    files = _told(keys)
+    told = parts.written(ctx, files, suffix="libvirt-secrets", directory=_GIVEN)
+    digest = hashlib.sha256("".join(files[name] for name in sorted(files)).encode()).hexdigest()
+    return Disks(client=own, steps=(*((own,) if own else ()), told), secret=told.secret, digest=digest)
 
 
 def _keys_of_volumes(ctx: Context[NovaSpec]) -> dict[str, str]:

@@ -13,10 +13,11 @@ from . import config, idle, jobs, volumes
 from .cells import Built, Shared
 from .ceph import Disks, disks
 from .consoles import Consoles
-from .migration import LIBVIRT, Migration
+from .migration import LIBVIRT, PORT, Migration
 from .model import NovaSpec
 
 CELL_LABEL = "openstack-cell"
+_NODES = "spec.compute.nodeSelector"
 
 LEAVE_CGROUP = """\
 # Guests outlive this container: its runtime ends what it finds in the container's cgroups, so libvirt and the guests it
@@ -35,6 +36,8 @@ leave() {
     done < /proc/self/cgroup
 }
 leave || echo "warning: guests will end with this container" >&2
+# Where it sees cgroups, libvirt reports for each guest that it may use none of them.
+umount --recursive --lazy /sys/fs/cgroup || echo "warning: libvirt still sees cgroups" >&2
 exec "$@"
 """
 
@@ -79,6 +82,8 @@ def _libvirt(ctx: Context[NovaSpec], kept: Disks, moving: Migration, screens: Co
         component=entry,
         command=["sh", "-c", kept.define + moving.follow + screens.follow + LEAVE_CGROUP, "libvirt", *entry.command],
         env={"VIRT_TYPE": ctx.spec.compute.virt_type, **volumes.libvirt_env(ctx), **moving.env},
+        # Whether it listens there or not: a node has one libvirt.
+        ports={"libvirt-tls": PORT},
         mounts=(
             *volumes.on_libvirt(ctx, _shared_folders(ctx)),
             kube.host("cgroup", "/sys/fs/cgroup"),
@@ -101,7 +106,7 @@ def _libvirt(ctx: Context[NovaSpec], kept: Disks, moving: Migration, screens: Co
     if moving.steps:
         # The nodes' addresses are in the certificate.
         template["metadata"]["labels"][kube.WATCHED] = "true"
-    daemons = kube.workload(ctx, "DaemonSet", LIBVIRT, template)
+    daemons = kube.agents(ctx, LIBVIRT, template, _NODES)
     return Step(name="Libvirt", objects=(daemons,), after=(*kept.steps, *moving.steps, *screens.steps))
 
 
@@ -137,13 +142,14 @@ def _nova_compute(
         *volumes.beside(ctx),
         wanted=_in_cell(kube.settings(ctx.spec.compute), cell.shares, first=first),
         node_selector=kube.COMPUTE,
+        init=kept.hand_over(ctx),
         annotations={kube.CONFIG_DIGEST: conf.digest},
         grace=idle.GRACE,
         hostNetwork=True,
         # It starts as root and becomes nova, who has to read the configuration.
         securityContext={"fsGroup": parts.program(ctx, "conductor").gid, "fsGroupChangePolicy": "OnRootMismatch"},
     )
-    daemons = kube.workload(ctx, "DaemonSet", name, template)
+    daemons = kube.agents(ctx, name, template, _NODES)
     # A conductor that does not listen yet costs nova-compute ten seconds: that long it waits for the first answer.
     started = Step(name="NovaCompute", objects=(daemons,), after=(conf, *kept.steps, *shared.needed, cell.conductor))
     return own, conf, started

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from ... import kube, parts, pki
 from ...api import Sections
 from ...plan import Context, NotBuilt, Step
-from .migration import authority
+from .migration import nodes
 from .model import NovaSpec
 
 _NODE, _PROXY = "/etc/openstack-consoles", "/etc/openstack-console"
@@ -30,6 +30,7 @@ reload() {
 class Consoles:
     """What nodes and proxies need for it; nothing where there are no nodes of ours."""
 
+    authority: parts.OwnAuthority | None = None
     steps: tuple[Step, ...] = ()
     node: tuple[kube.Mount, ...] = ()
     """Of libvirt, which has its QEMUs encrypt where it finds certificates."""
@@ -65,30 +66,29 @@ def consoles(ctx: Context[NovaSpec]) -> Consoles:
             message = "with kolla's images, consoles go from the nodes to their proxies in plain text; use false"
             raise NotBuilt("spec.tls.required", message)
         return Consoles()
-    by = authority(ctx, "console")
-    known = kube.secret_data(by)
-    signer, kept = pki.Pair(known["key"], known["cert"]), Step(name="ConsoleAuthority", objects=(by,), guarded=True)
+    by = parts.own_authority(ctx, "console", "consoles", waits=nodes(ctx))
     # Names that nobody calls: it counts whose they are, and which of the two.
     compute = pki.Wanted(common="compute", names=frozenset({"compute.invalid"}))
     novncproxy = pki.Wanted(common="novncproxy", names=frozenset({"novncproxy.invalid"}), calls=True, serves=False)
     node, proxy = (
-        _certificate(ctx, "console-node", compute, signer, kept, ("ca-cert.pem", "server-cert.pem", "server-key.pem")),
-        _certificate(ctx, "console-proxy", novncproxy, signer, kept, ("ca.crt", "tls.crt", "tls.key")),
+        _certificate(ctx, "console-node", compute, by, ("ca-cert.pem", "server-cert.pem", "server-key.pem")),
+        _certificate(ctx, "console-proxy", novncproxy, by, ("ca.crt", "tls.crt", "tls.key")),
     )
     return Consoles(
-        steps=(kept, node, proxy),
+        authority=by,
+        steps=(by.step, node, proxy),
         node=(kube.folder("consoles", node.objects[0]["metadata"]["name"], _NODE, mode=0o400),),
         proxy=(kube.folder("console", proxy.objects[0]["metadata"]["name"], _PROXY),),
     )
 
 
 def _certificate(
-    ctx: Context[NovaSpec], name: str, wanted: pki.Wanted, signer: pki.Pair, kept: Step, files: tuple[str, str, str]
+    ctx: Context[NovaSpec], name: str, wanted: pki.Wanted, by: parts.OwnAuthority, files: tuple[str, str, str]
 ) -> Step:
     """A Secret with the authority, the certificate and its key under the names of `files`."""
     ca, cert, key = files
     live: Mapping[str, str] = kube.secret_data(ctx.children.get(("Secret", kube.fitting(ctx.name(name)))))
     held = pki.Pair(live[key], live[cert]) if {cert, key} <= live.keys() else None
-    pair = pki.certificate(held, wanted, signer, ctx.draw, ctx.now)
-    secret = kube.secret(ctx, ctx.name(name), {ca: signer.cert, cert: pair.cert, key: pair.key})
-    return Step(name="Consoles", objects=(secret,), after=(kept,), guarded=True, wake=pki.change(pair, ctx.now))
+    pair = pki.certificate(held, wanted, by.signs, ctx.draw, ctx.now)
+    secret = kube.secret(ctx, ctx.name(name), {ca: by.bundle, cert: pair.cert, key: pair.key})
+    return Step(name="Consoles", objects=(secret,), after=(by.step,), guarded=True, wake=pki.change(pair, ctx.now))

@@ -11,13 +11,13 @@ from typing import Any
 
 from ... import kube, parts, pki
 from ...api import Sections
-from ...plan import Context, Object, Step
+from ...plan import READY, Context, Object, Step, Verdict
 from .model import NovaSpec
 
 FOLDER = "/etc/openstack-libvirt-migration"
 LIBVIRT = "libvirt"
 """Component of the pods that are moved from and to."""
-_PORT = 16514
+PORT = 16514
 
 # libvirtd reads its certificates once, and again when it is told to; QEMU reads its own for each migration. Nodes come
 # and go, and a year ends.
@@ -28,6 +28,7 @@ FOLLOW = parts.followed(FOLDER, "virt-admin -c libvirtd:///system server-update-
 class Migration:
     """What compute nodes need to move servers."""
 
+    authority: parts.OwnAuthority | None = None
     steps: tuple[Step, ...] = ()
     mounts: tuple[kube.Mount, ...] = ()
     """Of libvirt."""
@@ -41,7 +42,7 @@ class Migration:
             return {}
         return {
             "libvirt": {
-                "live_migration_uri": f"qemu+tls://%s:{_PORT}/system?pkipath={FOLDER}",
+                "live_migration_uri": f"qemu+tls://%s:{PORT}/system?pkipath={FOLDER}",
                 "live_migration_with_native_tls": True,
                 "live_migration_permit_auto_converge": True,
             }
@@ -63,32 +64,25 @@ def migration(ctx: Context[NovaSpec]) -> Migration:
     compute = ctx.spec.compute
     if not (compute.enabled and compute.live_migration and ctx.spec.image_profile == "debian"):
         return Migration()
-    by = authority(ctx, "migration")
+    by = parts.own_authority(ctx, "migration", "live migrations", waits=nodes(ctx))
     files = kube.secret_data(ctx.children.get(("Secret", kube.fitting(ctx.name("migration")))))
-    known = kube.secret_data(by)
-    signer = pki.Pair(known["key"], known["cert"])
     # A name that nobody calls, since there must be one before there are nodes.
     wanted = pki.Wanted(common="compute", names=frozenset({"compute.invalid", *_addresses(ctx.pods)}), calls=True)
     held = pki.Pair(files["server-key.pem"], files["server-cert.pem"]) if "server-cert.pem" in files else None
-    pair = pki.certificate(held, wanted, signer, ctx.draw, ctx.now)
-    secret = kube.secret(ctx, ctx.name("migration"), _files(signer.cert, pair))
-    kept = Step(name="MigrationAuthority", objects=(by,), guarded=True)
+    pair = pki.certificate(held, wanted, by.signs, ctx.draw, ctx.now)
+    secret = kube.secret(ctx, ctx.name("migration"), _files(by.bundle, pair))
     return Migration(
-        steps=(kept, Step(name="Migration", objects=(secret,), after=(kept,), guarded=True)),
+        authority=by,
+        steps=(by.step, Step(name="Migration", objects=(secret,), after=(by.step,), guarded=True)),
         mounts=(kube.folder("migration", secret["metadata"]["name"], FOLDER, mode=0o400),),
         wake=pki.change(pair, ctx.now),
     )
 
 
-def authority(ctx: Context[NovaSpec], purpose: str) -> Object:
-    """Secret `<owner>-<purpose>-ca`, made once: servers that run show what they were started with."""
-    name = ctx.name(f"{purpose}-ca")
-    key = kube.fitting(name)
-    held = kube.secret_data(ctx.children.get(("Secret", key)) or ctx.lost.get(key))
-    if not {"key", "cert"} <= held.keys():
-        made = pki.authority(ctx.draw(), f"{ctx.namespace}/{ctx.owner} {purpose}", ctx.now)
-        held = {"key": made.key, "cert": made.cert}
-    return kube.irreplaceable(kube.secret(ctx, name, held))
+def nodes(ctx: Context[NovaSpec]) -> Verdict:
+    """Whether libvirt is ready on all nodes, and so follows its files: those of servers that run as well."""
+    live = ctx.children.get(("DaemonSet", ctx.name(LIBVIRT)))
+    return kube.judge(live) if live else READY
 
 
 def _addresses(pods: Sequence[Object]) -> set[str]:

@@ -73,6 +73,7 @@ def plan(ctx: Context[NovaSpec]) -> Plan:
     )
     entry = parts.catalog(ctx, "compute", "Compute", api, path="/v2.1", after=(user, api))
     moving = migration(ctx)
+    replacements = [by.replacement for by in (moving.authority, screens.authority) if by]
     return Plan(
         *parts.policies(ctx, *ways(ctx), on_nodes=on_nodes(spec)),
         creds,
@@ -93,6 +94,7 @@ def plan(ctx: Context[NovaSpec]) -> Plan:
         api,
         metadata,
         entry,
+        *([Group("Authorities", replacements)] if replacements else ()),
         endpoint=f"{api.public}/v2.1",
         published={**creds.published, **api.published, "metadataProtocol": urlsplit(metadata.internal).scheme},
         wake=moving.wake,

@@ -15,6 +15,8 @@ from .nodes import Single, selector
 from .tls import Secured
 
 _SWITCH = kube.host("openvswitch", "/run/openvswitch")
+_PORT = 6640
+"""Of the database of a node's switch, on 127.0.0.1 of the node."""
 
 
 def chassis(
@@ -108,6 +110,8 @@ def _daemons(
         _container(ctx.release["ovs-vswitchd"], "ovs-vswitchd", "64Mi", _SWITCH, *(own.mounts if own else ()), env=env),
         replace(
             _container(ctx.release["ovs-db"], "ovs-db", "16Mi", _SWITCH, kube.host("database", "/var/lib/openvswitch")),
+            # A node has one switch.
+            ports={"ovsdb": _PORT},
             settings=_beside(ctx, ctx.spec.chassis.switch_database),
         ),
         replace(
@@ -121,7 +125,7 @@ def _daemons(
         template["metadata"]["labels"][kube.WATCHED] = "true"
     # A node whose switch restarts is without a network for a moment: never two of them at a time.
     strategy = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 1, "maxSurge": 0}}
-    daemons = kube.workload(ctx, "DaemonSet", component, template, updateStrategy=strategy)
+    daemons = kube.agents(ctx, component, template, "spec.chassis.nodeSelector", updateStrategy=strategy)
     return Step(name=component.capitalize(), objects=(daemons,), after=after)
 
 

@@ -18,6 +18,7 @@ _PLACES = {
     "spec.northbound.storageSize": "spec.northbound.storage.size",
     "spec.southbound.storageSize": "spec.southbound.storage.size",
     "spec.chassis.affinity": "spec.ovs.affinity",
+    "spec.chassis.nodeSelector": "spec.ovs.nodeSelector",
     "spec.tls.secretRef": "spec.tls.certSecretRef",
     "spec.tls.secretRef.name": "spec.tls.certSecretRef.name",
 }
@@ -34,8 +35,8 @@ def plan(ctx: Context[OVNClusterSpec]) -> Plan:
         raise type(error)(_PLACES.get(error.path, error.path), text) from None
     for obj in made.objects:
         annotations: dict[str, str] = obj["metadata"].get("annotations", {})
-        if field := annotations.get(kube.FIELD):
-            annotations[kube.FIELD] = _PLACES.get(field, field)
+        for named in annotations.keys() & {kube.FIELD, kube.NODES_FIELD}:
+            annotations[named] = _PLACES.get(annotations[named], annotations[named])
     return made
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ... import kube, parts, pki
+from ...api import seconds
 from ...plan import READY, Context, Plan, SpecError, Step, failed
 from .model import IssuerRef, PKISpec
 
@@ -27,7 +28,7 @@ def plan(ctx: Context[PKISpec], issuer: IssuerRef, before: Plan | None) -> Plan:
         "issuerName": issuer.name,
         "issuerKind": issuer.kind,
         "issuerGroup": issuer.group,
-        "certificateMinutes": str(ctx.spec.certificate_minutes),
+        "certificateMinutes": str(int(seconds(ctx.spec.certificate_lifetime).total_seconds() // 60)),
     }
     wanted = pki.Wanted(common=ctx.owner, names=frozenset({ctx.host(kube.fitting(ctx.name("probe")))}))
     # Renewed before those of others are, so that who vouches for them is known by then.

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from ...api import Column, Model, Name, Resource, Rule, SecretRef, rule
+from ...api import DURATION, Column, Model, Name, Resource, Rule, SecretRef, lasts, rule
 
-Minutes = Annotated[int, Field(ge=5, le=20 * 365 * 24 * 60)]
+Lifetime = Annotated[str, DURATION, lasts("5m", "7300d")]
+Overlap = Annotated[str, DURATION, lasts("0s", "365d")]
 
 
 class IssuerRef(Model):
@@ -27,25 +29,30 @@ class PKISpec(Model):
     certificate from it, and a new one when two thirds of its life are over. The authority is replaced at two thirds of
     its own, or when that is asked for, without an outage."""
 
+    renamed: ClassVar[Mapping[str, str]] = {
+        "authorityMinutes": "authorityLifetime, such as 3650d",
+        "overlapMinutes": "overlap, such as 7d",
+        "certificateMinutes": "certificateLifetime, such as 365d",
+    }
     rules: ClassVar[tuple[Rule, ...]] = (
         rule(
-            "!has(self.issuerRef) || self.certificateMinutes >= 60",
-            "cert-manager makes no certificate for less than 60 minutes",
-            ".certificateMinutes",
+            "!has(self.issuerRef) || !self.certificateLifetime.matches('^([0-5]?[0-9]m)?([0-9]{1,3}s)?$')",
+            "cert-manager makes no certificate for less than an hour; choose 1h or more",
+            ".certificateLifetime",
         ),
     )
 
-    authority_minutes: Minutes = 10 * 365 * 24 * 60
-    """Life of the authority, in minutes; counted from when it is made."""
+    authority_lifetime: Lifetime = "3650d"
+    """Life of the authority; counted from when it is made."""
     authority_generation: Annotated[int, Field(ge=1)] = 1
     """Raise it to have the authority replaced: all who trust it trust a new one as well, then certificates are by that
     one, then nobody trusts the old one any more. What is waited for stands in the condition RotationReady. A smaller
     number changes nothing."""
-    overlap_minutes: Annotated[int, Field(ge=0, le=365 * 24 * 60)] = 7 * 24 * 60
-    """How long a new authority is trusted at least before certificates are by it, in minutes, so that clients outside
+    overlap: Overlap = "7d"
+    """How long a new authority is trusted at least before certificates are by it, so that clients outside
     the cluster have time to be given the bundle; but no longer than half of what is left of the old one's life."""
-    certificate_minutes: Minutes = 365 * 24 * 60
-    """Life of each certificate, in minutes; those there are stay as long as they were made for."""
+    certificate_lifetime: Lifetime = "365d"
+    """Life of each certificate; those there are stay as long as they were made for."""
     issuer_ref: IssuerRef | None = None
     """cert-manager's issuer that makes the certificates; unset is an authority of this operator's own. Going over from
     one to the other in a cloud that runs is an outage until all clients have rolled."""
@@ -59,6 +66,6 @@ PKI = Resource(
     spec=PKISpec,
     columns=(
         Column("Rotation", '.status.conditions[?(@.type=="RotationReady")].reason', priority=1),
-        Column("Certificates (min)", ".spec.certificateMinutes", "integer", 1),
+        Column("Certificates", ".spec.certificateLifetime", priority=1),
     ),
 )

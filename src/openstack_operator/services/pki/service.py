@@ -7,9 +7,10 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from ... import kube, pki
+from ...api import seconds
+from ...parts.authorities import Authorities, advance, patience, read
 from ...plan import Context, Plan, State, Step, Verdict
 from . import issuer, users
-from .authority import Authorities, patience, read, turned
 from .model import PKISpec
 
 _AGAIN = timedelta(seconds=15)
@@ -40,11 +41,11 @@ def almost(ctx: Context[PKISpec]) -> bool:
 def _own(ctx: Context[PKISpec]) -> Plan:
     held = _held(ctx) or _made(ctx)
     waits = _waits(ctx, held)
-    after = turned(
+    after = advance(
         held,
         wanted=ctx.spec.authority_generation,
         now=ctx.now,
-        overlap=timedelta(minutes=ctx.spec.overlap_minutes),
+        overlap=seconds(ctx.spec.overlap),
         waits=waits,
         make=lambda: _drawn(ctx),
     )
@@ -68,7 +69,7 @@ def _own(ctx: Context[PKISpec]) -> Plan:
         published={
             "authoritySecret": _secret(ctx),
             "bundleSecret": bundle["metadata"]["name"],
-            "certificateMinutes": str(ctx.spec.certificate_minutes),
+            "certificateMinutes": str(int(seconds(ctx.spec.certificate_lifetime).total_seconds() // 60)),
         },
     )
 
@@ -85,7 +86,7 @@ def _held(ctx: Context[PKISpec]) -> Authorities | None:
 def _drawn(ctx: Context[PKISpec], *, first: bool = False) -> pki.Pair:
     # By names of their own, no program takes one for another; a long name loses its end.
     name = f"{ctx.namespace}/{ctx.owner}" if first else f"{ctx.now:%Y-%m-%dT%H:%MZ} {ctx.namespace}/{ctx.owner}"
-    return pki.authority(ctx.draw(), name, ctx.now, timedelta(minutes=ctx.spec.authority_minutes))
+    return pki.authority(ctx.draw(), name, ctx.now, seconds(ctx.spec.authority_lifetime))
 
 
 def _made(ctx: Context[PKISpec]) -> Authorities:
@@ -101,12 +102,14 @@ def _waits(ctx: Context[PKISpec], held: Authorities) -> Sequence[str]:
     trusted = pki.each(pki.bundle(held.trusted, ctx.now))
     if held.coming:
         return users.untrusting(ctx.facts, trusted, ctx.now)
-    return users.unrenewed(ctx.facts, trusted, held.going, ctx.now) if held.going else ()
+    # What has ended nobody shows any more, or it is trusted by nobody.
+    going = pki.bundle([held.going], ctx.now)
+    return users.unrenewed(ctx.facts, trusted, held.going, ctx.now) if going else ()
 
 
 def _wake(ctx: Context[PKISpec], held: Authorities, *, calm: bool) -> datetime:
     """When something is to be done next, though nothing else changes."""
-    until = patience(held, timedelta(minutes=ctx.spec.overlap_minutes))
+    until = patience(held, seconds(ctx.spec.overlap))
     if held.coming and calm and until > ctx.now:
         return until
     return ctx.now + _AGAIN if held.coming or held.going else held.signs.due
@@ -117,7 +120,7 @@ def _told(ctx: Context[PKISpec], held: Authorities, waits: Sequence[str]) -> Ver
     shown = ", ".join([*waits[:_NAMED], *([f"{len(waits) - _NAMED} more"] if waits[_NAMED:] else [])])
     rest = f"; waits for {shown}" if waits else ""
     if held.coming:
-        until = patience(held, timedelta(minutes=ctx.spec.overlap_minutes))
+        until = patience(held, seconds(ctx.spec.overlap))
         when = f"; not before {until:%Y-%m-%d %H:%M} UTC" if until > ctx.now else ""
         text = "a new authority is trusted beside the one that signs, before certificates are by it"
         return Verdict(State.READY, f"{text}{rest}{when}", "Trusting")

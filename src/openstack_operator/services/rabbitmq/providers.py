@@ -90,8 +90,7 @@ def _spec(ctx: Context[RabbitMQSpec], shown: parts.Certified) -> dict[str, Any]:
 
 def external(ctx: Context[RabbitMQSpec]) -> Plan:
     """The address of a RabbitMQ and its administrator, by whom our actuators make virtual hosts and users."""
-    server = ctx.spec.external
-    assert server is not None
+    server = parts.declared_server(ctx.spec.external)
     found = parts.external(ctx, server, "default_user", "default_pass")
     port = server.port or (AMQPS if found.at.trust else AMQP)
     published = {"host": server.host, "port": str(port), "managementURL": server.management_url, **found.published}

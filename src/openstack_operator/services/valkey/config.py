@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from ...api import mebibytes
 from ...plan import SpecError
 
 PORT, ENCRYPTED = 6379, 6380
@@ -65,27 +66,26 @@ def encrypted(port: int, among: str) -> dict[str, Any]:
 
 
 def valkey_conf(
-    user: Mapping[str, Any], password: str, memory_mb: int, *, sentinels: bool, tls: Mapping[str, Any] | None = None
+    user: Mapping[str, Any], password: str, memory: str, *, sentinels: bool, tls: Mapping[str, Any] | None = None
 ) -> str:
     """The file every server reads. Raises SpecError where the user sets what the operator wires."""
     wired = {**WIRED, **(SENTINEL_WIRED if sentinels else {}), **(tls or {})}
-    own = {"maxmemory": f"{memory_mb}mb", "requirepass": password, "primaryauth": password}
+    own = {"maxmemory": f"{mebibytes(memory)}mb", "requirepass": password, "primaryauth": password}
     merged = {**DEFAULTS, **_given(user), **wired, **own}
     return "".join(f"{name} {_text(value)}\n" for name, value in sorted(merged.items()))
 
 
-def provided_flags(user: Mapping[str, Any], memory_mb: int) -> list[str]:
+def provided_flags(user: Mapping[str, Any], memory: str) -> list[str]:
     """What valkey-operator starts each server with besides its own. Raises SpecError as `valkey_conf`."""
-    merged = {**DEFAULTS, **_given(user), "maxmemory": f"{memory_mb}mb"}
+    merged = {**DEFAULTS, **_given(user), "maxmemory": f"{mebibytes(memory)}mb"}
     return [f"--{name} {_text(value)}" for name, value in sorted(merged.items())]
 
 
 def _given(user: Mapping[str, Any]) -> dict[str, Any]:
     given = {name.lower(): value for name, value in user.items()}
     if taken := sorted(name for name in given if name in {**WIRED, **SENTINEL_WIRED} or name in _WIRED_ELSEWHERE):
-        raise SpecError(
-            f"spec.config.{taken[0]}", f"the operator sets {', '.join(taken)} itself; remove it from config"
-        )
+        names = ", ".join(taken)
+        raise SpecError(f"spec.config.{taken[0]}", f"the operator sets {names} itself; remove it from config")
     for name, value in given.items():
         # A line break would begin a line of its own, past the check for what is wired.
         if not _NAME.fullmatch(name) or not isinstance(value, (str, int, float)) or "\n" in str(value):

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, ClassVar, Literal
-
-from pydantic import Field
 
 from ...api import (
     PROVIDED,
@@ -19,11 +18,15 @@ from ...api import (
     StorageSize,
     UsesTLS,
     UsesVolume,
+    holds,
+    memory,
     rule,
 )
 
 _SENTINELS = "has(self.sentinel) && has(self.sentinel.enabled) && self.sentinel.enabled"
 _SEVERAL = "has(self.replicas) && self.replicas > 1"
+
+Size = Annotated[str, memory("16Mi", "1Ti"), holds("16Mi", "1Ti")]
 
 
 class Sentinel(Model):
@@ -36,6 +39,7 @@ class Sentinel(Model):
 class ValkeySpec(RunSpec, UsesVolume, UsesTLS):
     """Valkey: a store in memory, whose primary sentinels replace when it is gone."""
 
+    renamed: ClassVar[Mapping[str, str]] = {"memoryMB": "memory, such as 64Mi"}
     rules: ClassVar[tuple[Rule, ...]] = (
         rule(
             f"({_SEVERAL}) == ({_SENTINELS})",
@@ -62,8 +66,8 @@ class ValkeySpec(RunSpec, UsesVolume, UsesTLS):
     """Servers: one that is written to, and copies of it. More may be added later, none taken away."""
     sentinel: Sentinel = Sentinel()
     """Who notices that the primary is gone, and agrees on its successor."""
-    memory_mb: Annotated[int, Field(ge=16, le=1048576, alias="memoryMB")] = 64
-    """Memory of each server for what it holds, in MiB; then what was used least recently makes room."""
+    memory: Size = "64Mi"
+    """Memory of each server for what it holds; then what was used least recently makes room."""
     storage_size: StorageSize = "1Gi"
     """Size of each server's volume; may grow where the StorageClass allows it, never shrink."""
     config: dict[str, OptionValue] = {}
@@ -75,5 +79,5 @@ VALKEY = Resource(
     kind="Valkey",
     plural="valkeys",
     spec=ValkeySpec,
-    columns=(Column("Replicas", ".spec.replicas", "integer"), Column("Memory (MiB)", ".spec.memoryMB", "integer", 1)),
+    columns=(Column("Replicas", ".spec.replicas", "integer"), Column("Memory", ".spec.memory", priority=1)),
 )

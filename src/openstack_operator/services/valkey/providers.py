@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ... import kube, parts
+from ...api import mebibytes
 from ...plan import Context, Plan, SpecError, Step
 from . import sentinel
 from .config import ENCRYPTED, PORT, provided_flags
@@ -59,16 +60,15 @@ def _spec(ctx: Context[ValkeySpec]) -> dict[str, Any]:
         "sentinel": {"enabled": spec.sentinel.enabled},
         "persistence": {"enabled": True, "size": spec.storage_size, "storageClass": spec.storage_class},
         "tls": {"enabled": True} if spec.tls else None,
-        "resources": parts.sized(ctx, cpu="20m", memory=f"{spec.memory_mb + 16}Mi"),
-        "extraFlags": provided_flags(spec.config, spec.memory_mb),
+        "resources": parts.sized(ctx, cpu="20m", memory=f"{mebibytes(spec.memory) + 16}Mi"),
+        "extraFlags": provided_flags(spec.config, spec.memory),
         **parts.placed_by_others(ctx, pods, several=spec.replicas > 1),
     }
 
 
 def external(ctx: Context[ValkeySpec]) -> Plan:
     """The address of a Valkey and its password."""
-    server = ctx.spec.external
-    assert server is not None
+    server = parts.declared_server(ctx.spec.external)
     found = parts.external(ctx, server, "user", "password")
     port = server.port or (ENCRYPTED if found.at.trust else PORT)
     published = {"host": server.host, "port": str(port), "sentinels": "", **found.published}

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ... import kube, parts
+from ...api import mebibytes
 from ...plan import Context, Plan, Step
 from . import sentinel
 from .config import ENCRYPTED, PORT, STATE, TLS, encrypted, valkey_conf
@@ -69,7 +70,7 @@ def plan(ctx: Context[ValkeySpec]) -> Plan:
     members = f"*.{ctx.host(kube.fitting(ctx.name('members')))}"
     shown = parts.certified(ctx, name, workloads=[server], also=[members])
     ways = Ways(shown, parts.among(ctx, shown, server, closes=shown.required), watched)
-    text = valkey_conf(spec.config, creds["password"], spec.memory_mb, sentinels=watched, tls=ways.options(ENCRYPTED))
+    text = valkey_conf(spec.config, creds["password"], spec.memory, sentinels=watched, tls=ways.options(ENCRYPTED))
     conf = parts.written(ctx, {"valkey.conf": text}, directory="/etc/valkey")
     address = kube.service(ctx, name, ways.ports, kube.selector(ctx, "server"))
     told = bool(shown.published)
@@ -144,7 +145,7 @@ def _containers(
         ready=kube.Probe(command=["sh", "-c", sentinel.READY], period=5),
         alive=kube.Probe(tcp=port),
         # Besides what it holds: its tables, and what clients wait for.
-        memory=f"{ctx.spec.memory_mb + 16}Mi",
+        memory=f"{mebibytes(ctx.spec.memory) + 16}Mi",
         cpu="20m",
     )
     if len(hosts) == 1:

@@ -1,0 +1,102 @@
+"""What the definition of a cloud says of its templates: less than the kinds they become, so that it stays small enough
+for `kubectl apply`, which keeps a copy of it in an annotation of at most 262,144 bytes."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from .model import HANDED_ON, TEMPLATE
+
+Schema = dict[str, Any]
+
+_INNER = ("items", "additionalProperties")
+_RULES = "x-kubernetes-validations"
+_SHARED = 3
+"""Places from which on something counts as a setting that services share."""
+_SENTENCE = re.compile(r"(.*?[\w`)\]'\"])[.;:](?:\s|$)")
+
+
+def abridged(schema: Schema) -> Schema:
+    """The schema with its templates cut short.
+
+    A template and its own fields keep their rules and the first sentence of what is said of them. Below, what more than
+    three places share (how pods are placed, who may connect) is said and checked by the kind the template becomes:
+    what that refuses is told by a condition of the cloud, with the path of the field.
+    """
+    return _walk(schema, Counter(_said(schema)))
+
+
+def has_templates(schema: Schema) -> bool:
+    """Whether there are templates among the schema's own fields or theirs."""
+    if schema.get(HANDED_ON) == TEMPLATE:
+        return True
+    return any(has_templates(field) for field in schema.get("properties", {}).values())
+
+
+def unmarked(schema: Schema) -> Schema:
+    """The schema without the marks of templates."""
+    found = {name: value for name, value in schema.items() if name != HANDED_ON}
+    return _mapped(found, unmarked)
+
+
+def _mapped(schema: Schema, change: Callable[[Schema], Schema]) -> Schema:
+    """The schema with each schema in it changed."""
+    found = dict(schema)
+    if "properties" in found:
+        found["properties"] = {name: change(field) for name, field in found["properties"].items()}
+    for name in _INNER:
+        if isinstance(found.get(name), dict):
+            found[name] = change(found[name])
+    return found
+
+
+def _walk(schema: Schema, seen: Mapping[str, int]) -> Schema:
+    if schema.get(HANDED_ON) == TEMPLATE:
+        return _cut(schema, seen, 0)
+    bare = {name: value for name, value in schema.items() if name != HANDED_ON}
+    return _mapped(bare, lambda inner: _walk(inner, seen))
+
+
+def _cut(schema: Schema, seen: Mapping[str, int], depth: int) -> Schema:
+    found = {name: value for name, value in schema.items() if name != HANDED_ON}
+    if (text := found.pop("description", "")) and (depth < 2 or seen[text] <= _SHARED):
+        found["description"] = first_sentence(text)
+    if depth >= 2 and _RULES in found:
+        rules = [rule for rule in found.pop(_RULES) if seen[_text(rule)] <= _SHARED]
+        found |= {_RULES: rules} if rules else {}
+    if any("matches(" in rule["rule"] for rule in found.get(_RULES, ())):
+        # The rule says the same in words.
+        found.pop("pattern", None)
+    if found.get("x-kubernetes-int-or-string"):
+        found.pop("anyOf", None)
+    return _mapped(found, lambda inner: _cut(inner, seen, depth + 1))
+
+
+def first_sentence(text: str) -> str:
+    """A text up to where its first sentence, or the first part of it, ends; with the default it ends in."""
+    text, mark, default = text.partition(" Default: ")
+    match = _SENTENCE.match(text)
+    return (f"{match[1]}." if match else text) + mark + default
+
+
+def _said(node: Any) -> Iterator[str]:
+    """Every description and every rule, as often as it stands there."""
+    if isinstance(node, dict):
+        for name, value in node.items():
+            if name == "description" and isinstance(value, str):
+                yield value
+            elif name == _RULES:
+                yield from (_text(rule) for rule in value)
+            else:
+                yield from _said(value)
+    elif isinstance(node, list):
+        for value in node:
+            yield from _said(value)
+
+
+def _text(rule: Mapping[str, str]) -> str:
+    return json.dumps(rule, sort_keys=True)

@@ -1,0 +1,24 @@
+"""One command for all of deploy/: a kustomization in the order in which its parts are to be applied."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from ..kube import Object
+
+FOLDER = Path("deploy")
+
+
+def kustomization(definitions: Iterable[Path]) -> Object:
+    """What `kubectl apply --server-side -k deploy` applies: namespace, definitions, permissions, the operator. The
+    definitions of c5c3 are not in it.
+    """
+    paths = sorted(path.relative_to(FOLDER).as_posix() for path in definitions)
+    return {
+        "apiVersion": "kustomize.config.k8s.io/v1beta1",
+        "kind": "Kustomization",
+        # Namespaces and definitions first, what runs pods last.
+        "sortOptions": {"order": "legacy"},
+        "resources": [*paths, "rbac.yaml", "operator.yaml"],
+    }

@@ -1,0 +1,96 @@
+"""Agents: DaemonSets of which a node can run those of one cloud only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ..plan import Context, Object
+from .objects import annotated, workload
+
+NODES_FIELD = "openstack.k8s.io/nodes-field"
+"""Annotation of a DaemonSet of agents: the field of the owner's spec that chooses its nodes."""
+
+_SHOWN = 3
+"""Names of nodes in a message."""
+
+
+def agents(ctx: Context[Any], component: str, template: Object, field: str, **spec: Any) -> Object:
+    """A DaemonSet `<owner>-<component>` of which a node runs one cloud's only; `field` of the spec chooses the nodes.
+
+    Programs that belong to a node as a whole declare the ports they have on it. The scheduler then keeps those of
+    another cloud from starting beside them, also where the operator of that one sees no other namespace.
+    """
+    return annotated(workload(ctx, "DaemonSet", component, template, **spec), {NODES_FIELD: field})
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Which nodes a DaemonSet takes: by nodeSelector and required node affinity. Taints do not count."""
+
+    labels: Mapping[str, str]
+    terms: tuple[Object, ...] | None
+    """Alternatives of the affinity; None where it has none."""
+
+    @classmethod
+    def of(cls, daemons: Mapping[str, Any]) -> Selection:
+        """That of a DaemonSet."""
+        pod = daemons["spec"]["template"]["spec"]
+        node_affinity = (pod.get("affinity") or {}).get("nodeAffinity") or {}
+        required = node_affinity.get("requiredDuringSchedulingIgnoredDuringExecution")
+        terms = None if required is None else tuple(required.get("nodeSelectorTerms") or ())
+        return cls(pod.get("nodeSelector") or {}, terms)
+
+    def takes(self, name: str, labels: Mapping[str, str]) -> bool:
+        """Whether it takes a node of that name and with those labels."""
+        if not self.labels.items() <= labels.items():
+            return False
+        return self.terms is None or any(_matches(term, name, labels) for term in self.terms)
+
+
+def shared_nodes(
+    one: Mapping[str, Any], other: Mapping[str, Any], nodes: Iterable[tuple[str, Mapping[str, str]]]
+) -> list[str]:
+    """Names of the nodes, given with their labels, that both DaemonSets take."""
+    both = Selection.of(one), Selection.of(other)
+    return sorted(name for name, labels in nodes if all(each.takes(name, labels) for each in both))
+
+
+def name_nodes(names: Iterable[str]) -> str:
+    """`node a`, `nodes a, b`, or the first few and the number of the others."""
+    listed = sorted(names)
+    shown = ", ".join(listed[:_SHOWN])
+    more = f" and {len(listed) - _SHOWN} more" if len(listed) > _SHOWN else ""
+    return f"node{'s' if len(listed) > 1 else ''} {shown}{more}"
+
+
+def _matches(term: Mapping[str, Any], name: str, labels: Mapping[str, str]) -> bool:
+    """Whether all of a term holds; one of nothing takes no node, as Kubernetes has it."""
+    expressions, fields = term.get("matchExpressions") or (), term.get("matchFields") or ()
+    if not expressions and not fields:
+        return False
+    own = {"metadata.name": name}
+    return all(_holds(each, labels) for each in expressions) and all(_holds(each, own) for each in fields)
+
+
+def _holds(expression: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
+    """Whether labels are as an expression says; `value` is None where there is no such label."""
+    value, values = labels.get(expression["key"]), expression.get("values") or ()
+    rules: Mapping[str, bool] = {
+        "In": value in values,
+        "NotIn": value not in values,
+        "Exists": value is not None,
+        "DoesNotExist": value is None,
+        "Gt": _is_less(next(iter(values), None), value),
+        "Lt": _is_less(value, next(iter(values), None)),
+    }
+    return rules.get(expression["operator"], False)
+
+
+def _is_less(one: str | None, other: str | None) -> bool:
+    """Whether the first number is less; text that is none is not."""
+    try:
+        return int(one or "") < int(other or "")
+    except ValueError:
+        return False

@@ -1,0 +1,47 @@
+"""What a pod says of itself."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from ..plan import Object
+from .readiness import conditions
+
+
+def pod_on_node(pod: Object) -> str:
+    """`<pod> on node <node>`, as far as it has one."""
+    node = (pod.get("spec") or {}).get("nodeName")
+    return pod["metadata"]["name"] + (f" on node {node}" if node else "")
+
+
+def phase(pod: Object) -> str:
+    """The pod's phase; empty before it has one."""
+    return (pod.get("status") or {}).get("phase", "")
+
+
+def container_statuses(pod: Object) -> list[Object]:
+    """Statuses of all containers, those of the init containers first."""
+    status = pod.get("status") or {}
+    return [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
+
+
+def claim_names(pod: Object) -> list[str]:
+    """Volume claims the pod mounts."""
+    volumes = (pod.get("spec") or {}).get("volumes") or ()
+    return [(volume.get("persistentVolumeClaim") or {}).get("claimName", "") for volume in volumes]
+
+
+def unready_since(pod: Object) -> datetime:
+    """Since when a pod has not been ready."""
+    ready = conditions(pod).get("Ready", {})
+    return parse_time(ready.get("lastTransitionTime") if ready.get("status") == "False" else None, created_at(pod))
+
+
+def created_at(pod: Object) -> datetime:
+    """When the pod was made."""
+    return parse_time(pod["metadata"].get("creationTimestamp"), datetime.min.replace(tzinfo=UTC))
+
+
+def parse_time(stamp: str | None, otherwise: datetime) -> datetime:
+    """A Kubernetes time, or another one where there is none."""
+    return datetime.fromisoformat(stamp) if stamp else otherwise

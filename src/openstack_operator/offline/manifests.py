@@ -1,0 +1,186 @@
+"""One manifest as the API server would take it: who it is, and everything that is wrong with it."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import difflib
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, cast
+
+from pydantic import ValidationError
+
+from ..api import Resource, crd
+from ..plan import Object
+from .documents import type_name
+from .schema import Problem, RuleCheck, Schema, validate, with_defaults
+
+_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?\Z")
+_NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?\Z")
+_METADATA = (
+    {"name", "generateName", "namespace", "labels", "annotations", "finalizers", "ownerReferences", "managedFields"}
+    | {"uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp", "selfLink"}
+    | {"deletionGracePeriodSeconds"}
+)
+_GENERATED = "xxxxx"
+"""Stands for what the API server puts behind a generateName."""
+
+
+@dataclass(frozen=True)
+class Checked:
+    """A manifest and what would be refused of it."""
+
+    problems: tuple[Problem, ...]
+    resource: Resource[Any] | None = None
+    """Which kind of ours it is; None for any other, of which little is checked."""
+    stored: Object | None = None
+    """The object as the API server would store it; None where what is wrong with it is wrong for its model, too."""
+
+
+class Checker:
+    """Knows the kinds of ours by apiVersion and kind."""
+
+    def __init__(self, resources: Iterable[Resource[Any]], rules: RuleCheck | None = None) -> None:
+        """Without `rules` those of CEL are not asked."""
+        self._resources = {(each.api_version, each.kind): each for each in resources}
+        self._rules = rules
+        self._schemas: dict[str, Schema] = {}
+
+    def check(self, manifest: Mapping[str, Any]) -> Checked:
+        """Everything wrong with an object of any kind."""
+        problems = [
+            Problem(field, "Required value" if manifest.get(field) is None else f"must be text, not {type_name(value)}")
+            for field in ("apiVersion", "kind")
+            if not isinstance(value := manifest.get(field), str)
+        ]
+        problems += _metadata(manifest.get("metadata"))
+        if problems:
+            return Checked(tuple(problems))
+        named = _with_name(manifest)
+        api_version, kind = named["apiVersion"], named["kind"]
+        if resource := self._resources.get((api_version, kind)):
+            schema = self.schema(resource)
+            stored = with_defaults(schema, named)
+            problems = validate(schema, stored, self._rules)
+            readable = not problems or _is_readable(resource, stored)
+            return Checked(tuple(problems), resource, stored if readable else None)
+        if api_version.rpartition("/")[0] in self._groups:
+            return Checked((self._stranger(api_version, kind),))
+        if (api_version, kind) != ("v1", "Secret"):
+            return Checked((), None, named)
+        problems = _secret(named)
+        return Checked(tuple(problems), None, None if problems else {**named, **_contents(named)})
+
+    def schema(self, resource: Resource[Any]) -> Schema:
+        """The schema of its CRD."""
+        if resource.crd_name not in self._schemas:
+            whole: dict[str, Any] = crd(resource)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+            # The API server knows metadata itself, and nobody writes a status.
+            free = {"x-kubernetes-preserve-unknown-fields": True}
+            properties = whole["properties"]
+            status = {"type": "object", **free}
+            metadata = {**properties["metadata"], **free}
+            self._schemas[resource.crd_name] = {
+                **whole,
+                "properties": {**properties, "metadata": metadata, "status": status},
+            }
+        return self._schemas[resource.crd_name]
+
+    @cached_property
+    def _groups(self) -> frozenset[str]:
+        return frozenset(each.group for each in self._resources.values())
+
+    def _stranger(self, api_version: str, kind: str) -> Problem:
+        versions = {known_version for known_version, known in self._resources if known == kind}
+        if versions:
+            return Problem("apiVersion", f"{kind} is not of {api_version}; write {' or '.join(sorted(versions))}")
+        kinds = [known for version, known in self._resources if version == api_version] or [
+            known for _, known in self._resources
+        ]
+        close = difflib.get_close_matches(kind, kinds, n=3)
+        choice = f"did you mean {' or '.join(close)}?" if close else f"choose from {', '.join(dict.fromkeys(kinds))}"
+        return Problem("kind", f"there is no kind {kind} in {api_version}; {choice}")
+
+
+def _is_readable(resource: Resource[Any], stored: Object) -> bool:
+    """Whether the operator could plan it all the same, so that what its plan refuses is said at once."""
+    try:
+        resource.spec.model_validate(stored.get("spec") or {})
+    except ValidationError:
+        return False
+    return _NAME.match(stored["metadata"]["name"]) is not None
+
+
+def _metadata(metadata: Any) -> list[Problem]:
+    if not isinstance(metadata, dict):
+        missing = metadata is None
+        return [Problem("metadata", "Required value: name it: {name: …}" if missing else "must be an object")]
+    given = cast("dict[str, Any]", metadata)
+    problems = [Problem(f"metadata.{name}", "unknown field; remove it") for name in given if name not in _METADATA]
+    texts = {name: value for name in ("name", "generateName", "namespace") if (value := given.get(name)) is not None}
+    problems += [
+        Problem(f"metadata.{name}", f"must be text, not {type_name(value)}; put it into quotes")
+        for name, value in texts.items()
+        if not isinstance(value, str)
+    ]
+    if not problems and not (texts.get("name") or texts.get("generateName")):
+        problems.append(Problem("metadata.name", "Required value: name or generateName is required"))
+    elif not problems and (name := texts.get("name")) and not (_NAME.match(name) and len(name) <= 253):
+        problems.append(Problem("metadata.name", "use lower case letters, digits, dashes and dots"))
+    if isinstance(namespace := texts.get("namespace"), str) and namespace and not _NAMESPACE.match(namespace):
+        problems.append(Problem("metadata.namespace", "use lower case letters, digits and dashes, 63 at most"))
+    for field in ("labels", "annotations"):
+        problems += _texts(given.get(field), f"metadata.{field}")
+    return problems
+
+
+def _texts(value: Any, path: str) -> list[Problem]:
+    """What of a map from text to text is not."""
+    if value is None:
+        return []
+    if not isinstance(value, dict):
+        return [Problem(path, f"must be a map, not {type_name(value)}")]
+    return [
+        Problem(f"{path}.{name}", f"must be text, not {type_name(entry)}; put it into quotes")
+        for name, entry in cast("dict[str, Any]", value).items()
+        if entry is not None and not isinstance(entry, str)
+    ]
+
+
+def _with_name(manifest: Mapping[str, Any]) -> Object:
+    metadata: dict[str, Any] = manifest["metadata"]
+    name = metadata.get("name") or f"{metadata['generateName']}{_GENERATED}"
+    return {**manifest, "metadata": {**{k: v for k, v in metadata.items() if v is not None}, "name": name}}
+
+
+def _secret(manifest: Mapping[str, Any]) -> list[Problem]:
+    """What of a Secret's content the API server could not read; never the content itself."""
+    data, texts = manifest.get("data"), manifest.get("stringData")
+    problems = [*_texts(data, "data"), *_texts(texts, "stringData")]
+    if problems or not isinstance(data, dict):
+        return problems
+    return [
+        Problem(f"data.{name}", "is not base64; write plain text under stringData")
+        for name, text in cast("dict[str, str | None]", data).items()
+        if text and not _is_base64(text)
+    ]
+
+
+def _contents(manifest: Mapping[str, Any]) -> dict[str, dict[str, str]]:
+    """`data` and `stringData` of a Secret without what is null."""
+    parts = {name: manifest.get(name) or {} for name in ("data", "stringData")}
+    return {name: {key: text for key, text in part.items() if text is not None} for name, part in parts.items()}
+
+
+def _is_base64(text: str) -> bool:
+    try:
+        base64.b64decode(re.sub(r"[\r\n]", "", text), validate=True)
+    except (binascii.Error, ValueError):
+        return False
+    return True
+
+
+Check = Callable[[Mapping[str, Any]], Checked]

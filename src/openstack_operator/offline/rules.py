@@ -1,0 +1,160 @@
+"""CEL rules of the CRDs, evaluated as the API server does when an object is created.
+
+The library is an extra, `openstack-operator[cli]`: the operator itself never needs it. It is the language alone;
+Kubernetes' own functions that rules of ours use are here. Its `size` of a text counts bytes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from fractions import Fraction
+from functools import cache
+from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from typing import Any
+
+from .schema import BROKEN_RULE
+
+OLD = re.compile(r"\boldSelf\b")
+"""Rules about changes; there is none when an object is created."""
+_QUANTITY = re.compile(r"([+-]?(?:\d+(?:\.\d*)?|\.\d+))([KMGTPE]i|[numkMGTPE]|[eE][+-]?\d{1,3})?\Z")
+_UNITS: Mapping[str, Fraction] = {
+    **{unit: Fraction(1000) ** power for power, unit in enumerate(("", "k", "M", "G", "T", "P", "E"))},
+    **{f"{unit}i": Fraction(1024) ** power for power, unit in enumerate("KMGTPE", 1)},
+    **{unit: Fraction(1, 1000**power) for power, unit in enumerate("mun", 1)},
+}
+
+
+class RulesUnavailable(Exception):
+    """The library that evaluates CEL is not installed."""
+
+
+def evaluator() -> Callable[[str, Any], str]:
+    """Answers whether a rule holds for a value: empty, `false`, or why nobody can tell. Raises RulesUnavailable."""
+    try:
+        import cel  # noqa: PLC0415  (an extra, and 30 MiB)
+    except ImportError:
+        raise RulesUnavailable("the rules of the CRDs are not checked: pip install 'openstack-operator[cli]'") from None
+    context = cel.Context({}, dict(FUNCTIONS))
+    compiled = cache(cel.compile)
+
+    def holds(rule: str, value: Any) -> str:
+        if OLD.search(rule):
+            return ""
+        context.add_variable("self", value)
+        try:
+            return "" if compiled(rule).execute(context) is True else BROKEN_RULE
+        except (RuntimeError, LookupError, TypeError, ValueError, ArithmeticError) as error:
+            # As the API server: a rule that cannot be evaluated is one that does not hold.
+            return str(error).splitlines()[0] if str(error) else type(error).__name__
+
+    return holds
+
+
+def functions_of(rule: str) -> set[str]:
+    """Functions and operators a rule uses. Raises ValueError for what is no CEL."""
+    import cel  # noqa: PLC0415
+
+    return set(cel.compile(rule).functions())
+
+
+def amount(quantity: str) -> Fraction:
+    """What a quantity stands for. Raises ValueError for what is none."""
+    if not (found := _QUANTITY.match(quantity)):
+        raise ValueError("not a quantity")
+    number, unit = Fraction(found[1] if found[1][-1] != "." else f"{found[1]}0"), found[2] or ""
+    return number * (_UNITS[unit] if unit in _UNITS else Fraction(10) ** int(unit[1:]))
+
+
+def _is(parse: Callable[[str], object]) -> Callable[[Any], bool]:
+    def good(text: Any) -> bool:
+        try:
+            parse(text)
+        except (ValueError, TypeError):
+            return False
+        return True
+
+    return good
+
+
+def _parsed(parse: Callable[[str], object]) -> Callable[[str], str]:
+    """The text itself where it is good: what Kubernetes has types for is text here."""
+
+    def checked(text: str) -> str:
+        parse(text)
+        return text
+
+    return checked
+
+
+def _ip(text: str) -> object:
+    found = ip_address(text)
+    if isinstance(found, IPv6Address) and (found.scope_id or found.ipv4_mapped):
+        raise ValueError("an address with a zone, or an IPv4 address as IPv6")
+    return found
+
+
+def _cidr(text: str) -> IPv4Network | IPv6Network:
+    address, _, length = text.partition("/")
+    _ip(address)
+    if not re.fullmatch(r"0|[1-9][0-9]{0,2}", length):
+        raise ValueError("no prefix length")
+    return ip_network(text, strict=False)
+
+
+def _contains(network: str, address: str) -> bool:
+    return ip_address(address) in _cidr(network)
+
+
+def _compare(one: str, other: str) -> int:
+    difference = amount(one) - amount(other)
+    return (difference > 0) - (difference < 0)
+
+
+def _greater(one: str, other: str) -> bool:
+    return _compare(one, other) > 0
+
+
+def _less(one: str, other: str) -> bool:
+    return _compare(one, other) < 0
+
+
+def _masked(text: str) -> str:
+    return str(_cidr(text))
+
+
+def _prefix_length(text: str) -> int:
+    return _cidr(text).prefixlen
+
+
+def _lower(text: str) -> str:
+    return "".join(letter.lower() if letter.isascii() else letter for letter in text)
+
+
+def _upper(text: str) -> str:
+    return "".join(letter.upper() if letter.isascii() else letter for letter in text)
+
+
+FUNCTIONS: Mapping[str, Callable[..., Any]] = {
+    "isQuantity": _is(amount),
+    "quantity": _parsed(amount),
+    "compareTo": _compare,
+    "isGreaterThan": _greater,
+    "isLessThan": _less,
+    "isIP": _is(_ip),
+    "ip": _parsed(_ip),
+    "isCIDR": _is(_cidr),
+    "cidr": _parsed(_cidr),
+    "masked": _masked,
+    "prefixLength": _prefix_length,
+    "containsIP": _contains,
+    "lowerAscii": _lower,
+    "upperAscii": _upper,
+}
+"""Kubernetes' extensions of CEL that rules use: methods are functions of their object."""
+CORE = frozenset(
+    {"@in", "@not_strictly_false", "!_", "-_", "_?_:_", "_[_]", "_&&_", "_||_", "_==_", "_!=_", "_<_", "_<=_", "_>_"}
+    | {"_>=_", "_+_", "_-_", "_*_", "_/_", "_%_", "contains", "endsWith", "startsWith", "matches", "size", "string"}
+    | {"int", "double", "bool", "type", "duration", "timestamp"}
+)
+"""What the library evaluates by itself."""

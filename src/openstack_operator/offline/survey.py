@@ -1,0 +1,272 @@
+"""What becomes of manifests, and everything that is wrong with them or cannot be known without a cluster."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..api import Ref, Resource, handle
+from ..kube import Object, owner_path
+from ..plan import Context, Plan
+from ..render import Id, Paper, Planned
+from ..runtime.kinds import OTHERS
+from ..runtime.registry import Actuator, Releases, Service
+from .documents import Document
+from .findings import Finding, in_order
+from .manifests import Checker
+from .schema import RuleCheck
+from .standins import Issuers
+
+_INTERNAL = "this is a defect of the operator; please report it with this manifest"
+
+
+@dataclass(frozen=True)
+class Survey:
+    """Everything there is to say about some manifests."""
+
+    findings: tuple[Finding, ...]
+    resources: int
+    """Resources of ours in the documents."""
+    others: int
+    """Documents of kinds that are not ours."""
+    planned: tuple[Planned, ...]
+    unplanned: int
+    """Resources that cannot be planned without a cluster."""
+    stand_ins: Issuers = field(repr=False)
+
+    @property
+    def errors(self) -> list[Finding]:
+        """What would be refused."""
+        return [each for each in self.findings if not each.warning]
+
+    @property
+    def warnings(self) -> list[Finding]:
+        """What nobody can be sure of without a cluster."""
+        return [each for each in self.findings if each.warning]
+
+    @property
+    def objects(self) -> list[tuple[Id, list[Object]]]:
+        """What each resource becomes; stand-ins are replaced by words that say what they are."""
+        return [
+            (planned.id, [self.stand_ins.marked(obj) for obj in planned.objects])
+            for planned in self.planned
+            if planned.objects
+        ]
+
+
+def survey(
+    documents: Iterable[Document],
+    services: Sequence[Service],
+    actuators: Sequence[Actuator],
+    releases: Releases,
+    *,
+    namespace: str,
+    served: Iterable[str] = (),
+    domain: str = "cluster.local",
+    rules: RuleCheck | None = None,
+) -> Survey:
+    """Checks the documents against the CRDs and plans what they hold; `served` are handles of kinds of others."""
+    resources = [*(each.resource for each in services), *(each.resource for each in actuators)]
+    reader = _Reader(Checker(resources, rules), namespace, frozenset(served), resources)
+    accepted = reader.accept(documents)
+    kinds = AskedKinds(served)
+    paper = Paper(services, actuators, releases, served=kinds, domain=domain, reader=reader)
+    reader.paper = paper
+    planned = tuple(paper.render(accepted, namespace))
+    reader.conclude(planned, kinds)
+    return Survey(
+        findings=tuple(in_order(reader.findings)),
+        resources=len(reader.documents),
+        others=reader.others,
+        planned=planned,
+        unplanned=len(reader.waiting),
+        stand_ins=reader.issuers,
+    )
+
+
+class AskedKinds(frozenset[str]):
+    """Kinds a cluster serves, which keeps in mind which others it was asked for."""
+
+    def __new__(cls, kinds: Iterable[str] = ()) -> AskedKinds:
+        """Of handles of kinds."""
+        made = super().__new__(cls, kinds)
+        made.missed = set[str]()
+        return made
+
+    missed: set[str]
+
+    def __contains__(self, kind: object) -> bool:
+        """Whether it serves a kind."""
+        there = super().__contains__(kind)
+        if not there and isinstance(kind, str):
+            self.missed.add(kind)
+        return there
+
+    def __ge__(self, others: Any) -> bool:
+        """Whether it serves all of them."""
+        self.missed.update(each for each in others if not super(AskedKinds, self).__contains__(each))
+        return super().__ge__(others)
+
+    def __rsub__(self, others: Any) -> frozenset[str]:
+        """Those of them it does not serve."""
+        return frozenset(each for each in others if each not in self)
+
+
+class _Reader:
+    """Takes down what a plan on paper says, in terms of the files."""
+
+    def __init__(
+        self, checker: Checker, namespace: str, served: frozenset[str], resources: Iterable[Resource[Any]]
+    ) -> None:
+        self._checker = checker
+        self._namespace = namespace
+        self._served = served
+        self._kinds = {resource.handle: resource.kind for resource in resources}
+        self.paper: Paper | None = None
+        self.findings: list[Finding] = []
+        self.documents: dict[Id, Document] = {}
+        self.others = 0
+        self.issuers = Issuers()
+        self.waiting: set[Id] = set()
+        self._wrong = set[tuple[Document, str]]()
+        """Fields the API server would refuse: what a plan says of them says nothing new."""
+        self._absent: dict[tuple[Id, str], str] = {}
+
+    def accept(self, documents: Iterable[Document]) -> list[Object]:
+        """Objects the API server would take, as it would store them; of the others, what is wrong."""
+        accepted: dict[tuple[str, str, str], Object] = {}
+        places: dict[tuple[str, str, str], Document] = {}
+        for document in documents:
+            checked = self._checker.check(document.value)
+            self.findings += [document.finding(message, path) for path, message in checked.problems]
+            self._wrong |= {(document, path) for path, _ in checked.problems}
+            self.others += not checked.problems and checked.resource is None
+            if checked.resource:
+                metadata: Any = document.value["metadata"]
+                name = metadata.get("name") or ""
+                self.documents[Id(checked.resource.handle, metadata.get("namespace") or self._namespace, name)] = (
+                    document
+                )
+            if checked.stored is None:
+                continue
+            metadata = checked.stored["metadata"]
+            group = handle(checked.stored["apiVersion"], checked.stored["kind"])
+            key = group, metadata.get("namespace") or self._namespace, metadata["name"]
+            if earlier := places.get(key):
+                where = f"{earlier.file}:{earlier.line()}"
+                text = f"is in the files twice, first at {where}; the last one counts"
+                self.findings.append(document.finding(text, "metadata.name", warning=True))
+            places[key] = document
+            if checked.resource:
+                self.documents[Id(*key)] = document
+            accepted[key] = {**checked.stored, "metadata": {**metadata, "namespace": key[1]}}
+        return list(accepted.values())
+
+    def refused(self, id_: Id, problems: Sequence[tuple[str, str]]) -> None:
+        """An error each."""
+        for path, message in problems:
+            self._tell(id_, path, message)
+
+    def broken(self, id_: Id, error: Exception) -> None:
+        """An error that says whose it is; not what: that may hold a secret. Nothing where the input is wrong."""
+        if (root := self._root(id_)) and any(document is root for document, _ in self._wrong):
+            return
+        trace, places = error.__traceback__, ""
+        while trace is not None:
+            code = trace.tb_frame.f_code
+            places, trace = f"{code.co_filename.rpartition('openstack_operator/')[2]}:{trace.tb_lineno}", trace.tb_next
+        self._tell(id_, "", f"cannot be planned: {type(error).__name__} at {places}; {_INTERNAL}")
+
+    def unplanned(self, id_: Id, refs: Sequence[tuple[str, Ref]]) -> None:
+        """A warning that names what it waits for."""
+        self.waiting.add(id_)
+        for path, ref in refs:
+            why = f"{id_} cannot be planned: only a cluster can tell what {ref.kind}/{ref.name} publishes"
+            self._tell(id_, path, why, warning=True)
+
+    def absent(self, id_: Id, path: str, what: str) -> None:
+        """Kept until all is planned: it may yet be made."""
+        self._absent[id_, path] = what
+
+    def check(self, id_: Id, manifest: Object) -> Sequence[tuple[str, str]]:
+        """What the API server would refuse."""
+        return self._checker.check(manifest).problems
+
+    def assume(self, id_: Id, context: Context[Any], plan: Plan) -> Mapping[tuple[str, str], Object]:
+        """What an issuer in the cluster would make, with a warning that it is assumed."""
+        added = self.issuers.answers(context, plan)
+        for issuer in dict.fromkeys(self.issuers.issuer_of(obj) for obj in plan.objects if added):
+            if issuer and id_.kind == "PKI":
+                text = f"{issuer} is in the cluster; its certificates are assumed, and shown as <…>"
+                self._tell(id_, "spec.issuerRef", text, warning=True)
+        return added
+
+    def conclude(self, planned: Sequence[Planned], kinds: AskedKinds) -> None:
+        """Warns of what is in no file and of kinds a cluster has to serve."""
+        assert self.paper
+        for (id_, path), what in self._absent.items():
+            kind, _, name = what.partition("/")
+            known = (
+                self.paper.has_secret(id_.namespace, name)
+                if kind == "Secret"
+                else self.paper.has_resource(kind, id_.namespace, name)
+            )
+            if not known and not self._is_promised(planned, id_.namespace, what):
+                text = "its values are shown as <…>" if kind == "Secret" else "planned as one with defaults"
+                self._tell(id_, path, f"{what} is in none of the files; {text}", warning=True)
+        self._tell_kinds(planned, kinds)
+
+    def _is_promised(self, planned: Sequence[Planned], namespace: str, what: str) -> bool:
+        """Whether a Secret is one that a plan publishes, though others write it."""
+        name = what.partition("/")[2]
+        return any(
+            name in each.plan.outcome.published.values()
+            for each in planned
+            if each.plan and each.id.namespace == namespace
+        )
+
+    def _tell_kinds(self, planned: Sequence[Planned], kinds: AskedKinds) -> None:
+        needed = Counter[tuple[Document, str]]()
+        for each in planned:
+            root = self._root(each.id)
+            handles = {handle(obj["apiVersion"], obj["kind"]) for obj in each.objects} & _FOREIGN.keys()
+            needed.update((root, _FOREIGN[name]) for name in handles - self._served if root)
+        for root in dict.fromkeys(root for root, _ in needed):
+            names = ", ".join(sorted(name for document, name in needed if document is root))
+            self.findings.append(root.finding(f"the cluster must serve {names}", warning=True))
+        if missed := sorted(kinds.missed - {"none"}) if "none" not in kinds else []:
+            text = f"planned for a cluster that serves no {', '.join(missed)}; say --serves KIND, or --serves none"
+            self.findings += [document.finding(text, warning=True) for document in list(self.documents.values())[:1]]
+
+    def _root(self, id_: Id) -> Document | None:
+        assert self.paper
+        while id_ not in self.documents and id_ in self.paper.made_from:
+            id_ = self.paper.made_from[id_][0]
+        return self.documents.get(id_)
+
+    def _tell(self, id_: Id, path: str, message: str, *, warning: bool = False) -> None:
+        """Takes it down at the place in the files that it follows from."""
+        assert self.paper
+        parents = self.paper.made_from
+        while id_ not in self.documents and id_ in parents:
+            parent, made = parents[id_]
+            owner = owner_path(made, path)
+            if owner is None:
+                message = f"{self._name(id_)} {path}: {message}" if path else f"{self._name(id_)}: {message}"
+            id_, path = parent, owner or ""
+        if document := self.documents.get(id_):
+            if (document, path) in self._wrong:
+                return
+            self.findings.append(document.finding(message, path, warning=warning))
+        elif not warning:
+            # What is said of one in no file is that it is in none.
+            finding = Finding(message=message, resource=self._name(id_), path=path)
+            self.findings.append(finding)
+
+    def _name(self, id_: Id) -> str:
+        return f"{self._kinds.get(id_.kind, id_.kind)}/{id_.name}"
+
+
+_FOREIGN = {kind.handle: f"{kind.kind} ({kind.api_version})" for kind in OTHERS}

@@ -1,0 +1,57 @@
+"""How long what a spec names may be on its way before it is called missing."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from ..plan import MissingReference, State, Verdict
+from .store import Cached, Request
+
+
+@dataclass
+class Grace:
+    """Waits for missing references at first: whoever applies a folder, or restores a backup, writes one object after
+    another, and tools that do so call a failure final when they see one.
+    """
+
+    seconds: float
+    clock: Callable[[], float] = time.monotonic
+    wall_clock: Callable[[], datetime] = lambda: datetime.now(UTC)
+    _ends: dict[Request, float] = field(default_factory=dict[Request, float])
+    """When what is missing counts as that."""
+    _complete: set[Request] = field(default_factory=set[Request])
+    """Those that have missed nothing at some time since this process began."""
+
+    def judge(self, request: Request, held: Cached, verdict: Verdict) -> tuple[Verdict, float | None]:
+        """The verdict on a pass that got nowhere, Waiting as long as something may be on its way, and the seconds that
+        are left of that. A process that just began takes it that something was missing since the resource was made:
+        restarts do not begin the time anew.
+        """
+        if (verdict.state, verdict.cause) != (State.FAILED, MissingReference.reason):
+            self._ends.pop(request, None)
+            return verdict, None
+        now = self.clock()
+        age = 0.0 if request in self._complete else self._age(held)
+        left = self._ends.setdefault(request, now + self.seconds - age) - now
+        if left <= 0:
+            return verdict, None
+        text = f"{verdict.message}; this counts as a failure after {self.seconds:g} s"
+        return Verdict(State.WAITING, text), left
+
+    def complete(self, request: Request) -> None:
+        """Nothing is missing: what is later has gone just then."""
+        self._ends.pop(request, None)
+        self._complete.add(request)
+
+    def forget(self, request: Request) -> None:
+        """The resource is gone."""
+        self._ends.pop(request, None)
+        self._complete.discard(request)
+
+    def _age(self, held: Cached) -> float:
+        """Seconds for which a resource has been there."""
+        created = held.meta.creation_timestamp
+        return (self.wall_clock() - datetime.fromisoformat(created)).total_seconds() if created else 0.0

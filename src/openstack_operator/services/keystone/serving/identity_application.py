@@ -1,0 +1,136 @@
+"""keystone.wsgi.api, whose caches never show what is over, and with the rules of who may do what loaded.
+
+Keystone's processes learn of a change by Memcached. Where that is slow, frozen, gone or full, they do not; and what is
+read while it changes is stored after the cache was emptied for the change. Here each key carries the mark of the
+database it was read from (identity_generation), which a change replaces in its own transaction.
+
+A program whose user was deleted, and made again, asks with a token of the one before. Keystone answers 404, as to a
+question about a token that is not there: whoever asks then refuses its clients, and keeps its own token. 401 has it log
+in again (keystone.server.flask.request_processing.middleware.auth_context, AuthContextMiddleware.fetch_token).
+
+Keystone makes its rules with the first request that asks, and hands them to others before all are in: of several first
+requests, all but one could be answered with 403 (keystone.common.rbac_enforcer.enforcer, RBACEnforcer._enforcer).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from dogpile.cache.region import CacheRegion  # pyright: ignore[reportMissingImports]
+from keystone import exception  # pyright: ignore[reportMissingImports]
+from keystone.common.cache import core as cache  # pyright: ignore[reportMissingImports]
+from keystone.common.rbac_enforcer.enforcer import RBACEnforcer  # pyright: ignore[reportMissingImports]
+from keystone.common.sql import core as sql  # pyright: ignore[reportMissingImports]
+from keystone.server.flask.request_processing.middleware import auth_context  # pyright: ignore[reportMissingImports]
+from keystone.wsgi.api import application as keystone  # pyright: ignore[reportMissingImports]
+from keystonemiddleware import auth_token  # pyright: ignore[reportMissingImports]
+from oslo_db.exception import DBDuplicateEntry, DBError, DBNonExistentTable  # pyright: ignore[reportMissingImports]
+from sqlalchemy import event, text  # pyright: ignore[reportMissingImports]
+from sqlalchemy.engine import Engine  # pyright: ignore[reportMissingImports]
+from sqlalchemy.exc import NoResultFound, ProgrammingError, SQLAlchemyError  # pyright: ignore[reportMissingImports]
+
+if TYPE_CHECKING:
+    from .identity_generation import Generation, new_mark
+else:
+    # Both lie in one folder, and in no package.
+    from identity_generation import Generation, new_mark
+
+__all__ = ["application"]
+
+LOG = logging.getLogger(__name__)
+TABLE = "operator_generation"
+HEALTH = "/healthcheck"
+_CHANGED = "operator_changed"
+generation = Generation()
+
+
+def _read() -> str:
+    # Of the server that is read from: what is read there later is no older than its mark.
+    engine = sql._get_main_context_manager().reader.get_engine()
+    with engine.connect() as connection:
+        return str(connection.execute(text(f"SELECT mark FROM {TABLE} WHERE id = 1")).scalar_one())  # noqa: S608
+
+
+def _make() -> None:
+    engine = sql._get_main_context_manager().writer.get_engine()
+    columns = "id INTEGER NOT NULL PRIMARY KEY, mark VARCHAR(32) NOT NULL"
+    with suppress(DBDuplicateEntry), engine.begin() as connection:
+        connection.execute(text(f"CREATE TABLE IF NOT EXISTS {TABLE} ({columns})"))
+        connection.execute(text(f"INSERT INTO {TABLE} (id, mark) VALUES (1, :mark)"), {"mark": new_mark()})  # noqa: S608
+
+
+def _write(connection: Any, mark: str) -> None:
+    connection.execute(text(f"UPDATE {TABLE} SET mark = :mark WHERE id = 1"), {"mark": mark})  # noqa: S608
+
+
+def _note(connection: Any, cursor: Any, statement: str, *_: Any) -> None:
+    if generation.note(statement):
+        connection.info[_CHANGED] = True
+
+
+def _commit(connection: Any) -> None:
+    if connection.info.get(_CHANGED):
+        generation.commit(lambda mark: _write(connection, mark))
+        del connection.info[_CHANGED]
+
+
+def _roll_back(connection: Any) -> None:
+    if connection.info.pop(_CHANGED, False):
+        generation.roll_back()
+
+
+def _region_id(_manager: Any) -> str:
+    return generation.mark
+
+
+def _keep_nothing(_region: CacheRegion, _key: Any, _value: Any) -> None:
+    pass
+
+
+def _mark_caches() -> None:
+    for name, listener in (("before_cursor_execute", _note), ("commit", _commit), ("rollback", _roll_back)):
+        event.listen(Engine, name, listener)
+    regions: Any = cache.RegionInvalidationManager
+    regions.region_id = property(_region_id)
+    # A part of the cache is emptied for a change of the database, and that has its mark.
+    regions.invalidate_region = _region_id
+    # What a request has just written is read again: somebody may have changed it since, and the mark be of that.
+    setattr(CacheRegion, "set", _keep_nothing)  # noqa: B010
+
+
+def application(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+    """Keystone."""
+    if environ.get("PATH_INFO") != HEALTH:
+        _begin()
+    return keystone(environ, start_response)
+
+
+def _begin() -> None:
+    try:
+        generation.begin(_read)
+    except (DBNonExistentTable, ProgrammingError, NoResultFound):
+        _make()
+        generation.begin(_read)
+    except (DBError, SQLAlchemyError) as error:
+        # The request itself will say it better.
+        LOG.debug("nothing is cached for this request: %s", error)
+
+
+_fetch_token = auth_context.AuthContextMiddleware.fetch_token
+
+
+def _token_of_the_caller(middleware: Any, token: str, **more: Any) -> Any:
+    try:
+        return _fetch_token(middleware, token, **more)
+    except exception.NotFound as error:
+        raise auth_token.InvalidToken(str(error)) from error
+
+
+# As within a request: otherwise it warns of each deprecated rule.
+RBACEnforcer.suppress_deprecation_warnings = True
+RBACEnforcer()._enforcer.load_rules()
+_mark_caches()
+auth_context.AuthContextMiddleware.fetch_token = _token_of_the_caller

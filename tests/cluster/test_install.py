@@ -1,0 +1,126 @@
+"""What is installed, as users install it: by kubectl, into an API server that has nothing of ours."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Iterator
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import pytest
+
+from localcluster import apiserver, build
+from localcluster.commands import run
+from openstack_operator.catalogue import ACTUATORS, SERVICES
+from openstack_operator.release_files import ReleaseFiles
+from openstack_operator.runtime.client import Client
+from openstack_operator.runtime.kinds import NAMESPACE
+from openstack_operator.runtime.manager import Manager
+from openstack_operator.services.controlplane.model import CONTROL_PLANE
+from openstack_operator.services.tempest.model import TEMPEST
+
+from .harness import Cluster, eventually, running
+
+ROOT = Path(__file__).parent.parent.parent
+
+
+class Kubectl:
+    """kubectl of one cluster, run in the checkout."""
+
+    def __init__(self, kubeconfig: Path) -> None:
+        self.kubeconfig = kubeconfig
+        cache = f"--cache-dir={kubeconfig.parent / 'discovery'}"
+        self._command = (str(build.binary("kubernetes", "kubectl")), f"--kubeconfig={kubeconfig}", cache)
+
+    def __call__(self, *arguments: str) -> str:
+        return run(*self._command, *arguments)
+
+    def apply(self, *arguments: str) -> str:
+        return self("apply", *arguments)
+
+    def established(self) -> None:
+        self("wait", "crd", "--all", "--for=condition=Established", "--timeout=60s")
+        # What kubectl remembers of an API server is looked up anew.
+        self("api-resources")
+
+
+@pytest.fixture(scope="module")
+def kubectl(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kubectl]:
+    """A cluster into which all of deploy/ was brought by the one command that is documented."""
+    try:
+        build.binary("kubernetes", "kubectl")
+    except build.BuildError as error:
+        pytest.skip(str(error))
+    with apiserver.running(tmp_path_factory.mktemp("install")) as kubeconfig:
+        found = Kubectl(kubeconfig)
+        found.apply("--server-side", "-k", str(ROOT / "deploy"))
+        found.established()
+        yield found
+
+
+def test_one_command_installs_everything(kubectl: Kubectl) -> None:
+    made = kubectl(
+        *("get", "deployment,serviceaccount,role,rolebinding,poddisruptionbudget", "-o", "name"),
+        *("-n", "openstack-operator"),
+    )
+    assert {line.partition(".")[0].partition("/")[0] for line in made.split()} >= {
+        "deployment",
+        "serviceaccount",
+        "role",
+        "rolebinding",
+        "poddisruptionbudget",
+    }
+    assert "clusterrole" in kubectl("get", "clusterrole", "openstack-operator", "-o", "name")
+    again = kubectl.apply("--server-side", "-k", str(ROOT / "deploy"))
+    assert "serverside-applied" in again
+
+
+def test_client_side_apply_takes_every_definition(kubectl: Kubectl) -> None:
+    """It keeps a copy of each in an annotation of at most 256 KiB."""
+    for folder in ("crds", "crds-c5c3"):
+        kubectl.apply("--dry-run=server", "-f", str(ROOT / "deploy" / folder))
+
+
+def test_the_plain_name_of_a_service_is_ours(kubectl: Kubectl) -> None:
+    for name in ("nova", "keystone", "glance", "neutron", "cinder", "placement"):
+        assert kubectl("get", name, "-A", "--ignore-not-found") == ""
+        assert f"GROUP:      openstack.k8s.io\nKIND:       {name.title()}" in kubectl("explain", name)
+
+
+async def test_the_operator_works_without_the_kinds_of_c5c3(kubectl: Kubectl, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(os.environ, "KUBECONFIG", str(kubectl.kubeconfig))
+    async with AsyncExitStack() as opened:
+        client, served = Client.connect(), Client.connect()
+        opened.push_async_callback(client.close)
+        opened.push_async_callback(served.close)
+        await _without_c5c3(kubectl, client, served)
+
+
+async def _without_c5c3(kubectl: Kubectl, client: Client, served: Client) -> None:
+    await client.create(
+        NAMESPACE, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "plain", "namespace": None}}
+    )
+    cluster = Cluster(client, "plain")
+    manager = Manager(served, SERVICES, ACTUATORS, ReleaseFiles(ROOT / "releases"), ["plain"])
+    async with running(manager.run()):
+        await asyncio.wait_for(manager.world.synced(), 60)
+        await cluster.create(CONTROL_PLANE, "cloud", tempest={"enabled": True})
+        condition = await cluster.ready(CONTROL_PLANE, "cloud", "InvalidSpec")
+        assert "this cluster serves no tempests.tempest.openstack.c5c3.io" in condition["message"]
+        assert "kubectl apply --server-side -f deploy/crds-c5c3" in condition["message"]
+        assert "keystone" in kubectl("get", "keystone", "-n", "plain", "-o", "name")
+        # They may come later, which the operator notices without a restart.
+        kubectl.apply("--server-side", "-f", str(ROOT / "deploy" / "crds-c5c3"))
+        kubectl.established()
+        await eventually(lambda: cluster.get(TEMPEST, "tempest"))
+
+
+def test_each_group_has_names_of_its_own(kubectl: Kubectl) -> None:
+    kubectl.apply("--server-side", "-f", str(ROOT / "deploy" / "crds-c5c3"))
+    kubectl.established()
+    for name, group in (("osnova", "openstack.k8s.io"), ("c5nova", "nova.openstack.c5c3.io")):
+        assert f"GROUP:      {group}\n" in kubectl("explain", name)
+    explained = kubectl("explain", "novas.openstack.k8s.io.spec.compute")
+    assert "GROUP:      openstack.k8s.io\n" in explained
+    assert "virtType" in explained

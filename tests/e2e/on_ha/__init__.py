@@ -1,0 +1,1 @@
+"""Three nodes, and the worst that can happen to them."""

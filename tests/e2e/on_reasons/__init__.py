@@ -1,0 +1,1 @@
+"""A cloud in which ten things keep pods from starting."""

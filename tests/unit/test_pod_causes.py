@@ -1,0 +1,447 @@
+"""Why pods do not start, from objects of the shape Kubernetes gives them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec
+import pytest
+
+from openstack_operator import kube
+from openstack_operator.plan import Object, State
+from openstack_operator.runtime.kinds import POD, WARNING
+from openstack_operator.runtime.pods import trimmed, workload_of
+from openstack_operator.runtime.warnings import warning
+
+BEGAN = datetime(2026, 1, 1, 12, tzinfo=UTC)
+OWNERS = {"Deployment": ("ReplicaSet", "api-5b9"), "StatefulSet": ("StatefulSet", "api")}
+
+
+def stamp(seconds: float = 0) -> str:
+    return (BEGAN + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def workload(kind: str = "Deployment", *, limit: str = "", **status: Any) -> Object:
+    container = {"name": "main", "resources": {"limits": {"memory": limit}} if limit else {}}
+    spec = {"replicas": 1, "template": {"spec": {"containers": [container]}}}
+    api = "batch/v1" if kind == "Job" else "apps/v1"
+    meta = {"name": "api", "uid": "w", "generation": 1}
+    counts = {"observedGeneration": 1, "replicas": 1, **status}
+    return {"apiVersion": api, "kind": kind, "metadata": meta, "spec": spec, "status": counts}
+
+
+def pod(
+    name: str = "api-5b9-x", *, node: str = "node1", at: float = 0, kind: str = "Deployment", **status: Any
+) -> Object:
+    """A pod as the API server has it, that is not ready since it was made."""
+    owner_kind, owner = OWNERS.get(kind, (kind, "api"))
+    owners = [{"apiVersion": "apps/v1", "kind": owner_kind, "name": owner, "uid": "o", "controller": True}]
+    given = {entry["type"]: entry for entry in status.pop("conditions", ())}
+    known = {"PodScheduled": "True", "Ready": "False", "ContainersReady": "False"}
+    conditions = [
+        {"type": type_, "status": value, "lastTransitionTime": stamp(at), **given.pop(type_, {})}
+        for type_, value in known.items()
+    ]
+    meta = {"name": name, "namespace": "x", "uid": f"uid-{name}", "resourceVersion": "1", "ownerReferences": owners}
+    return {
+        "metadata": {**meta, "creationTimestamp": stamp(at), "labels": {"app": "api"}},
+        "spec": {"nodeName": node} if node else {},
+        "status": {"phase": "Pending", "conditions": [*conditions, *given.values()], **status},
+    }
+
+
+def container(state: Object, *, restarts: int = 0, last: Object | None = None, **fields: Any) -> Object:
+    ended = {"lastState": {"terminated": last}} if last else {}
+    known = {"name": "main", "ready": False, "restartCount": restarts, "image": "example.org/api:9", "imageID": ""}
+    return {"containerStatuses": [{**known, "state": state, **ended, **fields}]}
+
+
+def waiting(reason: str, message: str = "") -> Object:
+    return {"waiting": {"reason": reason, "message": message}}
+
+
+def ended(message: str = "", *, code: int = 1, reason: str = "Error", at: float = 40) -> Object:
+    times = {"startedAt": stamp(at - 30), "finishedAt": stamp(at)}
+    return {"exitCode": code, "reason": reason, "message": message, "containerID": "c", **times}
+
+
+def event(reason: str, message: str, *, kind: str = "Pod", name: str = "api-5b9-x", at: float = 5) -> Object:
+    about = {"kind": kind, "name": name, "namespace": "x", "uid": ""}
+    meta = {"name": f"{name}.{reason}", "namespace": "x", "uid": reason, "resourceVersion": "3"}
+    times = {"firstTimestamp": stamp(at), "lastTimestamp": stamp(at), "eventTime": None, "series": None}
+    return {"metadata": meta, "involvedObject": about, "reason": reason, "message": message, "type": "Warning", **times}
+
+
+def diagnose(
+    live: Object, pods: Sequence[Object] = (), events: Sequence[Object] = (), *, after: float = 60
+) -> kube.Diagnosis:
+    """The diagnosis so many seconds later, by way of what the engine keeps of pods and Events."""
+    known = [warning(msgspec.json.encode(each), WARNING).decode() for each in events]
+
+    def about(kind: str, name: str, uid: str) -> list[Object]:
+        return [e for e in known if (e["kind"], e["name"]) == (kind, name) and e["uid"] in ("", uid)]
+
+    held = [trimmed(msgspec.json.encode(each), POD) for each in pods]
+    mine = [each.decode() for each in held if workload_of(each.meta) == (live["kind"], "api")]
+    return kube.diagnose(live, kube.judge(live), mine, about, BEGAN + timedelta(seconds=after))
+
+
+NO_IMAGE = 'failed to pull and unpack image "example.org/api:9": example.org/api:9: not found'
+QUOTA = "exceeded quota: small, requested: pods=1, used: pods=9, limited: pods=9"
+NO_CLASS = 'storageclass.storage.k8s.io "fast" not found'
+CLAIM = {"name": "data", "persistentVolumeClaim": {"claimName": "data-api-0"}}
+UNBOUND = "0/1 nodes are available: pod has unbound immediate PersistentVolumeClaims. not found"
+OOM = ended("", code=137, reason="OOMKilled")
+
+
+def unscheduled(message: str, **spec: Any) -> Object:
+    said = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
+    found = pod(node="", conditions=[said])
+    found["spec"] |= spec
+    return found
+
+
+def refusal(kind: str) -> Object:
+    what = f'create Pod api-0 in {kind} api failed error: pods "api-0" is forbidden: {QUOTA}'
+    return event("FailedCreate", what, kind=kind, name="api")
+
+
+CASES: dict[str, tuple[str, str, Object, list[Object], list[Object]]] = {
+    "pull": (
+        "ImagePullFailed",
+        f"pod api-5b9-x on node node1 cannot pull the image example.org/api:9 of container main: {NO_IMAGE}; correct",
+        workload(),
+        [pod(**container(waiting("ErrImagePull", NO_IMAGE)))],
+        [],
+    ),
+    "back-off": (
+        "ImagePullFailed",
+        f"cannot pull the image example.org/api:9 of container main: {NO_IMAGE}; correct",
+        workload(),
+        [
+            pod(
+                **container(
+                    waiting("ImagePullBackOff", f'Back-off pulling image "example.org/api:9": ErrImagePull: {NO_IMAGE}')
+                )
+            )
+        ],
+        [],
+    ),
+    "back-off of an older kubelet": (
+        "ImagePullFailed",
+        f"of container main: {NO_IMAGE}; correct",
+        workload(),
+        [pod(**container(waiting("ImagePullBackOff", 'Back-off pulling image "example.org/api:9"')))],
+        [
+            event("Failed", f'Failed to pull image "example.org/api:9": {NO_IMAGE}'),
+            event("Failed", "Error: ErrImagePull", at=6),
+        ],
+    ),
+    "unschedulable": (
+        "Unschedulable",
+        "pod api-5b9-x cannot be scheduled: 0/1 nodes are available: 1 node(s) didn't match Pod's node affinity",
+        workload(),
+        [unscheduled("0/1 nodes are available: 1 node(s) didn't match Pod's node affinity.")],
+        [],
+    ),
+    "no such StorageClass": (
+        "VolumeNotBound",
+        f"cannot have a volume: claim data-api-0 is not bound: {NO_CLASS}; create that StorageClass, or name another",
+        workload(),
+        [unscheduled(UNBOUND, volumes=[CLAIM])],
+        [event("ProvisioningFailed", NO_CLASS, kind="PersistentVolumeClaim", name="data-api-0")],
+    ),
+    "a claim nobody speaks of": (
+        "VolumeNotBound",
+        "look at claim data-api-0 and its StorageClass",
+        workload(),
+        [unscheduled(UNBOUND, volumes=[CLAIM])],
+        [],
+    ),
+    "no such key": (
+        "ContainerConfigError",
+        "cannot start container main: couldn't find key url in Secret x/api; create what is missing",
+        workload(),
+        [pod(**container(waiting("CreateContainerConfigError", "couldn't find key url in Secret x/api")))],
+        [],
+    ),
+    "no such program": (
+        "ContainerStartFailed",
+        'cannot start container main: RunContainerError: exec: "nova": executable file not found',
+        workload(),
+        [pod(**container(waiting("RunContainerError", 'exec: "nova": executable file not found')))],
+        [],
+    ),
+    "crash loop": (
+        "CrashLoop",
+        "cannot keep container main running: exit code 1; its log ends: ValueError: many is no number",
+        workload(),
+        [
+            pod(
+                **container(
+                    waiting("CrashLoopBackOff"), restarts=2, last=ended("Traceback\nValueError: many is no number\n")
+                )
+            )
+        ],
+        [],
+    ),
+    "crash loop while it runs again": (
+        "CrashLoop",
+        "exit code 1; its log ends: no",
+        workload(),
+        [pod(phase="Running", **container({"running": {"startedAt": stamp(50)}}, restarts=2, last=ended("no")))],
+        [],
+    ),
+    "out of memory": (
+        "OutOfMemory",
+        "cannot keep container main running: it needs more memory than its limit of 10Mi; raise the limit",
+        workload(limit="10Mi"),
+        [pod(**container(waiting("CrashLoopBackOff"), restarts=1, last=OOM))],
+        [],
+    ),
+    "a liveness probe": (
+        "ProbeFailed",
+        "Kubernetes ends it, since its liveness probe failed: HTTP probe failed with statuscode: 500",
+        workload(),
+        [pod(**container(waiting("CrashLoopBackOff"), restarts=1, last=ended("", code=137)))],
+        [event("Unhealthy", "Liveness probe failed: HTTP probe failed with statuscode: 500", at=35)],
+    ),
+    "a readiness probe": (
+        "ProbeFailed",
+        "cannot get ready: container main runs, but its readiness probe failed: HTTP probe failed with statuscode: 503",
+        workload(),
+        [pod(phase="Running", **container({"running": {"startedAt": stamp(2)}}))],
+        [event("Unhealthy", "Readiness probe failed: HTTP probe failed with statuscode: 503", at=9)],
+    ),
+    "a volume that is not mounted": (
+        "VolumeNotMounted",
+        'cannot mount a volume: MountVolume.SetUp failed for volume "data" : no such device',
+        workload(),
+        [pod(**container(waiting("ContainerCreating")))],
+        [event("FailedMount", 'MountVolume.SetUp failed for volume "data" : no such device')],
+    ),
+    "no network": (
+        "SandboxFailed",
+        "cannot have its network or sandbox on the node: plugin bridge failed",
+        workload(),
+        [pod(**container(waiting("ContainerCreating")))],
+        [event("FailedCreatePodSandBox", "plugin bridge failed")],
+    ),
+    "a quota, of a Deployment": (
+        "PodsRefused",
+        f'Kubernetes refuses its pods: pods "api-5b9-" is forbidden: {QUOTA}; change the quota',
+        workload(
+            conditions=[
+                {
+                    "type": "ReplicaFailure",
+                    "status": "True",
+                    "lastTransitionTime": stamp(),
+                    "message": f'pods "api-5b9-" is forbidden: {QUOTA}',
+                }
+            ]
+        ),
+        [],
+        [],
+    ),
+    "a quota, of a StatefulSet": (
+        "PodsRefused",
+        f'api: 0/1 pods ready; Kubernetes refuses its pods: pods "api-0" is forbidden: {QUOTA}',
+        workload("StatefulSet", replicas=0, currentRevision="a", updateRevision="a"),
+        [],
+        [refusal("StatefulSet")],
+    ),
+    "a policy, of a DaemonSet": (
+        "PodsRefused",
+        'Kubernetes refuses its pods: pods "api-x" is forbidden: violates PodSecurity "baseline": privileged; change',
+        workload("DaemonSet", desiredNumberScheduled=1, currentNumberScheduled=0),
+        [],
+        [
+            event(
+                "FailedCreate",
+                'Error creating: pods "api-x" is forbidden: violates PodSecurity "baseline": privileged',
+                kind="DaemonSet",
+                name="api",
+            )
+        ],
+    ),
+    "a quota, of a Job": (
+        "PodsRefused",
+        f'job api is running; Kubernetes refuses its pods: pods "api-0" is forbidden: {QUOTA}',
+        workload("Job"),
+        [],
+        [refusal("Job")],
+    ),
+    "a try of a Job": (
+        "CrashLoop",
+        "job api is running, 1 tries failed; pod api-0 on node node1 ended: exit code 1; its log ends: no database",
+        workload("Job", failed=1),
+        [
+            pod("api-0", kind="Job", phase="Failed", **container({"terminated": ended("no database")})),
+            pod("api-1", kind="Job", at=50, **container(waiting("ContainerCreating"))),
+        ],
+        [],
+    ),
+    "a node that is gone": (
+        "NodeLost",
+        "pod api-5b9-x on node node1 cannot be reached: the node is silent; bring it back",
+        workload(),
+        [pod(phase="Running", conditions=[{"type": "ContainersReady", "status": "True"}])],
+        [],
+    ),
+    "a node that is full": (
+        "Evicted",
+        "had to end (Evicted): The node was low on resource: memory",
+        workload(),
+        [pod(phase="Failed", reason="Evicted", message="The node was low on resource: memory. ")],
+        [],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_cause_is_a_reason_and_a_sentence(name: str) -> None:
+    reason, text, live, pods, events = CASES[name]
+    found = diagnose(live, pods, events, after=59).verdict
+    assert (found.reason, found.state) == (reason, State.PROGRESSING)
+    assert text in found.message
+    assert found.message.startswith(("api: ", "job api "))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_lasts_does_not_get_better_by_itself(name: str) -> None:
+    reason, _, live, pods, events = CASES[name]
+    # The cause is still there: what crashed has just done so again.
+    found = diagnose(live, pods, events, after=599 if reason == "CrashLoop" else 610).verdict
+    heals = reason in {"NodeLost", "Evicted"} or (live["kind"] == "Job" and reason == "CrashLoop")
+    assert (found.state, found.reason) == (State.PROGRESSING if heals else State.FAILED, reason)
+
+
+@pytest.mark.parametrize(
+    ("name", "seconds"),
+    [
+        ("pull", 300),
+        ("unschedulable", 300),
+        ("no such key", 60),
+        ("no such StorageClass", 60),
+        ("a readiness probe", 600),
+    ],
+)
+def test_the_engine_comes_again_when_time_alone_changes_the_verdict(name: str, seconds: float) -> None:
+    _, _, live, pods, events = CASES[name]
+    found = diagnose(live, pods, events, after=40)
+    assert found.again == BEGAN + timedelta(seconds=seconds)
+    assert diagnose(live, pods, events, after=seconds).verdict.state is State.FAILED
+    assert diagnose(live, pods, events, after=seconds - 1).verdict.state is State.PROGRESSING
+
+
+MOUNTED = {"type": "PodReadyToStartContainers", "status": "True"}
+NORMAL: dict[str, tuple[list[Object], list[Object]]] = {
+    "it was not looked at yet": ([pod(node="", conditions=[{"type": "PodScheduled", "status": "True"}])], []),
+    "it is being made": ([pod(**container(waiting("ContainerCreating")))], []),
+    "it starts": (
+        [pod(phase="Running", **container({"running": {"startedAt": stamp(1)}}))],
+        [event("Unhealthy", "Startup probe failed: connection refused", at=3)],
+    ),
+    "it ended once": (
+        [pod(phase="Running", **container({"running": {"startedAt": stamp(8)}}, restarts=1, last=ended("no", at=7)))],
+        [],
+    ),
+    "an older container did not answer": (
+        [pod(phase="Running", **container({"running": {"startedAt": stamp(9)}}))],
+        [event("Unhealthy", "Readiness probe failed: 503", at=3)],
+    ),
+    "its volumes are there by now": (
+        [pod(conditions=[MOUNTED], **container(waiting("ContainerCreating")))],
+        [event("FailedMount", "failed to sync secret cache", at=1)],
+    ),
+    "its claim is being provided": ([unscheduled(UNBOUND, volumes=[CLAIM])], []),
+    "it ends": ([{**(p := pod(**container(waiting("ImagePullBackOff")))),
+                  "metadata": {**p["metadata"], "deletionTimestamp": stamp(9)}}], []),
+    "another workload's cannot": ([pod(kind="StatefulSet", **container(waiting("ImagePullBackOff")))], []),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NORMAL)
+def test_a_usual_start_is_nothing_but_a_count(name: str) -> None:
+    pods, events = NORMAL[name]
+    found = diagnose(workload(), pods, events, after=1 if "claim" in name else 12)
+    assert (found.verdict.state, found.verdict.message, found.verdict.reason) == (
+        State.PROGRESSING,
+        "api: 0/1 pods ready",
+        "",
+    )
+
+
+def test_a_refusal_of_an_earlier_time_is_no_cause_of_today() -> None:
+    live = workload("StatefulSet", replicas=0, currentRevision="a", updateRevision="a")
+    assert diagnose(live, [], [refusal("StatefulSet")], after=3600).verdict.reason == ""
+
+
+def test_a_restart_of_months_ago_is_none_either() -> None:
+    last = ended("no", at=-86400)
+    running = pod(phase="Running", **container({"running": {"startedAt": stamp(-86000)}}, restarts=7, last=last))
+    assert diagnose(workload(), [running]).verdict.message == "api: 0/1 pods ready"
+
+
+def test_what_cannot_ever_be_pulled_is_told_as_such_at_once() -> None:
+    one = pod(**container(waiting("InvalidImageName", 'couldn\'t parse image name "A:b:c"')))
+    assert diagnose(workload(), [one], after=1).verdict.state is State.FAILED
+
+
+def test_pods_with_one_cause_share_a_sentence() -> None:
+    pods = [pod(f"api-5b9-{n}", at=n, **container(waiting("ErrImagePull", NO_IMAGE))) for n in range(3)]
+    text = diagnose(workload(), pods).verdict.message
+    assert "3 pods, such as api-5b9-2 on node node1, cannot pull" in text
+    assert text.count("cannot pull") == 1
+
+
+def test_many_causes_are_counted() -> None:
+    pods = [pod(f"api-5b9-{n}", **container(waiting("RunContainerError", f"cause {n}"))) for n in range(5)]
+    assert diagnose(workload(), pods).verdict.message.endswith("; and 2 other causes")
+
+
+def test_what_is_gone_does_not_hide_what_is_there() -> None:
+    gone = pod("api-5b9-a", phase="Failed", reason="Evicted", message="full")
+    there = pod("api-5b9-b", at=9, **container(waiting("ContainerCreating")))
+    assert diagnose(workload(), [gone, there]).verdict.message == "api: 0/1 pods ready"
+
+
+def test_a_ready_workload_is_asked_nothing() -> None:
+    done = workload(updatedReplicas=1, readyReplicas=1)
+    assert diagnose(done, [pod(**container(waiting("ErrImagePull", NO_IMAGE)))]).verdict.ready
+
+
+def test_what_kubernetes_gave_up_is_stalled_though_nobody_knows_why() -> None:
+    said = 'ReplicaSet "api-5b9" has timed out progressing.'
+    late = {"type": "Progressing", "status": "False", "reason": "ProgressDeadlineExceeded", "message": said}
+    found = diagnose(workload(conditions=[late])).verdict
+    assert (found.state, found.reason) == (State.FAILED, "ProgressDeadlineExceeded")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "cannot connect to mysql://nova:hunter2@mariadb/nova",
+        "refused: password=hunter2",
+        '{"admin_password": "hunter2"}',
+        "ERROR [auth] secret_key: hunter2, user: nova",
+        "AUTH_TOKEN='hunter2'",
+    ],
+)
+def test_a_log_is_quoted_without_passwords(line: str) -> None:
+    one = pod(**container(waiting("CrashLoopBackOff"), restarts=1, last=ended(line)))
+    text = diagnose(workload(), [one]).verdict.message
+    assert "its log ends: " in text
+    assert "***" in text
+    assert "hunter2" not in text
+
+
+def test_of_a_pod_that_runs_hardly_anything_is_kept() -> None:
+    running = container({"running": {"startedAt": stamp()}}, ready=True)
+    live = pod(phase="Running", conditions=[{"type": "Ready", "status": "True"}], **running)
+    live["spec"]["volumes"] = [CLAIM]
+    kept = trimmed(msgspec.json.encode(live), POD)
+    assert set(kept.decode()["status"]) == {"phase", "conditions"}
+    assert len(kept.raw) < 600

@@ -1,0 +1,130 @@
+"""One question tells which kinds the API serves, and what comes and goes is noticed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from faulty_api import Answer, FaultyApi
+
+from openstack_operator.runtime.client import Client
+from openstack_operator.runtime.discovery import Discovery
+from openstack_operator.runtime.informer import Informer
+from openstack_operator.runtime.kinds import OTHERS, Kind
+from openstack_operator.runtime.store import Store
+
+CERTIFICATE = next(kind for kind in OTHERS if kind.kind == "Certificate")
+EXTERNAL, EXTERNAL_OLD = (kind for kind in OTHERS if kind.kind == "ExternalSecret")
+FORBIDDEN: Answer = (403, {"message": 'forbidden: User "operator" cannot get path "/apis"'}, {})
+
+
+def whole(*kinds: Kind, freshness: str = "Current") -> Answer:
+    items = [
+        {
+            "metadata": {"name": kind.group},
+            "versions": [{"version": kind.version, "freshness": freshness, "resources": [{"resource": kind.plural}]}],
+        }
+        for kind in kinds
+    ]
+    return 200, {"kind": "APIGroupDiscoveryList", "items": items}, {"ETag": f'"{len(kinds)}"'}
+
+
+def groups(*kinds: Kind) -> Answer:
+    return 200, {"groups": [{"name": kind.group, "versions": [{"version": kind.version}]} for kind in kinds]}, {}
+
+
+class Watched:
+    """An informer of one of these kinds, at work."""
+
+    def __init__(self, client: Client, discovery: Discovery, kind: Kind) -> None:
+        self.turns = 0
+        self.store = Store(kind, lambda change: None)
+        self.informer = Informer(client, self.store, discovery=discovery, turned=self._turned)
+
+    def _turned(self) -> None:
+        self.turns += 1
+
+    async def until(self, *, served: bool) -> None:
+        async with asyncio.timeout(5):
+            await self.informer.synced.wait()
+            while self.informer.served is not served:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+
+
+@asynccontextmanager
+async def watched(client: Client, *kinds: Kind) -> AsyncGenerator[list[Watched]]:
+    discovery = Discovery(client, OTHERS, period=0.05)
+    informers = [Watched(client, discovery, kind) for kind in kinds]
+    tasks = [asyncio.ensure_future(each.run()) for each in (discovery, *(each.informer for each in informers))]
+    yield informers
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def lists(api: FaultyApi) -> list[str]:
+    return [request for request in api.requests if "/apis?" not in request and not request.endswith("/apis")]
+
+
+async def test_what_is_not_there_is_not_asked_for(api: FaultyApi, client: Client):
+    api.groups = whole()
+    async with watched(client, *OTHERS) as informers:
+        for each in informers:
+            await each.until(served=False)
+        await asyncio.sleep(0.3)
+    assert len(api.requests) > 3, "it is asked again and again"
+    assert lists(api) == []
+
+
+@pytest.mark.parametrize("answer", [whole, groups])
+async def test_a_kind_that_comes_and_goes(api: FaultyApi, client: Client, answer: Any):
+    api.groups = answer()
+    async with watched(client, CERTIFICATE) as (certificates,):
+        await certificates.until(served=False)
+        api.put("a")
+        api.groups = answer(CERTIFICATE)
+        await certificates.until(served=True)
+        assert (len(certificates.store), certificates.turns) == (1, 1)
+        api.groups = answer()
+        await certificates.until(served=False)
+        assert (len(certificates.store), certificates.turns) == (0, 2)
+
+
+async def test_an_answer_that_did_not_change_is_not_sent_again(api: FaultyApi, client: Client):
+    api.groups = whole(CERTIFICATE)
+    content, etag = await client.discover()
+    assert content
+    assert await client.discover(etag) == (None, etag)
+
+
+async def test_of_two_versions_the_newer_one_is_watched(api: FaultyApi, client: Client):
+    api.groups = whole(EXTERNAL_OLD)
+    async with watched(client, EXTERNAL, EXTERNAL_OLD) as (new, old):
+        await old.until(served=True)
+        assert not new.informer.served
+        api.groups = whole(EXTERNAL_OLD, EXTERNAL)
+        await new.until(served=True)
+        await old.until(served=False)
+
+
+async def test_a_server_that_is_away_takes_nothing_away(api: FaultyApi, client: Client):
+    api.groups = whole(CERTIFICATE)
+    async with watched(client, CERTIFICATE) as (certificates,):
+        await certificates.until(served=True)
+        for answer in (whole(CERTIFICATE, freshness="Stale"), (503, {"message": "down"}, {})):
+            api.groups = answer
+            await asyncio.sleep(0.2)
+            assert certificates.informer.served
+        assert certificates.turns == 0
+
+
+async def test_who_may_not_discover_asks_each_kind(api: FaultyApi, client: Client):
+    api.groups = FORBIDDEN
+    async with watched(client, CERTIFICATE) as (certificates,):
+        await certificates.until(served=True)
+    api.answers += [FORBIDDEN, (404, {"message": "page not found"}, {})]
+    async with watched(client, CERTIFICATE) as (certificates,):
+        await certificates.until(served=False)

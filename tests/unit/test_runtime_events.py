@@ -1,0 +1,95 @@
+"""What users are told of, and how often."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import pytest
+
+from openstack_operator.plan import Object
+from openstack_operator.runtime.client import Client
+from openstack_operator.runtime.events import Recorder
+from openstack_operator.runtime.kinds import Kind
+from openstack_operator.runtime.store import Cached, Meta, OwnerReference
+
+KEYSTONE = Kind("openstack.k8s.io/v1alpha1", "Keystone", "keystones")
+
+
+class Notebook:
+    """Takes Events in a cluster's place."""
+
+    def __init__(self) -> None:
+        self.events: list[tuple[str, str, str]] = []
+
+    async def create(self, kind: Kind, obj: Object) -> Object:
+        del kind
+        self.events.append((obj["type"], obj["reason"], obj["note"]))
+        return obj
+
+
+def status(reason: str, message: str = "", *, phase: str = "", stalled: bool = False) -> Object:
+    ready = {"type": "Ready", "status": str(reason == "Ready"), "reason": reason, "message": message}
+    more = [{"type": "Stalled", "status": "True", "reason": reason, "message": message}] if stalled else []
+    return {"conditions": [ready, *more], **({"phase": phase} if phase else {})}
+
+
+async def told(*statuses: Object, is_service: bool = True, **meta: Any) -> list[tuple[str, str, str]]:
+    """The Events of a resource whose status takes these values."""
+    notebook = Notebook()
+    recorder = Recorder(cast("Client", notebook))
+    held = Cached(Meta("keystone", uid="u", namespace="x", **meta), b"{}")
+    for old, new in zip(({}, *statuses), statuses, strict=False):
+        await recorder.tell(held, KEYSTONE, old, new, is_service=is_service)
+    return notebook.events
+
+
+CAUSE = "pod a cannot pull the image x: not found"
+
+
+@pytest.mark.parametrize(
+    ("statuses", "events"),
+    [
+        ([status("Progressing"), status("Progressing", "0/1")], []),
+        ([status("Progressing"), status("Ready"), status("Ready")], [("Normal", "Ready", "Keystone is ready")]),
+        ([status("ImagePullFailed", CAUSE)] * 2, [("Warning", "ImagePullFailed", CAUSE)]),
+        ([status("Progressing"), status("ImagePullFailed", CAUSE)], [("Warning", "ImagePullFailed", CAUSE)]),
+        ([status("RecoveryInProgress", "members wait")] * 2, [("Warning", "RecoveryInProgress", "members wait")]),
+        ([status("InvalidSpec", "spec.a", stalled=True)] * 2, [("Warning", "InvalidSpec", "spec.a")]),
+        (
+            [status("InvalidSpec", "spec.a", stalled=True), status("InvalidSpec", "spec.b", stalled=True)],
+            [("Warning", "InvalidSpec", "spec.a"), ("Warning", "InvalidSpec", "spec.b")],
+        ),
+        (
+            [status("Progressing", phase="Infrastructure"), status("Progressing", phase="Identity")],
+            [
+                ("Normal", "PhaseChanged", "Keystone is in phase Infrastructure"),
+                ("Normal", "PhaseChanged", "Keystone is in phase Identity"),
+            ],
+        ),
+    ],
+)
+async def test_what_is_new_is_told_once(statuses: list[Object], events: list[tuple[str, str, str]]):
+    assert await told(*statuses) == events
+
+
+async def test_a_crash_loop_that_goes_on_is_told_once_and_once_more_when_it_is_stalled():
+    lines = [status("CrashLoop", f"its log ends: {n}") for n in range(3)]
+    lasts = [status("CrashLoop", f"its log ends: {n}", stalled=True) for n in range(3, 6)]
+    events = await told(*lines, *lasts)
+    assert [note for _, _, note in events] == ["its log ends: 0", "its log ends: 3"]
+
+
+async def test_lost_readiness_is_told():
+    events = await told(status("Ready"), status("Progressing", "0/1 pods ready"))
+    assert events[1:] == [("Warning", "Progressing", "0/1 pods ready")]
+
+
+async def test_that_an_account_is_ready_is_news_of_its_owner():
+    owner = (OwnerReference("Keystone", "k", "o", "openstack.k8s.io/v1alpha1", controller=True),)
+    assert await told(status("Ready"), is_service=False, owner_references=owner) == []
+    assert await told(status("Ready"), owner_references=owner) == [("Normal", "Ready", "Keystone is ready")]
+
+
+async def test_each_event_is_a_line_of_the_log(capsys: pytest.CaptureFixture[str]):
+    await told(status("ImagePullFailed", CAUSE), status("ImagePullFailed", CAUSE))
+    assert capsys.readouterr().out.count(CAUSE) == 1

@@ -1,0 +1,75 @@
+"""What the metrics say of resources."""
+
+from __future__ import annotations
+
+import base64
+import json
+from datetime import UTC, datetime, timedelta
+from typing import Any, cast
+
+import pytest
+
+from openstack_operator import pki
+from openstack_operator.runtime.client import Client
+from openstack_operator.runtime.exposition import ResourceCollector
+from openstack_operator.runtime.kinds import SECRET, Catalog, Kind
+from openstack_operator.runtime.store import cached
+from openstack_operator.runtime.world import World
+from openstack_operator.services.pki.model import PKI
+
+AUTHORITY = Kind.of(PKI)
+
+
+def put(world: World, kind: Kind, name: str, version: int, **body: Any) -> None:
+    meta = {"name": name, "namespace": "x", "uid": name, "resourceVersion": str(version)}
+    world.stores[kind].put(cached(json.dumps({"metadata": meta, **body}).encode(), kind))
+
+
+@pytest.fixture
+def world() -> World:
+    return World(cast("Client", None), Catalog([PKI]), [], lambda change: None)
+
+
+def samples(world: World, *, active: bool = True) -> dict[tuple[str, ...], float]:
+    collector = ResourceCollector(world, lambda: active)
+    return read(collector)
+
+
+def read(collector: ResourceCollector) -> dict[tuple[str, ...], float]:
+    return {
+        (sample.name.removeprefix("openstack_operator_"), *sample.labels.values()): sample.value
+        for family in collector.collect()
+        for sample in family.samples
+    }
+
+
+def test_a_resource_is_told_of_as_long_as_it_is_there(world: World):
+    where = "PKI", "x", "internal"
+    put(world, AUTHORITY, "internal", 1)
+    assert samples(world) == {("resource_ready", *where): 0}
+    ready = {"type": "Ready", "status": "True", "reason": "Ready"}
+    put(world, AUTHORITY, "internal", 2, status={"conditions": [ready, {"type": "BundleReady", "status": "False"}]})
+    assert samples(world) == {
+        ("resource_ready", *where): 1,
+        ("resource_condition", *where, "Ready", "True"): 1,
+        ("resource_condition", *where, "BundleReady", "False"): 1,
+    }
+    assert samples(world, active=False) == {}
+    held = world.stores[AUTHORITY].get("x", "internal")
+    assert held
+    world.stores[AUTHORITY].remove(held)
+    assert samples(world) == {}
+
+
+def test_certificates_expire_when_they_say(world: World):
+    began = datetime(2026, 1, 1, tzinfo=UTC)
+    pair = pki.authority("drawn", "test", began, timedelta(days=30))
+    text = base64.b64encode(pair.cert.encode()).decode()
+    collector = ResourceCollector(world, lambda: True)
+    put(world, SECRET, "front", 1, data={"tls.crt": text, "tls.key": "eA==", "nonsense.crt": "eA=="})
+    put(world, SECRET, "password", 2, data={"password": "eA=="})
+    (found,) = read(collector).items()
+    assert found[0] == ("certificate_expiry_timestamp_seconds", "x", "front", "tls.crt")
+    assert found[1] == (began + timedelta(days=30)).timestamp()
+    put(world, SECRET, "front", 3, data={"password": "eA=="})
+    assert read(collector) == {}

@@ -1,0 +1,125 @@
+"""The ledger of the longer suites: what a run leaves in it, however it ends."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests import suites
+from tests.suites import INTERRUPTED, NEVER, RUNNING, UNKNOWN, Run
+
+HEAD = """# Suites
+
+| suite | date | commit | minutes | passed | failed | skipped | note |
+| --- | --- | --- | --- | --- | --- | --- | --- |
+"""
+TELLS = "from tests.suites import tell; tell('a', passed=2, failed=1); tell('b', passed=3, skipped=4)"
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Path:
+    path = tmp_path / "suites.md"
+    path.write_text(HEAD, encoding="utf-8")
+    return path
+
+
+def lines(ledger: Path) -> list[Run]:
+    return suites.parse(ledger.read_text(encoding="utf-8"))
+
+
+def test_a_run_is_recorded_with_what_all_its_programs_counted(ledger: Path) -> None:
+    assert suites.run("e2e-x", [sys.executable, "-c", f"{TELLS}; raise SystemExit(1)"], ledger) == 1
+    [found] = lines(ledger)
+    assert (found.suite, found.passed, found.failed, found.skipped, found.note) == ("e2e-x", "5", "1", "4", "")
+    assert found.minutes.isdigit()
+    assert ledger.read_text(encoding="utf-8").startswith(HEAD)
+
+
+def test_a_run_that_counts_nothing_says_how_it_ended(ledger: Path) -> None:
+    assert suites.run("bench", ["sh", "-c", "exit 7"], ledger) == 7
+    [found] = lines(ledger)
+    assert (found.passed, found.failed, found.note) == (UNKNOWN, UNKNOWN, "ended with status 7")
+
+
+def test_a_line_is_there_while_a_suite_runs(ledger: Path) -> None:
+    assert suites.run("e2e", ["grep", "-q", RUNNING, str(ledger)], ledger) == 0
+    [found] = lines(ledger)
+    assert found.note == ""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL], ids=lambda number: number.name)
+def test_an_interrupted_run_is_recorded_as_such(ledger: Path, tmp_path: Path, number: signal.Signals) -> None:
+    begun = tmp_path / "begun"
+    command = ["sh", "-c", f"touch {begun}; exec sleep 600"]
+    code = f"from pathlib import Path; from tests import suites; suites.run('e', {command}, Path({str(ledger)!r}))"
+    process = subprocess.Popen([sys.executable, "-c", code], cwd=suites.ROOT, start_new_session=True)
+    until = time.monotonic() + 300
+    while not begun.exists() and time.monotonic() < until:
+        time.sleep(0.05)
+    process.send_signal(number)
+    process.wait()
+    if number is signal.SIGKILL:
+        os.killpg(process.pid, signal.SIGKILL)
+    [found] = lines(ledger)
+    assert found.note == (f"{INTERRUPTED} by SIGTERM" if number is signal.SIGTERM else RUNNING)
+
+
+def test_a_suite_that_was_killed_is_told_from_one_that_failed(ledger: Path) -> None:
+    assert suites.run("e2e", ["sh", "-c", "kill -KILL $$"], ledger) == 128 + signal.SIGKILL
+    assert [run.note for run in lines(ledger)] == [f"{INTERRUPTED} by SIGKILL"]
+
+
+def test_pytest_counts_its_tests(ledger: Path, tmp_path: Path) -> None:
+    (tmp_path / "test_some.py").write_text(
+        "import pytest\n"
+        "def test_good(): pass\n"
+        "def test_bad(): assert False\n"
+        "@pytest.fixture\ndef torn():\n    yield\n    raise OSError\n"
+        "def test_torn(torn): pass\n"
+        "@pytest.mark.skip(reason='x')\ndef test_left(): pass\n"
+    )
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "tests.conftest",
+        "-p",
+        "no:cacheprovider",
+        "-p",
+        "no:randomly",
+    ]
+    command += ["-c", os.devnull, "--rootdir", str(tmp_path), str(tmp_path)]
+    assert suites.run("e2e", command, ledger) == 1
+    [found] = lines(ledger)
+    assert (found.passed, found.failed, found.skipped) == ("1", "2", "1")
+
+
+def test_the_list_begins_with_what_never_ran_and_goes_on_with_the_oldest() -> None:
+    runs = [Run("a", "2026-11-20 10:00"), Run("b", "2026-11-19 10:00"), Run("a", "2026-11-18 10:00")]
+    found = suites.last_runs(runs, ["a", "b", "c"])
+    assert [(run.suite, run.date) for run in found] == [
+        ("c", NEVER),
+        ("b", "2026-11-19 10:00"),
+        ("a", "2026-11-20 10:00"),
+    ]
+
+
+def test_all_longer_suites_of_the_makefile_are_recorded(root: Path) -> None:
+    makefile = (root / "Makefile").read_text(encoding="utf-8")
+    longer = {line.partition(":")[0] for line in makefile.splitlines() if line.startswith(("e2e", "chaos:", "bench:"))}
+    assert set(suites.suites(makefile)) == longer
+    assert len(longer) > 8
+
+
+def test_the_ledger_is_one(root: Path) -> None:
+    text = suites.LEDGER.read_text(encoding="utf-8")
+    rows = [line for line in text.splitlines() if line.startswith("| ") and "---" not in line]
+    assert len(rows) - 1 == len(suites.parse(text)), "each line has all columns and a date"
