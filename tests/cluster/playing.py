@@ -41,8 +41,8 @@ async def played(cluster: Cluster, *skip: str) -> AsyncGenerator[set[str]]:
 
 
 async def _listed(client: Client, kind: Kind, namespace: str) -> list[dict[str, Any]]:
-    """Objects of a kind; none where the API server cannot say, which for a kind that nobody has asked for yet is so until
-    its storage is initialized (429).
+    """Objects of a kind; none where the API server cannot say: it answers 429 until the storage of a kind that nobody
+    has asked for yet is initialized.
     """
     try:
         return json.loads(await client.page(kind, namespace, {}))["items"]

@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from openstack_operator.kube import conditions, secret_data
 from openstack_operator.runtime.kinds import DEPLOYMENT, OTHERS, SECRET
 from openstack_operator.services.controlplane.c5c3_model import C5C3_CONTROL_PLANE

@@ -230,7 +230,7 @@ async def test_one_name_has_one_owner_and_neutron_finds_either(
     async with operator(cluster, root, southbound):
         await cluster.create(OVN_CLUSTER, "ovn")
         await cluster.ready(OVN_CLUSTER, "ovn")
-        # Kubernetes says to the second when something was made.
+        # Kubernetes says to the second when something was made: a whole one between the two is what makes one older.
         await asyncio.sleep(1)
         await cluster.create(OVN_NETWORK, "ovn")
         refused = await cluster.ready(OVN_NETWORK, "ovn", "InvalidSpec")

@@ -7,6 +7,8 @@ import json
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+from patience import eventually
+
 Answer = tuple[int, dict[str, Any], dict[str, str]]
 
 
@@ -37,6 +39,11 @@ class FaultyApi:
         self.cut()
         self._server.close()
         await asyncio.sleep(0)
+
+    async def asked(self, times: int) -> None:
+        """Returns once so many more requests have come: all but the last of those have been answered."""
+        before = len(self.requests)
+        await eventually(f"{times} more requests", lambda: len(self.requests) >= before + times)
 
     def put(self, name: str) -> None:
         self.version += 1

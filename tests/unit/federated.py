@@ -8,7 +8,6 @@ import shutil
 import socket
 import ssl
 import subprocess
-import time
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime, timedelta
@@ -17,6 +16,7 @@ from threading import Thread
 from typing import Any
 
 import pytest
+from patience import PATIENCE, until
 
 from images import catalog
 from images.engine import Buildah
@@ -133,7 +133,7 @@ def inside(root: Path, *command: str, **env: str) -> Generator[subprocess.Popen[
     finally:
         process.terminate()
         try:
-            process.wait(120)
+            process.wait(PATIENCE)
         finally:
             process.kill()
 
@@ -156,14 +156,14 @@ def written(root: Path, found: Mapping[str, str], ports: Mapping[str, int]) -> N
 
 def answers(port: int, process: subprocess.Popen[bytes]) -> None:
     """Somebody listens there."""
-    until = time.monotonic() + 120
-    while time.monotonic() < until and process.poll() is None:
-        with closing(socket.socket()) as tried:
-            if not tried.connect_ex(("127.0.0.1", port)):
-                return
-        # A server that starts tells nobody when it listens.
-        time.sleep(0.05)
-    pytest.fail(f"it does not listen: {process.poll()}")
+    # A server that starts tells nobody when it listens.
+    until("it to listen or to end", lambda: _listens(port) or process.poll() is not None)
+    assert process.poll() is None, "it ended"
+
+
+def _listens(port: int) -> bool:
+    with closing(socket.socket()) as tried:
+        return not tried.connect_ex(("127.0.0.1", port))
 
 
 def certified(tmp_path: Path) -> tuple[ssl.SSLContext, str]:

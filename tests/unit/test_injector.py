@@ -19,6 +19,8 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from patience import PATIENCE, eventually
+from structlog.testing import capture_logs
 
 from openstack_operator import pki
 from openstack_operator.cli import command_line
@@ -32,8 +34,6 @@ from openstack_operator.injector.webhook import Webhook
 from openstack_operator.plan import Transient
 from openstack_operator.runtime.kinds import POD
 
-PATIENCE = 300
-"""Seconds after which a test is taken for hung."""
 BB, ZONE = "kubernetes.metal.cloud.sap/bb", "topology.kubernetes.io/zone"
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 WANTED = pki.Wanted(common="injector", names=frozenset({"127.0.0.1"}), life=timedelta(days=90))
@@ -252,9 +252,7 @@ async def served(folder: Path, fault: Exception | None = None, *, slow: float = 
 
 
 async def serving(hook: Hook) -> None:
-    async with asyncio.timeout(PATIENCE):
-        while not hook.webhook.serving:  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
+    await eventually("it to serve", lambda: hook.webhook.serving)
 
 
 async def shown(hook: Hook) -> int:
@@ -269,7 +267,9 @@ async def shown(hook: Hook) -> int:
 
 async def test_a_webhook_waits_for_its_certificate_and_answers_many_on_one_connection(tmp_path: Path) -> None:
     async with served(tmp_path) as hook:
-        await asyncio.sleep(0.05)
+        with capture_logs() as logs:
+            await eventually("two looks", lambda: len(logs) >= 2)
+        assert {log["event"] for log in logs} == {"no certificate"}
         assert not hook.webhook.serving
         written(tmp_path, "first")
         await serving(hook)
@@ -302,7 +302,9 @@ async def test_a_certificate_without_its_key_changes_nothing(tmp_path: Path) -> 
         await serving(hook)
         trust = hook.client()
         (tmp_path / "tls.crt").write_text(renewed({}, WANTED, lambda: "second", datetime.now(UTC))["tls.crt"])
-        await asyncio.sleep(0.2)
+        with capture_logs() as logs:
+            await eventually("two looks", lambda: len(logs) >= 2)
+        assert {log["event"] for log in logs} == {"no certificate"}
         assert (await trust.post("/", content=review())).status_code == 200
         await trust.aclose()
 

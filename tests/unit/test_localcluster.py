@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import tarfile
-import time
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
+from patience import PATIENCE, until
 
 from localcluster import archives, build, cgroups, clock, cluster, components, init, layout, network, paths
 from localcluster.target import target
@@ -175,14 +175,14 @@ import sys
 from pathlib import Path
 from typing import Any
 from localcluster.init import Program, hold, supervise
-hold(Path("."), "held", 60)
+hold(Path("."), "held", 3600)
 def program(name, script, **more):
     return Program(name, ["/bin/sh", "-c", f"echo {name} >> order; {script}"], **more)
 supervise(
     [
-        program("service", "exec sleep 60", after=["setup"]),
+        program("service", "exec sleep 3600", after=["setup"]),
         program("setup", "exit $STATUS", env={"STATUS": "0"}, file="go", once=True),
-        program("starter", "touch go; exec sleep 60"),
+        program("starter", "touch go; exec sleep 3600"),
         program("held", "exit 1", file="late"),
         program("free", "exit 1", file="late"),
     ],
@@ -203,7 +203,7 @@ supervise(
     finally:
         children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
         process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=120)
+        process.communicate(timeout=PATIENCE)
         for child in children:
             os.kill(int(child), signal.SIGKILL)
     assert process.returncode == 0
@@ -278,13 +278,11 @@ def test_a_container_gets_the_clock_of_its_node(tmp_path: Path, wrong: bool) -> 
 
 
 def _lines(path: Path, count: int) -> list[str]:
-    lines: list[str] = []
-    for _ in range(5000):
-        lines = path.read_text().split() if path.exists() else []
-        if len(lines) >= count:
-            return lines
-        time.sleep(0.02)
-    raise AssertionError(f"{path}: {lines}")
+    def lines() -> list[str]:
+        found = path.read_text().split() if path.exists() else []
+        return found if len(found) >= count else []
+
+    return until(f"{count} lines in {path}", lines)
 
 
 def test_images_that_others_took_the_place_of_go() -> None:

@@ -14,6 +14,7 @@ from typing import Any, cast
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+from patience import PATIENCE
 
 from openstack_operator.services.nova import idle
 
@@ -67,7 +68,7 @@ def ended(nova: Nova, tmp_path: Path) -> Run:
     def run() -> str:
         words = [sys.executable, *command[1:], quick]
         env = os.environ | {"OS_DEFAULT__HOST": "node1"}
-        return subprocess.run(words, env=env, capture_output=True, text=True, timeout=120, check=True).stdout
+        return subprocess.run(words, env=env, capture_output=True, text=True, timeout=PATIENCE, check=True).stdout
 
     return run
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import yaml
+from patience import PATIENCE
 
 from openstack_operator import kube
 from openstack_operator.plan import Object, Plan, parse
@@ -119,7 +120,7 @@ def run(tmp_path: Path) -> Any:
 def test_it_waits_until_libvirt_has_every_key(run: Any, tmp_path: Path) -> None:
     result = planned(KEYS[0])
     with run(result, keys(result)) as process:
-        assert process.wait(60) == 0
+        assert process.wait(PATIENCE) == 0
         assert process.stdout.read() == "libvirt: no answer\n"
     known = {each.name for each in (tmp_path / "there").iterdir()} - {"asked"}
     assert known == {name.partition(".")[0] for name in keys(result)}
@@ -133,4 +134,4 @@ def test_keys_of_before_are_not_taken_for_those_of_now(run: Any, tmp_path: Path)
         assert list((tmp_path / "there").iterdir()) == []
         for name, text in keys(after).items():
             (tmp_path / "given" / name).write_text(text)
-        assert process.wait(60) == 0
+        assert process.wait(PATIENCE) == 0

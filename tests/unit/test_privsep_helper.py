@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from patience import PATIENCE, until
 
 from cloud.kubernetes import ROOT
-from cloud.proof import until
 
 SCRIPT = ROOT / "images" / "oslo" / "privsep-helper"
 
@@ -58,7 +58,7 @@ class Caller:
         command = [sys.executable, "-c", CALL, str(SCRIPT), str(self.folder), str(self.folder / "real"), *words]
         # Not through pipes: the process that stays holds them open.
         with (self.folder / "errors").open("w") as errors:
-            done = subprocess.run(command, stdout=errors, stderr=errors, text=True, timeout=120, check=False)
+            done = subprocess.run(command, stdout=errors, stderr=errors, text=True, timeout=PATIENCE, check=False)
         return subprocess.CompletedProcess(command, done.returncode, stderr=(self.folder / "errors").read_text())
 
     def daemon(self, context: str) -> dict[str, Any]:
@@ -101,7 +101,7 @@ def _end(server: int) -> None:
         os.kill(server, signal.SIGKILL)
     except ProcessLookupError:
         return
-    until("the process to be gone", lambda: _gone(server), 10, 0.05)
+    until("the process to be gone", lambda: _gone(server))
 
 
 def _gone(process: int) -> bool:

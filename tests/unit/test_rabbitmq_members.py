@@ -7,7 +7,6 @@ import shutil
 import signal
 import socket
 import subprocess
-import time
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from patience import PATIENCE, until
 
 from openstack_operator import kube
 from openstack_operator.plan import RECOVERY, Object, Plan, Release, SpecError, conditions, key
@@ -190,15 +190,13 @@ def watched(home: Path, peer: int, work: str) -> Generator[subprocess.Popen[str]
 
 def looked_at(home: Path, times: int) -> None:
     """Returns once the member in that folder was looked at so often."""
-    until = time.monotonic() + 300
-    while len((home / "looks").read_text() if (home / "looks").exists() else "") < times:
-        assert time.monotonic() < until
-        time.sleep(0.05)
+    looks = home / "looks"
+    until(f"{times} looks", lambda: looks.exists() and len(looks.read_text()) >= times)
 
 
 def test_a_member_that_neither_starts_nor_works_while_all_are_there_starts_again(tmp_path: Path, peer: int) -> None:
     with watched(tmp_path, peer, "sleep 600; :") as stuck:
-        assert stuck.wait(timeout=300) == -signal.SIGKILL
+        assert stuck.wait(timeout=PATIENCE) == -signal.SIGKILL
         assert stuck.stderr
         assert "all members are there, and this one neither started nor worked for 90 s" in stuck.stderr.readline()
 

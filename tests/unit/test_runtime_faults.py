@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from faulty_api import FaultyApi
+from patience import eventually
 
 from openstack_operator.plan import SpecError, Transient
 from openstack_operator.runtime.client import Client, Conflict, Forbidden, Missing, NotAdmitted, retry_after
@@ -27,9 +28,7 @@ class Watched:
         self.task = asyncio.ensure_future(self.informer.run())
 
     async def holds(self, *names: str) -> None:
-        async with asyncio.timeout(60):
-            while {item.meta.name for item in self.store} != set(names):  # noqa: ASYNC110
-                await asyncio.sleep(0.01)
+        await eventually(f"{names}", lambda: {item.meta.name for item in self.store} == set(names))
 
     @property
     def deleted(self) -> list[str]:
@@ -63,7 +62,7 @@ async def test_what_was_deleted_during_an_outage_is_noticed(api: FaultyApi, watc
     api.remove("b")
     api.put("d")
     api.expire()
-    await asyncio.sleep(0.3)
+    await api.asked(2)
     api.down = False
     await watched.holds(*"acd")
     assert watched.deleted == ["b"]
@@ -82,7 +81,7 @@ async def test_a_cut_watch_continues_where_it_was(api: FaultyApi, watched: Watch
 async def test_an_informer_waits_for_an_api_that_is_not_there_yet(api: FaultyApi, client: Client):
     api.down = True
     watched = Watched(client)
-    await asyncio.sleep(0.2)
+    await api.asked(2)
     assert not watched.informer.synced.is_set()
     api.put("a")
     api.down = False

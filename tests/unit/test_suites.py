@@ -6,10 +6,10 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
+from patience import until
 
 from tests import suites
 from tests.suites import INTERRUPTED, NEVER, RUNNING, UNKNOWN, Run
@@ -59,9 +59,7 @@ def test_an_interrupted_run_is_recorded_as_such(ledger: Path, tmp_path: Path, nu
     command = ["sh", "-c", f"touch {begun}; exec sleep 600"]
     code = f"from pathlib import Path; from tests import suites; suites.run('e', {command}, Path({str(ledger)!r}))"
     process = subprocess.Popen([sys.executable, "-c", code], cwd=suites.ROOT, start_new_session=True)
-    until = time.monotonic() + 300
-    while not begun.exists() and time.monotonic() < until:
-        time.sleep(0.05)
+    until("it to begin", begun.exists)
     process.send_signal(number)
     process.wait()
     if number is signal.SIGKILL:
