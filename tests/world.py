@@ -147,13 +147,19 @@ POD: Mapping[str, Any] = {
 OWN = f"registry.example.org/own:9.1@sha256:{'a' * 64}"
 
 
+def version(workload: str, tag: str = "9.1") -> Leaves:
+    """The version that a workload and its pods are labelled with; that of an image of one's own is its tag."""
+    template = f"spec.{'jobTemplate.spec.' if workload.startswith('CronJob/') else ''}template"
+    return {f"{workload} {where}.{kube.VERSION}": tag for where in ("labels", f"{template}.metadata.labels")}
+
+
 def pods(
     kind: str, prefix: str, workload: str, base: Mapping[str, Any], *also: str, container: str = "main"
 ) -> list[ParameterSet]:
     """Rows for the settings of the pods of a workload that `base` gives several of."""
     pod, own = f"{workload} pod", f"{workload} pod.containers[{container}]"
     expected: Mapping[str, Leaves] = {
-        "image": {f"{own}.image": OWN},
+        "image": {f"{own}.image": OWN, **version(workload)},
         "resources": {f"{own}.resources.{path}": value for path, value in _flat("", POD["resources"])},
         "nodeSelector": {f"{pod}.nodeSelector.own": "yes", f"{pod}.nodeSelector.openstack-control-plane": None},
         "tolerations": {f"{pod}.tolerations[0].key": "own"},

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from openstack_operator import kube
 from openstack_operator.catalogue import RESOURCES
 from openstack_operator.generate import generated, rendered, stale, write
 from openstack_operator.manifests import load
+from openstack_operator.plan.steps import WORKLOADS
 from openstack_operator.runtime.kinds import CHILDREN
 
 
@@ -58,6 +61,27 @@ def test_permissions_are_no_way_to_more_of_them(root: Path) -> None:
 def test_nothing_is_watched_that_no_service_makes(root: Path) -> None:
     made = {obj["kind"] for planned in rendered(root) for obj in planned.objects}
     assert {kind.kind for kind in CHILDREN} <= made
+
+
+def test_pods_bear_their_version_and_no_selector_does(root: Path) -> None:
+    """Selectors cannot change: one with a version would keep a new release out."""
+    objects = [obj for planned in rendered(root) for obj in planned.objects]
+    templates = [obj["spec"]["template"] for obj in objects if obj["kind"] in WORKLOADS]
+    assert all(template["metadata"]["labels"].get(kube.NAME) for template in templates)
+    assert all(template["metadata"]["labels"].get(kube.VERSION) for template in templates)
+    assert not [labels for obj in objects for labels in selectors(obj.get("spec")) if kube.VERSION in labels]
+
+
+def selectors(node: Any) -> Iterator[dict[str, Any]]:
+    """Every choice by labels at any depth of an object's spec."""
+    if isinstance(node, dict):
+        for name, value in node.items():
+            if name in {"matchLabels", "selector", "nodeSelector"} and isinstance(value, dict):
+                yield value
+            yield from selectors(value)
+    elif isinstance(node, list):
+        for value in node:
+            yield from selectors(value)
 
 
 def test_everything_that_is_watched_may_be_watched(root: Path) -> None:

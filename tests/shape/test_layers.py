@@ -65,3 +65,10 @@ def test_nothing_sleeps_while_planning_or_in_actuators(root: Path) -> None:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
                 assert node.func.attr != "sleep", f"{path}:{node.lineno}: waiting is a value"
+
+
+def test_no_plan_knows_the_version_of_the_operator(root: Path) -> None:
+    """Otherwise pods would roll for each new one."""
+    for path in sources(root, *PURE, "actuators"):
+        names = [node for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(node, ast.alias)]
+        assert "__version__" not in {node.name for node in names}, path

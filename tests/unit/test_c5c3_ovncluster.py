@@ -14,7 +14,7 @@ from openstack_operator import pki
 from openstack_operator.plan import MissingReference, Object, SpecError
 from openstack_operator.testing import NOW
 from tests.fields import description
-from tests.world import OWN, POD, Leaves, changes, check, pods, row, world
+from tests.world import OWN, POD, Leaves, changes, check, pods, row, version, world
 
 KIND = "OVNCluster"
 NB, SB, NORTHD, RELAY = "StatefulSet/ovn-nb", "StatefulSet/ovn-sb", "Deployment/ovn-northd", "Deployment/ovn-relay"
@@ -27,6 +27,11 @@ def both(rest: str, value: Any) -> Leaves:
     return {f"{name} {rest}": value for name in NODES}
 
 
+def versions(*workloads: str) -> Leaves:
+    """The pods say the tag of the image."""
+    return {field: tag for workload in workloads for field, tag in version(workload).items()}
+
+
 def switch(variable: str, value: str) -> Leaves:
     return both(f"pod.containers[ovs-vswitchd].env[{variable}].value", value)
 
@@ -34,7 +39,9 @@ def switch(variable: str, value: str) -> Leaves:
 def on_nodes(field: str) -> ParameterSet:
     """Settings of the pods of the switch that hold on each node."""
     expected: Mapping[str, Leaves] = {
-        "image": both("pod.containers[ovs-vswitchd].image", OWN) | both("pod.containers[ovs-db].image", OWN),
+        "image": both("pod.containers[ovs-vswitchd].image", OWN)
+        | both("pod.containers[ovs-db].image", OWN)
+        | versions(*NODES),
         "resources": both("pod.containers[ovs-vswitchd].resources.requests.cpu", "7m")
         | both("pod.containers[ovs-vswitchd].resources.requests.memory", "70Mi")
         | both("pod.containers[ovs-vswitchd].resources.limits.cpu", "8")
@@ -142,14 +149,17 @@ CONTROLLER = "pod.containers[ovn-controller]"
             "spec.ovnImage",
             IMAGES,
             {f"{name} pod.containers[main].image": OWN for name in (NB, SB, NORTHD, RELAY)}
-            | both(f"{CONTROLLER}.image", OWN),
+            | both(f"{CONTROLLER}.image", OWN)
+            | versions(NB, SB, NORTHD, RELAY),
             base={"relay": {"replicas": 1}},
         ),
         row(
             KIND,
             "spec.ovsImage",
             IMAGES,
-            both("pod.containers[ovs-vswitchd].image", OWN) | both("pod.containers[ovs-db].image", OWN),
+            both("pod.containers[ovs-vswitchd].image", OWN)
+            | both("pod.containers[ovs-db].image", OWN)
+            | versions(*NODES),
         ),
         row(
             KIND,

@@ -11,7 +11,7 @@ from _pytest.mark import ParameterSet
 
 from openstack_operator.plan import NotBuilt, Object, SpecError
 from tests.fields import description
-from tests.world import Leaves, changes, check, given, row, world
+from tests.world import Leaves, changes, check, given, row, version, world
 
 IMAGE = {"repository": "registry.example.org/own", "tag": "9.1"}
 OWN = "registry.example.org/own:9.1"
@@ -92,7 +92,8 @@ def test_so_many_pods(kind: str, base: Any, path: str, value: Any, expected: Lea
             kind,
             "spec.image",
             IMAGE,
-            {f"{program} pod.containers[main].image": OWN for program in programs},
+            {f"{program} pod.containers[main].image": OWN for program in programs}
+            | {field: tag for program in programs for field, tag in version(program).items()},
             base=BASE.get(kind),
         )
         for kind, programs in PROGRAMS.items()

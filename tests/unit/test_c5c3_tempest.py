@@ -12,7 +12,7 @@ import yaml
 from openstack_operator.plan import Object, SpecError
 from openstack_operator.release_files import ReleaseFiles
 from tests.fields import description
-from tests.world import POD, RELEASES, Leaves, check, pods, row, world
+from tests.world import POD, RELEASES, Leaves, check, pods, row, version, world
 
 KIND, RUN = "Tempest", "CronJob/tempest-run"
 NIGHTLY = {"schedule": "0 2 * * *"}
@@ -56,7 +56,7 @@ def asked(field: str, value: Any, key: str) -> Any:
             KIND,
             "spec.imageProfile",
             "kolla",
-            {f"{RUN} pod.containers[main].image": re.compile("openstack.kolla/tempest:")},
+            {f"{RUN} pod.containers[main].image": re.compile("openstack.kolla/tempest:"), **version(RUN, "2025.1")},
             f"{RUN} pod.",
             base=NIGHTLY,
         ),

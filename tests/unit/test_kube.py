@@ -94,9 +94,44 @@ def test_every_object_of_a_long_name_fits() -> None:
 
 def test_selectors_are_part_of_the_pods_labels_and_free_of_versions() -> None:
     ctx = context()
-    workload = kube.workload(ctx, "Deployment", "api", kube.pod(ctx, "api", wanted=PodSettings()))
+    workload = kube.workload(
+        ctx, "Deployment", "api", kube.pod(ctx, "api", kube.Container(component=NGINX), wanted=PodSettings())
+    )
     wanted = workload["spec"]["selector"]["matchLabels"]
     assert wanted.items() <= workload["spec"]["template"]["metadata"]["labels"].items()
+
+
+MARIADB = Component(image="localhost/mariadb:build", uid=999, gid=999, version="11.8")
+
+
+@pytest.mark.parametrize(
+    ("image", "version"),
+    [
+        (None, "11.8"),
+        ("registry.example.org:5000/team/mariadb:11.4.5", "11.4.5"),
+        (f"registry.example.org/mariadb:11.4.5@sha256:{'0' * 64}", "11.4.5"),
+        ("registry.example.org:5000/mariadb", None),
+        (f"registry.example.org/mariadb@sha256:{'0' * 64}", None),
+        ("mariadb:_is-no-label_", None),
+        (f"mariadb:{'0' * 64}", None),
+    ],
+)
+def test_pods_say_which_program_they_are_and_in_which_version(image: str | None, version: str | None) -> None:
+    main, beside = kube.Container(component=MARIADB), kube.Container(component=NGINX, name="beside")
+    labels = kube.pod(context(), "server", main, beside, wanted=PodSettings(image=image))["metadata"]["labels"]
+    assert labels[kube.NAME] == "placement-server"
+    assert labels.get(kube.VERSION) == version
+
+
+def test_workloads_say_what_their_pods_are() -> None:
+    template = kube.pod(context(), "server", kube.Container(component=MARIADB), wanted=PodSettings())
+    made = [
+        kube.workload(context(), "Deployment", "server", template),
+        kube.job(context(), "server", template),
+        kube.cron_job(context(), "server", template, "@daily"),
+    ]
+    for each in made:
+        assert each["metadata"]["labels"] == template["metadata"]["labels"]
 
 
 def test_changed_work_is_another_job() -> None:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ..kube import Object
+from .. import __version__
+from ..kube import NAME, VERSION, Object
 from .permissions import NAMESPACE, OPERATOR
 
 PORT = 8080
 RELEASES = "/etc/openstack-operator/releases"
-LABELS = {"app.kubernetes.io/name": OPERATOR}
+LABELS = {NAME: OPERATOR}
+VERSIONED = {VERSION: __version__}
+"""Of the templates of pods; selectors stay as they are."""
 POD_CONFINED: Object = {
     "runAsNonRoot": True,
     "runAsUser": 65532,
@@ -41,7 +44,7 @@ def deployment() -> list[Object]:
                 # One acts, one stands by with its caches filled.
                 "replicas": 2,
                 "selector": {"matchLabels": LABELS},
-                "template": {"metadata": {"labels": LABELS}, "spec": _pod()},
+                "template": {"metadata": {"labels": LABELS | VERSIONED}, "spec": _pod()},
             },
         },
         {

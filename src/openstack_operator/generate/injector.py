@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..injector.names import CERTIFICATE, CERTIFIER, CONFIGURATION, HEALTH, INJECTOR, PORT, WEBHOOK
-from ..kube import Object
-from .deployment import CONFINED, POD_CONFINED, apart, probe
+from ..kube import NAME, Object
+from .deployment import CONFINED, POD_CONFINED, VERSIONED, apart, probe
 from .permissions import OPERATOR, WATCH, binding, role
 
 UNASKED = ("kube-system", INJECTOR)
@@ -91,7 +91,7 @@ def _rights() -> list[Object]:
 
 
 def _labels(name: str) -> dict[str, str]:
-    return {"app.kubernetes.io/name": name}
+    return {NAME: name}
 
 
 def _object(api: str, kind: str, name: str, **body: Any) -> Object:
@@ -100,7 +100,7 @@ def _object(api: str, kind: str, name: str, **body: Any) -> Object:
 
 
 def _deployment(name: str, *, replicas: int, pod: Object) -> Object:
-    template = {"metadata": {"labels": _labels(name)}, "spec": {"serviceAccountName": name, **pod}}
+    template = {"metadata": {"labels": _labels(name) | VERSIONED}, "spec": {"serviceAccountName": name, **pod}}
     selector = {"matchLabels": _labels(name)}
     return _object(
         "apps/v1", "Deployment", name, spec={"replicas": replicas, "selector": selector, "template": template}

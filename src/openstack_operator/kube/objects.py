@@ -16,6 +16,9 @@ STATEFUL_SET_LIMIT = NAME_LIMIT - 11
 MANAGED_BY = "openstack-operator"
 INSTANCE = "app.kubernetes.io/instance"
 COMPONENT = "app.kubernetes.io/component"
+NAME = "app.kubernetes.io/name"
+VERSION = "app.kubernetes.io/version"
+"""Of the program, never of the operator: pods roll for a change of it. No selector has it."""
 KIND = "openstack.k8s.io/kind"
 WATCHED = "openstack.k8s.io/watched"
 """Label of pod templates, "true" where the plan looks at the pods themselves; all others are left to Kubernetes."""
@@ -211,7 +214,7 @@ def workload(
 
     Without `replicas` their number is left to an autoscaler, and is at first what Kubernetes takes: one.
     """
-    return obj(
+    made = obj(
         ctx,
         kind,
         fitting(ctx.name(component), STATEFUL_SET_LIMIT if kind == "StatefulSet" else NAME_LIMIT),
@@ -225,6 +228,13 @@ def workload(
             **spec,
         },
     )
+    return _named_as(made, template)
+
+
+def _named_as(made: Object, template: Object) -> Object:
+    """The same object, saying of which program and version its pods are."""
+    named = {name: value for name, value in template["metadata"]["labels"].items() if name in (NAME, VERSION)}
+    return {**made, "metadata": {**made["metadata"], "labels": {**made["metadata"]["labels"], **named}}}
 
 
 def job(ctx: Context[Any], component: str, template: Object, *, retries: int = 6) -> Object:
@@ -233,7 +243,7 @@ def job(ctx: Context[Any], component: str, template: Object, *, retries: int = 6
     pod = {**template, "spec": {**template["spec"], "restartPolicy": "Never"}}
     body = {"backoffLimit": retries, "completions": 1, "parallelism": 1, "template": pod}
     name = f"{fitting(ctx.name(component), NAME_LIMIT - 9)}-{digest(pod)}"
-    return obj(ctx, "Job", name, "batch/v1", component=component, spec=body)
+    return _named_as(obj(ctx, "Job", name, "batch/v1", component=component, spec=body), template)
 
 
 def cron_job(
@@ -254,4 +264,4 @@ def cron_job(
     }
     # Jobs add eleven characters to it, and their name is a label.
     name = fitting(ctx.name(component), NAME_LIMIT - 11)
-    return obj(ctx, "CronJob", name, "batch/v1", component=component, spec=body)
+    return _named_as(obj(ctx, "CronJob", name, "batch/v1", component=component, spec=body), template)

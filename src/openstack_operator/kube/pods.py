@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 from ..api import Component as ComponentSettings
 from ..api import PodSettings
 from ..plan import Component, Context, Object
-from .objects import drop_none, labels
+from .objects import NAME, VERSION, drop_none, fitting, labels
 
 CONTROL_PLANE = {"openstack-control-plane": "enabled"}
 COMPUTE = {"openstack-compute-node": "enabled"}
@@ -279,9 +280,13 @@ def pod(
     volumes = {mount.name: {"name": mount.name, **mount.volume} for c in everyone for mount in c.mounts if mount.volume}
     groups = {c.component.gid for c in containers if not c.root and not c.privileged}
     host_network = spec.get("hostNetwork")
+    named = {NAME: fitting(f"{ctx.kind.lower()}-{component}"), VERSION: _version(containers[0], wanted)}
     return drop_none(
         {
-            "metadata": {"labels": labels(ctx, component), "annotations": dict(annotations) if annotations else None},
+            "metadata": {
+                "labels": labels(ctx, component) | named,
+                "annotations": dict(annotations) if annotations else None,
+            },
             "spec": {
                 "automountServiceAccountToken": False,
                 "enableServiceLinks": False,
@@ -306,6 +311,16 @@ def pod(
             },
         }
     )
+
+
+_LABEL = re.compile("[A-Za-z0-9]([-A-Za-z0-9_.]{,61}[A-Za-z0-9])?")
+
+
+def _version(main: Container, wanted: PodSettings) -> str | None:
+    """The version a pod is labelled with; of an image of the user's its tag. None where that cannot be a label."""
+    image = (main.settings or wanted).image
+    tag = image.partition("@")[0].rpartition("/")[2].partition(":")[2] if image else main.component.version
+    return tag if _LABEL.fullmatch(tag) else None
 
 
 def _shared(wanted: PodSettings) -> PodSettings:

@@ -22,6 +22,8 @@ class Component:
     program.
     """
     env: Mapping[str, str] = field(default_factory=dict[str, str])
+    version: str = ""
+    """Of what the image brings: OpenStack's release, or the version of a program that is no part of it."""
 
     @property
     def command(self) -> Sequence[str]:
@@ -57,10 +59,12 @@ def parse(data: Mapping[str, Any], profile: str) -> Release:
     except KeyError:
         choices = ", ".join(data.get("profiles", {}))
         raise SpecError("spec.imageProfile", f"there is no profile {profile!r}; choose from {choices}") from None
-    return Release(str(data["release"]), profile, {name: _component(entry) for name, entry in components.items()})
+    release = str(data["release"])
+    return Release(release, profile, {name: _component(entry, release) for name, entry in components.items()})
 
 
-def _component(entry: Mapping[str, Any]) -> Component:
+def _component(entry: Mapping[str, Any], release: str) -> Component:
     uid = entry.get("uid", 0)
     commands = {purpose: tuple(words) for purpose, words in entry.get("commands", {}).items()}
-    return Component(entry["image"], uid, entry.get("gid", uid), commands, dict(entry.get("env", {})))
+    version = str(entry.get("version", release))
+    return Component(entry["image"], uid, entry.get("gid", uid), commands, dict(entry.get("env", {})), version)
