@@ -253,6 +253,36 @@ def test_the_program_counts_what_ends_and_what_never_does(capsys: pytest.Capture
     assert "Traceback" in capsys.readouterr().out
 
 
+def test_the_program_says_why_tests_are_skipped(capsys: pytest.CaptureFixture[str]) -> None:
+    class Reason(Detail):
+        def as_text(self) -> str:
+            return "the volume service\n is not available "
+
+    tally = runner.Tally()
+    tally({"id": "setUpClass (tempest.api.volume.Test)", "status": "skip", "details": {"reason": Reason()}})
+    tally({"id": "tempest.api.test_it[id-1]", "status": "skip", "details": {}})
+    assert capsys.readouterr().out.splitlines() == [
+        "skipped  setUpClass (tempest.api.volume.Test): the volume service is not available",
+        "skipped  tempest.api.test_it",
+    ]
+
+
+def test_the_program_names_tests_that_are_excluded() -> None:
+    listed = "\n".join(
+        (
+            "Repository of stestr",
+            "tempest.api.identity.test_a.Test.test_it[id-1,smoke]",
+            "tempest.scenario.test_b.Test.test_it[id-2,slow]",
+            "plugin.tests.test_c.Test.test_it[slow]",
+        )
+    )
+    assert runner.excluded({"exclude": r"\[.*\bslow\b.*\]"}, listed) == [
+        "tempest.scenario.test_b.Test.test_it",
+        "plugin.tests.test_c.Test.test_it",
+    ]
+    assert runner.excluded({"exclude": ""}, listed) == []
+
+
 def test_the_programs_last_word_fits(capsys: pytest.CaptureFixture[str]) -> None:
     tally = runner.Tally()
     for number in range(900):

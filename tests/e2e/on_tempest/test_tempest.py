@@ -1,9 +1,13 @@
-"""Runs that are ordered, and what the status tells of them."""
+"""Tempest's smoke set and its tests of the Identity, Image and Network APIs, in runs that are ordered; then what the
+status tells of runs.
+"""
 
 from __future__ import annotations
 
 import json
 from typing import Any
+
+import pytest
 
 from cloud import view
 from cloud.kubernetes import Kubernetes
@@ -12,6 +16,7 @@ from cloud.session import Cloud, Session
 from ..conftest import Report
 from ..facts import ready_again
 from ..waiting import until
+from .expectations import SETS, Outcome, listing, surprises, unused
 
 TEMPESTS = "tempests.tempest.openstack.c5c3.io"
 RUN_NOW = "tempest.openstack.c5c3.io/run-now"
@@ -32,33 +37,81 @@ def order(cluster: Kubernetes, cloud: Cloud, word: str) -> None:
     cluster.kubectl("annotate", TEMPESTS, "tempest", f"{RUN_NOW}={word}", *where)
 
 
-def test_a_run_that_is_ordered_passes(cluster: Kubernetes, stood: tuple[Session, Cloud], report: Report) -> None:
+def change(cluster: Kubernetes, cloud: Cloud, **tempest: Any) -> None:
+    """The control plane has its Tempest say so, and nothing runs yet."""
+    patch = json.dumps({"spec": {"tempest": tempest}})
+    cluster.kubectl("patch", "openstackcontrolplane", cloud.name, "-n", cloud.namespace, "--type=merge", "-p", patch)
+
+
+def logged(cluster: Kubernetes, cloud: Cloud) -> str:
+    """The log of the one run whose pod is there."""
+    (pod,) = cluster.items(*PODS, "-n", cloud.namespace)
+    return cluster.kubectl("logs", pod["metadata"]["name"], "-n", cloud.namespace)
+
+
+@pytest.fixture(scope="module")
+def outcomes() -> dict[str, Outcome]:
+    """Of the sets that have run."""
+    return {}
+
+
+def test_nothing_runs_before_it_is_ordered(cluster: Kubernetes, stood: tuple[Session, Cloud]) -> None:
     cloud = stood[1]
     assert passed(cluster, cloud)["reason"] == "Waiting"
     assert cluster.items(*PODS, "-n", cloud.namespace) == []
-    order(cluster, cloud, "first")
-    until("tests that passed", lambda: passed(cluster, cloud)["status"] == "True", 1200, 5)
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_a_set_passes(
+    cluster: Kubernetes,
+    stood: tuple[Session, Cloud],
+    report: Report,
+    outcomes: dict[str, Outcome],
+    capsys: pytest.CaptureFixture[str],
+    name: str,
+) -> None:
+    cloud = stood[1]
+    before = live(cluster, cloud).get("status", {}).get("lastRun")
+    change(cluster, cloud, tests={"includeRegex": SETS[name]})
+
+    def wanted() -> bool:
+        tempest = live(cluster, cloud)
+        return tempest["spec"]["tests"]["includeRegex"] == SETS[name] and view.ready(tempest)
+
+    until("the set in Tempest's configuration", wanted, 120, 1)
+    order(cluster, cloud, name)
+    until("the end of the run", lambda: live(cluster, cloud)["status"].get("lastRun", before) != before, 3900, 5)
     status = live(cluster, cloud)["status"]
-    report.add(tempest_results=status["results"], tempest_duration=status["lastDuration"])
+    outcome = outcomes[name] = Outcome.of(logged(cluster, cloud))
     results = status["results"]
-    assert results["passedTests"] > 5
+    report.add(**{f"tempest_{name}": {**results, "duration": status["lastDuration"], "not_run": [*listing(outcome)]}})
+    with capsys.disabled():
+        print("", f"{name}: {results}, {status['lastDuration']}", *listing(outcome), sep="\n")
+    assert surprises(outcome) == []
+    assert passed(cluster, cloud)["status"] == "True", passed(cluster, cloud)["message"]
+    assert results["passedTests"] == len(outcome.passed) > 10
     assert results["failedTests"] == 0
     assert results["totalTests"] == results["passedTests"] + results["skippedTests"]
     assert status["lastRun"].endswith("Z")
 
 
+def test_every_expectation_was_met(stood: tuple[Session, Cloud], outcomes: dict[str, Outcome]) -> None:
+    """A test that runs again, and a name that is no test's any more, are to be taken off the lists."""
+    assert outcomes.keys() == SETS.keys()
+    assert unused(outcomes.values()) == []
+
+
 def test_the_same_order_is_one_run(cluster: Kubernetes, stood: tuple[Session, Cloud]) -> None:
     cloud = stood[1]
-    order(cluster, cloud, "first")
+    order(cluster, cloud, [*SETS][-1])
     ready_again(cluster, cloud)
     assert len(cluster.items(*PODS, "-n", cloud.namespace)) == 1
 
 
 def test_no_password_is_in_the_log(cluster: Kubernetes, stood: tuple[Session, Cloud]) -> None:
     cloud = stood[1]
-    (pod,) = cluster.items(*PODS, "-n", cloud.namespace)
-    log = cluster.kubectl("logs", pod["metadata"]["name"], "-n", cloud.namespace)
-    assert "passed  tempest.api.identity" in log
+    log = logged(cluster, cloud)
+    assert "passed   tempest.api." in log
     secret = "jsonpath={.data.identity}"
     where = ("get", "secret", "tempest-credentials", "-n", cloud.namespace, "-o")
     encoded = cluster.kubectl(*where, secret)
@@ -74,11 +127,8 @@ def test_a_schedule_runs_too_and_a_run_that_cannot_test_says_why(
 ) -> None:
     """The cloud has no such image: nothing is broken, and the condition names the field."""
     cloud = stood[1]
-    tempest = {"schedule": "* * * * *", "tests": {"image": "missing"}}
-    patch = json.dumps({"spec": {"tempest": tempest}})
-    where = ("openstackcontrolplane", cloud.name, "-n", cloud.namespace)
-    cluster.kubectl("patch", *where, "--type=merge", "-p", patch)
+    change(cluster, cloud, schedule="* * * * *", tests={"image": "missing"})
     until("a run that failed", lambda: passed(cluster, cloud)["reason"] == "RunFailed", 300, 5)
     assert "spec.tests.image: the cloud has no image 'missing'" in passed(cluster, cloud)["message"]
     assert view.ready(live(cluster, cloud))
-    assert view.ready(cluster.get(*where))
+    assert view.ready(cluster.get("openstackcontrolplane", cloud.name, "-n", cloud.namespace))

@@ -31,6 +31,10 @@ class CloudError(Exception):
     """Why a run cannot begin, for whoever reads the status."""
 
 
+class NotOfferedError(CloudError):
+    """The service has no such API, or denies it to this user."""
+
+
 class Cloud:
     """A session with one region of a cloud."""
 
@@ -70,7 +74,8 @@ class Cloud:
             with urllib.request.urlopen(request, timeout=_SECONDS, context=self._trust) as answer:  # noqa: S310
                 return json.loads(answer.read() or "null"), answer.headers
         except urllib.error.HTTPError as error:
-            raise CloudError(f"{method} {url}: {error.code} {error.read(300).decode(errors='replace')}") from None
+            kind = NotOfferedError if error.code in (403, 404) else CloudError
+            raise kind(f"{method} {url}: {error.code} {error.read(300).decode(errors='replace')}") from None
         except (OSError, ValueError) as error:
             raise CloudError(f"{method} {url}: {error}") from None
 
@@ -81,17 +86,19 @@ def found(cloud: Cloud, wanted: Mapping[str, Any], end: ExitStack) -> dict[str, 
     Raises CloudError, with the field of the spec that names what is not there.
     """
     tested = _tested(cloud, wanted["services"])
-    options: dict[str, dict[str, Any]] = {
-        "service_available": {option: name in tested for name, (option, _) in SERVICES.items() if option}
-    }
+    # A dashboard is in no catalog, and Tempest would look for one at localhost.
+    available = {option: name in tested for name, (option, _) in SERVICES.items() if option} | {"horizon": False}
+    options: dict[str, dict[str, Any]] = {"service_available": available}
     if wanted["administrator"]:
         options["auth"] = _administrator(cloud, wanted["administrator"], end)
     # A service that is not tested may still be what servers are made with.
     image = _image(cloud, wanted["image"]) if cloud.endpoint("image") else {}
+    if cloud.endpoint("image"):
+        options |= {"image": _formats(cloud), "image-feature-enabled": _stores(cloud)}
     if cloud.endpoint("compute"):
-        options["compute"] = _servers(cloud, image, wanted["flavor"], end)
+        options["compute"] = _servers(cloud, image, wanted["flavor"], end) | _hypervisors(cloud)
     if cloud.endpoint("network"):
-        options["network"] = _network(cloud, wanted["network"])
+        options |= {"network": _network(cloud, wanted["network"]), "network-feature-enabled": _extensions(cloud)}
     return options
 
 
@@ -119,6 +126,31 @@ def _image(cloud: Cloud, wanted: str | None) -> dict[str, Any]:
     return next(iter(_named(wanted, listed, "image")), {})
 
 
+def _formats(cloud: Cloud) -> dict[str, Any]:
+    """Formats an image may have, the one of servers' images first: Tempest makes most images of the first."""
+    schema = cloud.ask("GET", f"{cloud.endpoint('image')}/v2/schemas/image")["properties"]
+    formats: dict[str, Any] = {}
+    for name, first in (("container_format", "bare"), ("disk_format", "qcow2")):
+        # An image may have none yet: one of the entries is null.
+        listed = [each for each in schema.get(name, {}).get("enum", ()) if each]
+        if listed:
+            formats[f"{name}s"] = ",".join(sorted(listed, key=lambda each, first=first: each != first))
+    return formats
+
+
+def _stores(cloud: Cloud) -> dict[str, Any]:
+    """What the Image API's stores can do; nothing where it has one store alone, and so no list of them."""
+    try:
+        stores = cloud.ask("GET", f"{cloud.endpoint('image')}/v2/info/stores/detail")["stores"]
+    except NotOfferedError:
+        return {}
+    weights = {store.get("weight", 0) for store in stores}
+    return {
+        "http_store_enabled": any(store.get("type") == "http" for store in stores),
+        "store_weight_enabled": len(weights) > 1,
+    }
+
+
 def _servers(cloud: Cloud, image: Mapping[str, Any], wanted: str | None, end: ExitStack) -> dict[str, Any]:
     """Image and flavor of servers, and the flavor they are resized to."""
     url = f"{cloud.endpoint('compute')}/flavors"
@@ -140,11 +172,32 @@ def _flavor(cloud: Cloud, url: str, name: str, end: ExitStack) -> dict[str, Any]
     return made
 
 
+def _hypervisors(cloud: Cloud) -> dict[str, Any]:
+    """How many there are, and the newest microversion of their API: without it Tempest tests none."""
+    url = cloud.endpoint("compute")
+    services = cloud.ask("GET", f"{url}/os-services", binary="nova-compute")["services"]
+    usable = [each for each in services if (each["state"], each["status"]) == ("up", "enabled")]
+    newest = cloud.ask("GET", f"{url}/")["version"].get("version")
+    return {"min_compute_nodes": max(1, len(usable)), **({"max_microversion": newest} if newest else {})}
+
+
 def _network(cloud: Cloud, wanted: str | None) -> dict[str, Any]:
     url = f"{cloud.endpoint('network')}/v2.0/networks"
     listed = cloud.ask("GET", url, **{"router:external": "true", "sort_key": "name", "sort_dir": "asc"})["networks"]
     chosen = next(iter(_named(wanted, listed, "network")), None)
     return {"public_network_id": chosen["id"], "floating_network_name": chosen["name"]} if chosen else {}
+
+
+def _extensions(cloud: Cloud) -> dict[str, Any]:
+    """The extensions there are: Tempest takes all for granted, and fails where one is not."""
+    listed = cloud.ask("GET", f"{cloud.endpoint('network')}/v2.0/extensions")["extensions"]
+    aliases = sorted(each["alias"] for each in listed)
+    return {
+        "api_extensions": ",".join(aliases),
+        "port_security": "port-security" in aliases,
+        # No extension, but a part of every subnet.
+        "ipv6_subnet_attributes": True,
+    }
 
 
 def _administrator(cloud: Cloud, name: str, end: ExitStack) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -23,6 +24,9 @@ WORK = Path("/tmp/tempest")  # noqa: S108  (an emptyDir)
 LAST_WORD = Path("/dev/termination-log")
 _MOST = 4096
 """Bytes of it that Kubernetes keeps."""
+
+_TEST = re.compile(r"\w+(\.\w+)+\S*")
+"""The name of a test; stestr's other words in a list of them are not like it."""
 
 ENDED = {"success": "passed", "xfail": "passed", "skip": "skipped", "fail": "failed", "uxsuccess": "failed"}
 """What became of a test, in subunit's words and in ours. One that never ends has failed, too."""
@@ -42,7 +46,7 @@ class Tally:
             return
         name = str(test["id"]).partition("[")[0]
         self.counts[outcome] += 1
-        print(f"{outcome:8}{name}", flush=True)
+        print(f"{outcome:9}{name}{_reason(test) if outcome == 'skipped' else ''}", flush=True)
         if outcome == "failed":
             self.failures.append(name)
             for detail in test["details"].values():
@@ -62,6 +66,12 @@ class Tally:
         return text
 
 
+def _reason(test: Mapping[str, Any]) -> str:
+    """Why a test was skipped, in one line."""
+    reason = test["details"].get("reason")
+    return f": {' '.join(reason.as_text().split())}" if reason else ""
+
+
 def conf(options: Mapping[str, Mapping[str, Any]], given: str) -> str:
     """tempest.conf of a run: what was found, then what was given, since the last one counts."""
     lines = [line for section, values in options.items() for line in (f"[{section}]", *_lines(values), "")]
@@ -75,10 +85,28 @@ def _lines(values: Mapping[str, Any]) -> Iterator[str]:
 
 def command(wanted: Mapping[str, Any]) -> list[str]:
     """What runs the tests, and writes subunit."""
-    words = ["tempest", "run", "--config-file", str(WORK / "tempest.conf"), "--subunit"]
-    words += [f"--concurrency={wanted['concurrency']}"]
-    words += [f"--regex={wanted['include']}"] if wanted["include"] else []
+    words = [*_selection(wanted), "--subunit", f"--concurrency={wanted['concurrency']}"]
     return words + ([f"--exclude-regex={wanted['exclude']}"] if wanted["exclude"] else [])
+
+
+def _selection(wanted: Mapping[str, Any]) -> list[str]:
+    words = ["tempest", "run", "--config-file", str(WORK / "tempest.conf")]
+    return words + ([f"--regex={wanted['include']}"] if wanted["include"] else [])
+
+
+def excluded(wanted: Mapping[str, Any], listed: str) -> list[str]:
+    """Of the tests Tempest lists, a line each, those which excludeRegex leaves out, as stestr does."""
+    names = [line for line in listed.splitlines() if _TEST.fullmatch(line)]
+    return [name.partition("[")[0] for name in names if wanted["exclude"] and re.search(wanted["exclude"], name)]
+
+
+def _tell_of_excluded(wanted: Mapping[str, Any]) -> None:
+    """On the log. After a run, as stestr lists tests only where its repository is."""
+    if wanted["exclude"]:
+        words = [*_selection(wanted), "--list-tests"]
+        listed = subprocess.run(words, cwd=WORK, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False)
+        for name in excluded(wanted, listed.stdout.decode()):
+            print(f"{'excluded':9}{name}", flush=True)
 
 
 @contextmanager
@@ -119,6 +147,8 @@ def run(wanted: Mapping[str, Any], tally: Tally) -> str:
             result.startTestRun()
             subunit.ByteStreamToStreamResult(process.stdout, non_subunit_name="stdout").run(result)
             result.stopTestRun()
+        if not why:
+            _tell_of_excluded(wanted)
         if not why and not tally.counts["passed"] + tally.counts["failed"] and process.returncode:
             why.append(f"tempest ended with {process.returncode}; its log says why")
     return "; ".join(why)

@@ -1,0 +1,127 @@
+"""What a run of Tempest looks up in a cloud, so that tests of what is not there are skipped."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+
+from openstack_operator.services.tempest.cloud import Cloud, CloudError, NotOfferedError, found
+
+IMAGES = {"images": [{"name": "demo", "id": "i1", "min_ram": 0, "min_disk": 0}]}
+FLAVORS = {"flavors": [{"name": "m1.nano", "id": "f1", "ram": 128, "disk": 1}]}
+NETWORKS = {"networks": [{"name": "public", "id": "n1"}]}
+FORMATS = {
+    "container_format": {"enum": [None, "ami", "ovf", "bare"]},
+    "disk_format": {"enum": [None, "ami", "raw", "qcow2"]},
+}
+SERVED: Mapping[str, Any] = {
+    "image/v2/images": IMAGES,
+    "image/v2/schemas/image": {"properties": FORMATS},
+    "image/v2/info/stores/detail": {"stores": [{"id": "file", "type": "file"}]},
+    "compute/flavors/detail": FLAVORS,
+    "compute/os-services": {
+        "services": [
+            {"host": "a", "state": "up", "status": "enabled"},
+            {"host": "b", "state": "up", "status": "enabled"},
+            {"host": "c", "state": "down", "status": "enabled"},
+            {"host": "d", "state": "up", "status": "disabled"},
+        ]
+    },
+    "compute/": {"version": {"version": "2.100", "min_version": "2.1"}},
+    "network/v2.0/networks": NETWORKS,
+    "network/v2.0/extensions": {"extensions": [{"alias": "router"}, {"alias": "port-security"}]},
+}
+
+
+class Served(Cloud):
+    """A cloud that answers from a table; what is not in it is not offered."""
+
+    def __init__(self, answers: Mapping[str, Any]) -> None:
+        self._answers = answers
+
+    def endpoint(self, service: str) -> str:
+        return service if any(path.startswith(f"{service}/") for path in self._answers) else ""
+
+    def ask(self, method: str, url: str, body: Any = None, **query: str) -> Any:
+        if url not in self._answers:
+            raise NotOfferedError(f"{method} {url}: 404")
+        return self._answers[url]
+
+
+def options(**changes: Any) -> dict[str, dict[str, Any]]:
+    """tempest.conf of a cloud whose answers differ from SERVED so; None is no such API."""
+    answers = {path: answer for path, answer in {**SERVED, **changes}.items() if answer is not None}
+    wanted: dict[str, Any] = dict.fromkeys(("services", "image", "flavor", "network"))
+    with ExitStack() as end:
+        return found(Served(answers), {**wanted, "administrator": ""}, end)
+
+
+def test_extensions_of_neutron_are_those_it_has() -> None:
+    features = options()["network-feature-enabled"]
+    assert features["api_extensions"] == "port-security,router"
+    assert features["port_security"] is True
+    without = options(**{"network/v2.0/extensions": {"extensions": []}})
+    assert without["network-feature-enabled"]["port_security"] is False
+    # An empty list is none; unset would be all.
+    assert without["network-feature-enabled"]["api_extensions"] == ""
+
+
+def test_images_have_the_formats_glance_takes_and_servers_format_comes_first() -> None:
+    image = options()["image"]
+    assert image == {"container_formats": "bare,ami,ovf", "disk_formats": "qcow2,ami,raw"}
+
+
+def test_a_glance_that_lists_no_formats_leaves_tempests_own() -> None:
+    assert options(**{"image/v2/schemas/image": {"properties": {"disk_format": {}}}})["image"] == {}
+
+
+@pytest.mark.parametrize(
+    ("stores", "http", "weights"),
+    [
+        ([{"id": "file", "type": "file", "weight": 0}], False, False),
+        ([{"id": "file", "type": "file", "weight": 0}, {"id": "web", "type": "http", "weight": 0}], True, False),
+        ([{"id": "a", "type": "file", "weight": 0}, {"id": "b", "type": "file", "weight": 9}], False, True),
+    ],
+)
+def test_stores_are_what_they_say(stores: list[dict[str, Any]], http: bool, weights: bool) -> None:
+    features = options(**{"image/v2/info/stores/detail": {"stores": stores}})["image-feature-enabled"]
+    assert features == {"http_store_enabled": http, "store_weight_enabled": weights}
+
+
+def test_a_glance_of_one_store_tells_of_none() -> None:
+    assert options(**{"image/v2/info/stores/detail": None})["image-feature-enabled"] == {}
+
+
+def test_compute_nodes_are_counted_that_take_servers_and_the_newest_microversion_is_tested() -> None:
+    compute = options()["compute"]
+    assert (compute["min_compute_nodes"], compute["max_microversion"]) == (2, "2.100")
+    assert options(**{"compute/os-services": {"services": []}})["compute"]["min_compute_nodes"] == 1
+
+
+def test_what_is_in_no_catalog_is_not_tested() -> None:
+    available = options()["service_available"]
+    assert available == {
+        "nova": True,
+        "glance": True,
+        "neutron": True,
+        "cinder": False,
+        "swift": False,
+        "horizon": False,
+    }
+    alone = {path: None for path in SERVED if not path.startswith("network/")}
+    assert options(**alone).keys() == {"service_available", "network", "network-feature-enabled"}
+
+
+def test_an_api_that_breaks_is_not_one_that_lacks_something() -> None:
+    class Broken(Served):
+        def ask(self, method: str, url: str, body: Any = None, **query: str) -> Any:
+            if url.endswith("/detail"):
+                raise CloudError(f"{method} {url}: 500")
+            return super().ask(method, url, body, **query)
+
+    wanted: dict[str, Any] = dict.fromkeys(("services", "image", "flavor", "network"))
+    with ExitStack() as end, pytest.raises(CloudError, match="500"):
+        found(Broken(SERVED), {**wanted, "administrator": ""}, end)
