@@ -36,7 +36,7 @@ def tempest(namespace: str) -> dict[str, Any]:
         "config": {
             # The small guest has no SSH.
             "validation": {"run_validation": False},
-            "image": {"http_qcow2_image": f"http://{WEB}.{namespace}.svc/{IMAGE}"},
+            "image": {"http_qcow2_image": f"http://{WEB}.{namespace}.svc.cluster.local/{IMAGE}"},
         },
     }
 
@@ -63,7 +63,7 @@ def furnish(cluster: Kubernetes, namespace: str) -> None:
 
 
 def _serve(cluster: Kubernetes, namespace: str) -> None:
-    """The web server runs; Glance fetches from port 80 alone."""
+    """The web server runs. Glance fetches from port 80 alone, and asks DNS for whole names alone."""
     client = cluster.get("deployment", "keystoneclient", "-n", namespace)
     image = client["spec"]["template"]["spec"]["containers"][0]["image"]
     meta = {"name": WEB, "namespace": namespace, "labels": {"app": WEB}}

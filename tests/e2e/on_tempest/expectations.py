@@ -35,7 +35,48 @@ EXCLUDED: Sequence[Expectation] = (
 )
 """Tests that are not tried, by their names."""
 
-SKIPPED: Sequence[Expectation] = ()
+_NO_CINDER = "the minimal cloud has no Cinder; `make e2e-ceph` tests volumes"
+_ONE_STORE = "the minimal cloud keeps its images in one store"
+_HTTP = "no operator lets users name any place on the web as where an image is kept"
+SKIPPED: Sequence[Expectation] = (
+    # Identity.
+    Expectation(
+        r"Security compliance not available\.", "Keystone's rules of passwords are for the cloud's owner to set"
+    ),
+    # Image.
+    Expectation(r"Target system is not configured with glance caching", "a store of files needs no cache beside it"),
+    Expectation(r"\w+ skipped as show_multiple_locations is not available", "it shows users where images are kept"),
+    Expectation(r"\w+ skipped as http store is disabled|http store is disabled", _HTTP),
+    Expectation(r"do_secure_hash is enabled", "tests of clouds without it; ours computes hashes"),
+    Expectation(r"Either copy-image import method or multistore is not available", _ONE_STORE),
+    Expectation(
+        r"Either glance-direct import method not present in .* or None or only one store is configured .*", _ONE_STORE
+    ),
+    Expectation(r"\w+ skipped as only one store is available: .*", _ONE_STORE),
+    Expectation(r"\w+ skipped as store weight is not configured", _ONE_STORE),
+    Expectation(r"Server does not support glance-download import method", "it is for clouds that share a Keystone"),
+    Expectation(r"No image_remote service to test against", "it needs an endpoint of each pod of Glance"),
+    Expectation(
+        r"Image format enforcement prevents testing with bogus image data", "Glance looks into what is uploaded"
+    ),
+    Expectation(
+        r"Image format testing is not configured", "it needs a collection of images that Tempest does not bring"
+    ),
+    Expectation(r"Skipped until bug: https://launchpad\.net/bugs/2030527 is resolved\.", "Tempest's own decision"),
+    # Network.
+    Expectation(r"At least one DHCP agent is required to be running .*", "OVN answers DHCP, without agents"),
+    Expectation(r"metering extension not enabled\.", "Neutron has no such service plugin here"),
+    Expectation(r"(dvr|DVR) extension not enabled\.", "OVN's routers are distributed, and have no switch for it"),
+    Expectation(r"ip-substring-filtering extension not enabled\.", "Neutron does not offer it with OVN"),
+    Expectation(r"tag extension not enabled\.", "the old name of standard-attr-tag, whose tests run"),
+    # Smoke.
+    Expectation(r"Volume service not enabled\.|\w+ skipped as Cinder is not available", _NO_CINDER),
+    Expectation(r"Skipped because the volume service is not available", _NO_CINDER),
+    Expectation(r"\w+ skipped as swift is not available", "this operator installs no Swift"),
+    Expectation(r"Horizon support is required", "this operator installs no Horizon"),
+    Expectation(r"Less than 2 compute nodes, skipping multinode tests\.", "the minimal cloud is one node"),
+    Expectation(r"Validation should be enabled to ensure guest OS is running .*", "the small guest has no SSH"),
+)
 """Tests that Tempest skips, by the reasons it gives."""
 
 
