@@ -54,7 +54,7 @@ lint: venv ## Formatting, lint, types, direction of imports
 test: venv ## unit, cases, stories, shape, cluster (a real kube-apiserver)
 	$(PY) -m localcluster build --only apiserver
 	$(MAKE) --no-print-directory lint
-	$(PY) -m pytest -q -n 2 tests/unit tests/cases tests/stories tests/shape tests/cluster
+	$(PY) -m pytest -q -n 2 --durations=15 tests/unit tests/cases tests/stories tests/shape tests/cluster
 
 SEEDS ?=
 
@@ -67,7 +67,7 @@ test-seeds: venv ## Manifests that were written before this operator, applied as
 # A line in docs/evidence/suites.md for each run.
 RECORD = $(PY) -m tests.suites run $@ --
 # In order, in one process; openstacksdk's warnings are its own affair.
-E2E = $(RECORD) $(PY) -m pytest -v -W default -p no:randomly -p no:xdist
+E2E = $(RECORD) $(PY) -m pytest -v --durations=15 -W default -p no:randomly -p no:xdist
 
 .PHONY: e2e
 e2e: venv ## The cloud, its proof, what day two brings, and its removal; the embedded cluster itself
