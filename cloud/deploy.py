@@ -13,6 +13,8 @@ import yaml
 from .kubernetes import ROOT, CloudError, Kubernetes, module
 
 OPERATOR_NAMESPACE = "openstack-operator"
+BUILD = "OPERATOR_BUILD"
+VERSION = "app.kubernetes.io/version"
 RELEASES = "openstack-operator-releases"
 
 OPTIONAL = ("valkey", "etcd", "cinder", "ceph", "cortex", "tempest")
@@ -92,7 +94,10 @@ def operator(registry: str, replicas: int = 1) -> list[Object]:
     for doc in found:
         if doc["kind"] == "Deployment":
             doc["spec"]["replicas"] = replicas
-            doc["spec"]["template"]["spec"]["containers"][0]["image"] = image
+            (container,) = doc["spec"]["template"]["spec"]["containers"]
+            container["image"] = image
+            # Two images of the same version are told apart by their tags, which follow from what is in them.
+            container["env"].append({"name": BUILD, "value": image.rpartition(":")[2]})
     release = {
         "apiVersion": "v1",
         "kind": "ConfigMap",
@@ -105,6 +110,13 @@ def operator(registry: str, replicas: int = 1) -> list[Object]:
         release,
         *(d for d in found if d["kind"] == "Deployment"),
     ]
+
+
+def version(cluster: Kubernetes) -> str:
+    """What the installed operator calls itself in the statuses that it writes."""
+    template = cluster.get("deployment", "openstack-operator", "-n", OPERATOR_NAMESPACE)["spec"]["template"]
+    builds = [env["value"] for env in template["spec"]["containers"][0]["env"] if env["name"] == BUILD]
+    return "+".join([template["metadata"]["labels"][VERSION], *builds])
 
 
 def control_plane(cluster: Kubernetes, sample: Path, namespace: str | None = None) -> Object:

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
+from . import deploy
 from .kubernetes import CloudError, Kubernetes, ours
 
 _MARKS = {"True": "[green]✔[/green]", "False": "[yellow]…[/yellow]", "Unknown": "[red]?[/red]"}
@@ -20,10 +21,11 @@ def conditions(plane: dict[str, Any]) -> dict[str, dict[str, Any]]:
     return {c["type"]: c for c in plane.get("status", {}).get("conditions", [])}
 
 
-def ready(plane: dict[str, Any]) -> bool:
-    """Whether Ready is True for the present spec."""
-    found = conditions(plane).get("Ready", {})
-    return found.get("status") == "True" and found.get("observedGeneration") == plane["metadata"].get("generation")
+def ready(plane: dict[str, Any], version: str = "") -> bool:
+    """Whether Ready is True for the present spec; with a version, as an operator of that version says."""
+    found, status = conditions(plane).get("Ready", {}), plane.get("status", {})
+    current = found.get("observedGeneration") == plane["metadata"].get("generation")
+    return found.get("status") == "True" and current and version in {"", status.get("operatorVersion")}
 
 
 def wait(
@@ -34,14 +36,16 @@ def wait(
     timeout: float,
     in_vain: Callable[[], str] = str,
 ) -> float:
-    """Seconds until the control plane is Ready, shown meanwhile. Raises CloudError with what it waits for, as soon as
+    """Seconds until the control plane is Ready by the word of the operator that is installed, which it gives once it
+    has looked at all that the cloud is made of; shown meanwhile. Raises CloudError with what it waits for, as soon as
     `in_vain` says why it will not come.
     """
     started, shown, plane = time.monotonic(), "", dict[str, Any]()
+    version = deploy.version(cluster)
     with Live(console=console, refresh_per_second=4, transient=True) as live:
         while (elapsed := time.monotonic() - started) < timeout:
             plane = cluster.get(ours("openstackcontrolplane"), name, "-n", namespace)
-            if ready(plane):
+            if ready(plane, version):
                 return elapsed
             if reason := in_vain():
                 raise CloudError(f"{namespace}/{name} will not be Ready, given up after {elapsed:.0f} s: {reason}")
@@ -52,6 +56,8 @@ def wait(
                 shown = line
             time.sleep(1)
     message = conditions(plane).get("Ready", {}).get("message", "nothing reported; does the operator run?")
+    if ready(plane):
+        message = f"its Ready was written by operator {plane['status'].get('operatorVersion')}, not by {version}"
     raise CloudError(f"{namespace}/{name} was not Ready after {timeout:.0f} s: {message}")
 
 

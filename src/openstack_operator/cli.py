@@ -129,6 +129,11 @@ def _run_options(run: argparse.ArgumentParser) -> None:
         metavar="DOMAIN",
         help="DNS domain of the cluster (CLUSTER_DOMAIN); that of /etc/resolv.conf otherwise",
     )
+    run.add_argument(
+        "--build",
+        default=env("OPERATOR_BUILD", ""),
+        help="tells builds of one version apart in status.operatorVersion, as 0.1.0+BUILD (OPERATOR_BUILD)",
+    )
     _health_options(run)
     _log_options(run)
 
@@ -172,6 +177,7 @@ def run_settings(options: argparse.Namespace) -> Settings:
         health_port=options.health_port,
         releases=Path(options.releases) if options.releases else None,
         cluster_domain=options.cluster_domain.strip("."),
+        build=options.build,
         **_logs(options),
     )
 

@@ -39,8 +39,15 @@ class Settings:
     """Folder of release files that win over the packaged ones."""
     cluster_domain: str = ""
     """DNS domain of the Kubernetes cluster; empty asks /etc/resolv.conf."""
+    build: str = ""
+    """Tells builds of the same version apart, in the statuses that this operator writes."""
     json_logs: bool = True
     debug: bool = False
+
+    @property
+    def version(self) -> str:
+        """Of this operator, with its build as Semantic Versioning has it: 0.1.0+1f2e3d."""
+        return f"{__version__}+{self.build}" if self.build else __version__
 
 
 def serve(settings: Settings, actuators: Sequence[Actuator] = ACTUATORS) -> int:
@@ -48,7 +55,7 @@ def serve(settings: Settings, actuators: Sequence[Actuator] = ACTUATORS) -> int:
     begins anew on the spot, as a candidate.
     """
     configure(json=settings.json_logs, debug=settings.debug)
-    _log.info("starting", version=__version__, namespaces=settings.namespaces or "all")
+    _log.info("starting", version=settings.version, namespaces=settings.namespaces or "all")
     try:
         asyncio.run(_serve(settings, actuators))
     except LeadershipLostError as error:
@@ -75,6 +82,7 @@ def make_manager(client: Client, settings: Settings, actuators: Sequence[Actuato
         leader=leader,
         health=health,
         domain=settings.cluster_domain or cluster_domain(),
+        version=settings.version,
     )
 
 

@@ -37,9 +37,12 @@ class Cluster:
         """An operator that serves this namespace, synced."""
         client = Client.connect()
         actuators = toy.actuators(self.remote, changes.pop("interval", 60))
-        patience = Patience(first=0.2, later=0.2, retrying=0.5, missing=0.2)
+        patience, release = (
+            Patience(first=0.2, later=0.2, retrying=0.5, missing=0.2),
+            changes.pop("release", toy.RELEASE),
+        )
         changes = {"patience": patience, **changes}
-        manager = Manager(client, toy.SERVICES, actuators, lambda spec: toy.RELEASE, [self.namespace], **changes)
+        manager = Manager(client, toy.SERVICES, actuators, lambda spec: release, [self.namespace], **changes)
         async with running(manager.run()):
             await manager.world.synced()
             yield manager

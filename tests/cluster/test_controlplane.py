@@ -59,6 +59,7 @@ async def test_a_cloud_becomes_ready_and_settles(cluster: Cluster, root: Path) -
         await cluster.ready(CONTROL_PLANE, "cloud")
         live = await cluster.get(CONTROL_PLANE, "cloud") or {}
         assert live["status"]["phase"] == "Ready"
+        assert live["status"]["release"] == (await cluster.get(RESOURCE["Nova"], "nova") or {})["status"]["release"]
         assert live["status"]["endpoint"].startswith("https://keystone-api.")
         wanted = {"MariaDB", "RabbitMQ", "Memcached", "Keystone", "Glance", "Placement", "OVN", "Neutron", "Nova"}
         assert {f"{name}Ready" for name in wanted} <= set(conditions(live))

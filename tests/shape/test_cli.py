@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
+from openstack_operator import __version__
 from openstack_operator.api import Resource, crd
 from openstack_operator.catalogue import RESOURCES
-from openstack_operator.cli import main
+from openstack_operator.cli import command_line, main, run_settings
 from openstack_operator.explain import explained
 from openstack_operator.manifests import load_text
 
@@ -25,6 +26,17 @@ def test_version_loads_nothing_heavy() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[1:] == ["set()"]
+
+
+def test_builds_of_a_version_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    def version(*arguments: str) -> str:
+        return run_settings(command_line().parse_args(["run", *arguments])).version
+
+    monkeypatch.delenv("OPERATOR_BUILD", raising=False)
+    assert version() == __version__
+    assert version("--build", "1f2e") == f"{__version__}+1f2e"
+    monkeypatch.setenv("OPERATOR_BUILD", "3d4c")
+    assert version() == f"{__version__}+3d4c"
 
 
 @pytest.mark.parametrize("sample", ["minimal", "two"])

@@ -11,11 +11,12 @@ import pytest
 import yaml
 
 from cloud import __main__ as command
-from cloud import deploy, own
+from cloud import deploy, own, view
 from cloud.kubernetes import CloudError, Kubernetes, running
 from cloud.session import MINIMAL
 from images import catalog
 from images.registry import prefix
+from openstack_operator import __version__
 
 REGISTRY = "registry.example.org:5000/team/cloud"
 
@@ -124,6 +125,30 @@ def test_images_that_were_loaded_keep_their_names() -> None:
     documents = deploy.operator("")
     release = next(doc["data"]["2025.1.yaml"] for doc in documents if doc["metadata"]["name"] == deploy.RELEASES)
     assert catalog.reference("nova") in release
+
+
+@dataclass(frozen=True)
+class Installed(Kubernetes):
+    """A cluster that has what `deploy` would bring into it."""
+
+    def get(self, *arguments: str) -> dict[str, Any]:
+        assert arguments == ("deployment", "openstack-operator", "-n", deploy.OPERATOR_NAMESPACE)
+        return next(doc for doc in deploy.operator("") if doc["kind"] == "Deployment")
+
+
+def test_the_operator_is_known_by_its_version_and_its_image() -> None:
+    assert deploy.version(Installed("embedded", None)) == f"{__version__}+{catalog.tag('operator')}"
+
+
+@pytest.mark.parametrize(
+    ("written", "version", "is_ready"),
+    [("0.1.0+new", "0.1.0+new", True), ("0.1.0+old", "0.1.0+new", False), (None, "0.1.0+new", False), (None, "", True)],
+)
+def test_ready_is_the_word_of_the_operator_that_is_asked_for(written: str | None, version: str, is_ready: bool) -> None:
+    condition = {"type": "Ready", "status": "True", "observedGeneration": 2}
+    plane = {"metadata": {"generation": 2}, "status": {"conditions": [condition], "operatorVersion": written}}
+    assert view.ready(plane, version) is is_ready
+    assert not view.ready({**plane, "metadata": {"generation": 3}}, version)
 
 
 NODE_PORT = {"type": "NodePort", "host": "10.0.0.7"}

@@ -386,6 +386,18 @@ def test_what_gets_better_by_itself_is_passed_on_as_that(reason: str, state: Sta
     assert (found.state, found.reason, found.message) == (state, passed_on, "Keystone/x: soon")
 
 
+def test_what_another_version_of_the_operator_said_is_outdated() -> None:
+    told = condition("Ready", observedGeneration=2)
+    ours = {"apiVersion": "openstack.k8s.io/v1alpha1", "kind": "Nova", "metadata": {"name": "nova"}}
+    assert kube.outdated({**ours, "status": told}, "1.1")
+    assert kube.outdated({**ours, "status": {**told, "operatorVersion": "1.0"}}, "1.1")
+    assert not kube.outdated({**ours, "status": {**told, "operatorVersion": "1.1"}}, "1.1")
+    # It has said nothing yet.
+    assert not kube.outdated(ours, "1.1")
+    theirs = {"apiVersion": "memcached.c5c3.io/v1beta1", "kind": "Memcached", "metadata": {"name": "memcached"}}
+    assert not kube.outdated({**theirs, "status": told}, "1.1")
+
+
 def test_kinds_without_a_rule_are_ready_when_they_exist() -> None:
     assert kube.judge({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "x"}}).ready
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any
@@ -130,6 +131,27 @@ def test_none_of_something_is_said_and_what_is_not_known_is_not():
     written = status(report, {}, 1)
     assert written["volumes"] == 0
     assert not {"health", "phase", "members"} & set(written)
+
+
+def test_the_release_is_the_one_before_until_the_new_one_runs():
+    plan = Report(conditions={"Ready": READY}, published={}, release="2025.1")
+    old = status(plan, {}, 1)
+    assert old["release"] == "2025.1"
+    rolling = status(replace(plan, conditions={"Ready": progressing("1/2")}, release="2025.2"), old, 2)
+    assert rolling["release"] == "2025.1"
+    assert status(replace(plan, release="2025.2"), rolling, 2)["release"] == "2025.2"
+    new = status(replace(plan, conditions={"Ready": progressing("1/2")}), {}, 1)
+    assert "release" not in new
+    assert "release" not in status(replace(plan, release=""), {}, 1)
+
+
+def test_a_status_says_which_operator_wrote_it_whatever_became_of_the_pass():
+    told = Report(conditions={"Ready": READY}, published={})
+    old = status(told, {}, 1, "1.0")
+    assert old["operatorVersion"] == "1.0"
+    assert not same(status(told, old, 1, "1.1"), old)
+    got_nowhere = Report(conditions={"Ready": failed("no", "InvalidSpec")}, partial=True)
+    assert status(got_nowhere, old, 1, "1.1")["operatorVersion"] == "1.1"
 
 
 def test_the_order_of_conditions_is_no_change():

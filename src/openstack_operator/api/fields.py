@@ -59,7 +59,7 @@ def _text(value: Any) -> Any:
 
 Quantity = Annotated[
     str,
-    Field(max_length=32, pattern=r"^[0-9]+(\.[0-9]+)?(Ki|Mi|Gi|Ti|Pi|k|M|G|T|P|m)?$"),
+    Field(max_length=32, pattern=r"^[0-9]+(\.[0-9]+)?([KMGTP]i|[kMGTPm])?$"),
     BeforeValidator(_text),
     validated(
         rule("type(self) == int || isQuantity(self)", "not a quantity; write a number with a unit: 10Gi, 500m"),
@@ -70,7 +70,7 @@ Quantity = Annotated[
 
 StorageSize = Annotated[
     str,
-    Field(max_length=32, pattern=r"^[0-9]+(\.[0-9]+)?(Ki|Mi|Gi|Ti|Pi|k|M|G|T|P)?$"),
+    Field(max_length=32, pattern=r"^[0-9]+(\.[0-9]+)?([KMGTP]i|[kMGTP])?$"),
     validated(
         rule("isQuantity(self)", "not a quantity; write a number with a unit, such as 10Gi"),
         rule(

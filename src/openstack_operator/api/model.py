@@ -66,6 +66,13 @@ class Model(BaseModel):
         """
         return {}
 
+    @property
+    def runs_release(self) -> str:
+        """The OpenStack release that is to run; empty for what is no part of OpenStack itself. Kinds that say one tell
+        in their status which one runs.
+        """
+        return ""
+
     def __hash__(self) -> int:
         """By content, so that values with maps in them can be keys too."""
         return hash((type(self), self.model_dump_json()))

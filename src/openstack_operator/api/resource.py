@@ -83,6 +83,11 @@ class Resource(Generic[SpecT]):
         return self.alias or self.kind
 
     @property
+    def has_release(self) -> bool:
+        """Whether it is of OpenStack itself, a service or a whole cloud, and so tells which release runs."""
+        return self.spec.runs_release is not Model.runs_release
+
+    @property
     def crd_name(self) -> str:
         return f"{self.plural}.{self.group}"
 

@@ -51,6 +51,11 @@ MEMBER: Schema = {
     },
 }
 
+_RELEASE: Schema = {
+    "type": "string",
+    "description": "The OpenStack release that runs; the one before until a new one runs as a whole.",
+}
+
 STATUS: Schema = {
     "type": "object",
     "description": "What the operator found and did.",
@@ -60,6 +65,7 @@ STATUS: Schema = {
             "format": "int64",
             "description": "The generation of the spec the conditions speak of.",
         },
+        "operatorVersion": {"type": "string", "description": "The version of the operator that wrote this."},
         "phase": {"type": "string", "description": "Where a rollout of several resources is."},
         "endpoint": {"type": "string", "description": "The address clients call."},
         "published": {
@@ -265,7 +271,8 @@ def crd(resource: Resource[Model]) -> Schema:
 def _status(resource: Resource[Model]) -> Schema:
     """What every kind reports, and what only this one does."""
     own: Schema = structural(resource.status)["properties"] if resource.status else {}
-    return {**STATUS, "properties": {**STATUS["properties"], **own}}
+    release = {"release": _RELEASE} if resource.has_release else {}
+    return {**STATUS, "properties": {**STATUS["properties"], **release, **own}}
 
 
 def _column(column: Column) -> Schema:

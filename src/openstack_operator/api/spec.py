@@ -311,6 +311,11 @@ class ServiceSpec(RunSpec, UsesTLS, UsesMonitoring):
     """What pods of APIs, workers and agents wait for before they start for the first time, besides what the service
     uses."""
 
+    @property
+    def runs_release(self) -> str:
+        """Its programs are of the release it names."""
+        return self.release
+
 
 class UsesVolume(Model):
     """Mixed into the spec of a service whose members keep a volume each."""

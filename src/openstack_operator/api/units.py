@@ -58,7 +58,7 @@ def memory(least: str, most: str) -> Any:
     within = f"quantity(self).compareTo(quantity('{least}')) >= 0 && quantity(self).compareTo(quantity('{most}')) <= 0"
     return Field(
         max_length=32,
-        pattern=r"^[0-9]+(\.[0-9]+)?(Ki|Mi|Gi|Ti|k|M|G|T)?$",
+        pattern=r"^[0-9]+(\.[0-9]+)?([KMGT]i|[kMGT])?$",
         json_schema_extra={
             "x-kubernetes-validations": [
                 rule(f"!isQuantity(self) || ({within})", f"out of bounds; choose {least} to {most}")

@@ -65,7 +65,7 @@ from .pods import (
     settings,
 )
 from .quotes import mask_passwords, one_line
-from .readiness import LAST_FAILURE, awaited, conditions, failure, judge, next_try, own, rolling
+from .readiness import LAST_FAILURE, awaited, conditions, failure, judge, next_try, outdated, own, rolling
 
 __all__ = [
     "BESIDE",
@@ -124,6 +124,7 @@ __all__ = [
     "next_try",
     "obj",
     "one_line",
+    "outdated",
     "own",
     "owner_path",
     "placed",

@@ -251,6 +251,17 @@ RULES: Mapping[str, Rule] = {
 
 def judge(live: Object) -> Verdict:
     """The verdict on one live object; kinds without a rule are ready as soon as they exist."""
+    return RULES.get(handle(live["apiVersion"], live["kind"]), _of_owner if _ours(live) else lambda _: READY)(live)
+
+
+def outdated(live: Object, version: str) -> bool:
+    """Whether what a resource of ours says of itself was written by an operator of another version."""
+    status = live.get("status") or {}
+    if not _ours(live) or handle(live["apiVersion"], live["kind"]) in RULES or not status.get("conditions"):
+        return False
+    return status.get("operatorVersion") != version
+
+
+def _ours(live: Object) -> bool:
     group = live["apiVersion"].rpartition("/")[0]
-    ours = group == "openstack.k8s.io" or group.endswith("c5c3.io")
-    return RULES.get(handle(live["apiVersion"], live["kind"]), _of_owner if ours else lambda _: READY)(live)
+    return group == "openstack.k8s.io" or group.endswith("c5c3.io")

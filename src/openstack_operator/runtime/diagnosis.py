@@ -3,23 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 
-from ..kube import diagnose, judge
-from ..plan import Object, State, Verdict
+from ..kube import diagnose, judge, outdated
+from ..plan import Object, State, Verdict, progressing
+from .memo import Memo
 from .pods import workload_of
 from .store import Request
 from .world import World
 
 _WORKLOADS = {"Deployment", "StatefulSet", "DaemonSet", "Job"}
+_UPGRADE = timedelta(minutes=2)
+"""For how long what another version of the operator wrote is waited for to be written anew; an object whose status the
+API server refuses keeps nobody waiting for ever."""
 
 
 class Diagnostician:
     """Judges the objects of one resource during one pass."""
 
-    def __init__(self, world: World, request: Request, now: datetime, rollouts: set[str]) -> None:
-        """`rollouts` are the uids of workloads whose pods are being replaced; what is done is taken out."""
-        self._world, self._request, self._now, self._rollouts = world, request, now, rollouts
+    def __init__(self, world: World, request: Request, now: datetime, memo: Memo, version: str) -> None:
+        """`version` is that of this operator. Of the memo's roll-outs, what is done is taken out."""
+        self._world, self._request, self._now, self._rollouts = world, request, now, memo.rollouts
+        self._version = version
+        memo.began = memo.began or now
+        self._upgraded = memo.began + _UPGRADE
+        self.outdated = False
+        """Whether something was not looked at yet by this version of the operator."""
         self.rolled_out: list[str] = []
         """Workloads that run on their new template, as Kind/name."""
         self.again: float | None = None
@@ -31,13 +40,20 @@ class Diagnostician:
         if verdict.ready and live["metadata"].get("uid") in self._rollouts:
             self._rollouts.discard(live["metadata"]["uid"])
             self.rolled_out.append(f"{live['kind']}/{live['metadata']['name']}")
+        if self._now < self._upgraded and outdated(live, self._version):
+            self.outdated = True
+            self._come_again((self._upgraded - self._now).total_seconds())
+            what = f"{live['kind']}/{live['metadata']['name']}"
+            return progressing(f"{what}: not yet looked at by this operator") if verdict.ready else verdict
         if live["kind"] not in _WORKLOADS or verdict.state is not State.PROGRESSING:
             return verdict
         found = diagnose(live, verdict, self._pods(live), self._warnings, self._now)
         if found.again:
-            seconds = (found.again - self._now).total_seconds()
-            self.again = seconds if self.again is None else min(self.again, seconds)
+            self._come_again((found.again - self._now).total_seconds())
         return found.verdict
+
+    def _come_again(self, seconds: float) -> None:
+        self.again = seconds if self.again is None else min(self.again, seconds)
 
     def _pods(self, live: Object) -> list[Object]:
         role = self._world.resource(self._request.kind).role

@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import structlog
 
+from .. import __version__
 from ..kube import conditions, own
 from ..plan import Verdict
 from . import metrics
@@ -54,6 +55,7 @@ class Manager:
         workers: int = 8,
         domain: str = "cluster.local",
         patience: Patience = PATIENCE,
+        version: str = __version__,
     ) -> None:
         catalog = Catalog([entry.resource for entry in (*services, *actuators)])
         self.world = World(client, catalog, namespaces, self._changed, self._turned)
@@ -64,7 +66,7 @@ class Manager:
         self._queues: dict[str, WorkQueue[Request]] = {}
         self._active = False
         gatherer = Gatherer(self.world, releases, domain)
-        parts = Parts(self.world, gatherer, Reporter(self.world, Recorder(client), self._wake, patience))
+        parts = Parts(self.world, gatherer, Reporter(self.world, Recorder(client), self._wake, patience, version))
         self.memo = parts.memo
         self._guard = Guard(parts)
         self._threads = ThreadPoolExecutor(workers, "actuator")

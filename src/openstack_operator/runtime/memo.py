@@ -21,6 +21,8 @@ class Memo:
         """End of the log of failed jobs."""
         self.rollouts: set[str] = set()
         """Workloads whose pods are being replaced since this process said so."""
+        self.began: datetime | None = None
+        """When this process first looked at anything as the one that acts."""
 
     def settled(self, held: Cached, stamp: str) -> bool:
         """Whether applying this content to this version of the object was found to change nothing."""

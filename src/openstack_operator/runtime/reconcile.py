@@ -58,7 +58,8 @@ class Reconciler:
         kind, children = world.resource(request.kind), gathered.children
         applier = Applier(world, self._parts.memo, request, held, kind, context.now, children)
         turns = Turns(children, world.stores, self._parts.memo.rolling, context.now, applier.replaces_pods)
-        diagnostician = Diagnostician(world, request, context.now, self._parts.memo.rollouts)
+        version = self._parts.reporter.version
+        diagnostician = Diagnostician(world, request, context.now, self._parts.memo, version)
         rule = world.claims.judge(request, diagnostician.judge)
         verdicts = await carry_out(plan, applier.apply, rule, applier.present, turns.before)
         world.claims.settle(request, plan.objects)
@@ -77,6 +78,8 @@ class Reconciler:
             phase=phase,
             members=outcome.members,
             details=outcome.details,
+            release=context.spec.runs_release,
+            outdated=diagnostician.outdated,
             is_service=True,
         )
         then = await self._report(request, held, report)

@@ -10,6 +10,7 @@ from typing import Any
 
 import structlog
 
+from .. import __version__
 from ..kube import conditions
 from ..plan import Object, SpecError, State, Verdict
 from .client import Conflict, Missing
@@ -38,6 +39,8 @@ class Patience:
     """What the next try will probably mend."""
     missing: float = 30.0
     """For what a spec names and is not there."""
+    upgrade: float = 60.0
+    """For what another version of the operator has said of what a resource is made of: it is soon said anew."""
 
 
 PATIENCE = Patience()
@@ -60,6 +63,10 @@ class Report:
     """Whether other conditions stay as they are, since no plan was carried out."""
     flow: Verdict | None = None
     """How things go on, where that is not what Ready says: a remote side that is out of reach keeps Ready as it was."""
+    release: str = ""
+    """OpenStack's, as it is planned for, where the kind tells which one runs."""
+    outdated: bool = False
+    """Whether something it is made of was last looked at by another version of the operator."""
     is_service: bool = False
     """Whether it is news that the resource became ready: there are dozens of accounts."""
 
@@ -77,6 +84,8 @@ class Reporter:
     wake: Callable[[Request], None] = lambda request: None
     """Has a resource looked at again."""
     patience: Patience = PATIENCE
+    version: str = __version__
+    """Of this operator, as statuses say it."""
     clock: Callable[[], float] = time.monotonic
     _pending: dict[Request, float] = field(default_factory=dict[Request, float])
     """Since when a status differs from what is written."""
@@ -95,7 +104,7 @@ class Reporter:
         if report.published is not None and self.world.publish(held, report.published):
             for user in self.world.users.of(self.world.target(request)):
                 self.wake(user)
-        new = status(report, old, held.meta.generation)
+        new = status(report, old, held.meta.generation, self.version)
         if same(new, old):
             self._pending.pop(request, None)
             return grace
@@ -146,13 +155,15 @@ class Reporter:
             return 0.0
         mends = flow.state is State.RETRYING and flow.reason != INTERNAL
         first = self.patience.later if old.get("conditions") else self.patience.first
-        settle = self.patience.retrying if mends else first
+        settle = self.patience.upgrade if report.outdated else self.patience.retrying if mends else first
         now = self.clock()
         return self._pending.setdefault(request, now) + settle - now
 
 
-def status(report: Report, old: Object, generation: int) -> Object:
-    """The status after a report, with the times at which each condition last changed its status."""
+def status(report: Report, old: Object, generation: int, version: str = __version__) -> Object:
+    """The status after a report of an operator of that version, with the times at which each condition last changed its
+    status.
+    """
     before = conditions({"status": old})
     found: dict[str, Verdict] = dict(report.conditions)
     flow = report.flow or report.ready
@@ -163,12 +174,17 @@ def status(report: Report, old: Object, generation: int) -> Object:
     if report.partial:
         kept = {name: old for name, old in before.items() if name not in ("Reconciling", "Stalled")}
         written = kept | written
-    new: Object = {"observedGeneration": generation, "conditions": list(written.values())}
+    new: Object = {
+        "observedGeneration": generation,
+        "operatorVersion": version,
+        "conditions": list(written.values()),
+    }
     if report.published is None:
         carried = {name: value for name, value in old.items() if name not in new}
     else:
         carried = {
             **report.details,
+            "release": report.release if report.ready.ready else old.get("release"),
             "published": dict(report.published),
             "endpoint": report.endpoint,
             "phase": report.phase,

@@ -118,6 +118,11 @@ class C5C3ControlPlaneSpec(Model):
     global_: Global = Field(default=Global(), alias="global")
     """What holds for all services."""
 
+    @property
+    def runs_release(self) -> str:
+        """Services run it unless their own templates say otherwise."""
+        return self.global_.release
+
 
 C5C3_CONTROL_PLANE = Resource(
     kind="ControlPlane",
@@ -129,6 +134,7 @@ C5C3_CONTROL_PLANE = Resource(
     spec=C5C3ControlPlaneSpec,
     columns=(
         Column("Phase", ".status.phase"),
+        Column("Release", ".status.release"),
         Column("Region", ".spec.global.region"),
         Column("Endpoint", ".status.endpoint"),
     ),

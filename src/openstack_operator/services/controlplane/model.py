@@ -264,6 +264,11 @@ class ControlPlaneSpec(Model):
     korc: KOrc = KOrc()
     """K-ORC, an operator for what is in Keystone."""
 
+    @property
+    def runs_release(self) -> str:
+        """Services run it unless their own templates say otherwise."""
+        return self.release
+
 
 CONTROL_PLANE = Resource(
     kind="OpenStackControlPlane",
@@ -272,6 +277,7 @@ CONTROL_PLANE = Resource(
     short_names=("oscp",),
     columns=(
         Column("Phase", ".status.phase"),
+        Column("Release", ".status.release"),
         Column("Region", ".spec.region"),
         Column("Endpoint", ".status.endpoint"),
     ),
