@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 import os
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
 
 import yaml
+
+from openstack_operator.kube import diagnose, judge
 
 from .kubernetes import ROOT, CloudError, Kubernetes, module
 
@@ -63,12 +66,11 @@ def asks_for_c5c3(sample: Path) -> bool:
 
 def install(cluster: Kubernetes, replicas: int = 1, *, c5c3: bool = False) -> None:
     """Custom resource definitions, those of c5c3 only on request, least-privilege RBAC, the release data and the
-    operator's Deployment, rolled out.
+    operator's Deployment, rolled out. Raises CloudError with why its pods do not start.
     """
     folders = ("crds", "crds-c5c3") if c5c3 else ("crds",)
     paths = [path for folder in folders for path in sorted((ROOT / "deploy" / folder).glob("*.yaml"))]
     crds = [doc for path in paths for doc in documents(path)]
-    rollout = ("rollout", "status", "deployment/openstack-operator", "--timeout=120s")
     # The API server takes in a definition after the other from each client; two keep two CPUs busy. What the Deployment
     # is made of is asked for meanwhile, and its pod starts while the last definitions are established.
     with ThreadPoolExecutor() as pool:
@@ -78,8 +80,24 @@ def install(cluster: Kubernetes, replicas: int = 1, *, c5c3: bool = False) -> No
         cluster.apply(*wanted.result())
         names = [f"crd/{crd['metadata']['name']}" for crd in crds]
         established = pool.submit(cluster.kubectl, "wait", "--for=condition=Established", "--timeout=60s", *names)
-        cluster.kubectl("-n", OPERATOR_NAMESPACE, *rollout, timeout=130)
+        _await_rollout(cluster)
         established.result()
+
+
+def _await_rollout(cluster: Kubernetes) -> None:
+    where = ("-n", OPERATOR_NAMESPACE)
+    try:
+        cluster.kubectl("rollout", "status", "deployment/openstack-operator", *where, "--timeout=120s", timeout=130)
+    except CloudError:
+        live = cluster.get("deployment", "openstack-operator", *where)
+        pods = cluster.items("pods", "-l", "app.kubernetes.io/name=openstack-operator", *where)
+        found = diagnose(live, judge(live), pods, _no_events, datetime.now(UTC))
+        raise CloudError(f"the operator did not start within two minutes: {found.verdict.message}") from None
+
+
+def _no_events(kind: str, name: str, uid: str) -> list[Object]:
+    """The pods say enough by themselves."""
+    return []
 
 
 def operator(registry: str, replicas: int = 1) -> list[Object]:

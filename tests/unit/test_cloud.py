@@ -140,6 +140,31 @@ def test_the_operator_is_known_by_its_version_and_its_image() -> None:
     assert deploy.version(Installed("embedded", None)) == f"{__version__}+{catalog.tag('operator')}"
 
 
+@dataclass(frozen=True)
+class Unpullable(Installed):
+    """A cluster in which the operator's image is not to be had."""
+
+    def kubectl(self, *arguments: str, stdin: str | None = None, timeout: float = 120) -> str:
+        if "rollout" in arguments:
+            raise CloudError("timed out waiting for the condition")
+        return ""
+
+    def items(self, *arguments: str) -> list[dict[str, Any]]:
+        assert arguments[0] == "pods"
+        waiting = {"reason": "ImagePullBackOff", "message": 'Back-off pulling image "operator:1"'}
+        container = {"name": "operator", "image": "operator:1", "state": {"waiting": waiting}}
+        status = {"phase": "Pending", "containerStatuses": [container]}
+        spec = {"nodeName": "node1", "containers": [{"name": "operator", "image": "operator:1"}]}
+        return [{"metadata": {"name": "openstack-operator-x", "uid": "1"}, "spec": spec, "status": status}]
+
+
+def test_an_operator_that_does_not_start_is_told_with_the_reason() -> None:
+    with pytest.raises(
+        CloudError, match=r"did not start .*: openstack-operator: .* pod openstack-operator-x .*operator:1"
+    ):
+        deploy.install(Unpullable("embedded", None))
+
+
 @pytest.mark.parametrize(
     ("written", "version", "is_ready"),
     [("0.1.0+new", "0.1.0+new", True), ("0.1.0+old", "0.1.0+new", False), (None, "0.1.0+new", False), (None, "", True)],
