@@ -21,6 +21,7 @@ from cloud.kubernetes import ROOT, Kubernetes, ours
 from cloud.session import SAMPLES, Cloud, Session
 from cloud.timeline import timeline
 
+from . import noise
 from .conftest import Report
 from .facts import inventory, passwords, pods, ready_again
 from .waiting import until
@@ -43,6 +44,17 @@ def test_a_server_answers_on_its_floating_ip(session: Session, cloud: Cloud, rep
     facts = session.prove(cloud)
     report.add(proof=facts, steps=session.watch.steps)
     assert facts["reply"], "the server's own web page came back through the floating IP"
+
+
+def test_logs_of_a_fresh_cloud_tell_of_errors_alone(cluster: Kubernetes, cloud: Cloud, report: Report) -> None:
+    """What no human has to look at hides what one has to. Before anything here breaks anything."""
+    spaces = (cloud.namespace, deploy.OPERATOR_NAMESPACE)
+    counts = {name: noise.counted(lines) for space in spaces for name, lines in noise.logs(cluster, space)}
+    report.add(logs={name: str(count) for name, count in counts.items()})
+    found = noise.table(counts)
+    print(found)
+    assert not [name for name, count in counts.items() if count.noise], found
+    assert sum(len(count.errors) for count in counts.values()) <= noise.MOST, found
 
 
 def test_a_guest_that_ends_is_shutoff(cluster: Kubernetes, conn: Connection, report: Report) -> None:

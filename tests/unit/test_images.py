@@ -107,7 +107,7 @@ def test_commands_use_known_placeholders() -> None:
         for name, component in components.items():
             commands = component["commands"]
             assert isinstance(commands, dict)
-            known = {"run", "behind", "shibd", "cluster", "manage", "repair", "ready", "stop", "prepare"}
+            known = {"run", "behind", "shibd", "cluster", "manage", "repair", "ready", "alive", "stop", "prepare"}
             assert set(commands) <= known, name
             words = [word for command in commands.values() for word in command]
             assert all(isinstance(word, str) for word in words), name

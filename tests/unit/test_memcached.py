@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import socket
+import subprocess
 from typing import Any
 
 import pytest
@@ -68,7 +70,21 @@ def test_encrypted_it_listens_to_both_until_tls_is_required(release: Release) ->
     _, main, objects = certified(release, required=True)
     assert "memcached -l notls:127.0.0.1:11211,0.0.0.0:11212 -p 11211" in " ".join(main["command"])
     assert {port["port"] for port in objects["Service", "memcached"]["spec"]["ports"]} == {11212}
-    assert main["readinessProbe"]["tcpSocket"] == main["livenessProbe"]["tcpSocket"] == {"port": 11212}
+
+
+def test_no_probe_begins_a_handshake(release: Release) -> None:
+    """One that is not finished makes it log errors; a connection that is not begun by TLS is finished by its end."""
+    _, main, _ = certified(release)
+    assert main["readinessProbe"]["tcpSocket"] == main["livenessProbe"]["tcpSocket"] == {"port": 11211}
+    _, main, _ = certified(release, required=True)
+    ready, alive = main["readinessProbe"], main["livenessProbe"]
+    assert ready["exec"]["command"] == alive["exec"]["command"]
+    assert (ready["periodSeconds"], alive["periodSeconds"], alive["failureThreshold"]) == (30, 60, 3)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        # The kernel answers for who does not.
+        command = [word.replace("11211", str(server.getsockname()[1])) for word in alive["exec"]["command"]]
+        assert subprocess.run(command, check=False).returncode == 0
+    assert subprocess.run(command, check=False, capture_output=True).returncode == 1
 
 
 def test_it_is_told_of_a_new_certificate_and_asked_whether_it_took_it(release: Release) -> None:

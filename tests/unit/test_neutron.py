@@ -58,6 +58,18 @@ def test_the_configuration_is_what_oslo_config_reads(tmp_path: Path) -> None:
     assert (conf.nova.username, conf.nova.endpoint_type) == ("neutron", "internal")
 
 
+def test_no_agent_is_looked_for_to_answer_dhcp(tmp_path: Path) -> None:
+    """OVN does; where agents may, each network and subnet is two warnings that none was found."""
+
+    def traditional(spec: Mapping[str, Any] | None = None) -> bool:
+        conf = options(planned(spec), "neutron-config", tmp_path / "neutron.conf")
+        conf.register_opt(cfg.BoolOpt("enable_traditional_dhcp", default=True))
+        return conf.enable_traditional_dhcp
+
+    assert not traditional()
+    assert traditional({"config": {"DEFAULT": {"enable_traditional_dhcp": True}}})
+
+
 def test_a_lost_member_is_left_soon_where_there_are_others() -> None:
     several = {**PUBLISHED["OVNNetwork"], "southbound": "tcp:ovn-sb-0:6642,tcp:ovn-sb-1:6642"}
     release, published = parse(RELEASES, "debian"), {**PUBLISHED, "OVNNetwork": several}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,18 +19,26 @@ TLS = {"pkiRef": {"name": "pki"}}
 
 
 def planned(
-    release: Release, children: dict[Key, Object] | None = None, *, speak: str = "", replicas: int = 3, **tls: Any
+    release: Release,
+    children: dict[Key, Object] | None = None,
+    *,
+    speak: str = "",
+    replicas: int = 3,
+    relays: int = 0,
+    **tls: Any,
 ) -> Plan:
     """With TLS where `tls` says anything; `speak` is what each member of a database does: t, s or - for no leader."""
     by = authority(context(PKI, release=release))
     secrets = {obj["metadata"]["name"]: kube.secret_data(obj) for obj in by.objects if obj["kind"] == "Secret"}
-    spec = {"replicas": replicas, **({"tls": {**TLS, **tls}} if tls else {})}
+    spec: dict[str, Any] = {"replicas": replicas, **({"tls": {**TLS, **tls}} if tls else {})}
     schemes = {"t": "tcp", "s": "ssl", "-": ""}
     facts = {
         f"ovn-{name}-{n}": {"state": "member", "led": letter != "-", "cluster": "one", "scheme": schemes[letter]}
         for name in ("nb", "sb")
         for n, letter in enumerate(speak)
     }
+    if relays:
+        spec["relay"] = {"replicas": relays}
     given: dict[str, Any] = {"facts": facts, "secrets": secrets, "children": children or {}}
     return plan(
         context(OVN_NETWORK, spec, release=release, owner="ovn", published={"PKI": by.outcome.published}, **given)
@@ -116,3 +125,34 @@ def test_members_that_speak_tls_need_their_certificates(release: Release) -> Non
             listed = kube.secret_data(single["Secret", f"{name}-raft"])["members"].count(",") + 1
             single["StatefulSet", name]["status"]["readyReplicas"] = listed
     assert told(planned(release, single, speak="s", replicas=1)) == ""
+
+
+def probe(made: Plan, kind: str, name: str) -> Object:
+    """How the kubelet asks whether a server is to be started anew."""
+    (main,) = next(obj for obj in made.objects if key(obj) == (kind, name))["spec"]["template"]["spec"]["containers"]
+    found = main["livenessProbe"]
+    assert found["periodSeconds"] * found["failureThreshold"] == 180
+    return found
+
+
+def test_no_probe_begins_a_handshake(release: Release) -> None:
+    """One that is not finished is an error and two warnings in its log."""
+    both = planned(release, replicas=1, relays=1, announced=True)
+    assert probe(both, "StatefulSet", "ovn-nb")["tcpSocket"] == {"port": 6641}
+    assert probe(both, "StatefulSet", "ovn-sb")["tcpSocket"] == {"port": 6642}
+    assert probe(both, "Deployment", "ovn-relay")["tcpSocket"] == {"port": 6642}
+    closed = planned(release, replicas=1, relays=1, required=True)
+    sockets = {"nb": "/run/ovn/ovnnb_db.sock", "sb": "/run/ovn/ovnsb_db.sock"}
+    for name, path in sockets.items():
+        # A connection, which the kernel takes for one that is busy; to wait for an answer would end that.
+        assert probe(closed, "StatefulSet", f"ovn-{name}")["exec"] == {"command": ["nc", "-zU", path]}
+    assert probe(closed, "Deployment", "ovn-relay")["exec"] == {"command": ["nc", "-zU", "/run/ovn/relay.sock"]}
+    several = planned(release, required=True)
+    assert probe(several, "StatefulSet", "ovn-nb")["tcpSocket"] == {"port": 6661}, "what it says of itself, as HTTP"
+
+
+def test_it_is_asked_where_it_listens(root: Path) -> None:
+    scripts = root / "images" / "ovn"
+    assert "punix:/run/ovn/ovn${1}_db.sock" in (scripts / "ovn-db-start").read_text()
+    assert "punix:/run/ovn/relay.sock" in (scripts / "ovn-relay-start").read_text()
+    assert "netcat-openbsd" in (scripts / "Containerfile").read_text()

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import re
+import socket
+import subprocess
+from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -120,10 +125,31 @@ def test_servers_that_run_go_over_to_tls_in_steps_each_of_which_every_other_unde
     closed = encrypted(release, live=moved, required=True)
     assert (conf(closed)["port"], conf(closed)["tls-replication"]) == ("0", "yes")
     assert "port 0\n" in env(closed)["SENTINEL_CONF"]
-    assert containers(closed)["main"]["livenessProbe"]["tcpSocket"] == {"port": 6380}
-    assert containers(closed)["sentinel"]["readinessProbe"]["tcpSocket"] == {"port": 26380}
     assert {port["port"] for port in objects(closed)["Service", "valkey"]["spec"]["ports"]} == {6380, 26380}
     assert conf(encrypted(release, live=closed, rolling=True, required=True)) == conf(closed)
+
+
+def test_no_probe_begins_a_handshake(release: Release, tmp_path: Path) -> None:
+    """One that is not finished is a line in its log."""
+    moved = encrypted(release, live=encrypted(release, live=planned(release, CLUSTER), required=True), required=True)
+    assert containers(moved)["main"]["livenessProbe"]["tcpSocket"] == {"port": 6379}
+    assert containers(moved)["sentinel"]["readinessProbe"]["tcpSocket"] == {"port": 26379}
+    closed = encrypted(release, live=moved, required=True)
+    server, sentinel = containers(closed)["main"], containers(closed)["sentinel"]
+    assert sentinel["readinessProbe"]["exec"] == sentinel["livenessProbe"]["exec"]
+    [path] = re.findall(r"^unixsocket (.*)$", env(closed)["SENTINEL_CONF"], re.MULTILINE)
+    for container, at in ((server, conf(closed)["unixsocket"]), (sentinel, path)):
+        command = container["livenessProbe"]["exec"]["command"]
+        assert any(at.startswith(f"{mount['mountPath']}/") for mount in container["volumeMounts"])
+        here = [word.replace(f"'{at}'", f"'{tmp_path}/socket'") for word in command]
+        assert here != command
+        with closing(socket.socket(socket.AF_UNIX)) as listening:
+            listening.bind(f"{tmp_path}/socket")
+            listening.listen()
+            # The kernel answers for who does not.
+            assert subprocess.run(here, check=False).returncode == 0
+        assert subprocess.run(here, check=False).returncode == 1
+        (tmp_path / "socket").unlink()
 
 
 def test_a_new_certificate_is_read_without_a_restart(release: Release) -> None:

@@ -85,6 +85,14 @@ class Probe:
         """
         return cls(command=command, timeout=timeout, period=30, failures=2)
 
+    @classmethod
+    def of_connection(cls, port: int, command: Sequence[str]) -> Probe:
+        """How a program is asked whether it takes connections, which the kernel does for one that is busy: at a port
+        for plain text, and where there is none (0) by a command that connects to it inside, since a connection without
+        a handshake is an error in the log of who speaks TLS.
+        """
+        return cls(tcp=port) if port else cls(command=command)
+
     def render(self, **changes: int) -> Object:
         """The probe as in a container spec."""
         return drop_none(
@@ -101,6 +109,13 @@ class Probe:
     def _get(self) -> Object:
         assert self.http is not None
         return {"path": self.http[0], "port": self.http[1], **({"scheme": "HTTPS"} if self.tls else {})}
+
+    def render_alive(self) -> Object:
+        """The same as a liveness probe: a container that gives no answer for three minutes is started anew. A command
+        is a process each time, and asked half as often.
+        """
+        often = {"period": 60, "failures": 3} if self.command else {"period": 30, "failures": 6}
+        return self.render(**often, timeout=10)
 
     def render_start(self) -> Object:
         """The same as a startup probe: asked each second, a command later every three, for ten minutes or so."""
@@ -219,7 +234,7 @@ def _container(container: Container, settings: PodSettings, *, init: bool = Fals
             "terminationMessagePolicy": "FallbackToLogsOnError",
             "startupProbe": started.render_start() if started else None,
             "readinessProbe": ready.render() if ready else None,
-            "livenessProbe": alive.render(period=30, failures=6, timeout=10) if alive else None,
+            "livenessProbe": alive.render_alive() if alive else None,
             "lifecycle": dict(container.lifecycle) if container.lifecycle else None,
             "volumeMounts": [_mount(mount) for mount in container.mounts] or None,
         }

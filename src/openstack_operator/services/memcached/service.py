@@ -65,14 +65,15 @@ def _server(ctx: Context[MemcachedSpec], shown: parts.Certified, open_: dict[str
     if shown:
         files = f"ssl_chain_cert={TLS}/tls.crt,ssl_key={TLS}/tls.key"
         command = ["sh", "-c", _FOLLOWS, "sh", *command, "-Z", "-o", files]
-    asked = kube.Probe(tcp=next(iter(open_.values())))
+    # From itself it takes plain text in any case.
+    alive = kube.Probe.of_connection(open_.get("memcached", 0), ["bash", "-c", f"exec 3<>/dev/tcp/127.0.0.1/{PORT}"])
     return kube.Container(
         component=program,
         command=command,
         ports=open_,
         mounts=shown.mounts(TLS),
-        ready=asked,
-        alive=asked,
+        ready=kube.Probe.of_worker(alive.command) if alive.command else alive,
+        alive=alive,
         # Besides what it remembers: its threads, its hash table, and what some hundred connections take to encrypt.
         memory=f"{mebibytes(spec.memory) + (24 if shown else 16)}Mi",
         # Where its answer is late, Keystone is asked instead, which takes far more.

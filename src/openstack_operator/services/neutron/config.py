@@ -16,6 +16,8 @@ DEFAULTS: Sections = {
         "api_workers": 1,
         "rpc_workers": 1,
         "rpc_state_report_workers": 0,
+        # OVN answers DHCP itself. Where agents may, Neutron warns at each network and subnet that it found none.
+        "enable_traditional_dhcp": False,
     },
     # The userspace datapath cannot tell a sender that its packet is too big.
     "ovn": {"ovn_emit_need_to_frag": False},

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from ... import kube, parts
-from ...plan import Context, Group, Step
+from ...plan import Component, Context, Group, Step
 from . import raft, recovery
 from .model import Members, OVNNetworkSpec
 from .tls import Secured
@@ -105,6 +106,11 @@ def open_ports(database: Database, tls: Secured) -> dict[str, int]:
     return {**plain, **({"ovsdb-tls": database.secure} if tls.own else {})}
 
 
+def alive(program: Component, ports: Mapping[str, int]) -> kube.Probe:
+    """Whether a server takes connections. One that waits for the other members serves no database yet, but facts."""
+    return kube.Probe.of_connection(ports.get("facts", ports.get("ovsdb", 0)), program.commands.get("alive", ()))
+
+
 def _container(
     ctx: Context[OVNNetworkSpec],
     database: Database,
@@ -135,8 +141,7 @@ def _container(
         ports=ports,
         mounts=(parts.volume("/var/lib/ovn", "ovn"), *kube.scratch("/run/ovn", "/tmp"), *shared, *tls.mounts),  # noqa: S108
         ready=kube.Probe(command=ready),
-        # One that waits for the others serves no database yet.
-        alive=kube.Probe(tcp=database.facts if record else next(iter(ports.values()))),
+        alive=alive(program, ports),
         # Asked to, a leader hands over at once; told to by a signal, it leaves the others to wait for an election.
         lifecycle={"preStop": {"exec": {"command": list(stop)}}},
         memory="64Mi" if record else "32Mi",

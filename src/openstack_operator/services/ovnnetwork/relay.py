@@ -9,7 +9,7 @@ from __future__ import annotations
 from ... import kube
 from ...plan import Context, Step
 from . import recovery
-from .databases import SOUTHBOUND, Clustered, open_ports
+from .databases import SOUTHBOUND, Clustered, alive, open_ports
 from .model import OVNNetworkSpec
 from .tls import Secured
 
@@ -34,7 +34,7 @@ def relays(ctx: Context[OVNNetworkSpec], southbound: Clustered, tls: Secured) ->
         ports=ports,
         mounts=(*kube.scratch("/run/ovn", "/tmp"), *tls.mounts),  # noqa: S108
         ready=kube.Probe(command=program.commands["ready"]),
-        alive=kube.Probe(tcp=next(iter(ports.values()))),
+        alive=alive(program, ports),
         memory="64Mi",
     )
     # One that followed a former cluster would wait for it for ever.

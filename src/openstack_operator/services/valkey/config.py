@@ -50,7 +50,7 @@ _WIRED_ELSEWHERE = {
     *("tls-replication", "tls-cluster", "tls-client-cert-file", "tls-client-key-file", "tls-ca-cert-dir", *_TLS_WIRED),
     *("include", "loadmodule", "logfile", "maxmemory", "requirepass", "primaryauth", "masterauth", "primaryuser"),
     *("min-slaves-to-write", "min-slaves-max-lag", "replicaof", "slaveof", "replica-announce-ip"),
-    *("replica-announce-port", "aclfile", "user", "rename-command"),
+    *("replica-announce-port", "aclfile", "user", "rename-command", "unixsocket", "unixsocketperm"),
 }
 """Names that come from a Secret, from the spec, from who is primary, or would lock the operator's own commands out."""
 
@@ -59,10 +59,10 @@ _NAME = re.compile(r"[a-z0-9-]+")
 
 def encrypted(port: int, among: str) -> dict[str, Any]:
     """What lets a server, or a sentinel, take TLS on a port, beside plain text until that is refused; `among` is as
-    `parts.among` says.
+    `parts.among` says. Then it listens at a socket, too, where the release's command asks whether it is alive.
     """
-    own = {**_TLS_WIRED, "tls-port": port}
-    return {**own, **({"tls-replication": "yes"} if among else {}), **({"port": 0} if among == "only" else {})}
+    own = {**_TLS_WIRED, "tls-port": port, **({"tls-replication": "yes"} if among else {})}
+    return own | ({"port": 0, "unixsocket": f"/tmp/valkey-{port}.sock"} if among == "only" else {})  # noqa: S108
 
 
 def valkey_conf(

@@ -133,7 +133,6 @@ def _containers(
 ) -> Sequence[kube.Container]:
     """The server, and the sentinel beside it where there are several."""
     follows = parts.followed(TLS, sentinel.RELOADS) if ways.shown else ""
-    port, asked = (ENCRYPTED, sentinel.ENCRYPTED) if ways.among == "only" else (PORT, sentinel.SENTINEL)
     spoken = sentinel.AMONG if ways.among else {}
     program, watcher = ctx.release["valkey"], ctx.release["valkey-sentinel"]
     server = kube.Container(
@@ -143,7 +142,7 @@ def _containers(
         ports=ways.served,
         mounts=(*own, *conf, *kube.scratch("/run", "/tmp")),  # noqa: S108
         ready=kube.Probe(command=["sh", "-c", sentinel.READY], period=5),
-        alive=kube.Probe(tcp=port),
+        alive=kube.Probe.of_connection(ways.served.get("valkey", 0), program.commands["alive"]),
         # Besides what it holds: its tables, and what clients wait for.
         memory=f"{mebibytes(ctx.spec.memory) + 16}Mi",
         cpu="20m",
@@ -163,6 +162,7 @@ def _containers(
         env=env,
         lifecycle={"preStop": {"exec": {"command": ["sh", "-c", sentinel.STOP]}}},
     )
+    alive = kube.Probe.of_connection(ways.asked.get("sentinel", 0), watcher.commands["alive"])
     beside = kube.Container(
         component=watcher,
         name="sentinel",
@@ -170,8 +170,8 @@ def _containers(
         env={**env, "SENTINEL_CONF": ways.sentinel_conf},
         ports=ways.asked,
         mounts=(*own, *kube.scratch("/tmp")),  # noqa: S108
-        ready=kube.Probe(tcp=asked),
-        alive=kube.Probe(tcp=asked),
+        ready=kube.Probe.of_worker(alive.command) if alive.command else alive,
+        alive=alive,
         memory="16Mi",
     )
     return (watched, beside)

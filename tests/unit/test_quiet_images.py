@@ -1,0 +1,196 @@
+"""What the images change so that logs tell of what is wrong, and of nothing else; builds try it with the programs."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import runpy
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+PROBE, CLIENT = "kube-probe/1.34", "openstacksdk/4.4.0"
+
+
+def appended(root: Path, name: str, **module: Any) -> dict[str, Any]:
+    """The end of a module that has these names, after it was run."""
+    path = root / "images" / name
+    exec(compile(path.read_text(encoding="utf-8"), path, "exec"), module)
+    return module
+
+
+class KeystoneError(Exception):
+    code: int | None = None
+    title = "Forbidden"
+
+
+@pytest.fixture
+def keystone(root: Path) -> Callable[[Exception], logging.LogRecord]:
+    """What is logged of an exception, as Keystone does it for every one but three."""
+    logger, told = logging.Logger("keystone"), list[logging.LogRecord]()
+
+    class Handler(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            told.append(record)
+
+    logger.addHandler(Handler())
+    names = {"LOG": SimpleNamespace(logger=logger), "exception": SimpleNamespace(Error=KeystoneError)}
+    appended(root, "keystone/refusals_are_no_errors", **names)
+
+    def logged(error: Exception) -> logging.LogRecord:
+        try:
+            raise error
+        except Exception:
+            logger.exception(str(error))
+        return told[-1]
+
+    return logged
+
+
+@pytest.mark.parametrize("code", [400, 403, 409])
+def test_what_is_wrong_with_a_request_is_one_line(
+    keystone: Callable[[Exception], logging.LogRecord], code: int
+) -> None:
+    error = KeystoneError("not 100% allowed")
+    error.code = code
+    record = keystone(error)
+    assert (record.levelname, record.levelno, record.exc_info) == ("WARNING", logging.WARNING, None)
+    assert record.getMessage() == f"{code} Forbidden: not 100% allowed"
+
+
+def test_keystones_own_faults_are_errors_with_their_traceback(
+    keystone: Callable[[Exception], logging.LogRecord],
+) -> None:
+    fault, unknown, bug = KeystoneError("no database"), KeystoneError("?"), TypeError("answered as 400")
+    fault.code = 500
+    for error in (fault, unknown, bug):
+        record = keystone(error)
+        assert (record.levelname, record.levelno) == ("ERROR", logging.ERROR)
+        assert record.exc_info and record.exc_info[1] is error
+
+
+@pytest.mark.parametrize(("agent", "status", "told"), [(PROBE, 200, 0), (PROBE, 503, 1), (CLIENT, 200, 1)])
+def test_a_probe_that_succeeds_is_no_request(root: Path, agent: str, status: int, told: int) -> None:
+    logs: list[object] = []
+
+    class RequestLog:
+        def _log_req(self, req: object, res: object, start: float) -> None:
+            logs.append((req, res, start))
+
+        def write_log(self, environ: object, req_uri: str, status: str, size: int) -> None:
+            logs.append((environ, req_uri, status, size))
+
+    environ = {"HTTP_USER_AGENT": agent}
+    appended(root, "nova/probes_unlogged", RequestLog=RequestLog)
+    RequestLog()._log_req(  # pyright: ignore[reportPrivateUsage]
+        SimpleNamespace(environ=environ), SimpleNamespace(status_int=status), 0
+    )
+    assert len(logs) == told
+    appended(root, "placement/probes_unlogged", RequestLog=RequestLog)
+    RequestLog().write_log(environ, "/", f"{status} Whatever", 2)
+    assert len(logs) == 2 * told
+
+
+def test_a_request_that_exploded_is_logged_whoever_asked(root: Path) -> None:
+    logs: list[object] = []
+
+    class RequestLog:
+        def _log_req(self, req: object, res: object, start: float) -> None:
+            logs.append(res)
+
+    appended(root, "nova/probes_unlogged", RequestLog=RequestLog)
+    # So Nova says that there is no answer.
+    RequestLog()._log_req(  # pyright: ignore[reportPrivateUsage]
+        SimpleNamespace(environ={"HTTP_USER_AGENT": PROBE}), {}, 0
+    )
+    assert logs == [{}]
+
+
+def test_uwsgi_leaves_out_probes_that_succeed(root: Path) -> None:
+    text = (root / "images" / "oslo" / "uwsgi.ini").read_text(encoding="utf-8")
+    rules = re.findall(r"^(final-route\S*) = (.*)$", text, re.MULTILINE)
+    # The first ends the rules for whoever else asked; the second holds for what was answered so.
+    assert rules == [
+        ("final-route-if-not", "startswith:${HTTP_USER_AGENT};kube-probe/ last:"),
+        ("final-route-status", "200 donotlog:"),
+    ]
+    assert "disable-logging" not in text
+
+
+PATCHER = """\
+            for attr_name in mod.__patched__:
+                setattr(orig_mod, attr_name, getattr(mod, attr_name))
+            # https://github.com/eventlet/eventlet/issues/592
+            if name == "threading" and register_at_fork:
+                fix_threading_active()
+    finally:
+        imp.release_lock()
+
+    import importlib._bootstrap
+"""
+
+
+def test_no_thread_is_tidied_up_after_a_fork(root: Path) -> None:
+    changes = runpy.run_path(str(root / "images" / "oslo" / "greenthreads_survive_a_fork"))
+    found = changes["without_tidying"](PATCHER)
+    assert "fix_threading_active" not in found
+    assert found.startswith(PATCHER.partition("            #")[0])
+    assert found.endswith("    finally:\n        imp.release_lock()\n\n    import importlib._bootstrap\n")
+    assert changes["unpatched"]("['Lock', '_after_fork', '_sleep']") == "['Lock', '_sleep']"
+    for change, source in ((changes["without_tidying"], found), (changes["unpatched"], "['Lock']")):
+        with pytest.raises(ValueError, match=r"there|patched"):
+            change(source)
+
+
+@pytest.mark.parametrize(
+    ("image", "name"),
+    [
+        ("oslo", "greenthreads_survive_a_fork"),
+        ("keystone", "refusals_are_no_errors"),
+        ("nova", "probes_unlogged"),
+        ("placement", "probes_unlogged"),
+    ],
+)
+def test_an_image_has_what_is_written_for_it(root: Path, image: str, name: str) -> None:
+    text = (root / "images" / image / "Containerfile").read_text(encoding="utf-8")
+    assert f"COPY {name} /tmp/\nRUN" in text
+    assert f"rm /tmp/{name}" in text
+
+
+LIBVIRT = """
+from pathlib import Path
+
+class Connection:
+    def close(self):
+        Path("closed").touch()
+
+def registerErrorHandler(handler, context):
+    pass
+
+def open(uri):
+    assert uri == "qemu:///system"
+    if not Path("there").exists():
+        raise RuntimeError("no socket")
+    return Connection()
+"""
+
+
+def test_libvirt_is_asked_in_its_own_words(root: Path, tmp_path: Path) -> None:
+    """A connection that ends without a word is an error in its log."""
+    script = (root / "images" / "compute" / "nova-compute-start").read_text(encoding="utf-8")
+    [listens] = re.findall(r"^listens\(\) \{\n.*?^\}\n", script, re.MULTILINE | re.DOTALL)
+    assert "until listens && " in script
+    (tmp_path / "libvirt.py").write_text(LIBVIRT)
+    (tmp_path / "python3").symlink_to(sys.executable)
+    env = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "PYTHONPATH": str(tmp_path)}
+    asked = ["sh", "-c", f"{listens}listens"]
+    assert subprocess.run(asked, cwd=tmp_path, env=env, check=False).returncode == 1
+    (tmp_path / "there").touch()
+    assert subprocess.run(asked, cwd=tmp_path, env=env, check=False).returncode == 0
+    assert (tmp_path / "closed").exists()
