@@ -413,6 +413,20 @@ def test_a_ready_workload_is_asked_nothing() -> None:
     assert diagnose(done, [pod(**container(waiting("ErrImagePull", NO_IMAGE)))]).verdict.ready
 
 
+def test_a_refusal_before_the_last_pod_is_over() -> None:
+    live = workload("StatefulSet", currentRevision="a", updateRevision="a")
+    live["spec"]["replicas"] = 3
+    known = [pod(f"api-{n}", at=n * 10, kind="StatefulSet") for n in range(2)]
+    assert "refuses" in diagnose(live, known[:1], [refusal("StatefulSet")]).verdict.message
+    assert diagnose(live, known, [refusal("StatefulSet")]).verdict.message == "api: 0/3 pods ready"
+
+
+def test_an_earlier_trouble_of_a_claim_does_not_hide_why_a_pod_is_not_scheduled() -> None:
+    earlier = event("ProvisioningFailed", NO_CLASS, kind="PersistentVolumeClaim", name="data-api-0")
+    one = unscheduled("0/1 nodes are available: 1 Insufficient cpu.", volumes=[CLAIM])
+    assert diagnose(workload(), [one], [earlier]).verdict.reason == "Unschedulable"
+
+
 def test_what_kubernetes_gave_up_is_stalled_though_nobody_knows_why() -> None:
     said = 'ReplicaSet "api-5b9" has timed out progressing.'
     late = {"type": "Progressing", "status": "False", "reason": "ProgressDeadlineExceeded", "message": said}

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import msgspec
 
-from ..kube import INSTANCE, KIND, MANAGED_BY, WATCHED, conditions
+from ..kube import INSTANCE, KIND, MANAGED_BY, WATCHED, conditions, mask_passwords
 from ..plan import Object
 from .kinds import Kind
 from .store import Cached, Meta, OwnerReference
@@ -92,8 +92,9 @@ def _container(entry: Object) -> Object:
     if waiting.get("reason", "ContainerCreating") not in {"ContainerCreating", "PodInitializing"}:
         found["image"] = entry.get("image", "")
     if ended := (entry.get("lastState") or {}).get("terminated"):
-        last = _only(ended, _ENDED)
-        found["lastState"] = {"terminated": {**last, "message": last.get("message", "")[-_LOG:]}}
+        # Of a URL that is cut in two nobody sees any more where its password is.
+        log = mask_passwords(ended.get("message", ""))[-_LOG:]
+        found["lastState"] = {"terminated": {**_only(ended, _ENDED), "message": log}}
     return found
 
 
