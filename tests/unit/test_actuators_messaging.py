@@ -149,7 +149,12 @@ def test_a_queue_that_never_began_is_deleted_when_it_is_seen_again(broker: Broke
             "queue conductor deleted: none of its members ever wrote an entry, and none leads"
         ]
         assert not broker.queues
-        assert usable(api, "nova-cell1", lambda: 105.0) == []
+        broker.queues = queue("conductor", follower(), follower(), follower())
+        with pytest.raises(Transient, match="queue conductor in nova-cell1 has no leader yet"):
+            usable(api, "nova-cell1", lambda: 105.0)
+        assert broker.queues, "its client made it again, which takes a moment"
+        broker.queues = {}
+        assert usable(api, "nova-cell1", lambda: 106.0) == []
 
 
 @pytest.mark.parametrize("then", [{}, queue("other"), queue("conductor", messages=0)], ids=("gone", "other", "alive"))

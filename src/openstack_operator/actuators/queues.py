@@ -30,8 +30,13 @@ class Suspects:
             before = self._since.pop((broker, vhost), {})
             since = {name: before.get(name, now) for name in names}
             if since:
-                self._since[broker, vhost] = since
+                self._since[broker, vhost] = dict(since)
         return since
+
+    def forget(self, broker: str, vhost: str, name: str) -> None:
+        """The queue was deleted: one of that name that is seen later is a new one."""
+        with self._lock:
+            self._since.get((broker, vhost), {}).pop(name, None)
 
 
 _suspects = Suspects()
@@ -50,6 +55,7 @@ def usable(api: Api, vhost: str, clock: Callable[[], float] = time.monotonic) ->
     waiting = sorted(name for name, first in since.items() if now - first < _AGAIN)
     for name in since.keys() - waiting:
         api.call("DELETE", _path(vhost, name))
+        _suspects.forget(api.url, vhost, name)
         deleted.append(f"queue {name} deleted: none of its members ever wrote an entry, and none leads")
     if waiting:
         raise Transient(f"RabbitMQ: queue {waiting[0]} in {vhost} has no leader yet")
