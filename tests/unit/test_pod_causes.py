@@ -452,6 +452,15 @@ def test_a_log_is_quoted_without_passwords(line: str) -> None:
     assert "hunter2" not in text
 
 
+def test_of_a_long_log_the_end_is_kept_without_passwords() -> None:
+    line = f"cannot connect to mysql://nova:hunter2@mariadb/{'x' * 1012}"
+    one = pod(**container(waiting("CrashLoopBackOff"), restarts=1, last=ended(line)))
+    (kept,) = trimmed(msgspec.json.encode(one), POD).decode()["status"]["containerStatuses"]
+    message = kept["lastState"]["terminated"]["message"]
+    assert len(message) == 1024
+    assert "er2" not in message
+
+
 def test_of_a_pod_that_runs_hardly_anything_is_kept() -> None:
     running = container({"running": {"startedAt": stamp()}}, ready=True)
     live = pod(phase="Running", conditions=[{"type": "Ready", "status": "True"}], **running)

@@ -42,7 +42,7 @@ def world() -> World:
     return found
 
 
-def event(kind: str, name: str, *, version: int = 9, text: str = "no", namespace: str = "x", **times: str) -> Cached:
+def event(kind: str, name: str, *, version: int = 9, text: str = "no", namespace: str = "x", **times: Any) -> Cached:
     meta = {"name": f"{name}.1", "namespace": namespace, "uid": "e", "resourceVersion": str(version)}
     about = {"kind": kind, "name": name, "uid": "u"}
     body = {"metadata": meta, "involvedObject": about, "reason": "Failed", "message": text, **times}
@@ -62,6 +62,17 @@ def event(kind: str, name: str, *, version: int = 9, text: str = "no", namespace
 )
 def test_it_concerns_who_made_what_it_is_about(world: World, kind: str, name: str, whom: Request | None):
     assert world.warned(Change(WARNING, None, event(kind, name))) == whom
+
+
+def test_of_two_names_the_longer_one_counts(world: World):
+    put(world, KIND, "my-db", 4)
+    owner = {"apiVersion": KIND.api_version, "kind": "MariaDB", "name": "my-db", "uid": "my-db", "controller": True}
+    labels = LABELS | {"app.kubernetes.io/instance": "my-db"}
+    put(world, STATEFUL_SET, "my-db-server", 5, labels=labels, ownerReferences=[owner])
+    for name in ("data-db-server-0", "data-my-db-server-0"):
+        found = world.warned(Change(WARNING, None, event("PersistentVolumeClaim", name)))
+        assert found
+        assert f"data-{found.name}-server-0" == name
 
 
 def test_only_what_may_be_ours_is_kept(world: World):
@@ -87,6 +98,9 @@ def test_times_are_read_however_they_are_written():
     assert (old["first"], old["last"]) == ("2026-01-01T00:00:00Z", "2026-01-01T00:01:00Z")
     new = event("Pod", "a", eventTime="2026-01-01T00:00:00.123456Z").decode()
     assert new["first"] == new["last"] == "2026-01-01T00:00:00.123456Z"
+    # The API server takes a series without a time, and shows it as null.
+    series = event("Pod", "a", eventTime="2026-01-01T00:00:00Z", series={"count": 2, "lastObservedTime": None})
+    assert series.decode()["last"] == "2026-01-01T00:00:00Z"
 
 
 def test_what_is_repeated_wakes_nobody():

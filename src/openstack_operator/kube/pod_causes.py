@@ -165,7 +165,11 @@ def _refusals(
     if made >= wanted:
         return
     events = [event for event in warnings(kind, meta["name"], meta.get("uid", "")) if event["reason"] == "FailedCreate"]
-    if (last := _latest(events)) and now - parse_time(last["last"], now) < _STALE:
+    if not (last := _latest(events)):
+        return
+    refused_at = parse_time(last["last"], now)
+    # What was taken later shows that the quota or the policy is another one by now; the rest follows in its turn.
+    if now - refused_at < _STALE and not any(created_at(pod) > refused_at for pod in pods):
         yield _refused(last["message"], parse_time(last["first"], now))
 
 
@@ -225,7 +229,9 @@ def _not_scheduled(pod: Object, known: Mapping[str, Object], warnings: Warnings)
         return None
     since = parse_time(scheduled.get("lastTransitionTime"), created_at(pod))
     said = one_line(scheduled.get("message", ""))
-    claims = [name for name in claim_names(pod) if name]
+    # An Event about a claim may be an hour old; what the scheduler says of nodes alone is not for a lack of volumes.
+    of_volumes = any(word in said.lower() for word in ("volume", "storageclass"))
+    claims = [name for name in claim_names(pod) if name and (of_volumes or "nodes are available" not in said)]
     troubles = [(name, _latest(_of(warnings("PersistentVolumeClaim", name, ""), _PROVISION))) for name in claims]
     for name, event in troubles:
         if event:
@@ -233,7 +239,7 @@ def _not_scheduled(pod: Object, known: Mapping[str, Object], warnings: Warnings)
             hint = "; create that StorageClass, or name another" if "storageclass" in event["message"].lower() else ""
             stalls = STALLED_SOON_AFTER if hint else STALLED_AFTER
             return Cause(reason=UNBOUND, text=text + hint, since=since, stalls=stalls, who=pod_on_node(pod))
-    if "PersistentVolumeClaim" in said or "persistentvolumeclaim" in said or "storageclass" in said:
+    if "persistentvolumeclaim" in said.lower() or "storageclass" in said.lower():
         text = f"cannot have a volume: {said}; look at claim {', '.join(claims) or 'of the pod'} and its StorageClass"
         return Cause(reason=UNBOUND, text=text, since=since, shown=since + _SETTLE, who=pod_on_node(pod))
     text = f"cannot be scheduled: {said or scheduled.get('reason', '')}"

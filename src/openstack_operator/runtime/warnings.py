@@ -26,7 +26,7 @@ class _Involved(msgspec.Struct, rename="camel"):
 
 
 class _Series(msgspec.Struct, rename="camel"):
-    last_observed_time: str = ""
+    last_observed_time: str | None = None
 
 
 class _Event(msgspec.Struct, rename="camel"):
@@ -48,7 +48,7 @@ def warning(item: bytes, kind: Kind) -> Cached:
     event = _event.decode(item)
     meta, about = event.metadata, event.involved_object
     first = event.first_timestamp or event.event_time or meta.creation_timestamp
-    last = (event.series.last_observed_time if event.series else "") or event.last_timestamp or first
+    last = (event.series and event.series.last_observed_time) or event.last_timestamp or first
     seen: Object = {
         "kind": about.kind,
         "name": about.name,

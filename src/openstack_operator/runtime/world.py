@@ -238,7 +238,8 @@ class World:
             # <claim of the template>-<StatefulSet>-<ordinal>
             stem = event["name"].rpartition("-")[0]
             sets = (held for held in self.stores[STATEFUL_SET] if held.meta.namespace == namespace)
-            held = next((held for held in sets if stem.endswith(f"-{held.meta.name}")), None)
+            named = [held for held in sets if stem.endswith(f"-{held.meta.name}")]
+            held = max(named, key=lambda held: len(held.meta.name), default=None)
             return self.owner(held.meta) if held else None
         made = (self.stores[kind].get(namespace, event["name"]) for kind in self.stores if kind.kind == event["kind"])
         held = next((held for held in made if held), None)
