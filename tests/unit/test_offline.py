@@ -64,6 +64,9 @@ def surveyed(text: str, **options: Any) -> Survey:
         (".5", 0.5),
         ("-x", "-x"),
         ("1.2.3", "1.2.3"),
+        ("12.", 12),
+        # A pattern that takes quadratic time takes hours for this.
+        pytest.param(f"{'0' * 500_000}x", f"{'0' * 500_000}x", id="long"),
         ("9" * 30, 1e30),
         ("!!str 5", "5"),
         ("!!binary aGk=", "hi"),
@@ -154,6 +157,16 @@ def test_files_folders_and_standard_input(tmp_path: Path) -> None:
     assert "larger than 8 MiB" in kinds("/dev/zero")[0]
     (tmp_path / "empty").mkdir()
     assert "no file in this folder" in kinds(str(tmp_path / "empty"))[0]
+
+
+def test_a_file_of_a_folder_that_cannot_be_read_hides_no_other(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").symlink_to("/proc/self/mem")
+    (tmp_path / "b.yaml").write_text("kind: B")
+    loaded, findings = read([str(tmp_path)])
+    assert [each.value["kind"] for each in loaded] == ["B"]
+    assert [(each.file, each.message) for each in findings] == [
+        (str(tmp_path / "a.yaml"), "cannot be read: Input/output error")
+    ]
 
 
 def test_the_path_of_a_field_finds_keys_with_dots_in_them() -> None:

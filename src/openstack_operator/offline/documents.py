@@ -107,23 +107,30 @@ def _texts(name: str, stdin: BinaryIO, *, recursive: bool) -> Iterator[tuple[str
     if name == "-":
         yield STDIN, _whole(stdin, STDIN)
         return
+    path, files = Path(name), [name]
     try:
-        path = Path(name)
         if path.is_dir():
             inside = sorted(path.rglob("*") if recursive else path.glob("*"))
-            files = [each for each in inside if each.suffix in _ENDINGS and each.is_file()]
+            files = [str(each) for each in inside if each.suffix in _ENDINGS and each.is_file()]
             if not files:
                 yield name, Finding(message=f"no file in this folder ends in {', '.join(_ENDINGS)}", file=name)
-        else:
-            files = [path]
-        for each in files:
-            with each.open("rb") as stream:
-                yield str(each), _whole(stream, str(each))
-    except FileNotFoundError:
-        yield name, Finding(message="there is no such file or folder", file=name)
-    except (OSError, ValueError) as error:
-        why = (error.strerror if isinstance(error, OSError) else None) or str(error)
-        yield name, Finding(message=f"cannot be read: {why}", file=name)
+    except OSError as error:
+        yield name, _unreadable(name, error)
+        return
+    for file in files:
+        try:
+            with Path(file).open("rb") as stream:
+                text = _whole(stream, file)
+        except (OSError, ValueError) as error:
+            text = _unreadable(file, error)
+        yield file, text
+
+
+def _unreadable(file: str, error: OSError | ValueError) -> Finding:
+    if isinstance(error, FileNotFoundError):
+        return Finding(message="there is no such file or folder", file=file)
+    why = (error.strerror if isinstance(error, OSError) else None) or str(error)
+    return Finding(message=f"cannot be read: {why}", file=file)
 
 
 def _whole(stream: BinaryIO, file: str) -> bytes | Finding:

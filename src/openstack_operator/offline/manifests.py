@@ -6,7 +6,7 @@ import base64
 import binascii
 import difflib
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, cast
@@ -181,6 +181,3 @@ def _is_base64(text: str) -> bool:
     except (binascii.Error, ValueError):
         return False
     return True
-
-
-Check = Callable[[Mapping[str, Any]], Checked]
