@@ -123,6 +123,14 @@ def test_agents_that_run_keep_their_nodes(clusters: Clusters) -> None:
     claims.check(clusters.two, daemons(labels={"rack": "2"}))
 
 
+def test_owners_in_a_circle_are_followed_once(clusters: Clusters) -> None:
+    nova = {"apiVersion": COMPUTING.api_version, "kind": "Nova", "name": "nova", "uid": "u", "controller": True}
+    clusters.put(PLANE, {"metadata": {"name": "cloud", "namespace": "one", "ownerReferences": [nova]}})
+    clusters.run(clusters.one)
+    with pytest.raises(NodesTaken, match="Nova one/nova"):
+        clusters.world.claims.check(clusters.two, daemons())
+
+
 def test_who_was_refused_is_told_once(clusters: Clusters) -> None:
     claims = clusters.world.claims
     clusters.run(clusters.one)

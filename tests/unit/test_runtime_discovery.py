@@ -121,6 +121,16 @@ async def test_a_server_that_is_away_takes_nothing_away(api: FaultyApi, client: 
         assert certificates.turns == 0
 
 
+async def test_who_may_discover_again_does_not_go_by_an_earlier_answer(api: FaultyApi, client: Client):
+    api.groups = whole(CERTIFICATE)
+    async with watched(client, EXTERNAL) as (secrets,):
+        await secrets.until(served=False)
+        api.groups = FORBIDDEN
+        await secrets.until(served=True)
+        api.groups = whole(CERTIFICATE)
+        await secrets.until(served=False)
+
+
 async def test_who_may_not_discover_asks_each_kind(api: FaultyApi, client: Client):
     api.groups = FORBIDDEN
     async with watched(client, CERTIFICATE) as (certificates,):

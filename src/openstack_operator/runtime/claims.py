@@ -100,9 +100,13 @@ class Claims:
 
     def _cloud(self, request: Request) -> Request:
         """What a resource was made by at first: the control plane where there is one."""
-        held = self._world.held(request)
-        maker = self._world.owner(held.meta) if held else None
-        return self._cloud(maker) if maker and maker != request else request
+        seen: set[Request] = set()
+        # Users write owner references, in a circle if they like.
+        while request not in seen:
+            seen.add(request)
+            held = self._world.held(request)
+            request = (held and self._world.owner(held.meta)) or request
+        return request
 
 
 def _field(obj: Mapping[str, Any]) -> str:

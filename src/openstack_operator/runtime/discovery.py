@@ -71,6 +71,7 @@ class Discovery:
                 if content is not None:
                     self._set(self._read(content))
             except (Forbidden, Missing) as error:
+                self._etag = ""
                 # Whoever may list a kind need not be allowed to discover it. Then its own list tells.
                 _log.debug("cannot discover kinds", error=str(error))
                 self._set(kind for kind in self._kinds if not kind.newer)
