@@ -15,7 +15,7 @@ SERVICES = sorted(path.parent for path in (SRC / "services").glob("*/**/__init__
 
 MODULE, FOLDER, PLAINEST, FUNCTION = 400, 300, 150, 40
 LARGER = {
-    "cephstorage": 880,
+    "cephstorage": 910,
     "cinder": 850,
     "controlplane": 640,
     "glance": 340,

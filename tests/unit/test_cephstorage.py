@@ -6,8 +6,10 @@ import base64
 import contextlib
 import errno
 import json
+import sys
 from collections.abc import Generator
 from datetime import timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -401,3 +403,48 @@ def test_rook_is_told_to_encrypt_beside_what_the_user_says_of_its_network(releas
     found = objects(made)["CephCluster.ceph.rook.io", "ceph"]["spec"]["network"]
     assert found["provider"] == "host"
     assert found["connections"] == {**connections, "encryption": {"enabled": True}, "requireMsgr2": True}
+
+
+class Rados:
+    """librados of a client that asks at two ports, of which the monitors serve one."""
+
+    def __init__(self, name: str, conffile: str, conf: dict[str, str]) -> None:
+        self.options = {"mon_host": "mon-a, 192.0.2.1"}
+        assert conf["keyring"].endswith(f"{name}.keyring")
+
+    def conf_get(self, name: str) -> str:
+        return self.options[name]
+
+    def conf_set(self, name: str, value: str) -> None:
+        self.options[name] = value
+
+    def connect(self) -> None:
+        if self.options["mon_host"] == "mon-a:3300, 192.0.2.1:3300":
+            raise Denied(errno.EACCES, "permission denied")
+        raise Denied(errno.ETIMEDOUT, "timed out")
+
+
+class Denied(OSError):
+    """rados.Error."""
+
+
+def test_a_wrong_key_is_told_where_only_one_protocol_is_served(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "rados", SimpleNamespace(Rados=Rados, Error=Denied))
+    found = keeper.look(keeper.connected, {"client.cinder": "volumes"})
+    assert "permission denied" in found["refused"]["client.cinder"]
+
+
+@pytest.mark.parametrize(
+    ("monitors", "expected"),
+    [
+        ("mon-a", "mon-a:3300"),
+        ("mon-a.example.org,192.0.2.1; [2001:db8::1]", "mon-a.example.org:3300,192.0.2.1:3300; [2001:db8::1]:3300"),
+        ("192.0.2.1:6789", "192.0.2.1:6789"),
+        (
+            "[v2:192.0.2.1:3300/0,v1:192.0.2.1:6789/0] v2:192.0.2.2",
+            "[v2:192.0.2.1:3300/0,v1:192.0.2.1:6789/0] v2:192.0.2.2",
+        ),
+    ],
+)
+def test_monitors_are_asked_by_the_second_protocol_alone(monitors: str, expected: str) -> None:
+    assert keeper.at_msgr2(monitors) == expected

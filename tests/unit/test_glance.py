@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import runpy
+import sys
 from configparser import ConfigParser
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
+from unittest import mock
 
 import pytest
 
@@ -14,6 +19,7 @@ from openstack_operator.services.glance.model import GLANCE, GlanceSpec
 from openstack_operator.services.glance.service import plan
 from openstack_operator.testing import context
 
+ROOT = Path(__file__).parent.parent.parent
 CONTRACTS = {
     "MariaDB": {"host": "mariadb.openstack", "port": "3306"},
     "Memcached": {"servers": "memcached-0:11211"},
@@ -213,3 +219,34 @@ def test_a_cache_keeps_to_its_size(release: Release) -> None:
     folders = [mount for c in pod(made)["containers"] for mount in c["volumeMounts"] if mount["name"] == "cache"]
     assert {mount["mountPath"] for mount in folders} == {found["DEFAULT"]["image_cache_dir"]}
     assert len(pod(planned(release))["containers"]) == 1
+
+
+class Body:
+    """What a client still sends."""
+
+    def __init__(self, *pieces: bytes | OSError) -> None:
+        self.left = list(pieces)
+
+    def read(self, _: int = 0) -> bytes:
+        piece = self.left.pop(0) if self.left else b""
+        if isinstance(piece, OSError):
+            raise piece
+        return piece
+
+
+@pytest.mark.parametrize("headers", [{}, {"HTTP_TRANSFER_ENCODING": "Chunked"}], ids=["sized", "chunked"])
+@pytest.mark.parametrize("end", [(), (OSError("timeout"), b"never")], ids=["all of it", "a client that goes"])
+def test_an_answer_waits_for_the_whole_request(headers: dict[str, str], end: tuple[Any, ...]) -> None:
+    body = Body(b"some", b"more", *end)
+
+    def refuses(environ: dict[str, Any], start_response: str) -> list[bytes]:
+        return [start_response.encode()]
+
+    found: dict[str, Any] = {
+        "uwsgi": SimpleNamespace(chunked_read=body.read),
+        "glance.common.wsgi_app": SimpleNamespace(init_app=lambda: refuses),
+    }
+    with mock.patch.dict(sys.modules, found):
+        program = runpy.run_path(str(ROOT / "images" / "glance" / "glance_wsgi"))
+    assert program["application"]({"wsgi.input": body, **headers}, "begin") == [b"begin"]
+    assert body.left == list(end[1:])

@@ -53,12 +53,14 @@ def front(
     proxied: bool = False,
     known_as: str = "",
     service: str = "",
+    tunnels: bool = False,
 ) -> Front:
     """The front of the Deployment `<owner>-<component>`, if the spec asks for a certificate. `host` is a name or
     address by which clients outside come; `lifecycle` is what the program behind it does before it ends; `proxied`
     where clients outside come through a proxy that has ended their TLS; `known_as` is a variable of an API's whose pods
     call each other: the URL under which others find this one; `service` is the Service they are reached by, where it
-    has another name. Raises SpecError as `certified` does.
+    has another name; `tunnels` where a connection may be silent for a day, as that of a console. Raises SpecError as
+    `certified` does.
 
     It takes what begins as TLS does for TLS, and everything else for plain HTTP, so that clients can move from one to
     the other while both are in use; the latter until TLS is required.
@@ -78,7 +80,7 @@ def front(
         command=["sh", "-ec", _start(peers=bool(known_as)), "sh", *entry.command],
         env={
             **address,
-            "CONFIG": _config(port, plain=not shown.required, proxied=proxied)
+            "CONFIG": _config(port, plain=not shown.required, proxied=proxied, tunnels=tunnels)
             + (_peers(ctx.host(service), port) if known_as else "")
             + (_EXPORTED if monitored(ctx) else ""),
         },
@@ -135,7 +137,7 @@ _LOGGED = """\
 """
 
 
-def _config(port: int, *, plain: bool, proxied: bool) -> str:
+def _config(port: int, *, plain: bool, proxied: bool, tunnels: bool) -> str:
     """haproxy.cfg. Each connection carries one request, as it does without a front: an idle one that is closed while
     its client sends the next would be a request that failed.
     """
@@ -158,7 +160,7 @@ defaults
     timeout connect 5s
     timeout client 10m
     timeout server 10m
-    timeout tunnel 24h
+    timeout tunnel {"24h" if tunnels else "10m"}
 
 frontend port
     mode tcp

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import secrets
+from pathlib import Path
 from typing import Any
 
 from openstack.connection import Connection
@@ -29,7 +30,13 @@ def gateway(cluster: Kubernetes, conn: Connection) -> None:
     caps = ("mon", "allow rw", "mgr", "allow rw", "osd", "allow rwx")
     keyring = command(cluster, "auth", "get-or-create", "client.rgw", *caps)
     keys = {"access": secrets.token_hex(10), "secret": secrets.token_urlsafe(30)}
-    files = {"ceph.conf": _conf(cluster, conn), "keyring": keyring, "password": conn.config.auth["password"]}
+    files = {
+        "ceph.conf": _conf(cluster, conn),
+        "keyring": keyring,
+        "password": conn.config.auth["password"],
+        # It has to believe Keystone, which it asks about each token.
+        "ca.crt": Path(conn.config.config["cacert"]).read_text(),
+    }
     cluster.apply(
         _secret(NAME, files),
         _secret(S3_LOGIN, keys),
@@ -91,7 +98,11 @@ def _deployment(monitor: dict[str, Any]) -> dict[str, Any]:
         "imagePullPolicy": "IfNotPresent",
         "command": command,
         "readinessProbe": {"httpGet": {"path": "/swift/healthcheck", "port": PORT}, "periodSeconds": 2},
-        "volumeMounts": [{"name": "files", "mountPath": "/etc/objects"}, {"name": "run", "mountPath": "/var/lib/ceph"}],
+        "volumeMounts": [
+            {"name": "files", "mountPath": "/etc/objects"},
+            {"name": "files", "mountPath": "/etc/ssl/certs/ca-certificates.crt", "subPath": "ca.crt"},
+            {"name": "run", "mountPath": "/var/lib/ceph"},
+        ],
     }
     pod = {
         "containers": [container],

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import json
+import re
 import sys
 import threading
 import time
@@ -25,6 +26,8 @@ _LOOK, _TRIES, _PAUSE = 15, 60, 5
 """Seconds between two looks; how often, and after how many seconds, a job tries to reach a Ceph."""
 _TIMEOUT = 5
 """Seconds until a Ceph that says nothing counts as unreachable."""
+_ADDRESS = re.compile(r"(?<![^,; ])(?:[^,; :\[\]]+|\[[0-9A-Fa-f:]+\])(?![^,; ])")
+"""A name, an IPv4 address, or an IPv6 address in brackets; without protocol and port."""
 
 Run = Callable[..., Any]
 """A command to the monitors: its prefix and arguments, `given` for what goes with it; returns what the answer says."""
@@ -137,15 +140,17 @@ def _seen(run: Run) -> dict[str, Any]:
 @contextlib.contextmanager
 def connected(user: str, folder: str = FOLDER) -> Generator[Run]:
     """A connection with the key in `<user>.keyring` of the folder."""
-    import rados  # noqa: PLC0415  # pyright: ignore[reportMissingImports]  (only the image has it)
-
-    limits = dict.fromkeys(("client_mount_timeout", "rados_mon_op_timeout", "rados_osd_op_timeout"), str(_TIMEOUT))
-    conf = {"keyring": f"{folder}/{user}.keyring", **limits}
     try:
-        cluster = rados.Rados(name=user, conffile=f"{folder}/ceph.conf", conf=conf)
-        cluster.connect()
-    except rados.Error as error:
-        raise Refused(getattr(error, "errno", 0) or errno.EINVAL, str(error)) from None
+        cluster = _login(user, folder)
+    except Refused as error:
+        if not error.silent:
+            raise
+        # A client that asks at the ports of both protocols goes on trying one that nobody serves, and drops what the
+        # monitors answered at the other: that its key is wrong.
+        try:
+            cluster = _login(user, folder, msgr2_alone=True)
+        except Refused as again:
+            raise (error if again.silent else again) from None
 
     def run(prefix: str, given: str = "", **arguments: Any) -> Any:
         command = json.dumps({"prefix": prefix, "format": "json", **arguments})
@@ -161,6 +166,27 @@ def connected(user: str, folder: str = FOLDER) -> Generator[Run]:
         yield run
     finally:
         cluster.shutdown()
+
+
+def _login(user: str, folder: str, *, msgr2_alone: bool = False) -> Any:
+    """A connected rados.Rados. Raises Refused."""
+    import rados  # noqa: PLC0415  # pyright: ignore[reportMissingImports]  (only the image has it)
+
+    limits = dict.fromkeys(("client_mount_timeout", "rados_mon_op_timeout", "rados_osd_op_timeout"), str(_TIMEOUT))
+    conf = {"keyring": f"{folder}/{user}.keyring", **limits}
+    try:
+        cluster = rados.Rados(name=user, conffile=f"{folder}/ceph.conf", conf=conf)
+        if msgr2_alone:
+            cluster.conf_set("mon_host", at_msgr2(cluster.conf_get("mon_host")))
+        cluster.connect()
+    except rados.Error as error:
+        raise Refused(getattr(error, "errno", 0) or errno.EINVAL, str(error)) from None
+    return cluster
+
+
+def at_msgr2(monitors: str) -> str:
+    """A value of `mon host` in which addresses without a port have that of the second protocol, 3300."""
+    return _ADDRESS.sub(r"\g<0>:3300", monitors)
 
 
 def main(order: str) -> None:

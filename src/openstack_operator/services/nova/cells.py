@@ -62,7 +62,7 @@ def cell(ctx: Context[NovaSpec], wanted: Cell, shared: Shared) -> Built:
     screens, component = shared.consoles, f"{name}-novncproxy"
     expose, program = ctx.spec.expose, parts.program(ctx, "novncproxy")
     host, proxied = parts.public_host(ctx, ctx.name(component), expose), parts.through_proxy(expose)
-    tls = parts.front(ctx, component, CONSOLE, program, host=host, proxied=proxied)
+    tls = parts.front(ctx, component, CONSOLE, program, host=host, proxied=proxied, tunnels=True)
     shown = screens.options(required=tls.certificate.required)
     wired = oslo.merge(own, config.clients(ctx, shared.identity), config.novncproxy(), shown)
     conf = parts.config(ctx, "nova.conf", wired, defaults=config.DEFAULTS, suffix=f"{name}-config")
