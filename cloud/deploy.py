@@ -60,8 +60,8 @@ def asks_for_c5c3(sample: Path) -> bool:
     """Whether a sample has a kind of c5c3's groups, or a control plane that makes one. `C5C3=1` asks for them, too."""
     spec = _plane(documents(sample), sample)["spec"]
     groups = [doc["apiVersion"].rpartition("/")[0] for doc in documents(sample)]
-    made = any(spec.get(name, {}).get("enabled") for name in ("cortex", "tempest"))
-    return made or any(group.endswith("c5c3.io") for group in groups) or bool(os.environ.get("C5C3"))
+    makes_one = any(spec.get(name, {}).get("enabled") for name in ("cortex", "tempest"))
+    return makes_one or any(group.endswith("c5c3.io") for group in groups) or bool(os.environ.get("C5C3"))
 
 
 def install(cluster: Kubernetes, replicas: int = 1, *, c5c3: bool = False) -> None:
@@ -74,10 +74,10 @@ def install(cluster: Kubernetes, replicas: int = 1, *, c5c3: bool = False) -> No
     # The API server takes in a definition after the other from each client; two keep two CPUs busy. What the Deployment
     # is made of is asked for meanwhile, and its pod starts while the last definitions are established.
     with ThreadPoolExecutor() as pool:
-        wanted = pool.submit(operator, cluster.registry, replicas)
-        for done in [pool.submit(cluster.apply, *crds[half::2]) for half in (0, 1)]:
-            done.result()
-        cluster.apply(*wanted.result())
+        objects = pool.submit(operator, cluster.registry, replicas)
+        for half in [pool.submit(cluster.apply, *crds[first::2]) for first in (0, 1)]:
+            half.result()
+        cluster.apply(*objects.result())
         names = [f"crd/{crd['metadata']['name']}" for crd in crds]
         established = pool.submit(cluster.kubectl, "wait", "--for=condition=Established", "--timeout=60s", *names)
         _await_rollout(cluster)
@@ -91,8 +91,8 @@ def _await_rollout(cluster: Kubernetes) -> None:
     except CloudError:
         live = cluster.get("deployment", "openstack-operator", *where)
         pods = cluster.items("pods", "-l", "app.kubernetes.io/name=openstack-operator", *where)
-        found = diagnose(live, judge(live), pods, _no_events, datetime.now(UTC))
-        raise CloudError(f"the operator did not start within two minutes: {found.verdict.message}") from None
+        diagnosis = diagnose(live, judge(live), pods, _no_events, datetime.now(UTC))
+        raise CloudError(f"the operator did not start within two minutes: {diagnosis.verdict.message}") from None
 
 
 def _no_events(kind: str, name: str, uid: str) -> list[Object]:
@@ -131,7 +131,7 @@ def operator(registry: str, replicas: int = 1) -> list[Object]:
 
 
 def version(cluster: Kubernetes) -> str:
-    """What the installed operator calls itself in the statuses that it writes."""
+    """The version that the installed operator writes into statuses."""
     template = cluster.get("deployment", "openstack-operator", "-n", OPERATOR_NAMESPACE)["spec"]["template"]
     builds = [env["value"] for env in template["spec"]["containers"][0]["env"] if env["name"] == BUILD]
     return "+".join([template["metadata"]["labels"][VERSION], *builds])

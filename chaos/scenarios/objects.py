@@ -45,14 +45,14 @@ def _causes(stage: Stage, when: dict[str, float], start: float) -> dict[str, dic
     """Of each kind of request that failed: how long its longest outage was, what was deleted at most ten seconds before
     it or during it, with seconds after its begin, and what clients were told then.
     """
-    found: dict[str, dict[str, Any]] = {}
+    causes: dict[str, dict[str, Any]] = {}
     until_ = now()
     for kind in stage.journal.failed(start, until_):
         begin, end = stage.journal.longest_outage(kind, start, until_)
         deleted = {name: round(at - begin, 1) for name, at in when.items() if begin - 10 <= at <= end}
-        told = stage.journal.errors(begin, end).get(kind, [])
-        found[kind] = {"seconds": round(end - begin, 1), "deleted": deleted, "errors": told}
-    return found
+        errors = stage.journal.errors(begin, end).get(kind, [])
+        causes[kind] = {"seconds": round(end - begin, 1), "deleted": deleted, "errors": errors}
+    return causes
 
 
 def owned(site: Site) -> dict[str, list[Object]]:

@@ -168,7 +168,7 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def run_settings(options: argparse.Namespace) -> Settings:
-    """What `run` is told on the command line and by the environment."""
+    """Settings of `run`, from the command line and the environment."""
     from .serve import Settings
 
     return Settings(

@@ -40,20 +40,20 @@ def _kind(resources: Sequence[Resource[Any]], path: str) -> tuple[Resource[Any],
         for name in _names(resource):
             names.setdefault(name, resource)
     lowered = path.lower()
-    known = [name for name in names if lowered == name or lowered.startswith(f"{name}.")]
-    if not known:
+    matches = [name for name in names if lowered == name or lowered.startswith(f"{name}.")]
+    if not matches:
         start = path.partition(".")[0]
         kinds = list(dict.fromkeys(resource.kind for resource in resources))
         close = difflib.get_close_matches(start.lower(), names, n=3)
         nearest = [names[name].kind for name in close]
         raise LookupError(f"there is no kind {start!r}; {_choices(nearest, kinds)}")
-    name = max(known, key=len)
+    name = max(matches, key=len)
     rest = path[len(name) + 1 :]
     return names[name], rest.split(".") if rest else []
 
 
 def _names(resource: Resource[Any]) -> Iterable[str]:
-    """What kubectl takes it by, in lower case."""
+    """The names by which kubectl takes it, in lower case."""
     plain = (resource.kind, resource.plural)
     full = (f"{name}{version}.{resource.group}" for name in plain for version in ("", f".{resource.version}"))
     return [name.lower() for name in (*plain, *full, *resource.short_names)]
@@ -63,9 +63,9 @@ def _root(resource: Resource[Any]) -> Schema:
     return crd(resource)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
 
 
-def _elsewhere(resources: Sequence[Resource[Any]], shown: Resource[Any]) -> list[str]:
-    others = [each for each in resources if each.kind == shown.kind and each.group != shown.group]
-    return [f"\nAlso in the group {each.group}: explain {each.plural}.{each.group}" for each in others]
+def _elsewhere(resources: Sequence[Resource[Any]], resource: Resource[Any]) -> list[str]:
+    namesakes = [each for each in resources if each.kind == resource.kind and each.group != resource.group]
+    return [f"\nAlso in the group {each.group}: explain {each.plural}.{each.group}" for each in namesakes]
 
 
 def _nearest(field: str, choices: Mapping[str, Schema]) -> str:

@@ -149,7 +149,7 @@ def common(cert: str) -> str:
 
 
 def ends(cert: str) -> datetime:
-    """When a certificate is no good any more. Raises ValueError for what is none."""
+    """The time at which a certificate ends. Raises ValueError for what is none."""
     return _read(cert).not_valid_after_utc
 
 

@@ -17,8 +17,8 @@ HERE = Path(__file__).parent
 _log: structlog.stdlib.BoundLogger = structlog.get_logger()
 
 Version = tuple[int, int, int]
-"""What tells one version of a file from the next: a mounted ConfigMap changes by another folder behind a symlink, an
-editor writes a new file or into the old one."""
+"""Inode, time and size of a file, which change with each version of it: a mounted ConfigMap changes by another folder
+behind a symlink, an editor writes a new file or into the old one."""
 
 
 def packaged() -> Path:
@@ -88,7 +88,7 @@ class ReleaseFiles:
 
 
 def _content(path: Path) -> dict[str, Any]:
-    """What is in a file, if every profile of it is a release. Raises ValueError, YAMLError or OSError."""
+    """Content of a file, every profile of which is a release. Raises ValueError, YAMLError or OSError."""
     content = yaml.safe_load(path.read_bytes())
     try:
         for profile in content["profiles"]:

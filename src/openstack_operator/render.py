@@ -54,7 +54,7 @@ class Planned:
 
 
 class Reader(Protocol):
-    """Who is told what a plan on paper cannot be sure of."""
+    """Listener to all that a plan on paper cannot be sure of."""
 
     def refused(self, id_: Id, problems: Sequence[tuple[str, str]]) -> None:
         """The operator would refuse a resource, or the API server would: (path, message) of each problem."""
@@ -73,7 +73,7 @@ class Reader(Protocol):
         ...
 
     def check(self, id_: Id, manifest: Object) -> Sequence[tuple[str, str]]:
-        """What the API server would refuse of a resource that a plan makes."""
+        """(path, message) of each mistake for which the API server would refuse a resource that a plan makes."""
         ...
 
     def assume(self, id_: Id, context: Context[Any], plan: Plan) -> Mapping[tuple[str, str], Object]:
@@ -288,7 +288,7 @@ class Paper:
         return Referent(planned.plan.outcome.published if planned.plan else {})
 
     def _published_by_default(self, id_: Id) -> Mapping[str, str]:
-        """What a resource that would be refused publishes with defaults, so that mistakes in its users show, too."""
+        """The contract of a resource that would be refused, with defaults, so that mistakes in its users show, too."""
         if id_ not in self._defaults:
             self._defaults[id_] = {}
             plain = Paper(
@@ -327,7 +327,7 @@ class Paper:
         return contents
 
     def _secret(self, id_: Id, path: str, name: str) -> Mapping[str, str]:
-        """What is known of a Secret; it is told where `path` names one that is nowhere."""
+        """Known data of a Secret. The reader is told where `path` names one that is nowhere."""
         if path and self._reader and not self.has_secret(id_.namespace, name):
             self._reader.absent(id_, path, f"Secret/{name}")
         return self._secrets.get((id_.namespace, name), {})

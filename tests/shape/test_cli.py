@@ -126,6 +126,15 @@ def test_a_kind_nobody_knows_is_status_2(capsys: pytest.CaptureFixture[str]) -> 
     assert "PodMonitor.monitoring.coreos.com" in capsys.readouterr().err
 
 
+def test_a_folder_of_releases_that_is_not_there_is_status_2(
+    root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sample = str(root / "deploy/samples/controlplane_minimal.yaml")
+    for command in ("render", "validate"):
+        assert main([command, "--releases", str(tmp_path / "none"), "-f", sample]) == 2
+        assert "none: there is no such folder" in capsys.readouterr().err
+
+
 def test_explain_says_what_a_field_means(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explain", "keystone.fernet.rotationSchedule"]) == 0
     text = capsys.readouterr().out

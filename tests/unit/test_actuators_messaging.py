@@ -161,7 +161,7 @@ def test_a_queue_that_never_began_is_deleted_when_it_is_seen_again(broker: Broke
 def test_a_suspect_queue_that_disappears_is_forgotten(broker: Broker, then: dict[str, Any]) -> None:
     broker.queues = queue("conductor", follower(), follower(), follower())
     with serving(broker) as url:
-        api = Api("RabbitMQ", f"{url}/api", seconds=5, auth=("admin", "adminpw"))
+        api = Api("RabbitMQ", f"{url}/api", seconds=60, auth=("admin", "adminpw"))
         with pytest.raises(Transient, match="queue conductor in nova-cell1 has no leader yet"):
             usable(api, "nova-cell1", lambda: 100.0)
         broker.queues = then

@@ -331,7 +331,7 @@ def test_what_lasts_does_not_get_better_by_itself(name: str) -> None:
 def test_the_engine_comes_again_when_time_alone_changes_the_verdict(name: str, seconds: float) -> None:
     _, _, live, pods, events = CASES[name]
     found = diagnose(live, pods, events, after=40)
-    assert found.again == BEGAN + timedelta(seconds=seconds)
+    assert found.changes_at == BEGAN + timedelta(seconds=seconds)
     assert diagnose(live, pods, events, after=seconds).verdict.state is State.FAILED
     assert diagnose(live, pods, events, after=seconds - 1).verdict.state is State.PROGRESSING
 

@@ -26,8 +26,8 @@ SessionT = TypeVar("SessionT")
 
 
 class Sessions(Generic[SessionT]):
-    """Sessions that all share who log in alike, the last used ones. What they are found by holds no password: it is a
-    digest under a key of this process. Threads may share it.
+    """Sessions by login: all that log in alike share one. Of more than `most` the one that was used least recently is
+    dropped. Keys are digests under a secret of this process, so that no password is kept here. Threads may share it.
     """
 
     def __init__(self, make: Callable[..., SessionT], most: int = 256) -> None:
@@ -38,7 +38,7 @@ class Sessions(Generic[SessionT]):
         self._by_digest: OrderedDict[bytes, SessionT] = OrderedDict()
 
     def __call__(self, *login: str | float) -> SessionT:
-        """The session of a login: the one there is, or a new one."""
+        """The session of a login, which is made at its first use."""
         digest = hashlib.blake2b(repr(login).encode(errors="surrogateescape"), key=self._key).digest()
         with self._lock:
             if digest not in self._by_digest:

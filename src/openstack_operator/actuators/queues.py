@@ -25,7 +25,7 @@ class Suspects:
         self._since: dict[tuple[str, str], dict[str, float]] = {}
 
     def update(self, broker: str, vhost: str, names: Collection[str], now: float) -> Mapping[str, float]:
-        """When each of these was first seen, by name. Others of that virtual host are forgotten."""
+        """The times at which these were first seen, by name. Others of that virtual host are forgotten."""
         with self._lock:
             before = self._since.pop((broker, vhost), {})
             since = {name: before.get(name, now) for name in names}
@@ -52,7 +52,7 @@ def usable(api: Api, vhost: str, clock: Callable[[], float] = time.monotonic) ->
     deleted = [f"queue {queue['name']} deleted: {why}" for queue in queues if (why := _left_behind(api, vhost, queue))]
     now, names = clock(), [queue["name"] for queue in queues if _is_suspect(api, vhost, queue)]
     since = _suspects.update(api.url, vhost, names, now)
-    waiting = sorted(name for name, first in since.items() if now - first < _AGAIN)
+    waiting = sorted(name for name, first_seen in since.items() if now - first_seen < _AGAIN)
     for name in since.keys() - waiting:
         api.call("DELETE", _path(vhost, name))
         _suspects.forget(api.url, vhost, name)

@@ -11,8 +11,8 @@ FOLDER = Path("deploy")
 
 
 def kustomization(definitions: Iterable[Path]) -> Object:
-    """What `kubectl apply --server-side -k deploy` applies: namespace, definitions, permissions, the operator. The
-    definitions of c5c3 are not in it.
+    """A kustomization of the namespace, the definitions but for those of c5c3, the permissions and the operator, for
+    `kubectl apply --server-side -k deploy`.
     """
     paths = sorted(path.relative_to(FOLDER).as_posix() for path in definitions)
     return {

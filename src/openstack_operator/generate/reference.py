@@ -39,7 +39,7 @@ def reference(resource: Resource[Any], firsts: Mapping[type[Model], Resource[Any
 
 
 def _status(resource: Resource[Any]) -> list[str]:
-    """What the operator reports of a kind, with the rules that the API server checks."""
+    """Sections about the status of a kind and about the rules that the API server checks."""
     schema = crd(resource)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]
     rules = list(dict.fromkeys(_rules(schema["spec"], "spec")))
     lines = ["", "## status", "", *_table(schema["status"])]

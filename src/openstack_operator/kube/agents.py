@@ -35,7 +35,7 @@ class Selection:
 
     @classmethod
     def of(cls, daemons: Mapping[str, Any]) -> Selection:
-        """That of a DaemonSet."""
+        """The selection that a DaemonSet makes."""
         pod = daemons["spec"]["template"]["spec"]
         node_affinity = (pod.get("affinity") or {}).get("nodeAffinity") or {}
         required = node_affinity.get("requiredDuringSchedulingIgnoredDuringExecution")
@@ -60,9 +60,9 @@ def shared_nodes(
 def name_nodes(names: Iterable[str]) -> str:
     """`node a`, `nodes a, b`, or the first few and the number of the others."""
     listed = sorted(names)
-    shown = ", ".join(listed[:_SHOWN])
-    more = f" and {len(listed) - _SHOWN} more" if len(listed) > _SHOWN else ""
-    return f"node{'s' if len(listed) > 1 else ''} {shown}{more}"
+    beginning = ", ".join(listed[:_SHOWN])
+    rest = f" and {len(listed) - _SHOWN} more" if len(listed) > _SHOWN else ""
+    return f"node{'s' if len(listed) > 1 else ''} {beginning}{rest}"
 
 
 def _matches(term: Mapping[str, Any], name: str, labels: Mapping[str, str]) -> bool:
@@ -70,8 +70,8 @@ def _matches(term: Mapping[str, Any], name: str, labels: Mapping[str, str]) -> b
     expressions, fields = term.get("matchExpressions") or (), term.get("matchFields") or ()
     if not expressions and not fields:
         return False
-    own = {"metadata.name": name}
-    return all(_holds(each, labels) for each in expressions) and all(_holds(each, own) for each in fields)
+    node_fields = {"metadata.name": name}
+    return all(_holds(each, labels) for each in expressions) and all(_holds(each, node_fields) for each in fields)
 
 
 def _holds(expression: Mapping[str, Any], labels: Mapping[str, str]) -> bool:

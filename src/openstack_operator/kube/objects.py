@@ -88,37 +88,37 @@ SHARED_FIELDS = "openstack.k8s.io/shared-fields"
 same name in the owner's spec, `mechanism=spec.networkBackend` otherwise."""
 
 
-def from_field(wanted: Object, field: str, shared: Mapping[str, str] | None = None) -> Object:
-    """The same resource, made from a template: `field` is where that stands in its owner's spec; `shared` are paths
-    there of fields that come from elsewhere.
+def from_field(resource: Object, field: str, shared: Mapping[str, str] | None = None) -> Object:
+    """The same resource, with annotations that say how it was made: `field` is the place of its template in its owner's
+    spec; `shared` has the places there of fields that come from elsewhere, by name.
     """
-    named = [name if path == f"spec.{name}" else f"{name}={path}" for name, path in sorted((shared or {}).items())]
-    return annotated(wanted, {FIELD: field} | ({SHARED_FIELDS: " ".join(named)} if named else {}))
+    places = [name if path == f"spec.{name}" else f"{name}={path}" for name, path in sorted((shared or {}).items())]
+    return annotated(resource, {FIELD: field} | ({SHARED_FIELDS: " ".join(places)} if places else {}))
 
 
-def owner_path(made: Mapping[str, Any], path: str) -> str | None:
-    """Where the owner's spec says what a resource made from a template has at `path`; None for other objects and
-    fields.
+def owner_path(resource: Mapping[str, Any], path: str) -> str | None:
+    """The field of the owner's spec that decides what a resource made from a template has at `path`; None for other
+    objects and fields.
     """
-    annotations: Mapping[str, str] = made["metadata"].get("annotations") or {}
+    annotations: Mapping[str, str] = resource["metadata"].get("annotations") or {}
     template = annotations.get(FIELD)
     if not template or not path.startswith("spec"):
         return None
     entries = [entry.partition("=") for entry in annotations.get(SHARED_FIELDS, "").split()]
     shared = {name: place or f"spec.{name}" for name, _, place in entries}
-    first = re.split(r"[.\[]", path.removeprefix("spec").removeprefix("."), maxsplit=1)[0]
-    rest = path.removeprefix("spec").removeprefix(".").removeprefix(first)
-    if first in shared:
-        return f"{shared[first]}{rest}"
-    return f"{template}.{first}{rest}" if first else template
+    within = path.removeprefix("spec").removeprefix(".")
+    field = re.split(r"[.\[]", within, maxsplit=1)[0]
+    if field in shared:
+        return f"{shared[field]}{within.removeprefix(field)}"
+    return f"{template}.{within}" if field else template
 
 
 _FIELD_PATH = re.compile(r"\bspec(\.[A-Za-z0-9_-]+|\[[0-9]+\])+(?=: )")
 
 
-def as_owner_says(made: Mapping[str, Any], message: str) -> str:
+def as_owner_says(resource: Mapping[str, Any], message: str) -> str:
     """A message about a resource made from a template, the fields in it as its owner's user wrote them."""
-    return _FIELD_PATH.sub(lambda found: owner_path(made, found[0]) or found[0], message)
+    return _FIELD_PATH.sub(lambda path: owner_path(resource, path[0]) or path[0], message)
 
 
 def retained(wanted: Object) -> Object:
@@ -214,7 +214,7 @@ def workload(
 
     Without `replicas` their number is left to an autoscaler, and is at first what Kubernetes takes: one.
     """
-    made = obj(
+    unlabeled = obj(
         ctx,
         kind,
         fitting(ctx.name(component), STATEFUL_SET_LIMIT if kind == "StatefulSet" else NAME_LIMIT),
@@ -228,13 +228,14 @@ def workload(
             **spec,
         },
     )
-    return _named_as(made, template)
+    return _with_program_labels(unlabeled, template)
 
 
-def _named_as(made: Object, template: Object) -> Object:
-    """The same object, saying of which program and version its pods are."""
-    named = {name: value for name, value in template["metadata"]["labels"].items() if name in (NAME, VERSION)}
-    return {**made, "metadata": {**made["metadata"], "labels": {**made["metadata"]["labels"], **named}}}
+def _with_program_labels(target: Object, template: Object) -> Object:
+    """The same object, labeled with the program and version of its pods."""
+    labels_of_pods = {name: value for name, value in template["metadata"]["labels"].items() if name in (NAME, VERSION)}
+    metadata = target["metadata"]
+    return {**target, "metadata": {**metadata, "labels": {**metadata["labels"], **labels_of_pods}}}
 
 
 def job(ctx: Context[Any], component: str, template: Object, *, retries: int = 6) -> Object:
@@ -243,7 +244,7 @@ def job(ctx: Context[Any], component: str, template: Object, *, retries: int = 6
     pod = {**template, "spec": {**template["spec"], "restartPolicy": "Never"}}
     body = {"backoffLimit": retries, "completions": 1, "parallelism": 1, "template": pod}
     name = f"{fitting(ctx.name(component), NAME_LIMIT - 9)}-{digest(pod)}"
-    return _named_as(obj(ctx, "Job", name, "batch/v1", component=component, spec=body), template)
+    return _with_program_labels(obj(ctx, "Job", name, "batch/v1", component=component, spec=body), template)
 
 
 def cron_job(
@@ -264,4 +265,4 @@ def cron_job(
     }
     # Jobs add eleven characters to it, and their name is a label.
     name = fitting(ctx.name(component), NAME_LIMIT - 11)
-    return _named_as(obj(ctx, "CronJob", name, "batch/v1", component=component, spec=body), template)
+    return _with_program_labels(obj(ctx, "CronJob", name, "batch/v1", component=component, spec=body), template)

@@ -1,4 +1,4 @@
-"""Why do the pods of a workload not start? One pure answer from what Kubernetes says of them."""
+"""The reason why the pods of a workload do not start: one pure answer from what Kubernetes says of them."""
 
 from __future__ import annotations
 
@@ -37,16 +37,16 @@ from .quotes import one_line
 from .readiness import conditions
 
 STALLED_AFTER = timedelta(minutes=5)
-"""How long a cause that may heal by itself (a registry that is away, a node that comes back) is waited for. Helm and
+"""Patience with a cause that may heal by itself (a registry that is away, a node that comes back). Helm and
 Flux wait five minutes, too, and a rollout that takes longer holds nobody up."""
 UNHEALTHY_STALLED_AFTER = timedelta(minutes=10)
 """The same for pods that run and are not ready: a startup probe is asked for ten minutes."""
 STALLED_SOON_AFTER = timedelta(minutes=1)
 """The same for what only a change heals, a Secret, a quota or a StorageClass, where that may be on its way."""
 USUAL_START = timedelta(seconds=30)
-"""How long a container may be asked in vain after its start without a word about it."""
+"""Patience with a probe that fails after the start of a container, until a condition says so."""
 _SETTLE = timedelta(seconds=2)
-"""What Kubernetes often refuses once and takes at its next try is not shown before."""
+"""Patience with what Kubernetes often refuses once and takes at its next try, until a condition says so."""
 _STALE = timedelta(minutes=20)
 """A controller that is refused pods tries again after 16 minutes at most; an older refusal is old news."""
 _RESET = timedelta(minutes=10)
@@ -66,27 +66,27 @@ _MOUNT = {"FailedMount", "FailedAttachVolume", "FailedMapVolume"}
 _PROVISION = {"ProvisioningFailed", "FailedBinding"}
 
 _FAILED_PULL = "Failed to pull image"
-"""How an Event begins that says why; another one, `Error: ErrImagePull`, only says that."""
+"""The beginning of an Event that says why; another one, `Error: ErrImagePull`, only says that."""
 _BACK_OFF = re.compile(r'^Back-off pulling image "[^"]*"(?:: \w+)?(?:: )?')
 
 
 @dataclass(frozen=True, kw_only=True)
 class Cause:
-    """What keeps one pod, or pods that are not made, from being ready."""
+    """A reason for which one pod, or pods that are not made, cannot be ready."""
 
     reason: str
     text: str
-    """What follows the name of the pod in a sentence."""
+    """The sentence after the name of the pod."""
     since: datetime
     stalls: timedelta | None = STALLED_AFTER
     """For how long it may heal by itself; None for ever."""
-    shown: datetime | None = None
-    """When it is worth a word; None at once."""
-    who: str = ""
-    """The pod; empty for pods that were not made."""
+    shown_at: datetime | None = None
+    """From then on it is worth a word; None is at once."""
+    pod: str = ""
+    """Name and node of the pod; empty for pods that were not made."""
 
     def stalled_at(self) -> datetime | None:
-        """When it counts as what does not get better by itself."""
+        """The moment from which on it counts as what does not get better by itself; None for never."""
         return None if self.stalls is None else self.since + self.stalls
 
 
@@ -95,7 +95,7 @@ class Diagnosis:
     """A verdict on a workload, and when time alone may change it."""
 
     verdict: Verdict
-    again: datetime | None = None
+    changes_at: datetime | None = None
 
 
 def diagnose(
@@ -106,34 +106,35 @@ def diagnose(
     """
     if verdict.state is not State.PROGRESSING:
         return Diagnosis(verdict)
-    known = sorted(pods, key=lambda pod: pod["metadata"].get("creationTimestamp", ""), reverse=True)
-    found = [*_refusals(workload, known, warnings, now), *_tries(workload, known)]
+    newest_first = sorted(pods, key=lambda pod: pod["metadata"].get("creationTimestamp", ""), reverse=True)
+    causes = [*_refusals(workload, newest_first, warnings, now), *_tries(workload, newest_first)]
     # Of pods that are over, older ones have been replaced already, and are kept to be looked at.
-    there = [pod for pod in known if pod is known[0] or phase(pod) != "Failed"]
-    found += [cause for pod in there if (cause := _cause(workload, pod, warnings, now))]
-    shown = [cause for cause in found if cause.shown is None or cause.shown <= now]
-    stalled = [cause for cause in shown if (at := cause.stalled_at()) and at <= now]
-    moments = [at for cause in found for at in (cause.shown, cause.stalled_at()) if at and at > now]
-    again = min(moments, default=None)
-    if not shown:
-        return Diagnosis(_overdue(workload, verdict), again)
+    current = [pod for pod in newest_first if pod is newest_first[0] or phase(pod) != "Failed"]
+    causes += [cause for pod in current if (cause := _cause(workload, pod, warnings, now))]
+    visible = [cause for cause in causes if cause.shown_at is None or cause.shown_at <= now]
+    stalled = [cause for cause in visible if (at := cause.stalled_at()) and at <= now]
+    moments = [at for cause in causes for at in (cause.shown_at, cause.stalled_at()) if at and at > now]
+    changes_at = min(moments, default=None)
+    if not visible:
+        return Diagnosis(_overdue(workload, verdict), changes_at)
     state = State.FAILED if stalled else State.PROGRESSING
-    first = (stalled or shown)[0]
-    text = "; ".join([verdict.message, *_sentences(stalled + [cause for cause in shown if cause not in stalled])])
-    return Diagnosis(Verdict(state, text, first.reason), again)
+    worst_first = stalled + [cause for cause in visible if cause not in stalled]
+    text = "; ".join([verdict.message, *_sentences(worst_first)])
+    return Diagnosis(Verdict(state, text, worst_first[0].reason), changes_at)
 
 
 def _sentences(causes: Iterable[Cause]) -> list[str]:
     """One for each different cause, naming its pods."""
-    together: dict[str, list[str]] = {}
+    pods_by_text: dict[str, list[str]] = {}
     for cause in causes:
-        together.setdefault(cause.text, []).append(cause.who)
-    found = [f"{_subject(who)}{text}" for text, who in together.items()]
-    return found[:_MOST] + ([f"and {len(found) - _MOST} other causes"] if len(found) > _MOST else [])
+        pods_by_text.setdefault(cause.text, []).append(cause.pod)
+    sentences = [f"{_subject(pods)}{text}" for text, pods in pods_by_text.items()]
+    left_out = len(sentences) - _MOST
+    return sentences[:_MOST] + ([f"and {left_out} other causes"] if left_out > 0 else [])
 
 
-def _subject(who: Sequence[str]) -> str:
-    names = [name for name in who if name]
+def _subject(pods: Sequence[str]) -> str:
+    names = [name for name in pods if name]
     if not names:
         return ""
     return f"pod {names[0]} " if len(names) == 1 else f"{len(names)} pods, such as {names[0]}, "
@@ -157,12 +158,12 @@ def _refusals(
         if refused.get("status") == "True":
             yield _refused(refused.get("message", ""), parse_time(refused.get("lastTransitionTime"), now))
         return
-    wanted, made = {
+    desired, actual = {
         "StatefulSet": (workload.get("spec", {}).get("replicas", 1), status.get("replicas", 0)),
         "DaemonSet": (status.get("desiredNumberScheduled", 0), status.get("currentNumberScheduled", 0)),
         "Job": (1, len(pods)),
     }.get(kind, (0, 0))
-    if made >= wanted:
+    if actual >= desired:
         return
     events = [event for event in warnings(kind, meta["name"], meta.get("uid", "")) if event["reason"] == "FailedCreate"]
     if not (last := _latest(events)):
@@ -176,11 +177,11 @@ def _refusals(
 def _refused(message: str, since: datetime) -> Cause:
     said = one_line(message.partition("failed error: ")[2] or message.removeprefix("Error creating: "))
     text = f"Kubernetes refuses its pods: {said}; change the quota or the policy that is named, or what the pods ask"
-    return Cause(reason=REFUSED, text=text, since=since, stalls=STALLED_SOON_AFTER, shown=since + _SETTLE)
+    return Cause(reason=REFUSED, text=text, since=since, stalls=STALLED_SOON_AFTER, shown_at=since + _SETTLE)
 
 
 def _tries(workload: Mapping[str, Any], pods: Sequence[Object]) -> Iterable[Cause]:
-    """How the last try of a Job ended; what comes of it the Job itself says."""
+    """The end of a Job's last try; what comes of it the Job itself says."""
     if workload["kind"] != "Job" or (workload.get("status") or {}).get("failed", 0) < 1:
         return
     for pod in pods:
@@ -190,26 +191,26 @@ def _tries(workload: Mapping[str, Any], pods: Sequence[Object]) -> Iterable[Caus
                 since = parse_time(ended.get("finishedAt"), created_at(pod))
                 reason = OUT_OF_MEMORY if ended.get("reason") == "OOMKilled" else CRASH_LOOP
                 yield Cause(
-                    reason=reason, text=f"ended: {_ending(ended)}", since=since, stalls=None, who=pod_on_node(pod)
+                    reason=reason, text=f"ended: {_ending(ended)}", since=since, stalls=None, pod=pod_on_node(pod)
                 )
                 return
 
 
 def _cause(workload: Mapping[str, Any], pod: Object, warnings: Warnings, now: datetime) -> Cause | None:
     """Why a pod is not ready, None for one that is, that ends, or that only starts."""
-    known = conditions(pod)
+    by_type = conditions(pod)
     if pod["metadata"].get("deletionTimestamp") or phase(pod) == "Succeeded":
         return None
-    if known.get("Ready", {}).get("status") == "True":
+    if by_type.get("Ready", {}).get("status") == "True":
         return None
     about = warnings("Pod", pod["metadata"]["name"], pod["metadata"].get("uid", ""))
     if phase(pod) == "Failed":
         return _ended(workload, pod)
     return (
-        _not_scheduled(pod, known, warnings)
+        _not_scheduled(pod, by_type, warnings)
         or _container_cause(workload, pod, about, now)
-        or _not_prepared(pod, known, about)
-        or _lost(pod, known)
+        or _not_prepared(pod, by_type, about)
+        or _lost(pod, by_type)
         or _unhealthy(pod, about)
     )
 
@@ -220,11 +221,11 @@ def _ended(workload: Mapping[str, Any], pod: Object) -> Cause | None:
     if workload["kind"] == "Job" or not status.get("reason"):
         return None
     text = f"had to end ({status['reason']}): {one_line(status.get('message', ''))}"
-    return Cause(reason=EVICTED, text=text, since=created_at(pod), stalls=None, who=pod_on_node(pod))
+    return Cause(reason=EVICTED, text=text, since=created_at(pod), stalls=None, pod=pod_on_node(pod))
 
 
-def _not_scheduled(pod: Object, known: Mapping[str, Object], warnings: Warnings) -> Cause | None:
-    scheduled = known.get("PodScheduled", {})
+def _not_scheduled(pod: Object, by_type: Mapping[str, Object], warnings: Warnings) -> Cause | None:
+    scheduled = by_type.get("PodScheduled", {})
     if scheduled.get("status") != "False":
         return None
     since = parse_time(scheduled.get("lastTransitionTime"), created_at(pod))
@@ -238,16 +239,16 @@ def _not_scheduled(pod: Object, known: Mapping[str, Object], warnings: Warnings)
             text = f"cannot have a volume: claim {name} is not bound: {one_line(event['message'])}"
             hint = "; create that StorageClass, or name another" if "storageclass" in event["message"].lower() else ""
             stalls = STALLED_SOON_AFTER if hint else STALLED_AFTER
-            return Cause(reason=UNBOUND, text=text + hint, since=since, stalls=stalls, who=pod_on_node(pod))
+            return Cause(reason=UNBOUND, text=text + hint, since=since, stalls=stalls, pod=pod_on_node(pod))
     if "persistentvolumeclaim" in said.lower() or "storageclass" in said.lower():
         text = f"cannot have a volume: {said}; look at claim {', '.join(claims) or 'of the pod'} and its StorageClass"
-        return Cause(reason=UNBOUND, text=text, since=since, shown=since + _SETTLE, who=pod_on_node(pod))
+        return Cause(reason=UNBOUND, text=text, since=since, shown_at=since + _SETTLE, pod=pod_on_node(pod))
     text = f"cannot be scheduled: {said or scheduled.get('reason', '')}"
-    return Cause(reason=UNSCHEDULABLE, text=text, since=since, who=pod_on_node(pod))
+    return Cause(reason=UNSCHEDULABLE, text=text, since=since, pod=pod_on_node(pod))
 
 
 def _container_cause(workload: Mapping[str, Any], pod: Object, about: Sequence[Object], now: datetime) -> Cause | None:
-    """What a container that does not run waits for."""
+    """The reason for which a container does not run."""
     for container in container_statuses(pod):
         waiting = (container.get("state") or {}).get("waiting") or {}
         reason, message, name = waiting.get("reason", ""), waiting.get("message", ""), container["name"]
@@ -270,8 +271,8 @@ def _loops(container: Mapping[str, Any], reason: str, ended: Mapping[str, Any], 
     """Whether a container ends again and again, or was ended for its memory. One that ended once may do so."""
     if reason:
         return reason in _CRASH
-    again = container.get("restartCount", 0) > 1 or ended.get("reason") == "OOMKilled"
-    return again and now - parse_time(ended.get("finishedAt"), now) < _RESET
+    repeats = container.get("restartCount", 0) > 1 or ended.get("reason") == "OOMKilled"
+    return repeats and now - parse_time(ended.get("finishedAt"), now) < _RESET
 
 
 def _image(pod: Object, container: Mapping[str, Any], reason: str, message: str, about: Sequence[Object]) -> Cause:
@@ -308,7 +309,7 @@ def _crash(
 
 
 def _ending(ended: Mapping[str, Any]) -> str:
-    """How a container ended, with the last line it logged."""
+    """The way a container ended, with the last line it logged."""
     lines = [line for line in (ended.get("message") or "").strip().splitlines() if line.strip()]
     how = f"exit code {ended.get('exitCode', 0)}"
     if (reason := ended.get("reason") or "Error") not in {"Error", "Completed"}:
@@ -325,34 +326,32 @@ def _memory_limit(workload: Mapping[str, Any], name: str) -> str:
     return ""
 
 
-def _not_prepared(pod: Object, known: Mapping[str, Object], about: Sequence[Object]) -> Cause | None:
-    """What a pod on its node lacks before any container can start."""
-    if known.get("PodReadyToStartContainers", {}).get("status") == "True":
+def _not_prepared(pod: Object, by_type: Mapping[str, Object], about: Sequence[Object]) -> Cause | None:
+    """The thing a pod on its node lacks before any container can start."""
+    if by_type.get("PodReadyToStartContainers", {}).get("status") == "True":
         return None
     if any((container.get("state") or {}).get("running") for container in container_statuses(pod)):
         return None
     if event := _latest(_of(about, _MOUNT)):
-        shown, text = (
-            parse_time(event["first"], created_at(pod)) + _SETTLE,
-            f"cannot mount a volume: {one_line(event['message'])}",
-        )
-        return _of_pod(pod, UNMOUNTED, text, STALLED_AFTER, shown)
+        shown_at = parse_time(event["first"], created_at(pod)) + _SETTLE
+        text = f"cannot mount a volume: {one_line(event['message'])}"
+        return _of_pod(pod, UNMOUNTED, text, STALLED_AFTER, shown_at)
     if event := _latest(_of(about, {"FailedCreatePodSandBox", "NetworkNotReady"})):
-        shown = parse_time(event["first"], created_at(pod)) + USUAL_START / 3
+        shown_at = parse_time(event["first"], created_at(pod)) + USUAL_START / 3
         text = f"cannot have its network or sandbox on the node: {one_line(event['message'])}"
-        return _of_pod(pod, SANDBOX, text, STALLED_AFTER, shown)
+        return _of_pod(pod, SANDBOX, text, STALLED_AFTER, shown_at)
     return None
 
 
-def _lost(pod: Object, known: Mapping[str, Object]) -> Cause | None:
+def _lost(pod: Object, by_type: Mapping[str, Object]) -> Cause | None:
     """Kubernetes calls pods unready whose node is silent; what their containers were last heard of stays."""
     gates = (pod.get("spec") or {}).get("readinessGates")
-    ready, containers = known.get("Ready", {}), known.get("ContainersReady", {})
+    ready, containers = by_type.get("Ready", {}), by_type.get("ContainersReady", {})
     if gates or ready.get("status") != "False" or containers.get("status") != "True":
         return None
     since = unready_since(pod)
     text = "cannot be reached: the node is silent; bring it back, or remove it with `kubectl delete node`"
-    return Cause(reason=NODE, text=text, since=since, stalls=None, shown=since + _SETTLE, who=pod_on_node(pod))
+    return Cause(reason=NODE, text=text, since=since, stalls=None, shown_at=since + _SETTLE, pod=pod_on_node(pod))
 
 
 def _unhealthy(pod: Object, about: Sequence[Object]) -> Cause | None:
@@ -375,8 +374,9 @@ def _answer(message: str) -> str:
     return f"{probe[:1].lower()}{probe[1:]}: {one_line(said)}" if said.strip() else one_line(message)
 
 
-def _of_pod(pod: Object, reason: str, text: str, stalls: timedelta, shown: datetime | None = None) -> Cause:
-    return Cause(reason=reason, text=text, since=unready_since(pod), stalls=stalls, shown=shown, who=pod_on_node(pod))
+def _of_pod(pod: Object, reason: str, text: str, stalls: timedelta, shown_at: datetime | None = None) -> Cause:
+    since, name = unready_since(pod), pod_on_node(pod)
+    return Cause(reason=reason, text=text, since=since, stalls=stalls, shown_at=shown_at, pod=name)
 
 
 def _of(events: Iterable[Object], reasons: set[str]) -> list[Object]:

@@ -1,4 +1,4 @@
-"""What a pod says of itself."""
+"""Facts that are read off a pod."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def unready_since(pod: Object) -> datetime:
 
 
 def created_at(pod: Object) -> datetime:
-    """When the pod was made."""
+    """The time at which the pod was made."""
     return parse_time(pod["metadata"].get("creationTimestamp"), datetime.min.replace(tzinfo=UTC))
 
 

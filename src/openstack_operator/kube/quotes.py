@@ -1,4 +1,4 @@
-"""What programs and Kubernetes say, in a form that may be shown in a condition."""
+"""Texts of programs and of Kubernetes, in a form that may be shown in a condition."""
 
 from __future__ import annotations
 

@@ -119,12 +119,12 @@ def _autoscaler(live: Object) -> Verdict:
 
 
 def own(live: Mapping[str, Any]) -> Verdict:
-    """A resource of ours answers through its Ready condition, once that speaks of the present spec. What does not get
-    better by itself there does not here; what only waits for another resource is no cause of its own.
+    """A resource of ours answers through its Ready condition, once that speaks of the present spec. A stalled one is
+    FAILED for its owner, too; one that only waits for another resource is WAITING there.
     """
     what = f"{live['kind']}/{live['metadata']['name']}"
-    known = conditions(live)
-    condition = known.get("Ready")
+    by_type = conditions(live)
+    condition = by_type.get("Ready")
     generation = live["metadata"].get("generation", 0)
     if condition is None or condition.get("observedGeneration", 0) < generation:
         return progressing(f"{what} has not reported yet")
@@ -132,7 +132,7 @@ def own(live: Mapping[str, Any]) -> Verdict:
         return READY
     reason = condition.get("reason", "")
     message = f"{what}: {condition.get('message') or reason}"
-    if known.get("Stalled", {}).get("status") == "True":
+    if by_type.get("Stalled", {}).get("status") == "True":
         return failed(message, reason)
     if reason == "Waiting":
         return waiting(message)

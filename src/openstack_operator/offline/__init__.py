@@ -1,1 +1,1 @@
-"""What the API server and the operator would say of manifests, worked out without either."""
+"""Checks and plans of manifests without a cluster, as the API server and the operator would make them."""

@@ -22,7 +22,7 @@ from .survey import Survey, survey
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """What the command line says."""
+    """Options of the command line."""
 
     files: Sequence[str]
     recursive: bool = False
@@ -36,8 +36,8 @@ class Options:
 
 def render(options: Options) -> int:
     """Prints every object, unless something would be refused; findings and counts go to stderr."""
-    if unknown := _unknown(options):
-        return unknown
+    if misused := _misused(options):
+        return misused
     result = _survey(options)
     failed = _failed(result, options)
     for finding in result.findings:
@@ -54,8 +54,8 @@ def render(options: Options) -> int:
 
 def validate(options: Options) -> int:
     """Prints what would be refused and what nobody can be sure of, or OK."""
-    if unknown := _unknown(options):
-        return unknown
+    if misused := _misused(options):
+        return misused
     result = _survey(options)
     failed = _failed(result, options)
     if options.as_json:
@@ -80,14 +80,17 @@ def as_json(result: Survey, *, ok: bool) -> dict[str, Any]:
     }
 
 
-def _unknown(options: Options) -> int:
-    """2 where a kind that the cluster is said to serve is none, which is said; 0 otherwise."""
+def _misused(options: Options) -> int:
+    """The exit status 2 for options that name what is not there, after saying so; 0 otherwise."""
     known = [*(kind.handle for kind in OTHERS), "none"]
     wrong = [name for name in options.serves if name not in known]
     for name in wrong:
         near = [each for each in known if each.lower().startswith(name.lower())]
         print(f"--serves {name}: no plan asks for it; choose from {', '.join(near or known)}", file=sys.stderr)
-    return 2 if wrong else 0
+    missing = options.releases is not None and not options.releases.is_dir()
+    if missing:
+        print(f"--releases {options.releases}: there is no such folder", file=sys.stderr)
+    return 2 if wrong or missing else 0
 
 
 def _survey(options: Options) -> Survey:

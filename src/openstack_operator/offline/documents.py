@@ -14,7 +14,7 @@ from .yaml_events import Composer, Lines, YamlProblem
 LARGEST = 8 * 1024 * 1024
 """Bytes of a file; the API server takes objects of 3 MiB at most."""
 _ENDINGS = (".json", ".yaml", ".yml")
-"""What kubectl reads of a folder."""
+"""Endings of the files that kubectl reads of a folder."""
 STDIN = "<stdin>"
 
 
@@ -28,7 +28,7 @@ class Document:
     value: Any
     lines: Lines = field(default_factory=Lines, repr=False)
     prefix: tuple[str | int, ...] = ()
-    """Where in its document it is: ("items", 3)."""
+    """Its place in its document: ("items", 3)."""
 
     def line(self, path: str = "") -> int:
         """The line of a field, or of the nearest thing around it that is there."""
@@ -62,21 +62,21 @@ def steps_to(value: Any, path: str) -> tuple[str | int, ...]:
     steps: list[str | int] = []
     rest = path
     while rest:
-        found: tuple[str | int, str] | None = None
+        step: tuple[str | int, str] | None = None
         if rest.startswith("[") and isinstance(value, list):
             number, _, after = rest[1:].partition("]")
             if number.isdigit() and int(number) < len(cast("list[Any]", value)):
-                found = int(number), after
+                step = int(number), after
         elif isinstance(value, dict):
             text = rest.removeprefix(".")
             keys = [key for key in cast("dict[str, Any]", value) if _begins(text, key)]
             if keys:
                 key = max(keys, key=len)
-                found = key, text[len(key) :]
-        if found is None:
+                step = key, text[len(key) :]
+        if step is None:
             break
-        value, rest = cast("Any", value)[found[0]], found[1]
-        steps.append(found[0])
+        value, rest = cast("Any", value)[step[0]], step[1]
+        steps.append(step[0])
     return tuple(steps)
 
 
@@ -184,7 +184,7 @@ def _listed(document: Document) -> tuple[list[Document], list[Finding]]:
     findings: list[Finding] = []
     for index, item in enumerate(cast("list[Any]", items or [])):
         # A NovaList may leave it to its own kind what its items are.
-        full = {**_implied(value), **item} if isinstance(item, dict) else item
+        full = {**_type_of_items(value), **item} if isinstance(item, dict) else item
         prefix = (*document.prefix, "items", index)
         inner, wrong = _listed(Document(document.file, document.number, full, document.lines, prefix))
         documents += inner
@@ -192,12 +192,12 @@ def _listed(document: Document) -> tuple[list[Document], list[Finding]]:
     return documents, findings
 
 
-def _implied(listed: dict[str, Any]) -> dict[str, Any]:
+def _type_of_items(listed: dict[str, Any]) -> dict[str, Any]:
     kind = str(listed["kind"]).removesuffix("List")
     return {"apiVersion": listed.get("apiVersion"), "kind": kind} if kind and listed.get("apiVersion") else {}
 
 
 def type_name(value: Any) -> str:
-    """What a value is in the words of JSON."""
+    """The type of a value, in the words of JSON."""
     names = {bool: "boolean", int: "integer", float: "number", str: "string", dict: "object", list: "array"}
     return names.get(type(value), "null" if value is None else type(value).__name__)

@@ -1,4 +1,4 @@
-"""What is wrong with a manifest, said in one way by every command."""
+"""Errors and warnings about manifests, said in one way by every command."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class Finding:
     """An error, or a warning, about one place in one file."""
 
     message: str
-    """What is wrong and what to write instead; never the value of something that may be a secret."""
+    """The mistake, and what to write instead; never the value of something that may be a secret."""
     file: str = ""
     line: int = 0
     """Counted from 1; 0 is not known."""

@@ -94,11 +94,11 @@ class Checker:
         return frozenset(each.group for each in self._resources.values())
 
     def _stranger(self, api_version: str, kind: str) -> Problem:
-        versions = {known_version for known_version, known in self._resources if known == kind}
+        versions = {version for version, name in self._resources if name == kind}
         if versions:
             return Problem("apiVersion", f"{kind} is not of {api_version}; write {' or '.join(sorted(versions))}")
-        kinds = [known for version, known in self._resources if version == api_version] or [
-            known for _, known in self._resources
+        kinds = [name for version, name in self._resources if version == api_version] or [
+            name for _, name in self._resources
         ]
         close = difflib.get_close_matches(kind, kinds, n=3)
         choice = f"did you mean {' or '.join(close)}?" if close else f"choose from {', '.join(dict.fromkeys(kinds))}"
@@ -138,7 +138,7 @@ def _metadata(metadata: Any) -> list[Problem]:
 
 
 def _texts(value: Any, path: str) -> list[Problem]:
-    """What of a map from text to text is not."""
+    """Entries that are no text, of a map from text to text."""
     if value is None:
         return []
     if not isinstance(value, dict):
@@ -157,7 +157,7 @@ def _with_name(manifest: Mapping[str, Any]) -> Object:
 
 
 def _secret(manifest: Mapping[str, Any]) -> list[Problem]:
-    """What of a Secret's content the API server could not read; never the content itself."""
+    """Keys of a Secret that the API server could not read; never their content."""
     data, texts = manifest.get("data"), manifest.get("stringData")
     problems = [*_texts(data, "data"), *_texts(texts, "stringData")]
     if problems or not isinstance(data, dict):

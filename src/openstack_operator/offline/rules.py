@@ -59,7 +59,7 @@ def functions_of(rule: str) -> set[str]:
 
 
 def amount(quantity: str) -> Fraction:
-    """What a quantity stands for. Raises ValueError for what is none."""
+    """The number that a quantity stands for. Raises ValueError for what is none."""
     if not (found := _QUANTITY.match(quantity)):
         raise ValueError("not a quantity")
     number, unit = Fraction(found[1] if found[1][-1] != "." else f"{found[1]}0"), found[2] or ""
@@ -157,4 +157,4 @@ CORE = frozenset(
     | {"_>=_", "_+_", "_-_", "_*_", "_/_", "_%_", "contains", "endsWith", "startsWith", "matches", "size", "string"}
     | {"int", "double", "bool", "type", "duration", "timestamp"}
 )
-"""What the library evaluates by itself."""
+"""Functions and operators that the library evaluates by itself."""

@@ -22,7 +22,7 @@ BROKEN_RULE = "false"
 
 
 class Problem(NamedTuple):
-    """What the API server would refuse."""
+    """A value that the API server would refuse."""
 
     path: str
     message: str
@@ -161,7 +161,7 @@ def _wrong_type(schema: Schema, value: Any) -> str:
 
 
 def _unfit(schema: Schema, value: Any) -> Iterator[str]:
-    """What of a value keeps the API server from asking rules about it."""
+    """Mistakes for which the API server asks no rules about a value."""
     if (choices := schema.get("enum")) and not any(value == each and type(value) is type(each) for each in choices):
         supported = ", ".join(json.dumps(each) for each in choices)
         yield f"Unsupported value: {json.dumps(value)}: supported values: {supported}"

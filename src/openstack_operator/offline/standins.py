@@ -20,7 +20,7 @@ class Issuers:
     def __init__(self) -> None:
         self._authorities: dict[str, pki.Pair] = {}
         self._words: dict[str, str] = {}
-        """What is shown instead, by what was made."""
+        """Words to show, by the certificate or key that they stand for."""
 
     def answers(self, context: Context[Any], plan: Plan) -> Mapping[tuple[str, str], Object]:
         """Secrets and statuses of the plan's Certificates that the context does not have yet, by their keys."""
@@ -43,17 +43,17 @@ class Issuers:
         if not self._words or obj["kind"] != "Secret":
             return obj
         data = secret_data(obj)
-        for made, words in self._words.items():
-            data = {name: text.replace(made, words) for name, text in data.items()}
+        for pem, words in self._words.items():
+            data = {name: text.replace(pem, words) for name, text in data.items()}
         encoded = {name: base64.b64encode(_bytes(text)).decode() for name, text in data.items()}
         return {**obj, "data": encoded} if "data" in obj else obj
 
     def _secret(self, context: Context[Any], wanted: Object) -> Object:
         issuer = self.issuer_of(wanted)
         if issuer not in self._authorities:
-            made = pki.authority(f"stand-in for {issuer}", f"stand-in for {issuer}", context.now)
-            self._authorities[issuer] = made
-            self._words[made.cert] = f"<the authority of {issuer}>\n"
+            pair = pki.authority(f"stand-in for {issuer}", f"stand-in for {issuer}", context.now)
+            self._authorities[issuer] = pair
+            self._words[pair.cert] = f"<the authority of {issuer}>\n"
         authority, spec, name = self._authorities[issuer], wanted["spec"], wanted["metadata"]["name"]
         calls = "client auth" in spec.get("usages", ())
         names = frozenset([*spec.get("dnsNames", ()), *spec.get("ipAddresses", ())])

@@ -1,4 +1,4 @@
-"""What becomes of manifests, and everything that is wrong with them or cannot be known without a cluster."""
+"""A survey of manifests: their plans, all mistakes in them, and all that only a cluster can tell."""
 
 from __future__ import annotations
 
@@ -38,17 +38,17 @@ class Survey:
 
     @property
     def errors(self) -> list[Finding]:
-        """What would be refused."""
+        """Findings for which something would be refused."""
         return [each for each in self.findings if not each.warning]
 
     @property
     def warnings(self) -> list[Finding]:
-        """What nobody can be sure of without a cluster."""
+        """Findings that are certain only with a cluster."""
         return [each for each in self.findings if each.warning]
 
     @property
     def objects(self) -> list[tuple[Id, list[Object]]]:
-        """What each resource becomes; stand-ins are replaced by words that say what they are."""
+        """Objects that each resource becomes; stand-ins are replaced by words that say what they are."""
         return [
             (planned.id, [self.stand_ins.marked(obj) for obj in planned.objects])
             for planned in self.planned
@@ -191,11 +191,11 @@ class _Reader:
         self._absent[id_, path] = what
 
     def check(self, id_: Id, manifest: Object) -> Sequence[tuple[str, str]]:
-        """What the API server would refuse."""
+        """(path, message) of each mistake that the API server would refuse."""
         return self._checker.check(manifest).problems
 
     def assume(self, id_: Id, context: Context[Any], plan: Plan) -> Mapping[tuple[str, str], Object]:
-        """What an issuer in the cluster would make, with a warning that it is assumed."""
+        """Objects that an issuer in the cluster would make, with a warning that they are assumed."""
         added = self.issuers.answers(context, plan)
         for issuer in dict.fromkeys(self.issuers.issuer_of(obj) for obj in plan.objects if added):
             if issuer and id_.kind == "PKI":

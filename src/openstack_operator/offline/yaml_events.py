@@ -21,7 +21,7 @@ Path = tuple[str | int, ...]
 
 
 class YamlProblem(Exception):
-    """Where the text stops being YAML."""
+    """A place at which the text is no YAML that kubectl takes."""
 
     def __init__(self, message: str, line: int, document: int = 0) -> None:
         super().__init__(message)
@@ -155,12 +155,12 @@ class Composer:
         raise YamlProblem("a key of a map is text, not a list, a map or nothing", line, self._number)
 
     def _merged(self, value: Any, line: int) -> dict[str, Any]:
-        found: dict[str, Any] = {}
+        merged: dict[str, Any] = {}
         for each in reversed(value) if isinstance(value, list) else [value]:
             if not isinstance(each, dict):
                 raise YamlProblem("<< takes a map, or a list of maps", line, self._number)
-            found |= each
-        return found
+            merged |= each
+        return merged
 
     def _scalar(self, event: Any, line: int) -> Any:
         text, tag = event.value, event.tag
@@ -196,7 +196,7 @@ _LONG = 20
 
 
 def _plain(text: str) -> Any:
-    """What text without quotes means: YAML 1.1 as Go's parser has it, without dates and numbers of base 60."""
+    """The value of text without quotes: YAML 1.1 as Go's parser has it, without dates and numbers of base 60."""
     if text in _NULL:
         return None
     if text in _TRUE or text in _FALSE:
@@ -242,7 +242,7 @@ def _tagged(text: str, tag: str) -> Any:
 
 
 def _words(error: yaml.YAMLError) -> str:
-    """What the parser says, without where."""
+    """The words of the parser, without the place."""
     if isinstance(error, yaml.MarkedYAMLError):
         return ", ".join(part for part in (error.context, error.problem) if part)
     return str(getattr(error, "reason", error)).splitlines()[0]

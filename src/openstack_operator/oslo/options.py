@@ -100,7 +100,7 @@ def messaging(url: str, *, clustered: bool = False, notifications: str = "") -> 
 
 
 def token_cache(wired: Sections) -> Sections:
-    """How long an API that caches tokens takes one that was revoked, in seconds: it asks Keystone no sooner. The
+    """Options that bound how long an API that caches tokens takes a revoked one: it asks Keystone once a minute. The
     middleware's own is five minutes.
     """
     cached = "memcached_servers" in wired.get("keystone_authtoken", {})

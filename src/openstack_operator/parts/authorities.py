@@ -23,16 +23,16 @@ class Authorities:
     generation: int = 1
     """The last one that was asked for."""
     since: datetime
-    """When it became so."""
+    """Since then it is so."""
 
     @property
     def trusted(self) -> list[str]:
-        """Who is to be trusted, oldest first."""
+        """Certificates to trust, oldest first."""
         return [self.going, self.signs.cert, *([self.coming.cert] if self.coming else [])]
 
     @property
     def files(self) -> dict[str, str]:
-        """What its Secret holds."""
+        """Content of the Secret that keeps them."""
         coming = {"next.crt": self.coming.cert, "next.key": self.coming.key} if self.coming else {}
         return {
             "tls.crt": self.signs.cert,
@@ -45,7 +45,7 @@ class Authorities:
 
 
 def read(files: Mapping[str, str], now: datetime) -> Authorities | None:
-    """What a Secret holds; None where there is none that can sign."""
+    """The authorities that a Secret keeps; None where there is none that can sign."""
     signs, coming = _pair(files, "tls"), _pair(files, "next")
     if signs is None:
         return None
@@ -66,8 +66,8 @@ def read(files: Mapping[str, str], now: datetime) -> Authorities | None:
 
 
 def _pair(files: Mapping[str, str], name: str) -> pki.Pair | None:
-    found = pki.Pair(files.get(f"{name}.key", ""), files.get(f"{name}.crt", ""))
-    return None if pki.unreadable(found) else found
+    pair = pki.Pair(files.get(f"{name}.key", ""), files.get(f"{name}.crt", ""))
+    return None if pki.unreadable(pair) else pair
 
 
 def advance(
@@ -79,9 +79,9 @@ def advance(
     waits: Sequence[str],
     make: Callable[[], pki.Pair],
 ) -> Authorities:
-    """What comes next, at most one step further; it has one that signs. `waits` says for whom the present step has to
-    wait, `make` draws an authority. Where the one that signs has ended there is nothing left to wait for: nobody trusts
-    it any more.
+    """The authorities that come next, at most one step further; one of them signs. `waits` names those for whom the
+    present step has to wait, `make` draws an authority. Where the one that signs has ended there is nothing left to
+    wait for: nobody trusts it any more.
     """
     if now >= held.signs.ends:
         if held.coming and now < held.coming.ends:
@@ -109,7 +109,7 @@ FOLLOWED = timedelta(minutes=5)
 _OVERLAP = timedelta(days=1)
 """For how long a service's own new authority is only trusted, at least."""
 _MARGIN = timedelta(days=30)
-"""How long before its end nobody is to have an authority any more: libvirt and QEMU start with none that has ended."""
+"""Time before its end at which an authority is taken away: libvirt and QEMU start with none that has ended."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,7 +122,7 @@ class OwnAuthority:
     step: Step
     """Writes it down; before that nobody may have a certificate by it."""
     replacement: Step
-    """How far it is: no fault of the service, which works all the while."""
+    """Progress of a replacement: no fault of the service, which works all the while."""
 
 
 def own_authority(ctx: Context[Any], purpose: str, uses: str, *, waits: Verdict = READY) -> OwnAuthority:
@@ -165,7 +165,7 @@ def own_authority(ctx: Context[Any], purpose: str, uses: str, *, waits: Verdict 
 
 
 def _moments(held: Authorities) -> list[datetime]:
-    """When time alone changes what is to be done."""
+    """Moments at which time alone changes what is to be done."""
     coming = [patience(held, _OVERLAP), held.signs.ends - _MARGIN] if held.coming else [held.signs.due]
     return [*coming, *([_until(held)] if held.going else []), held.signs.ends]
 

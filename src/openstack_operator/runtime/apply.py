@@ -67,7 +67,7 @@ class Applier:
         self.renewed: list[str] = []
         """Guarded objects whose content was replaced: keys that were rotated."""
         self.changes: list[str] = []
-        """What was written or deleted, as `Kind/name created`."""
+        """Objects that were written or deleted, as `Kind/name created`."""
         self.rollouts: list[str] = []
         """Workloads whose pods are replaced from now on, as Kind/name."""
 
@@ -151,7 +151,7 @@ class Applier:
         return await self._judged(kind, new, result)
 
     def _remember(self, kind: Kind, body: Object, held: Cached | None, live: Object | None) -> None:
-        """What was written is told of once the pass is over."""
+        """Notes a write, and a roll-out that begins with it; the log and Events have them once the pass is over."""
         name = f"{kind.kind}/{body['metadata']['name']}"
         self.changes.append(f"{name} {'changed' if held else 'created'}")
         if held and live and kind.kind in WORKLOADS and not covers(body["spec"]["template"], live["spec"]["template"]):

@@ -1,4 +1,4 @@
-"""Who may run agents on which nodes: those of the resource that came first stay, and others are told of them."""
+"""Claims of nodes: agents of the resource that came first stay, and later resources are refused the node."""
 
 from __future__ import annotations
 
@@ -63,12 +63,12 @@ class Claims:
         """
 
         def verdict(live: Object) -> Verdict:
-            found, field = rule(live), _field(live)
-            if found.ready or not field:
-                return found
+            usual, field = rule(live), _field(live)
+            if usual.ready or not field:
+                return usual
             older = (each for each in self._others(request) if _age(each[1]) < _age(live))
             text = self._conflict(live, older)
-            return failed(str(NodesTaken(field, text)), NodesTaken.reason) if text else found
+            return failed(str(NodesTaken(field, text)), NodesTaken.reason) if text else usual
 
         return verdict
 
@@ -99,7 +99,7 @@ class Claims:
         return f"agents of another cloud run on {whose}; {advice}"
 
     def _cloud(self, request: Request) -> Request:
-        """What a resource was made by at first: the control plane where there is one."""
+        """The resource that others follow from: the control plane where there is one."""
         seen: set[Request] = set()
         # Users write owner references, in a circle if they like.
         while request not in seen:

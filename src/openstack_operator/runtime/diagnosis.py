@@ -14,8 +14,8 @@ from .world import World
 
 _WORKLOADS = {"Deployment", "StatefulSet", "DaemonSet", "Job"}
 _UPGRADE = timedelta(minutes=2)
-"""For how long what another version of the operator wrote is waited for to be written anew; an object whose status the
-API server refuses keeps nobody waiting for ever."""
+"""How long to wait until this version has rewritten a status of another one: an object whose status the API server
+refuses must not hold up the rest."""
 
 
 class Diagnostician:
@@ -47,10 +47,10 @@ class Diagnostician:
             return progressing(f"{what}: not yet looked at by this operator") if verdict.ready else verdict
         if live["kind"] not in _WORKLOADS or verdict.state is not State.PROGRESSING:
             return verdict
-        found = diagnose(live, verdict, self._pods(live), self._warnings, self._now)
-        if found.again:
-            self._come_again((found.again - self._now).total_seconds())
-        return found.verdict
+        diagnosis = diagnose(live, verdict, self._pods(live), self._warnings, self._now)
+        if diagnosis.changes_at:
+            self._come_again((diagnosis.changes_at - self._now).total_seconds())
+        return diagnosis.verdict
 
     def _come_again(self, seconds: float) -> None:
         self.again = seconds if self.again is None else min(self.again, seconds)

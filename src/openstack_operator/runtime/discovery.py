@@ -105,13 +105,13 @@ class Discovery:
         named = {(group.name, each.version) for group in answer.groups or () for each in group.versions}
 
         def has(kind: Kind) -> bool:
-            found = whole.get((kind.group, kind.version))
-            if found is None:
+            version = whole.get((kind.group, kind.version))
+            if version is None:
                 return (kind.group, kind.version) in named
-            if found.freshness == "Stale":
+            if version.freshness == "Stale":
                 # Another server answers for this group, and did not: what it said last counts.
                 return kind in (self._served or ())
-            return any(each.resource == kind.plural for each in found.resources)
+            return any(each.resource == kind.plural for each in version.resources)
 
         present = {kind for kind in self._kinds if has(kind)}
         versions = {(kind.handle, kind.api_version) for kind in present}

@@ -20,7 +20,7 @@ _NOTE = 1024
 
 
 _REFUSALS = {"InvalidSpec", "MissingReference"}
-"""What is told again when the message is another one: it names another field."""
+"""Reasons that are told again with another message: it names another field."""
 
 
 def _stalls_anew(before: Mapping[str, Object], after: Mapping[str, Object]) -> bool:

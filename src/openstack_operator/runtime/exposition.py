@@ -1,4 +1,4 @@
-"""What the metrics say of each resource, read off the stores when somebody asks: what is gone is gone there, too."""
+"""Metrics of each resource, read off the stores at each scrape: what is deleted is gone there, too."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .store import Cached
 from .world import World
 
 _CERTIFICATE = ".crt"
-"""How keys of a Secret end that hold one."""
+"""Ending of the keys of a Secret that hold one."""
 
 
 class _Condition(msgspec.Struct):
@@ -67,9 +67,9 @@ class ResourceCollector(Collector):
         for kind in self._world.catalog.resources:
             for held in self._world.stores[kind]:
                 where = [kind.handle, held.meta.namespace, held.meta.name]
-                found = (_live.decode(held.raw).status or _Status()).conditions
-                ready.add_metric(where, float(any((c.type, c.status) == ("Ready", "True") for c in found)))
-                for each in found:
+                conditions = (_live.decode(held.raw).status or _Status()).conditions
+                ready.add_metric(where, float(any((c.type, c.status) == ("Ready", "True") for c in conditions)))
+                for each in conditions:
                     condition.add_metric([*where, each.type, each.status], 1.0)
 
     def _certificates(self, expiry: GaugeMetricFamily) -> None:
@@ -87,7 +87,7 @@ class ResourceCollector(Collector):
 
 
 def _expiry_times(secret: Cached) -> dict[str, float]:
-    """When the certificates of a Secret expire, by key: of a chain or a bundle, the one that does so first."""
+    """Expiry times of a Secret's certificates, by key, in seconds since the epoch: of a bundle, that of the first."""
     found: dict[str, float] = {}
     if f'{_CERTIFICATE}"'.encode() not in secret.raw:
         return found

@@ -1,4 +1,4 @@
-"""How long what a spec names may be on its way before it is called missing."""
+"""Grace for what a spec names and is not there: it may be on its way."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Grace:
     clock: Callable[[], float] = time.monotonic
     wall_clock: Callable[[], datetime] = lambda: datetime.now(UTC)
     _ends: dict[Request, float] = field(default_factory=dict[Request, float])
-    """When what is missing counts as that."""
+    """By resource, the time from which on what is missing counts as that."""
     _complete: set[Request] = field(default_factory=set[Request])
     """Those that have missed nothing at some time since this process began."""
 

@@ -1,4 +1,4 @@
-"""What the operator remembers of objects between passes; lost with the objects and with the process."""
+"""Memory of objects between passes; lost with the objects and with the process."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Memo:
         self.rollouts: set[str] = set()
         """Workloads whose pods are being replaced since this process said so."""
         self.began: datetime | None = None
-        """When this process first looked at anything as the one that acts."""
+        """The time at which this process first looked at anything as the one that acts."""
 
     def settled(self, held: Cached, stamp: str) -> bool:
         """Whether applying this content to this version of the object was found to change nothing."""
@@ -33,7 +33,7 @@ class Memo:
         self._known[held.meta.uid] = stamp, _generation(held)
 
     def forget(self, uid: str) -> None:
-        """That object is gone."""
+        """Drops what is known of an object that is gone."""
         for each in (self._known, self.rolling, self.short, self.logs):
             each.pop(uid, None)
         self.rollouts.discard(uid)

@@ -90,7 +90,7 @@ class Reconciler:
         return Next(after=min((wait for wait in waits if wait is not None), default=None))
 
     async def _tell(self, request: Request, held: Cached, applier: Applier, diagnostician: Diagnostician) -> None:
-        """What this pass did, in one line of the log; an Event for what users follow."""
+        """Logs what this pass did, in one line, and writes an Event for what users follow."""
         if applier.changes:
             where = {"kind": request.kind, "namespace": request.namespace, "name": request.name}
             _log.info("applied", objects=applier.changes, **where)

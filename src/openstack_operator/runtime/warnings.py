@@ -15,7 +15,7 @@ from .store import Cached, Change, Meta, Request, Store
 SELECTOR = "type=Warning"
 """As a field selector."""
 KINDS = {"Pod", "StatefulSet", "DaemonSet", "Job", "PersistentVolumeClaim"}
-"""What is told of. Of ReplicaSets their Deployment tells in a condition."""
+"""Kinds whose Events are kept. Of ReplicaSets their Deployment tells in a condition."""
 _LONGEST = 1024
 
 
@@ -84,7 +84,7 @@ class Warnings(Store):
         super().replace(namespace, [item for item in items if self._is_wanted(item)], version)
 
     def about(self, namespace: str, kind: str, name: str, uid: str = "") -> Sequence[Object]:
-        """What is said of that object; without a uid, of any of that name."""
+        """Events about that object; without a uid, about any of that name."""
         events: list[dict[str, Any]] = [item.decode() for item in self.owned(namespace, kind, name)]
         return [event for event in events if event["name"] == name and (not uid or event["uid"] in ("", uid))]
 

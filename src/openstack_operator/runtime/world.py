@@ -87,7 +87,7 @@ class World:
         self.pods = Store(POD, self._changed)
         """Pods of ours, trimmed to what somebody may see of them."""
         self._resources_in = Counter[str]()
-        """How many resources of ours there are, by namespace."""
+        """Numbers of resources of ours, by namespace."""
         self.warnings = Warnings(WARNING, self._changed, lambda namespace: self._resources_in[namespace] > 0)
         self.nodes = Store(NODE, self._changed)
         """Metadata of Nodes, where some kind looks at them."""
@@ -238,11 +238,11 @@ class World:
             # <claim of the template>-<StatefulSet>-<ordinal>
             stem = event["name"].rpartition("-")[0]
             sets = (held for held in self.stores[STATEFUL_SET] if held.meta.namespace == namespace)
-            named = [held for held in sets if stem.endswith(f"-{held.meta.name}")]
-            held = max(named, key=lambda held: len(held.meta.name), default=None)
+            candidates = [held for held in sets if stem.endswith(f"-{held.meta.name}")]
+            held = max(candidates, key=lambda held: len(held.meta.name), default=None)
             return self.owner(held.meta) if held else None
-        made = (self.stores[kind].get(namespace, event["name"]) for kind in self.stores if kind.kind == event["kind"])
-        held = next((held for held in made if held), None)
+        stores = [store for kind, store in self.stores.items() if kind.kind == event["kind"]]
+        held = next((held for store in stores if (held := store.get(namespace, event["name"]))), None)
         return self.owner(held.meta) if held else None
 
     async def synced(self) -> None:

@@ -167,7 +167,7 @@ _SHARED_FROM = {
     "cinderRef": "cinder",
     "dependsOn": "tempest",
 }
-"""Where the cloud's spec decides about a field of its resources, where it has another name there."""
+"""Fields of the cloud's spec that decide about fields of its resources with other names, by the latter."""
 
 
 def _catalog(spec: ControlPlaneSpec, door: Door) -> dict[str, Any]:

@@ -75,7 +75,7 @@ def _glance_conf(ctx: Context[GlanceSpec]) -> Sections:
 
 
 def _import_methods(ctx: Context[GlanceSpec]) -> Sections:
-    """How users may bring data: to copy an image from store to store takes two of them."""
+    """Ways in which users may bring data: to copy an image from store to store takes two of them."""
     methods = ["glance-direct", "web-download", *(["copy-image"] if len(stores(ctx.spec)) > 1 else [])]
     return {"DEFAULT": {"enabled_import_methods": f"[{','.join(methods)}]"}}
 

@@ -154,9 +154,9 @@ def disks(ctx: Context[NovaSpec]) -> Disks:
     if not keys:
         return Disks()
     files = _told(keys)
-    told = parts.written(ctx, files, suffix="libvirt-secrets", directory=_GIVEN)
+    written = parts.written(ctx, files, suffix="libvirt-secrets", directory=_GIVEN)
     digest = hashlib.sha256("".join(files[name] for name in sorted(files)).encode()).hexdigest()
-    return Disks(client=own, steps=(*((own,) if own else ()), told), secret=told.secret, digest=digest)
+    return Disks(client=own, steps=(*((own,) if own else ()), written), secret=written.secret, digest=digest)
 
 
 def _keys_of_volumes(ctx: Context[NovaSpec]) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""How Keystone is served: the program, which any image is given beside its configuration, and what suits it."""
+"""The program that serves Keystone in any image, given to it beside its configuration, and options that suit it."""
 
 from __future__ import annotations
 
