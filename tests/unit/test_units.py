@@ -35,3 +35,8 @@ def test_an_amount_of_memory(text: str, wanted: int) -> None:
 def test_a_duration_out_of_bounds_names_them() -> None:
     with pytest.raises(pydantic.ValidationError, match="1m is out of bounds; choose 5m to 7300d"):
         PKISpec(certificate_lifetime="1m")
+
+
+def test_a_duration_no_calendar_has_is_refused_by_its_field() -> None:
+    with pytest.raises(pydantic.ValidationError, match=r"(?s)overlap.*99999999999999d is out of bounds"):
+        PKISpec(overlap="99999999999999d")
