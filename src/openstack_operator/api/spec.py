@@ -111,8 +111,9 @@ class HttpApi(Scalable):
 
     processes: Annotated[int, Field(ge=1, le=64)] | None = None
     """Processes each pod may have to answer requests: it begins with one, and starts another one whenever all have been
-    busy for three seconds; Neutron's all run from the start. Those of Nova and Neutron answer one request at a time;
-    one that waits for a node that is gone takes a minute. Unset is 4 for Nova's, 1 for others."""
+    busy for three seconds; Keystone's and Neutron's all run from the start. Those of Nova, Neutron, Keystone and Cinder
+    answer one request at a time. Unset is 8 for Nova, 4 for Cinder, 2 for Keystone and Nova's metadata, 1 for
+    others."""
 
 
 class Ingress(Model):

@@ -22,6 +22,10 @@ from .serving import DEFAULTS, cache, programs
 
 ROTATED = "openstack.k8s.io/rotated"
 RINGS = ("fernet", "credential")
+# No threads: Keystone keeps a request's token where the process's next one puts its own, so that one acted with the
+# rights of the other (docs/decisions/0046). Everyone's first request is for a token, which keeps two processes busy; to
+# end and start the second one with each burst took a second of CPU every half minute.
+_PROCESSES = parts.Workers(processes=2, threads=1, as_needed=False, cpu="100m")
 
 
 def keystone_conf(ctx: Context[KeystoneSpec]) -> Sections:
@@ -63,12 +67,7 @@ def plan(ctx: Context[KeystoneSpec]) -> Plan:
     )
     migration = _migration(ctx, credential, conf, mounts, after=(*base.schema, fernet, credential, setup))
     before = (*base.waits, fernet, credential, setup, *others.steps)
-    # No threads: Keystone keeps a request's token where the process's next one puts its own, so that one acted with the
-    # rights of the other (docs/decisions/0046). Everyone's first request is for a token.
-    workers = parts.Workers(processes=4, threads=1, cpu="100m")
-    api = parts.api(
-        ctx, "api", 5000, conf, settings=spec.api, after=before, mounts=mounts, workers=workers, more=others.more
-    )
+    api = _api(ctx, conf, before, mounts, others.more)
     entry = parts.catalog(ctx, "identity", "Identity", api, path="/v3", keystone=ctx.owner, after=(api,))
     entry = entered(entry) if delegated else entry
     internal, public = f"{api.internal}/v3", f"{api.public}/v3"
@@ -114,6 +113,28 @@ def plan(ctx: Context[KeystoneSpec]) -> Plan:
             **({parts.KORC: CLOUDS} if delegated else {}),
         },
         wake=min((keys.due for keys in (fernet, credential) if not keys.migration), default=None),
+    )
+
+
+def _api(
+    ctx: Context[KeystoneSpec],
+    conf: parts.Config,
+    after: Sequence[Step],
+    mounts: Sequence[kube.Mount],
+    more: parts.More,
+) -> parts.Api:
+    """Each of its processes has 80 MiB of its own."""
+    return parts.api(
+        ctx,
+        "api",
+        5000,
+        conf,
+        settings=ctx.spec.api,
+        after=after,
+        memory="224Mi",
+        mounts=mounts,
+        workers=_PROCESSES,
+        more=more,
     )
 
 
