@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Generator
-from concurrent.futures import ThreadPoolExecutor
+import threading
+from collections.abc import Generator, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
 import pytest
+from patience import PATIENCE
 from remotes import Answer, Request, context, serving
 
 from openstack_operator.actuators import ACTUATORS
@@ -172,17 +173,37 @@ def test_a_suspect_queue_that_disappears_is_forgotten(broker: Broker, then: dict
 
 
 def test_threads_share_what_is_suspect() -> None:
-    """Each virtual host is somebody's own, and all are looked at at once."""
-    suspects, rounds = Suspects(), 2000
+    """The second one comes while the first one has in its hands what was seen before, and must not miss it."""
+    suspects, lock, turn, seen = Suspects(), threading.Lock(), threading.Event(), list[Mapping[str, float]]()
+    suspects.update("broker", "vhost", ["a"], 100.0)
 
-    def look(vhost: str) -> list[float]:
-        names = [[], ["a"], ["a", "b"]]
-        found = [suspects.update("broker", vhost, names[at % 3], float(at)) for at in range(rounds)]
-        return [each["a"] for each in found if "b" in each]
+    def look() -> None:
+        seen.append(suspects.update("broker", "vhost", ["a"], 102.0))
+        turn.set()
 
-    with ThreadPoolExecutor(8) as threads:
-        for first in threads.map(look, "abcdefgh"):
-            assert first == [float(at - 1) for at in range(2, rounds, 3)]
+    second = threading.Thread(target=look)
+
+    class Asked:
+        """The lock, which tells when the second one wants it."""
+
+        def __enter__(self) -> None:
+            if threading.current_thread() is second:
+                turn.set()
+            lock.acquire()
+
+        def __exit__(self, *_: object) -> None:
+            lock.release()
+
+    class Names(list[str]):
+        def __iter__(self) -> Iterator[str]:
+            second.start()
+            assert turn.wait(PATIENCE), "the second one neither waits nor is done"
+            return super().__iter__()
+
+    suspects._lock = Asked()  # pyright: ignore[reportPrivateUsage, reportAttributeAccessIssue]
+    first = suspects.update("broker", "vhost", Names(["a"]), 101.0)
+    second.join()
+    assert [first, *seen] == [{"a": 100.0}] * 2
 
 
 @pytest.mark.parametrize(
