@@ -259,4 +259,4 @@ def test_a_token_that_ran_out_is_renewed(cloud: Cloud, url: str) -> None:
     cloud.tokens.clear()
     assert TYPE.ensure(ctx) == []
     assert cloud.logins == 2
-    assert connected(ctx) is connected(ctx)
+    assert vars(connected(ctx)) == vars(connected(ctx)), "the same connections and the same session"

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import gc
 import types
+from typing import Any
 
 from openstack_operator import actuators
 from openstack_operator.actuators import http, keystone, messaging
-from openstack_operator.actuators.http import Sessions
+from openstack_operator.actuators.http import IDLE, Api, Sessions
 
 SECRET = "a-password-nobody-else-has"
 
@@ -31,6 +32,41 @@ def test_the_oldest_is_given_up() -> None:
     assert sessions("3", "p") is not second
     assert sessions("1", "p") is first
     assert sessions("2", "p") is not second
+
+
+def test_one_that_nobody_asks_for_is_given_up() -> None:
+    now = 0.0
+    sessions = Sessions(Session, clock=lambda: now)
+    old, used = sessions("old", "p"), sessions("used", "p")
+    now = IDLE
+    assert sessions("used", "p") is used
+    now += 1
+    assert sessions("used", "p") is used
+    assert sessions("old", "p") is not old
+
+
+def test_connections_are_closed_when_the_last_one_who_has_a_session_is_done() -> None:
+    def made(name: str) -> Api:
+        return Api("Test", name, seconds=1)
+
+    sessions = Sessions(made, most=1)
+    in_use, client = sessions("one"), client_of(sessions("one"))
+    sessions("two")
+    assert not client.is_closed, "a thread may be in the middle of a request"
+    del in_use
+    gc.collect()
+    assert client.is_closed
+    assert not client_of(sessions("two")).is_closed
+
+
+def test_what_is_not_shared_is_closed_after_its_use() -> None:
+    client = client_of(Api("Test", "http://127.0.0.1", seconds=1))
+    gc.collect()
+    assert client.is_closed
+
+
+def client_of(api: Api) -> Any:
+    return api._client  # pyright: ignore[reportPrivateUsage]
 
 
 def test_no_password_is_in_what_a_session_is_found_by() -> None:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Any
 
 import httpx2
 
 from ..plan import Context
 from . import access
-from .http import Api
+from .http import Api, Sessions
 from .keystone import Keystone, Row, session
 
 _ANSWER = 15
@@ -20,11 +19,10 @@ _VERSION = {"OpenStack-API-Version": "volume 3.60"}
 
 
 class Cinder:
-    """A session of the administrator; threads share it."""
+    """The API with the token of an administrator's session."""
 
-    def __init__(self, url: str, keystone: Keystone, trust: str = "") -> None:
-        """`trust` are the authorities of the server in PEM; without any, those the system trusts."""
-        self._api = Api("Cinder", f"{url}/v3", seconds=_ANSWER, trust=trust)
+    def __init__(self, api: Api, keystone: Keystone) -> None:
+        self._api = api
         self._keystone = keystone
 
     def call(
@@ -44,14 +42,15 @@ class Cinder:
         return answer.json()[name] if answer else []
 
 
-@lru_cache(maxsize=64)
-def _cinder(url: str, keystone: Keystone, trust: str) -> Cinder:
-    return Cinder(url, keystone, trust)
+def _at(url: str, trust: str) -> Api:
+    return Api("Cinder", f"{url}/v3", seconds=_ANSWER, trust=trust)
+
+
+_api = Sessions(_at)
 
 
 def connected(ctx: Context[Any]) -> Cinder:
-    """The administrator's session with the Cinder a spec names, shared by all that name it."""
+    """The Cinder a spec names, over connections and with a session that all share who name it."""
     ref = ctx.spec.cinder_ref
-    return _cinder(
-        access.published(ctx, ref, "internalURL"), session(ctx, ctx.spec.keystone_ref), access.trust(ctx, ref)
-    )
+    api = _api(access.published(ctx, ref, "internalURL"), access.trust(ctx, ref))
+    return Cinder(api, session(ctx, ctx.spec.keystone_ref))

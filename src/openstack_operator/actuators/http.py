@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import secrets
 import ssl
+import time
+import weakref
 from collections import OrderedDict
 from collections.abc import Callable
 from functools import lru_cache
@@ -19,6 +21,11 @@ from .loop import Conflict, Refused
 CONNECT = 4
 """Seconds to wait for a connection: a Service without endpoints refuses at once, a lost node does not."""
 
+IDLE = 600.0
+"""Seconds after which a session that nobody asks for is given up: a password that was replaced, a server that is gone.
+What uses one looks again within three minutes, and may wait five after it failed.
+"""
+
 _REFUSALS = frozenset({400, 405, 413, 422})
 
 
@@ -27,26 +34,31 @@ SessionT = TypeVar("SessionT")
 
 class Sessions(Generic[SessionT]):
     """Sessions by login: all that log in alike share one. Of more than `most` the one that was used least recently is
-    dropped. Keys are digests under a secret of this process, so that no password is kept here. Threads may share it.
+    dropped, and one that nobody asks for in `IDLE` seconds. Keys are digests under a secret of this process, so that no
+    password is kept here. Threads may share it, and go on with a session that was dropped meanwhile.
     """
 
-    def __init__(self, make: Callable[..., SessionT], most: int = 256) -> None:
+    def __init__(
+        self, make: Callable[..., SessionT], most: int = 256, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._make = make
         self._most = most
+        self._clock = clock
         self._key = secrets.token_bytes(32)
         self._lock = Lock()
-        self._by_digest: OrderedDict[bytes, SessionT] = OrderedDict()
+        self._by_digest: OrderedDict[bytes, tuple[float, SessionT]] = OrderedDict()
+        """With when each was asked for last, in that order."""
 
     def __call__(self, *login: str | float) -> SessionT:
         """The session of a login, which is made at its first use."""
         digest = hashlib.blake2b(repr(login).encode(errors="surrogateescape"), key=self._key).digest()
         with self._lock:
-            if digest not in self._by_digest:
-                self._by_digest[digest] = self._make(*login)
-            self._by_digest.move_to_end(digest)
-            while len(self._by_digest) > self._most:
+            now = self._clock()
+            _, session = self._by_digest.pop(digest, None) or (now, self._make(*login))
+            self._by_digest[digest] = now, session
+            while len(self._by_digest) > self._most or now - next(iter(self._by_digest.values()))[0] > IDLE:
                 self._by_digest.popitem(last=False)
-            return self._by_digest[digest]
+            return session
 
 
 class Unauthorized(Transient):
@@ -60,7 +72,7 @@ def _trust(authorities: str) -> ssl.SSLContext:
 
 
 class Api:
-    """One HTTP API under a base URL; threads may share it."""
+    """One HTTP API under a base URL; threads may share it. Its connections are closed when nobody has it any more."""
 
     def __init__(
         self, name: str, url: str, *, seconds: float, auth: tuple[str, str] | None = None, trust: str = ""
@@ -75,6 +87,7 @@ class Api:
             # What a proxy for the world outside says about addresses inside the cluster is of no use.
             trust_env=False,
         )
+        weakref.finalize(self, self._client.close)
 
     def call(
         self,
