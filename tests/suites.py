@@ -6,6 +6,11 @@ from the programs themselves: each that runs below `run` writes its counts into 
 
 from __future__ import annotations
 
+from images.venv import use_venv
+
+if __name__ == "__main__":
+    use_venv("tests.suites")
+
 import argparse
 import fcntl
 import json

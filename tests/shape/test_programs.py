@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-PROGRAMS = ("cloud", "operators", "chaos", "images", "localcluster", "bench", "tests.proofs")
+PROGRAMS = ("cloud", "operators", "chaos", "images", "localcluster", "bench", "tests.proofs", "tests.suites")
 
 
 def bare_python() -> str:
