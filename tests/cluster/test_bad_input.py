@@ -16,6 +16,7 @@ from openstack_operator.kube import conditions, secret_data
 from openstack_operator.release_files import ReleaseFiles
 from openstack_operator.runtime.client import Client
 from openstack_operator.runtime.kinds import CLAIM, DEPLOYMENT, EVENT, JOB, POD, SECRET, STATEFUL_SET, Kind
+from openstack_operator.services.controlplane.c5c3_model import C5C3_CONTROL_PLANE
 from openstack_operator.services.controlplane.model import CONTROL_PLANE, ControlPlaneSpec
 from openstack_operator.services.controlplane.service import MEMBERS
 
@@ -112,9 +113,10 @@ async def test_a_wired_option_touches_nothing_that_runs(cluster: Cluster, root: 
         async with nothing_changes(cluster):
             wired = {"config": {"Placement_Database": {"connection": "sqlite://"}}, "replicas": 3}
             await cluster.change(CONTROL_PLANE, "cloud", "/spec/placement", wired)
-            path = "spec.config.Placement_Database.connection: the operator sets"
-            await said(cluster, "Placement", "placement", path, reason="InvalidSpec")
-            await said(cluster, CONTROL_PLANE.kind, "cloud", "Placement/placement", path, reason="InvalidSpec")
+            path = "config.Placement_Database.connection: the operator sets"
+            await said(cluster, "Placement", "placement", f"spec.{path}", reason="InvalidSpec")
+            words = ("Placement/placement", f"spec.placement.{path}")
+            await said(cluster, CONTROL_PLANE.kind, "cloud", *words, reason="InvalidSpec")
         await cluster.change(CONTROL_PLANE, "cloud", "/spec/placement", {"config": {"DEFAULT": {"debug": True}}})
         await cluster.ready(CONTROL_PLANE, "cloud")
 
@@ -162,18 +164,35 @@ async def test_what_only_the_services_own_kind_refuses_is_said_by_the_cloud(clus
         async with nothing_changes(cluster):
             # Nothing stands in the template yet, so the cloud's own definition has nothing to compare with.
             await cluster.change(CONTROL_PLANE, "cloud", "/spec/mariadb", {"storageSize": "1Gi"})
-            await said(cluster, CONTROL_PLANE.kind, "cloud", "spec.storageSize", "shrink", reason="InvalidSpec")
+            await said(
+                cluster, CONTROL_PLANE.kind, "cloud", "spec.mariadb.storageSize: ", "shrink", reason="InvalidSpec"
+            )
             await cluster.change(CONTROL_PLANE, "cloud", "/spec/mariadb", {})
             await cluster.change(CONTROL_PLANE, "cloud", "/spec/glance", {"database": {"database": "other"}})
-            await said(cluster, CONTROL_PLANE.kind, "cloud", "spec.database.database", reason="InvalidSpec")
+            await said(cluster, CONTROL_PLANE.kind, "cloud", "spec.glance.database.database: ", reason="InvalidSpec")
         await cluster.change(CONTROL_PLANE, "cloud", "/spec/glance", {})
         await cluster.ready(CONTROL_PLANE, "cloud")
+
+
+WEEKLY = {"fernet": {"rotationSchedule": "weekly"}}
+
+
+async def test_a_cloud_of_c5c3_names_its_own_fields(cluster: Cluster, root: Path) -> None:
+    async with operator(cluster, root):
+        await cluster.create(C5C3_CONTROL_PLANE, "cloud", services={"keystone": WEEKLY})
+        words = ("spec.services.keystone.fernet.rotationSchedule: ", "@weekly")
+        message = await said(cluster, C5C3_CONTROL_PLANE.handle, "cloud", *words, reason="InvalidSpec")
+        assert "Keystone/keystone spec" not in message, "which nobody wrote"
 
 
 @pytest.mark.parametrize(
     ("field", "value", "words"),
     [
-        ("keystone", {"fernet": {"rotationSchedule": "weekly"}}, ("spec.fernet.rotationSchedule", "@weekly")),
+        (
+            "keystone",
+            WEEKLY,
+            ("spec.keystone.fernet.rotationSchedule: ", "@weekly"),
+        ),
         (
             "nova",
             {
@@ -182,7 +201,7 @@ async def test_what_only_the_services_own_kind_refuses_is_said_by_the_cloud(clus
                     "resources": {"requests": {"cpu": "500m"}},
                 }
             },
-            ("spec.api.autoscaling.minReplicas", "raise maxReplicas"),
+            ("spec.nova.api.autoscaling.minReplicas: ", "raise maxReplicas"),
         ),
     ],
 )

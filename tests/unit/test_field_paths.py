@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 from openstack_operator import kube
+from openstack_operator.kube.objects import refused_of_owner
 from openstack_operator.kube.readiness import judge, own
+from openstack_operator.plan import SpecError
 
 MADE: dict[str, Any] = kube.from_field(
     {"apiVersion": "openstack.k8s.io/v1alpha1", "kind": "Nova", "metadata": {"name": "nova"}},
@@ -35,6 +37,24 @@ def test_a_path_is_where_the_owner_says_it(path: str, written: str | None) -> No
 
 def test_what_no_template_says_has_no_place() -> None:
     assert kube.owner_path({"metadata": {}}, "spec.a") is None
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (
+            SpecError("Nova/nova spec.cells[0].name", "too long; spec.region: immutable; spec.api: not so"),
+            "spec.services.nova.cells[0].name: too long; spec.region: immutable; spec.services.nova.api: not so",
+        ),
+        (SpecError("Nova/nova spec", "set one of both"), "spec.services.nova: set one of both"),
+        (SpecError("Nova/nova", "belongs to another one"), "Nova/nova: belongs to another one"),
+        (SpecError("Nova/nova metadata.name", "no name"), "Nova/nova metadata.name: no name"),
+    ],
+)
+def test_what_is_refused_names_the_owners_fields(error: SpecError, told: str) -> None:
+    """A rule that only the resource's own definition has, as the API server says it."""
+    assert str(refused_of_owner(MADE, error)) == told
+    assert refused_of_owner({"metadata": {}}, error) is error
 
 
 def test_the_owners_condition_names_its_own_fields() -> None:

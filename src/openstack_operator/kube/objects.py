@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from ..api import Autoscaling
-from ..plan import NAME_LIMIT, Context, Object, digest, fitting
+from ..plan import NAME_LIMIT, Context, Object, SpecError, digest, fitting
 
 STATEFUL_SET_LIMIT = NAME_LIMIT - 11
 """A StatefulSet labels its pods with its name, a dash and ten characters (controller-revision-hash)."""
@@ -119,6 +119,16 @@ _FIELD_PATH = re.compile(r"\bspec(\.[A-Za-z0-9_-]+|\[[0-9]+\])+(?=: )")
 def as_owner_says(resource: Mapping[str, Any], message: str) -> str:
     """A message about a resource made from a template, the fields in it as its owner's user wrote them."""
     return _FIELD_PATH.sub(lambda path: owner_path(resource, path[0]) or path[0], message)
+
+
+def refused_of_owner(made: Mapping[str, Any], error: SpecError) -> SpecError:
+    """What the API server refused of a resource made from a template (`Nova/nova spec.cells[0]: …`), by the field of
+    its owner; of anything else the same error.
+    """
+    place = owner_path(made, error.path.partition(" ")[2])
+    if place is None:
+        return error
+    return SpecError(place, as_owner_says(made, str(error).removeprefix(f"{error.path}: ")))
 
 
 def retained(wanted: Object) -> Object:

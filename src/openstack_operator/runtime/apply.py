@@ -13,6 +13,7 @@ from typing import TypeVar, cast
 import msgspec
 
 from ..kube import FIELD, INSTANCE, KIND, LAST_FAILURE, MANAGED_BY, RETAIN, annotated, failure, fitting, next_try
+from ..kube.objects import refused_of_owner
 from ..plan import Key, Object, Plan, SpecError, Step, Transient, key
 from ..plan.steps import WORKLOADS
 from .client import Conflict, Forbidden, Missing, NotAdmitted
@@ -272,6 +273,8 @@ class Applier:
                 raise Transient(str(error)) from None
             self._come_again(_UNWATCHED)
             raise SpecError(field, f"{error}{_GROW if kind is CLAIM else ''}") if field else error from None
+        except SpecError as error:
+            raise refused_of_owner(body, error) if kind in self._world.catalog.resources else error from None
         except Missing as error:
             if kind.optional and kind in self._world.catalog.resources:
                 self._come_again(_UNWATCHED)
