@@ -50,7 +50,7 @@ def bounded(sample: Path) -> Path:
     documents = deploy.documents(sample)
     for document in documents:
         if document["kind"] == "OpenStackControlPlane":
-            document["spec"]["mariadb"]["storageClass"] = BOUNDED
+            document["spec"]["mariadb"]["storageClassName"] = BOUNDED
     path = ROOT / "build" / "controlplane_chaos.yaml"
     path.parent.mkdir(exist_ok=True)
     path.write_text(yaml.safe_dump_all(documents))

@@ -25,7 +25,7 @@ def checked(sample: Path, images: Sequence[str]) -> Kubernetes:
     if "storageClass" not in sample.read_text() and not _has_default_storage(cluster):
         raise CloudError(
             "no StorageClass is the default; mark one with the annotation storageclass.kubernetes.io/is-default-class,"
-            " or name one in the sample's storageClass fields"
+            " or name one in the sample's storageClassName fields"
         )
     return cluster
 

@@ -13,7 +13,8 @@ from .runtime.users import users
 from .services.cephstorage.health import questions as ceph_status
 from .services.cephstorage.model import CEPH_STORAGE
 from .services.cephstorage.service import plan as ceph_storage
-from .services.cinder.model import CINDER
+from .services.cinder.c5c3 import plan as c5c3_cinder
+from .services.cinder.model import CINDER, C5C3CinderStatus
 from .services.cinder.service import plan as cinder
 from .services.controlplane.c5c3 import DOOR as C5C3
 from .services.controlplane.c5c3 import phase as c5c3_phase
@@ -85,11 +86,13 @@ _SERVICES = (
     Service(resource=CREDENTIAL_ROTATION, plan=credential_rotation, phases=rotation_phase),
     Service(resource=SECRET_AGGREGATE, plan=secret_aggregate),
 )
+_AS_C5C3 = {
+    "Cinder": Service(resource=replace(CINDER, status=C5C3CinderStatus), plan=c5c3_cinder, observe=readers(moving)),
+}
+"""What tells other things there, by kind."""
 _SECOND = tuple(
-    replace(
-        each, resource=replace(each.resource, group=C5C3.groups[each.resource.kind], short_names=(), object_images=True)
-    )
-    for each in _SERVICES
+    replace(each, resource=replace(each.resource, group=C5C3.groups[each.resource.kind], short_names=(), as_c5c3=True))
+    for each in (_AS_C5C3.get(service.resource.kind, service) for service in _SERVICES)
     if C5C3.groups.get(each.resource.kind, each.resource.group) != each.resource.group
 )
 """The same models and plans, served by other names."""

@@ -31,6 +31,7 @@ def rest(kubeconfig: Path) -> Iterator[Rest]:
 
 
 CLOUD = "OpenStackControlPlane"
+C5C3_GLANCE = "Glance.glance.openstack.c5c3.io"
 SCALED: dict[str, Any] = {"autoscaling": {"maxReplicas": 3}, "resources": {"requests": {"cpu": "500m"}}}
 REFUSED: list[tuple[str, dict[str, Any], str, str]] = [
     (CLOUD, {"storageBackend": "nfs"}, "spec.storageBackend", '"ceph", "lvm"'),
@@ -226,6 +227,11 @@ REFUSED: list[tuple[str, dict[str, Any], str, str]] = [
     (CLOUD, {"memcached": {"memoryMB": 64}}, "spec.memcached.memoryMB", "write memory, such as 64Mi"),
     (CLOUD, {"ceph": {"osds": {"memoryMB": 512}}}, "spec.ceph.osds.memoryMB", "write memory, such as 512Mi"),
     ("Etcd", {"quotaMB": 512}, "spec.quotaMB", "write quota, such as 512Mi"),
+    ("MariaDB", {"storageClass": "fast"}, "spec.storageClass", "write storageClassName"),
+    ("Glance", {"storage": {"backend": "rbd"}}, "spec.storage.backend", "write storageType beside storage"),
+    (CLOUD, {"mariadb": {"storageClass": "fast"}}, "spec.mariadb.storageClass", "write storageClassName"),
+    (CLOUD, {"glance": {"storage": {"backend": "rbd"}}}, "spec.glance.storage.backend", "write storageType"),
+    (CLOUD, {"cinder": {"backup": {"files": {"storageClass": "fast"}}}}, "files.storageClass", "storageClassName"),
     ("PKI", {"certificateMinutes": 600}, "spec.certificateMinutes", "write certificateLifetime, such as 365d"),
     ("PKI", {"overlap": "a week"}, "spec.overlap", "write one such as 90s, 24h or 7d"),
     ("Memcached", {"memory": "1Mi"}, "spec.memory", "choose 16Mi to 1Ti"),
@@ -402,9 +408,11 @@ CHANGED: list[tuple[str, dict[str, Any], dict[str, Any], str, str]] = [
         "spec.backends[0].lvm.device",
         "set or unset later",
     ),
-    ("Glance", {}, {"storage": {"storageClass": "fast"}}, "spec.storage.storageClass", "create a new"),
+    ("Glance", {}, {"storage": {"storageClassName": "fast"}}, "spec.storage.storageClassName", "create a new"),
+    (C5C3_GLANCE, {}, {"storage": {"storageClass": "fast"}}, "spec.storage.storageClass", "create a new"),
     ("Glance", {}, {"storage": {"accessMode": "ReadWriteMany"}}, "spec.storage.accessMode", "create a new"),
-    ("MariaDB", {}, {"storageClass": "fast"}, "spec.storageClass", "create a new"),
+    ("MariaDB", {}, {"storageClassName": "fast"}, "spec.storageClassName", "create a new"),
+    ("Glance", {"storageType": "ceph"}, {"storageType": "pvc"}, "spec.storageType", "name the old store beside"),
     ("Nova", {}, {"compute": {"instanceStoragePath": "/srv"}}, "spec.compute.instanceStoragePath", "create a new"),
     ("Nova", {}, {"cells": [{"name": "far"}, {"name": "cell1"}]}, "spec.cells", "keep it the first"),
     (
@@ -416,7 +424,7 @@ CHANGED: list[tuple[str, dict[str, Any], dict[str, Any], str, str]] = [
     ),
     ("Keystone", {}, {"bootstrap": {"region": "B"}}, "spec.bootstrap.region", "set or unset later"),
     (
-        "Glance",
+        C5C3_GLANCE,
         {"storage": {"backend": "rbd"}},
         {"storage": {"backend": "file"}},
         "spec.storage.backend",

@@ -58,7 +58,7 @@ async def database(cluster: Cluster, storage_class: str, *, grows: bool) -> Asyn
     client = Client.connect()
     manager = Manager(client, [Service(resource=MARIADB, plan=plan)], [], ReleaseFiles(), [cluster.namespace])
     async with cluster.simulator(), running(manager.run()):
-        await cluster.create(MARIADB, "db", storageClass=storage_class, retention="Delete")
+        await cluster.create(MARIADB, "db", storageClassName=storage_class, retention="Delete")
         await cluster.ready(MARIADB, "db")
         live = await cluster.get(STATEFUL_SET, "db-server")
         assert live

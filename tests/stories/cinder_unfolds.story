@@ -62,7 +62,7 @@ CinderBackend/cinder-ceph: status Down, message no cinder-volume of it reports.
   BackendsReady: Progressing, backend ceph is down: no cinder-volume of it reports; see the log of cinder-volume-ceph-0
   Ready: Progressing, Backends: backend ceph is down: no cinder-volume of it reports; see the log of cinder-volume-ceph-0
 
-CinderBackend/cinder-ceph: status Ready, availableCapacityGb 100, volumes 2.
+CinderBackend/cinder-ceph: status Ready, availableCapacity 100Gi, volumes 2.
 
 The user writes backends: [{'name': 'files', 'type': 'nfs', 'nfs': {'shares': ['files.example:/volumes']}}].
   InvalidSpec: spec.backends: backend 'ceph' still has 2 volumes; delete or migrate the volumes, put it back, or name it in spec.allowOrphans to leave its volumes behind
@@ -72,7 +72,7 @@ The user writes backends: [{'name': 'ceph', 'type': 'ceph'}, {'name': 'files', '
 … until everything stands.
   Ready: True
 
-CinderBackend/cinder-ceph: status Ready, availableCapacityGb 100, volumes 0.
+CinderBackend/cinder-ceph: status Ready, availableCapacity 100Gi, volumes 0.
 
 The user writes backends: [{'name': 'files', 'type': 'nfs', 'nfs': {'shares': ['files.example:/volumes']}}].
   ~ Secret/cinder-config

@@ -219,9 +219,9 @@ def test_a_backend_that_reports(cloud: Cloud, url: str) -> None:
     cloud.volumes = ["cluster_name:cinder@fast#a", "cluster_name:cinder@fast#b", "cluster_name:cinder@slow#a"]
     assert details(backend(url, cluster="cinder")) == {
         "status": "Ready",
-        "availableCapacityGb": 12,
-        "allocatedCapacityGb": 4,
-        "totalCapacityGb": 22,
+        "availableCapacity": "12Gi",
+        "allocatedCapacity": "4Gi",
+        "totalCapacity": "22Gi",
         "volumes": 2,
     }
 

@@ -114,7 +114,27 @@ def of_all(field: str, value: Any, told: str, *also: str) -> Iterator[ParameterS
         ),
         *in_both("mariadb.replicas", 3, {child("mariadb", "spec.replicas"): 3}),
         *in_both("mariadb.storageSize", "20Gi", {child("mariadb", "spec.storageSize"): "20Gi"}),
-        *in_both("mariadb.storageClass", "fast", {child("mariadb", "spec.storageClass"): "fast"}),
+        row(
+            OURS,
+            "spec.mariadb.storageClassName",
+            "fast",
+            {child("mariadb", "spec.storageClassName"): "fast"},
+            base=BASE[OURS],
+        ),
+        row(
+            THEIRS,
+            "spec.infrastructure.mariadb.storageClass",
+            "fast",
+            {child("mariadb", "spec.storageClassName"): "fast"},
+            base=BASE[THEIRS],
+        ),
+        row(
+            THEIRS,
+            "spec.services.glance.storage.storageClass",
+            "fast",
+            {child("glance", "spec.storage.storageClass"): "fast"},
+            base=BASE[THEIRS],
+        ),
         *in_both("rabbitmq.replicas", 3, {child("rabbitmq", "spec.replicas"): 3}),
         *in_both("rabbitmq.storageSize", "20Gi", {child("rabbitmq", "spec.storageSize"): "20Gi"}),
         *in_both(

@@ -211,7 +211,7 @@ def test_a_mere_warning_is_told(release: Release) -> None:
     assert verdict(made, "Health") == Verdict(State.READY, "POOL_APP: one pool")
     assert made.outcome.details == {
         "health": "HEALTH_WARN",
-        "capacity": {"totalGb": 20, "usedGb": 3, "availableGb": 16},
+        "capacity": {"total": "20Gi", "used": "3Gi", "available": "16Gi"},
     }
 
 

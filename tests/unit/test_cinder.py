@@ -6,16 +6,17 @@ import configparser
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from openstack_operator import kube
-from openstack_operator.plan import MissingReference, Object, Plan, Release, SpecError
+from openstack_operator.plan import Context, MissingReference, Object, Plan, Release, SpecError
+from openstack_operator.services.cinder.c5c3 import plan as c5c3_plan
 from openstack_operator.services.cinder.leaving import FORGET
-from openstack_operator.services.cinder.model import CINDER
+from openstack_operator.services.cinder.model import CINDER, CinderSpec
 from openstack_operator.services.cinder.service import plan
 from openstack_operator.testing import context, granted
 
@@ -50,10 +51,15 @@ NFS = {"name": "files", "type": "nfs", "nfs": {"shares": ["files.example:/a", "f
 ARRAY: dict[str, Any] = {"name": "array", "driver": "cinder.volume.drivers.pure.PureISCSIDriver"}
 
 
-def planned(release: Release, *backends: Mapping[str, Any], children: Any = None, **spec: Any) -> Plan:
+def planned(
+    release: Release,
+    *backends: Mapping[str, Any],
+    children: Any = None,
+    by: Callable[[Context[CinderSpec]], Plan] = plan,
+    **spec: Any,
+) -> Plan:
     wanted = {"backends": list(backends), **spec}
-    ctx = context(CINDER, wanted, release=release, published=CONTRACTS, secrets=SECRETS, children=children or {})
-    return plan(ctx)
+    return by(context(CINDER, wanted, release=release, published=CONTRACTS, secrets=SECRETS, children=children or {}))
 
 
 def made(found: Plan, kind: str) -> dict[str, Object]:
@@ -334,18 +340,27 @@ def looked(name: str, **status: Any) -> dict[tuple[str, str], Object]:
     return {("CinderBackend", f"cinder-{name}"): {**live, "status": status}}
 
 
-@pytest.mark.proves(
-    "Cinder", "status.backends[].name", "status.backends[].status", "status.backends[].availableCapacityGb"
+@pytest.mark.parametrize(
+    ("by", "capacities"),
+    [
+        pytest.param(plan, {"availableCapacity": "10240Gi", "allocatedCapacity": "7Gi"}, id="ours"),
+        pytest.param(
+            c5c3_plan,
+            {"availableCapacityGb": 10240, "allocatedCapacityGb": 7},
+            marks=pytest.mark.proves(
+                "Cinder", "status.backends[].name", "status.backends[].status", "status.backends[].availableCapacityGb"
+            ),
+            id="c5c3",
+        ),
+    ],
 )
-def test_what_the_scheduler_knows_is_in_the_status(release: Release) -> None:
-    live = looked("fast", status="Ready", availableCapacityGb=10240, allocatedCapacityGb=7, volumes=3, message="")
-    details = planned(release, CEPH, LVM, children=live).outcome.details
-    assert details == {
-        "backends": [
-            {"name": "fast", "status": "Ready", "availableCapacityGb": 10240, "allocatedCapacityGb": 7, "volumes": 3},
-            {"name": "local"},
-        ]
-    }
+def test_what_the_scheduler_knows_is_in_the_status(
+    release: Release, by: Callable[[Context[CinderSpec]], Plan], capacities: dict[str, Any]
+) -> None:
+    known = {"availableCapacity": "10240Gi", "allocatedCapacity": "7Gi"}
+    live = looked("fast", status="Ready", volumes=3, message="", **known)
+    found = planned(release, CEPH, LVM, children=live, by=by).outcome.details
+    assert found == {"backends": [{"name": "fast", "status": "Ready", "volumes": 3, **capacities}, {"name": "local"}]}
 
 
 def test_a_backend_that_reports_nothing_is_named(release: Release) -> None:

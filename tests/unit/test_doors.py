@@ -24,7 +24,7 @@ ONE: Object = {
     "metadata": {"name": "cloud"},
     "spec": {
         "region": "North",
-        "mariadb": {"replicas": 3, "storageSize": "20Gi", "storageClass": "fast"},
+        "mariadb": {"replicas": 3, "storageSize": "20Gi", "storageClassName": "fast"},
         "rabbitmq": {"replicas": 3},
         "valkey": {"enabled": True, "replicas": 3, "sentinel": {"enabled": True}},
         "memcached": {"replicas": 2, "memory": "512Mi"},

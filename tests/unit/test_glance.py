@@ -74,7 +74,7 @@ def test_images_are_kept_unless_the_user_says_otherwise(release: Release) -> Non
 
 
 def test_the_volume_is_what_the_spec_says(release: Release) -> None:
-    storage = {"size": "1Ti", "storageClass": "fast", "accessMode": "ReadWriteMany"}
+    storage = {"size": "1Ti", "storageClassName": "fast", "accessMode": "ReadWriteMany"}
     assert claim(planned(release, {"storage": storage}))["spec"] == {
         "accessModes": ["ReadWriteMany"],
         "storageClassName": "fast",

@@ -80,7 +80,7 @@ def test_data_of_a_mariadb_that_is_gone_are_known(asked: Any) -> None:
 
 
 def test_a_mariadb_of_several_members(asked: Any) -> None:
-    plan = asked("MariaDB", {"provider": "mariadb-operator", "replicas": 3, "storageClass": "fast"})
+    plan = asked("MariaDB", {"provider": "mariadb-operator", "replicas": 3, "storageClassName": "fast"})
     spec = theirs(plan, "MariaDB.k8s.mariadb.com")["spec"]
     assert spec["galera"] == {"enabled": True, "config": {"reuseStorageVolume": True}}
     assert spec["storage"]["storageClassName"] == "fast"

@@ -40,9 +40,9 @@ def details(ctx: Context[CinderBackendSpec]) -> Mapping[str, Any]:
     found = {
         "status": DOWN if message else READY,
         "message": message,
-        "availableCapacityGb": _sum(pools, "free_capacity_gb"),
-        "allocatedCapacityGb": _sum(pools, "allocated_capacity_gb"),
-        "totalCapacityGb": _sum(pools, "total_capacity_gb"),
+        "availableCapacity": _sum(pools, "free_capacity_gb"),
+        "allocatedCapacity": _sum(pools, "allocated_capacity_gb"),
+        "totalCapacity": _sum(pools, "total_capacity_gb"),
         "volumes": sum(_volumes(ctx, place) for place in sorted(known)),
     }
     return {name: value for name, value in found.items() if value not in (None, "")}
@@ -61,9 +61,9 @@ def _volumes(ctx: Context[CinderBackendSpec], place: str) -> int:
     return int(answer.json().get("count", 0)) if answer else 0
 
 
-def _sum(pools: Sequence[Row], field: str) -> int | None:
-    """In whole GiB; None where a pool does not tell, or calls it infinite or unknown."""
+def _sum(pools: Sequence[Row], field: str) -> str | None:
+    """A quantity of whole GiB; None where a pool does not tell, or calls it infinite or unknown."""
     values = [pool.get(field) for pool in pools]
     if not values or not all(isinstance(value, (int, float)) for value in values):
         return None
-    return int(sum(float(value) for value in values if value is not None))
+    return f"{int(sum(float(value) for value in values if value is not None))}Gi"

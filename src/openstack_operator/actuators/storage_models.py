@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from ..api import CinderRef, Column, KeystoneRef, Model, Resource, immutable, settled, validated
+from ..api import CinderRef, Column, KeystoneRef, Measured, Model, Resource, immutable, settled, validated
 
 _Cinder = Annotated[CinderRef, validated(immutable("cinderRef"))]
 _Keystone = Annotated[KeystoneRef, validated(immutable("keystoneRef"))]
@@ -68,12 +68,12 @@ class CinderBackendStatus(Model):
     """Ready, or Down."""
     message: str = ""
     """What is missing."""
-    available_capacity_gb: int | None = None
-    """Free space of its pools, in GiB; unset where the storage does not tell."""
-    allocated_capacity_gb: int | None = None
-    """Size of the volumes made on it, in GiB."""
-    total_capacity_gb: int | None = None
-    """Size of its pools, in GiB; unset where the storage does not tell."""
+    available_capacity: Measured | None = None
+    """Free space of its pools; unset where the storage does not tell."""
+    allocated_capacity: Measured | None = None
+    """Size of the volumes made on it."""
+    total_capacity: Measured | None = None
+    """Size of its pools; unset where the storage does not tell."""
     volumes: int | None = None
     """Number of volumes on it, in all projects."""
 
@@ -100,7 +100,7 @@ BACKEND = Resource(
     short_names=("volbackend",),
     columns=(
         Column("Status", ".status.status"),
-        Column("Available GiB", ".status.availableCapacityGb", "integer"),
+        Column("Available", ".status.availableCapacity"),
         Column("Volumes", ".status.volumes", "integer"),
     ),
 )

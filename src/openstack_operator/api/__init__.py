@@ -12,6 +12,7 @@ from .fields import (
     Hostname,
     Image,
     InterfaceName,
+    Measured,
     Name,
     Opaque,
     OptionValue,
@@ -30,7 +31,7 @@ from .fields import (
     settled,
     validated,
 )
-from .model import IS_NOW, Model, Rule, Template, Templates, rule
+from .model import IS_NOW, CalledOtherwise, Model, Rule, Template, Templates, by_group, rule
 from .providers import PROVIDED, ExternalBroker, ExternalCache, ExternalServer
 from .refs import (
     AppSecretRef,
@@ -63,7 +64,7 @@ from .refs import (
     whole_secrets,
 )
 from .resource import Column, Resource, handle
-from .schema import STATUS, crd, structural
+from .schema import STATUS, crd, model_schema, structural
 from .spec import (
     Autoscaling,
     CertificateSource,
@@ -82,10 +83,11 @@ from .spec import (
     Scalable,
     ServiceSpec,
     UsesMonitoring,
+    UsesStorageClass,
     UsesTLS,
     UsesVolume,
+    as_c5c3,
     named,
-    with_image_objects,
 )
 from .units import DURATION, holds, lasts, mebibytes, memory, seconds
 from .wiring import (
@@ -122,6 +124,7 @@ __all__ = [
     "Autoscaling",
     "CacheSource",
     "CachesResults",
+    "CalledOtherwise",
     "CephClientRef",
     "CephSource",
     "CephStorageRef",
@@ -154,6 +157,7 @@ __all__ = [
     "LoginSecretRef",
     "MappingRules",
     "MariaDBRef",
+    "Measured",
     "MemcachedRef",
     "MessagingSource",
     "Model",
@@ -203,8 +207,11 @@ __all__ = [
     "UsesIdentity",
     "UsesMessaging",
     "UsesMonitoring",
+    "UsesStorageClass",
     "UsesTLS",
     "UsesVolume",
+    "as_c5c3",
+    "by_group",
     "crd",
     "dependencies",
     "handle",
@@ -214,6 +221,7 @@ __all__ = [
     "logins",
     "mebibytes",
     "memory",
+    "model_schema",
     "named",
     "present",
     "references",
@@ -224,5 +232,4 @@ __all__ = [
     "structural",
     "validated",
     "whole_secrets",
-    "with_image_objects",
 ]

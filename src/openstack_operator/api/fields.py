@@ -68,6 +68,9 @@ Quantity = Annotated[
 ]
 """An amount as Kubernetes writes it: 10Gi, 500m, 2."""
 
+Measured = Annotated[str, Field(max_length=32, pattern=r"^[0-9]+[KMGTP]i$")]
+"""A quantity that a status tells: 120Gi. It has no rules, which would cost for each entry of a list."""
+
 StorageSize = Annotated[
     str,
     Field(max_length=32, pattern=r"^[0-9]+(\.[0-9]+)?([KMGTP]i|[kMGTP])?$"),

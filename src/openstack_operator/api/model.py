@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, model_validator
 from pydantic.alias_generators import to_camel
 
 Rule = dict[str, Any]
@@ -17,21 +17,31 @@ def rule(expression: str, message: str, field: str | None = None) -> Rule:
     return {"rule": expression, "message": message} | ({"fieldPath": field} if field else {})
 
 
+def by_group(*, ours: Rule | None = None, theirs: Rule | None = None) -> Rule:
+    """A CEL rule that is another one in kinds of c5c3's groups, or is in only one of the two."""
+    return {OURS: ours, THEIRS: theirs}
+
+
 def _add_rules(schema: dict[str, Any], model: type[Any]) -> None:
-    rules = [entry for base in reversed(model.__mro__) for entry in base.__dict__.get("rules", ())]
-    for old, new in model.renamed.items():
-        # Without the field the API server would drop what is in it, and nobody would hear of it.
-        schema.setdefault("properties", {})[old] = {RENAMED: True, "description": f"{IS_NOW}{new}."}
-        rules.append(rule(f"!has(self.{old})", f"{old} was renamed; write {new}", f".{old}"))
-    if rules:
+    bases = [base.__dict__ for base in reversed(model.__mro__)]
+    if rules := [entry for base in bases for entry in base.get("rules", ())]:
         schema["x-kubernetes-validations"] = rules
+    if renamed := {old: new for base in bases for old, new in base.get("renamed", {}).items()}:
+        schema[RENAMED] = renamed
+    if names := {ours: theirs for base in bases for ours, theirs in base.get("c5c3_names", {}).items()}:
+        schema[CALLED] = names
     if issubclass(model, (Template, Templates)):
         schema[HANDED_ON] = TEMPLATE if issubclass(model, Template) else TEMPLATES
 
 
-IS_NOW = "Renamed; write "
-RENAMED = "x-kubernetes-int-or-string"
-"""What a field that has another name now takes, so that the rule tells of the other name: CEL sees no untyped ones."""
+OURS, THEIRS = "x-ours", "x-theirs"
+"""Keys of a rule that differs by group; never leave this package."""
+RENAMED = "x-renamed"
+"""Marks a schema with names of fields that kinds of this group no longer have, and what to write instead; never leaves
+this package."""
+CALLED = "x-called"
+"""Marks a schema with what its fields are called in kinds of c5c3's groups; never leaves this package."""
+IS_NOW, WAS_RENAMED = "Renamed; write ", " was renamed; write "
 HANDED_ON = "x-handed-on"
 """Marks a schema whose defaults are someone else's to fill in; never leaves this package."""
 TEMPLATE, TEMPLATES = "template", "templates"
@@ -58,7 +68,8 @@ class Model(BaseModel):
     """CEL rules over the whole object, checked by the API server; a subclass adds to its bases'."""
 
     renamed: ClassVar[Mapping[str, str]] = {}
-    """Earlier names of fields, with what to write instead; the API server refuses them by a rule that says so."""
+    """Earlier names of fields, with what to write instead; the API server refuses them by a rule that says so. One that
+    the model still has is left to kinds of c5c3's groups."""
 
     def implied(self) -> Mapping[str, Any]:
         """Values that hold though nobody wrote them, by field: references that are there only where another field asks
@@ -76,6 +87,21 @@ class Model(BaseModel):
     def __hash__(self) -> int:
         """By content, so that values with maps in them can be keys too."""
         return hash((type(self), self.model_dump_json()))
+
+
+class CalledOtherwise(Model):
+    """Mixed into what has fields that kinds of c5c3's groups call as their manifests do; either name is read."""
+
+    c5c3_names: ClassVar[Mapping[str, str]] = {}
+    """Names there, by names here."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _called(cls, given: Any) -> Any:
+        if not isinstance(given, Mapping):
+            return given
+        names = {theirs: ours for ours, theirs in cls.c5c3_names.items()}
+        return {names.get(name, name): value for name, value in cast("Mapping[str, Any]", given).items()}
 
 
 class Template(Model):

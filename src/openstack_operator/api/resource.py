@@ -62,8 +62,9 @@ class Resource(Generic[SpecT]):
     of_node: bool = False
     """Whether it is called as the Node it stands for, which may have dots in its name."""
 
-    object_images: bool = False
-    """Whether images are written as objects, {repository, tag, digest}, not as text."""
+    as_c5c3: bool = False
+    """Whether it is written as c5c3's manifests are: images as objects, {repository, tag, digest}, and fields by the
+    names they have there."""
     checked_below: bool = False
     """Whether the rules of what it hands on are left to the kinds that get it: the API server compiles each rule anew
     for each kind, and what is to hold for a resource is not always so for its template."""

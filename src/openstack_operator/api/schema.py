@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 from typing import Any, cast
 
-from .model import AS_OBJECT, HANDED_ON, IS_NOW, Model, rule
+from .dialects import in_dialect
+from .model import HANDED_ON, IS_NOW, Model, rule
 from .resource import AGE_COLUMN, READY_COLUMNS, Column, Resource
 from .templates import abridged, has_templates, unmarked
 
 Schema = dict[str, Any]
 
-_DROPPED = frozenset({"$defs", "title", "const", "discriminator", AS_OBJECT})
+_DROPPED = frozenset({"$defs", "title", "const", "discriminator"})
 
 _NAME: Schema = {
     "type": "object",
@@ -91,28 +92,22 @@ STATUS: Schema = {
 }
 
 
-def structural(model: type[Model], *, object_images: bool = False) -> Schema:
+def structural(model: type[Model], *, as_c5c3: bool = False) -> Schema:
     """The OpenAPI schema of a model as a CRD wants it: no $ref, no null, no titles, defaults spelled out. A field has
     one type there, so that an image is either text or an object, as the kind has it; models read both.
     """
-    return unmarked(_marked(model, object_images=object_images))
+    return unmarked(_marked(model, as_c5c3=as_c5c3))
 
 
-def _marked(model: type[Model], *, object_images: bool) -> Schema:
+def _marked(model: type[Model], *, as_c5c3: bool) -> Schema:
     """The schema with the marks of templates."""
-    whole = model.model_json_schema(by_alias=True)
-    whole = cast("Schema", _as_objects(whole)) if object_images else whole
+    whole = model_schema(model, as_c5c3=as_c5c3)
     return cast("Schema", _flatten(whole, whole.get("$defs", {})))
 
 
-def _as_objects(node: Any) -> Any:
-    """The schema with the other one wherever there are two."""
-    if isinstance(node, list):
-        return [_as_objects(item) for item in cast("list[Any]", node)]
-    if not isinstance(node, dict):
-        return node
-    schema = cast("Schema", node)
-    return schema.get(AS_OBJECT) or {name: _as_objects(value) for name, value in schema.items()}
+def model_schema(model: type[Model], *, as_c5c3: bool = False) -> Schema:
+    """The JSON schema of a model with its $defs, as kinds of openstack.k8s.io or of c5c3's groups have it."""
+    return cast("Schema", in_dialect(model.model_json_schema(by_alias=True), as_c5c3=as_c5c3))
 
 
 def _flatten(node: Any, defs: Schema) -> Any:
@@ -207,7 +202,7 @@ def _defaults(value: Any) -> Any:
 
 def crd(resource: Resource[Model]) -> Schema:
     """The CustomResourceDefinition of a resource."""
-    spec = _marked(resource.spec, object_images=resource.object_images)
+    spec = _marked(resource.spec, as_c5c3=resource.as_c5c3)
     if resource.checked_below:
         spec = {**spec, "properties": _unruled(spec["properties"])}
     where = f" {_IN_FULL}" if has_templates(spec) else ""
@@ -270,7 +265,7 @@ def crd(resource: Resource[Model]) -> Schema:
 
 def _status(resource: Resource[Model]) -> Schema:
     """What every kind reports, and what only this one does."""
-    own: Schema = structural(resource.status)["properties"] if resource.status else {}
+    own: Schema = structural(resource.status, as_c5c3=resource.as_c5c3)["properties"] if resource.status else {}
     release = {"release": _RELEASE} if resource.has_release else {}
     return {**STATUS, "properties": {**STATUS["properties"], **release, **own}}
 

@@ -22,7 +22,7 @@ from .fields import (
     image_object,
     settled,
 )
-from .model import Model, Rule, rule
+from .model import CalledOtherwise, Model, Rule, by_group, rule
 from .refs import Dependency, PKIRef, SecretRef
 
 
@@ -239,8 +239,10 @@ class UsesMonitoring(Model):
     """What a Prometheus is told."""
 
 
-def with_image_objects(model: Model, dumped: Mapping[str, Any]) -> dict[str, Any]:
-    """What was dumped of a model, with images as kinds have them whose images are objects."""
+def as_c5c3(model: Model, dumped: Mapping[str, Any]) -> dict[str, Any]:
+    """What was dumped of a model, as kinds of c5c3's groups have it: images as objects, and fields by their names
+    there.
+    """
     made = dict(dumped)
     for name, info in type(model).model_fields.items():
         value, key = getattr(model, name), info.alias or name
@@ -249,11 +251,12 @@ def with_image_objects(model: Model, dumped: Mapping[str, Any]) -> dict[str, Any
         if isinstance(model, PodSettings) and name == "image":
             made[key] = image_object(value)
         elif isinstance(value, Model):
-            made[key] = with_image_objects(value, made[key])
+            made[key] = as_c5c3(value, made[key])
         elif isinstance(value, list):
             pairs = zip(cast("list[Any]", value), made[key], strict=True)
-            made[key] = [with_image_objects(each, out) if isinstance(each, Model) else out for each, out in pairs]
-    return made
+            made[key] = [as_c5c3(each, out) if isinstance(each, Model) else out for each, out in pairs]
+    names = model.c5c3_names if isinstance(model, CalledOtherwise) else {}
+    return {names.get(name, name): value for name, value in made.items()}
 
 
 class RunSpec(PodSettings):
@@ -318,15 +321,31 @@ class ServiceSpec(RunSpec, UsesTLS, UsesMonitoring):
         return self.release
 
 
-class UsesVolume(Model):
+_CLASS_STAYS = {
+    **settled("storageClassName", "the storage class"),
+    # By its earlier name it is the same.
+    "rule": "(has(self.storageClassName) ? self.storageClassName : '') == (has(oldSelf.storageClassName) ? "
+    "oldSelf.storageClassName : has(oldSelf.storageClass) ? oldSelf.storageClass : '')",
+}
+
+
+class UsesStorageClass(CalledOtherwise):
+    """Mixed into what names the StorageClass of volumes, as `storage_class_name`."""
+
+    rules: ClassVar[tuple[Rule, ...]] = (
+        by_group(ours=_CLASS_STAYS, theirs=settled("storageClass", "the storage class")),
+    )
+    renamed: ClassVar[Mapping[str, str]] = {"storageClass": "storageClassName"}
+    c5c3_names: ClassVar[Mapping[str, str]] = {"storageClassName": "storageClass"}
+
+
+class UsesVolume(UsesStorageClass):
     """Mixed into the spec of a service whose members keep a volume each."""
 
     storage_size: StorageSize = "10Gi"
     """Size of each member's volume; may grow where the StorageClass allows it, never shrink."""
-    storage_class: Name | None = None
+    storage_class_name: Name | None = None
     """StorageClass of the volumes; unset takes the cluster's default. Cannot be changed later."""
     retention: Literal["Retain", "Delete"] = "Retain"
     """What becomes of the volumes when this resource is deleted. What is retained is used again by a resource of the
     same name."""
-
-    rules: ClassVar[tuple[Rule, ...]] = (settled("storageClass", "the storage class"),)

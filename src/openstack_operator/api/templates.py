@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from .model import HANDED_ON, TEMPLATE
+from .model import HANDED_ON, IS_NOW, TEMPLATE, WAS_RENAMED
 
 Schema = dict[str, Any]
 
@@ -63,14 +63,15 @@ def _walk(schema: Schema, seen: Mapping[str, int]) -> Schema:
 
 def _cut(schema: Schema, seen: Mapping[str, int], depth: int) -> Schema:
     found = {name: value for name, value in schema.items() if name != HANDED_ON}
-    if (text := found.pop("description", "")) and (depth < 2 or seen[text] <= _SHARED):
-        found["description"] = first_sentence(text)
-    if depth >= 2 and _RULES in found:
-        rules = [rule for rule in found.pop(_RULES) if seen[_text(rule)] <= _SHARED]
-        found |= {_RULES: rules} if rules else {}
+    if (text := found.pop("description", "")) and (depth < 2 or seen[text] <= _SHARED or text.startswith(IS_NOW)):
+        found["description"] = text if text.startswith(IS_NOW) else first_sentence(text)
     if any("matches(" in rule["rule"] for rule in found.get(_RULES, ())):
-        # The rule says the same in words.
+        # The rule says the same in words, here or in the kind.
         found.pop("pattern", None)
+    if depth >= 2 and _RULES in found:
+        # Without its rule an earlier name would be taken for a field.
+        rules = [rule for rule in found.pop(_RULES) if seen[_text(rule)] <= _SHARED or WAS_RENAMED in rule["message"]]
+        found |= {_RULES: rules} if rules else {}
     if found.get("x-kubernetes-int-or-string"):
         found.pop("anyOf", None)
     return _mapped(found, lambda inner: _cut(inner, seen, depth + 1))

@@ -8,14 +8,16 @@ from typing import Any
 
 import yaml
 
-from ..api import IS_NOW, Model, Resource, Template, crd
+from ..api import IS_NOW, Model, Resource, Template, crd, model_schema
 
 Schema = dict[str, Any]
+
+_INNER = ("items", "additionalProperties")
 
 
 def reference(resource: Resource[Any], firsts: Mapping[type[Model], Resource[Any]]) -> str:
     """The page of a kind; `firsts` are those whose pages have the fields of a model, which two groups may serve."""
-    whole = resource.spec.model_json_schema(by_alias=True)
+    whole = model_schema(resource.spec, as_c5c3=resource.as_c5c3)
     defs: Schema = whole.get("$defs", {})
     names = ", ".join(f"`{name}`" for name in (resource.crd_name, *resource.unique_names))
     lines = [
@@ -29,18 +31,46 @@ def reference(resource: Resource[Any], firsts: Mapping[type[Model], Resource[Any
         "",
     ]
     if (first := firsts[resource.spec]) is not resource:
-        return "\n".join([*lines, f"The fields are those of [{first.handle}]({first.kind.lower()}.md).", ""])
+        return "\n".join([*lines, *_differing(resource, first), ""])
     lines += _table(whole)
     templates = _templates(resource.spec)
-    for name, schema in sorted(_shown(resource.spec, defs).items()):
+    for name, schema in sorted(_shown(resource.spec, whole, defs).items()):
         lines += ["", f"## {name}", "", _line(schema.get("description", "")), ""]
         lines += _handed_on(schema, firsts[templates[name]]) if name in templates else _table(schema)
     return "\n".join([*lines, *_status(resource), ""])
 
 
+def _differing(resource: Resource[Any], first: Resource[Any]) -> list[str]:
+    """What a kind of another group has in its own way, of the fields of the first one."""
+    where = f"The fields are those of [{first.handle}]({first.kind.lower()}.md)"
+    own, others = (dict(_fields(_properties(each))) for each in (resource, first))
+    # A part of a field is told of only where that field has parts in either: an image has none in one of them.
+    whole = {path.rpartition(".")[0] for path in others}
+    new = [path for path in own if path not in others and path.rpartition(".")[0] in whole]
+    rows = [f"| `{path}` | {_type(own[path])} | {_line(own[path].get('description', ''))} |" for path in new]
+    head = ["| field | type | |", "| --- | --- | --- |"]
+    images = "; an image is an object with `repository`, `tag` and `digest`"
+    return [f"{where}{images}, and these are called otherwise:", "", *head, *rows] if rows else [f"{where}{images}."]
+
+
+def _fields(properties: Schema, path: str = "") -> Iterable[tuple[str, Schema]]:
+    """Every field at any depth, by its path."""
+    for name, field in properties.items():
+        if not field.get("description", "").startswith(IS_NOW):
+            yield f"{path}{name}", field
+            inner = next((field[each] for each in _INNER if isinstance(field.get(each), dict)), field)
+            yield from _fields(inner.get("properties", {}), f"{path}{name}.")
+
+
+def _properties(resource: Resource[Any]) -> Schema:
+    """Spec and status as the definition has them."""
+    schema = crd(resource)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]
+    return {part: schema[part] for part in ("spec", "status")}
+
+
 def _status(resource: Resource[Any]) -> list[str]:
     """Sections about the status of a kind and about the rules that the API server checks."""
-    schema = crd(resource)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]
+    schema = _properties(resource)
     rules = list(dict.fromkeys(_rules(schema["spec"], "spec")))
     lines = ["", "## status", "", *_table(schema["status"])]
     if rules:
@@ -55,7 +85,7 @@ def _rules(schema: Schema, path: str) -> Iterable[str]:
     for name, field in schema.get("properties", {}).items():
         if not field.get("description", "").startswith(IS_NOW):
             yield from _rules(field, f"{path}.{name}")
-    for inner in ("items", "additionalProperties"):
+    for inner in _INNER:
         if isinstance(schema.get(inner), dict):
             yield from _rules(schema[inner], f"{path}[]")
 
@@ -85,11 +115,11 @@ def _templates(spec: type[Model]) -> dict[str, type[Model]]:
     return found
 
 
-def _shown(spec: type[Model], defs: Schema) -> Schema:
+def _shown(spec: type[Model], whole: Schema, defs: Schema) -> Schema:
     """Models that get a section: all but those only templates of other kinds lead to."""
     templates = _templates(spec)
     found: Schema = {}
-    waiting = list(_refs(spec.model_json_schema(by_alias=True).get("properties", {})))
+    waiting = list(_refs(whole.get("properties", {})))
     while waiting:
         name = waiting.pop()
         if name not in found:

@@ -14,7 +14,7 @@ class _Wanted(Protocol):
     @property
     def size(self) -> str: ...
     @property
-    def storage_class(self) -> str | None: ...
+    def storage_class_name(self) -> str | None: ...
     @property
     def access_mode(self) -> str: ...
     @property
@@ -27,7 +27,7 @@ def claim(ctx: Context[Any], suffix: str, wanted: _Wanted, path: str) -> kube.Ob
     """
     spec = {
         "accessModes": [wanted.access_mode],
-        "storageClassName": wanted.storage_class,
+        "storageClassName": wanted.storage_class_name,
         "resources": {"requests": {"storage": wanted.size}},
     }
     made = kube.obj(ctx, "PersistentVolumeClaim", ctx.name(suffix), spec=spec)

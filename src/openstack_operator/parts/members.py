@@ -82,7 +82,7 @@ def members(
 def _claim(storage: UsesVolume) -> Object:
     return {
         "accessModes": ["ReadWriteOnce"],
-        "storageClassName": storage.storage_class,
+        "storageClassName": storage.storage_class_name,
         "resources": {"requests": {"storage": storage.storage_size}},
     }
 

@@ -16,6 +16,7 @@ from openstack.connection import Connection
 from chaos.servers import Guest
 from cloud.kubernetes import Kubernetes, ours
 from cloud.session import Cloud
+from openstack_operator.kube import amount
 
 from ..conftest import Report
 from ..facts import ready_again
@@ -46,7 +47,7 @@ def test_the_backend_tells_how_much_room_it_has(cluster: Kubernetes, cloud: Clou
     found = cluster.get(ours("cinder"), "cinder", "-n", cloud.namespace)["status"]["backends"]
     assert [backend["status"] for backend in found] == ["Ready"] * len(found)
     assert found
-    assert all(backend["availableCapacityGb"] > 0 and backend["volumes"] == 0 for backend in found)
+    assert all(amount(backend["availableCapacity"]) > 0 and backend["volumes"] == 0 for backend in found)
     report.add(ceph_apply_to_ready_seconds=cloud.seconds, ceph_backends=found)
 
 

@@ -113,7 +113,7 @@ def no_node(cluster: Kubernetes, cloud: Cloud) -> Generator[Sign]:
 
 @contextmanager
 def no_storage_class(cluster: Kubernetes, cloud: Cloud) -> Generator[Sign]:
-    wanted = {"etcd": {"enabled": True, "storageClass": "nowhere", "retention": "Delete"}}
+    wanted = {"etcd": {"enabled": True, "storageClassName": "nowhere", "retention": "Delete"}}
     try:
         with edited(cluster, cloud, wanted, {"etcd": None}):
             text = '"nowhere" not found'

@@ -61,8 +61,8 @@ def details(facts: Mapping[str, Any]) -> dict[str, Any]:
     if not facts.get("reachable"):
         return {}
     # In whole GiB, as Cinder counts, so that a cloud at rest writes no status.
-    numbers = {f"{name}Gb": facts[name] // 1024**3 for name in ("total", "used", "available")}
-    return {"health": facts["health"], "capacity": numbers}
+    capacity = {name: f"{facts[name] // 1024**3}Gi" for name in ("total", "used", "available")}
+    return {"health": facts["health"], "capacity": capacity}
 
 
 JOB = "pools"

@@ -10,6 +10,7 @@ from pydantic import Field
 from ...api import (
     Column,
     Image,
+    Measured,
     Model,
     Name,
     Opaque,
@@ -198,12 +199,12 @@ def users(spec: CephStorageSpec) -> dict[str, str]:
 class Capacity(Model):
     """What there is to write on, of all OSDs."""
 
-    total_gb: int
-    """GiB there are."""
-    used_gb: int
-    """GiB in use; each copy of an object counts."""
-    available_gb: int
-    """GiB left."""
+    total: Measured
+    """All there is."""
+    used: Measured
+    """What is in use; each copy of an object counts."""
+    available: Measured
+    """What is left."""
 
 
 class CephStorageStatus(Model):
@@ -223,6 +224,6 @@ CEPH_STORAGE = Resource(
     columns=(
         Column("Mode", ".spec.mode"),
         Column("Health", ".status.health"),
-        Column("Available", ".status.capacity.availableGb", "integer"),
+        Column("Available", ".status.capacity.available"),
     ),
 )

@@ -17,6 +17,7 @@ from ...api import (
     Rule,
     SecretKeyRef,
     StorageSize,
+    UsesStorageClass,
     immutable,
     rule,
     settled,
@@ -177,14 +178,12 @@ class Backend(PodSettings):
         return {"rbd": self.ceph} if self.ceph and not self.rbd else {}
 
 
-class Files(Model):
+class Files(UsesStorageClass):
     """A volume of the Kubernetes cluster for backups."""
-
-    rules: ClassVar[tuple[Rule, ...]] = (settled("storageClass", "the storage class"),)
 
     size: StorageSize = "50Gi"
     """Size of the volume; may grow, never shrink."""
-    storage_class: Name | None = None
+    storage_class_name: Name | None = None
     """StorageClass; unset takes the cluster's default."""
     access_mode: Annotated[Literal["ReadWriteOnce", "ReadWriteMany"], validated(immutable("the access mode"))] = (
         "ReadWriteOnce"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import Field
 
@@ -11,6 +11,7 @@ from ...api import (
     EtcdRef,
     GlanceRef,
     HttpApi,
+    Measured,
     Model,
     PodSettings,
     Resource,
@@ -105,30 +106,53 @@ class CinderSpec(ServiceSpec, UsesDatabase, UsesMessaging, UsesCache, UsesIdenti
     """What becomes of rows in the database that were deleted."""
 
 
-class BackendStatus(Model):
+class _BackendStatus(Model):
     """A backend as Cinder's scheduler sees it."""
 
     name: str
     """Name of the backend."""
     status: str = ""
     """Ready, or Down where none of its pods reports, or reports no pool."""
+    volumes: int | None = None
+    """Number of volumes on it."""
+
+
+class BackendStatus(_BackendStatus):
+    """A backend as Cinder's scheduler sees it."""
+
+    available_capacity: Measured | None = None
+    """Free space of its pools; unset where the storage does not tell."""
+    allocated_capacity: Measured | None = None
+    """Size of the volumes made on it."""
+    total_capacity: Measured | None = None
+    """Size of its pools; unset where the storage does not tell."""
+
+
+class C5C3BackendStatus(_BackendStatus):
+    """A backend as Cinder's scheduler sees it."""
+
     available_capacity_gb: int | None = None
     """Free space of its pools, in GiB; unset where the storage does not tell."""
     allocated_capacity_gb: int | None = None
     """Size of the volumes made on it, in GiB."""
     total_capacity_gb: int | None = None
     """Size of its pools, in GiB; unset where the storage does not tell."""
-    volumes: int | None = None
-    """Number of volumes on it."""
+
+
+_BY_NAME: Any = Field(json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]})
 
 
 class CinderStatus(Model):
     """What a Cinder tells besides its conditions."""
 
-    backends: Annotated[
-        list[BackendStatus],
-        Field(json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]}),
-    ] = []
+    backends: Annotated[list[BackendStatus], _BY_NAME] = []
+    """Backends as Cinder's scheduler sees them; capacities are some seconds old."""
+
+
+class C5C3CinderStatus(Model):
+    """The same as c5c3's manifests have it."""
+
+    backends: Annotated[list[C5C3BackendStatus], _BY_NAME] = []
     """Backends as Cinder's scheduler sees them; capacities are some seconds old."""
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ... import kube, oslo, parts
@@ -14,10 +14,23 @@ from .backup import backup
 from .leaving import leaving, seen
 from .model import CinderSpec
 
+CAPACITIES = ("availableCapacity", "allocatedCapacity", "totalCapacity")
+"""What a CinderBackend tells of the size of things, as quantities."""
 
-def plan(ctx: Context[CinderSpec]) -> Plan:
+Tell = Callable[[Context[CinderSpec], Backend], dict[str, Any]]
+
+
+def status(ctx: Context[CinderSpec], backend: Backend) -> dict[str, Any]:
+    """An entry of `status.backends`."""
+    found = seen(ctx).get(backend.name, {}).get("status") or {}
+    shown = ("status", *CAPACITIES, "volumes")
+    return {"name": backend.name, **{name: found[name] for name in shown if name in found}}
+
+
+def plan(ctx: Context[CinderSpec], tell: Tell = status) -> Plan:
     """Everything a Cinder is made of; published: internalURL, publicURL, attaches (what its volumes need of nodes), and
-    for libvirt cephKeys (`uuid=Secret` of each user of Ceph that has volumes), with these Secrets.
+    for libvirt cephKeys (`uuid=Secret` of each user of Ceph that has volumes), with these Secrets. `tell` makes an
+    entry of `status.backends`.
     """
     spec = ctx.spec
     _check(spec)
@@ -74,7 +87,7 @@ def plan(ctx: Context[CinderSpec]) -> Plan:
         *_purge(ctx, conf, after=(sync,)),
         endpoint=f"{api.public}/v3",
         published={**base.credentials.published, **api.published, **_needed_by_nodes(backends)},
-        details={"backends": [_status(ctx, backend) for backend in spec.backends]},
+        details={"backends": [tell(ctx, backend) for backend in spec.backends]},
     )
 
 
@@ -157,13 +170,6 @@ def _verdict(ctx: Context[CinderSpec], backend: Backend) -> Verdict | None:
         return None
     log = f"see the log of {volume.workload(ctx, backend.name)}-0"
     return progressing(f"backend {backend.name} is down: {found.get('message', '')}; {log}")
-
-
-def _status(ctx: Context[CinderSpec], backend: Backend) -> dict[str, Any]:
-    """An entry of `status.backends`."""
-    found = seen(ctx).get(backend.name, {}).get("status") or {}
-    shown = ("status", "availableCapacityGb", "allocatedCapacityGb", "totalCapacityGb", "volumes")
-    return {"name": backend.name, **{name: found[name] for name in shown if name in found}}
 
 
 def _volume_type(ctx: Context[CinderSpec], backend: Backend, *, after: Sequence[Step]) -> Step:

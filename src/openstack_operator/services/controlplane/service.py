@@ -9,7 +9,7 @@ from typing import Any
 from pydantic.alias_generators import to_camel, to_snake
 
 from ... import kube, parts
-from ...api import ServiceMessaging, ServiceSpec, Template, UsesMessaging, UsesTLS, handle, with_image_objects
+from ...api import ServiceMessaging, ServiceSpec, Template, UsesMessaging, UsesTLS, as_c5c3, handle
 from ...plan import Context, Group, Key, NotBuilt, Plan, State, Step, Verdict, condition_type, waiting
 from .encryption import CONDITION, Encryption, authorities, encryption
 from .gaps import gaps
@@ -137,7 +137,7 @@ def _child(ctx: Context[ControlPlaneSpec], member: Member, name: str, told: Encr
     written = template.model_fields_set
     own = template.model_dump(by_alias=True, exclude_unset=True, exclude={"enabled", "per_service"})
     if member.kind in door.groups:
-        own = with_image_objects(template, own)
+        own = as_c5c3(template, own)
     if messaging := _messaging(ctx.spec, member, template):
         own["messaging"] = messaging | own.get("messaging", {})
     if member.field == "nova" and ctx.spec.storage_backend == "ceph":

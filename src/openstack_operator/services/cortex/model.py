@@ -159,7 +159,7 @@ CORTEX = Resource(
     kind="Cortex",
     plural="cortexes",
     group="cortex.c5c3.io",
-    object_images=True,
+    as_c5c3=True,
     spec=CortexSpec,
     status=CortexStatus,
     columns=(Column("Endpoint", ".status.endpoint"), Column("Pipelines", ".status.activePipelines", priority=1)),

@@ -21,9 +21,10 @@ from ...api import (
     UsesCache,
     UsesDatabase,
     UsesIdentity,
+    UsesStorageClass,
+    by_group,
     immutable,
     rule,
-    settled,
     validated,
 )
 
@@ -88,11 +89,11 @@ class Store(Model):
         return {"rbd": CephSource()} if self.type == "ceph" and not self.rbd else {}
 
 
-class ImageStorage(Model):
+class ImageStorage(UsesStorageClass):
     """Where images are kept, and the volume of those that are kept on one."""
 
+    renamed: ClassVar[Mapping[str, str]] = {"backend": "storageType beside storage: pvc, ceph, swift or s3"}
     rules: ClassVar[tuple[Rule, ...]] = (
-        settled("storageClass", "the storage class"),
         rule(
             "!has(self.backends) || self.backends.filter(store, store.type == 'pvc').size() <= 1",
             "there is one volume; keep one store of type pvc",
@@ -102,7 +103,7 @@ class ImageStorage(Model):
 
     size: StorageSize = "10Gi"
     """Size of the volume; may grow, never shrink."""
-    storage_class: Name | None = None
+    storage_class_name: Name | None = None
     """StorageClass; unset takes the cluster's default."""
     access_mode: Annotated[Literal["ReadWriteOnce", "ReadWriteMany"], validated(immutable("the access mode"))] = (
         "ReadWriteOnce"
@@ -150,34 +151,56 @@ _ONE_POD = (
 )
 _SEVERAL = "has(self.storage) && has(self.storage.backends) && self.storage.backends.size() > 0"
 _BACKEND = "has(self.storage) && has(self.storage.backend)"
-_SHARED = (
-    f"({_SEVERAL} ? !self.storage.backends.exists(store, store.type == 'pvc') : "
-    f"{_BACKEND} ? self.storage.backend != 'file' : has(self.storageType) && self.storageType != 'pvc') || "
-    "has(self.storage) && has(self.storage.accessMode) && self.storage.accessMode == 'ReadWriteMany'"
-)
+_WAS = _BACKEND.replace("self", "oldSelf")
+_OLD = "oldSelf.storage.backend"
+_WORDS = f"{_OLD} == 'rbd' ? 'ceph' : {_OLD} == 'file' ? 'pvc' : {_OLD}"
+"""How `backend` of a Glance that has it from earlier is said now."""
+
+
+def _several_pods(several_backends: str) -> Rule:
+    """CEL rule: several pods share what they keep images in. `several_backends` begins what a type of storage says."""
+    shared = (
+        f"({_SEVERAL} ? !self.storage.backends.exists(store, store.type == 'pvc') : "
+        f"{several_backends}has(self.storageType) && self.storageType != 'pvc') || "
+        "has(self.storage) && has(self.storage.accessMode) && self.storage.accessMode == 'ReadWriteMany'"
+    )
+    return rule(
+        f"({_ONE_POD}) || {shared}",
+        "pods on several nodes cannot share a ReadWriteOnce volume; use one replica, or storage.accessMode "
+        "ReadWriteMany from the start with a StorageClass that has it",
+        ".storage",
+    )
+
+
+def _stays(change: str, field: str) -> Rule:
+    """CEL rule: where all images are does not change."""
+    message = "the images would be lost; name the old store beside the new one in storage.backends"
+    return rule(f"({_SEVERAL}) || {change}", message, field)
 
 
 class GlanceSpec(ServiceSpec, UsesDatabase, UsesCache, UsesIdentity):
     """OpenStack Glance: images instances boot from."""
 
     rules: ClassVar[tuple[Rule, ...]] = (
-        rule(
-            f"({_ONE_POD}) || {_SHARED}",
-            "pods on several nodes cannot share a ReadWriteOnce volume; use one replica, or storage.accessMode "
-            "ReadWriteMany from the start with a StorageClass that has it",
-            ".storage",
+        by_group(
+            ours=_several_pods(""),
+            theirs=_several_pods(f"{_BACKEND} ? self.storage.backend != 'file' : "),
         ),
-        rule(
-            f"({_SEVERAL}) || !has(self.storageType) || !has(oldSelf.storageType) "
-            "|| self.storageType == oldSelf.storageType",
-            "the images would be lost; name the old store beside the new one in storage.backends",
-            ".storageType",
+        by_group(
+            ours=_stays(
+                f"!has(self.storageType) || ({_WAS} ? self.storageType == ({_WORDS}) : "
+                "!has(oldSelf.storageType) || self.storageType == oldSelf.storageType)",
+                ".storageType",
+            ),
+            theirs=_stays(
+                "!has(self.storageType) || !has(oldSelf.storageType) || self.storageType == oldSelf.storageType",
+                ".storageType",
+            ),
         ),
-        rule(
-            f"({_SEVERAL}) || !({_BACKEND}) || !({_BACKEND.replace('self', 'oldSelf')})"
-            " || self.storage.backend == oldSelf.storage.backend",
-            "the images would be lost; name the old store beside the new one in storage.backends",
-            ".storage.backend",
+        by_group(
+            theirs=_stays(
+                f"!({_BACKEND}) || !({_WAS}) || self.storage.backend == oldSelf.storage.backend", ".storage.backend"
+            )
         ),
     )
 

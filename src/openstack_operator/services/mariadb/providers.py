@@ -102,7 +102,7 @@ def _spec(ctx: Context[MariaDBSpec], creds: parts.Credentials, shown: parts.Cert
         "rootPasswordSecretKeyRef": creds.ref("root"),
         "storage": {
             "size": spec.storage_size,
-            "storageClassName": spec.storage_class,
+            "storageClassName": spec.storage_class_name,
             "pvcRetentionPolicy": {"whenDeleted": spec.retention, "whenScaled": "Retain"},
         },
         "myCnf": provided_cnf(spec.config),

@@ -79,7 +79,7 @@ def _members(database: ClusterDatabase, image: str | None) -> Members:
         **_pod(database, image),
         replicas=database.replicas,
         storage_size=database.storage.size,
-        storage_class=database.storage.storage_class,
+        storage_class_name=database.storage.storage_class,
     )
 
 

@@ -73,7 +73,7 @@ def members(
     live = ctx.children.get(("StatefulSet", kube.fitting(ctx.name(name), kube.STATEFUL_SET_LIMIT)))
     record = raft.record(ctx, name, hosts, live, forced, tls)
     wanted = kube.settings(ctx.spec, settings)
-    own = settings.model_dump(include={"storage_size", "storage_class"}, exclude_none=True)
+    own = settings.model_dump(include={"storage_size", "storage_class_name"}, exclude_none=True)
     ports = {**open_ports(database, tls), "raft": database.raft} | ({"facts": database.facts} if record else {})
     template = kube.pod(ctx, name, _container(ctx, database, hosts[0], record, ports, tls), wanted=wanted)
     # From the record on, not from the second pod: a template that changed then would restart the first one as it joins.

@@ -20,10 +20,10 @@ from ...api import (
     Resources,
     RunSpec,
     StorageSize,
+    UsesStorageClass,
     UsesTLS,
     UsesVolume,
     rule,
-    settled,
 )
 
 
@@ -67,16 +67,14 @@ class Chassis(PodSettings):
     """ovn-controller, which tells the switch what to do."""
 
 
-class Members(PodSettings):
+class Members(PodSettings, UsesStorageClass):
     """A database. What is unset here is as for both."""
-
-    rules = (settled("storageClass", "the storage class"),)
 
     replicas: QuorumReplicas | None = None
     """Its members."""
     storage_size: StorageSize | None = None
     """Size of each member's volume; may grow where the StorageClass allows it, never shrink."""
-    storage_class: Name | None = None
+    storage_class_name: Name | None = None
     """StorageClass of the volumes. Cannot be changed later."""
 
 

@@ -76,7 +76,7 @@ def _spec(ctx: Context[RabbitMQSpec], shown: parts.Certified) -> dict[str, Any]:
     return {
         "replicas": spec.replicas,
         "image": parts.image(ctx, "rabbitmq"),
-        "persistence": {"storage": spec.storage_size, "storageClassName": spec.storage_class},
+        "persistence": {"storage": spec.storage_size, "storageClassName": spec.storage_class_name},
         "resources": parts.sized(ctx, cpu="100m", memory="512Mi"),
         "rabbitmq": rabbitmq | ({"advancedConfig": ADVANCED} if several else {}),
         "tls": {"secretName": shown.secret, "disableNonTLSListeners": shown.required} if shown else None,

@@ -58,7 +58,7 @@ def _spec(ctx: Context[ValkeySpec]) -> dict[str, Any]:
     return {
         "replicas": spec.replicas,
         "sentinel": {"enabled": spec.sentinel.enabled},
-        "persistence": {"enabled": True, "size": spec.storage_size, "storageClass": spec.storage_class},
+        "persistence": {"enabled": True, "size": spec.storage_size, "storageClass": spec.storage_class_name},
         "tls": {"enabled": True} if spec.tls else None,
         "resources": parts.sized(ctx, cpu="20m", memory=f"{mebibytes(spec.memory) + 16}Mi"),
         "extraFlags": provided_flags(spec.config, spec.memory),

@@ -1,0 +1,53 @@
+"""One model, written in two ways: as openstack.k8s.io has it, and as the manifests of c5c3's groups are written."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from .model import AS_OBJECT, CALLED, IS_NOW, OURS, RENAMED, THEIRS, WAS_RENAMED, Rule, rule
+
+Schema = dict[str, Any]
+
+_MARKS = frozenset({AS_OBJECT, RENAMED, CALLED})
+_RULES = "x-kubernetes-validations"
+
+
+def in_dialect(node: Any, *, as_c5c3: bool) -> Any:
+    """The schema of a model in one of the two, without the marks of what differs."""
+    if isinstance(node, list):
+        return [in_dialect(item, as_c5c3=as_c5c3) for item in cast("list[Any]", node)]
+    if not isinstance(node, dict):
+        return node
+    schema = cast("Schema", node)
+    if as_c5c3 and AS_OBJECT in schema:
+        return schema[AS_OBJECT]
+    found = {name: in_dialect(value, as_c5c3=as_c5c3) for name, value in schema.items() if name not in _MARKS}
+    if _RULES in schema:
+        found[_RULES] = [own for entry in schema[_RULES] if (own := _own(entry, as_c5c3=as_c5c3))]
+    names: dict[str, str] = schema.get(CALLED, {}) if as_c5c3 else {}
+    if names:
+        found["properties"] = {names.get(name, name): field for name, field in found["properties"].items()}
+    fields: Schema = found.get("properties", {})
+    for old, new in schema.get(RENAMED, {}).items():
+        if not as_c5c3 or old not in fields:
+            found = _refusing(found, old, new)
+    return found
+
+
+def _own(entry: Rule, *, as_c5c3: bool) -> Rule | None:
+    """The rule as it is in that dialect; None where it has none."""
+    return entry[THEIRS if as_c5c3 else OURS] if OURS in entry else entry
+
+
+def _refusing(schema: Schema, old: str, new: str) -> Schema:
+    """The schema with a field by its earlier name, and a rule that refuses it. Without the field the API server would
+    drop what is in it, and nobody would hear of it.
+    """
+    # CEL sees no fields without a type.
+    field = {"x-kubernetes-int-or-string": True, "description": f"{IS_NOW}{new}."}
+    told = rule(f"!has(self.{old})", f"{old}{WAS_RENAMED}{new}", f".{old}")
+    return {
+        **schema,
+        "properties": {**schema.get("properties", {}), old: field},
+        _RULES: [*schema.get(_RULES, ()), told],
+    }
