@@ -128,26 +128,29 @@ async def test_a_secret_that_goes_and_a_reference_into_nowhere_touch_nothing_tha
     keystone = {"bootstrap": {"adminPasswordSecretRef": {"name": "mine"}}}
     async with operator(cluster, root):
         await cluster.create(CONTROL_PLANE, "cloud", keystone=keystone)
-        path = "spec.bootstrap.adminPasswordSecretRef"
-        message = f"{path}.name: there is no Secret 'mine' in this namespace"
-        for kind, name in (("Keystone", "keystone"), (CONTROL_PLANE.kind, "cloud")):
-            await said(cluster, kind, name, message, reason="MissingReference")
+        path = "bootstrap.adminPasswordSecretRef"
+        message = f"spec.{path}.name: there is no Secret 'mine' in this namespace"
+        # Each by the fields that its own user writes.
+        paths = {("Keystone", "keystone"): f"spec.{path}", (CONTROL_PLANE.kind, "cloud"): f"spec.keystone.{path}"}
+        for (kind, name), field in paths.items():
+            words = f"{field}.name: there is no Secret 'mine' in this namespace"
+            await said(cluster, kind, name, words, reason="MissingReference")
         await cluster.client.create(SECRET, secret)
-        for kind, name in (("Keystone", "keystone"), (CONTROL_PLANE.kind, "cloud")):
-            await said(
-                cluster, kind, name, f"{path}.key: Secret 'mine' has no key 'password'", reason="MissingReference"
-            )
+        for (kind, name), field in paths.items():
+            words = f"{field}.key: Secret 'mine' has no key 'password'"
+            await said(cluster, kind, name, words, reason="MissingReference")
         await cluster.change(SECRET, "mine", "/data/password", "gGh1aA==")
         await said(
-            cluster, "Keystone", "keystone", f"{path}.key: ", "is no text of one line", reason="MissingReference"
+            cluster, "Keystone", "keystone", f"spec.{path}.key: ", "is no text of one line", reason="MissingReference"
         )
         await cluster.change(SECRET, "mine", "/data/password", "Y2hvc2Vu")
         await cluster.ready(CONTROL_PLANE, "cloud")
         async with nothing_changes(cluster):
             await cluster.change(CONTROL_PLANE, "cloud", "/spec/nova", {"glanceRef": {"name": "elsewhere"}})
-            words = "spec.glanceRef: there is no Glance 'elsewhere' in this namespace"
-            await said(cluster, "Nova", "nova", words, reason="MissingReference")
-            await said(cluster, CONTROL_PLANE.kind, "cloud", "Nova/nova", words, reason="MissingReference")
+            words = "glanceRef: there is no Glance 'elsewhere' in this namespace"
+            await said(cluster, "Nova", "nova", f"spec.{words}", reason="MissingReference")
+            named = ("Nova/nova", f"spec.nova.{words}")
+            await said(cluster, CONTROL_PLANE.kind, "cloud", *named, reason="MissingReference")
         await cluster.change(CONTROL_PLANE, "cloud", "/spec/nova", {})
         await cluster.ready(CONTROL_PLANE, "cloud")
         before = await cluster.get(DEPLOYMENT, "keystone-api")

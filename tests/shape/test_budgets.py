@@ -16,9 +16,9 @@ SERVICES = sorted(path.parent for path in (SRC / "services").glob("*/**/__init__
 MODULE, FOLDER, PLAINEST, FUNCTION = 400, 300, 150, 40
 LARGER = {
     "cephstorage": 910,
-    "cinder": 850,
+    "cinder": 870,
     "controlplane": 640,
-    "glance": 340,
+    "glance": 360,
     "keystone": 550,
     "keystone/federation": 560,
     "mariadb": 1240,
