@@ -13,6 +13,8 @@ from rich.table import Table
 from . import deploy
 from .kubernetes import CloudError, Kubernetes, ours
 
+_LOOK = 1.0
+"""Seconds between two looks at a cloud that becomes Ready, each a start of kubectl; what is shown counts seconds."""
 _MARKS = {"True": "[green]✔[/green]", "False": "[yellow]…[/yellow]", "Unknown": "[red]?[/red]"}
 
 
@@ -54,7 +56,7 @@ def wait(
             if not console.is_terminal and line != shown:
                 console.print(f"    {elapsed:5.1f} s  {line}")
                 shown = line
-            time.sleep(1)
+            time.sleep(_LOOK)
     message = conditions(plane).get("Ready", {}).get("message", "nothing reported; does the operator run?")
     if ready(plane):
         message = f"its Ready was written by operator {plane['status'].get('operatorVersion')}, not by {version}"

@@ -10,6 +10,10 @@ from pathlib import Path
 
 ROOT = Path("/sys/fs/cgroup")
 _GONE_TIMEOUT = 20.0
+_GONE_LOOK = 0.02
+"""Seconds between two looks at whether killed processes have been reaped: their parents do it at once, or when they
+have a turn, and to remove a cluster waits for it a few times for each node.
+"""
 _KUBELETS = {"cpu", "cpuset", "hugetlb", "io", "memory", "pids"}
 
 
@@ -88,8 +92,7 @@ def clear(name: str) -> None:
                 group.rmdir()
         if time.monotonic() > deadline:
             raise TimeoutError(f"cgroup {name}: processes {sorted(members(name))} do not end")
-        # Killed processes are reaped by their parents, in their time.
-        time.sleep(0.02)
+        time.sleep(_GONE_LOOK)
 
 
 def _groups(name: str) -> list[Path]:

@@ -21,6 +21,12 @@ from .layout import API_PORT, MAX_NODES, Cluster, Node
 _MANIFESTS = Path(__file__).parent / "manifests"
 _READY_TIMEOUT = 300.0
 _RECOVERY_TIMEOUT = 15.0
+_ANSWER_LOOK = 0.2
+"""Seconds between two questions to a kube-apiserver that its supervisor may be starting anew, which takes some: nothing
+can be watched before it answers.
+"""
+_READY_LOOK = 0.1
+"""Seconds between two looks at several kinds of things, none of which tells of itself. Someone waits for the last."""
 
 
 class ClusterError(Exception):
@@ -197,8 +203,7 @@ def _sound(cluster: Cluster) -> bool:
         # Its supervisor may be restarting it.
         if time.monotonic() > deadline:
             return False
-        # kube-apiserver starts, or its supervisor does; there is nothing to watch before it answers.
-        time.sleep(0.2)
+        time.sleep(_ANSWER_LOOK)
     return True
 
 
@@ -256,8 +261,7 @@ def _await(what: str, done: Callable[[], bool], cluster: Cluster) -> None:
             raise ClusterError(f"{what} did not become ready; see the logs in {cluster.home}/nodes/*/logs")
         if node.pid(cluster.node(1)) is None:
             raise ClusterError(f"node1 ended; see the logs in {cluster.home}/nodes/node1/logs")
-        # Several kinds of things are waited for here, each of which is asked.
-        time.sleep(0.1)
+        time.sleep(_READY_LOOK)
 
 
 @contextlib.contextmanager

@@ -36,6 +36,10 @@ __all__ = [
 ]
 
 _TIMEOUT = 20.0
+_LOOK = 0.05
+"""Seconds between two looks at whether a program runs again, as often as the node's init looks whether it may: it is a
+child of that, whom nobody else can wait for.
+"""
 _CHAIN = "LOCALCLUSTER-CUT"
 # All ways into and through a node, as hostNetwork pods have the node's own address. kube-proxy has its rules elsewhere.
 _HOOKS = ("INPUT", "FORWARD", "OUTPUT")
@@ -149,8 +153,7 @@ def restart_program(cluster: Cluster, node_name: str, program: str, down_seconds
     deadline = time.monotonic() + down_seconds + _TIMEOUT
     while _program(each, commands[program]) in {before, None}:
         _check(deadline, f"{program} did not start again on {node_name}; see {each.home}/logs/{program}.log")
-        # It is a child of the node's init, whom we cannot wait for.
-        time.sleep(0.05)
+        time.sleep(_LOOK)
 
 
 def compact(cluster: Cluster) -> int:

@@ -17,6 +17,10 @@ from .init import start_time
 from .layout import Node
 
 _START_TIMEOUT = 30.0
+_START_LOOK = 0.01
+"""Seconds between two looks at the files that a node writes when it is as far, which is a fraction of a second: nodes
+start one after the other.
+"""
 _LAST_LINES = 12
 
 
@@ -106,6 +110,5 @@ def _await(node: Node, process: subprocess.Popen[bytes], found: Callable[[], int
         if process.poll() is not None or time.monotonic() > deadline:
             last = _log(node).read_text(errors="replace").splitlines()[-_LAST_LINES:]
             raise NodeError("\n".join([f"{node.name} does not start; see {_log(node)}, which ends:", *last]))
-        # The node writes files, each once it is as far as that.
-        time.sleep(0.01)
+        time.sleep(_START_LOOK)
     return result

@@ -23,7 +23,12 @@ FOLDER = "/etc/ceph-storage"
 OWN = ".mgr"
 """The pool Ceph makes for itself."""
 _LOOK, _TRIES, _PAUSE = 15, 60, 5
-"""Seconds between two looks; how often, and after how many seconds, a job tries to reach a Ceph."""
+"""Seconds between two looks; how often, and after how many seconds, a job tries to reach a Ceph.
+
+Nothing tells of how full a Ceph is and whether a client is still let in, and each look is several questions to its
+monitors. Nor do monitors tell that they have a quorum: they are tried for five minutes, for a Ceph that starts beside
+everything else.
+"""
 _TIMEOUT = 5
 """Seconds until a Ceph that says nothing counts as unreachable."""
 _ADDRESS = re.compile(r"(?<![^,; ])(?:[^,; :\[\]]+|\[[0-9A-Fa-f:]+\])(?![^,; ])")
@@ -202,7 +207,6 @@ def main(order: str) -> None:
                 if not error.silent:
                     sys.exit(str(error))
                 print(f"no answer: {error}")
-            # Monitors that have no quorum tell nobody when they have one.
             time.sleep(_PAUSE)
         sys.exit("the monitors did not answer; see that the addresses in ceph.conf are right and can be reached")
     facts = Facts()
@@ -225,7 +229,6 @@ class Facts:
         """Looks again and again; never ends."""
         while True:
             self._seen = look(connected, _wanted()["clients"])
-            # Nobody tells whether each client is still let in, and how full the OSDs are: both are asked for.
             time.sleep(_LOOK)
 
     def serve(self) -> None:

@@ -10,7 +10,8 @@ from ...plan import Context, Object, SpecError, Step
 from .model import CinderSpec
 
 # A service that still reports would only list itself again: it is waited for until it has been silent for
-# service_down_time. The numbers come from the job's name: it is made anew for other services.
+# service_down_time, a minute. Each look is a start of cinder-manage, which imports half of Cinder: every five seconds
+# there are a dozen of them. The numbers come from the job's name: it is made anew for other services.
 FORGET = """\
 import subprocess, sys, time
 

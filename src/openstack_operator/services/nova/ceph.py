@@ -15,6 +15,7 @@ from .model import NovaSpec
 SECRETS = "/etc/libvirt/secrets"
 _GIVEN = "/etc/openstack-libvirt-secrets"
 
+# Kubelet takes up to a minute and a half to show a changed Secret: ten seconds more do not count.
 DEFINE = f"""\
 # The keys are there before libvirt is, since guests are started as soon as it answers. A key that changes, or comes
 # later, is told to the libvirt that runs; from a file, since others may read a command line.
@@ -36,7 +37,8 @@ known=$(told)
 """
 
 # Runs before each nova-compute, whose pod is made anew with other keys. libvirt's own pod gets a changed Secret up to
-# a minute and a half later, and is not made anew: servers that start in between would not find their key.
+# a minute and a half later, and is not made anew: servers that start in between would not find their key. nova-compute
+# waits for it, which is why it looks twice a second, at files and at a socket.
 _HAND_OVER = f"""\
 import base64, hashlib, os, time
 from pathlib import Path

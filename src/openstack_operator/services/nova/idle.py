@@ -11,7 +11,9 @@ GRACE = 1800
 
 # Nova knows what is under way; libvirt, only a part of each migration. A record that nothing has touched for minutes is
 # of something that broke off, while a migration notes its progress every few seconds. Where Nova cannot be asked, as in
-# a cloud that is being removed, there is nothing to wait for.
+# a cloud that is being removed, there is nothing to wait for. A build or a migration takes many seconds, and a look is
+# two requests: there is one every two seconds. After one that failed it looks a second later, when another pod answers
+# for an API that is being replaced.
 _PROGRAM = """\
 import os, time
 from datetime import datetime, timedelta, timezone
