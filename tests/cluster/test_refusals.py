@@ -33,6 +33,8 @@ def rest(kubeconfig: Path) -> Iterator[Rest]:
 CLOUD = "OpenStackControlPlane"
 C5C3_GLANCE = "Glance.glance.openstack.c5c3.io"
 SCALED: dict[str, Any] = {"autoscaling": {"maxReplicas": 3}, "resources": {"requests": {"cpu": "500m"}}}
+OF_CERT_MANAGER = {"issuerRef": {"name": "company-ca"}}
+LIFETIME = "spec.certificateLifetime"
 REFUSED: list[tuple[str, dict[str, Any], str, str]] = [
     (CLOUD, {"storageBackend": "nfs"}, "spec.storageBackend", '"ceph", "lvm"'),
     (CLOUD, {"networkBackend": "calico"}, "spec.networkBackend", '"ovn", "ovs"'),
@@ -234,6 +236,10 @@ REFUSED: list[tuple[str, dict[str, Any], str, str]] = [
     (CLOUD, {"cinder": {"backup": {"files": {"storageClass": "fast"}}}}, "files.storageClass", "storageClassName"),
     ("PKI", {"certificateMinutes": 600}, "spec.certificateMinutes", "write certificateLifetime, such as 365d"),
     ("PKI", {"overlap": "a week"}, "spec.overlap", "write one such as 90s, 24h or 7d"),
+    *[
+        ("PKI", {**OF_CERT_MANAGER, "certificateLifetime": life}, LIFETIME, "choose 1h or more")
+        for life in ("30m", "0h30m", "0d0h59m59s", "3599s", "59m")
+    ],
     ("Memcached", {"memory": "1Mi"}, "spec.memory", "choose 16Mi to 1Ti"),
     ("Memcached", {"memory": "much"}, "spec.memory", "should match"),
     ("MariaDB", {"replicas": 4}, "spec.replicas", "use 1, 3 or 5"),
@@ -362,6 +368,17 @@ CHANGED: list[tuple[str, dict[str, Any], dict[str, Any], str, str]] = [
     ("RabbitMQ", {"replicas": 3}, {"replicas": 1}, "spec.replicas", "keep the old number"),
     (CLOUD, {"rabbitmq": {"replicas": 5}}, {"rabbitmq": {"replicas": 3}}, "rabbitmq.replicas", "keep the old number"),
     ("Glance", {"storage": {"size": "2Ti"}}, {"storage": {"size": "1Ti"}}, "spec.storage.size", "keep the old size"),
+    *[
+        (
+            "PKI",
+            {**OF_CERT_MANAGER, "certificateLifetime": life},
+            {"certificateLifetime": "30m"},
+            LIFETIME,
+            "1h or more",
+        )
+        for life in ("1h", "60m", "59m60s", "0d0h3600s", "0h999999s", "1d", "1d5m")
+    ],
+    ("PKI", {"certificateLifetime": "5m"}, OF_CERT_MANAGER, LIFETIME, "1h or more"),
     ("MariaDBDatabase", DATABASE, {"database": "other"}, "spec.database", "cannot be changed once set"),
     ("Placement", {}, {"database": {"database": "b"}}, "spec.database.database", "set or unset later"),
     ("Placement", {}, {"database": {"mariadbRef": {"name": "b"}}}, "spec.database.mariadbRef", "create a new"),

@@ -82,8 +82,8 @@ def ordered(release: Release, **changes: Any) -> Plan:
     return plan(context(PKI, {**SPEC, **changes.pop("spec", {})}, release=release, **changes))
 
 
-def first(release: Release) -> Object:
-    return objects(ordered(release))["Certificate.cert-manager.io", "pki-probe"]
+def first(release: Release, **spec: str) -> Object:
+    return objects(ordered(release, spec=spec))["Certificate.cert-manager.io", "pki-probe"]
 
 
 def test_a_certificate_is_ordered_as_it_is_wanted(release: Release) -> None:
@@ -100,6 +100,15 @@ def test_a_certificate_is_ordered_as_it_is_wanted(release: Release) -> None:
     assert (spec["duration"], spec["renewBefore"]) == ("900m", "300m"), "at two thirds of its life"
     assert spec["privateKey"] == {"algorithm": "ECDSA", "size": 256, "rotationPolicy": "Always", "encoding": "PKCS8"}
     assert spec["issuerRef"] == {"name": "internal", "kind": "ClusterIssuer", "group": "cert-manager.io"}
+
+
+def test_a_lifetime_that_cert_manager_refuses_is_refused_by_its_field(release: Release) -> None:
+    for lifetime in ("59m", "0h30m"):
+        with pytest.raises(SpecError, match=r"spec\.certificateLifetime: .* less than an hour; choose 1h or more"):
+            ordered(release, spec={"certificateLifetime": lifetime})
+        assert plan(context(PKI, {"certificateLifetime": lifetime}, release=release)), "an authority of our own"
+    least = first(release, certificateLifetime="1h")["spec"]
+    assert (least["duration"], least["renewBefore"]) == ("60m", "40m")
 
 
 def test_nothing_is_published_before_the_issuer_was_seen_to_work(release: Release) -> None:

@@ -135,6 +135,10 @@ def _upper(text: str) -> str:
     return "".join(letter.upper() if letter.isascii() else letter for letter in text)
 
 
+def _replace(text: str, old: str, new: str) -> str:
+    return text.replace(old, new)
+
+
 FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "isQuantity": _is(amount),
     "quantity": _parsed(amount),
@@ -150,6 +154,7 @@ FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "containsIP": _contains,
     "lowerAscii": _lower,
     "upperAscii": _upper,
+    "replace": _replace,
 }
 """Kubernetes' extensions of CEL that rules use: methods are functions of their object."""
 CORE = frozenset(

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import timedelta
 from typing import Any
 
 from ... import kube, parts, pki
 from ...api import seconds
 from ...plan import READY, Context, Plan, SpecError, Step, failed
-from .model import IssuerRef, PKISpec
+from .model import CERT_MANAGER_LEAST, IssuerRef, PKISpec
 
 
 def given(ctx: Context[PKISpec]) -> str:
@@ -22,13 +23,18 @@ def given(ctx: Context[PKISpec]) -> str:
 
 def plan(ctx: Context[PKISpec], issuer: IssuerRef, before: Plan | None) -> Plan:
     """The certificate that is ordered for nobody, and the bundle; nothing is published before there is one. An
-    authority of our own that was there `before` stays as it is until then.
+    authority of our own that was there `before` stays as it is until then. Raises SpecError for certificates that
+    cert-manager does not make.
     """
+    lifetime = seconds(ctx.spec.certificate_lifetime)
+    if lifetime < timedelta(hours=1):
+        # The API server does not look again at what it let in by an older definition.
+        raise SpecError("spec.certificateLifetime", CERT_MANAGER_LEAST)
     told = {
         "issuerName": issuer.name,
         "issuerKind": issuer.kind,
         "issuerGroup": issuer.group,
-        "certificateMinutes": str(int(seconds(ctx.spec.certificate_lifetime).total_seconds() // 60)),
+        "certificateMinutes": str(int(lifetime.total_seconds() // 60)),
     }
     wanted = pki.Wanted(common=ctx.owner, names=frozenset({ctx.host(kube.fitting(ctx.name("probe")))}))
     # Renewed before those of others are, so that who vouches for them is known by then.

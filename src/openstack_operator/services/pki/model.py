@@ -12,6 +12,16 @@ from ...api import DURATION, Column, Model, Name, Resource, Rule, SecretRef, las
 Lifetime = Annotated[str, DURATION, lasts("5m", "7300d")]
 Overlap = Annotated[str, DURATION, lasts("0s", "365d")]
 
+CERT_MANAGER_LEAST = "cert-manager makes no certificate for less than an hour; choose 1h or more"
+"""What is said of a lifetime below the minimum of `duration` of a Certificate. Its `renewBefore`, a third of the
+lifetime, is then within cert-manager's bounds, too: at least five minutes and less than the lifetime."""
+# Kubernetes' durations have no days: those that are left where none is counted are of no hours. What is no duration
+# at all, its field refuses.
+_AN_HOUR = (
+    "(self.certificateLifetime.matches('[1-9][0-9]*[dh]|[1-9][0-9]{3,}m|[1-9][0-9]{4,}s|[^0-9dhms]|[0-9]$')"
+    " || duration(self.certificateLifetime.replace('d', 'h')) >= duration('1h'))"
+)
+
 
 class IssuerRef(Model):
     """An issuer of cert-manager's."""
@@ -36,8 +46,8 @@ class PKISpec(Model):
     }
     rules: ClassVar[tuple[Rule, ...]] = (
         rule(
-            "!has(self.issuerRef) || !self.certificateLifetime.matches('^([0-5]?[0-9]m)?([0-9]{1,3}s)?$')",
-            "cert-manager makes no certificate for less than an hour; choose 1h or more",
+            f"!has(self.issuerRef) || {_AN_HOUR}",
+            CERT_MANAGER_LEAST,
             ".certificateLifetime",
         ),
     )
