@@ -12,7 +12,7 @@ from openstack_operator.plan import State
 from openstack_operator.runtime.claims import NodesTaken
 from openstack_operator.runtime.client import Client
 from openstack_operator.runtime.kinds import DAEMON_SET, NODE, Catalog, Kind
-from openstack_operator.runtime.store import Request
+from openstack_operator.runtime.store import Change, Request
 from openstack_operator.runtime.world import World, entry
 from openstack_operator.services.controlplane.model import CONTROL_PLANE
 from openstack_operator.services.nova.model import NOVA
@@ -71,7 +71,8 @@ class Clusters:
 
     def __init__(self) -> None:
         self.version = 0
-        self.world = World(cast("Client", None), Catalog([CONTROL_PLANE, NOVA]), [], lambda change: None)
+        self.changes: list[Change] = []
+        self.world = World(cast("Client", None), Catalog([CONTROL_PLANE, NOVA]), [], self.changes.append)
         self.one, self.two = (self.cloud(namespace) for namespace in ("one", "two"))
         for name, labels in NODES:
             self.put(NODE, {"metadata": {"name": name, "labels": labels}})
@@ -89,12 +90,12 @@ class Clusters:
         self.put(COMPUTING, {"metadata": {"name": "nova", "namespace": namespace, "ownerReferences": [maker]}})
         return Request("Nova", namespace, "nova")
 
-    def run(self, request: Request, created: str = "2026-01-01T00:00:00Z", **spec: Any) -> Object:
+    def run(self, request: Request, created: str = "2026-01-01T00:00:00Z", generation: int = 1, **spec: Any) -> Object:
         """Its agents, as they are there."""
         owner = {"apiVersion": COMPUTING.api_version, "kind": "Nova", "name": "nova", "uid": "u", "controller": True}
         meta = {"namespace": request.namespace, "creationTimestamp": created, "ownerReferences": [owner]}
         live = daemons(**spec)
-        live["metadata"] |= {**meta, "generation": 1}
+        live["metadata"] |= {**meta, "uid": f"{request.namespace}-{created}", "generation": generation}
         live["status"] = {"observedGeneration": 1, "desiredNumberScheduled": 2, "updatedNumberScheduled": 2}
         self.put(DAEMON_SET, live)
         return live
@@ -141,6 +142,37 @@ def test_who_was_refused_is_told_once(clusters: Clusters) -> None:
     assert claims.refused() == {clusters.two}
     assert claims.refused() == set()
     claims.check(clusters.two, daemons())
+
+
+def test_what_frees_nodes(clusters: Clusters) -> None:
+    """Agents that go or choose others, and who was about to run some; nothing else that goes, and no new status."""
+    claims = clusters.world.claims
+    claims.check(clusters.one, daemons())
+    clusters.run(clusters.two, labels={"rack": "30"})
+    clusters.changes.clear()
+    clusters.run(clusters.two, labels={"rack": "30"})
+    clusters.run(clusters.two, labels={"rack": "40"}, generation=2)
+    clusters.run(clusters.two, "2026-02-02T00:00:00Z", labels={"rack": "50"}, generation=2)
+    clusters.end(clusters.two, DAEMON_SET, "nova-libvirt")
+    clusters.end(clusters.two, COMPUTING, "nova")
+    clusters.end(clusters.one, PLANE, "cloud")
+    clusters.end(clusters.one, COMPUTING, "nova")
+    assert [(change.kind.kind, claims.frees(change)) for change in clusters.changes] == [
+        ("DaemonSet", False),
+        ("DaemonSet", True),
+        ("DaemonSet", True),
+        ("DaemonSet", True),
+        ("Nova", False),
+        (PLANE.kind, False),
+        ("Nova", True),
+    ]
+
+
+def test_daemons_that_are_no_agents_free_nothing(clusters: Clusters) -> None:
+    plain = daemons(namespace="one", annotations={})
+    clusters.put(DAEMON_SET, plain)
+    clusters.end(clusters.one, DAEMON_SET, "nova-libvirt")
+    assert not any(clusters.world.claims.frees(change) for change in clusters.changes)
 
 
 def test_what_was_allowed_is_not_given_to_another(clusters: Clusters) -> None:

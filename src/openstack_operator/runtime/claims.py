@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ..kube import KIND, NODES_FIELD, name_nodes, shared_nodes
 from ..plan import Object, SpecError, Verdict, failed
 from .kinds import DAEMON_SET
-from .store import Request
+from .store import Change, Request
 
 if TYPE_CHECKING:
     from .world import World
@@ -51,6 +51,17 @@ class Claims:
         own = {name: obj for name, obj in agents.items() if name in allowed or store.get(request.namespace, name)}
         if own:
             self._allowed[request] = own
+
+    def frees(self, change: Change) -> bool:
+        """Whether nodes may be free after a change: agents went or choose others, or went before they were made."""
+        if change.old is None:
+            return False
+        meta = change.old.meta
+        if change.kind is DAEMON_SET:
+            return NODES_FIELD in meta.annotations and (
+                change.new is None or (change.new.meta.uid, change.new.meta.generation) != (meta.uid, meta.generation)
+            )
+        return change.new is None and Request(change.kind.handle, meta.namespace, meta.name) in self._allowed
 
     def refused(self) -> set[Request]:
         """Resources that were refused since this was last asked."""

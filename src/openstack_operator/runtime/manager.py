@@ -161,8 +161,7 @@ class Manager:
     def _concerned(self, change: Change) -> list[Request]:
         meta, kind = change.meta, change.kind
         found: list[Request] = []
-        if change.new is None or (kind is NODE and _node_changed(change)):
-            # Nodes on which others run agents may be free now.
+        if self.world.claims.frees(change) or (kind is NODE and _node_changed(change)):
             found += self.world.claims.refused()
         if kind in self.world.catalog.resources:
             if _spec_changed(change):
