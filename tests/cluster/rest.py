@@ -73,6 +73,17 @@ class Rest:
         manager: dict[str, str] = {"fieldManager": FIELD_MANAGER, "force": "true"}
         return self._ask("PATCH", path, obj, "application/apply-patch+yaml", query=manager)
 
+    def scale(self, kind: Kind, name: str, replicas: int | None = None) -> tuple[int, Object]:
+        """What the subresource `scale` shows, once it was set to that many replicas; of None as it is."""
+        path = kind.path(self.namespace, name, "scale")
+        if replicas is None:
+            return self._ask("GET", path)
+        return self._ask("PATCH", path, {"spec": {"replicas": replicas}}, "application/merge-patch+json")
+
+    def put_scale(self, kind: Kind, name: str, shown: Object) -> tuple[int, Object]:
+        """The same with the whole of what was shown, as a HorizontalPodAutoscaler writes it."""
+        return self._ask("PUT", kind.path(self.namespace, name, "scale"), shown)
+
     def bind(self, pod: str, uid: str, node: str, *, dry: bool = False) -> int:
         """Binds a pod to a node, as a scheduler does."""
         target = {"kind": "Node", "name": node}
@@ -83,7 +94,7 @@ class Rest:
         self,
         method: str,
         path: str,
-        body: Object,
+        body: Object | None = None,
         type_: str = "application/json",
         *,
         dry: bool = False,

@@ -63,7 +63,7 @@ from .refs import (
     secret_references,
     whole_secrets,
 )
-from .resource import Column, Resource, handle
+from .resource import Column, Resource, Scale, handle
 from .schema import STATUS, crd, model_schema, structural
 from .spec import (
     Autoscaling,
@@ -191,6 +191,7 @@ __all__ = [
     "Rule",
     "RunSpec",
     "Scalable",
+    "Scale",
     "Schedule",
     "SecretFileRef",
     "SecretKeyRef",

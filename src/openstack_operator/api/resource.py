@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 from .model import Model
 
@@ -38,6 +38,15 @@ READY_COLUMNS = (
 AGE_COLUMN = Column("Age", ".metadata.creationTimestamp", "date")
 
 
+@dataclass(frozen=True)
+class Scale:
+    """The pods whose number is `spec.replicas`, as `kubectl scale` and a HorizontalPodAutoscaler see them."""
+
+    component: str
+    """Of the workload `<name>-<component>`."""
+    kind: Literal["Deployment", "StatefulSet"] = "Deployment"
+
+
 @dataclass(frozen=True, kw_only=True)
 class Resource(Generic[SpecT]):
     """A custom resource definition in terms of its model."""
@@ -57,6 +66,8 @@ class Resource(Generic[SpecT]):
     """Shown before the age, after the conditions."""
     rules: tuple[dict[str, Any], ...] = ()
     """CEL rules over the whole object (self.metadata.name is at hand there)."""
+    scale: Scale | None = None
+    """Set where all pods are of one workload, so that one number says how many there are."""
     nodes: bool = False
     """Whether who works on it looks at the Nodes of the cluster."""
     of_node: bool = False

@@ -57,6 +57,24 @@ _RELEASE: Schema = {
     "description": "The OpenStack release that runs; the one before until a new one runs as a whole.",
 }
 
+_SCALE: Schema = {
+    "replicas": {
+        "type": "integer",
+        "format": "int32",
+        "description": "Pods there are, as their workload counts them.",
+    },
+    "selector": {
+        "type": "string",
+        "description": "Labels of these pods, as a selector.",
+    },
+}
+
+_SCALE_PATHS = {
+    "specReplicasPath": ".spec.replicas",
+    "statusReplicasPath": ".status.replicas",
+    "labelSelectorPath": ".status.selector",
+}
+
 STATUS: Schema = {
     "type": "object",
     "description": "What the operator found and did.",
@@ -252,7 +270,7 @@ def crd(resource: Resource[Model]) -> Schema:
                     "name": resource.version,
                     "served": True,
                     "storage": True,
-                    "subresources": {"status": {}},
+                    "subresources": {"status": {}} | ({"scale": _SCALE_PATHS} if resource.scale else {}),
                     "additionalPrinterColumns": [
                         _column(column) for column in (*READY_COLUMNS, *resource.columns, AGE_COLUMN)
                     ],
@@ -267,7 +285,8 @@ def _status(resource: Resource[Model]) -> Schema:
     """What every kind reports, and what only this one does."""
     own: Schema = structural(resource.status, as_c5c3=resource.as_c5c3)["properties"] if resource.status else {}
     release = {"release": _RELEASE} if resource.has_release else {}
-    return {**STATUS, "properties": {**STATUS["properties"], **release, **own}}
+    scale = _SCALE if resource.scale else {}
+    return {**STATUS, "properties": {**STATUS["properties"], **release, **scale, **own}}
 
 
 def _column(column: Column) -> Schema:

@@ -15,6 +15,7 @@ from .gather import Gathered, parse
 from .passes import Next, Parts
 from .registry import Service
 from .report import Report
+from .scale import scale_status
 from .store import Cached, Request
 from .teardown import Teardown
 from .turns import Turns
@@ -77,7 +78,7 @@ class Reconciler:
             endpoint=outcome.endpoint,
             phase=phase,
             members=outcome.members,
-            details=outcome.details,
+            details={**outcome.details, **scale_status(self.resource.scale, context)},
             release=context.spec.runs_release,
             outdated=diagnostician.outdated,
             is_service=True,

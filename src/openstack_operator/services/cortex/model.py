@@ -17,6 +17,7 @@ from ...api import (
     Resource,
     Rule,
     RunSpec,
+    Scale,
     Url,
     UsesMonitoring,
     UsesTLS,
@@ -161,6 +162,7 @@ CORTEX = Resource(
     group="cortex.c5c3.io",
     as_c5c3=True,
     spec=CortexSpec,
+    scale=Scale("api"),
     status=CortexStatus,
     columns=(Column("Endpoint", ".status.endpoint"), Column("Pipelines", ".status.activePipelines", priority=1)),
 )

@@ -15,6 +15,7 @@ from ...api import (
     Name,
     Resource,
     Rule,
+    Scale,
     SecretKeyRef,
     ServiceSpec,
     StorageSize,
@@ -244,5 +245,6 @@ GLANCE = Resource(
     kind="Glance",
     plural="glances",
     spec=GlanceSpec,
+    scale=Scale("api"),
     columns=(Column("Storage", ".spec.storageType"), Column("Endpoint", ".status.endpoint")),
 )

@@ -17,6 +17,7 @@ from ...api import (
     Region,
     Resource,
     Rule,
+    Scale,
     Schedule,
     SecretKeyRef,
     ServiceSpec,
@@ -130,5 +131,6 @@ KEYSTONE = Resource(
     kind="Keystone",
     plural="keystones",
     spec=KeystoneSpec,
+    scale=Scale("api"),
     columns=(Column("Endpoint", ".status.endpoint"),),
 )

@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from ...api import PROVIDED, Column, ExternalCache, Replicas, Resource, Rule, RunSpec, UsesTLS, holds, memory
+from ...api import PROVIDED, Column, ExternalCache, Replicas, Resource, Rule, RunSpec, Scale, UsesTLS, holds, memory
 
 Size = Annotated[str, memory("16Mi", "1Ti"), holds("16Mi", "1Ti")]
 
@@ -37,5 +37,6 @@ MEMCACHED = Resource(
     kind="Memcached",
     plural="memcacheds",
     spec=MemcachedSpec,
+    scale=Scale("server", "StatefulSet"),
     columns=(Column("Replicas", ".spec.replicas", "integer"), Column("Memory", ".spec.memory", priority=1)),
 )

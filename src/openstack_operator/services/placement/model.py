@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...api import Column, HttpApi, Resource, ServiceSpec, UsesCache, UsesDatabase, UsesIdentity
+from ...api import Column, HttpApi, Resource, Scale, ServiceSpec, UsesCache, UsesDatabase, UsesIdentity
 
 
 class PlacementSpec(ServiceSpec, UsesDatabase, UsesCache, UsesIdentity):
@@ -16,5 +16,6 @@ PLACEMENT = Resource(
     kind="Placement",
     plural="placements",
     spec=PlacementSpec,
+    scale=Scale("api"),
     columns=(Column("Endpoint", ".status.endpoint"),),
 )

@@ -1,0 +1,26 @@
+"""How many pods a resource has, and by which labels they are found: what its `scale` subresource shows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..api import Scale
+from ..kube import STATEFUL_SET_LIMIT
+from ..plan import NAME_LIMIT, Context, fitting
+
+
+def scale_status(scale: Scale | None, ctx: Context[Any]) -> Mapping[str, Any]:
+    """The fields `replicas` and `selector` of a resource's status, from its live workload; neither where there is none
+    yet, or where somebody else runs the pods.
+    """
+    if scale is None:
+        return {}
+    limit = STATEFUL_SET_LIMIT if scale.kind == "StatefulSet" else NAME_LIMIT
+    live = ctx.children.get((scale.kind, fitting(ctx.name(scale.component), limit)))
+    if live is None:
+        return {}
+    # What the plan wants of it may be another number: `replicas` of the component, or an autoscaler's.
+    pods = (live.get("status") or {}).get("replicas", 0)
+    labels: Mapping[str, str] = live["spec"]["selector"]["matchLabels"]
+    return {"replicas": pods, "selector": ",".join(f"{name}={value}" for name, value in sorted(labels.items()))}
