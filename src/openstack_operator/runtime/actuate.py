@@ -18,6 +18,7 @@ from .client import Forbidden
 from .finalizers import PATIENCE, add, drop, going, release
 from .gather import ADMIN_SECRET, parse
 from .kinds import NAMESPACE, Kind
+from .nesting import check_depth
 from .passes import Next, Parts
 from .registry import Actuator
 from .report import Report
@@ -47,6 +48,7 @@ class Actuating:
         """Ensures or removes; the outcome is reported. Raises SpecError and Transient."""
         if held.meta.deletion_timestamp is not None:
             return await self._delete(request, held)
+        check_depth(held.raw)
         live = held.decode()
         spec = parse(self.resource, live)
         gathered = await self._parts.gatherer.gather(self.resource, held, spec, admin=True)

@@ -22,6 +22,7 @@ from ..kube import MANAGED_BY
 from ..plan import Object, SpecError, Transient
 from . import metrics
 from .kinds import LEASE, Kind
+from .nesting import bounded
 
 FIELD_MANAGER = MANAGED_BY
 PAGE = 500
@@ -136,7 +137,7 @@ class Client:
         """One page of a list as JSON; `params` may hold labelSelector and continue. Raises Gone for an old continue."""
         headers = {"Accept": _METADATA_LIST} if metadata_only else {}
         query = {"limit": str(PAGE), **params}
-        return await self._request("GET", kind.path(namespace), params=query, headers=headers)
+        return bounded(await self._request("GET", kind.path(namespace), params=query, headers=headers))
 
     async def watch(
         self, kind: Kind, namespace: str | None, params: Mapping[str, str], *, metadata_only: bool = False
@@ -157,7 +158,7 @@ class Client:
                     *lines, rest = (rest + chunk).split(b"\n")
                     for line in lines:
                         if line:
-                            yield line
+                            yield bounded(line)
         except httpx.TransportError as error:
             raise Transient(f"watch of {kind.plural}: {type(error).__name__} {error}") from error
 
@@ -304,13 +305,13 @@ def retry_after(text: str, now: datetime) -> float:
 
 
 def _object(content: bytes) -> Object:
-    return cast("Object", msgspec.json.decode(content))
+    return cast("Object", msgspec.json.decode(bounded(content)))
 
 
 def _error(code: int, content: bytes, request: str) -> Exception:
     """What an answer means: SpecError where the content was refused, a Transient otherwise."""
     try:
-        status = cast("Object", msgspec.json.decode(content))
+        status = cast("Object", msgspec.json.decode(bounded(content)))
     except msgspec.DecodeError:
         status = {}
     message = status.get("message") or content[:200].decode(errors="replace")

@@ -46,6 +46,15 @@ class _Version(msgspec.Struct):
     metadata: _ListMeta
 
 
+class _Identity(msgspec.Struct):
+    namespace: str = ""
+    name: str = ""
+
+
+class _Identified(msgspec.Struct):
+    metadata: _Identity
+
+
 class _Status(msgspec.Struct):
     code: int = 0
     message: str = ""
@@ -54,6 +63,7 @@ class _Status(msgspec.Struct):
 _page = msgspec.json.Decoder(_Page)
 _event = msgspec.json.Decoder(_Event)
 _bookmark = msgspec.json.Decoder(_Version)
+_identified = msgspec.json.Decoder(_Identified)
 _status = msgspec.json.Decoder(_Status)
 
 
@@ -160,13 +170,25 @@ class Informer:
                 self.store.kind, self._namespace, query, metadata_only=self._metadata_only
             )
             page = _page.decode(content)
-            items += [self._read(bytes(item), self.store.kind) for item in page.items or ()]
+            items += [item for raw in page.items or () if (item := self._item(raw))]
             token = page.metadata.continue_
             if not token:
                 break
             await asyncio.sleep(0)
         self._version = page.metadata.resource_version
         self.store.replace(self._namespace, items, self._version)
+
+    def _item(self, content: msgspec.Raw) -> Cached | None:
+        """The entry of one object; None, and a line in the log, for one that cannot be read: others must go on."""
+        try:
+            return self._read(bytes(content), self.store.kind)
+        except Exception as error:
+            # Not its text: it may quote what the object holds.
+            _log.error(
+                "cannot read an object", kind=self.store.kind.kind, error=type(error).__name__, **_named(content)
+            )
+            metrics.PANICS.labels(self.store.kind.kind).inc()
+            return None
 
     async def _watch(self) -> None:
         """Follows changes until the server ends the watch. Raises Gone when the version has expired."""
@@ -184,7 +206,8 @@ class Informer:
             if event.type == "BOOKMARK":
                 self._version = _bookmark.decode(event.object).metadata.resource_version
                 continue
-            item = self._read(bytes(event.object), self.store.kind)
+            if (item := self._item(event.object)) is None:
+                continue
             if event.type == "DELETED":
                 self.store.remove(item)
             else:
@@ -194,3 +217,12 @@ class Informer:
             count += 1
             if count % _BREATH == 0:
                 await asyncio.sleep(0)
+
+
+def _named(content: msgspec.Raw) -> dict[str, str]:
+    """Namespace and name of an object; empty where even they cannot be read."""
+    try:
+        meta = _identified.decode(content).metadata
+    except msgspec.MsgspecError:
+        return {}
+    return {"namespace": meta.namespace, "name": meta.name}

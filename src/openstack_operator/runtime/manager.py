@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import traceback
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
@@ -146,7 +147,7 @@ class Manager:
             self.memo.forget(change.old.meta.uid)
         if not self._active:
             return
-        for request in self._concerned(change):
+        for request in self._affected(change):
             if request != change.by:
                 self._wake(request)
 
@@ -157,6 +158,20 @@ class Manager:
 
     def _wake(self, request: Request) -> None:
         self._queues[request.kind].add_after(request, _COALESCE)
+
+    def _affected(self, change: Change) -> list[Request]:
+        """Whoever a change concerns; the resource alone where an object that nobody foresaw keeps that from being found
+        out. Whoever watches a kind goes on.
+        """
+        try:
+            return self._concerned(change)
+        except Exception as error:
+            meta, kind = change.meta, change.kind
+            frames = "".join(traceback.format_tb(error.__traceback__))
+            what = {"kind": kind.kind, "namespace": meta.namespace, "name": meta.name}
+            _log.error("cannot tell whom a change concerns", error=type(error).__name__, frames=frames, **what)
+            metrics.PANICS.labels(kind.kind).inc()
+            return [Request(kind.handle, meta.namespace, meta.name)] if kind in self.world.catalog.resources else []
 
     def _concerned(self, change: Change) -> list[Request]:
         meta, kind = change.meta, change.kind

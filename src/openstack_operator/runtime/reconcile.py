@@ -12,6 +12,7 @@ from ..plan import State, Transient, Verdict, carry_out, conditions
 from .apply import Applier
 from .diagnosis import Diagnostician
 from .gather import Gathered, parse
+from .nesting import check_depth
 from .passes import Next, Parts
 from .registry import Service
 from .report import Report
@@ -42,6 +43,7 @@ class Reconciler:
             return await self._delete(request, held)
         if self._teardown and self._service.teardown is True:
             held = await self._teardown.hold(request, held)
+        check_depth(held.raw)
         spec = parse(self.resource, held.decode())
         if self._teardown and callable(self._service.teardown) and self._service.teardown(spec):
             held = await self._teardown.hold(request, held)

@@ -1,0 +1,90 @@
+"""Keeps JSON that is nested too deeply for this process out of it.
+
+The API server accepts 10,000 levels in a field without a schema. Each level takes a frame of whoever decodes it, and
+Python ends a program's work with RecursionError after about 1,000.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, cast
+
+import msgspec
+
+from ..plan import SpecError
+
+LEVELS = 100
+"""What is nested deeper is cut. No field that Kubernetes or this operator defines has a fifth of it."""
+CUT = f"(cut: nested deeper than {LEVELS} levels)"
+"""Stands where something was cut."""
+_MARK = msgspec.json.encode(CUT)
+
+_ROOM = 200
+"""Levels that still decode, with those of the lists and events an object comes in."""
+_raw = msgspec.json.Decoder(msgspec.Raw)
+# Possessive, so that a text of a megabyte takes as long as it is and no memory.
+_TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[\[\]{}]', re.DOTALL)
+_OPENS, _CLOSES = b"[{", b"]}"
+
+
+def bounded(content: bytes) -> bytes:
+    """The JSON; in one that is nested so deep that decoding it could fail, CUT stands for what is below LEVELS."""
+    if content.count(b"{") + content.count(b"[") <= LEVELS:
+        return content
+    try:
+        _raw.decode(b"[" * _PADDING + content + b"]" * _PADDING)
+    except RecursionError:
+        return _cut(content)
+    except msgspec.DecodeError:
+        # Whoever reads it says what is wrong with it.
+        return content
+    return content
+
+
+def check_depth(content: bytes) -> None:
+    """Raises SpecError with the path of a field of this resource's spec in which something was cut."""
+    if _MARK not in content:
+        return
+    left: list[tuple[tuple[int | str, ...], Any]] = [((), msgspec.json.decode(content).get("spec"))]
+    while left:
+        path, value = left.pop()
+        if value == CUT:
+            # The first levels say which field it is.
+            field = "spec" + "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path[:4])
+            raise SpecError(field, f"is nested deeper than {LEVELS} levels; make it flatter")
+        if isinstance(value, dict):
+            left += [((*path, name), inner) for name, inner in cast("dict[str, Any]", value).items()]
+        elif isinstance(value, list):
+            left += [((*path, index), inner) for index, inner in enumerate(cast("list[Any]", value))]
+
+
+def _cut(content: bytes) -> bytes:
+    kept: list[bytes] = []
+    depth = start = 0
+    for token in _TOKEN.finditer(content):
+        first = content[token.start()]
+        if first in _OPENS:
+            depth += 1
+            if depth == LEVELS + 1:
+                kept += content[start : token.start()], _MARK
+        elif first in _CLOSES:
+            if depth == LEVELS + 1:
+                start = token.end()
+            depth -= 1
+    return b"".join([*kept, content[start:]])
+
+
+def _deepest() -> int:
+    """Levels that can be decoded from here."""
+    low, high = 0, 100_000
+    while high - low > 1:
+        middle = (low + high) // 2
+        try:
+            _raw.decode(b"[" * middle + b"]" * middle)
+            low = middle
+        except RecursionError:
+            high = middle
+    return low
+
+
+_PADDING = max(_deepest() - _ROOM, 0)

@@ -1,0 +1,73 @@
+"""What is nested too deeply is cut, and nothing else is touched."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from openstack_operator.plan import SpecError
+from openstack_operator.runtime.nesting import CUT, LEVELS, bounded, check_depth
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=300,
+)
+BRACKETS = st.text(alphabet='[]{}"\\,:ab', max_size=300)
+
+
+def nested(levels: int, leaf: str = "1") -> bytes:
+    return b'{"a":' * levels + leaf.encode() + b"}" * levels
+
+
+def depth(value: object) -> int:
+    levels = 0
+    layer = [value]
+    while layer:
+        inner = [each.values() if isinstance(each, dict) else each for each in layer if isinstance(each, (dict, list))]
+        levels += bool(inner)
+        layer = [each for group in inner for each in group]
+    return levels
+
+
+@given(JSON)
+def test_what_is_flat_enough_stays_as_it_is(value: object) -> None:
+    content = msgspec.json.encode(value)
+    assert bounded(content) is content
+
+
+@pytest.mark.parametrize("levels", [1_000, 10_000, 100_000])
+def test_what_is_too_deep_can_be_decoded_and_is_known(levels: int) -> None:
+    found = msgspec.json.decode(bounded(b'{"spec":{"config":' + nested(levels) + b'},"z":[1]}'))
+    assert depth(found) == LEVELS
+    assert found["z"] == [1]
+    with pytest.raises(SpecError) as raised:
+        check_depth(msgspec.json.encode(found))
+    assert str(raised.value) == f"spec.config.a.a.a: is nested deeper than {LEVELS} levels; make it flatter"
+
+
+@given(BRACKETS, BRACKETS)
+def test_brackets_in_texts_are_no_levels(before: str, after: str) -> None:
+    value = {before: before, "deep": None, f"{after}.": [after]}
+    content = msgspec.json.encode(value).replace(b"null", nested(5_000, msgspec.json.encode(after).decode()))
+    found = msgspec.json.decode(bounded(content))
+    assert found | {"deep": None} == value
+    assert CUT in msgspec.json.encode(found["deep"]).decode()
+
+
+def test_every_deep_field_is_cut() -> None:
+    content = b"[" + nested(2_000) + b',{"b":' + nested(3_000) + b"},2]"
+    first, second, last = msgspec.json.decode(bounded(content))
+    assert (depth(first), depth(second), last) == (LEVELS - 1, LEVELS - 1, 2)
+
+
+def test_what_is_no_json_is_left_to_its_reader() -> None:
+    content = nested(5_000)[:-7]
+    with pytest.raises(msgspec.DecodeError):
+        msgspec.json.decode(bounded(content[:600]))
+
+
+def test_a_resource_without_it_passes() -> None:
+    check_depth(msgspec.json.encode({"spec": {"config": [[["x"]]]}}))
