@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from openstack_operator.kube import KIND, NODES_FIELD, Object, judge, name_nodes, shared_nodes
+from openstack_operator.kube import KIND, NODES_FIELD, NodeSelection, Object, judge, name_nodes
 from openstack_operator.plan import State
 from openstack_operator.runtime.claims import NodesTaken
 from openstack_operator.runtime.client import Client
@@ -54,7 +54,8 @@ def rack(operator: str, *values: str, key: str = "rack", where: str = "matchExpr
     ],
 )
 def test_nodes_that_two_take(terms: list[dict[str, Any]], names: str) -> None:
-    assert shared_nodes(daemons("one", COMPUTE, *terms), daemons("other", {}), NODES) == names.split()
+    one, other = (NodeSelection.of(each) for each in (daemons("one", COMPUTE, *terms), daemons("other", {})))
+    assert [name for name, _ in one.nodes(other.nodes(NODES))] == names.split()
 
 
 def test_many_nodes_are_named_in_short() -> None:
@@ -144,6 +145,15 @@ def test_who_was_refused_is_told_once(clusters: Clusters) -> None:
     claims.check(clusters.two, daemons())
 
 
+def test_agents_that_choose_other_nodes_have_those(clusters: Clusters) -> None:
+    claims = clusters.world.claims
+    clusters.run(clusters.one, labels={"rack": "1"})
+    clusters.run(clusters.one, labels={"rack": "2"}, generation=2)
+    claims.check(clusters.two, daemons(labels={"rack": "1"}))
+    with pytest.raises(NodesTaken, match="on node n2"):
+        claims.check(clusters.two, daemons("nova-cell1-compute", {"rack": "2"}))
+
+
 def test_what_frees_nodes(clusters: Clusters) -> None:
     """Agents that go or choose others, and who was about to run some; nothing else that goes, and no new status."""
     claims = clusters.world.claims
@@ -168,9 +178,9 @@ def test_what_frees_nodes(clusters: Clusters) -> None:
     ]
 
 
-def test_daemons_that_are_no_agents_free_nothing(clusters: Clusters) -> None:
-    plain = daemons(namespace="one", annotations={})
-    clusters.put(DAEMON_SET, plain)
+def test_daemons_that_are_no_agents_take_and_free_nothing(clusters: Clusters) -> None:
+    clusters.put(DAEMON_SET, daemons(namespace="one", annotations={}))
+    clusters.world.claims.check(clusters.two, daemons())
     clusters.end(clusters.one, DAEMON_SET, "nova-libvirt")
     assert not any(clusters.world.claims.frees(change) for change in clusters.changes)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..plan import Object
-from .agents import NODES_FIELD, agents, name_nodes, shared_nodes
+from .agents import NODES_FIELD, NodeSelection, agents, name_nodes
 from .objects import (
     BESIDE,
     COMPONENT,
@@ -92,6 +92,7 @@ __all__ = [
     "Container",
     "Diagnosis",
     "Mount",
+    "NodeSelection",
     "Object",
     "Probe",
     "agents",
@@ -139,6 +140,5 @@ __all__ = [
     "selector",
     "service",
     "settings",
-    "shared_nodes",
     "workload",
 ]

@@ -12,6 +12,9 @@ from .objects import annotated, workload
 NODES_FIELD = "openstack.k8s.io/nodes-field"
 """Annotation of a DaemonSet of agents: the field of the owner's spec that chooses its nodes."""
 
+LabeledNode = tuple[str, Mapping[str, str]]
+"""The name of a node, and its labels."""
+
 _SHOWN = 3
 """Names of nodes in a message."""
 
@@ -26,7 +29,7 @@ def agents(ctx: Context[Any], component: str, template: Object, field: str, **sp
 
 
 @dataclass(frozen=True)
-class Selection:
+class NodeSelection:
     """Which nodes a DaemonSet takes: by nodeSelector and required node affinity. Taints do not count."""
 
     labels: Mapping[str, str]
@@ -34,7 +37,7 @@ class Selection:
     """Alternatives of the affinity; None where it has none."""
 
     @classmethod
-    def of(cls, daemons: Mapping[str, Any]) -> Selection:
+    def of(cls, daemons: Mapping[str, Any]) -> NodeSelection:
         """The selection that a DaemonSet makes."""
         pod = daemons["spec"]["template"]["spec"]
         node_affinity = (pod.get("affinity") or {}).get("nodeAffinity") or {}
@@ -48,13 +51,9 @@ class Selection:
             return False
         return self.terms is None or any(_matches(term, name, labels) for term in self.terms)
 
-
-def shared_nodes(
-    one: Mapping[str, Any], other: Mapping[str, Any], nodes: Iterable[tuple[str, Mapping[str, str]]]
-) -> list[str]:
-    """Names of the nodes, given with their labels, that both DaemonSets take."""
-    both = Selection.of(one), Selection.of(other)
-    return sorted(name for name, labels in nodes if all(each.takes(name, labels) for each in both))
+    def nodes(self, candidates: Iterable[LabeledNode]) -> list[LabeledNode]:
+        """Those of the candidates that it takes."""
+        return [(name, labels) for name, labels in candidates if self.takes(name, labels)]
 
 
 def name_nodes(names: Iterable[str]) -> str:

@@ -3,21 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..kube import KIND, NODES_FIELD, name_nodes, shared_nodes
+from ..kube import KIND, NODES_FIELD, NodeSelection, name_nodes
 from ..plan import Object, SpecError, Verdict, failed
 from .kinds import DAEMON_SET
-from .store import Change, Request
+from .store import Change, Meta, Request
 
 if TYPE_CHECKING:
     from .world import World
+
+_Age = tuple[str, str, str]
+"""Less for what is older: when it was created, its namespace and name."""
+_NOT_YET = "~"
+"""When something was created that is not there yet: it is younger than all."""
 
 
 class NodesTaken(SpecError):
     """Nodes that a spec chooses run agents of another cloud."""
 
     reason = "NodesTaken"
+
+
+class _Agents(NamedTuple):
+    """A DaemonSet of agents that exists."""
+
+    meta: Meta
+    selection: NodeSelection
 
 
 class Claims:
@@ -27,9 +39,25 @@ class Claims:
 
     def __init__(self, world: World) -> None:
         self._world = world
-        self._allowed: dict[Request, dict[str, Object]] = {}
-        """DaemonSets by name."""
+        self._running: dict[str, dict[tuple[str, str], _Agents]] = {}
+        """By the label of the role, namespace and name: a look decodes nothing."""
+        self._allowed: dict[Request, dict[str, NodeSelection]] = {}
+        """By the DaemonSet's name."""
         self._refused: set[Request] = set()
+
+    def follow(self, change: Change) -> None:
+        """Takes in what happened to a DaemonSet, before anybody is told of it."""
+        before = self._forget(change.old.meta) if change.old else None
+        if change.new is None or NODES_FIELD not in change.new.meta.annotations:
+            return
+        meta = change.new.meta
+        # Its status changes with every pod; which nodes it takes, only with its generation.
+        same = before and (before.meta.uid, before.meta.generation) == (meta.uid, meta.generation)
+        selection = before.selection if before and same else NodeSelection.of(change.new.decode())
+        self._running.setdefault(meta.labels.get(KIND, ""), {})[_key(meta)] = _Agents(meta, selection)
+
+    def _forget(self, meta: Meta) -> _Agents | None:
+        return self._running.get(meta.labels.get(KIND, ""), {}).pop(_key(meta), None)
 
     def check(self, request: Request, wanted: Object) -> None:
         """Allows a DaemonSet that does not exist. Raises NodesTaken where others run agents on one of its nodes.
@@ -39,18 +67,19 @@ class Claims:
         field = _field(wanted)
         if not field:
             return
-        if text := self._conflict(wanted, self._others(request)):
+        selection = NodeSelection.of(wanted)
+        if text := self._conflict(selection, self._others(request)):
             self._refused.add(request)
             raise NodesTaken(field, text)
-        self._allowed.setdefault(request, {})[wanted["metadata"]["name"]] = wanted
+        self._allowed.setdefault(request, {})[wanted["metadata"]["name"]] = selection
 
     def settle(self, request: Request, objects: Iterable[Object]) -> None:
         """Gives up what the plan of a resource, with these objects, no longer holds; what exists is allowed."""
         allowed, store = self._allowed.pop(request, {}), self._world.stores[DAEMON_SET]
         agents = {obj["metadata"]["name"]: obj for obj in objects if _field(obj)}
-        own = {name: obj for name, obj in agents.items() if name in allowed or store.get(request.namespace, name)}
+        own = [name for name in agents if name in allowed or store.get(request.namespace, name)]
         if own:
-            self._allowed[request] = own
+            self._allowed[request] = {name: NodeSelection.of(agents[name]) for name in own}
 
     def frees(self, change: Change) -> bool:
         """Whether nodes may be free after a change: agents went or choose others, or went before they were made."""
@@ -77,32 +106,33 @@ class Claims:
             usual, field = rule(live), _field(live)
             if usual.ready or not field:
                 return usual
-            older = (each for each in self._others(request) if _age(each[1]) < _age(live))
-            text = self._conflict(live, older)
+            older = (each for each in self._others(request) if each[1] < _age(live))
+            text = self._conflict(NodeSelection.of(live), older)
             return failed(str(NodesTaken(field, text)), NodesTaken.reason) if text else usual
 
         return verdict
 
-    def _others(self, request: Request) -> Iterator[tuple[Request, Object]]:
+    def _others(self, request: Request) -> Iterator[tuple[Request, _Age, NodeSelection]]:
         """Agents of the same role that other resources run, and those that they were allowed."""
-        role, there = self._world.resource(request.kind).role, set[tuple[str, str]]()
-        for held in self._world.stores[DAEMON_SET]:
-            if held.meta.labels.get(KIND) == role.lower():
-                owner = self._world.owner(held.meta)
-                there.add((held.meta.namespace, held.meta.name))
-                if owner and owner != request:
-                    yield owner, held.decode()
+        role = self._world.resource(request.kind).role
+        running = self._running.get(role.lower(), {})
+        for meta, selection in running.values():
+            owner = self._world.owner(meta)
+            if owner and owner != request:
+                yield owner, (meta.creation_timestamp or _NOT_YET, *_key(meta)), selection
         for other, allowed in self._allowed.items():
             if other != request and self._world.held(other) and self._world.resource(other.kind).role == role:
-                yield from ((other, obj) for name, obj in allowed.items() if (other.namespace, name) not in there)
+                for name, selection in allowed.items():
+                    if (other.namespace, name) not in running:
+                        yield other, (_NOT_YET, other.namespace, name), selection
 
-    def _conflict(self, wanted: Object, others: Iterable[tuple[Request, Object]]) -> str:
+    def _conflict(self, wanted: NodeSelection, others: Iterable[tuple[Request, _Age, NodeSelection]]) -> str:
         """Whose agents have which of its nodes, and what to do; empty where all are free."""
-        nodes = [(held.meta.name, held.meta.labels) for held in self._world.nodes]
+        nodes = wanted.nodes((held.meta.name, held.meta.labels) for held in self._world.nodes)
         taken: dict[Request, set[str]] = {}
-        for other, obj in others:
-            if names := shared_nodes(wanted, obj, nodes):
-                taken.setdefault(self._cloud(other), set()).update(names)
+        for other, _, selection in others:
+            if shared := selection.nodes(nodes):
+                taken.setdefault(self._cloud(other), set()).update(name for name, _ in shared)
         if not taken:
             return ""
         whose = "; ".join(f"{name_nodes(names)}: {_named(each)}" for each, names in sorted(taken.items()))
@@ -125,10 +155,13 @@ def _field(obj: Mapping[str, Any]) -> str:
     return (obj["metadata"].get("annotations") or {}).get(NODES_FIELD, "")
 
 
-def _age(obj: Mapping[str, Any]) -> tuple[str, str, str]:
-    """Less for what is older; what is not there yet is younger than all."""
+def _age(obj: Mapping[str, Any]) -> _Age:
     meta = obj["metadata"]
-    return meta.get("creationTimestamp") or "~", meta.get("namespace", ""), meta["name"]
+    return meta.get("creationTimestamp") or _NOT_YET, meta.get("namespace", ""), meta["name"]
+
+
+def _key(meta: Meta) -> tuple[str, str]:
+    return meta.namespace, meta.name
 
 
 def _named(request: Request) -> str:

@@ -15,7 +15,7 @@ from .claims import Claims
 from .client import Client
 from .discovery import Discovery
 from .informer import Informer
-from .kinds import CLAIM, NODE, OTHERS, POD, SECRET, STATEFUL_SET, WARNING, Catalog, Kind
+from .kinds import CLAIM, DAEMON_SET, NODE, OTHERS, POD, SECRET, STATEFUL_SET, WARNING, Catalog, Kind
 from .pods import SELECTOR, trimmed
 from .store import Cached, Change, Meta, OwnerLabels, Request, Store, cached
 from .warnings import SELECTOR as WARNINGS
@@ -127,6 +127,8 @@ class World:
             self._resources_in[change.meta.namespace] += (change.new is not None) - (change.old is not None)
         if change.old and (change.new is None or change.new.meta.uid != change.old.meta.uid):
             self._published.pop(change.old.meta.uid, None)
+        if change.kind is DAEMON_SET:
+            self.claims.follow(change)
         self._remember(change)
         self._notify(change)
 
