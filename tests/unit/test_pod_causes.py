@@ -461,6 +461,14 @@ def test_of_a_long_log_the_end_is_kept_without_passwords() -> None:
     assert "er2" not in message
 
 
+def test_a_try_of_a_job_is_quoted_without_what_the_kubelet_cut_in_two() -> None:
+    line = f"hunter2@mariadb/nova is down: {'x' * 2048}"
+    one = pod("api-0", kind="Job", phase="Failed", **container({"terminated": ended(line)}))
+    text = diagnose(workload("Job", failed=1), [one]).verdict.message
+    assert "its log ends: " in text
+    assert "hunter2" not in text
+
+
 def test_of_a_pod_that_runs_hardly_anything_is_kept() -> None:
     running = container({"running": {"startedAt": stamp()}}, ready=True)
     live = pod(phase="Running", conditions=[{"type": "Ready", "status": "True"}], **running)

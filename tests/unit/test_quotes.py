@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from openstack_operator.kube import mask_passwords, one_line
+from openstack_operator.kube import last_log, one_line, quote
 
 
 @pytest.mark.parametrize(
@@ -23,7 +23,43 @@ from openstack_operator.kube import mask_passwords, one_line
     ],
 )
 def test_a_password_is_masked(text: str, masked: str) -> None:
-    assert mask_passwords(text) == masked
+    assert quote(text, 500) == masked
+
+
+MANY_BYTES = "…" * 700
+URL = "mysql://nova:hunter2@mariadb/nova"
+
+
+@pytest.mark.parametrize("shown", range(len(URL)))
+def test_a_quote_that_begins_within_a_url_shows_no_password(shown: int) -> None:
+    """As the kubelet leaves it: the last 2048 bytes of a log, of which the first line began before."""
+    for rest in (" is down", "\nno route"):
+        found = last_log(URL[-1 - shown :] + rest + MANY_BYTES, 1)
+        assert "er2" not in found
+        assert found.startswith(("is down", "no route"))
+
+
+def test_a_quote_that_begins_behind_the_name_of_a_setting_shows_no_value() -> None:
+    assert last_log(f" hunter2 is wrong{MANY_BYTES}", 1).startswith("is wrong")
+    assert last_log("hunter2" * 300, 1) == "", "there is no telling what it is"
+
+
+def test_a_quote_that_ends_within_a_url_shows_no_password() -> None:
+    """Of a pod of twelve containers the kubelet shows 1024 bytes each, whatever it quoted."""
+    log = "begun\n" + f"cannot reach {URL}".rjust(1040, " ")[:-21]
+    assert len(log) == 1025
+    assert last_log(log[:1024], 12) == "cannot reach"
+    assert last_log("cannot reach " + URL, 12) == "cannot reach mysql://nova:***@mariadb/nova", "it is whole"
+
+
+def test_the_rest_of_a_long_log_begins_with_a_whole_word() -> None:
+    assert last_log("one two " + "x" * 1020, 1) == "x" * 1020
+    assert last_log("x" * 1030, 1) == "x" * 1024
+    assert last_log(" a\nb c \n", 1) == "a\nb c"
+
+
+def test_what_is_cut_is_cut_without_its_passwords() -> None:
+    assert quote(f"cannot reach {URL}", 30) == "cannot reach mysql://nova:***@"
 
 
 @pytest.mark.parametrize(

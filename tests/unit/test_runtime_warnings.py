@@ -109,3 +109,10 @@ def test_what_is_repeated_wakes_nobody():
     assert says_the_same(Change(WARNING, one, again))
     assert not says_the_same(Change(WARNING, again, other))
     assert says_the_same(Change(WARNING, other, None))
+
+
+def test_an_event_is_cut_without_its_passwords() -> None:
+    text = f"{'x' * 1000} mysql://nova:hunter2@mariadb"
+    message = event("Pod", "db-server-0", text=text).decode()["message"]
+    assert len(message) == 1024
+    assert "hunt" not in message

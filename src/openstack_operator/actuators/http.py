@@ -15,6 +15,7 @@ from typing import Any, Generic, TypeVar
 
 import httpx2
 
+from ..kube import quote
 from ..plan import Transient
 from .loop import Conflict, Refused
 
@@ -138,4 +139,4 @@ def _reason(response: httpx2.Response) -> str:
     faults = [value for value in body.values() if isinstance(value, dict) and "message" in value]
     reason = body.get("reason") or body.get("error") or next(iter(faults), "")
     text = reason.get("message", "") if isinstance(reason, dict) else reason or ""
-    return " ".join(str(text).split())[:300]
+    return quote(" ".join(str(text).split()), 300)

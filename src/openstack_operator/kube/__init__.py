@@ -64,7 +64,7 @@ from .pods import (
     scratch,
     settings,
 )
-from .quotes import mask_passwords, one_line
+from .quotes import last_log, one_line, quote
 from .readiness import LAST_FAILURE, awaited, conditions, failure, judge, next_try, outdated, own, rolling
 
 __all__ = [
@@ -119,7 +119,7 @@ __all__ = [
     "labeled_pod",
     "labels",
     "lacking",
-    "mask_passwords",
+    "last_log",
     "name_nodes",
     "network_policy",
     "next_try",
@@ -131,6 +131,7 @@ __all__ = [
     "placed",
     "pod",
     "pods_of",
+    "quote",
     "replicas",
     "retained",
     "rolling",

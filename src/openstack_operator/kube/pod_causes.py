@@ -33,7 +33,7 @@ from .pod_reasons import (
     UNMOUNTED,
     UNSCHEDULABLE,
 )
-from .quotes import one_line
+from .quotes import last_log, one_line
 from .readiness import conditions
 
 STALLED_AFTER = timedelta(minutes=5)
@@ -190,9 +190,8 @@ def _tries(workload: Mapping[str, Any], pods: Sequence[Object]) -> Iterable[Caus
             if phase(pod) == "Failed" and ended.get("exitCode"):
                 since = parse_time(ended.get("finishedAt"), created_at(pod))
                 reason = OUT_OF_MEMORY if ended.get("reason") == "OOMKilled" else CRASH_LOOP
-                yield Cause(
-                    reason=reason, text=f"ended: {_ending(ended)}", since=since, stalls=None, pod=pod_on_node(pod)
-                )
+                text = f"ended: {_ending(ended, len(container_statuses(pod)))}"
+                yield Cause(reason=reason, text=text, since=since, stalls=None, pod=pod_on_node(pod))
                 return
 
 
@@ -304,13 +303,13 @@ def _crash(
     if probe and ended.get("finishedAt", "") >= probe["first"]:
         text = f"cannot keep container {name} running: Kubernetes ends it, since its {_answer(probe['message'])}"
         return _of_pod(pod, PROBE, text, STALLED_AFTER)
-    text = f"cannot keep container {name} running: {_ending(ended)}"
+    text = f"cannot keep container {name} running: {_ending(ended, len(container_statuses(pod)))}"
     return _of_pod(pod, CRASH_LOOP, text, STALLED_AFTER)
 
 
-def _ending(ended: Mapping[str, Any]) -> str:
-    """The way a container ended, with the last line it logged."""
-    lines = [line for line in (ended.get("message") or "").strip().splitlines() if line.strip()]
+def _ending(ended: Mapping[str, Any], containers: int) -> str:
+    """The way a container ended, of a pod with so many, with the last line it logged."""
+    lines = last_log(ended.get("message") or "", containers).splitlines()
     how = f"exit code {ended.get('exitCode', 0)}"
     if (reason := ended.get("reason") or "Error") not in {"Error", "Completed"}:
         how = f"{reason}, {how}"

@@ -5,6 +5,10 @@ from __future__ import annotations
 import re
 
 _LONGEST = 500
+_LOG = 1024
+_KUBELET_LOG, _KUBELET_POD = 2048, 12 * 1024
+"""Bytes that the kubelet quotes of the end of a log, and those that all containers of a pod share: with more than six
+of them, it cuts what it quotes at its end, too."""
 
 # Programs quote the URL they cannot reach or the setting they do not like, and a condition may be read by many. Each
 # pattern takes linear time, whatever the text.
@@ -31,6 +35,31 @@ def _mask_url(url: re.Match[str]) -> str:
     user = _USER.search(url[0])
     end = url[0].rfind("@")
     return f"{url[0][: user.end()]}***{url[0][end:]}" if user and end > user.end() else url[0]
+
+
+def last_log(message: str, containers: int) -> str:
+    """The end of a log, as the status of a container that ended quotes it, of a pod with so many `containers`: without
+    passwords, at most 1024 characters. What the kubelet cut in two is left out, for of a URL or a setting that begins
+    before the quote, or ends after it, nobody sees where its password is.
+    """
+    size, share = len(message.encode()), _KUBELET_POD // max(containers, 1)
+    if size >= min(_KUBELET_LOG, share):
+        message = _without_first(message)
+    if size >= share:
+        message = "".join(message.rsplit(maxsplit=1)[:-1])
+    log = mask_passwords(message.strip())
+    return log if len(log) <= _LOG else _without_first(log[-_LOG:]) or log[-_LOG:]
+
+
+def _without_first(text: str) -> str:
+    """The text without its first line, or the first word of its only one."""
+    _, _, rest = text.strip().partition("\n")
+    return rest or " ".join(text.split()[1:])
+
+
+def quote(text: str, longest: int) -> str:
+    """The beginning of a text, without passwords."""
+    return mask_passwords(text)[:longest]
 
 
 def one_line(text: str) -> str:

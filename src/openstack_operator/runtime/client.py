@@ -18,7 +18,7 @@ import msgspec
 from lightkube.config.client_adapter import ConnectionParams
 from lightkube.config.kubeconfig import KubeConfig
 
-from ..kube import MANAGED_BY
+from ..kube import MANAGED_BY, quote
 from ..plan import Object, SpecError, Transient
 from . import metrics
 from .kinds import LEASE, Kind
@@ -314,7 +314,7 @@ def _error(code: int, content: bytes, request: str) -> Exception:
         status = cast("Object", msgspec.json.decode(bounded(content)))
     except msgspec.DecodeError:
         status = {}
-    message = status.get("message") or content[:200].decode(errors="replace")
+    message = status.get("message") or quote(content.decode(errors="replace"), 200)
     details = status.get("details") or {}
     if code in (400, 422) and "resourceVersion" not in message:
         return _refusal(details, message)

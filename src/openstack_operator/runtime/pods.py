@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import msgspec
 
-from ..kube import INSTANCE, KIND, MANAGED_BY, WATCHED, conditions, mask_passwords
+from ..kube import INSTANCE, KIND, MANAGED_BY, WATCHED, conditions, last_log
 from ..plan import Object
 from .kinds import Kind
 from .store import Cached, Meta, OwnerReference
@@ -22,8 +22,6 @@ _ENDED = ("reason", "exitCode", "message", "startedAt", "finishedAt")
 _TOLD = {"PodScheduled", "Ready", "ContainersReady", "PodReadyToStartContainers"}
 """Conditions that say why a pod does not start."""
 _LABELS = {KIND, INSTANCE}
-_LOG = 1024
-"""Characters of the end of a log; Kubernetes keeps four times as much."""
 
 
 def trimmed(item: bytes, kind: Kind) -> Cached:
@@ -78,22 +76,22 @@ def _status(status: Object, *, watched: bool, fine: bool) -> Object:
         entry for entry in _list(status, "conditions") if watched or entry["type"] in ({"Ready"} if fine else _TOLD)
     ]
     found["conditions"] = [_only(entry, _CONDITION) for entry in shown]
+    count = sum(len(_list(status, name)) for name in ("initContainerStatuses", "containerStatuses"))
     if not fine:
         found |= _only(status, ("reason", "message"))
-        found["initContainerStatuses"] = [_container(entry) for entry in _list(status, "initContainerStatuses")]
+        found["initContainerStatuses"] = [_container(entry, count) for entry in _list(status, "initContainerStatuses")]
     if watched or not fine:
-        found["containerStatuses"] = [_container(entry) for entry in _list(status, "containerStatuses")]
+        found["containerStatuses"] = [_container(entry, count) for entry in _list(status, "containerStatuses")]
     return found
 
 
-def _container(entry: Object) -> Object:
+def _container(entry: Object, count: int) -> Object:
     found = _only(entry, _CONTAINER)
     waiting = (entry.get("state") or {}).get("waiting") or {}
     if waiting.get("reason", "ContainerCreating") not in {"ContainerCreating", "PodInitializing"}:
         found["image"] = entry.get("image", "")
     if ended := (entry.get("lastState") or {}).get("terminated"):
-        # Of a URL that is cut in two nobody sees any more where its password is.
-        log = mask_passwords(ended.get("message", ""))[-_LOG:]
+        log = last_log(ended.get("message", ""), count)
         found["lastState"] = {"terminated": {**_only(ended, _ENDED), "message": log}}
     return found
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from ..kube import INSTANCE, KIND, fitting
+from ..kube import INSTANCE, KIND, fitting, quote
 from ..plan import Object
 from .kinds import Kind
 from .store import Cached, Change, Meta, Request, Store
@@ -54,7 +54,7 @@ def warning(item: bytes, kind: Kind) -> Cached:
         "name": about.name,
         "uid": about.uid,
         "reason": event.reason,
-        "message": event.message[:_LONGEST],
+        "message": quote(event.message, _LONGEST),
         "first": first,
         "last": last,
     }
