@@ -18,7 +18,7 @@ from .api import (
     whole_secrets,
 )
 from .kube import Object, secret_data
-from .plan import Context, MissingReference, Plan, Referent, SpecError
+from .plan import Context, InstalledKinds, MissingReference, Plan, Referent, SpecError
 from .runtime.gather import parse
 from .runtime.registry import Actuator, Releases, Service
 
@@ -112,7 +112,7 @@ class Paper:
         releases: Releases,
         *,
         drawn: str = DRAWN,
-        served: Iterable[str] = (),
+        served: Iterable[str] | InstalledKinds = (),
         domain: str = "cluster.local",
         reader: Reader | None = None,
     ) -> None:
@@ -124,7 +124,7 @@ class Paper:
         self._resources: Mapping[str, Resource[Any]] = {resource.handle: resource for resource in resources}
         self._releases = releases
         self._drawn = drawn
-        self._served = served if isinstance(served, frozenset) else frozenset(served)
+        self._installed = served if isinstance(served, InstalledKinds) else InstalledKinds(served)
         self._domain = domain
         self._reader = reader
         self._manifests: dict[Id, Object] = {}
@@ -271,7 +271,7 @@ class Paper:
             secrets=self._contents(id_, spec, refs),
             draw=lambda: self._drawn,
             domain=self._domain,
-            served=self._served,
+            installed_kinds=self._installed,
         )
 
     def _referent(self, user: Id, path: str, ref: Ref) -> Referent:

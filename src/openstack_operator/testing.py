@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
 from .api import Resource, references
-from .plan import Context, Object, Referent, Release, SpecError, Transient
+from .plan import Context, InstalledKinds, Object, Referent, Release, SpecError, Transient
 from .runtime.client import Client
 from .runtime.informer import Informer
 from .runtime.kinds import DAEMON_SET, DEPLOYMENT, JOB, STATEFUL_SET
@@ -24,16 +24,19 @@ def context(
     *,
     release: Release,
     published: Mapping[str, Mapping[str, str]] | None = None,
+    served: Iterable[str] = (),
     **changes: Any,
 ) -> Context[Any]:
     """A context of a resource named after its kind in the namespace `openstack`, its referents ready.
 
-    `published` maps a kind to what its resources publish; `changes` are further fields of Context.
+    `published` maps a kind to what its resources publish; `served` are handles of kinds of others; `changes`
+    are further fields of Context.
     """
     parsed = resource.spec.model_validate(spec or {})
     contracts = published or {}
     refs = {ref: Referent(contracts.get(ref.kind, {})) for _, ref in references(parsed)}
     known: dict[str, Any] = {"owner": resource.role.lower(), "namespace": "openstack", "refs": refs, "now": NOW}
+    known["installed_kinds"] = InstalledKinds(served)
     return Context(kind=resource.role, spec=parsed, release=release, **(known | changes))
 
 

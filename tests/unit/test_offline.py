@@ -21,6 +21,7 @@ from openstack_operator.offline.manifests import Checker
 from openstack_operator.offline.rules import CORE, FUNCTIONS, OLD, amount, evaluator, functions_of
 from openstack_operator.offline.schema import validate, with_defaults
 from openstack_operator.offline.survey import Survey, survey
+from openstack_operator.parts import KEPT
 from openstack_operator.release_files import ReleaseFiles
 from tests.cluster.test_refusals import CHANGED, GROWN, REFUSED, manifest
 
@@ -454,6 +455,16 @@ def test_kinds_a_plan_asks_for_are_named_unless_said() -> None:
     cloud = CLOUD + "  monitoring: {enabled: true}\n"
     assert any("serves no" in str(each) and "PodMonitor" in str(each) for each in surveyed(cloud).warnings)
     assert not any("serves no" in str(each) for each in surveyed(cloud, served=["none"]).warnings)
+
+
+def test_all_kinds_a_plan_asks_for_at_once_are_named() -> None:
+    keystone = "apiVersion: openstack.k8s.io/v1alpha1\nkind: Keystone\nmetadata: {name: k}\nspec:\n"
+    warnings = [str(each) for each in surveyed(f"{keystone}  catalog: {{provider: auto}}\n").warnings]
+    (asked,) = (each for each in warnings if "serves no" in each)
+    assert all(kind in asked for kind in KEPT), asked
+    served = sorted(KEPT)[1:]
+    warnings = [str(each) for each in surveyed(f"{keystone}  catalog: {{provider: auto}}\n", served=served).warnings]
+    assert any(f"serves no {min(KEPT)};" in each for each in warnings)
 
 
 # Whatever comes

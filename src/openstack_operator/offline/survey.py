@@ -9,7 +9,7 @@ from typing import Any
 
 from ..api import Ref, Resource, handle
 from ..kube import Object, owner_path
-from ..plan import Context, Plan
+from ..plan import Context, InstalledKinds, Plan
 from ..render import Id, Paper, Planned
 from ..runtime.kinds import OTHERS
 from ..runtime.registry import Actuator, Releases, Service
@@ -86,32 +86,18 @@ def survey(
     )
 
 
-class AskedKinds(frozenset[str]):
-    """Kinds a cluster serves, which keeps in mind which others it was asked for."""
+class AskedKinds(InstalledKinds):
+    """The kinds a cluster serves, which keeps in mind which others it was asked for."""
 
-    def __new__(cls, kinds: Iterable[str] = ()) -> AskedKinds:
-        """Of handles of kinds."""
-        made = super().__new__(cls, kinds)
-        made.missed = set[str]()
-        return made
+    def __init__(self, handles: Iterable[str] = ()) -> None:
+        super().__init__(handles)
+        self.missed = set[str]()
 
-    missed: set[str]
-
-    def __contains__(self, kind: object) -> bool:
-        """Whether it serves a kind."""
-        there = super().__contains__(kind)
-        if not there and isinstance(kind, str):
-            self.missed.add(kind)
-        return there
-
-    def __ge__(self, others: Any) -> bool:
-        """Whether it serves all of them."""
-        self.missed.update(each for each in others if not super(AskedKinds, self).__contains__(each))
-        return super().__ge__(others)
-
-    def __rsub__(self, others: Any) -> frozenset[str]:
-        """Those of them it does not serve."""
-        return frozenset(each for each in others if each not in self)
+    def missing(self, *handles: str) -> frozenset[str]:
+        """Those of the kinds that it does not serve."""
+        lacking = super().missing(*handles)
+        self.missed |= lacking
+        return lacking
 
 
 class _Reader:
@@ -236,7 +222,7 @@ class _Reader:
         for root in dict.fromkeys(root for root, _ in needed):
             names = ", ".join(sorted(name for document, name in needed if document is root))
             self.findings.append(root.finding(f"the cluster must serve {names}", warning=True))
-        if missed := sorted(kinds.missed - {"none"}) if "none" not in kinds else []:
+        if (missed := sorted(kinds.missed)) and "none" not in self._served:
             text = f"planned for a cluster that serves no {', '.join(missed)}; say --serves KIND, or --serves none"
             self.findings += [document.finding(text, warning=True) for document in list(self.documents.values())[:1]]
 

@@ -31,7 +31,7 @@ def wanted(ctx: Context[Any]) -> Monitoring:
 
 def serves(ctx: Context[Any], kind: str) -> bool:
     """Whether the cluster has this kind of Prometheus' operator."""
-    return handle(MONITORING, kind) in ctx.served
+    return not ctx.installed_kinds.missing(handle(MONITORING, kind))
 
 
 def watched(ctx: Context[Any], component: str, port: int, shown: Certified, service: str) -> tuple[Object, ...]:

@@ -24,7 +24,7 @@ def provider(ctx: Context[Any], operator: str, kind: str, **made: bool) -> str:
     asked: str = ctx.spec.provider
     known = [name.replace("_", "-") for name, there in made.items() if there]
     if asked == AUTO:
-        return known[0] if known else operator if kind in ctx.served else BUILTIN
+        return known[0] if known else BUILTIN if ctx.installed_kinds.missing(kind) else operator
     if known and asked not in known:
         what = f"{ctx.kind}/{ctx.owner} is run by {known[0]}, and what it holds does not move"
         raise SpecError(

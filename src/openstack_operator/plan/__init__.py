@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .carry_out import Apply, Judge, Verdicts, carry_out, condition_type, conditions
-from .context import Context, Node, Referent
+from .context import Context, InstalledKinds, Node, Referent
 from .errors import Drifted, MissingReference, NotBuilt, SpecError, Transient
 from .names import NAME_LIMIT, digest, fitting
 from .release import Component, Release, parse
@@ -19,6 +19,7 @@ __all__ = [
     "Context",
     "Drifted",
     "Group",
+    "InstalledKinds",
     "Judge",
     "Key",
     "MissingReference",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Generic, TypeVar
@@ -38,6 +38,17 @@ class Node:
     def selected(self, labels: Mapping[str, str]) -> bool:
         """Whether a nodeSelector takes it."""
         return labels.items() <= self.labels.items()
+
+
+class InstalledKinds:
+    """The kinds of other operators that a cluster serves, by handle, in the version plans write."""
+
+    def __init__(self, handles: Iterable[str] = ()) -> None:
+        self._handles = frozenset(handles)
+
+    def missing(self, *handles: str) -> frozenset[str]:
+        """Those of the kinds that are not among them."""
+        return frozenset(handles) - self._handles
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,8 +87,7 @@ class Context(Generic[SpecT]):
     """A new random password, 32 URL-safe characters."""
     domain: str = "cluster.local"
     """The DNS domain of the Kubernetes cluster."""
-    served: frozenset[str] = frozenset()
-    """Handles of the kinds of other operators that the cluster has, in the version plans write."""
+    installed_kinds: InstalledKinds = field(default_factory=InstalledKinds)
 
     def name(self, *parts: str) -> str:
         """`<owner>-<part>…`, the name of everything made for this resource, at most 63 characters."""

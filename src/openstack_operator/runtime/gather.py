@@ -25,7 +25,7 @@ from ..api import (
 )
 from ..kube import WATCHED, awaited, own, secret_data
 from ..parts import SORTS, order_name
-from ..plan import Context, Node, Object, Referent, Release, SpecError, Verdict, failed, waiting
+from ..plan import Context, InstalledKinds, Node, Object, Referent, Release, SpecError, Verdict, failed, waiting
 from .kinds import SECRET, Kind
 from .registry import Releases
 from .store import Cached, Request, Store
@@ -133,7 +133,7 @@ class Gatherer:
             now=datetime.now(UTC),
             draw=lambda: secrets.token_urlsafe(24),
             domain=self._domain,
-            served=self._world.served,
+            installed_kinds=InstalledKinds(self._world.served),
         )
         return Gathered(context=context, children=children, missing=missing.verdict)
 

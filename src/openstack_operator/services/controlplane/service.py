@@ -187,7 +187,9 @@ def _korc(ctx: Context[ControlPlaneSpec], keystone: Mapping[str, Any]) -> list[S
     elif "ConfigReady" not in known or parts.KORC in (keystone.get("status") or {}).get("published", {}):
         verdict = waiting("waiting for Keystone/keystone")
     else:
-        absent = ", ".join(sorted(f"{kind.partition('.')[0].lower()}s" for kind in parts.KEPT - ctx.served))
+        absent = ", ".join(
+            sorted(f"{kind.partition('.')[0].lower()}s" for kind in ctx.installed_kinds.missing(*parts.KEPT))
+        )
         why = f"this cluster serves no {absent} of openstack.k-orc.cloud/v1alpha1" if absent else "it did so before"
         verdict = Verdict(State.READY, f"K-ORC is not used: this operator keeps users and services itself, since {why}")
     return [Step(name="KORC", verdict=verdict)]

@@ -31,7 +31,7 @@ def kept(ctx: Context[KeystoneSpec]) -> bool:
     entry = ctx.children.get(("KeystoneService", kube.fitting(ctx.name("catalog"))))
     known = entry["spec"].get("provider", parts.BUILTIN) if entry else ""
     if asked == parts.AUTO:
-        return known == parts.KORC_OPERATOR if known else ctx.served >= parts.KEPT
+        return known == parts.KORC_OPERATOR if known else not ctx.installed_kinds.missing(*parts.KEPT)
     if known and asked != known:
         text = f"users and services of this Keystone are kept by {known}, and stay so; set {known} again, or auto"
         raise SpecError(PROVIDER, f"{text} (in a control plane: korc.enabled {str(known != parts.BUILTIN).lower()})")
@@ -85,10 +85,11 @@ def _by_way_of(ctx: Context[KeystoneSpec], login: Login, store: SecretStore) -> 
             ],
         },
     )
-    newest = f"ExternalSecret.v1.{_SECRETS}" in ctx.served or f"ExternalSecret.v1beta1.{_SECRETS}" not in ctx.served
+    lacks = ctx.installed_kinds.missing
+    is_old = lacks(f"ExternalSecret.v1.{_SECRETS}") and not lacks(f"ExternalSecret.v1beta1.{_SECRETS}")
     pull = _made(
         ctx,
-        "v1" if newest else "v1beta1",
+        "v1beta1" if is_old else "v1",
         "ExternalSecret",
         CLOUDS,
         {

@@ -49,7 +49,7 @@ def delegated(ctx: Context[RabbitMQSpec]) -> Plan:
     # It tells of itself in any case.
     tells = {"app.kubernetes.io/name": name}
     watched = parts.monitor(ctx, ctx.name("server"), tells, "prometheus-tls" if shown else "prometheus", shown, name)
-    topology = not spec.tls and ctx.served >= _TOPOLOGY
+    topology = not spec.tls and not ctx.installed_kinds.missing(*_TOPOLOGY)
     return Plan(
         *shown.steps,
         server,
