@@ -374,6 +374,14 @@ def test_a_usual_start_is_nothing_but_a_count(name: str) -> None:
     )
 
 
+def test_times_are_compared_as_times() -> None:
+    """As text, 12:00:05.9 is earlier than 12:00:05."""
+    one = pod(phase="Running", **container({"running": {"startedAt": stamp(5)}}))
+    seen = {"firstTimestamp": None, "lastTimestamp": None, "eventTime": stamp(5).replace("Z", ".900000Z")}
+    unanswered = {**event("Unhealthy", "Readiness probe failed: 503"), **seen}
+    assert diagnose(workload(), [one], [unanswered]).verdict.reason == "ProbeFailed"
+
+
 def test_a_refusal_of_an_earlier_time_is_no_cause_of_today() -> None:
     live = workload("StatefulSet", replicas=0, currentRevision="a", updateRevision="a")
     assert diagnose(live, [], [refusal("StatefulSet")], after=3600).verdict.reason == ""

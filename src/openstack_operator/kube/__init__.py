@@ -43,7 +43,7 @@ from .objects import (
     workload,
 )
 from .placement import placed
-from .pod_causes import Diagnosis, diagnose
+from .pod_diagnosis import Diagnosis, diagnose
 from .pod_reasons import POD_REASONS
 from .pods import (
     COMPUTE,

@@ -7,6 +7,9 @@ from datetime import UTC, datetime
 from ..plan import Object
 from .readiness import conditions
 
+LONG_AGO = datetime.min.replace(tzinfo=UTC)
+"""A time before all others, of what has none."""
+
 
 def pod_on_node(pod: Object) -> str:
     """`<pod> on node <node>`, as far as it has one."""
@@ -39,9 +42,9 @@ def unready_since(pod: Object) -> datetime:
 
 def created_at(pod: Object) -> datetime:
     """The time at which the pod was made."""
-    return parse_time(pod["metadata"].get("creationTimestamp"), datetime.min.replace(tzinfo=UTC))
+    return parse_time(pod["metadata"].get("creationTimestamp"), LONG_AGO)
 
 
 def parse_time(stamp: str | None, otherwise: datetime) -> datetime:
-    """A Kubernetes time, or another one where there is none."""
-    return datetime.fromisoformat(stamp) if stamp else otherwise
+    """A Kubernetes time to the second, as most of its times are, or another one where there is none."""
+    return datetime.fromisoformat(stamp).replace(microsecond=0) if stamp else otherwise

@@ -1,0 +1,49 @@
+"""Pods that their workload cannot make: admission, quotas and policies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from ..plan import Object
+from .pod_causes import SETTLE, STALLED_SOON_AFTER, Cause, Warnings, first_seen, last_seen, latest, with_reasons
+from .pod_facts import created_at, parse_time
+from .pod_reasons import REFUSED
+from .quotes import one_line
+from .readiness import conditions
+
+_STALE = timedelta(minutes=20)
+"""A controller that is refused pods tries again after 16 minutes at most; an older refusal is old news."""
+
+
+def refusal_causes(
+    workload: Mapping[str, Any], pods: Sequence[Object], warnings: Warnings, now: datetime
+) -> Iterable[Cause]:
+    """Pods the controller of a workload could not make: a quota, a policy or a webhook refuses them."""
+    kind, meta, status = workload["kind"], workload["metadata"], workload.get("status") or {}
+    if kind == "Deployment":
+        refused = conditions(workload).get("ReplicaFailure", {})
+        if refused.get("status") == "True":
+            yield _refusal_cause(refused.get("message", ""), parse_time(refused.get("lastTransitionTime"), now))
+        return
+    desired, actual = {
+        "StatefulSet": (workload.get("spec", {}).get("replicas", 1), status.get("replicas", 0)),
+        "DaemonSet": (status.get("desiredNumberScheduled", 0), status.get("currentNumberScheduled", 0)),
+        "Job": (1, len(pods)),
+    }.get(kind, (0, 0))
+    if actual >= desired:
+        return
+    events = warnings(kind, meta["name"], meta.get("uid", ""))
+    if not (last := latest(with_reasons(events, {"FailedCreate"}))):
+        return
+    refused_at = last_seen(last)
+    # What was taken later shows that the quota or the policy is another one by now; the rest follows in its turn.
+    if now - refused_at < _STALE and not any(created_at(pod) > refused_at for pod in pods):
+        yield _refusal_cause(last["message"], first_seen(last))
+
+
+def _refusal_cause(message: str, since: datetime) -> Cause:
+    said = one_line(message.partition("failed error: ")[2] or message.removeprefix("Error creating: "))
+    text = f"Kubernetes refuses its pods: {said}; change the quota or the policy that is named, or what the pods ask"
+    return Cause(reason=REFUSED, text=text, since=since, stalls=STALLED_SOON_AFTER, shown_at=since + SETTLE)

@@ -1,0 +1,154 @@
+"""Containers that do not run or are not ready: images, configuration, crashes, memory and probes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from ..plan import Object
+from .pod_causes import (
+    STALLED_AFTER,
+    STALLED_SOON_AFTER,
+    UNHEALTHY_STALLED_AFTER,
+    USUAL_START,
+    Cause,
+    cause_of,
+    first_seen,
+    last_seen,
+    latest,
+    with_reasons,
+)
+from .pod_facts import LONG_AGO, container_statuses, created_at, parse_time, phase, pod_on_node
+from .pod_reasons import CONFIGURATION, CRASH_LOOP, IMAGE_PULL, OUT_OF_MEMORY, PROBE, START
+from .quotes import last_log, one_line
+
+_RESET = timedelta(minutes=10)
+"""A container that ran for so long ended for a reason of its own: the kubelet starts it at once, too."""
+
+_PULL = {"ErrImagePull", "ImagePullBackOff", "RegistryUnavailable", "SignatureValidationFailed", "ImageInspectError"}
+_NO_IMAGE = {"InvalidImageName", "ErrImageNeverPull"}
+_CONFIG = {"CreateContainerConfigError"}
+_CRASH = {"CrashLoopBackOff"}
+_STARTING = {"ContainerCreating", "PodInitializing", ""}
+
+_FAILED_PULL = "Failed to pull image"
+"""The beginning of an Event that says why; another one, `Error: ErrImagePull`, only says that."""
+_BACK_OFF = re.compile(r'^Back-off pulling image "[^"]*"(?:: \w+)?(?:: )?')
+
+
+def container_cause(workload: Mapping[str, Any], pod: Object, about: Sequence[Object], now: datetime) -> Cause | None:
+    """The reason for which a container does not run."""
+    for container in container_statuses(pod):
+        waiting = (container.get("state") or {}).get("waiting") or {}
+        reason, message, name = waiting.get("reason", ""), waiting.get("message", ""), container["name"]
+        if reason in _PULL | _NO_IMAGE:
+            return _image(pod, container, reason, message, about)
+        if reason in _CONFIG:
+            text = (
+                f"cannot start container {name}: {one_line(message)}; create what is missing, or change the reference"
+            )
+            return cause_of(pod, CONFIGURATION, text, STALLED_SOON_AFTER)
+        ended = (container.get("lastState") or {}).get("terminated") or {}
+        if ended and not container.get("ready") and _loops(container, reason, ended, now):
+            return _crash(workload, pod, container, ended, about)
+        if reason and reason not in _STARTING | _CRASH:
+            return cause_of(pod, START, f"cannot start container {name}: {reason}: {one_line(message)}", STALLED_AFTER)
+    return None
+
+
+def _loops(container: Mapping[str, Any], reason: str, ended: Mapping[str, Any], now: datetime) -> bool:
+    """Whether a container ends again and again, or was ended for its memory. One that ended once may do so."""
+    if reason:
+        return reason in _CRASH
+    repeats = container.get("restartCount", 0) > 1 or ended.get("reason") == "OOMKilled"
+    return repeats and now - parse_time(ended.get("finishedAt"), now) < _RESET
+
+
+def _image(pod: Object, container: Mapping[str, Any], reason: str, message: str, about: Sequence[Object]) -> Cause:
+    said = _BACK_OFF.sub("", message)
+    pulls = (event for event in with_reasons(about, {"Failed"}) if event["message"].startswith(_FAILED_PULL))
+    if not said and (event := latest(pulls)):
+        # Older kubelets say in the status only that they will try again.
+        said = event["message"].partition(": ")[2]
+    text = f"cannot pull the image {container.get('image', '')} of container {container['name']}: {one_line(said)}"
+    stalls = timedelta(0) if reason in _NO_IMAGE else STALLED_AFTER
+    return cause_of(pod, IMAGE_PULL, f"{text}; correct the image, or let the node reach its registry", stalls)
+
+
+def _crash(
+    workload: Mapping[str, Any],
+    pod: Object,
+    container: Mapping[str, Any],
+    ended: Mapping[str, Any],
+    about: Sequence[Object],
+) -> Cause:
+    """A container that ends again and again, or was ended for what it took or did not answer."""
+    name = container["name"]
+    if ended.get("reason") == "OOMKilled":
+        limit = _memory_limit(workload, name)
+        text = f"cannot keep container {name} running: it needs more memory than its limit{limit}; raise the limit"
+        return cause_of(pod, OUT_OF_MEMORY, text, STALLED_AFTER)
+    probes = [
+        event for event in with_reasons(about, {"Unhealthy"}) if event["message"].startswith(("Liveness", "Startup"))
+    ]
+    started_at, finished_at = (parse_time(ended.get(key), LONG_AGO) for key in ("startedAt", "finishedAt"))
+    probe = latest(event for event in probes if started_at <= last_seen(event))
+    if probe and finished_at >= first_seen(probe):
+        text = f"cannot keep container {name} running: Kubernetes ends it, since its {_answer(probe['message'])}"
+        return cause_of(pod, PROBE, text, STALLED_AFTER)
+    text = f"cannot keep container {name} running: {_ending(ended, len(container_statuses(pod)))}"
+    return cause_of(pod, CRASH_LOOP, text, STALLED_AFTER)
+
+
+def _ending(ended: Mapping[str, Any], containers: int) -> str:
+    """The way a container ended, of a pod with so many, with the last line it logged."""
+    lines = last_log(ended.get("message") or "", containers).splitlines()
+    how = f"exit code {ended.get('exitCode', 0)}"
+    if (reason := ended.get("reason") or "Error") not in {"Error", "Completed"}:
+        how = f"{reason}, {how}"
+    return f"{how}; its log ends: {one_line(lines[-1])}" if lines else how
+
+
+def _memory_limit(workload: Mapping[str, Any], name: str) -> str:
+    spec = workload.get("spec", {}).get("template", {}).get("spec", {})
+    for container in [*(spec.get("initContainers") or ()), *(spec.get("containers") or ())]:
+        if container["name"] == name:
+            limit = ((container.get("resources") or {}).get("limits") or {}).get("memory")
+            return f" of {limit}" if limit else ""
+    return ""
+
+
+def failed_try_causes(workload: Mapping[str, Any], pods: Sequence[Object]) -> Iterable[Cause]:
+    """The end of a Job's last try; what comes of it the Job itself says."""
+    if workload["kind"] != "Job" or (workload.get("status") or {}).get("failed", 0) < 1:
+        return
+    for pod in pods:
+        for container in container_statuses(pod):
+            ended = (container.get("state") or {}).get("terminated") or {}
+            if phase(pod) == "Failed" and ended.get("exitCode"):
+                since = parse_time(ended.get("finishedAt"), created_at(pod))
+                reason = OUT_OF_MEMORY if ended.get("reason") == "OOMKilled" else CRASH_LOOP
+                text = f"ended: {_ending(ended, len(container_statuses(pod)))}"
+                yield Cause(reason=reason, text=text, since=since, stalls=None, pod=pod_on_node(pod))
+                return
+
+
+def probe_cause(pod: Object, about: Sequence[Object]) -> Cause | None:
+    """A container that runs and does not answer its probes as it should, for longer than a start takes."""
+    for container in container_statuses(pod):
+        running = (container.get("state") or {}).get("running") or {}
+        if not running or container.get("ready"):
+            continue
+        started = parse_time(running.get("startedAt"), created_at(pod))
+        if event := latest(event for event in with_reasons(about, {"Unhealthy"}) if last_seen(event) >= started):
+            text = f"cannot get ready: container {container['name']} runs, but its {_answer(event['message'])}"
+            return cause_of(pod, PROBE, text, UNHEALTHY_STALLED_AFTER, started + USUAL_START)
+    return None
+
+
+def _answer(message: str) -> str:
+    """`Readiness probe failed: HTTP 503` as part of a sentence."""
+    probe, _, said = message.partition(":")
+    return f"{probe[:1].lower()}{probe[1:]}: {one_line(said)}" if said.strip() else one_line(message)

@@ -1,0 +1,97 @@
+"""The reason why the pods of a workload do not start: one pure answer from what Kubernetes says of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from ..plan import Object, State, Verdict
+from . import pod_admission, pod_containers, pod_scheduling
+from .pod_causes import Cause, Warnings
+from .pod_facts import created_at, phase
+from .readiness import conditions
+
+_MOST = 3
+"""Causes shown of one workload."""
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """A verdict on a workload, and when time alone may change it."""
+
+    verdict: Verdict
+    changes_at: datetime | None = None
+
+
+def diagnose(
+    workload: Mapping[str, Any], verdict: Verdict, pods: Iterable[Object], warnings: Warnings, now: datetime
+) -> Diagnosis:
+    """The verdict on a workload that is not ready, with what Kubernetes says of its pods: which pod, on which node,
+    why, and what to do. Failed once that has lasted.
+    """
+    if verdict.state is not State.PROGRESSING:
+        return Diagnosis(verdict)
+    newest_first = sorted(pods, key=created_at, reverse=True)
+    causes = [
+        *pod_admission.refusal_causes(workload, newest_first, warnings, now),
+        *pod_containers.failed_try_causes(workload, newest_first),
+    ]
+    # Of pods that are over, older ones have been replaced already, and are kept to be looked at.
+    current = [pod for pod in newest_first if pod is newest_first[0] or phase(pod) != "Failed"]
+    causes += [cause for pod in current if (cause := _cause(workload, pod, warnings, now))]
+    visible = [cause for cause in causes if cause.shown_at is None or cause.shown_at <= now]
+    stalled = [cause for cause in visible if (at := cause.stalled_at()) and at <= now]
+    moments = [at for cause in causes for at in (cause.shown_at, cause.stalled_at()) if at and at > now]
+    changes_at = min(moments, default=None)
+    if not visible:
+        return Diagnosis(_overdue(workload, verdict), changes_at)
+    state = State.FAILED if stalled else State.PROGRESSING
+    worst_first = stalled + [cause for cause in visible if cause not in stalled]
+    text = "; ".join([verdict.message, *_sentences(worst_first)])
+    return Diagnosis(Verdict(state, text, worst_first[0].reason), changes_at)
+
+
+def _sentences(causes: Iterable[Cause]) -> list[str]:
+    """One for each different cause, naming its pods."""
+    pods_by_text: dict[str, list[str]] = {}
+    for cause in causes:
+        pods_by_text.setdefault(cause.text, []).append(cause.pod)
+    sentences = [f"{_subject(pods)}{text}" for text, pods in pods_by_text.items()]
+    left_out = len(sentences) - _MOST
+    return sentences[:_MOST] + ([f"and {left_out} other causes"] if left_out > 0 else [])
+
+
+def _subject(pods: Sequence[str]) -> str:
+    names = [name for name in pods if name]
+    if not names:
+        return ""
+    return f"pod {names[0]} " if len(names) == 1 else f"{len(names)} pods, such as {names[0]}, "
+
+
+def _overdue(workload: Mapping[str, Any], verdict: Verdict) -> Verdict:
+    """Of a Deployment that Kubernetes gave up, for a reason nobody knows."""
+    progress = conditions(workload).get("Progressing", {})
+    if workload["kind"] == "Deployment" and progress.get("reason") == "ProgressDeadlineExceeded":
+        return Verdict(State.FAILED, f"{verdict.message}; {progress.get('message', '')}", "ProgressDeadlineExceeded")
+    return verdict
+
+
+def _cause(workload: Mapping[str, Any], pod: Object, warnings: Warnings, now: datetime) -> Cause | None:
+    """Why a pod is not ready, None for one that is, that ends, or that only starts."""
+    by_type = conditions(pod)
+    if pod["metadata"].get("deletionTimestamp") or phase(pod) == "Succeeded":
+        return None
+    if by_type.get("Ready", {}).get("status") == "True":
+        return None
+    about = warnings("Pod", pod["metadata"]["name"], pod["metadata"].get("uid", ""))
+    if phase(pod) == "Failed":
+        return pod_scheduling.eviction_cause(workload, pod)
+    return (
+        pod_scheduling.scheduling_cause(pod, by_type, warnings)
+        or pod_containers.container_cause(workload, pod, about, now)
+        or pod_scheduling.preparation_cause(pod, by_type, about)
+        or pod_scheduling.silent_node_cause(pod, by_type)
+        or pod_containers.probe_cause(pod, about)
+    )
