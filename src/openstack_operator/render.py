@@ -218,15 +218,13 @@ class Paper:
         self._pending.append(id_)
         try:
             self._planned[id_] = Planned(id_, *self._worked_out(id_))
-        except SpecError as error:
-            if self._reader is None:
-                raise
-            self._reader.refused(id_, error.problems)
-            self._planned[id_] = None
         except Exception as error:
             if self._reader is None:
                 raise
-            self._reader.broken(id_, error)
+            if isinstance(error, SpecError):
+                self._reader.refused(id_, error.problems)
+            else:
+                self._reader.broken(id_, error)
             self._planned[id_] = None
         finally:
             self._pending.pop()

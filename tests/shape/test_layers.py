@@ -55,8 +55,8 @@ def test_everything_is_caught_in_four_places(root: Path) -> None:
         if isinstance(node, ast.ExceptHandler)
         and (node.type is None or (isinstance(node.type, ast.Name) and node.type.id in {"Exception", "BaseException"}))
     ]
-    # Around one object that is read, whom its change concerns, and a pass over it: others go on. Around a plan on paper:
-    # no input ends the command line with a traceback.
+    # Around one object that is read, whom its change concerns, and a pass over it: others go on. Around a plan on
+    # paper: no input ends the command line with a traceback.
     places = [place.partition(":")[0].removeprefix("src/openstack_operator/") for place in broad]
     assert places == ["render.py", "runtime/informer.py", "runtime/manager.py", "runtime/passes.py"], broad
 
