@@ -22,7 +22,12 @@ if TYPE_CHECKING:
 
 def main(arguments: Sequence[str] | None = None) -> int:  # noqa: PLR0911  (a table of commands)
     """Runs one command and returns the exit status; 1 for input the operator would refuse."""
-    options = command_line().parse_args(arguments)
+    parser = command_line()
+    options = parser.parse_args(arguments)
+    releases = getattr(options, "releases", None)
+    if releases and not Path(releases).is_dir():
+        # Without it, the packaged releases would be used, and nobody would know.
+        parser.error(f"argument --releases (RELEASES): there is no folder {str(releases)!r}")
     match options.command:
         case "run":
             return _run(options)

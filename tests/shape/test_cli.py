@@ -127,12 +127,23 @@ def test_a_kind_nobody_knows_is_status_2(capsys: pytest.CaptureFixture[str]) -> 
 
 
 def test_a_folder_of_releases_that_is_not_there_is_status_2(
-    root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sample = str(root / "deploy/samples/controlplane_minimal.yaml")
-    for command in ("render", "validate"):
-        assert main([command, "--releases", str(tmp_path / "none"), "-f", sample]) == 2
-        assert "none: there is no such folder" in capsys.readouterr().err
+    missing, file = str(tmp_path / "none"), tmp_path / "file"
+    file.touch()
+    # The operator itself must not find a cluster where it does not stop.
+    monkeypatch.setenv("KUBECONFIG", missing)
+    for command in (["render", "-f", sample], ["validate", "-f", sample], ["run", "--health-port", "0"]):
+        for folder in (missing, str(file)):
+            with pytest.raises(SystemExit) as stopped:
+                main([*command, "--releases", folder])
+            assert stopped.value.code == 2
+            assert f"--releases (RELEASES): there is no folder '{folder}'" in capsys.readouterr().err
+    monkeypatch.setenv("RELEASES", missing)
+    with pytest.raises(SystemExit) as stopped:
+        main(["run", "--health-port", "0"])
+    assert stopped.value.code == 2
 
 
 def test_explain_says_what_a_field_means(capsys: pytest.CaptureFixture[str]) -> None:

@@ -87,10 +87,7 @@ def _misused(options: Options) -> int:
     for name in wrong:
         near = [each for each in known if each.lower().startswith(name.lower())]
         print(f"--serves {name}: no plan asks for it; choose from {', '.join(near or known)}", file=sys.stderr)
-    missing = options.releases is not None and not options.releases.is_dir()
-    if missing:
-        print(f"--releases {options.releases}: there is no such folder", file=sys.stderr)
-    return 2 if wrong or missing else 0
+    return 2 if wrong else 0
 
 
 def _survey(options: Options) -> Survey:
