@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import difflib
-import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from .api import Resource, crd
+from .api import Resource, crd, default_text, split_default, with_default
 
 Schema = Mapping[str, Any]
 
@@ -111,12 +110,12 @@ _LIMITS = {
 
 
 def _described(path: str, schema: Schema) -> list[str]:
-    lines = [f"{path} <{_type(schema)}>", f"  {schema.get('description', '')}".rstrip()]
+    text, default = _said(schema)
+    lines = [f"{path} <{_type(schema)}>", f"  {text}".rstrip()]
     if "enum" in schema:
         lines.append(f"  one of: {', '.join(map(str, schema['enum']))}")
-    if schema.get("default") not in (None, {}, []):
-        default = schema["default"]
-        lines.append(f"  default: {default if isinstance(default, str) else json.dumps(default)}")
+    if default:
+        lines.append(f"  default: {default}")
     lines += [f"  {words}: {schema[name]}" for name, words in _LIMITS.items() if name in schema]
     lines += [f"  rule: {entry['message']}" for entry in schema.get("x-kubernetes-validations", ())]
     fields = _fields(schema)
@@ -125,8 +124,14 @@ def _described(path: str, schema: Schema) -> list[str]:
     lines += [""] if fields else []
     for name, field in fields.items():
         kind = f"{_type(field)}, required" if name in required else _type(field)
-        lines.append(f"  {name:{width}}  <{kind}>  {field.get('description', '')}".rstrip())
+        lines.append(f"  {name:{width}}  <{kind}>  {with_default(*_said(field))}".rstrip())
     return lines
+
+
+def _said(schema: Schema) -> tuple[str, str]:
+    """The description of a field, and its default, which the field of a template says in its description."""
+    text, default = split_default(schema.get("description", ""))
+    return text, default or default_text(schema)
 
 
 def _required(schema: Schema) -> Sequence[str]:

@@ -122,6 +122,21 @@ def test_the_plain_name_of_a_service_is_ours(kubectl: Kubectl) -> None:
         assert f"GROUP:      openstack.k8s.io\nKIND:       {name.title()}" in kubectl("explain", name)
 
 
+@pytest.mark.parametrize(
+    ("path", "words"),
+    [
+        ("keystone.replicas", "Number of pods of each of the service's components that scales. Default: 1."),
+        ("keystone.networkPolicies.enabled", "Default: false."),
+        ("keystone.api.autoscaling", "Default: 80."),
+        ("keystone.credentialKeys", 'Default: {"rotationSchedule": "@monthly"}.'),
+        ("neutron.ml2.tenantNetworkTypes", 'Default: ["geneve"].'),
+    ],
+)
+def test_the_default_of_a_field_of_a_template_is_explained(kubectl: Kubectl, path: str, words: str) -> None:
+    # It breaks lines.
+    assert words in " ".join(kubectl("explain", f"openstackcontrolplanes.openstack.k8s.io.spec.{path}").split())
+
+
 async def test_the_operator_works_without_the_kinds_of_c5c3(
     kubectl_of_its_own: Kubectl, monkeypatch: pytest.MonkeyPatch
 ) -> None:

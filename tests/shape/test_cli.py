@@ -154,6 +154,25 @@ def test_explain_says_what_a_field_means(capsys: pytest.CaptureFixture[str]) -> 
     assert "fernet" in capsys.readouterr().out
 
 
+def test_explain_says_defaults_of_a_kind_and_of_its_template_alike() -> None:
+    for where in ("keystone", "oscp.keystone"):
+        lines = explained(RESOURCES, f"{where}.fernet").splitlines()
+        assert any(line.startswith("  maxActiveKeys ") and line.endswith(" Default: 3.") for line in lines)
+        assert "  default: 3" in explained(RESOURCES, f"{where}.fernet.maxActiveKeys").splitlines()
+        # The other half of it is what its own field says.
+        keys = explained(RESOURCES, f"{where}.credentialKeys").splitlines()
+        assert '  default: {"rotationSchedule": "@monthly"}' in keys
+        # Shared by many templates, so that it has no other words there.
+        assert "  default: false" in explained(RESOURCES, f"{where}.networkPolicies.enabled").splitlines()
+        assert not any("default" in line for line in explained(RESOURCES, f"{where}.config").lower().splitlines()[2:])
+
+
+def test_explain_has_images_of_c5c3_as_objects() -> None:
+    page = explained(RESOURCES, "controlplanes.c5c3.io.infrastructure.ceph.rook.image")
+    assert '  default: {"repository": "quay.io/ceph/ceph", "tag": "v' in page
+    assert "  Image of Ceph." in page
+
+
 @pytest.mark.parametrize("resource", RESOURCES, ids=lambda resource: resource.handle)
 def test_explain_knows_every_kind_by_every_name(resource: Resource[Any]) -> None:
     full = f"{resource.plural}.{resource.group}"

@@ -29,6 +29,16 @@ def test_a_template_says_what_its_defaults_are() -> None:
     assert "default" not in schema["storageSize"]
 
 
+def test_a_template_says_defaults_of_what_is_cut_short() -> None:
+    schema = fields("OpenStackControlPlane")["keystone"]["properties"]
+    assert schema["replicas"]["description"].endswith(" Default: 1.")
+    assert schema["networkPolicies"]["properties"]["enabled"]["description"] == "Default: false."
+    assert schema["credentialKeys"]["description"].endswith(' Default: {"rotationSchedule": "@monthly"}.')
+    # Its fields say it all.
+    assert "Default" not in schema["fernet"]["description"]
+    assert schema["fernet"]["properties"]["rotationSchedule"]["description"].endswith(" Default: 0 0 * * 0.")
+
+
 def test_a_template_keeps_the_rules_of_its_own_fields() -> None:
     schema = fields("OpenStackControlPlane")["mariadb"]["properties"]
     assert any("cannot shrink" in rule["message"] for rule in schema["storageSize"]["x-kubernetes-validations"])

@@ -113,3 +113,10 @@ def test_the_operator_is_confined(root: Path) -> None:
     assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
     assert {"startupProbe", "readinessProbe", "livenessProbe"} <= set(container)
     assert container["resources"]["requests"]["memory"] == "160Mi"
+
+
+def test_the_reference_shows_what_is_in_a_status(files: dict[Path, str]) -> None:
+    status = {kind: files[Path(f"docs/reference/{kind}.md")].partition("## status")[2] for kind in ("nova", "pki")}
+    assert "| `cells[].name` | string | " in status["nova"]
+    for page in status.values():
+        assert "| `conditions[].lastTransitionTime` | string | When its status last changed. |" in page

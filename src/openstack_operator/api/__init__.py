@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .ceph import CephClientRef, CephSource, PoolName
+from .defaults import default_text, split_default, with_default
 from .federation import MappingRules, ProviderName, RemoteIdAttribute
 from .fields import (
     Address,
@@ -214,6 +215,7 @@ __all__ = [
     "as_c5c3",
     "by_group",
     "crd",
+    "default_text",
     "dependencies",
     "handle",
     "holds",
@@ -230,7 +232,9 @@ __all__ = [
     "seconds",
     "secret_references",
     "settled",
+    "split_default",
     "structural",
     "validated",
     "whole_secrets",
+    "with_default",
 ]

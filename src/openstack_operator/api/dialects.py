@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any, cast
 
+from .fields import image_object
 from .model import AS_OBJECT, CALLED, IS_NOW, OURS, RENAMED, THEIRS, WAS_RENAMED, Rule, rule
+from .templates import mapped
 
 Schema = dict[str, Any]
 
@@ -20,7 +22,8 @@ def in_dialect(node: Any, *, as_c5c3: bool) -> Any:
         return node
     schema = cast("Schema", node)
     if as_c5c3 and AS_OBJECT in schema:
-        return schema[AS_OBJECT]
+        said = {name: schema[name] for name in ("description", "default") if name in schema}
+        return {**schema[AS_OBJECT], **said}
     found = {name: in_dialect(value, as_c5c3=as_c5c3) for name, value in schema.items() if name not in _MARKS}
     if _RULES in schema:
         found[_RULES] = [own for entry in schema[_RULES] if (own := _own(entry, as_c5c3=as_c5c3))]
@@ -32,6 +35,22 @@ def in_dialect(node: Any, *, as_c5c3: bool) -> Any:
         if not as_c5c3 or old not in fields:
             found = _refusing(found, old, new)
     return found
+
+
+def with_default_objects(schema: Schema) -> Schema:
+    """The flat schema of a kind of c5c3's groups, in whose defaults images are objects as well."""
+    found = mapped(schema, with_default_objects)
+    return {**found, "default": _as_objects(schema["default"], schema)} if "default" in schema else found
+
+
+def _as_objects(value: Any, schema: Schema) -> Any:
+    if isinstance(value, str) and schema.get("type") == "object":
+        return image_object(value)
+    if not isinstance(value, dict):
+        return value
+    fields = schema.get("properties", {})
+    entries = cast("dict[str, Any]", value).items()
+    return {name: _as_objects(entry, fields[name]) if name in fields else entry for name, entry in entries}
 
 
 def _own(entry: Rule, *, as_c5c3: bool) -> Rule | None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any, cast
 
-from .dialects import in_dialect
+from .defaults import default_text, with_default
+from .dialects import in_dialect, with_default_objects
 from .model import HANDED_ON, IS_NOW, Model, rule
 from .resource import AGE_COLUMN, READY_COLUMNS, Column, Resource
-from .templates import abridged, has_templates, unmarked
+from .templates import abridged, has_templates, mapped, unmarked
 
 Schema = dict[str, Any]
 
@@ -32,12 +32,25 @@ CONDITION: Schema = {
     "type": "object",
     "required": ["type", "status", "lastTransitionTime", "reason", "message"],
     "properties": {
-        "type": {"type": "string", "maxLength": 316},
-        "status": {"type": "string", "enum": ["True", "False", "Unknown"]},
-        "reason": {"type": "string", "maxLength": 1024},
-        "message": {"type": "string", "maxLength": 32768},
-        "lastTransitionTime": {"type": "string", "format": "date-time"},
-        "observedGeneration": {"type": "integer", "format": "int64", "minimum": 0},
+        "type": {"type": "string", "maxLength": 316, "description": "What it is about."},
+        "status": {
+            "type": "string",
+            "enum": ["True", "False", "Unknown"],
+            "description": "Whether that is so.",
+        },
+        "reason": {"type": "string", "maxLength": 1024, "description": "Why, in a word."},
+        "message": {"type": "string", "maxLength": 32768, "description": "Why, in full."},
+        "lastTransitionTime": {
+            "type": "string",
+            "format": "date-time",
+            "description": "When its status last changed.",
+        },
+        "observedGeneration": {
+            "type": "integer",
+            "format": "int64",
+            "minimum": 0,
+            "description": "The generation of the spec it speaks of.",
+        },
     },
 }
 
@@ -120,7 +133,8 @@ def structural(model: type[Model], *, as_c5c3: bool = False) -> Schema:
 def _marked(model: type[Model], *, as_c5c3: bool) -> Schema:
     """The schema with the marks of templates."""
     whole = model_schema(model, as_c5c3=as_c5c3)
-    return cast("Schema", _flatten(whole, whole.get("$defs", {})))
+    flat = cast("Schema", _flatten(whole, whole.get("$defs", {})))
+    return _handed_on(with_default_objects(flat) if as_c5c3 else flat)
 
 
 def model_schema(model: type[Model], *, as_c5c3: bool = False) -> Schema:
@@ -151,21 +165,20 @@ def _flatten(node: Any, defs: Schema) -> Any:
     if names := flat.pop("propertyNames", None):
         flat["properties"] = dict.fromkeys(names["enum"], flat["additionalProperties"])
         del flat["additionalProperties"]
-    return _undefaulted(flat) if schema.get(HANDED_ON) else flat
+    return flat
+
+
+def _handed_on(schema: Schema) -> Schema:
+    """The schema, in which templates have no defaults."""
+    return _undefaulted(schema) if schema.get(HANDED_ON) else mapped(schema, _handed_on)
 
 
 def _undefaulted(schema: Schema) -> Schema:
     """The schema without defaults at any depth; what they were is said in the descriptions."""
     bare = {name: value for name, value in schema.items() if name != "default"}
-    if (default := schema.get("default")) not in (None, "", [], {}) and not isinstance(default, dict):
-        said = json.dumps(default) if isinstance(default, (bool, list)) else default
-        bare["description"] = f"{bare.get('description', '')} Default: {said}.".strip()
-    if properties := bare.get("properties"):
-        bare["properties"] = {name: _undefaulted(value) for name, value in properties.items()}
-    for name in ("items", "additionalProperties"):
-        if isinstance(bare.get(name), dict):
-            bare[name] = _undefaulted(bare[name])
-    return bare
+    if text := with_default(schema.get("description", ""), default_text(schema)):
+        bare["description"] = text
+    return mapped(bare, _undefaulted)
 
 
 def _unruled(properties: Schema) -> Schema:

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from .defaults import split_default, with_default
 from .model import HANDED_ON, IS_NOW, TEMPLATE, WAS_RENAMED
 
 Schema = dict[str, Any]
@@ -25,7 +26,8 @@ def abridged(schema: Schema) -> Schema:
 
     A template and its own fields keep their rules and the first sentence of what is said of them. Below, what more than
     three places share (how pods are placed, who may connect) is said and checked by the kind the template becomes:
-    what that refuses is told by a condition of the cloud, with the path of the field.
+    what that refuses is told by a condition of the cloud, with the path of the field. Each default is said here as
+    well, also where nothing else is.
     """
     return _walk(schema, Counter(_said(schema)))
 
@@ -40,10 +42,10 @@ def has_templates(schema: Schema) -> bool:
 def unmarked(schema: Schema) -> Schema:
     """The schema without the marks of templates."""
     found = {name: value for name, value in schema.items() if name != HANDED_ON}
-    return _mapped(found, unmarked)
+    return mapped(found, unmarked)
 
 
-def _mapped(schema: Schema, change: Callable[[Schema], Schema]) -> Schema:
+def mapped(schema: Schema, change: Callable[[Schema], Schema]) -> Schema:
     """The schema with each schema in it changed."""
     found = dict(schema)
     if "properties" in found:
@@ -58,13 +60,13 @@ def _walk(schema: Schema, seen: Mapping[str, int]) -> Schema:
     if schema.get(HANDED_ON) == TEMPLATE:
         return _cut(schema, seen, 0)
     bare = {name: value for name, value in schema.items() if name != HANDED_ON}
-    return _mapped(bare, lambda inner: _walk(inner, seen))
+    return mapped(bare, lambda inner: _walk(inner, seen))
 
 
 def _cut(schema: Schema, seen: Mapping[str, int], depth: int) -> Schema:
     found = {name: value for name, value in schema.items() if name != HANDED_ON}
-    if (text := found.pop("description", "")) and (depth < 2 or seen[text] <= _SHARED or text.startswith(IS_NOW)):
-        found["description"] = text if text.startswith(IS_NOW) else first_sentence(text)
+    if text := _shortened(found.pop("description", ""), whole=depth < 2, seen=seen):
+        found["description"] = text
     if any("matches(" in rule["rule"] for rule in found.get(_RULES, ())):
         # The rule says the same in words, here or in the kind.
         found.pop("pattern", None)
@@ -74,14 +76,21 @@ def _cut(schema: Schema, seen: Mapping[str, int], depth: int) -> Schema:
         found |= {_RULES: rules} if rules else {}
     if found.get("x-kubernetes-int-or-string"):
         found.pop("anyOf", None)
-    return _mapped(found, lambda inner: _cut(inner, seen, depth + 1))
+    return mapped(found, lambda inner: _cut(inner, seen, depth + 1))
+
+
+def _shortened(text: str, *, whole: bool, seen: Mapping[str, int]) -> str:
+    """What is said of a field: a sentence and its default, or the default alone."""
+    if text.startswith(IS_NOW):
+        return text
+    words, default = split_default(text)
+    return with_default(first_sentence(words) if whole or seen[text] <= _SHARED else "", default)
 
 
 def first_sentence(text: str) -> str:
-    """A text up to where its first sentence, or the first part of it, ends; with the default it ends in."""
-    text, mark, default = text.partition(" Default: ")
+    """A text up to where its first sentence, or the first part of it, ends."""
     match = _SENTENCE.match(text)
-    return (f"{match[1]}." if match else text) + mark + default
+    return f"{match[1]}." if match else text
 
 
 def _said(node: Any) -> Iterator[str]:

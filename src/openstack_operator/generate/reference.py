@@ -72,10 +72,22 @@ def _status(resource: Resource[Any]) -> list[str]:
     """Sections about the status of a kind and about the rules that the API server checks."""
     schema = _properties(resource)
     rules = list(dict.fromkeys(_rules(schema["spec"], "spec")))
-    lines = ["", "## status", "", *_table(schema["status"])]
+    rows = [
+        f"| `{path}` | {_type(field)} | {_line(field.get('description', ''))} |"
+        for path, field in _told(schema["status"])
+    ]
+    lines = ["", "## status", "", "| field | type | |", "| --- | --- | --- |", *rows]
     if rules:
         lines += ["", "## Rules", "", "What the API server refuses, besides wrong types and choices:", "", *rules]
     return lines
+
+
+def _told(schema: Schema, path: str = "") -> Iterable[tuple[str, Schema]]:
+    """Every field of a status at any depth, by its path; `[]` stands for each entry of a list or a map."""
+    for name, field in schema.get("properties", {}).items():
+        yield f"{path}{name}", field
+        inner = next((field[each] for each in _INNER if isinstance(field.get(each), dict)), None)
+        yield from _told(inner or field, f"{path}{name}{'[]' if inner else ''}.")
 
 
 def _rules(schema: Schema, path: str) -> Iterable[str]:
