@@ -120,3 +120,57 @@ def test_the_secrets_to_back_up_are_those_that_are_marked() -> None:
 def test_a_dead_anchor_is_noticed() -> None:
     assert leads(ROOT / "docs" / "conditions.md", "operations.md#encryption")
     assert not leads(ROOT / "docs" / "conditions.md", "operations.md#encryption-as-far-as-it-goes")
+
+
+OF_THE_CLUSTER = {"node", "nodes", "namespace", "namespaces", "crd", "crds", "storageclass"}
+"""Types in the commands of the documentation that are in no namespace."""
+VERBS = {
+    "annotate",
+    "cp",
+    "delete",
+    "describe",
+    "edit",
+    "exec",
+    "get",
+    "label",
+    "logs",
+    "patch",
+    "rollout",
+    "scale",
+    "wait",
+}
+NAMESPACES = {"-n", "-A", "--namespace", "--all-namespaces"}
+
+
+def commands(text: str) -> list[str]:
+    """Commands of kubectl in code on a page, each on one line."""
+    blocks = re.findall(r"^```.*?^```", text, re.MULTILINE | re.DOTALL)
+    spans = re.findall(r"`([^`]+)`", re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL))
+    lines = [line for block in blocks for line in block.replace("\\\n", " ").splitlines()]
+    code = [*lines, *(" ".join(span.split()) for span in spans)]
+    return [found.strip() for line in code for found in re.findall(r"kubectl [^|;#]*", line)]
+
+
+def lacks_namespace(command: str) -> bool:
+    """Whether a command leaves it to chance in which namespace it looks for something that is in one."""
+    verb, *words = command.partition(" -- ")[0].split()[1:]
+    if verb not in VERBS or NAMESPACES & set(words) or "-f" in words:
+        return False
+    named = [word for word in words if not word.startswith("-")][verb == "rollout" :]
+    if not named or named[0] == "…":
+        return verb == "logs"
+    return re.split(r"[/.]", named[0])[0] not in OF_THE_CLUSTER
+
+
+@pytest.mark.parametrize(
+    "page", [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))], ids=lambda page: page.name
+)
+def test_commands_name_their_namespace(page: Path) -> None:
+    assert [each for each in commands(page.read_text(encoding="utf-8")) if lacks_namespace(each)] == []
+
+
+def test_a_command_without_its_namespace_is_noticed() -> None:
+    page = "`kubectl get pvc` and `kubectl get\nnodes -o wide`\n\n```\nkubectl delete pvc \\\n  data -n x    # a\n```\n"
+    assert commands(page) == ["kubectl delete pvc    data -n x", "kubectl get pvc", "kubectl get nodes -o wide"]
+    assert [each for each in commands(page) if lacks_namespace(each)] == ["kubectl get pvc"]
+    assert lacks_namespace("kubectl exec ceph-mon-0 -- ceph health -n client.admin")
