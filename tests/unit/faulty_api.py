@@ -57,6 +57,11 @@ class FaultyApi:
         last = self.objects.pop(name)
         self._tell("DELETED", {**last, "metadata": {**last["metadata"], "resourceVersion": str(self.version)}})
 
+    def bookmark(self) -> None:
+        """Tells watches how far they are."""
+        self.version += 1
+        self._tell("BOOKMARK", {"kind": "Secret", "metadata": {"resourceVersion": str(self.version)}})
+
     def cut(self) -> None:
         """Ends every connection, as a crash does."""
         for writer in self._writers:

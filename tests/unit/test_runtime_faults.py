@@ -6,13 +6,14 @@ import asyncio
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from faulty_api import FaultyApi
 from patience import eventually
 
 from openstack_operator.plan import SpecError, Transient
-from openstack_operator.runtime.client import Client, Conflict, Forbidden, Missing, NotAdmitted, retry_after
+from openstack_operator.runtime.client import SILENCE, Client, Conflict, Forbidden, Missing, NotAdmitted, retry_after
 from openstack_operator.runtime.informer import Informer
 from openstack_operator.runtime.kinds import SECRET
 from openstack_operator.runtime.store import Change, Store
@@ -76,6 +77,34 @@ async def test_a_cut_watch_continues_where_it_was(api: FaultyApi, watched: Watch
     api.put("b")
     await watched.holds("a", "b")
     assert sum("watch" not in request for request in api.requests) == lists
+
+
+async def test_a_watch_without_bookmarks_ends_before_its_silence_looks_like_a_dead_connection(
+    api: FaultyApi, watched: Watched
+):
+    def asked() -> list[int]:
+        """Seconds that each watch so far was to last."""
+        targets = (request.split()[1] for request in api.requests)
+        queries = (parse_qs(urlsplit(target).query) for target in targets)
+        return [int(query["timeoutSeconds"][0]) for query in queries if "watch" in query]
+
+    await eventually("a watch", lambda: len(asked()) == 1)
+    assert asked()[0] < SILENCE
+    # An object is none: a server that sends no bookmarks may have nothing to tell after it.
+    api.put("a")
+    await watched.holds("a")
+    api.cut()
+    await eventually("another watch", lambda: len(asked()) == 2)
+    assert asked()[1] < SILENCE
+    api.bookmark()
+    api.put("b")
+    await watched.holds("a", "b")
+    api.cut()
+    await eventually("a third watch", lambda: len(asked()) == 3)
+    assert asked()[2] > SILENCE
+    api.cut()
+    await eventually("a fourth watch", lambda: len(asked()) == 4)
+    assert asked()[3] < SILENCE
 
 
 async def test_an_informer_waits_for_an_api_that_is_not_there_yet(api: FaultyApi, client: Client):

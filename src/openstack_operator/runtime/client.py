@@ -31,8 +31,9 @@ _PATIENCE = 3
 """Times a request is made again when the server is overloaded and says how long to wait."""
 _LONGEST_WAIT = 5.0
 _NOT_MODIFIED = 304
-_SILENCE = 150.0
-"""Seconds without a line after which a watch counts as dead; servers send a bookmark about every minute."""
+SILENCE = 150.0
+"""Seconds without a line after which a watch counts as dead; servers send a bookmark about every minute, except for
+what they keep in no cache: Events, and whatever `--watch-cache-sizes` says."""
 _DISCOVERY = ",".join(
     [
         *(
@@ -146,7 +147,7 @@ class Client:
         query = {"watch": "1", "allowWatchBookmarks": "true", **params}
         # Lines as they are sent: nothing is to be unpacked.
         headers = {"Accept-Encoding": "identity"} | ({"Accept": _METADATA_ONLY} if metadata_only else {})
-        timeout = httpx.Timeout(10, read=_SILENCE)
+        timeout = httpx.Timeout(10, read=SILENCE)
         path = kind.path(namespace)
         try:
             async with self._http.stream("GET", path, params=query, headers=headers, timeout=timeout) as response:

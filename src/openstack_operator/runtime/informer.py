@@ -12,7 +12,7 @@ import structlog
 
 from ..plan import SpecError, Transient
 from . import metrics
-from .client import Client, Forbidden, Gone, Missing
+from .client import SILENCE, Client, Forbidden, Gone, Missing
 from .discovery import Discovery
 from .kinds import Kind
 from .process import any_of
@@ -22,6 +22,9 @@ _log: structlog.stdlib.BoundLogger = structlog.get_logger()
 
 _WATCH_SECONDS = 1500
 """To begin one anew costs as much as half an hour of bookmarks; servers end it after half an hour by themselves."""
+_QUIET_SECONDS = SILENCE * 0.9
+"""The same where the server may send no bookmarks: such a watch ends, and goes on where it was, before its silence
+looks like a dead connection."""
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 30.0
 _BREATH = 256
 """Events after which others may use the loop."""
@@ -103,6 +106,8 @@ class Informer:
         self._after = after
         self._version = ""
         """Where the watch continues; empty asks for a new list."""
+        self._has_bookmarks = False
+        """Whether the last watch brought any."""
         self._pause = _FIRST_PAUSE
 
     async def run(self) -> None:
@@ -192,8 +197,10 @@ class Informer:
 
     async def _watch(self) -> None:
         """Follows changes until the server ends the watch. Raises Gone when the version has expired."""
-        seconds = str(int(_WATCH_SECONDS * random.uniform(0.8, 1)))  # noqa: S311
+        longest = _WATCH_SECONDS if self._has_bookmarks else _QUIET_SECONDS
+        seconds = str(int(longest * random.uniform(0.8, 1)))  # noqa: S311
         query = {**self._query, "resourceVersion": self._version, "timeoutSeconds": seconds}
+        self._has_bookmarks = False
         lines = self._client.watch(self.store.kind, self._namespace, query, metadata_only=self._metadata_only)
         count = 0
         counter = metrics.EVENTS.labels(self.store.kind.kind)
@@ -204,6 +211,7 @@ class Informer:
                 status = _status.decode(event.object)
                 raise Gone(status.message) if status.code == 410 else Transient(status.message)
             if event.type == "BOOKMARK":
+                self._has_bookmarks = True
                 self._version = _bookmark.decode(event.object).metadata.resource_version
                 continue
             if (item := self._item(event.object)) is None:
