@@ -66,7 +66,7 @@ def consoles(ctx: Context[NovaSpec]) -> Consoles:
             message = "with kolla's images, consoles go from the nodes to their proxies in plain text; use false"
             raise NotBuilt("spec.tls.required", message)
         return Consoles()
-    by = parts.own_authority(ctx, "console", "consoles", waits=nodes(ctx))
+    by = parts.own_authority(ctx, "console", "consoles", readers=nodes(ctx))
     # Names that nobody calls: it counts whose they are, and which of the two.
     compute = pki.Wanted(common="compute", names=frozenset({"compute.invalid"}))
     novncproxy = pki.Wanted(common="novncproxy", names=frozenset({"novncproxy.invalid"}), calls=True, serves=False)
@@ -89,6 +89,6 @@ def _certificate(
     ca, cert, key = files
     live: Mapping[str, str] = kube.secret_data(ctx.children.get(("Secret", kube.fitting(ctx.name(name)))))
     held = pki.Pair(live[key], live[cert]) if {cert, key} <= live.keys() else None
-    pair = pki.certificate(held, wanted, by.signs, ctx.draw, ctx.now)
+    pair = pki.certificate(held, wanted, by.signer, ctx.draw, ctx.now)
     secret = kube.secret(ctx, ctx.name(name), {ca: by.bundle, cert: pair.cert, key: pair.key})
     return Step(name="Consoles", objects=(secret,), after=(by.step,), guarded=True, wake=pki.change(pair, ctx.now))

@@ -64,12 +64,12 @@ def migration(ctx: Context[NovaSpec]) -> Migration:
     compute = ctx.spec.compute
     if not (compute.enabled and compute.live_migration and ctx.spec.image_profile == "debian"):
         return Migration()
-    by = parts.own_authority(ctx, "migration", "live migrations", waits=nodes(ctx))
+    by = parts.own_authority(ctx, "migration", "live migrations", readers=nodes(ctx))
     files = kube.secret_data(ctx.children.get(("Secret", kube.fitting(ctx.name("migration")))))
     # A name that nobody calls, since there must be one before there are nodes.
     wanted = pki.Wanted(common="compute", names=frozenset({"compute.invalid", *_addresses(ctx.pods)}), calls=True)
     held = pki.Pair(files["server-key.pem"], files["server-cert.pem"]) if "server-cert.pem" in files else None
-    pair = pki.certificate(held, wanted, by.signs, ctx.draw, ctx.now)
+    pair = pki.certificate(held, wanted, by.signer, ctx.draw, ctx.now)
     secret = kube.secret(ctx, ctx.name("migration"), _files(by.bundle, pair))
     return Migration(
         authority=by,

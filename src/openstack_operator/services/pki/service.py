@@ -8,7 +8,7 @@ from typing import Any
 
 from ... import kube, pki
 from ...api import seconds
-from ...parts.authorities import Authorities, advance, patience, read
+from ...parts.authorities import Authorities, next_state, read, signing_time
 from ...plan import Context, Plan, State, Step, Verdict
 from . import issuer, users
 from .model import PKISpec
@@ -29,25 +29,25 @@ def plan(ctx: Context[PKISpec]) -> Plan:
 def replaces(ctx: Context[PKISpec]) -> bool:
     """Whether its users have to be looked at: one authority takes the place of another."""
     held = _held(ctx)
-    return bool(held and (held.coming or held.going))
+    return bool(held and (held.successor or held.predecessors))
 
 
 def almost(ctx: Context[PKISpec]) -> bool:
     """Whether all there is left to know is what servers show."""
     held = _held(ctx)
-    return bool(held and held.going and not held.coming and _waits(ctx, held) == [users.SHOWN])
+    return bool(held and held.predecessors and not held.successor and _waits(ctx, held) == [users.SHOWN])
 
 
 def _own(ctx: Context[PKISpec]) -> Plan:
     held = _held(ctx) or _made(ctx)
     waits = _waits(ctx, held)
-    after = advance(
+    after = next_state(
         held,
         wanted=ctx.spec.authority_generation,
         now=ctx.now,
         overlap=seconds(ctx.spec.overlap),
-        waits=waits,
-        make=lambda: _drawn(ctx),
+        blockers=waits,
+        new_authority=lambda: _drawn(ctx),
     )
     # A barrier: nobody is told to trust what was not written down.
     signs = Step(
@@ -92,42 +92,47 @@ def _drawn(ctx: Context[PKISpec], *, first: bool = False) -> pki.Pair:
 def _made(ctx: Context[PKISpec]) -> Authorities:
     """The first one; or another one where the key was lost, beside those that are trusted so far."""
     known = kube.secret_data(ctx.children.get(("Secret", kube.fitting(ctx.name("bundle"))))).get("ca.crt", "")
-    going = "".join(sorted(pki.each(known) - pki.each(issuer.given(ctx))))
-    signs = _drawn(ctx, first=not going)
-    return Authorities(signs=signs, going=going, generation=ctx.spec.authority_generation, since=ctx.now)
+    predecessors = "".join(sorted(pki.each(known) - pki.each(issuer.given(ctx))))
+    signer = _drawn(ctx, first=not predecessors)
+    return Authorities(
+        signer=signer,
+        predecessors=predecessors,
+        generation=ctx.spec.authority_generation,
+        phase_began=ctx.now,
+    )
 
 
 def _waits(ctx: Context[PKISpec], held: Authorities) -> Sequence[str]:
     """For whom the present step of a replacement has to wait."""
     trusted = pki.each(pki.bundle(held.trusted, ctx.now))
-    if held.coming:
+    if held.successor:
         return users.untrusting(ctx.facts, trusted, ctx.now)
     # What has ended nobody shows any more, or it is trusted by nobody.
-    going = pki.bundle([held.going], ctx.now)
-    return users.unrenewed(ctx.facts, trusted, held.going, ctx.now) if going else ()
+    still_valid = pki.bundle([held.predecessors], ctx.now)
+    return users.unrenewed(ctx.facts, trusted, held.predecessors, ctx.now) if still_valid else ()
 
 
 def _wake(ctx: Context[PKISpec], held: Authorities, *, calm: bool) -> datetime:
     """When something is to be done next, though nothing else changes."""
-    until = patience(held, seconds(ctx.spec.overlap))
-    if held.coming and calm and until > ctx.now:
+    until = signing_time(held, seconds(ctx.spec.overlap))
+    if held.successor and calm and until > ctx.now:
         return until
-    return ctx.now + _AGAIN if held.coming or held.going else held.signs.due
+    return ctx.now + _AGAIN if held.successor or held.predecessors else held.signer.due
 
 
 def _told(ctx: Context[PKISpec], held: Authorities, waits: Sequence[str]) -> Verdict:
     """How far the replacement is: it is no fault of the PKI, which works all the while."""
     shown = ", ".join([*waits[:_NAMED], *([f"{len(waits) - _NAMED} more"] if waits[_NAMED:] else [])])
     rest = f"; waits for {shown}" if waits else ""
-    if held.coming:
-        until = patience(held, seconds(ctx.spec.overlap))
+    if held.successor:
+        until = signing_time(held, seconds(ctx.spec.overlap))
         when = f"; not before {until:%Y-%m-%d %H:%M} UTC" if until > ctx.now else ""
         text = "a new authority is trusted beside the one that signs, before certificates are by it"
         return Verdict(State.READY, f"{text}{rest}{when}", "Trusting")
-    if held.going:
+    if held.predecessors:
         text = "certificates are by the new authority; the one before is trusted until nobody shows one by it"
         return Verdict(State.READY, f"{text}{rest}", "Renewing")
-    return Verdict(State.READY, f"the authority is replaced from {held.signs.due:%Y-%m-%d %H:%M} UTC on")
+    return Verdict(State.READY, f"the authority is replaced from {held.signer.due:%Y-%m-%d %H:%M} UTC on")
 
 
 _NAMED = 12
