@@ -107,9 +107,13 @@ class SAML2(Model):
     entity_id: EntityId = Field(alias="entityID")
     """The provider's name, as its metadata has it; Keystone knows it by that."""
     metadata_url: SecureUrl | None = Field(default=None, alias="metadataURL")
-    """Its metadata, which is read again every hour or so."""
+    """Its metadata, which is read again every hour or so. The server's certificate must be by one of the authorities in
+    `caSecretRef`, or by one that Debian trusts where that is unset."""
     metadata_secret_ref: SecretFileRef | None = None
     """Its metadata as a file in a Secret, `metadata.xml` unless `key` says otherwise."""
+    metadata_certificate_secret_ref: SecretFileRef | None = None
+    """The certificate by whose key the metadata must be signed, as federations publish theirs: `tls.crt` in a Secret
+    unless `key` says otherwise. Unset accepts metadata without a signature."""
     attributes: Annotated[
         dict[str, Annotated[str, Field(max_length=255)]],
         Field(max_length=64),

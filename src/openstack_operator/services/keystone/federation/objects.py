@@ -133,6 +133,9 @@ def _files(ctx: Context[KeystoneSpec], spec: Federation, drawn: parts.Credential
         if each.saml2 and (ref := each.saml2.metadata_secret_ref):
             path = f"{path}.saml2.metadataSecretRef"
             made[f"metadata-{each.name}.xml"] = _file(ctx, ref, "metadata.xml", path)
+        if each.saml2 and (ref := each.saml2.metadata_certificate_secret_ref):
+            signer = f"{_PATH}.identityProviders[{index}].saml2.metadataCertificateSecretRef"
+            made[f"metadata-{each.name}.crt"] = _file(ctx, ref, "tls.crt", signer)
     return made | (_saml(ctx, spec, url, drawn["sealer"]) if any(each.saml2 for each in providers) else {})
 
 

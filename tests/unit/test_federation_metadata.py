@@ -1,0 +1,121 @@
+"""Metadata of a SAML provider by URL: whose server and whose signature count."""
+
+from __future__ import annotations
+
+import ssl
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import pytest
+from campus import PROVIDER, SSO, WEBSSO, Campus, Place, placed
+from federated import FORGED, certified, image
+from patience import until
+
+from openstack_operator.plan import Release
+from tests.e2e.on_federation.provider import Browser
+
+__all__ = ["image"]
+
+
+class Published:
+    """A web server with the metadata of a provider."""
+
+    def __init__(self, text: str, tls: ssl.SSLContext) -> None:
+        self.asked = 0
+        """Times somebody got it."""
+        published = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                self.send_response(200)
+                self.send_header("Content-Type", "application/samlmetadata+xml")
+                self.end_headers()
+                self.wfile.write(text.encode())
+                published.asked += 1
+
+            def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+                """Nobody reads it."""
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.port = self._server.server_address[1]
+        self.refused = 0
+        """Connections that ended in their handshake."""
+        self._tls = tls
+        self._server.get_request = self._accepted
+        self._thread = Thread(target=self._server.serve_forever)
+
+    def _accepted(self) -> tuple[ssl.SSLSocket, Any]:
+        connection, address = self._server.socket.accept()
+        try:
+            return self._tls.wrap_socket(connection, server_side=True), address
+        except OSError:
+            self.refused += 1
+            raise
+
+    def __enter__(self) -> Published:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+
+def published(port: int, **more: Any) -> dict[str, Any]:
+    """The provider with its metadata at that port."""
+    saml2 = {name: value for name, value in PROVIDER["saml2"].items() if name != "metadataSecretRef"}
+    return {**PROVIDER, "saml2": {**saml2, "metadataURL": f"https://127.0.0.1:{port}/metadata", **more}}
+
+
+def is_known(place: Place) -> bool:
+    """Whether users are sent to the provider, as its metadata says where it is."""
+    browser = Browser(stops=SSO)
+    browser.get(f"http://localhost:{place.port}{WEBSSO}?origin=x", FORGED)
+    return browser.seen[-1].startswith(SSO)
+
+
+@pytest.mark.parametrize("signed", [False, True])
+def test_metadata_of_a_server_with_the_right_certificate_counts(
+    image: Path, release: Release, tmp_path: Path, *, signed: bool
+) -> None:
+    campus = Campus()
+    tls, authority = certified(tmp_path)
+    secrets = {"ca": {"ca.crt": authority}, "signer": {"tls.crt": campus.certificate}}
+    with Published(campus.signed_metadata if signed else campus.metadata, tls) as server:
+        how = {"metadataCertificateSecretRef": {"name": "signer"}} if signed else {}
+        provider = {**published(server.port, **how), "caSecretRef": {"name": "ca"}}
+        with placed(image, release, campus, provider, secrets) as place:
+            until("the provider to be known", lambda: is_known(place))
+
+
+def test_metadata_of_a_server_by_another_authority_counts_for_nothing(
+    image: Path, release: Release, tmp_path: Path
+) -> None:
+    tls, _ = certified(tmp_path)
+    (tmp_path / "other").mkdir()
+    campus, others = Campus(), {"ca": {"ca.crt": certified(tmp_path / "other")[1]}}
+    for trusted in ({"caSecretRef": {"name": "ca"}}, {}):
+        with (
+            Published(campus.metadata, tls) as server,
+            placed(image, release, campus, {**published(server.port), **trusted}, others) as place,
+        ):
+            until("somebody to ask for it", lambda server=server: server.refused)
+            assert not is_known(place)
+            assert not server.asked
+
+
+@pytest.mark.parametrize("signer", ["nobody", "a stranger"])
+def test_metadata_that_is_not_signed_by_whom_it_must_counts_for_nothing(
+    image: Path, release: Release, tmp_path: Path, signer: str
+) -> None:
+    tls, authority = certified(tmp_path)
+    campus = Campus()
+    secrets = {"ca": {"ca.crt": authority}, "signer": {"tls.crt": Campus().certificate}}
+    with Published(campus.metadata if signer == "nobody" else campus.signed_metadata, tls) as server:
+        provider = published(server.port, metadataCertificateSecretRef={"name": "signer"})
+        with placed(image, release, campus, {**provider, "caSecretRef": {"name": "ca"}}, secrets) as place:
+            until("somebody to ask for it", lambda: server.asked)
+            assert not is_known(place)
