@@ -20,7 +20,7 @@ LARGER = {
     "controlplane": 640,
     "glance": 360,
     "keystone": 550,
-    "keystone/federation": 560,
+    "keystone/federation": 580,
     "mariadb": 1240,
     "neutron": 400,
     "nova": 1110,

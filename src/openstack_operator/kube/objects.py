@@ -79,6 +79,10 @@ IRREPLACEABLE = "openstack.k8s.io/irreplaceable"
 """Annotation of a Secret that data elsewhere depend on: deleted by hand, it comes back as it was."""
 
 
+RECREATED = "openstack.k8s.io/recreation"
+"""Finalizer of a resource that its owner makes again when somebody deletes it: what it made runs on meanwhile."""
+
+
 FIELD = "openstack.k8s.io/field"
 """Annotation: the field of the owner's spec that decides about an object, named when it is refused."""
 
@@ -86,6 +90,11 @@ FIELD = "openstack.k8s.io/field"
 SHARED_FIELDS = "openstack.k8s.io/shared-fields"
 """Annotation of a resource made from a template: its fields that the owner decides elsewhere, `region` where it has the
 same name in the owner's spec, `mechanism=spec.networkBackend` otherwise."""
+
+
+def recreated(resource: Object) -> Object:
+    """The same resource, which keeps what it made when it is deleted by anybody but its owner."""
+    return {**resource, "metadata": {**resource["metadata"], "finalizers": [RECREATED]}}
 
 
 def from_field(resource: Object, field: str, shared: Mapping[str, str] | None = None) -> Object:

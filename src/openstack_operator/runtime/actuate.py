@@ -103,8 +103,17 @@ class Actuating:
             verdict = Verdict(State.PROGRESSING, f"deleting: waiting for {other[0].handle}/{request.name}", "Deleting")
             await self._report(request, held, Report(conditions={"Ready": verdict}, partial=True))
             return Next(after=_LOOK_AGAIN)
+        world = self._parts.world
+        returns = world.plans.recreates(world.resource(request.kind), held.meta)
+        if returns is None and going(held) < PATIENCE:
+            verdict = Verdict(State.PROGRESSING, "deleting: waiting for its owner to be looked at", "Deleting")
+            await self._report(request, held, Report(conditions={"Ready": verdict}, partial=True))
+            return Next(after=1)
+        if returns:
+            where = {"kind": request.kind, "namespace": request.namespace, "name": request.name}
+            _log.warning("was deleted, but its owner makes it again: nothing is removed", **where)
         # Where that one stays, it was this resource alone that somebody deleted.
-        context = None if other else await self._removable(request, held)
+        context = None if other or returns else await self._removable(request, held)
         if context is not None:
             try:
                 await asyncio.get_running_loop().run_in_executor(self._threads, self._actuator.remove, context)

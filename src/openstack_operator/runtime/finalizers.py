@@ -49,6 +49,25 @@ async def release(world: World, request: Request, kind: Kind, held: Cached) -> N
         return
 
 
+async def orphan(world: World, request: Request, kind: Kind, child: Cached, uid: str) -> None:
+    """Takes from an object the reference to an owner that goes, so that it stays and the next owner of that name takes
+    it over. Raises Transient where somebody changed it since it was read.
+    """
+    references = child.decode()["metadata"].get("ownerReferences") or []
+    left = [reference for reference in references if reference["uid"] != uid]
+    if len(left) == len(references) or child.meta.deletion_timestamp is not None:
+        return
+    operations: list[Object] = [
+        {"op": "replace", "path": "/metadata/resourceVersion", "value": child.meta.resource_version},
+        {"op": "replace", "path": "/metadata/ownerReferences", "value": left},
+    ]
+    try:
+        written = await world.client.patch_json(kind, child.meta.namespace, child.meta.name, operations)
+    except Missing:
+        return
+    world.stores[kind].put(entry(written, kind), by=request)
+
+
 def going(held: Cached) -> timedelta:
     """Since when an object is being deleted; no time for one that is not."""
     at = held.meta.deletion_timestamp

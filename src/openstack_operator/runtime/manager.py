@@ -60,6 +60,7 @@ class Manager:
     ) -> None:
         catalog = Catalog([entry.resource for entry in (*services, *actuators)])
         self.world = World(client, catalog, namespaces, self._changed, self._turned)
+        self.world.plans.kinds = tuple(Kind.of(service.resource) for service in services)
         self.cluster_domain = domain
         self._leader = leader
         self._health = health

@@ -63,6 +63,7 @@ class Guard:
         if held is None:
             self._parts.gatherer.forget(request)
             self._parts.reporter.forget(request)
+            self._parts.world.plans.forget(request)
             return Next()
         started = time.perf_counter()
         try:

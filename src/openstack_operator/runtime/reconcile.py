@@ -8,9 +8,11 @@ from types import MappingProxyType
 
 import structlog
 
+from ..kube import RECREATED
 from ..plan import State, Transient, Verdict, carry_out, conditions
-from .apply import Applier
+from .apply import Applier, together
 from .diagnosis import Diagnostician
+from .finalizers import PATIENCE, drop, going, orphan
 from .gather import Gathered, parse
 from .nesting import check_depth
 from .passes import Next, Parts
@@ -18,7 +20,7 @@ from .registry import Service
 from .report import Report
 from .scale import scale_status
 from .store import Cached, Request
-from .teardown import Teardown
+from .teardown import FINALIZER, Teardown
 from .turns import Turns
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger()
@@ -58,6 +60,7 @@ class Reconciler:
             facts = await self._service.observe(world.client, context)
             context = replace(context, facts=facts)
         plan = self._service.plan(context)
+        world.plans.settle(request, held.meta.uid, plan.objects)
         kind, children = world.resource(request.kind), gathered.children
         applier = Applier(world, self._parts.memo, request, held, kind, context.now, children)
         turns = Turns(children, world.stores, self._parts.memo.rolling, context.now, applier.replaces_pods)
@@ -108,14 +111,41 @@ class Reconciler:
                 await self._parts.reporter.recorder.note(held, kind, reason, f"{what} {', '.join(names)}")
 
     async def _delete(self, request: Request, held: Cached) -> Next:
-        """Kubernetes collects what belongs to a deleted resource; only a teardown in order is ours."""
+        """Kubernetes collects what belongs to a deleted resource; only a teardown in order is ours. What its owner
+        makes again leaves everything in place.
+        """
+        if RECREATED in held.meta.finalizers:
+            world = self._parts.world
+            returns = world.plans.recreates(world.resource(request.kind), held.meta)
+            if returns is None and going(held) < PATIENCE:
+                return await self._deleting(request, held, "its owner to be looked at", again=1)
+            if returns:
+                return await self._recreated(request, held)
+            await drop(world, request, held, RECREATED)
+            if (held := world.held(request) or held).meta.deletion_timestamp is None:
+                return Next()
         waits_for = await self._teardown.advance(request, held) if self._teardown else ""
         if not waits_for:
             return Next()
+        return await self._deleting(request, held, waits_for)
+
+    async def _recreated(self, request: Request, held: Cached) -> Next:
+        """Lets a resource go that comes back, without what it made: the next one of its name takes that over."""
+        world = self._parts.world
+        children = [(kind, child) for kind, child in world.children(request) if child.meta.controller]
+        await together(orphan(world, request, kind, child, held.meta.uid) for kind, child in children)
+        where = {"kind": request.kind, "namespace": request.namespace, "name": request.name}
+        _log.warning("was deleted, but its owner makes it again: what it made stays", **where)
+        for finalizer in (FINALIZER, RECREATED):
+            if current := world.held(request):
+                await drop(world, request, current, finalizer)
+        return Next()
+
+    async def _deleting(self, request: Request, held: Cached, waits_for: str, again: float = _LOOK_AGAIN) -> Next:
         verdict = Verdict(State.PROGRESSING, f"deleting: waiting for {waits_for}", "Deleting")
         then = await self._report(request, held, Report(conditions={"Ready": verdict}, partial=True))
         # What other operators do not let go in time is let go for them, and nothing tells when that is.
-        return Next(after=min(then.after or _LOOK_AGAIN, _LOOK_AGAIN))
+        return Next(after=min(then.after or again, again))
 
     async def _report(self, request: Request, held: Cached, report: Report) -> Next:
         return Next(after=await self._parts.reporter.report(request, held, report))

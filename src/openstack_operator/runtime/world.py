@@ -17,6 +17,7 @@ from .discovery import Discovery
 from .informer import Informer
 from .kinds import CLAIM, DAEMON_SET, NODE, OTHERS, POD, SECRET, STATEFUL_SET, WARNING, Catalog, Kind
 from .pods import SELECTOR, trimmed
+from .recreation import Plans
 from .store import Cached, Change, Meta, OwnerLabels, Request, Store, cached
 from .warnings import SELECTOR as WARNINGS
 from .warnings import Warnings, warning
@@ -93,6 +94,8 @@ class World:
         """Metadata of Nodes, where some kind looks at them."""
         self.claims = Claims(self)
         """Whose agents run on which nodes."""
+        self.plans = Plans(self)
+        """What each resource wants there to be."""
         self._resources = {kind.handle: kind for kind in catalog.resources}
         self._roles: dict[str, list[Kind]] = {}
         for kind in catalog.resources:

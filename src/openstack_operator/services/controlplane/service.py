@@ -156,7 +156,8 @@ def _child(ctx: Context[ControlPlaneSpec], member: Member, name: str, told: Encr
         for field in (*passed, "tls")
         if field in wanted["spec"] and to_snake(field) not in written
     }
-    return Step(name=name, objects=(kube.from_field(wanted, door.path(f"spec.{member.field}"), shared),))
+    made = kube.recreated(kube.from_field(wanted, door.path(f"spec.{member.field}"), shared))
+    return Step(name=name, objects=(made,))
 
 
 _SHARED_FROM = {

@@ -1,0 +1,86 @@
+"""What its owner makes again at once when somebody deletes it: nothing of it is removed or restarted meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, NamedTuple
+
+from ..plan import Key, Object, key
+from .kinds import Kind
+from .store import Meta, Request
+
+if TYPE_CHECKING:
+    from .world import World
+
+
+class _Plan(NamedTuple):
+    """What the last plan of a resource held."""
+
+    uid: str
+    """Of the resource: one that was made anew has another plan."""
+    keys: frozenset[Key]
+
+
+class Plans:
+    """What each resource wants there to be, as its last plan in the life of this process said it."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._plans: dict[Request, _Plan] = {}
+        self.kinds: tuple[Kind, ...] = ()
+        """Kinds whose resources have plans."""
+
+    def settle(self, request: Request, uid: str, objects: Iterable[Object]) -> None:
+        """The resource of that uid wants these objects, and no others."""
+        self._plans[request] = _Plan(uid, frozenset(map(key, objects)))
+
+    def forget(self, request: Request) -> None:
+        """The resource is gone; unless it comes back its plan is of no use."""
+        if not self._returns(request, frozenset()):
+            self._plans.pop(request, None)
+
+    def recreates(self, kind: Kind, meta: Meta) -> bool | None:
+        """Whether an object that is being deleted comes back: what controls it has it in its plan, and is there or
+        comes back itself. None as long as that is not known, after a start of this process.
+        """
+        owner = meta.controller
+        if owner is None or not self._world.ours(owner.handle):
+            return False
+        return self._wants(Request(owner.handle, meta.namespace, owner.name), (kind.handle, meta.name), frozenset())
+
+    def _wants(self, request: Request, child: Key, seen: frozenset[Request]) -> bool | None:
+        if request in seen:
+            # Users write owner references, in a circle if they like.
+            return False
+        live, plan = self._world.held(request), self._plans.get(request)
+        if live is not None and live.meta.deletion_timestamp is None:
+            return child in plan.keys if plan and plan.uid == live.meta.uid else None
+        returns = self._returns(request, seen | {request})
+        # Where it was never planned here, what it made is what it is going to make.
+        return returns and (plan is None or child in plan.keys)
+
+    def _returns(self, request: Request, seen: frozenset[Request]) -> bool | None:
+        """Whether a resource that is gone, or being deleted, comes back."""
+        child = request.kind, request.name
+        if live := self._world.held(request):
+            owner = live.meta.controller
+            if owner is None or not self._world.ours(owner.handle):
+                return False
+            return self._wants(Request(owner.handle, request.namespace, owner.name), child, seen)
+        owners = [
+            each for each, plan in self._plans.items() if each.namespace == request.namespace and child in plan.keys
+        ]
+        verdicts = [self._wants(owner, child, seen) for owner in owners]
+        if any(verdicts):
+            return True
+        return None if None in verdicts or self._unplanned(request.namespace) else False
+
+    def _unplanned(self, namespace: str) -> bool:
+        """Whether there is a resource that was not planned yet, and may want anything."""
+        return any(
+            held.meta.namespace == namespace
+            and held.meta.deletion_timestamp is None
+            and Request(kind.handle, namespace, held.meta.name) not in self._plans
+            for kind in self.kinds
+            for held in self._world.stores[kind]
+        )

@@ -1,0 +1,131 @@
+"""What somebody deletes though its owner wants it comes back, and nothing it stood for was touched meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from openstack_operator.catalogue import ACTUATORS, SERVICES
+from openstack_operator.plan import Context
+from openstack_operator.release_files import ReleaseFiles
+from openstack_operator.runtime.client import Client
+from openstack_operator.runtime.kinds import DEPLOYMENT, JOB, SECRET, SERVICE, STATEFUL_SET, Kind
+from openstack_operator.runtime.manager import Manager
+from openstack_operator.services.controlplane.model import CONTROL_PLANE
+
+from .harness import Cluster, eventually, running
+from .test_controlplane import RESOURCE, agrees, listed
+
+MADE = (DEPLOYMENT, STATEFUL_SET, Kind("apps/v1", "DaemonSet", "daemonsets"), JOB, SECRET, SERVICE)
+
+
+@dataclass
+class Remote:
+    """What is outside of Kubernetes."""
+
+    removed: list[str] = field(default_factory=list[str])
+    """Kind/name of what was taken away there."""
+
+    def remove(self, ctx: Context[Any]) -> None:
+        self.removed.append(f"{ctx.kind}/{ctx.owner}")
+
+
+@asynccontextmanager
+async def operator(cluster: Cluster, root: Path, remote: Remote) -> AsyncGenerator[Manager]:
+    """The operator with every service; its actuators agree with everything, and take away what they are asked to."""
+    client = Client.connect()
+    remotes = [replace(actuator, ensure=agrees, remove=remote.remove) for actuator in ACTUATORS]
+    manager = Manager(client, SERVICES, remotes, ReleaseFiles(root / "releases"), [cluster.namespace])
+    async with running(manager.run()), cluster.simulator():
+        yield manager
+    await client.close()
+
+
+async def made(cluster: Cluster) -> dict[str, str]:
+    """Uids of what resources were made into."""
+    return {
+        f"{kind.kind}/{obj['metadata']['name']}": obj["metadata"]["uid"]
+        for kind in MADE
+        for obj in await listed(cluster, kind)
+    }
+
+
+async def comes_back(cluster: Cluster, kind: str, name: str, policy: str = "Background") -> None:
+    """Somebody deletes it, and then there is another one, which is Ready, and so is the cloud."""
+    before = (await cluster.get(RESOURCE[kind], name) or {})["metadata"]["uid"]
+    await cluster.delete(RESOURCE[kind], name, policy)
+
+    async def other() -> bool:
+        live = await cluster.get(RESOURCE[kind], name)
+        return live is not None and live["metadata"]["uid"] != before
+
+    await eventually(other)
+    await cluster.ready(RESOURCE[kind], name)
+    await cluster.ready(CONTROL_PLANE, "cloud")
+
+
+async def test_a_resource_that_somebody_deletes_comes_back_and_what_it_made_stays(cluster: Cluster, root: Path) -> None:
+    remote = Remote()
+    async with operator(cluster, root, remote):
+        await cluster.create(CONTROL_PLANE, "cloud")
+        await cluster.ready(CONTROL_PLANE, "cloud")
+        before = await made(cluster)
+        for kind, name in (
+            ("Nova", "nova"),
+            ("OVNNetwork", "ovn"),
+            ("MariaDB", "mariadb"),
+            ("RabbitMQVhost", "nova-cell1"),
+            ("MariaDBDatabase", "nova-cell1-db"),
+            ("KeystoneUser", "nova-user"),
+            ("KeystoneService", "nova-catalog"),
+        ):
+            await comes_back(cluster, kind, name)
+            after = await made(cluster)
+            assert {name: uid for name, uid in after.items() if name in before} == before, kind
+        assert not remote.removed
+        owner = ((await cluster.get(SECRET, "nova-credentials")) or {})["metadata"]["ownerReferences"]
+        assert [each["uid"] for each in owner] == [
+            (await cluster.get(RESOURCE["Nova"], "nova") or {})["metadata"]["uid"]
+        ]
+
+
+async def test_after_a_start_the_operator_waits_until_it_knows_what_comes_back(cluster: Cluster, root: Path) -> None:
+    remote = Remote()
+    async with operator(cluster, root, remote):
+        await cluster.create(CONTROL_PLANE, "cloud")
+        await cluster.ready(CONTROL_PLANE, "cloud")
+    before = await made(cluster)
+    await cluster.delete(RESOURCE["Placement"], "placement")
+    await cluster.delete(RESOURCE["RabbitMQVhost"], "neutron-messaging")
+    async with operator(cluster, root, remote):
+
+        async def back() -> bool:
+            found = [
+                await cluster.get(RESOURCE[kind], name)
+                for kind, name in (("Placement", "placement"), ("RabbitMQVhost", "neutron-messaging"))
+            ]
+            return all(live and "deletionTimestamp" not in live["metadata"] for live in found)
+
+        await eventually(back)
+        await cluster.ready(CONTROL_PLANE, "cloud")
+        after = await made(cluster)
+        assert {name: uid for name, uid in after.items() if name in before} == before
+        assert not remote.removed
+
+
+async def test_what_is_turned_off_goes_with_what_is_outside(cluster: Cluster, root: Path) -> None:
+    remote = Remote()
+    async with operator(cluster, root, remote):
+        await cluster.create(CONTROL_PLANE, "cloud")
+        await cluster.ready(CONTROL_PLANE, "cloud")
+        await cluster.change(CONTROL_PLANE, "cloud", "/spec/nova", {"enabled": False})
+
+        async def gone() -> bool:
+            there = [await cluster.get(RESOURCE["Nova"], "nova"), await cluster.get(DEPLOYMENT, "nova-api")]
+            return there == [None, None] and "KeystoneService/nova-catalog" in remote.removed
+
+        await eventually(gone)
+        assert {"RabbitMQVhost/nova-cell1", "KeystoneUser/nova-user"} <= set(remote.removed)
