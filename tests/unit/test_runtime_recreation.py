@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, cast
 
 import pytest
+from msgspec import structs
 
 from openstack_operator.runtime.client import Client
 from openstack_operator.runtime.kinds import Catalog, Kind
@@ -43,11 +44,7 @@ def world() -> World:
 def there(world: World, kind: Kind, found: Meta) -> None:
     versions = [int(held.meta.resource_version or 0) for store in world.stores.values() for held in store]
     version = str(max(versions, default=0) + 1)
-    world.stores[kind].put(Cached(Meta(**{**_fields(found), "resource_version": version}), b"{}"))
-
-
-def _fields(found: Meta) -> dict[str, Any]:
-    return {name: getattr(found, name) for name in found.__struct_fields__}
+    world.stores[kind].put(Cached(structs.replace(found, resource_version=version), b"{}"))
 
 
 CHILD = meta("child", "p1", (SERVICE, "nova", "n1"), deletion_timestamp=GOES)
