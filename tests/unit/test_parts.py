@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, cast
 from urllib.parse import unquote, urlsplit
 
@@ -132,7 +133,16 @@ def test_an_empty_password_is_drawn_again() -> None:
 def test_known_values_stand_beside_drawn_ones() -> None:
     creds = parts.credentials(widget(draw=lambda: "new"), "root", given={"user": "root"}, retain=True)
     assert data(creds) == {"root": "new", "user": "root"}
-    assert creds.objects[0]["metadata"]["annotations"] == {kube.RETAIN: "true"}
+    assert creds.objects[0]["metadata"]["annotations"] == {kube.RETAIN: "true", kube.IRREPLACEABLE: "true"}
+
+
+def test_passwords_that_somebody_deletes_come_back() -> None:
+    lost = {"widget-credentials": kube.secret(widget(), "widget-credentials", {"database": "old"})}
+    ctx = replace(widget(draw=lambda: "new"), lost=lost)
+    assert data(parts.credentials(ctx, "database")) == {"database": "old"}
+    emptied = {("Secret", "widget-credentials"): kube.secret(widget(), "widget-credentials", {})}
+    taken_out = replace(ctx, children=emptied)
+    assert data(parts.credentials(taken_out, "database")) == {"database": "new"}
 
 
 @given(st.text(min_size=1, max_size=40))

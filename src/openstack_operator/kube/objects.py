@@ -76,7 +76,7 @@ RETAIN = "openstack.k8s.io/retain"
 
 
 IRREPLACEABLE = "openstack.k8s.io/irreplaceable"
-"""Annotation of a Secret that data elsewhere depend on: deleted by hand, it comes back as it was."""
+"""Annotation of a Secret that comes back with what was in it when somebody deletes it."""
 
 
 RECREATED = "openstack.k8s.io/recreation"

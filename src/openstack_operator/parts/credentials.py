@@ -43,25 +43,23 @@ def credentials(
     suffix: str = "credentials",
     given: Mapping[str, str] | None = None,
     retain: bool = False,
-    of_data: bool = False,
     rotates: bool = False,
 ) -> Credentials:
     """Secret `<owner>-<suffix>` with a password each for `names`; `given` are known values stored beside them.
 
-    `retain` keeps the Secret when its owner goes: passwords are part of data that outlives it. Those `of_data` stand in
-    the owner's own volumes alone: a Secret that somebody deletes comes back as it was, where others are drawn anew.
-    Those of accounts are replaced by order where it `rotates`.
+    `retain` keeps the Secret when its owner goes: passwords are part of data that outlives it. Those of accounts are
+    replaced by order where it `rotates`. A Secret that somebody deletes comes back as it was, a password that is taken
+    out of it is drawn anew.
     """
     secret = ctx.name(suffix)
     live = ctx.children.get(("Secret", kube.fitting(secret)))
-    held = kube.secret_data(live or (ctx.lost.get(kube.fitting(secret)) if of_data else None))
+    held = kube.secret_data(live or ctx.lost.get(kube.fitting(secret)))
     if rotates:
         found = replaced(ctx, kube.fitting(secret), held, names)
     else:
         found = Replaced(values={**held, **{name: held.get(name) or ctx.draw() for name in names}})
     values = {**found.values, **(given or {})}
-    wanted = kube.secret(ctx, secret, values)
-    wanted = kube.irreplaceable(wanted) if of_data else wanted
+    wanted = kube.irreplaceable(kube.secret(ctx, secret, values))
     return Credentials(
         name="Credentials",
         objects=(kube.retained(wanted) if retain else wanted,),

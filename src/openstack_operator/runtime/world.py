@@ -143,7 +143,7 @@ class World:
             made_for = change.meta.namespace, change.kind.role.lower(), fitting(change.meta.name)
             if change.new is not None:
                 self._returning.discard(made_for)
-            elif self._is_kept(change.meta):
+            elif self.plans.recreates(change.kind, change.meta) is not False:
                 self._returning.add(made_for)
             else:
                 self.stores[SECRET].forget(made_for)
@@ -151,12 +151,6 @@ class World:
             made_for = change.meta.owner_labels
             if made_for not in self._returning and self.labeled(change.meta) is None:
                 self.stores[SECRET].forget(made_for)
-
-    def _is_kept(self, meta: Meta) -> bool:
-        """Whether what made a resource is there, and so makes it anew."""
-        maker = self.owner(meta)
-        held = self.held(maker) if maker else None
-        return held is not None and held.meta.deletion_timestamp is None
 
     def resource(self, handle: str) -> Kind:
         """One of our own kinds by its handle. Raises KeyError for others."""

@@ -31,7 +31,6 @@ def plan(ctx: Context[RabbitMQSpec]) -> Plan:
         "erlang-cookie",
         given={"default_user": "admin"},
         retain=spec.retention == "Retain",
-        of_data=True,
     )
     name, members = kube.fitting(ctx.owner), kube.fitting(ctx.name("members"))
     shown = parts.certified(
