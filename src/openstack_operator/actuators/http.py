@@ -13,10 +13,12 @@ from functools import lru_cache
 from threading import Lock
 from typing import Any, Generic, TypeVar
 
+import httpcore2
 import httpx2
 
 from ..kube import quote
 from ..plan import Transient
+from .deadline import Backend, deadline
 from .loop import Conflict, Refused
 
 CONNECT = 4
@@ -28,6 +30,11 @@ What uses one looks again within three minutes, and may wait five after it faile
 """
 
 _REFUSALS = frozenset({400, 405, 413, 422})
+
+_WHOLE = 4
+"""How many times the wait for one piece of an answer the whole answer may take."""
+_MOST = 32 * 2**20
+"""Bytes of an answer. A page of RabbitMQ's or Keystone's lists has some thousands."""
 
 
 SessionT = TypeVar("SessionT")
@@ -72,21 +79,40 @@ def _trust(authorities: str) -> ssl.SSLContext:
     return ssl.create_default_context(cadata=authorities or None)
 
 
+class _Transport(httpx2.HTTPTransport):
+    """Connections that keep to the deadline of a request."""
+
+    def __init__(self, trust: str) -> None:
+        super().__init__(verify=_trust(trust), trust_env=False)
+        self._pool = httpcore2.ConnectionPool(
+            ssl_context=_trust(trust),
+            max_connections=100,
+            max_keepalive_connections=20,
+            keepalive_expiry=5,
+            network_backend=Backend(),
+        )
+
+
 class Api:
     """One HTTP API under a base URL; threads may share it. Its connections are closed when nobody has it any more."""
 
     def __init__(
         self, name: str, url: str, *, seconds: float, auth: tuple[str, str] | None = None, trust: str = ""
     ) -> None:
-        """`trust` are the authorities of the server in PEM; without any, those the system trusts."""
+        """`trust` are the authorities of the server in PEM; without any, those the system trusts. `seconds` is the wait
+        for a piece of an answer; the whole of it may take four times as long.
+        """
         self.name = name
         self.url = url.rstrip("/")
+        self._whole = seconds * _WHOLE
         self._client = httpx2.Client(
             auth=auth,
             timeout=httpx2.Timeout(seconds, connect=CONNECT),
-            verify=_trust(trust),
+            transport=_Transport(trust),
             # What a proxy for the world outside says about addresses inside the cluster is of no use.
             trust_env=False,
+            # A server that packs its answers may send a thousandth of what they become.
+            headers={"Accept-Encoding": "identity"},
         )
         weakref.finalize(self, self._client.close)
 
@@ -104,13 +130,30 @@ class Api:
         what they were sent. Raises Unauthorized, Conflict, Refused or Transient.
         """
         try:
-            response = self._client.request(method, self.url + path, json=json, params=params, headers=headers)
+            request = self._client.build_request(method, self.url + path, json=json, params=params, headers=headers)
+            with deadline(self._whole):
+                response = self._received(self._client.send(request, stream=True))
         except (httpx2.NetworkError, httpx2.TimeoutException) as error:
             raise Transient(f"{self.name} is unreachable: {error} ({type(error).__name__})") from None
         except (httpx2.RequestError, httpx2.InvalidURL) as error:
             # The text of these quotes headers, which hold credentials.
             raise Transient(f"{self.name} cannot be asked at {self.url}: {type(error).__name__}") from None
         return self._judged(response, f"{self.name}: {method} {path}", secret=secret)
+
+    def _received(self, response: httpx2.Response) -> httpx2.Response:
+        """The answer with its content. Raises Transient for one that is larger than any of these APIs gives."""
+        content = bytearray()
+        try:
+            if response.headers.get("Content-Encoding", "identity") != "identity":
+                raise Transient(f"{self.name} at {self.url} packs its answers, which it was asked not to")
+            for chunk in response.iter_raw():
+                content += chunk
+                if len(content) > _MOST:
+                    raise Transient(f"{self.name} at {self.url} answers with more than {_MOST // 2**20} MiB")
+        finally:
+            response.close()
+        status, headers = response.status_code, response.headers
+        return httpx2.Response(status, headers=headers, content=bytes(content), request=response.request)
 
     def _judged(self, response: httpx2.Response, what: str, *, secret: bool) -> httpx2.Response | None:
         status = response.status_code

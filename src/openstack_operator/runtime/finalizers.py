@@ -16,6 +16,9 @@ _log: structlog.stdlib.BoundLogger = structlog.get_logger()
 
 PATIENCE = timedelta(seconds=20)
 """For so long another operator may see to what it has out there."""
+_DEAF = timedelta(minutes=5)
+"""For so long an operator that did not is given less time for the rest; a cloud would go one patience after another."""
+_SOON = timedelta(seconds=2)
 
 
 async def add(world: World, request: Request, held: Cached, finalizer: str) -> Cached:
@@ -39,8 +42,13 @@ async def release(world: World, request: Request, kind: Kind, held: Cached) -> N
     """Lets an object of another operator go that has been going for too long: what that operator would have to ask is
     not there any more, or that operator is not. Nothing of it is to go out there (`Kind.finalizer`). Raises Transient.
     """
-    if not kind.finalizer or kind.finalizer not in held.meta.finalizers or going(held) < PATIENCE:
+    if not kind.finalizer or kind.finalizer not in held.meta.finalizers:
         return
+    now, whose = datetime.now(UTC), (request.namespace, kind.by)
+    deaf = now - world.released.get(whose, datetime.min.replace(tzinfo=UTC)) < _DEAF
+    if going(held) < (_SOON if deaf else PATIENCE):
+        return
+    world.released[whose] = now
     _log.warning("let go for its operator", kind=kind.handle, namespace=request.namespace, name=held.meta.name)
     try:
         left = [name for name in held.meta.finalizers if name != kind.finalizer]

@@ -26,7 +26,7 @@ from .turns import Turns
 _log: structlog.stdlib.BoundLogger = structlog.get_logger()
 
 _LONGEST_SLEEP = 86_400.0
-_LOOK_AGAIN = 10.0
+_LOOK_AGAIN = 3.0
 """Seconds between looks at what is being deleted."""
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 from typing import cast
 
 import msgspec
@@ -94,6 +95,8 @@ class World:
         """Metadata of Nodes, where some kind looks at them."""
         self.claims = Claims(self)
         """Whose agents run on which nodes."""
+        self.released: dict[tuple[str, str], datetime] = {}
+        """When an object of another operator was let go for it last, by namespace and operator."""
         self.plans = Plans(self)
         """What each resource wants there to be."""
         self._resources = {kind.handle: kind for kind in catalog.resources}
