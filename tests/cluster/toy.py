@@ -91,7 +91,7 @@ def pod(ctx: Context[Any], component: str, config: str = "") -> dict[str, Any]:
 
 
 def plan_server(ctx: Context[ServerSpec]) -> Plan:
-    password = parts.credentials(ctx, "root", suffix="password")
+    password = parts.credentials(ctx, "root", suffix="password", of_data=True)
     run = kube.workload(ctx, "StatefulSet", "db", pod(ctx, "db"), replicas=ctx.spec.replicas, serviceName=ctx.owner)
     type_ = "NodePort" if ctx.spec.exposed else "ClusterIP"
     port = kube.service(ctx, ctx.owner, {"sql": 3306}, kube.selector(ctx, "db"), type_=type_)

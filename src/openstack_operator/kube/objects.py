@@ -76,7 +76,11 @@ RETAIN = "openstack.k8s.io/retain"
 
 
 IRREPLACEABLE = "openstack.k8s.io/irreplaceable"
-"""Annotation of a Secret that comes back with what was in it when somebody deletes it."""
+"""Annotation of a Secret that data elsewhere depend on: deleted by hand, it comes back as it was."""
+
+
+REMEMBERED = "openstack.k8s.io/remembered"
+"""Annotation of a Secret that comes back as it was, too, though another one would do: clients need not be replaced."""
 
 
 RECREATED = "openstack.k8s.io/recreation"
@@ -148,6 +152,11 @@ def retained(wanted: Object) -> Object:
 def irreplaceable(wanted: Object) -> Object:
     """The same object, which comes back with what was in it when somebody deletes it (`Context.lost`)."""
     return annotated(wanted, {IRREPLACEABLE: "true"})
+
+
+def remembered(wanted: Object) -> Object:
+    """The same object, which comes back like an irreplaceable one."""
+    return annotated(wanted, {REMEMBERED: "true"})
 
 
 def secret(ctx: Context[Any], name: str, data: Mapping[str, str], *, component: str = "") -> Object:

@@ -43,12 +43,14 @@ def credentials(
     suffix: str = "credentials",
     given: Mapping[str, str] | None = None,
     retain: bool = False,
+    of_data: bool = False,
     rotates: bool = False,
 ) -> Credentials:
     """Secret `<owner>-<suffix>` with a password each for `names`; `given` are known values stored beside them.
 
-    `retain` keeps the Secret when its owner goes: passwords are part of data that outlives it. Those of accounts are
-    replaced by order where it `rotates`. A Secret that somebody deletes comes back as it was, a password that is taken
+    `retain` keeps the Secret when its owner goes: passwords are part of data that outlives it. Those `of_data` stand in
+    the owner's own volumes alone, which no other password opens. Those of accounts are replaced by order where it
+    `rotates`. A Secret that somebody deletes comes back as it was, a password that is taken
     out of it is drawn anew.
     """
     secret = ctx.name(suffix)
@@ -59,7 +61,8 @@ def credentials(
     else:
         found = Replaced(values={**held, **{name: held.get(name) or ctx.draw() for name in names}})
     values = {**found.values, **(given or {})}
-    wanted = kube.irreplaceable(kube.secret(ctx, secret, values))
+    made = kube.secret(ctx, secret, values)
+    wanted = kube.irreplaceable(made) if of_data else kube.remembered(made)
     return Credentials(
         name="Credentials",
         objects=(kube.retained(wanted) if retain else wanted,),

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, cast
 import msgspec
 
 from ..api import handle
-from ..kube import INSTANCE, IRREPLACEABLE, KIND, fitting
+from ..kube import INSTANCE, IRREPLACEABLE, KIND, REMEMBERED, fitting
 from ..plan import Object
 from . import metrics
 from .kinds import Kind
@@ -216,7 +216,7 @@ class Store:
                     del self._owned[old.meta.owner_labels]
         if new is None:
             self._objects.pop(key, None)
-            if old is not None and old.meta.annotations.get(IRREPLACEABLE) == "true":
+            if old is not None and "true" in (old.meta.annotations.get(name) for name in (IRREPLACEABLE, REMEMBERED)):
                 self._lost[key] = old
         else:
             self._lost.pop(key, None)

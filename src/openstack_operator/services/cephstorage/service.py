@@ -75,7 +75,7 @@ def _local(ctx: Context[CephStorageSpec]) -> Cluster:
     named = users(ctx.spec)
     kept = ctx.spec.osds.retention == "Retain"
     drawn = ("fsid", "mon", "admin", "mgr", "osd", *named.values())
-    keys = parts.credentials(ctx, *drawn, suffix="keys", retain=kept)
+    keys = parts.credentials(ctx, *drawn, suffix="keys", retain=kept, of_data=True)
     identity, hosts = config.fsid(keys["fsid"]), list(daemons.monitors(ctx).values())
     text = config.daemon_conf(ctx, identity, hosts)
     conf = parts.written(ctx, {"ceph.conf": text}, suffix="daemon-config", directory="/etc/ceph")
@@ -104,7 +104,7 @@ def _external(ctx: Context[CephStorageSpec]) -> Cluster:
     conf, fsid, monitors = coordinates(ctx.secrets.get(secret, {}), secret, field)
     named = users(ctx.spec)
     if outside.manage:
-        drawn = parts.credentials(ctx, *named.values(), suffix="keys", retain=True)
+        drawn = parts.credentials(ctx, *named.values(), suffix="keys", retain=True, of_data=True)
         keys = {use: config.cephx(drawn[user]) for use, user in named.items()}
         steps, admin = (drawn,), login(ctx.secrets.get(secret, {}), secret, field)
     else:

@@ -45,6 +45,7 @@ def delegated(ctx: Context[MariaDBSpec]) -> Plan:
         suffix="root",
         given={_RUNS: "true"} if live else None,
         retain=spec.retention == "Retain",
+        of_data=True,
     )
     creds = replace(creds, objects=_watched(creds))
     # A cluster's first Service reaches any member, and one member is to take all writes.

@@ -35,7 +35,7 @@ def plan(ctx: Context[MariaDBSpec]) -> Plan:
     if several and spec.image_profile == "kolla":
         raise NotBuilt("spec.replicas", f"a cluster of {spec.replicas} members is not built for kolla yet; use 1")
     # The password of a data directory is set when it is made.
-    creds = parts.credentials(ctx, "root", retain=spec.retention == "Retain")
+    creds = parts.credentials(ctx, "root", retain=spec.retention == "Retain", of_data=True)
     name = kube.fitting(ctx.owner)
     shown = parts.certified(
         ctx,

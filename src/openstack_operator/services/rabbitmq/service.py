@@ -31,6 +31,7 @@ def plan(ctx: Context[RabbitMQSpec]) -> Plan:
         "erlang-cookie",
         given={"default_user": "admin"},
         retain=spec.retention == "Retain",
+        of_data=True,
     )
     name, members = kube.fitting(ctx.owner), kube.fitting(ctx.name("members"))
     shown = parts.certified(
