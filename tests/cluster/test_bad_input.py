@@ -257,9 +257,10 @@ async def fail(cluster: Cluster, job: str, log: str) -> None:
 async def unchecked(client: Client, name: str) -> AsyncGenerator[None]:
     """For a while the API server takes any spec of that definition."""
     definition = await client.get(CRD, None, name) or {}
-    path = "/spec/versions/0/schema/openAPIV3Schema"
-    strict = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
-    loose = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    path, strict = "/spec/versions/0", definition["spec"]["versions"][0]
+    anything = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
+    # With a scale subresource it would still look at the number of replicas.
+    loose = {**strict, "schema": anything, "subresources": {"status": {}}}
     await client.patch_json(CRD, "", name, [{"op": "replace", "path": path, "value": loose}])
     yield
     await client.patch_json(CRD, "", name, [{"op": "replace", "path": path, "value": strict}])

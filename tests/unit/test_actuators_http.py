@@ -77,7 +77,7 @@ def packed(_: Event) -> Iterator[bytes]:
 
 
 def plain(_: Event) -> Iterator[bytes]:
-    yield HEAD + b'Content-Length: 9\r\n\r\n{"a": 42}'
+    yield HEAD + b'Connection: close\r\nContent-Length: 9\r\n\r\n{"a": 42}'
 
 
 @pytest.mark.parametrize("speech", [endless_headers, endless_body, endless_chunks])
