@@ -141,13 +141,21 @@ async def test_its_login_goes_by_way_of_a_store_and_is_replaced_there(cluster: C
 
 async def test_a_deletion_does_not_wait_for_a_keystone_that_is_gone(cluster: Cluster, root: Path) -> None:
     """The collector takes all of it at once, and K-ORC has nobody to ask."""
-    async with operator(cluster, root), played(cluster) as stuck:
-        await cluster.create(C5C3_CONTROL_PLANE, "cloud", **ASKED, **PLAIN)
-        await cluster.ready(C5C3_CONTROL_PLANE, "cloud")
+    async with played(cluster) as stuck:
+        async with operator(cluster, root):
+            await cluster.create(C5C3_CONTROL_PLANE, "cloud", **ASKED, **PLAIN)
+            await cluster.ready(C5C3_CONTROL_PLANE, "cloud")
+        # Without an operator, which would make Keystone again before it hears of the end of the cloud.
         keystone = next(each for each in RESOURCE.values() if each.handle == "Keystone.keystone.openstack.c5c3.io")
         await cluster.delete(keystone, "keystone", "Foreground")
         await cluster.delete(C5C3_CONTROL_PLANE, "cloud", "Background")
-        await eventually(lambda: none(cluster))
+
+        async def alone() -> bool:
+            return await cluster.get(DEPLOYMENT, "keystone-api") is None
+
+        await eventually(alone)
+        async with operator(cluster, root):
+            await eventually(lambda: none(cluster))
         assert stuck
         assert await cluster.get(DEPLOYMENT, "keystone-api") is None
 
