@@ -166,10 +166,10 @@ def _listens(port: int) -> bool:
         return not tried.connect_ex(("127.0.0.1", port))
 
 
-def certified(tmp_path: Path) -> tuple[ssl.SSLContext, str]:
-    """A server's own context, and the authority by which it is checked."""
+def certified(tmp_path: Path, seed: str = "a") -> tuple[ssl.SSLContext, str]:
+    """A server's own context, and the authority by which it is checked; another `seed` gives another authority."""
     now = datetime.now(UTC)
-    by = pki.authority("a" * 32, "test", now, timedelta(days=2))
+    by = pki.authority(seed * 32, "test", now, timedelta(days=2))
     leaf = pki.issue(by, pki.Wanted(common="sso", names=frozenset({"127.0.0.1", "localhost"})), "b" * 32, now)
     for name, text in (("cert", leaf.cert), ("key", leaf.key)):
         (tmp_path / name).write_text(text)
