@@ -137,19 +137,46 @@ async def test_a_namesake_of_a_server_that_was_removed_has_passwords_of_its_own(
         assert (await live(cluster, SECRET, "server-password"))["data"] != before["data"]
 
 
-async def test_the_new_port_of_a_deleted_service_is_told(cluster: Cluster):
+async def test_a_deleted_service_has_the_same_port_when_it_is_back(cluster: Cluster):
     async with cluster.simulator(), cluster.operator():
         await cluster.create(toy.SERVER, "server", exposed=True)
         await cluster.ready(toy.SERVER, "server")
 
-        async def told(before: str = "") -> str:
-            port = (await live(cluster, SERVICE, "server")).get("spec", {}).get("ports", [{}])[0].get("nodePort")
-            told = (await live(cluster, toy.SERVER, "server"))["status"]["published"].get("port", "")
-            return told if told == str(port) != before else ""
+        async def port() -> tuple[str, int]:
+            service = await live(cluster, SERVICE, "server")
+            return service.get("metadata", {}).get("uid", ""), service["spec"]["ports"][0]["nodePort"] if service else 0
 
-        before = await eventually(told)
+        async def back() -> bool:
+            uid, number = await port()
+            return bool(number) and uid != before[0]
+
+        before = await port()
         await cluster.delete(SERVICE, "server")
-        assert await eventually(lambda: told(before)) != before
+        await eventually(back)
+        assert (await port())[1] == before[1]
+        await cluster.ready(toy.SERVER, "server")
+        assert (await live(cluster, toy.SERVER, "server"))["status"]["published"]["port"] == str(before[1])
+
+
+async def test_the_other_port_of_a_service_that_went_unseen_is_told(cluster: Cluster):
+    async def told() -> str:
+        service = await live(cluster, SERVICE, "server")
+        port = service.get("spec", {}).get("ports", [{}])[0].get("nodePort")
+        status = (await live(cluster, toy.SERVER, "server"))["status"]
+        return str(port) if status["published"].get("port") == str(port) else ""
+
+    async with cluster.simulator():
+        async with cluster.operator():
+            await cluster.create(toy.SERVER, "server", exposed=True)
+            await cluster.ready(toy.SERVER, "server")
+            before = await eventually(told)
+        await cluster.delete(SERVICE, "server")
+        # Another Service has the port by the time the operator is back.
+        taken = {"type": "NodePort", "ports": [{"name": "sql", "port": 3306, "nodePort": int(before)}]}
+        other = {"metadata": {"name": "other", "namespace": cluster.namespace}, "spec": taken}
+        await cluster.client.create(SERVICE, {"apiVersion": "v1", "kind": "Service", **other})
+        async with cluster.operator():
+            assert await eventually(told) != before
 
 
 async def test_a_status_written_by_hand_is_corrected(cluster: Cluster):

@@ -44,10 +44,15 @@ async def operator(cluster: Cluster, root: Path, remote: Remote) -> AsyncGenerat
     await client.close()
 
 
-async def made(cluster: Cluster) -> dict[str, str]:
-    """Uids of what resources were made into."""
+def rollouts(kind: Kind, workload: dict[str, Any]) -> int:
+    """How often its template changed; of a Deployment each change of an annotation counts, so that it is left out."""
+    return 0 if kind is DEPLOYMENT else workload["metadata"].get("generation", 0)
+
+
+async def made(cluster: Cluster) -> dict[str, tuple[str, Any]]:
+    """Uids of what resources were made into, and how often its pods were replaced since."""
     return {
-        f"{kind.kind}/{obj['metadata']['name']}": obj["metadata"]["uid"]
+        f"{kind.kind}/{obj['metadata']['name']}": (obj["metadata"]["uid"], rollouts(kind, obj))
         for kind in MADE
         for obj in await listed(cluster, kind)
     }

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openstack_operator.kube import MANAGED_BY
+from openstack_operator.kube import MANAGED_BY, REMEMBERED
 from openstack_operator.plan import READY, SpecError, State, Step, Transient, Verdict, failed, progressing, waiting
 from openstack_operator.runtime.apply import Applier, together
 from openstack_operator.runtime.compare import covers
-from openstack_operator.runtime.kinds import SECRET, Catalog, Kind
+from openstack_operator.runtime.kinds import SECRET, SERVICE, Catalog, Kind
 from openstack_operator.runtime.memo import Memo
 from openstack_operator.runtime.report import Report, same, status
 from openstack_operator.runtime.store import Cached, Request, Store
@@ -209,3 +209,47 @@ async def test_what_was_changed_since_it_was_planned_with_is_not_overwritten(pla
         with pytest.raises(Transient, match="changed meanwhile"):
             await applier.apply(step)
     assert len(client.replaced) == replaced
+
+
+class Allocating:
+    """An API server that gives a Service the port it asks for unless that is taken, and else the next free one."""
+
+    def __init__(self, taken: int) -> None:
+        self.taken = taken
+
+    async def get(self, *_: Any) -> None:
+        return None
+
+    async def apply(self, _: Kind, body: dict[str, Any]) -> dict[str, Any]:
+        port = body["spec"]["ports"][0].get("nodePort", 30001)
+        if port == self.taken:
+            raise SpecError("spec.ports[0].nodePort", "provided port is already allocated")
+        metadata = {**body["metadata"], "uid": "new", "resourceVersion": "9"}
+        return {**body, "metadata": metadata, "spec": {**body["spec"], "ports": [{"name": "sql", "nodePort": port}]}}
+
+
+@pytest.mark.parametrize(("taken", "given"), [(0, 30500), (30500, 30001)])
+async def test_a_service_that_comes_back_has_the_node_port_it_had_unless_another_has_it(taken: int, given: int):
+    store = Store(SERVICE, lambda _: None)
+    labels = {"openstack.k8s.io/kind": "server", "app.kubernetes.io/instance": "db"}
+    metadata = {"name": "db", "namespace": "ns", "labels": labels, "annotations": {REMEMBERED: "true"}}
+    for version, uid, port in (("1", "a", 30400), ("3", "b", 30500)):
+        spec = {"ports": [{"name": "sql", "nodePort": port}]}
+        gone = entry({"metadata": {**metadata, "uid": uid, "resourceVersion": version}, "spec": spec}, SERVICE)
+        store.put(gone)
+        store.remove(gone)
+    world: Any = SimpleNamespace(
+        client=Allocating(taken), stores={SERVICE: store}, catalog=Catalog(()), pods=None, foreign=store
+    )
+    owner_kind = Kind("v1", "Server", "servers")
+    owner = entry({"metadata": {"name": "db", "namespace": "ns", "uid": "o", "resourceVersion": "1"}}, owner_kind)
+    applier = Applier(world, Memo(), Request("Server", "ns", "db"), owner, owner_kind, datetime.now(UTC))
+    wanted = {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": "db", "annotations": {REMEMBERED: "true"}},
+        "spec": {"type": "NodePort", "ports": [{"name": "sql", "port": 3306}]},
+    }
+    (live,) = await applier.apply(Step(name="Server", objects=(wanted,)))
+    assert [port["nodePort"] for port in live["spec"]["ports"]] == [given]
+    assert store.last("ns", "db") is None

@@ -62,3 +62,29 @@ def test_what_does_not_come_back_is_forgotten(world: World, first: str, cloud: s
     for kind in (AUTHORITY, SECRET) if first == "resource" else (SECRET, AUTHORITY):
         world.stores[kind].remove(meta("internal", 10) if kind is AUTHORITY else secret(11))
     assert lost(world) == [], "a later one of that name begins with a key of its own"
+
+
+def told(world: World) -> dict[str, str]:
+    return dict(world.published_before("PKI", "x", "internal"))
+
+
+def test_what_comes_back_told_its_users_something_that_holds_until_it_tells_them_more(world: World) -> None:
+    held = world.find("PKI", "x", "internal")
+    assert held
+    world.publish(held, {"secret": "internal-authority"})
+    assert told(world) == {}, "it is there and speaks for itself"
+    world.stores[AUTHORITY].remove(meta("internal", 10, CLOUD, uid="internal-2"))
+    assert told(world) == {"secret": "internal-authority"}
+    world.stores[AUTHORITY].put(new := meta("internal", 12, CLOUD))
+    assert told(world) == {}
+    assert world.published(new) == {"secret": "internal-authority"}
+    assert world.publish(new, {"secret": "other"}), "which is news"
+
+
+def test_what_does_not_come_back_has_told_nothing(world: World) -> None:
+    held = world.find("PKI", "x", "internal")
+    assert held
+    world.publish(held, {"secret": "internal-authority"})
+    world.stores[AUTHORITY].remove(meta("internal", 10, CLOUD, uid="internal-2"))
+    world.stores[CLOUD].put(meta("cloud", 11, uid="cloud-1", deletion_timestamp="2026-01-01T00:00:00Z"))
+    assert told(world) == {}

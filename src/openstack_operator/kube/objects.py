@@ -79,8 +79,14 @@ IRREPLACEABLE = "openstack.k8s.io/irreplaceable"
 """Annotation of a Secret that data elsewhere depend on: deleted by hand, it comes back as it was."""
 
 
+NODE_PORT = "NodePort"
+"""Type of a Service that clients outside the cluster reach at a port of every node."""
+
+
 REMEMBERED = "openstack.k8s.io/remembered"
-"""Annotation of a Secret that comes back as it was, too, though another one would do: clients need not be replaced."""
+"""Annotation of what comes back as it was, too, though another one would do: a Secret, so that clients need not be
+replaced, or a Service with ports of the nodes, so that they need not learn other ones.
+"""
 
 
 RECREATED = "openstack.k8s.io/recreation"
@@ -182,7 +188,7 @@ def service(
     type_: str | None = None,
 ) -> Object:
     """A Service over the pods `target` selects; headless ones publish members before they are ready."""
-    return obj(
+    made = obj(
         ctx,
         "Service",
         name,
@@ -194,6 +200,7 @@ def service(
             "ports": [{"name": port, "port": number, "protocol": "TCP"} for port, number in ports.items()],
         },
     )
+    return remembered(made) if type_ == NODE_PORT else made
 
 
 def disruption_budget(ctx: Context[Any], name: str, target: Mapping[str, str]) -> Object:

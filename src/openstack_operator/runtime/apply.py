@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import copy
 import hashlib
 from collections.abc import Awaitable, Iterable, Sequence
 from datetime import datetime
@@ -16,6 +15,7 @@ from ..kube import FIELD, INSTANCE, KIND, LAST_FAILURE, MANAGED_BY, RETAIN, anno
 from ..kube.objects import refused_of_owner
 from ..plan import Key, Object, Plan, SpecError, Step, Transient, key
 from ..plan.steps import WORKLOADS
+from .carry_over import with_last_node_ports, with_live_claims
 from .client import Conflict, Forbidden, Missing, NotAdmitted
 from .compare import covers
 from .jobs import last_words
@@ -215,7 +215,7 @@ class Applier:
     def _body(self, kind: Kind, wanted: Object, held: Cached | None) -> Object:
         """The object with its namespace, labels and owner; a StatefulSet with the claims it was made with."""
         body = self._complete(wanted)
-        return _with_live_claims(body, held.decode()) if held and kind is STATEFUL_SET else body
+        return with_live_claims(body, held.decode()) if held and kind is STATEFUL_SET else body
 
     def _complete(self, wanted: Object) -> Object:
         owner, metadata = self._owner.meta, wanted["metadata"]
@@ -293,6 +293,11 @@ class Applier:
         number and the same name does, the lists become ours first.
         """
         client = self._world.client
+        last = self._world.stores[kind].last(self._owner.meta.namespace, body["metadata"]["name"])
+        if last and kind is SERVICE and held is None:
+            # Another Service may have one of them by now.
+            with contextlib.suppress(SpecError):
+                return await client.apply(kind, with_last_node_ports(body, last))
         try:
             return await client.apply(kind, body)
         except NotAdmitted:
@@ -379,18 +384,3 @@ async def together(tasks: Iterable[Awaitable[T]]) -> list[T]:
 
 def _stamp(body: Object) -> str:
     return hashlib.sha256(msgspec.json.encode(body, order="sorted")).hexdigest()[:16]
-
-
-def _with_live_claims(body: Object, live: Object) -> Object:
-    """The StatefulSet with the claim sizes it was made with, which Kubernetes does not let change."""
-    sizes = {
-        claim["metadata"]["name"]: claim["spec"].get("resources")
-        for claim in live["spec"].get("volumeClaimTemplates") or ()
-    }
-    if not sizes:
-        return body
-    kept = copy.deepcopy(body)
-    for claim in kept["spec"].get("volumeClaimTemplates") or ():
-        if resources := sizes.get(claim["metadata"]["name"]):
-            claim["spec"]["resources"] = resources
-    return kept

@@ -158,6 +158,10 @@ class Gatherer:
             targets.add((ref.kind, request.namespace, ref.name))
             self._world.users.set(request, targets)
             held = self._world.find(ref.kind, request.namespace, ref.name)
+            if held is None and (before := self._world.published_before(ref.kind, request.namespace, ref.name)):
+                # What is planned without it, and with it a moment later, would replace pods twice.
+                found[ref] = Referent(before, waiting(f"waiting for {ref.kind}/{ref.name} to come back", "Waiting"))
+                continue
             if ref.optional and (held is None or not self._world.published(held)):
                 continue
             if held is None:

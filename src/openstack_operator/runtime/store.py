@@ -157,6 +157,10 @@ class Store:
         labels = namespace, role.lower(), fitting(name)
         return [item for item in self._lost.values() if item.meta.owner_labels == labels]
 
+    def last(self, namespace: str, name: str) -> Cached | None:
+        """What bore that name last, where it is remembered and gone."""
+        return self._lost.get((namespace, name))
+
     def forget(self, made_for: OwnerLabels) -> None:
         """That resource is gone: what was irreplaceable for it is no more."""
         for key in [key for key, item in self._lost.items() if item.meta.owner_labels == made_for]:

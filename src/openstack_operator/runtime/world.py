@@ -16,7 +16,7 @@ from .claims import Claims
 from .client import Client
 from .discovery import Discovery
 from .informer import Informer
-from .kinds import CLAIM, DAEMON_SET, NODE, OTHERS, POD, SECRET, STATEFUL_SET, WARNING, Catalog, Kind
+from .kinds import CLAIM, DAEMON_SET, NODE, OTHERS, POD, SECRET, SERVICE, STATEFUL_SET, WARNING, Catalog, Kind
 from .pods import SELECTOR, trimmed
 from .recreation import Plans
 from .store import Cached, Change, Meta, OwnerLabels, Request, Store, cached
@@ -34,6 +34,7 @@ def watched(wanted: Dependency) -> str:
 
 _OURS = f"app.kubernetes.io/managed-by={MANAGED_BY}"
 _NOT_OURS = f"app.kubernetes.io/managed-by!={MANAGED_BY}"
+_REMEMBERED = SECRET, SERVICE
 
 
 class Users:
@@ -83,6 +84,8 @@ class World:
         self._published: dict[str, Mapping[str, str]] = {}
         self._returning: set[OwnerLabels] = set()
         """Resources that are gone, and come back: what made them is there."""
+        self._went: dict[OwnerLabels, tuple[Kind, Meta, Mapping[str, str]]] = {}
+        """Those, and what they told their users before."""
         self.stores = {kind: Store(kind, self._changed) for kind in catalog.all}
         self.foreign = Store(SECRET, self._changed)
         """Metadata of Secrets that are not ours; their content is fetched when a spec names one."""
@@ -131,11 +134,11 @@ class World:
     def _changed(self, change: Change) -> None:
         if change.kind in self.catalog.resources:
             self._resources_in[change.meta.namespace] += (change.new is not None) - (change.old is not None)
-        if change.old and (change.new is None or change.new.meta.uid != change.old.meta.uid):
-            self._published.pop(change.old.meta.uid, None)
         if change.kind is DAEMON_SET:
             self.claims.follow(change)
         self._remember(change)
+        if change.old and (change.new is None or change.new.meta.uid != change.old.meta.uid):
+            self._published.pop(change.old.meta.uid, None)
         self._notify(change)
 
     def _remember(self, change: Change) -> None:
@@ -146,14 +149,19 @@ class World:
             made_for = change.meta.namespace, change.kind.role.lower(), fitting(change.meta.name)
             if change.new is not None:
                 self._returning.discard(made_for)
+                if went := self._went.pop(made_for, None):
+                    self._published.setdefault(change.new.meta.uid, went[2])
             elif self.plans.recreates(change.kind, change.meta) is not False:
                 self._returning.add(made_for)
+                self._went[made_for] = change.kind, change.meta, self.published(cast("Cached", change.old))
             else:
-                self.stores[SECRET].forget(made_for)
-        elif change.kind is SECRET and change.new is None:
+                self._went.pop(made_for, None)
+                for kind in _REMEMBERED:
+                    self.stores[kind].forget(made_for)
+        elif change.kind in _REMEMBERED and change.new is None:
             made_for = change.meta.owner_labels
             if made_for not in self._returning and self.labeled(change.meta) is None:
-                self.stores[SECRET].forget(made_for)
+                self.stores[change.kind].forget(made_for)
 
     def resource(self, handle: str) -> Kind:
         """One of our own kinds by its handle. Raises KeyError for others."""
@@ -199,9 +207,14 @@ class World:
         return news
 
     def published(self, held: Cached) -> Mapping[str, str]:
-        """What a resource tells its users; empty before its first plan."""
+        """What a resource tells its users; before its first plan, what the one told whose place it took, if any."""
         known = self._published.get(held.meta.uid)
         return known if known is not None else (held.decode().get("status") or {}).get("published") or {}
+
+    def published_before(self, role: str, namespace: str, name: str) -> Mapping[str, str]:
+        """What a resource told its users that is gone and comes back; empty for others."""
+        kind, meta, told = self._went.get((namespace, role.lower(), fitting(name)), (None, None, {}))
+        return told if kind and meta and self.plans.recreates(kind, meta) is not False else {}
 
     def children(self, request: Request) -> Iterator[tuple[Kind, Cached]]:
         """Everything labeled as made for a resource, whoever controls it now."""
