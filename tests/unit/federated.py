@@ -12,11 +12,11 @@ from collections.abc import Generator, Iterator, Mapping
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 import pytest
 from patience import PATIENCE, until
+from speaking import serving
 
 from images import catalog
 from images.engine import Buildah
@@ -52,37 +52,24 @@ def free() -> int:
 @contextmanager
 def uwsgi() -> Generator[int]:
     """The port of a server that speaks uWSGI's protocol, and answers with the variables it got."""
-    listening = socket.create_server(("127.0.0.1", 0))
+    with serving(_answer) as port:
+        yield port
 
-    def serve() -> None:
-        while True:
-            try:
-                connection, _ = listening.accept()
-            except OSError:
-                return
-            with connection, connection.makefile("rb") as file:
-                size = int.from_bytes(file.read(4)[1:3], "little")
-                packet, found = file.read(size), dict[str, str]()
-                words, at = list[str](), 0
-                while at < len(packet):
-                    length = int.from_bytes(packet[at : at + 2], "little")
-                    words.append(packet[at + 2 : at + 2 + length].decode("latin-1"))
-                    at += 2 + length
-                found = dict(zip(words[::2], words[1::2], strict=True))
-                file.read(int(found.get("CONTENT_LENGTH") or 0))
-                text = json.dumps(found).encode()
-                head = f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {len(text)}\r\n\r\n"
-                connection.sendall(head.encode() + text)
 
-    thread = Thread(target=serve)
-    thread.start()
-    try:
-        yield int(listening.getsockname()[1])
-    finally:
-        # To close it does not wake who accepts.
-        listening.shutdown(socket.SHUT_RDWR)
-        listening.close()
-        thread.join()
+def _answer(connection: socket.socket) -> None:
+    with connection.makefile("rb") as file:
+        size = int.from_bytes(file.read(4)[1:3], "little")
+        packet, found = file.read(size), dict[str, str]()
+        words, at = list[str](), 0
+        while at < len(packet):
+            length = int.from_bytes(packet[at : at + 2], "little")
+            words.append(packet[at + 2 : at + 2 + length].decode("latin-1"))
+            at += 2 + length
+        found = dict(zip(words[::2], words[1::2], strict=True))
+        file.read(int(found.get("CONTENT_LENGTH") or 0))
+        text = json.dumps(found).encode()
+        head = f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {len(text)}\r\n\r\n"
+        connection.sendall(head.encode() + text)
 
 
 @pytest.fixture(scope="module")

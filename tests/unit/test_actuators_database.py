@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from pymysql.converters import escape_string
 from remotes import context
 
-from openstack_operator.actuators import ACTUATORS
+from openstack_operator.actuators import ACTUATORS, sql
 from openstack_operator.actuators.sql import hashed, literal, quoted
 from openstack_operator.plan import Context, Referent, SpecError, Transient
 
@@ -115,7 +115,7 @@ class MariaDB:
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> MariaDB:
     server = MariaDB()
-    monkeypatch.setattr(pymysql, "connect", server.connect)
+    monkeypatch.setattr(sql, "Connection", server.connect)
     return server
 
 

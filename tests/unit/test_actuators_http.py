@@ -5,11 +5,12 @@ from __future__ import annotations
 import gzip
 import socket
 from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from itertools import chain, repeat
-from threading import Event, Thread
+from threading import Event
 
 import pytest
+from speaking import serving
 
 from openstack_operator.actuators.http import Api
 from openstack_operator.plan import Transient
@@ -21,31 +22,20 @@ Speech = Callable[[Event], Iterator[bytes]]
 @contextmanager
 def speaking(speech: Speech) -> Generator[str]:
     """The URL of a server that says the same to everybody, piece by piece."""
-    listening, over = socket.create_server(("127.0.0.1", 0)), Event()
+    over = Event()
 
-    def serve() -> None:
-        while True:
-            try:
-                connection, _ = listening.accept()
-            except OSError:
-                return
-            with connection, suppress(OSError):
-                connection.recv(65536)
-                for piece in speech(over):
-                    connection.sendall(piece)
-                    if over.is_set():
-                        break
+    def speak(connection: socket.socket) -> None:
+        connection.recv(65536)
+        for piece in speech(over):
+            connection.sendall(piece)
+            if over.is_set():
+                break
 
-    thread = Thread(target=serve)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
-    finally:
-        over.set()
-        # To close it does not wake who accepts.
-        listening.shutdown(socket.SHUT_RDWR)
-        listening.close()
-        thread.join()
+    with serving(speak) as port:
+        try:
+            yield f"http://127.0.0.1:{port}"
+        finally:
+            over.set()
 
 
 def slowly(pieces: Iterator[bytes], over: Event) -> Iterator[bytes]:

@@ -14,6 +14,7 @@ from pymysql.constants import ER
 
 from ..plan import Transient
 from .loop import Conflict, Refused
+from .sql_connection import NONSENSE, Connection
 
 _CONNECT, _ANSWER = 4, 10
 """Seconds to wait for a connection, and for an answer."""
@@ -44,7 +45,7 @@ def hashed(password: str) -> str:
 class Server:
     """A connection to MariaDB as root."""
 
-    def __init__(self, connection: pymysql.connections.Connection[Any]) -> None:
+    def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
     def run(self, statement: str, *arguments: str, secret: bool = False) -> list[tuple[Any, ...]]:
@@ -58,6 +59,8 @@ class Server:
                 return list(cursor.fetchall())
         except pymysql.MySQLError as error:
             raise _judged(error, secret=secret) from None
+        except NONSENSE as error:
+            raise Transient(f"MariaDB: its answer is none ({type(error).__name__})") from None
 
 
 def _text(error: pymysql.MySQLError) -> str:
@@ -81,7 +84,7 @@ def connected(host: str, port: int, password: str, trust: str = "", user: str = 
     any. Raises Transient where there is none to have.
     """
     try:
-        connection = pymysql.connect(
+        connection = Connection(
             host=host,
             port=port,
             user=user,
@@ -98,5 +101,7 @@ def connected(host: str, port: int, password: str, trust: str = "", user: str = 
         )
     except pymysql.MySQLError as error:
         raise Transient(f"{_text(error)} (at {host}:{port})") from None
+    except NONSENSE as error:
+        raise Transient(f"MariaDB: what answers at {host}:{port} is none ({type(error).__name__})") from None
     with connection:
         yield Server(connection)

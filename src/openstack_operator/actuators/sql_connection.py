@@ -1,0 +1,92 @@
+"""A connection to MariaDB that a hostile server cannot hold, fill, or talk into giving the password away.
+
+PyMySQL waits anew for each piece of an answer, keeps all rows, and logs in as the server wishes, also in clear text.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+import time
+from io import BufferedReader
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import pymysql
+import pymysql.connections
+from pymysql.constants import CR
+
+if TYPE_CHECKING:
+    # The stubs alone know of a parameter.
+    _Driver = pymysql.connections.Connection[Any]
+else:
+    _Driver = pymysql.connections.Connection
+
+_WHOLE = 40.0
+"""Seconds after which all that is asked over a connection is over."""
+
+_MOST = 2 << 20
+"""Bytes that are read over a connection; the operator asks for single schemas, accounts and grants."""
+
+_CHALLENGES = frozenset({"mysql_native_password", "client_ed25519"})
+"""Ways to log in that prove the password without telling it."""
+
+NONSENSE = (struct.error, AssertionError, IndexError, RuntimeError, TypeError, ValueError)
+"""What the driver raises over answers that are none of this protocol, or that it must not follow."""
+
+
+class Connection(_Driver):
+    """Ends after some time and some bytes, and answers challenges alone. Raises pymysql.OperationalError."""
+
+    # The driver has no public way to say any of what follows; tests against hostile servers tell when it changes.
+    _auth_plugin_name: str
+    _current_timeout: float | None
+    _read_timeout: float | None
+    _rfile: BufferedReader
+    _sock: socket.socket
+
+    def __init__(self, **how: Any) -> None:
+        self._ends = time.monotonic() + _WHOLE
+        self._bytes_left = _MOST
+        super().__init__(**how)
+
+    def _get_server_information(self) -> None:
+        super()._get_server_information()  # pyright: ignore
+        self._challenged(self._auth_plugin_name or "mysql_native_password")
+
+    def _process_auth(self, plugin_name: bytes, auth_packet: Any, handler: Any = None) -> Any:
+        self._challenged(plugin_name.decode("ascii", errors="replace"))
+        return super()._process_auth(plugin_name, auth_packet, handler)  # pyright: ignore
+
+    def _challenged(self, method: str) -> None:
+        if method not in _CHALLENGES:
+            self._force_close()  # pyright: ignore
+            raise pymysql.OperationalError(0, f"the server asks for the password by {method!r}, which would tell it")
+
+    def _read_bytes(self, num_bytes: int) -> bytes:
+        """Waits no longer than the connection may last, however slowly the bytes come."""
+        self._bytes_left -= num_bytes
+        if self._bytes_left < 0:
+            self._give_up(f"its answers are longer than {_MOST >> 20} MiB")
+        data = bytearray()
+        while missing := num_bytes - len(data):
+            left = self._ends - time.monotonic()
+            if left <= 0:
+                self._give_up(_late())
+            self._current_timeout = min(left, self._read_timeout or left)
+            self._sock.settimeout(self._current_timeout)
+            try:
+                piece = self._rfile.read1(missing)
+            except OSError as error:
+                self._give_up(str(error) if time.monotonic() < self._ends else _late())
+            if not piece:
+                self._give_up("it closed the connection")
+            data += piece
+        return bytes(data)
+
+    def _give_up(self, why: str) -> NoReturn:
+        self._force_close()  # pyright: ignore
+        raise pymysql.OperationalError(CR.CR_SERVER_LOST, why)
+
+
+def _late() -> str:
+    return f"its answers take longer than {_WHOLE:.0f} s"

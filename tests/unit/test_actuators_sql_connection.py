@@ -1,0 +1,134 @@
+"""MariaDB servers of others that are hostile: they get no password, no time and no memory."""
+
+from __future__ import annotations
+
+import socket
+import struct
+from collections.abc import Callable
+from itertools import count
+
+import pytest
+from speaking import serving
+
+from openstack_operator.actuators import sql, sql_connection
+from openstack_operator.plan import Transient
+
+PASSWORD = "correct-horse"
+OK = b"\x00\x00\x00\x02\x00\x00\x00"
+CAPABILITIES = 0x00080000 | 0x00008000 | 0x00000200 | 0x00200000 | 0x00000008
+"""PLUGIN_AUTH, SECURE_CONNECTION, PROTOCOL_41, PLUGIN_AUTH_LENENC_CLIENT_DATA, CONNECT_WITH_DB (MySQL's protocol)."""
+
+
+class Talk:
+    """The server's side of a conversation in MySQL's protocol."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self.connection = connection
+        self.heard = b""
+
+    def say(self, number: int, payload: bytes) -> None:
+        self.connection.sendall(struct.pack("<I", len(payload))[:3] + bytes([number]) + payload)
+
+    def hear(self) -> bytes:
+        piece = self.connection.recv(65536)
+        self.heard += piece
+        return piece
+
+    def greet(self, method: bytes = b"mysql_native_password") -> None:
+        low, high = CAPABILITIES & 0xFFFF, CAPABILITIES >> 16
+        head = b"\x0a11.8.3-MariaDB\x00" + struct.pack("<I", 1) + b"12345678\x00" + struct.pack("<H", low)
+        self.say(0, head + struct.pack("<BHHB", 45, 2, high, 21) + bytes(10) + b"123456789012\x00" + method + b"\x00")
+
+    def let_in(self) -> None:
+        """Greets, and agrees to the login and to the statement that the driver begins with."""
+        self.greet()
+        self.hear()
+        self.say(2, OK)
+        self.hear()
+        self.say(1, OK)
+
+
+def outcome(speak: Callable[[Talk], object]) -> tuple[str, bytes]:
+    """The error of one who asks such a server for rows, and what the server got to hear."""
+    talks: list[Talk] = []
+
+    def one(connection: socket.socket) -> None:
+        talks.append(Talk(connection))
+        speak(talks[-1])
+
+    with serving(one) as port, pytest.raises(Transient) as error, sql.connected("127.0.0.1", port, PASSWORD) as server:
+        server.run("SELECT 1")
+    return str(error.value), talks[0].heard
+
+
+METHODS = (b"mysql_clear_password", b"dialog", b"sha256_password", b"caching_sha2_password", b"mysql_old_password")
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("when", ["first", "later"])
+def test_a_method_that_tells_the_password_is_refused(method: bytes, when: str) -> None:
+    def speak(talk: Talk) -> None:
+        talk.greet(method if when == "first" else b"mysql_native_password")
+        talk.hear()
+        if when == "later":
+            prompt = b"\x04Password: " if method == b"dialog" else b"12345678901234567890\x00"
+            talk.say(2, b"\xfe" + method + b"\x00" + prompt)
+            talk.hear()
+
+    error, heard = outcome(speak)
+    assert f"the server asks for the password by '{method.decode()}'" in error
+    assert PASSWORD.encode() not in heard
+
+
+def columns(talk: Talk) -> None:
+    """Begins a result of one column."""
+    talk.hear()
+    talk.say(1, b"\x01")
+    talk.say(2, b"\x03def\x00\x00\x00\x01x\x01x\x0c\x2d\x00\x04\x00\x00\x00\xfd\x00\x00\x00\x00\x00")
+    talk.say(3, b"\xfe\x00\x00\x02\x00")
+
+
+def test_rows_without_end_are_read_no_further_than_they_may() -> None:
+    def speak(talk: Talk) -> None:
+        talk.let_in()
+        columns(talk)
+        for number in count(4):
+            talk.say(number % 256, b"\xfc\xff\xff" + bytes(65535))
+
+    assert "its answers are longer than 2 MiB" in outcome(speak)[0]
+
+
+def test_an_answer_that_comes_byte_by_byte_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sql_connection, "_WHOLE", 1.0)
+
+    def speak(talk: Talk) -> None:
+        # A packet of 64 KiB, each byte of which comes in time for a read of its own.
+        talk.connection.sendall(b"\xff\xff\x00\x00")
+        while True:
+            talk.connection.sendall(b"x")
+            talk.connection.settimeout(0.01)
+            try:
+                if not talk.hear():
+                    return
+            except TimeoutError:
+                pass
+
+    assert "its answers take longer than 1 s" in outcome(speak)[0]
+
+
+def test_a_file_of_the_operators_is_not_sent() -> None:
+    def speak(talk: Talk) -> None:
+        talk.let_in()
+        talk.hear()
+        talk.say(1, b"\xfb/etc/hostname")
+        talk.hear()
+
+    error, heard = outcome(speak)
+    assert "its answer is none (RuntimeError)" in error
+    quits = b"\x01\x00\x00\x00\x01"
+    assert heard.removesuffix(quits).endswith(b"SELECT 1")
+
+
+@pytest.mark.parametrize("greeting", [b"", b"\x0a", b"HTTP/1.1 400 Bad Request", bytes(range(200)), b"\x0a5\xff"])
+def test_what_is_no_greeting_is_no_mariadb(greeting: bytes) -> None:
+    assert "MariaDB: " in outcome(lambda talk: talk.say(0, greeting))[0]
