@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -30,3 +32,19 @@ async def eventually(what: str, look: Callable[[], T | None]) -> T:
         assert time.monotonic() < deadline, f"{what}: not within {PATIENCE:.0f} s"
         await asyncio.sleep(_PAUSE)
     return answer
+
+
+@contextmanager
+def processor_time(seconds: float = 30.0) -> Generator[None]:
+    """What is done inside takes no more of the processor, however busy the machine is; it is taken for hung then."""
+
+    def over(*_: object) -> None:
+        raise AssertionError(f"not within {seconds:.0f} s of processor time")
+
+    before = signal.signal(signal.SIGVTALRM, over)
+    signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, before)

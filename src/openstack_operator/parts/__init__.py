@@ -5,6 +5,7 @@ from __future__ import annotations
 from .authorities import OwnAuthority, own_authority
 from .caches import cache, memcached
 from .ceph import Ceph, ceph, on_ceph
+from .clouds_yaml import cloud_auth
 from .config import Config, config, layered, options, written
 from .coordinates import schema_of
 from .credentials import Credentials, credentials
@@ -109,6 +110,7 @@ __all__ = [
     "certified",
     "claim",
     "claimed",
+    "cloud_auth",
     "config",
     "credentials",
     "database",

@@ -175,13 +175,20 @@ def login(data: Mapping[str, str], secret: str, field: str, client: str = "") ->
 
 
 def logins(ring: str) -> list[tuple[str, str]]:
-    """(user, key) of each client in a keyring."""
-    return _USER.findall(ring)
+    """(user, key) of each client in a keyring, as `ceph auth get` and `ceph-authtool` write it."""
+    found = dict[str, str]()
+    user = ""
+    for line in map(str.strip, ring.splitlines()):
+        if line.startswith("["):
+            user = line[1:-1] if line.startswith("[client.") and line.endswith("]") else ""
+        name, _, value = line.partition("=")
+        if user and name.rstrip() == "key" and _KEY.fullmatch(key := value.strip()):
+            found.setdefault(user, key)
+    return list(found.items())
 
 
-# The section of a client up to its key; `=` and spaces as `ceph auth get` and `ceph-authtool` write them.
-_USER = re.compile(r"^\s*\[(client\.[^\]\s]+)\]\s*$(?:\n(?!\s*\[).*?)*?\n\s*key\s*=\s*([A-Za-z0-9+/]+={0,2})\s*$", re.M)
-_MONITOR = re.compile(r"\[[^\]]*\]|[^\s,;\[\]]+")
+_KEY = re.compile(r"[A-Za-z0-9+/]+={0,2}")
+_MONITOR = re.compile(r"\[[^\[\]]*\]|[^\s,;\[\]]+")
 
 
 def monitors(text: str) -> tuple[str, ...]:

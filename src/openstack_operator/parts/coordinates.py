@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
-import yaml
-
 from .. import kube
 from ..api import AppCredentialRef, DatabaseSource, LoginSecretRef
 from ..plan import Context, MissingReference, SpecError
+from .clouds_yaml import cloud_auth
 from .tls import authority, trust_in
 
 
@@ -128,12 +127,6 @@ _ID, _SECRET, _CLOUDS = "application_credential_id", "application_credential_sec
 def _cloud(at: Login) -> Login:
     """What clouds.yaml says of its one cloud, or of the one called `openstack`. Raises SpecError."""
     try:
-        clouds: Any = yaml.safe_load(at.data[_CLOUDS])["clouds"]
-        cloud = clouds["openstack"] if "openstack" in clouds or len(clouds) > 1 else next(iter(clouds.values()))
-        return Login(at.field, at.secret, {key: str(value) for key, value in cloud["auth"].items()})
-    except (yaml.YAMLError, AttributeError, KeyError, TypeError, StopIteration):
-        # Without the error, which would quote the file.
-        text = (
-            f"key {_CLOUDS!r} of Secret {at.secret!r} is not understood; it needs one cloud, or `openstack`, with auth"
-        )
-        raise SpecError(at.field, text) from None
+        return Login(at.field, at.secret, cloud_auth(at.data[_CLOUDS]))
+    except ValueError as error:
+        raise SpecError(at.field, f"key {_CLOUDS!r} of Secret {at.secret!r} {error}") from None

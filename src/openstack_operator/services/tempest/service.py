@@ -9,8 +9,6 @@ from dataclasses import dataclass, field
 from importlib import resources
 from typing import Any
 
-import yaml
-
 from ... import kube, parts
 from ...api import KeystoneRef, Sections
 from ...plan import Context, MissingReference, Object, Plan, SpecError, Step, key
@@ -140,14 +138,11 @@ def _by_credential(ctx: Context[TempestSpec]) -> Login:
 _CREDENTIAL = ("application_credential_id", "application_credential_secret")
 
 
-def _clouds(text: str, where: str) -> Mapping[str, Any]:
-    """`auth` of the cloud `openstack`, or of the only one."""
+def _clouds(text: str, where: str) -> Mapping[str, str]:
     try:
-        clouds = yaml.safe_load(text)["clouds"]
-        chosen = clouds["openstack"] if "openstack" in clouds else next(iter(clouds.values()))
-        return dict(chosen["auth"])
-    except (yaml.YAMLError, KeyError, TypeError, ValueError, AttributeError, StopIteration):
-        raise SpecError(where, "not a clouds.yaml; it has clouds, and the auth of one of them") from None
+        return parts.cloud_auth(text)
+    except ValueError as error:
+        raise SpecError(where, str(error)) from None
 
 
 def _config(ctx: Context[TempestSpec], login: Login) -> parts.Config:
