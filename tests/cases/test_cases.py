@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from openstack_operator.catalogue import ACTUATORS, SERVICES
+from openstack_operator.kube import IRREPLACEABLE, REMEMBERED
 from openstack_operator.manifests import dump_all, load
 from openstack_operator.plan import Object
 from openstack_operator.release_files import ReleaseFiles
@@ -53,3 +54,15 @@ def test_at_most_three_cases_a_service() -> None:
     for folder in FOLDERS:
         cases = [case.stem for case in CASES if case.parent == folder]
         assert len(cases) <= 3, f"{folder.parent.name}: goldens are for reading diffs; assert special rules instead"
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda path: f"{path.parent.parent.name}-{path.stem}")
+def test_what_was_drawn_comes_back_when_somebody_deletes_its_secret(case: Path) -> None:
+    paper = Paper(SERVICES, ACTUATORS, ReleaseFiles(ROOT / "releases"), drawn="drawn")
+    planned = next(paper.render(load(case), "openstack"))
+    drawn = base64.b64encode(b"drawn").decode()
+    secrets = [obj for obj in planned.objects if obj["kind"] == "Secret" and drawn in obj["data"].values()]
+    kept = {IRREPLACEABLE, REMEMBERED}
+    lost = {obj["metadata"]["name"] for obj in secrets if not kept & {*obj["metadata"].get("annotations", {})}}
+    # Has a copy of what is in keystone-federation-keys.
+    assert lost <= {"keystone-federation"}

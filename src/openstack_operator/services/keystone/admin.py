@@ -66,7 +66,7 @@ def _administrator(
     key = NEXT if NEXT in held else "password"
     return Administrator(
         name=made.name,
-        objects=(kube.secret(ctx, made.secret, held),),
+        objects=(kube.remembered(kube.secret(ctx, made.secret, held)),),
         guarded=True,
         secret=made.secret,
         values=held,
