@@ -123,3 +123,53 @@ async def test_a_dropped_key_does_not_come_back():
     async with asyncio.timeout(PATIENCE):
         assert await queue.get() == "b"
     assert len(queue) == 0
+
+
+async def got(queue: WorkQueue[str]) -> str:
+    """The next key; empty where no worker may have one."""
+    task = asyncio.ensure_future(queue.get())
+    # All that it may wait for is there already.
+    await asyncio.sleep(0)
+    if task.done():
+        return task.result()
+    task.cancel()
+    return ""
+
+
+async def test_a_group_leaves_as_many_workers_as_it_has():
+    queue = WorkQueue[str]("t", workers=16, group=lambda key: key[0])
+    for number in range(30):
+        queue.add(f"a{number}")
+    assert [await got(queue) for _ in range(9)] == [*(f"a{number}" for number in range(8)), ""]
+    for number in range(30):
+        queue.add(f"b{number}")
+    assert [await got(queue) for _ in range(5)] == ["b0", "b1", "b2", "b3", ""]
+    queue.add("c0")
+    assert [await got(queue) for _ in range(2)] == ["c0", ""]
+    queue.done("a0")
+    assert not await got(queue)
+    queue.done("a1")
+    assert await got(queue) == "b4"
+    for number in range(2, 8):
+        queue.done(f"a{number}")
+    assert await got(queue) == "a8"
+
+
+async def test_groups_take_turns():
+    queue = WorkQueue[str]("t", group=lambda key: key[0])
+    for key in ("a0", "a1", "a2", "b0", "c0", "c1"):
+        queue.add(key)
+    assert [await queue.get() for _ in range(6)] == ["a0", "b0", "c0", "a1", "c1", "a2"]
+
+
+async def test_a_worker_that_waits_for_its_group_goes_on_when_another_is_done():
+    queue = WorkQueue[str]("t", workers=2, group=lambda key: key[0])
+    queue.add("a0")
+    queue.add("a1")
+    assert await got(queue) == "a0"
+    task = asyncio.ensure_future(queue.get())
+    await asyncio.sleep(0)
+    assert not task.done()
+    queue.done("a0")
+    async with asyncio.timeout(PATIENCE):
+        assert await task == "a1"

@@ -53,7 +53,7 @@ class Manager:
         *,
         leader: Leader | None = None,
         health: tuple[str, int] | None = None,
-        workers: int = 8,
+        workers: int = 16,
         domain: str = "cluster.local",
         patience: Patience = PATIENCE,
         version: str = __version__,
@@ -77,7 +77,10 @@ class Manager:
             **{Kind.of(actuator.resource).handle: Actuating(actuator, parts, self._threads) for actuator in actuators},
         }
         # Threads that wait for a remote side must not keep the rest from being worked on.
-        local, remote = WorkQueue[Request]("services"), WorkQueue[Request]("actuators")
+        local, remote = (
+            WorkQueue[Request](name, workers=workers, group=lambda request: request.namespace)
+            for name in ("services", "actuators")
+        )
         self._queues |= {Kind.of(service.resource).handle: local for service in services}
         self._queues |= {Kind.of(actuator.resource).handle: remote for actuator in actuators}
 

@@ -1,11 +1,13 @@
-"""A work queue: each key at most once in it, never with two workers, later again after each failure."""
+"""A work queue: each key at most once in it, never with two workers, later again after each failure; and no group of
+keys has all workers for itself.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import random
-from collections import deque
-from collections.abc import Callable
+from collections import Counter, OrderedDict, deque
+from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
 
 from . import metrics
@@ -13,16 +15,34 @@ from . import metrics
 K = TypeVar("K")
 
 FIRST_DELAY, LONGEST_DELAY = 1.0, 300.0
+_ENDLESS = 1 << 30
 
 
 class WorkQueue(Generic[K]):
-    """Keys to be worked on. A key added while a worker has it is handed out again when that worker is done."""
+    """Keys to be worked on. A key added while a worker has it is handed out again when that worker is done.
 
-    def __init__(self, name: str, clock: Callable[[], float] | None = None) -> None:
+    Groups take turns. With a number of `workers`, a group has as many of them at most as are left for others (dynamic
+    thresholds: Choudhury and Hahne, 1998): one alone has half of them, and one that comes while others keep theirs
+    busy still finds some.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        clock: Callable[[], float] | None = None,
+        *,
+        workers: int = _ENDLESS,
+        group: Callable[[K], Hashable] = lambda _: None,
+    ) -> None:
         self._clock = clock or (lambda: asyncio.get_running_loop().time())
-        self._ready: deque[K] = deque()
+        self._workers = workers
+        self._group = group
+        self._ready: OrderedDict[Hashable, deque[K]] = OrderedDict()
+        """By group, the one whose turn it is first; none is empty."""
         self._queued: set[K] = set()
         self._working: set[K] = set()
+        self._busy: Counter[Hashable] = Counter()
+        """Workers by group."""
         self._again: set[K] = set()
         self._failures: dict[K, int] = {}
         self._timers: dict[K, tuple[float, asyncio.TimerHandle]] = {}
@@ -32,7 +52,7 @@ class WorkQueue(Generic[K]):
         self._retries = metrics.RETRIES.labels(name)
 
     def __len__(self) -> int:
-        return len(self._ready)
+        return len(self._queued)
 
     def add(self, key: K) -> None:
         """The key is worked on as soon as a worker is free."""
@@ -40,9 +60,9 @@ class WorkQueue(Generic[K]):
             self._again.add(key)
         elif key not in self._queued:
             self._queued.add(key)
-            self._ready.append(key)
+            self._ready.setdefault(self._group(key), deque()).append(key)
             self._adds.inc()
-            self._depth.set(len(self._ready))
+            self._depth.set(len(self))
             self._wakeup.set()
 
     def add_after(self, key: K, seconds: float) -> None:
@@ -77,21 +97,39 @@ class WorkQueue(Generic[K]):
 
     async def get(self) -> K:
         """The next key, which is this worker's until `done`."""
-        while not self._ready:
+        while (ready := self._next()) is None:
             self._wakeup.clear()
             await self._wakeup.wait()
-        key = self._ready.popleft()
+        key = ready.popleft()
+        group = self._group(key)
+        if ready:
+            self._ready.move_to_end(group)
+        else:
+            del self._ready[group]
         self._queued.discard(key)
         self._working.add(key)
-        self._depth.set(len(self._ready))
+        self._busy[group] += 1
+        self._depth.set(len(self))
         return key
 
     def done(self, key: K) -> None:
         """Gives the key back."""
         self._working.discard(key)
+        group = self._group(key)
+        self._busy[group] -= 1
+        if not self._busy[group]:
+            del self._busy[group]
         if key in self._again:
             self._again.discard(key)
             self.add(key)
+        if self._ready:
+            # A worker is free, and a group may have more of them.
+            self._wakeup.set()
+
+    def _next(self) -> deque[K] | None:
+        """The keys of the group whose turn it is, of those that may have a worker now."""
+        left = self._workers - len(self._working)
+        return next((ready for group, ready in self._ready.items() if self._busy[group] < left), None)
 
     def _fire(self, key: K) -> None:
         del self._timers[key]

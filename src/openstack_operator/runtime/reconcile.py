@@ -16,6 +16,7 @@ from .finalizers import PATIENCE, drop, going, orphan
 from .gather import Gathered, parse
 from .nesting import check_depth
 from .passes import Next, Parts
+from .planning import planned
 from .registry import Service
 from .report import Report
 from .scale import scale_status
@@ -59,7 +60,7 @@ class Reconciler:
         if self._service.observe:
             facts = await self._service.observe(world.client, context)
             context = replace(context, facts=facts)
-        plan = self._service.plan(context)
+        plan = await planned(self._service, context)
         world.plans.settle(request, held.meta.uid, plan.objects)
         kind, children = world.resource(request.kind), gathered.children
         applier = Applier(world, self._parts.memo, request, held, kind, context.now, children)

@@ -10,6 +10,7 @@ from .apply import delete, together
 from .finalizers import add, drop, release
 from .gather import Gatherer, parse
 from .kinds import Kind
+from .planning import planned
 from .registry import Service
 from .store import Cached, Request
 from .world import World
@@ -62,7 +63,8 @@ class Teardown:
             spec = parse(self._service.resource, held.decode())
             gathered = await self._gatherer.gather(self._service.resource, held, spec)
             context: Context[Any] = gathered.context
-            return (None if gathered.missing else self._service.plan(context)), gathered.children
+            plan = None if gathered.missing else await planned(self._service, context)
+            return plan, gathered.children
         except (SpecError, LookupError, ValueError):
             # A plan that fails, be it a fault of ours, must not keep the user from getting rid of the resource.
             found = ((kind, child) for kind, child in self._world.children(request))
