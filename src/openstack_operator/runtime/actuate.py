@@ -13,9 +13,8 @@ from ..api import Model, Ref, references
 from ..kube import fitting, judge, own
 from ..plan import READY, Context, Drifted, Outcome, SpecError, State, Transient, Verdict, waiting
 from . import metrics
-from .apply import delete
 from .client import Forbidden
-from .finalizers import PATIENCE, add, drop, going, release
+from .finalizers import PATIENCE, add, delete, drop, going, release
 from .gather import ADMIN_SECRET, parse
 from .kinds import NAMESPACE, Kind
 from .nesting import check_depth

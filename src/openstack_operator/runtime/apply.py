@@ -11,13 +11,26 @@ from typing import TypeVar, cast
 
 import msgspec
 
-from ..kube import FIELD, INSTANCE, KIND, LAST_FAILURE, MANAGED_BY, RETAIN, annotated, failure, fitting, next_try
+from ..kube import (
+    FIELD,
+    INSTANCE,
+    KIND,
+    LAST_FAILURE,
+    MANAGED_BY,
+    RECREATED,
+    RETAIN,
+    annotated,
+    failure,
+    fitting,
+    next_try,
+)
 from ..kube.objects import refused_of_owner
 from ..plan import Key, Object, Plan, SpecError, Step, Transient, key
 from ..plan.steps import WORKLOADS
 from .carry_over import with_last_node_ports, with_live_claims
 from .client import Conflict, Forbidden, Missing, NotAdmitted
 from .compare import covers
+from .finalizers import delete, is_held_back, let_end, let_return
 from .jobs import last_words
 from .kinds import CLAIM, DAEMON_SET, DEPLOYMENT, JOB, OTHERS, POD, SECRET, SERVICE, STATEFUL_SET, Kind
 from .memo import Memo
@@ -100,7 +113,13 @@ class Applier:
     async def prune(self, plan: Plan, children: Iterable[tuple[Kind, Cached]]) -> None:
         """Deletes owned objects the plan does not hold. Raises Transient."""
         wanted = {key(obj) for obj in plan.objects}
-        await together(self._delete(kind, child) for kind, child in children if self._obsolete(kind, child, wanted))
+        there = list(children)
+        await together(self._delete(kind, child) for kind, child in there if self._obsolete(kind, child, wanted))
+        await together(
+            let_end(self._world, self._request, kind, child)
+            for kind, child in there
+            if (kind.handle, child.meta.name) not in wanted
+        )
 
     def _obsolete(self, kind: Kind, child: Cached, wanted: set[Key]) -> bool:
         meta = child.meta
@@ -109,6 +128,8 @@ class Applier:
 
     async def _delete(self, kind: Kind, child: Cached) -> None:
         await delete(self._world, kind, child, "Background", by=self._request)
+        if left := self._world.stores[kind].get(child.meta.namespace, child.meta.name):
+            await let_end(self._world, self._request, kind, left)
         self._world.stores[kind].give_up(child)
         self.changes.append(f"{kind.kind}/{child.meta.name} deleted")
 
@@ -122,6 +143,8 @@ class Applier:
         held: Cached | None = self._held(kind, wanted)
         # What is guarded is created, which fails where the name is taken.
         found = held or (None if guarded else await self._unlabeled(kind, wanted))
+        if held and is_held_back(kind, held) and held.meta.owner_labels == self._labels:
+            await let_return(self._world, self._request, kind, held)
         if found:
             self._check(kind, found, wanted)
         if not held and kind is DAEMON_SET:
@@ -226,6 +249,9 @@ class Applier:
             INSTANCE: self._labels[2],
         }
         added: Object = {"namespace": owner.namespace, "labels": labels}
+        if wanted["kind"] in WORKLOADS:
+            # Somebody who deletes it by hand does not end its pods.
+            added["finalizers"] = [RECREATED]
         if "ownerReferences" not in metadata and metadata.get("annotations", {}).get(RETAIN) != "true":
             reference = {
                 "apiVersion": self._owner_kind.api_version,
@@ -357,20 +383,6 @@ class Applier:
         if held.meta.uid not in self._memo.logs:
             self._memo.logs[held.meta.uid] = await last_words(self._world, held)
         return {**live, "status": {**live["status"], "log": self._memo.logs[held.meta.uid]}}
-
-
-async def delete(world: World, kind: Kind, held: Cached, policy: str, *, by: Request) -> None:
-    """Deletes exactly that object; what finalizers leave of it stays known as being deleted. Raises Transient."""
-    store = world.stores[kind]
-    try:
-        left = await world.client.delete(kind, held.meta.namespace, held.meta.name, held.meta.uid, policy)
-    except Conflict:
-        # Another object bears the name by now; the watch will tell of it.
-        return
-    if left is None:
-        store.remove(held, by=by)
-    else:
-        store.put(entry(left, kind), by=by)
 
 
 async def together(tasks: Iterable[Awaitable[T]]) -> list[T]:

@@ -1,4 +1,4 @@
-"""Finalizers: what keeps a resource until the operator has cleaned up behind it."""
+"""Deletion, and finalizers: what keeps an object until the operator has seen to what is behind it."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ from datetime import UTC, datetime, timedelta
 
 import structlog
 
+from ..kube import RECREATED
 from ..plan import Object
-from .client import Missing
+from ..plan.steps import WORKLOADS
+from .client import Conflict, Missing
 from .kinds import Kind
 from .store import Cached, Request
 from .world import World, entry
@@ -28,14 +30,71 @@ async def add(world: World, request: Request, held: Cached, finalizer: str) -> C
     return await _write(world, request, held, [*held.meta.finalizers, finalizer])
 
 
-async def drop(world: World, request: Request, held: Cached, finalizer: str) -> None:
-    """Lets the resource go; no error where it is gone. Raises Transient."""
+async def drop(world: World, request: Request, held: Cached, finalizer: str, kind: Kind | None = None) -> None:
+    """Lets the resource go, or what it made of another `kind`; no error where it is gone. Raises Transient."""
     if finalizer not in held.meta.finalizers:
         return
     try:
-        await _write(world, request, held, [name for name in held.meta.finalizers if name != finalizer])
+        await _write(world, request, held, [name for name in held.meta.finalizers if name != finalizer], kind)
     except Missing:
         return
+
+
+async def delete(world: World, kind: Kind, held: Cached, policy: str, *, by: Request) -> None:
+    """Deletes exactly that object; what finalizers leave of it stays known as being deleted. Raises Transient."""
+    store = world.stores[kind]
+    try:
+        left = await world.client.delete(kind, held.meta.namespace, held.meta.name, held.meta.uid, policy)
+    except Conflict:
+        # Another object bears the name by now; the watch will tell of it.
+        return
+    if left is None:
+        store.remove(held, by=by)
+    else:
+        store.put(entry(left, kind), by=by)
+
+
+def is_held_back(kind: Kind, held: Cached) -> bool:
+    """Whether it is a workload that is being deleted, and waits until it is known whether it comes back."""
+    return kind.kind in WORKLOADS and held.meta.deletion_timestamp is not None and RECREATED in held.meta.finalizers
+
+
+async def let_return(world: World, request: Request, kind: Kind, held: Cached) -> None:
+    """Lets a workload go that is made again, without its pods: the next one of that name takes them over. Raises
+    Transient.
+    """
+    _log.warning(
+        "was deleted, but its owner makes it again: its pods stay",
+        kind=kind.kind,
+        namespace=held.meta.namespace,
+        name=held.meta.name,
+    )
+    # Kubernetes keeps it by a finalizer of its own until nothing refers to it any more.
+    await delete(world, kind, held, "Orphan", by=request)
+    if current := world.stores[kind].get(held.meta.namespace, held.meta.name):
+        await drop(world, request, current, RECREATED, kind)
+
+
+async def let_end(world: World, request: Request, kind: Kind, held: Cached) -> None:
+    """Lets a workload go, with its pods. Raises Transient."""
+    if is_held_back(kind, held):
+        await drop(world, request, held, RECREATED, kind)
+
+
+async def settle_held_back(world: World, request: Request) -> bool:
+    """Lets go the workloads that a resource made which is gone itself; with their pods unless both come back. Returns
+    whether to look again in a moment, since that is not known yet. Raises Transient.
+    """
+    unknown = False
+    for kind, child in list(world.children(request)):
+        if not is_held_back(kind, child):
+            continue
+        returns = world.plans.recreates(kind, child.meta)
+        if returns is None and going(child) < PATIENCE:
+            unknown = True
+        else:
+            await (let_return if returns else let_end)(world, request, kind, child)
+    return unknown
 
 
 async def release(world: World, request: Request, kind: Kind, held: Cached) -> None:

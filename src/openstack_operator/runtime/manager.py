@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import traceback
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import structlog
@@ -18,6 +18,7 @@ from .actuate import Actuating
 from .client import Client
 from .events import Recorder
 from .exposition import ResourceCollector
+from .finalizers import is_held_back
 from .gather import Gatherer
 from .health import Health
 from .kinds import NODE, POD, SECRET, WARNING, Catalog, Kind
@@ -131,7 +132,7 @@ class Manager:
 
     async def _resync(self) -> None:
         """Looks at everything once, then again and again, spread over the time in between; never ends."""
-        for request in self._requests(self.world.catalog.resources):
+        for request in (*self._requests(self.world.catalog.resources), *self._held_back()):
             self._queues[request.kind].add(request)
         while True:
             await asyncio.sleep(_RESYNC)
@@ -144,6 +145,13 @@ class Manager:
             for kind in kinds
             for held in self.world.stores[kind]
         ]
+
+    def _held_back(self) -> Iterator[Request]:
+        """What made the workloads that wait to be let go."""
+        for kind, store in self.world.stores.items():
+            for held in store:
+                if is_held_back(kind, held) and (maker := self.world.maker(held.meta)):
+                    yield maker
 
     def _changed(self, change: Change) -> None:
         """Wakes whoever a change concerns, except for whose own work it was."""
@@ -207,7 +215,8 @@ class Manager:
         if meta.node and not _spec_changed(change):
             # What there is on each node is told of every few minutes, and by thousands.
             return found
-        if owner := self.world.owner(meta):
+        held_back = change.new is not None and is_held_back(kind, change.new)
+        if owner := self.world.maker(meta) if held_back else self.world.owner(meta):
             found.append(owner)
         return found
 

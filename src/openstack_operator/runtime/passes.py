@@ -13,6 +13,7 @@ import structlog
 from ..plan import SpecError, State, Transient, Verdict, failed
 from . import metrics
 from .client import Forbidden, LeadershipLostError
+from .finalizers import settle_held_back
 from .gather import Gatherer
 from .memo import Memo
 from .report import INTERNAL, Report, Reporter
@@ -20,6 +21,9 @@ from .store import Cached, Request
 from .world import World
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger()
+
+_LOOK_AGAIN = 1.0
+"""Seconds between looks at what waits for a resource that is gone."""
 
 
 @dataclass(frozen=True)
@@ -61,10 +65,7 @@ class Guard:
         """A pass of that reconciler over what the request names; raises nothing."""
         held = self._parts.world.held(request)
         if held is None:
-            self._parts.gatherer.forget(request)
-            self._parts.reporter.forget(request)
-            self._parts.world.plans.forget(request)
-            return Next()
+            return await self._gone(request)
         started = time.perf_counter()
         try:
             then = await reconciler.reconcile(request, held)
@@ -85,6 +86,17 @@ class Guard:
             metrics.ERRORS.labels(request.kind).inc()
         metrics.SECONDS.labels(request.kind).observe(time.perf_counter() - started)
         return then
+
+    async def _gone(self, request: Request) -> Next:
+        self._parts.gatherer.forget(request)
+        self._parts.reporter.forget(request)
+        try:
+            unsettled = await settle_held_back(self._parts.world, request)
+        except Transient as error:
+            _log.info("retrying", kind=request.kind, namespace=request.namespace, name=request.name, error=str(error))
+            unsettled = True
+        self._parts.world.plans.forget(request)
+        return Next(after=_LOOK_AGAIN if unsettled else None)
 
     async def _bug(self, request: Request, error: Exception) -> Next:
         """An exception nobody foresaw: the log gets where it was raised, the condition an id to find that by."""

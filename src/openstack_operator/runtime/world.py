@@ -231,6 +231,12 @@ class World:
             return None
         return Request(controller.handle, child.namespace, controller.name)
 
+    def maker(self, child: Meta) -> Request | None:
+        """The resource an object was made for, also one that is gone and of which the labels alone tell."""
+        namespace, role, instance = child.owner_labels
+        kinds = (kind for kind in self.catalog.resources if kind.role.lower() == role)
+        return self.owner(child) or next((Request(kind.handle, namespace, instance) for kind in kinds), None)
+
     def labeled(self, child: Meta) -> Request | None:
         """The resource an object's labels name, whoever controls it: a pod is its StatefulSet's."""
         namespace, role, instance = child.owner_labels

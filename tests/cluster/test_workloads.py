@@ -1,0 +1,125 @@
+"""A workload that somebody deletes comes back to its pods; one that is to go takes them with it."""
+
+from __future__ import annotations
+
+import pytest
+
+from openstack_operator.runtime.kinds import DAEMON_SET, DEPLOYMENT, STATEFUL_SET, Kind
+
+from . import toy
+from .harness import Cluster, eventually
+
+CONFIG_MAP = Kind("v1", "ConfigMap", "configmaps")
+"""Stands for a ReplicaSet or a pod: Kubernetes collects what belongs to a workload, whatever it is."""
+WORKLOADS = ((STATEFUL_SET, "server-db"), (DEPLOYMENT, "app-api"), (DAEMON_SET, "app-agent"))
+
+
+async def uid(cluster: Cluster, kind: Kind, name: str) -> str:
+    live = await cluster.get(kind, name)
+    return live["metadata"]["uid"] if live else ""
+
+
+async def has_dependent(cluster: Cluster, kind: Kind, name: str) -> None:
+    """Something belongs to the workload from now on, and is called like it."""
+    owner = {"apiVersion": kind.api_version, "kind": kind.kind, "name": name, "uid": await uid(cluster, kind, name)}
+    meta = {**cluster.meta(name), "ownerReferences": [{**owner, "controller": True, "blockOwnerDeletion": True}]}
+    await cluster.client.create(CONFIG_MAP, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta})
+
+
+async def came_back(cluster: Cluster, kind: Kind, name: str, before: str) -> None:
+    async def found() -> bool:
+        return await uid(cluster, kind, name) not in ("", before)
+
+    await eventually(found)
+    dependent = await cluster.get(CONFIG_MAP, name)
+    assert dependent, "what belonged to it was collected"
+    assert not dependent["metadata"].get("ownerReferences"), "the next one could not take it over"
+
+
+async def gone(cluster: Cluster, *what: tuple[Kind, str]) -> None:
+    async def found() -> bool:
+        return not any([await cluster.get(kind, name) for kind, name in what])
+
+    await eventually(found)
+
+
+@pytest.mark.parametrize(("kind", "name"), WORKLOADS)
+async def test_one_that_somebody_deletes_comes_back_to_what_belongs_to_it(cluster: Cluster, kind: Kind, name: str):
+    async with cluster.simulator(), cluster.operator():
+        await cluster.create(toy.STACK, "stack")
+        await cluster.ready(toy.STACK, "stack")
+        await has_dependent(cluster, kind, name)
+        for _ in range(2):
+            before = await uid(cluster, kind, name)
+            await cluster.delete(kind, name)
+            await came_back(cluster, kind, name, before)
+            await cluster.ready(toy.STACK, "stack")
+
+
+async def test_one_that_was_deleted_without_an_operator_comes_back_when_there_is_one(cluster: Cluster):
+    async with cluster.simulator():
+        async with cluster.operator():
+            await cluster.create(toy.SERVER, "server")
+            await cluster.ready(toy.SERVER, "server")
+        await has_dependent(cluster, STATEFUL_SET, "server-db")
+        before = await uid(cluster, STATEFUL_SET, "server-db")
+        await cluster.delete(STATEFUL_SET, "server-db")
+        async with cluster.operator():
+            await came_back(cluster, STATEFUL_SET, "server-db", before)
+
+
+@pytest.mark.parametrize("policy", ["Background", "Foreground"])
+async def test_that_of_a_resource_that_is_deleted_goes_with_all_that_belongs_to_it(cluster: Cluster, policy: str):
+    async with cluster.simulator(), cluster.operator():
+        await cluster.create(toy.SERVER, "server")
+        await cluster.ready(toy.SERVER, "server")
+        await has_dependent(cluster, STATEFUL_SET, "server-db")
+        await cluster.delete(toy.SERVER, "server", policy)
+        await gone(cluster, (Kind.of(toy.SERVER), "server"), (STATEFUL_SET, "server-db"), (CONFIG_MAP, "server-db"))
+
+
+async def test_that_of_a_resource_that_went_without_an_operator_goes_when_there_is_one(cluster: Cluster):
+    async with cluster.simulator():
+        async with cluster.operator():
+            await cluster.create(toy.SERVER, "server")
+            await cluster.ready(toy.SERVER, "server")
+        await has_dependent(cluster, STATEFUL_SET, "server-db")
+        await cluster.delete(toy.SERVER, "server")
+
+        async def collected() -> bool:
+            live = await cluster.get(STATEFUL_SET, "server-db")
+            return live is not None and "deletionTimestamp" in live["metadata"]
+
+        await eventually(collected)
+        async with cluster.operator():
+            await gone(cluster, (STATEFUL_SET, "server-db"), (CONFIG_MAP, "server-db"))
+
+
+async def test_one_that_belongs_to_nobody_any_more_can_be_deleted(cluster: Cluster):
+    async with cluster.simulator(), cluster.operator():
+        await cluster.create(toy.SERVER, "server")
+        await cluster.ready(toy.SERVER, "server")
+        await has_dependent(cluster, STATEFUL_SET, "server-db")
+        await cluster.delete(toy.SERVER, "server", "Orphan")
+        await gone(cluster, (Kind.of(toy.SERVER), "server"))
+        assert await cluster.get(CONFIG_MAP, "server-db")
+        await cluster.delete(STATEFUL_SET, "server-db")
+        await gone(cluster, (STATEFUL_SET, "server-db"), (CONFIG_MAP, "server-db"))
+
+
+async def test_one_that_nobody_wants_any_more_goes_with_all_that_belongs_to_it(cluster: Cluster):
+    async with cluster.simulator():
+        async with cluster.operator():
+            await cluster.create(toy.SERVER, "server")
+            await cluster.ready(toy.SERVER, "server")
+        # As an earlier version of the operator had it.
+        live = await cluster.get(STATEFUL_SET, "server-db")
+        assert live
+        kept = {name: live["metadata"][name] for name in ("labels", "ownerReferences", "finalizers")}
+        metadata = {**kept, **cluster.meta("server-old")}
+        body = {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": metadata, "spec": live["spec"]}
+        await cluster.client.create(STATEFUL_SET, body)
+        await has_dependent(cluster, STATEFUL_SET, "server-old")
+        async with cluster.operator():
+            await gone(cluster, (STATEFUL_SET, "server-old"), (CONFIG_MAP, "server-old"))
+            assert await cluster.get(STATEFUL_SET, "server-db")
