@@ -51,7 +51,12 @@ async def versions(cluster: Cluster) -> dict[str, str]:
 
 @asynccontextmanager
 async def nothing_changes(cluster: Cluster) -> AsyncGenerator[None]:
-    """What ran before the block runs after it, untouched."""
+    """What ran before the block runs after it, untouched. A cloud may be ready while a job that nothing needs runs."""
+
+    async def done() -> bool:
+        return all(conditions(job).get("Complete", {}).get("status") == "True" for job in await listed(cluster, JOB))
+
+    await eventually(done)
     before = await versions(cluster)
     yield
     assert await versions(cluster) == before

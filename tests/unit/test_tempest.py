@@ -221,8 +221,8 @@ def test_an_application_credential_is_taken_in_either_form(release: Release, dat
     ("data", "named"),
     [
         ({"application_credential_id": "i"}, "lacks application_credential_secret"),
-        ({"clouds.yaml": "clouds: {}"}, "not a clouds.yaml"),
-        ({"clouds.yaml": "]"}, "not a clouds.yaml"),
+        ({"clouds.yaml": "clouds: {}"}, "is not understood"),
+        ({"clouds.yaml": "]"}, "is not understood"),
     ],
 )
 def test_a_secret_without_one_is_named(release: Release, data: dict[str, str], named: str) -> None:

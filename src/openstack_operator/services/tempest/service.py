@@ -120,7 +120,7 @@ def _by_credential(ctx: Context[TempestSpec]) -> Login:
     path = "spec.keystone.appCredentialRef"
     if (data := ctx.secrets.get(name)) is None:
         raise MissingReference(f"{path}.name", f"there is no Secret {name!r} in this namespace")
-    known = _clouds(data["clouds.yaml"], f"{path}: clouds.yaml of Secret {name!r}") if "clouds.yaml" in data else data
+    known = _cloud(data["clouds.yaml"], path, name) if "clouds.yaml" in data else data
     if missing := [key for key in _CREDENTIAL if not known.get(key)]:
         raise SpecError(path, f"Secret {name!r} lacks {' and '.join(missing)}, or a clouds.yaml with it")
     credential = {key.removeprefix("application_credential_"): known[key] for key in _CREDENTIAL}
@@ -138,11 +138,11 @@ def _by_credential(ctx: Context[TempestSpec]) -> Login:
 _CREDENTIAL = ("application_credential_id", "application_credential_secret")
 
 
-def _clouds(text: str, where: str) -> Mapping[str, str]:
+def _cloud(text: str, path: str, secret: str) -> Mapping[str, str]:
     try:
         return parts.cloud_auth(text)
     except ValueError as error:
-        raise SpecError(where, str(error)) from None
+        raise SpecError(path, f"clouds.yaml of Secret {secret!r} {error}") from None
 
 
 def _config(ctx: Context[TempestSpec], login: Login) -> parts.Config:
