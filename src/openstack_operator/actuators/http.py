@@ -33,8 +33,8 @@ _REFUSALS = frozenset({400, 405, 413, 422})
 
 _WHOLE = 4
 """How many times the wait for one piece of an answer the whole answer may take."""
-_MOST = 32 * 2**20
-"""Bytes of an answer. A page of RabbitMQ's or Keystone's lists has some thousands."""
+_MOST = 8 * 2**20
+"""Bytes of an answer. A page of Keystone's lists has some thousands, the queues of a thousand nodes two millions."""
 
 
 SessionT = TypeVar("SessionT")
