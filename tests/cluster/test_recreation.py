@@ -33,6 +33,12 @@ class Remote:
         self.removed.append(f"{ctx.kind}/{ctx.owner}")
 
 
+async def has_cloud(cluster: Cluster) -> None:
+    """A cloud is ready."""
+    await cluster.create(CONTROL_PLANE, "cloud")
+    await cluster.ready(CONTROL_PLANE, "cloud")
+
+
 @asynccontextmanager
 async def operator(cluster: Cluster, root: Path, remote: Remote) -> AsyncGenerator[Manager]:
     """The operator with every service; its actuators agree with everything, and take away what they are asked to."""
@@ -75,8 +81,7 @@ async def comes_back(cluster: Cluster, kind: str, name: str, policy: str = "Back
 async def test_a_resource_that_somebody_deletes_comes_back_and_what_it_made_stays(cluster: Cluster, root: Path) -> None:
     remote = Remote()
     async with operator(cluster, root, remote):
-        await cluster.create(CONTROL_PLANE, "cloud")
-        await cluster.ready(CONTROL_PLANE, "cloud")
+        await has_cloud(cluster)
         before = await made(cluster)
         for kind, name in (
             ("Nova", "nova"),
@@ -100,8 +105,7 @@ async def test_a_resource_that_somebody_deletes_comes_back_and_what_it_made_stay
 async def test_after_a_start_the_operator_waits_until_it_knows_what_comes_back(cluster: Cluster, root: Path) -> None:
     remote = Remote()
     async with operator(cluster, root, remote):
-        await cluster.create(CONTROL_PLANE, "cloud")
-        await cluster.ready(CONTROL_PLANE, "cloud")
+        await has_cloud(cluster)
     before = await made(cluster)
     await cluster.delete(RESOURCE["Placement"], "placement")
     await cluster.delete(RESOURCE["RabbitMQVhost"], "neutron-messaging")
@@ -124,8 +128,7 @@ async def test_after_a_start_the_operator_waits_until_it_knows_what_comes_back(c
 async def test_what_is_turned_off_goes_with_what_is_outside(cluster: Cluster, root: Path) -> None:
     remote = Remote()
     async with operator(cluster, root, remote):
-        await cluster.create(CONTROL_PLANE, "cloud")
-        await cluster.ready(CONTROL_PLANE, "cloud")
+        await has_cloud(cluster)
         await cluster.change(CONTROL_PLANE, "cloud", "/spec/nova", {"enabled": False})
 
         async def gone() -> bool:

@@ -26,6 +26,12 @@ async def has_dependent(cluster: Cluster, kind: Kind, name: str) -> None:
     await cluster.client.create(CONFIG_MAP, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta})
 
 
+async def has_server(cluster: Cluster) -> None:
+    """A server runs."""
+    await cluster.create(toy.SERVER, "server")
+    await cluster.ready(toy.SERVER, "server")
+
+
 async def came_back(cluster: Cluster, kind: Kind, name: str, before: str) -> None:
     async def found() -> bool:
         return await uid(cluster, kind, name) not in ("", before)
@@ -59,8 +65,7 @@ async def test_one_that_somebody_deletes_comes_back_to_what_belongs_to_it(cluste
 async def test_one_that_was_deleted_without_an_operator_comes_back_when_there_is_one(cluster: Cluster):
     async with cluster.simulator():
         async with cluster.operator():
-            await cluster.create(toy.SERVER, "server")
-            await cluster.ready(toy.SERVER, "server")
+            await has_server(cluster)
         await has_dependent(cluster, STATEFUL_SET, "server-db")
         before = await uid(cluster, STATEFUL_SET, "server-db")
         await cluster.delete(STATEFUL_SET, "server-db")
@@ -71,8 +76,7 @@ async def test_one_that_was_deleted_without_an_operator_comes_back_when_there_is
 @pytest.mark.parametrize("policy", ["Background", "Foreground"])
 async def test_that_of_a_resource_that_is_deleted_goes_with_all_that_belongs_to_it(cluster: Cluster, policy: str):
     async with cluster.simulator(), cluster.operator():
-        await cluster.create(toy.SERVER, "server")
-        await cluster.ready(toy.SERVER, "server")
+        await has_server(cluster)
         await has_dependent(cluster, STATEFUL_SET, "server-db")
         await cluster.delete(toy.SERVER, "server", policy)
         await gone(cluster, (Kind.of(toy.SERVER), "server"), (STATEFUL_SET, "server-db"), (CONFIG_MAP, "server-db"))
@@ -81,8 +85,7 @@ async def test_that_of_a_resource_that_is_deleted_goes_with_all_that_belongs_to_
 async def test_that_of_a_resource_that_went_without_an_operator_goes_when_there_is_one(cluster: Cluster):
     async with cluster.simulator():
         async with cluster.operator():
-            await cluster.create(toy.SERVER, "server")
-            await cluster.ready(toy.SERVER, "server")
+            await has_server(cluster)
         await has_dependent(cluster, STATEFUL_SET, "server-db")
         await cluster.delete(toy.SERVER, "server")
 
@@ -97,8 +100,7 @@ async def test_that_of_a_resource_that_went_without_an_operator_goes_when_there_
 
 async def test_one_that_belongs_to_nobody_any_more_can_be_deleted(cluster: Cluster):
     async with cluster.simulator(), cluster.operator():
-        await cluster.create(toy.SERVER, "server")
-        await cluster.ready(toy.SERVER, "server")
+        await has_server(cluster)
         await has_dependent(cluster, STATEFUL_SET, "server-db")
         await cluster.delete(toy.SERVER, "server", "Orphan")
         await gone(cluster, (Kind.of(toy.SERVER), "server"))
@@ -110,8 +112,7 @@ async def test_one_that_belongs_to_nobody_any_more_can_be_deleted(cluster: Clust
 async def test_one_that_nobody_wants_any_more_goes_with_all_that_belongs_to_it(cluster: Cluster):
     async with cluster.simulator():
         async with cluster.operator():
-            await cluster.create(toy.SERVER, "server")
-            await cluster.ready(toy.SERVER, "server")
+            await has_server(cluster)
         # As an earlier version of the operator had it.
         live = await cluster.get(STATEFUL_SET, "server-db")
         assert live
