@@ -90,11 +90,7 @@ def _container() -> Object:
         "startupProbe": probe("/readyz", period=1, failures=600),
         "readinessProbe": probe("/readyz", period=5, failures=2),
         "livenessProbe": probe("/healthz", period=10, failures=3),
-        "resources": {
-            "requests": {"cpu": "100m", "memory": "160Mi"},
-            # Ten times what twenty clouds take: what a hostile server answers costs this pod, and not its node.
-            "limits": {"memory": "1Gi"},
-        },
+        "resources": {"requests": {"cpu": "100m", "memory": "160Mi"}},
         "securityContext": CONFINED,
         "volumeMounts": [
             {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108  (an emptyDir)
