@@ -8,10 +8,12 @@ from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from itertools import chain, repeat
 from threading import Event
+from typing import Any, cast
 
 import pytest
 from speaking import serving
 
+from openstack_operator.actuators import within
 from openstack_operator.actuators.http import Api
 from openstack_operator.plan import Transient
 
@@ -89,3 +91,18 @@ def test_any_other_answer_is_read() -> None:
             response = api.call("GET", "/")
             assert response
             assert response.json() == {"a": 42}
+
+
+def test_a_look_that_makes_requests_without_end_is_over() -> None:
+    def answered(over: Event) -> Iterator[bytes]:
+        yield HEAD + b"Content-Length: 2\r\nConnection: close\r\n\r\n{}"
+
+    with speaking(answered) as url:
+        api = Api("other", url, seconds=60)
+
+        def endless(_: Any) -> None:
+            while True:
+                api.call("GET", "/again")
+
+        with pytest.raises(Transient, match="takes too long as a whole"):
+            within(1.0, endless)(cast("Any", None))

@@ -25,6 +25,7 @@ from openstack_operator.api import (
     UsesIdentity,
     crd,
     references,
+    refs,
     rule,
     secret_references,
     structural,
@@ -216,3 +217,18 @@ def test_an_image_is_text_or_an_object_as_the_kind_has_it() -> None:
         assert image["properties"].keys() == {"repository", "tag", "digest"}
         assert image["description"] == "Image to run instead of the release's."
     assert "x-as-object" not in json.dumps([structural(Pods), structural(Pods, as_c5c3=True)])
+
+
+def test_what_is_free_form_is_not_searched_for_references(monkeypatch: pytest.MonkeyPatch) -> None:
+    walked = 0
+    original = refs.found
+
+    def counted(*arguments: Any) -> Iterator[tuple[str, Any]]:
+        nonlocal walked
+        walked += 1
+        return original(*arguments)
+
+    monkeypatch.setattr(refs, "found", counted)
+    rabbitmq = next(each for each in RESOURCES if each.handle == "RabbitMQ")
+    assert refs.references(rabbitmq.spec.model_validate({"config": {"a": [[]] * 10_000}})) == []
+    assert 0 < walked < 1_000

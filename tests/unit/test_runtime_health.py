@@ -5,9 +5,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
+from collections.abc import AsyncGenerator, Iterator
 
 import httpx2 as httpx
+import pytest
+from patience import PATIENCE, eventually
+from prometheus_client import Metric
+from prometheus_client.core import GaugeMetricFamily
 
+from openstack_operator.runtime import health
 from openstack_operator.runtime.health import Health
 from openstack_operator.runtime.process import any_of
 
@@ -43,6 +49,54 @@ async def test_health():
         assert (await client.get("/healthz")).status_code == 200
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
+
+
+class Large:
+    """More than fits between a server and a client that does not read."""
+
+    def collect(self) -> Iterator[Metric]:
+        yield GaugeMetricFamily("large", "x" * (8 << 20), 1)
+
+
+@contextlib.asynccontextmanager
+async def serving(answers: Health) -> AsyncGenerator[tuple[int, httpx.AsyncClient]]:
+    """Its port, and a client of it."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    task = asyncio.ensure_future(answers.serve(("127.0.0.1", port)))
+    async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", trust_env=False, timeout=300) as client:
+        await listening(client)
+        yield port, client
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+async def mute(port: int) -> asyncio.StreamWriter:
+    """A client that asks for metrics, and reads nothing but the begin of the answer."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1024)
+    writer.write(b"GET /metrics HTTP/1.1\r\n\r\n")
+    await reader.readexactly(4)
+    return writer
+
+
+async def test_who_does_not_read_keeps_no_probe_waiting(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(health, "_PATIENCE", PATIENCE)
+    async with serving(Health(lambda: True, Large())) as (port, client):
+        clients = [await mute(port) for _ in range(6)]
+        assert (await client.get("/metrics")).status_code == 503
+        assert (await client.get("/healthz")).status_code == 200
+        for each in clients:
+            each.transport.abort()
+
+
+async def test_who_does_not_read_is_dropped(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(health, "_PATIENCE", 3.0)
+    answers = Health(lambda: True, Large())
+    async with serving(answers) as (port, _):
+        client = await mute(port)
+        await eventually("it to be dropped", lambda: not answers._scrapes)  # pyright: ignore[reportPrivateUsage]
+        client.transport.abort()
 
 
 async def test_the_first_part_that_ends_ends_the_others():

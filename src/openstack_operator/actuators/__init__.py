@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import timedelta
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from ..api import Resource
 from ..plan import Context, Outcome
 from . import application, backends, catalog, database, federation, identity, messaging, ovn, quotas, volume_types
+from .deadline import deadline
 from .federation_models import IDENTITY_PROVIDER
 from .models import APPLICATION_CREDENTIAL, DATABASE, SERVICE, USER, VHOST
 from .network_models import CHASSIS
@@ -43,7 +44,28 @@ def _by_korc(kind: str) -> Callable[[Any], str]:
     return lambda spec: f"{kind}.openstack.k-orc.cloud" if spec.provider == "k-orc" else ""
 
 
-ACTUATORS: tuple[Entry, ...] = (
+_LONGEST = 60.0
+"""Seconds for all requests of one look: what a server answers decides how many follow."""
+
+WorkT = TypeVar("WorkT")
+
+
+def within(seconds: float, work: Callable[[Context[Any]], WorkT]) -> Callable[[Context[Any]], WorkT]:
+    """The same work, which raises Transient when its requests take longer than that altogether."""
+
+    def limited(ctx: Context[Any]) -> WorkT:
+        with deadline(seconds):
+            return work(ctx)
+
+    return limited
+
+
+def _limited(entry: Entry) -> Entry:
+    seen = within(_LONGEST, entry.seen) if entry.seen else None
+    return entry._replace(ensure=within(_LONGEST, entry.ensure), remove=within(_LONGEST, entry.remove), seen=seen)
+
+
+_ENTRIES = (
     Entry(DATABASE, database.ensure, database.remove, _CHEAP),
     Entry(VHOST, messaging.ensure, messaging.remove, _CHEAP),
     Entry(USER, identity.ensure, identity.remove, _DEAR, beside=_by_korc("User")),
@@ -55,6 +77,7 @@ ACTUATORS: tuple[Entry, ...] = (
     Entry(CHASSIS, ovn.ensure, ovn.remove, _DEAR, ovn.seen),
     Entry(APPLICATION_CREDENTIAL, application.ensure, application.remove, _DEAR),
 )
+ACTUATORS: tuple[Entry, ...] = tuple(map(_limited, _ENTRIES))
 
 __all__ = [
     "ACTUATORS",

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, ClassVar, Literal
+from functools import cache
+from typing import Annotated, Any, ClassVar, Literal, get_args
 
 from pydantic import Field
 
@@ -196,9 +197,11 @@ def found(spec: Any, kind: type[Any], path: str = "spec") -> Iterator[tuple[str,
         yield path, spec
     elif isinstance(spec, Model) and not isinstance(spec, Template):
         implied = dict(spec.implied())
+        holds = _fields_of_models(type(spec))
         for name, info in type(spec).model_fields.items():
             field = info.alias or name
-            yield from found(getattr(spec, name), kind, f"{path}.{field}")
+            if name in holds:
+                yield from found(getattr(spec, name), kind, f"{path}.{field}")
             for inner in [each for each in implied if each.startswith(f"{field}.")]:
                 yield from found(implied.pop(inner), kind, f"{path}.{inner}")
         for name, value in implied.items():
@@ -209,6 +212,18 @@ def found(spec: Any, kind: type[Any], path: str = "spec") -> Iterator[tuple[str,
     elif isinstance(spec, (list, tuple)):
         for index, value in enumerate(spec):
             yield from found(value, kind, f"{path}[{index}]")
+
+
+@cache
+def _fields_of_models(model: type[Model]) -> frozenset[str]:
+    """Fields whose values may have models in them. What is free-form has none, however large it is."""
+    return frozenset(name for name, info in model.model_fields.items() if _names_model(info.annotation))
+
+
+def _names_model(annotation: Any) -> bool:
+    if isinstance(annotation, type) and issubclass(annotation, Model):
+        return True
+    return any(map(_names_model, get_args(annotation)))
 
 
 def references(spec: Model) -> list[tuple[str, Ref]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import time
 from collections.abc import Callable
 
@@ -15,6 +14,10 @@ from . import metrics
 _BEAT = 1.0
 _LATE = 10.0
 """Seconds the event loop may be busy with one thing before the process counts as stuck."""
+_PATIENCE = 10.0
+"""Seconds a client may take to ask and to read: any pod may connect."""
+_SCRAPES = 4
+"""Clients that may read metrics at once; each takes the memory of an answer. Probes are always answered."""
 
 
 class Health:
@@ -27,6 +30,7 @@ class Health:
         if resources:
             self._registry.register(resources)
         self._beaten = time.monotonic()
+        self._scrapes = 0
 
     async def serve(self, address: tuple[str, int]) -> None:
         """Serves until canceled. Raises OSError where the port is taken."""
@@ -39,22 +43,29 @@ class Health:
                 self._beaten = now
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        scrapes = False
         try:
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(_PATIENCE):
                 request = await reader.readuntil(b"\r\n\r\n")
-            status, content = self._content(request.split(b" ", 2)[1])
-            head = f"HTTP/1.1 {status}\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\n"
-            writer.write(f"{head}Content-Length: {len(content)}\r\nConnection: close\r\n\r\n".encode() + content)
-            await writer.drain()
+                path = request.split(b" ", 2)[1]
+                scrapes = path == b"/metrics"
+                self._scrapes += scrapes
+                status, content = self._content(path)
+                head = f"HTTP/1.1 {status}\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\n"
+                writer.write(f"{head}Content-Length: {len(content)}\r\nConnection: close\r\n\r\n".encode() + content)
+                await writer.drain()
+                writer.close()
+                await writer.wait_closed()
         except (OSError, EOFError, IndexError, TimeoutError, asyncio.LimitOverrunError):
-            # Whoever asked went away or does not speak HTTP.
+            # Whoever asked went away, does not speak HTTP, or does not read.
             pass
         finally:
-            writer.close()
-            with contextlib.suppress(OSError):
-                await writer.wait_closed()
+            self._scrapes -= scrapes
+            writer.transport.abort()
 
     def _content(self, path: bytes) -> tuple[str, bytes]:
+        if path == b"/metrics" and self._scrapes > _SCRAPES:
+            return "503 Service Unavailable", b"too many ask at once\n"
         if path == b"/metrics":
             return "200 OK", generate_latest() + generate_latest(self._registry)
         if path == b"/readyz":
