@@ -39,7 +39,7 @@ async def test_an_error_is_the_error_of_the_plan(error: Exception) -> None:
 
 
 async def test_a_plan_that_does_not_end_keeps_nobody_waiting_and_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(planning, "LONGEST", 0.5)
+    monkeypatch.setattr(planning, "_LOOK", 0.05)
     turns = 0
 
     def endless(_: Any) -> Plan:
@@ -53,7 +53,7 @@ async def test_a_plan_that_does_not_end_keeps_nobody_waiting_and_is_ended(monkey
             await asyncio.sleep(0)
 
     beside = asyncio.ensure_future(others())
-    with pytest.raises(SpecError, match=r"spec: takes longer than 0 s to plan; make it smaller"):
+    with pytest.raises(SpecError, match=r"spec: takes longer than 10 s to plan; make it smaller"):
         await planned(service(endless), cast("Any", None))
     beside.cancel()
     assert turns > 10

@@ -11,8 +11,10 @@ from typing import Any
 from ..plan import Context, Plan, SpecError
 from .registry import Service
 
-LONGEST = 10.0
+LONGEST = 10
 """Seconds a plan may take; the largest takes some 20 ms."""
+_LOOK = 1.0
+"""Seconds between looks at a plan. They are counted, so that a process that was frozen loses one and not all."""
 
 _Outcome = tuple[Plan | None, Exception | None]
 
@@ -47,12 +49,13 @@ async def planned(service: Service, context: Context[Any]) -> Plan:
     # A thread of its own, so that the end it may be given cannot meet another plan.
     thread = Thread(target=run, name="plan", daemon=True)
     thread.start()
-    try:
-        async with asyncio.timeout(LONGEST):
-            plan, error = await found
-    except TimeoutError:
+    for _ in range(LONGEST):
+        if (await asyncio.wait({found}, timeout=_LOOK))[0]:
+            break
+    else:
         ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident or 0), ctypes.py_object(_Overdue))
-        raise SpecError("spec", f"takes longer than {LONGEST:.0f} s to plan; make it smaller") from None
+        raise SpecError("spec", f"takes longer than {LONGEST} s to plan; make it smaller")
+    plan, error = found.result()
     if plan is None:
         raise error or AssertionError
     return plan
