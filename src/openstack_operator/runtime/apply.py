@@ -30,7 +30,7 @@ from ..plan.steps import WORKLOADS
 from .carry_over import with_last_node_ports, with_live_claims
 from .client import Conflict, Forbidden, Missing, NotAdmitted
 from .compare import covers
-from .finalizers import delete, is_held_back, let_end, let_return
+from .finalizers import delete, finish_deletion, is_deletion_pending, orphan_pods
 from .jobs import last_words
 from .kinds import CLAIM, DAEMON_SET, DEPLOYMENT, JOB, OTHERS, POD, SECRET, SERVICE, STATEFUL_SET, Kind
 from .memo import Memo
@@ -116,7 +116,7 @@ class Applier:
         there = list(children)
         await together(self._delete(kind, child) for kind, child in there if self._obsolete(kind, child, wanted))
         await together(
-            let_end(self._world, self._request, kind, child)
+            finish_deletion(self._world, self._request, kind, child)
             for kind, child in there
             if (kind.handle, child.meta.name) not in wanted
         )
@@ -129,7 +129,7 @@ class Applier:
     async def _delete(self, kind: Kind, child: Cached) -> None:
         await delete(self._world, kind, child, "Background", by=self._request)
         if left := self._world.stores[kind].get(child.meta.namespace, child.meta.name):
-            await let_end(self._world, self._request, kind, left)
+            await finish_deletion(self._world, self._request, kind, left)
         self._world.stores[kind].give_up(child)
         self.changes.append(f"{kind.kind}/{child.meta.name} deleted")
 
@@ -143,8 +143,8 @@ class Applier:
         held: Cached | None = self._held(kind, wanted)
         # What is guarded is created, which fails where the name is taken.
         found = held or (None if guarded else await self._unlabeled(kind, wanted))
-        if held and is_held_back(kind, held) and held.meta.owner_labels == self._labels:
-            await let_return(self._world, self._request, kind, held)
+        if held and is_deletion_pending(kind, held) and held.meta.owner_labels == self._labels:
+            await orphan_pods(self._world, self._request, kind, held)
         if found:
             self._check(kind, found, wanted)
         if not held and kind is DAEMON_SET:
@@ -250,7 +250,7 @@ class Applier:
         }
         added: Object = {"namespace": owner.namespace, "labels": labels}
         if wanted["kind"] in WORKLOADS:
-            # Somebody who deletes it by hand does not end its pods.
+            # When a user deletes the workload by mistake, its pods run on (decision 0047).
             added["finalizers"] = [RECREATED]
         if "ownerReferences" not in metadata and metadata.get("annotations", {}).get(RETAIN) != "true":
             reference = {

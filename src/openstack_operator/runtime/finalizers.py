@@ -54,14 +54,14 @@ async def delete(world: World, kind: Kind, held: Cached, policy: str, *, by: Req
         store.put(entry(left, kind), by=by)
 
 
-def is_held_back(kind: Kind, held: Cached) -> bool:
-    """Whether it is a workload that is being deleted, and waits until it is known whether it comes back."""
+def is_deletion_pending(kind: Kind, held: Cached) -> bool:
+    """Whether a workload is being deleted, and our finalizer still keeps it."""
     return kind.kind in WORKLOADS and held.meta.deletion_timestamp is not None and RECREATED in held.meta.finalizers
 
 
-async def let_return(world: World, request: Request, kind: Kind, held: Cached) -> None:
-    """Lets a workload go that is made again, without its pods: the next one of that name takes them over. Raises
-    Transient.
+async def orphan_pods(world: World, request: Request, kind: Kind, held: Cached) -> None:
+    """Ends the deletion of a workload that its owner makes again, and keeps its pods: the next workload of that name
+    adopts them. Raises Transient.
     """
     _log.warning(
         "was deleted, but its owner makes it again: its pods stay",
@@ -75,25 +75,25 @@ async def let_return(world: World, request: Request, kind: Kind, held: Cached) -
         await drop(world, request, current, RECREATED, kind)
 
 
-async def let_end(world: World, request: Request, kind: Kind, held: Cached) -> None:
-    """Lets a workload go, with its pods. Raises Transient."""
-    if is_held_back(kind, held):
+async def finish_deletion(world: World, request: Request, kind: Kind, held: Cached) -> None:
+    """Ends the deletion of a workload; Kubernetes deletes its pods, too. Raises Transient."""
+    if is_deletion_pending(kind, held):
         await drop(world, request, held, RECREATED, kind)
 
 
-async def settle_held_back(world: World, request: Request) -> bool:
-    """Lets go the workloads that a resource made which is gone itself; with their pods unless both come back. Returns
-    whether to look again in a moment, since that is not known yet. Raises Transient.
+async def finish_deletions(world: World, request: Request) -> bool:
+    """Ends the deletion of all workloads of a resource that is gone or goes; their pods stay where both come back.
+    Returns whether to look again in a second, since that is not known yet. Raises Transient.
     """
     unknown = False
     for kind, child in list(world.children(request)):
-        if not is_held_back(kind, child):
+        if not is_deletion_pending(kind, child):
             continue
         returns = world.plans.recreates(kind, child.meta)
         if returns is None and going(child) < PATIENCE:
             unknown = True
         else:
-            await (let_return if returns else let_end)(world, request, kind, child)
+            await (orphan_pods if returns else finish_deletion)(world, request, kind, child)
     return unknown
 
 

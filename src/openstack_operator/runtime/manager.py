@@ -18,7 +18,7 @@ from .actuate import Actuating
 from .client import Client
 from .events import Recorder
 from .exposition import ResourceCollector
-from .finalizers import is_held_back
+from .finalizers import is_deletion_pending
 from .gather import Gatherer
 from .health import Health
 from .kinds import NODE, POD, SECRET, WARNING, Catalog, Kind
@@ -132,7 +132,7 @@ class Manager:
 
     async def _resync(self) -> None:
         """Looks at everything once, then again and again, spread over the time in between; never ends."""
-        for request in (*self._requests(self.world.catalog.resources), *self._held_back()):
+        for request in (*self._requests(self.world.catalog.resources), *self._pending_deletions()):
             self._queues[request.kind].add(request)
         while True:
             await asyncio.sleep(_RESYNC)
@@ -146,12 +146,12 @@ class Manager:
             for held in self.world.stores[kind]
         ]
 
-    def _held_back(self) -> Iterator[Request]:
-        """What made the workloads that wait to be let go."""
+    def _pending_deletions(self) -> Iterator[Request]:
+        """Owners of the workloads whose deletion is pending."""
         for kind, store in self.world.stores.items():
             for held in store:
-                if is_held_back(kind, held) and (maker := self.world.maker(held.meta)):
-                    yield maker
+                if is_deletion_pending(kind, held) and (owner := self.world.last_owner(held.meta)):
+                    yield owner
 
     def _changed(self, change: Change) -> None:
         """Wakes whoever a change concerns, except for whose own work it was."""
@@ -215,8 +215,8 @@ class Manager:
         if meta.node and not _spec_changed(change):
             # What there is on each node is told of every few minutes, and by thousands.
             return found
-        held_back = change.new is not None and is_held_back(kind, change.new)
-        if owner := self.world.maker(meta) if held_back else self.world.owner(meta):
+        deletion_pending = change.new is not None and is_deletion_pending(kind, change.new)
+        if owner := self.world.last_owner(meta) if deletion_pending else self.world.owner(meta):
             found.append(owner)
         return found
 

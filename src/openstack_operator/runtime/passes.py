@@ -13,7 +13,7 @@ import structlog
 from ..plan import SpecError, State, Transient, Verdict, failed
 from . import metrics
 from .client import Forbidden, LeadershipLostError
-from .finalizers import settle_held_back
+from .finalizers import finish_deletions
 from .gather import Gatherer
 from .memo import Memo
 from .report import INTERNAL, Report, Reporter
@@ -91,7 +91,7 @@ class Guard:
         self._parts.gatherer.forget(request)
         self._parts.reporter.forget(request)
         try:
-            unsettled = await settle_held_back(self._parts.world, request)
+            unsettled = await finish_deletions(self._parts.world, request)
         except Transient as error:
             _log.info("retrying", kind=request.kind, namespace=request.namespace, name=request.name, error=str(error))
             unsettled = True

@@ -12,7 +12,7 @@ from ..kube import RECREATED
 from ..plan import State, Transient, Verdict, carry_out, conditions
 from .apply import Applier, together
 from .diagnosis import Diagnostician
-from .finalizers import PATIENCE, drop, going, is_held_back, let_return, orphan, settle_held_back
+from .finalizers import PATIENCE, drop, finish_deletions, going, is_deletion_pending, orphan, orphan_pods
 from .gather import Gathered, parse
 from .nesting import check_depth
 from .passes import Next, Parts
@@ -128,7 +128,7 @@ class Reconciler:
         waits_for = await self._teardown.advance(request, held) if self._teardown else ""
         if not waits_for:
             # Who deletes with Foreground has Kubernetes wait for what belongs to the resource.
-            unsettled = await settle_held_back(self._parts.world, request)
+            unsettled = await finish_deletions(self._parts.world, request)
             return Next(after=1) if unsettled else Next()
         return await self._deleting(request, held, waits_for)
 
@@ -137,7 +137,9 @@ class Reconciler:
         world = self._parts.world
         children = [(kind, child) for kind, child in world.children(request) if child.meta.controller]
         await together(orphan(world, request, kind, child, held.meta.uid) for kind, child in children)
-        await together(let_return(world, request, kind, child) for kind, child in children if is_held_back(kind, child))
+        await together(
+            orphan_pods(world, request, kind, child) for kind, child in children if is_deletion_pending(kind, child)
+        )
         where = {"kind": request.kind, "namespace": request.namespace, "name": request.name}
         _log.warning("was deleted, but its owner makes it again: what it made stays", **where)
         for finalizer in (FINALIZER, RECREATED):

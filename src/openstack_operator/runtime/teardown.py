@@ -7,7 +7,7 @@ from typing import Any
 
 from ..plan import Context, Plan, SpecError, key
 from .apply import together
-from .finalizers import add, delete, drop, let_end, release
+from .finalizers import add, delete, drop, finish_deletion, release
 from .gather import Gatherer, parse
 from .kinds import Kind
 from .planning import planned
@@ -50,7 +50,9 @@ class Teardown:
             for kind, child in stage
             if _asks(kind, child)
         )
-        await together(let_end(self._world, request, kind, child) for kind, child in self._world.children(request))
+        await together(
+            finish_deletion(self._world, request, kind, child) for kind, child in self._world.children(request)
+        )
         await together(
             release(self._world, request, kind, child)
             for kind, child in children

@@ -84,8 +84,8 @@ class World:
         self._published: dict[str, Mapping[str, str]] = {}
         self._returning: set[OwnerLabels] = set()
         """Resources that are gone, and come back: what made them is there."""
-        self._went: dict[OwnerLabels, tuple[Kind, Meta, Mapping[str, str]]] = {}
-        """Those, and what they told their users before."""
+        self._awaiting_recreation: dict[OwnerLabels, tuple[Kind, Meta, Mapping[str, str]]] = {}
+        """Resources that are gone and come back, each with what it published last."""
         self.stores = {kind: Store(kind, self._changed) for kind in catalog.all}
         self.foreign = Store(SECRET, self._changed)
         """Metadata of Secrets that are not ours; their content is fetched when a spec names one."""
@@ -149,13 +149,17 @@ class World:
             made_for = change.meta.namespace, change.kind.role.lower(), fitting(change.meta.name)
             if change.new is not None:
                 self._returning.discard(made_for)
-                if went := self._went.pop(made_for, None):
-                    self._published.setdefault(change.new.meta.uid, went[2])
+                if before := self._awaiting_recreation.pop(made_for, None):
+                    self._published.setdefault(change.new.meta.uid, before[2])
             elif self.plans.recreates(change.kind, change.meta) is not False:
                 self._returning.add(made_for)
-                self._went[made_for] = change.kind, change.meta, self.published(cast("Cached", change.old))
+                self._awaiting_recreation[made_for] = (
+                    change.kind,
+                    change.meta,
+                    self.published(cast("Cached", change.old)),
+                )
             else:
-                self._went.pop(made_for, None)
+                self._awaiting_recreation.pop(made_for, None)
                 for kind in _REMEMBERED:
                     self.stores[kind].forget(made_for)
         elif change.kind in _REMEMBERED and change.new is None:
@@ -212,8 +216,8 @@ class World:
         return known if known is not None else (held.decode().get("status") or {}).get("published") or {}
 
     def published_before(self, role: str, namespace: str, name: str) -> Mapping[str, str]:
-        """What a resource told its users that is gone and comes back; empty for others."""
-        kind, meta, told = self._went.get((namespace, role.lower(), fitting(name)), (None, None, {}))
+        """What a resource that is gone and comes back published last; empty for others."""
+        kind, meta, told = self._awaiting_recreation.get((namespace, role.lower(), fitting(name)), (None, None, {}))
         return told if kind and meta and self.plans.recreates(kind, meta) is not False else {}
 
     def children(self, request: Request) -> Iterator[tuple[Kind, Cached]]:
@@ -231,8 +235,8 @@ class World:
             return None
         return Request(controller.handle, child.namespace, controller.name)
 
-    def maker(self, child: Meta) -> Request | None:
-        """The resource an object was made for, also one that is gone and of which the labels alone tell."""
+    def last_owner(self, child: Meta) -> Request | None:
+        """The owner of an object; where that is gone, the one that its labels name."""
         namespace, role, instance = child.owner_labels
         kinds = (kind for kind in self.catalog.resources if kind.role.lower() == role)
         return self.owner(child) or next((Request(kind.handle, namespace, instance) for kind in kinds), None)
