@@ -124,7 +124,7 @@ def test_a_file_of_the_operators_is_not_sent() -> None:
         talk.hear()
 
     error, heard = outcome(speak)
-    assert "its answer is none (RuntimeError)" in error
+    assert "the server broke its protocol (RuntimeError)" in error
     quits = b"\x01\x00\x00\x00\x01"
     assert heard.removesuffix(quits).endswith(b"SELECT 1")
 

@@ -60,7 +60,7 @@ class Server:
         except pymysql.MySQLError as error:
             raise _judged(error, secret=secret) from None
         except NONSENSE as error:
-            raise Transient(f"MariaDB: its answer is none ({type(error).__name__})") from None
+            raise Transient(f"MariaDB: the server broke its protocol ({type(error).__name__})") from None
 
 
 def _text(error: pymysql.MySQLError) -> str:
@@ -102,6 +102,8 @@ def connected(host: str, port: int, password: str, trust: str = "", user: str = 
     except pymysql.MySQLError as error:
         raise Transient(f"{_text(error)} (at {host}:{port})") from None
     except NONSENSE as error:
-        raise Transient(f"MariaDB: what answers at {host}:{port} is none ({type(error).__name__})") from None
+        raise Transient(
+            f"MariaDB: the server at {host}:{port} does not speak its protocol ({type(error).__name__})"
+        ) from None
     with connection:
         yield Server(connection)
