@@ -82,7 +82,7 @@ e2e-ceph: venv ## A cloud on Ceph: volumes, clones, backups, moving servers, and
 	$(E2E) tests/e2e/on_ceph
 
 .PHONY: e2e-tls
-e2e-tls: venv ## A cloud that is told to encrypt while it runs, what of it can be read, its certificates and authorities; an hour and a half
+e2e-tls: venv ## A cloud that is told to encrypt while it runs, what of it can be read, its certificates and authorities; an hour and a quarter
 	$(E2E) tests/e2e/on_tls
 
 .PHONY: e2e-providers
