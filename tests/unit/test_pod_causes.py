@@ -187,6 +187,25 @@ CASES: dict[str, tuple[str, str, Object, list[Object], list[Object]]] = {
         ],
         [],
     ),
+    "crash loop of uWSGI": (
+        "CrashLoop",
+        "cannot keep container main running: exit code 22; its log says: ValueError: many is no number",
+        workload(),
+        [
+            pod(
+                **container(
+                    waiting("CrashLoopBackOff"),
+                    restarts=2,
+                    last=ended(
+                        'Traceback (most recent call last):\n  File "/a.py", line 1, in <module>\n'
+                        "ValueError: many is no number\n*** no app loaded. GAME OVER ***\nVACUUM: pidfile removed.\n",
+                        code=22,
+                    ),
+                )
+            )
+        ],
+        [],
+    ),
     "crash loop while it runs again": (
         "CrashLoop",
         "exit code 1; its log ends: no",
@@ -372,6 +391,76 @@ def test_a_usual_start_is_nothing_but_a_count(name: str) -> None:
         "api: 0/1 pods ready",
         "",
     )
+
+
+STARTUP = {"httpGet": {"path": "/", "port": 1}, "periodSeconds": 1, "failureThreshold": 600}
+UNANSWERED = event("Unhealthy", "Startup probe failed: connection refused", at=12)
+RUNNING: Object = {"running": {"startedAt": stamp(50)}}
+
+
+def with_probe(probe: Object) -> Object:
+    """A Deployment with that startup probe."""
+    live = workload()
+    live["spec"]["template"]["spec"]["containers"][0]["startupProbe"] = probe
+    return live
+
+
+@pytest.mark.parametrize("after", [41, 51, 59, 85, 599])
+def test_a_crash_stays_a_crash_while_the_container_starts_again(after: float) -> None:
+    """A program that crashes while it starts answers no probe, either."""
+    live = with_probe(STARTUP)
+    state = waiting("CrashLoopBackOff") if after < 50 else RUNNING
+    one = pod(phase="Running", **container(state, restarts=1 + (after > 50), last=ended("ValueError: no")))
+    verdict = diagnose(live, [one], [UNANSWERED], after=after).verdict
+    assert (verdict.reason, "ValueError: no" in verdict.message) == ("CrashLoop", True)
+
+
+@pytest.mark.parametrize(
+    ("probe", "lived", "reason"),
+    [
+        (STARTUP, 500, "CrashLoop"),
+        (STARTUP, 600, "ProbeFailed"),
+        (kube.Probe(command=["true"]).render_start(), 300, "CrashLoop"),
+        (kube.Probe(command=["true"]).render_start(), 700, "ProbeFailed"),
+        (kube.Probe(http=("/", 1)).render_start(), 500, "CrashLoop"),
+    ],
+)
+def test_kubernetes_ends_only_what_it_has_asked_often_enough(probe: Object, lived: float, reason: str) -> None:
+    live = with_probe(probe)
+    last = {**ended("no"), "startedAt": stamp(), "finishedAt": stamp(lived)}
+    one = pod(phase="Running", **container(waiting("CrashLoopBackOff"), restarts=2, last=last))
+    assert diagnose(live, [one], [UNANSWERED], after=lived + 1).verdict.reason == reason
+
+
+def test_the_pause_before_a_restart_does_not_count_as_a_time_without_a_crash() -> None:
+    running = {"running": {"startedAt": stamp(40 + 300)}}
+    one = pod(phase="Running", **container(running, restarts=6, last=ended("no")))
+    unanswered = event("Unhealthy", "Startup probe failed: connection refused", at=345)
+    assert diagnose(with_probe(STARTUP), [one], [unanswered], after=340 + 599).verdict.reason == "CrashLoop"
+    assert diagnose(with_probe(STARTUP), [one], [unanswered], after=340 + 601).verdict.reason == "ProbeFailed"
+
+
+def test_of_several_containers_the_one_that_explains_most_is_named_whatever_their_order() -> None:
+    crash = container(waiting("CrashLoopBackOff"), restarts=2, last=ended("no"))["containerStatuses"]
+    no_secret = container(waiting("CreateContainerConfigError", 'secret "x" not found'), name="tls-proxy")
+    both = [*crash, *no_secret["containerStatuses"]]
+    for statuses in (both, both[::-1]):
+        verdict = diagnose(workload(), [pod(containerStatuses=statuses)]).verdict
+        assert (verdict.reason, "container tls-proxy" in verdict.message) == ("ContainerConfigError", True)
+
+
+def test_of_several_pods_the_one_that_explains_most_comes_first_whatever_their_age() -> None:
+    crash = container(waiting("CrashLoopBackOff"), restarts=2, last=ended("no"))
+    slow = container({"running": {"startedAt": stamp(2)}})
+    for ages in ((0, 9), (9, 0), (0, 0)):
+        pods = [
+            pod("api-5b9-a", phase="Running", at=ages[0], **crash),
+            pod("api-5b9-b", phase="Running", at=ages[1], **slow),
+        ]
+        events = [event("Unhealthy", "Readiness probe failed: 503", name="api-5b9-b", at=9)]
+        verdict = diagnose(workload(), pods, events).verdict
+        assert verdict.reason == "CrashLoop"
+        assert verdict.message.index("cannot keep") < verdict.message.index("cannot get ready")
 
 
 def test_times_are_compared_as_times() -> None:

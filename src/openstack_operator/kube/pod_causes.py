@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 
 from ..plan import Object
 from .pod_facts import LONG_AGO, parse_time, pod_on_node, unready_since
+from .pod_reasons import CONFIGURATION, CRASH_LOOP, IMAGE_PULL, OUT_OF_MEMORY, PROBE, REFUSED, START
 
 STALLED_AFTER = timedelta(minutes=5)
 """Patience with a cause that may heal by itself (a registry that is away, a node that comes back). Helm and
@@ -20,6 +21,11 @@ USUAL_START = timedelta(seconds=30)
 """Patience with a probe that fails after the start of a container, until a condition says so."""
 SETTLE = timedelta(seconds=2)
 """Patience with what Kubernetes often refuses once and takes at its next try, until a condition says so."""
+
+_MOST_TELLING = (REFUSED, CONFIGURATION, IMAGE_PULL, START, OUT_OF_MEMORY, CRASH_LOOP)
+"""Reasons that say what is wrong, the most exact first. A program that crashes or does not start answers no probe
+either.
+"""
 
 Warnings = Callable[[str, str, str], Sequence[Object]]
 """Warning Events about an object (kind, name, uid), each with `reason`, `message`, `first` and `last`."""
@@ -49,6 +55,13 @@ def cause_of(pod: Object, reason: str, text: str, stalls: timedelta, shown_at: d
     """A cause that there is as long as the pod has not been ready."""
     since, name = unready_since(pod), pod_on_node(pod)
     return Cause(reason=reason, text=text, since=since, stalls=stalls, shown_at=shown_at, pod=name)
+
+
+def explains_most(cause: Cause) -> int:
+    """Sorts causes: those that say most first, and probes last."""
+    if cause.reason in _MOST_TELLING:
+        return _MOST_TELLING.index(cause.reason)
+    return len(_MOST_TELLING) + (cause.reason == PROBE)
 
 
 def with_reasons(events: Iterable[Object], reasons: set[str]) -> list[Object]:

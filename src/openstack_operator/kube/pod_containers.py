@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from ..plan import Object
+from .log_lines import cause_line
 from .pod_causes import (
     STALLED_AFTER,
     STALLED_SOON_AFTER,
@@ -15,6 +16,7 @@ from .pod_causes import (
     USUAL_START,
     Cause,
     cause_of,
+    explains_most,
     first_seen,
     last_seen,
     latest,
@@ -22,6 +24,7 @@ from .pod_causes import (
 )
 from .pod_facts import LONG_AGO, container_statuses, created_at, parse_time, phase, pod_on_node
 from .pod_reasons import CONFIGURATION, CRASH_LOOP, IMAGE_PULL, OUT_OF_MEMORY, PROBE, START
+from .pods import fails_after
 from .quotes import last_log, one_line
 
 _RESET = timedelta(minutes=10)
@@ -39,31 +42,38 @@ _BACK_OFF = re.compile(r'^Back-off pulling image "[^"]*"(?:: \w+)?(?:: )?')
 
 
 def container_cause(workload: Mapping[str, Any], pod: Object, about: Sequence[Object], now: datetime) -> Cause | None:
-    """The reason for which a container does not run."""
-    for container in container_statuses(pod):
-        waiting = (container.get("state") or {}).get("waiting") or {}
-        reason, message, name = waiting.get("reason", ""), waiting.get("message", ""), container["name"]
-        if reason in _PULL | _NO_IMAGE:
-            return _image(pod, container, reason, message, about)
-        if reason in _CONFIG:
-            text = (
-                f"cannot start container {name}: {one_line(message)}; create what is missing, or change the reference"
-            )
-            return cause_of(pod, CONFIGURATION, text, STALLED_SOON_AFTER)
-        ended = (container.get("lastState") or {}).get("terminated") or {}
-        if ended and not container.get("ready") and _loops(container, reason, ended, now):
-            return _crash(workload, pod, container, ended, about)
-        if reason and reason not in _STARTING | _CRASH:
-            return cause_of(pod, START, f"cannot start container {name}: {reason}: {one_line(message)}", STALLED_AFTER)
+    """The reason for which a container does not run: of several containers, the one that explains most."""
+    causes = [_container_cause(workload, pod, each, about, now) for each in container_statuses(pod)]
+    return min((cause for cause in causes if cause), key=explains_most, default=None)
+
+
+def _container_cause(
+    workload: Mapping[str, Any], pod: Object, container: Mapping[str, Any], about: Sequence[Object], now: datetime
+) -> Cause | None:
+    waiting = (container.get("state") or {}).get("waiting") or {}
+    reason, message, name = waiting.get("reason", ""), waiting.get("message", ""), container["name"]
+    if reason in _PULL | _NO_IMAGE:
+        return _image(pod, container, reason, message, about)
+    if reason in _CONFIG:
+        text = f"cannot start container {name}: {one_line(message)}; create what is missing, or change the reference"
+        return cause_of(pod, CONFIGURATION, text, STALLED_SOON_AFTER)
+    ended = (container.get("lastState") or {}).get("terminated") or {}
+    if ended and not container.get("ready") and _loops(container, reason, ended, now):
+        return _crash(workload, pod, container, ended, about)
+    if reason and reason not in _STARTING | _CRASH:
+        return cause_of(pod, START, f"cannot start container {name}: {reason}: {one_line(message)}", STALLED_AFTER)
     return None
 
 
 def _loops(container: Mapping[str, Any], reason: str, ended: Mapping[str, Any], now: datetime) -> bool:
-    """Whether a container ends again and again, or was ended for its memory. One that ended once may do so."""
+    """Whether a container ends again and again, or was ended for its memory. One that ended once may do so, and so may
+    one that has run for long by now; how long it waited for its restart says nothing.
+    """
     if reason:
         return reason in _CRASH
     repeats = container.get("restartCount", 0) > 1 or ended.get("reason") == "OOMKilled"
-    return repeats and now - parse_time(ended.get("finishedAt"), now) < _RESET
+    running = (container.get("state") or {}).get("running") or {}
+    return repeats and now - parse_time(running.get("startedAt") or ended.get("finishedAt"), now) < _RESET
 
 
 def _image(pod: Object, container: Mapping[str, Any], reason: str, message: str, about: Sequence[Object]) -> Cause:
@@ -90,30 +100,56 @@ def _crash(
         limit = _memory_limit(workload, name)
         text = f"cannot keep container {name} running: it needs more memory than its limit{limit}; raise the limit"
         return cause_of(pod, OUT_OF_MEMORY, text, STALLED_AFTER)
-    probes = [
-        event for event in with_reasons(about, {"Unhealthy"}) if event["message"].startswith(("Liveness", "Startup"))
-    ]
-    started_at, finished_at = (parse_time(ended.get(key), LONG_AGO) for key in ("startedAt", "finishedAt"))
-    probe = latest(event for event in probes if started_at <= last_seen(event))
-    if probe and finished_at >= first_seen(probe):
+    if probe := _fatal_probe(workload, name, ended, about):
         text = f"cannot keep container {name} running: Kubernetes ends it, since its {_answer(probe['message'])}"
         return cause_of(pod, PROBE, text, STALLED_AFTER)
     text = f"cannot keep container {name} running: {_ending(ended, len(container_statuses(pod)))}"
     return cause_of(pod, CRASH_LOOP, text, STALLED_AFTER)
 
 
+def _fatal_probe(
+    workload: Mapping[str, Any], name: str, ended: Mapping[str, Any], about: Sequence[Object]
+) -> Object | None:
+    """The Event of the probe for which Kubernetes ended a container; None where it ended by itself. A program that
+    crashes while it starts answers no probe either, but it does not live until Kubernetes would end it.
+    """
+    started_at, finished_at = (parse_time(ended.get(key), LONG_AGO) for key in ("startedAt", "finishedAt"))
+    return latest(
+        event
+        for event in with_reasons(about, {"Unhealthy"})
+        for probe in ("Liveness", "Startup")
+        if event["message"].startswith(probe)
+        and first_seen(event) <= finished_at
+        and last_seen(event) >= started_at
+        and finished_at - started_at >= _patience(workload, name, f"{probe.lower()}Probe")
+    )
+
+
+def _patience(workload: Mapping[str, Any], name: str, probe: str) -> timedelta:
+    """The shortest time after which Kubernetes ends a container of the workload for this probe."""
+    probes = [container.get(probe) for container in _containers(workload) if container["name"] == name]
+    return timedelta(seconds=fails_after((probes[0] if probes else None) or {}))
+
+
 def _ending(ended: Mapping[str, Any], containers: int) -> str:
-    """The way a container ended, of a pod with so many, with the last line it logged."""
-    lines = last_log(ended.get("message") or "", containers).splitlines()
+    """The way a container ended, of a pod with so many, with the line of its log that says why."""
+    log = last_log(ended.get("message") or "", containers)
     how = f"exit code {ended.get('exitCode', 0)}"
     if (reason := ended.get("reason") or "Error") not in {"Error", "Completed"}:
         how = f"{reason}, {how}"
-    return f"{how}; its log ends: {one_line(lines[-1])}" if lines else how
+    if not log:
+        return how
+    said = cause_line(log)
+    return f"{how}; its log {'ends' if log.endswith(said) else 'says'}: {one_line(said)}"
+
+
+def _containers(workload: Mapping[str, Any]) -> list[Object]:
+    spec = workload.get("spec", {}).get("template", {}).get("spec", {})
+    return [*(spec.get("initContainers") or ()), *(spec.get("containers") or ())]
 
 
 def _memory_limit(workload: Mapping[str, Any], name: str) -> str:
-    spec = workload.get("spec", {}).get("template", {}).get("spec", {})
-    for container in [*(spec.get("initContainers") or ()), *(spec.get("containers") or ())]:
+    for container in _containers(workload):
         if container["name"] == name:
             limit = ((container.get("resources") or {}).get("limits") or {}).get("memory")
             return f" of {limit}" if limit else ""

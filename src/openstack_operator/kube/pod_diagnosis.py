@@ -9,7 +9,7 @@ from typing import Any
 
 from ..plan import Object, State, Verdict
 from . import pod_admission, pod_containers, pod_scheduling
-from .pod_causes import Cause, Warnings
+from .pod_causes import Cause, Warnings, explains_most
 from .pod_facts import created_at, phase
 from .readiness import conditions
 
@@ -33,7 +33,7 @@ def diagnose(
     """
     if verdict.state is not State.PROGRESSING:
         return Diagnosis(verdict)
-    newest_first = sorted(pods, key=created_at, reverse=True)
+    newest_first = sorted(sorted(pods, key=lambda pod: pod["metadata"]["name"]), key=created_at, reverse=True)
     causes = [
         *pod_admission.refusal_causes(workload, newest_first, warnings, now),
         *pod_containers.failed_try_causes(workload, newest_first),
@@ -41,7 +41,7 @@ def diagnose(
     # Of pods that are over, older ones have been replaced already, and are kept to be looked at.
     current = [pod for pod in newest_first if pod is newest_first[0] or phase(pod) != "Failed"]
     causes += [cause for pod in current if (cause := _cause(workload, pod, warnings, now))]
-    visible = [cause for cause in causes if cause.shown_at is None or cause.shown_at <= now]
+    visible = sorted((c for c in causes if c.shown_at is None or c.shown_at <= now), key=explains_most)
     stalled = [cause for cause in visible if (at := cause.stalled_at()) and at <= now]
     moments = [at for cause in causes for at in (cause.shown_at, cause.stalled_at()) if at and at > now]
     changes_at = min(moments, default=None)

@@ -140,6 +140,14 @@ done
 """
 
 
+def fails_after(probe: Mapping[str, Any]) -> int:
+    """The seconds for which a probe of a pod spec lets a container that never answers live, at least."""
+    asks_again = any("until said=" in word for word in (probe.get("exec") or {}).get("command") or ())
+    often = _SECONDS if asks_again else probe.get("periodSeconds") or 10
+    # The first question may come at once; 3 and 10 are Kubernetes' defaults.
+    return probe.get("initialDelaySeconds", 0) + often * ((probe.get("failureThreshold") or 3) - 1)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Container:
     """One container of a pod."""
