@@ -6,12 +6,12 @@ A CredentialRotation orders another account in the database.
   ~ Secret/placement-credentials
   ~ MariaDBDatabase/placement-db
   + MariaDBDatabase/placement-db--b
-  DatabaseReady: Progressing, MariaDBDatabase/placement-db has not reported yet; MariaDBDatabase/placement-db--b has not reported yet
-  Ready: Progressing, Database: MariaDBDatabase/placement-db has not reported yet; MariaDBDatabase/placement-db--b has not reported yet
+  DatabaseReady: Progressing, MariaDBDatabase/placement-db: the operator is looking at its change; MariaDBDatabase/placement-db--b has not reported yet
+  Ready: Progressing, Database: MariaDBDatabase/placement-db: the operator is looking at its change; MariaDBDatabase/placement-db--b has not reported yet
 
 The operator is killed; another one takes over.
-  DatabaseReady: Progressing, MariaDBDatabase/placement-db has not reported yet; MariaDBDatabase/placement-db--b has not reported yet
-  Ready: Progressing, Database: MariaDBDatabase/placement-db has not reported yet; MariaDBDatabase/placement-db--b has not reported yet
+  DatabaseReady: Progressing, MariaDBDatabase/placement-db: the operator is looking at its change; MariaDBDatabase/placement-db--b has not reported yet
+  Ready: Progressing, Database: MariaDBDatabase/placement-db: the operator is looking at its change; MariaDBDatabase/placement-db--b has not reported yet
 
 Finished: MariaDBDatabase.
   ~ Secret/placement-credentials

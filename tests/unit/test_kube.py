@@ -299,6 +299,45 @@ def test_a_deployment_is_ready_when_every_pod_is_of_the_newest_template(status: 
     assert kube.judge(live("Deployment", status, replicas=2)).ready is ready
 
 
+UPDATED = "updated to the new pod template"
+PROGRESS: list[tuple[str, Object, str]] = [
+    ("Deployment", {"replicas": 0}, "0/2 pods ready"),
+    ("Deployment", {"replicas": 2, "updatedReplicas": 2, "readyReplicas": 1}, "1/2 pods ready"),
+    ("Deployment", {"replicas": 2, "readyReplicas": 2}, f"2/2 pods ready, 0/2 {UPDATED}"),
+    (
+        "Deployment",
+        {"replicas": 3, "updatedReplicas": 2, "readyReplicas": 3},
+        "2/2 pods ready, 1 pod of the old pod template still to end",
+    ),
+    (
+        "Deployment",
+        {"replicas": 4, "updatedReplicas": 4, "readyReplicas": 4},
+        "2/2 pods ready, 2 pods too many still to end",
+    ),
+    (
+        "StatefulSet",
+        {"replicas": 2, "updatedReplicas": 1, "readyReplicas": 2, "currentRevision": "a", "updateRevision": "b"},
+        f"2/2 pods ready, 1/2 {UPDATED}",
+    ),
+    (
+        "DaemonSet",
+        {
+            "desiredNumberScheduled": 2,
+            "currentNumberScheduled": 2,
+            "updatedNumberScheduled": 1,
+            "numberReady": 2,
+        },
+        f"2/2 pods ready, 1/2 {UPDATED}",
+    ),
+]
+
+
+@pytest.mark.parametrize(("kind", "status", "text"), PROGRESS)
+def test_a_roll_out_says_what_is_left_of_it(kind: str, status: Object, text: str) -> None:
+    verdict = kube.judge(live(kind, {**SEEN, **status}, replicas=2))
+    assert (verdict.ready, verdict.message) == (False, f"x: {text}")
+
+
 def test_a_deployment_of_none_is_ready() -> None:
     assert kube.judge(live("Deployment", SEEN, replicas=0)).ready
 
@@ -359,7 +398,8 @@ def test_a_resource_of_ours_answers_for_itself() -> None:
     ready = condition("Ready", observedGeneration=2, reason="Ready", message="")
     assert kube.judge(live("Keystone", ready, api=OURS)).ready
     stale = condition("Ready", observedGeneration=1, reason="Ready", message="")
-    assert kube.judge(live("Keystone", stale, api=OURS)).message == "Keystone/x has not reported yet"
+    assert kube.judge(live("Keystone", stale, api=OURS)).message == "Keystone/x: the operator is looking at its change"
+    assert kube.judge(live("Keystone", {}, api=OURS)).message == "Keystone/x has not reported yet"
     assert not kube.judge(live("Keystone", {}, api=OURS)).ready
 
 

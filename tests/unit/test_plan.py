@@ -119,7 +119,8 @@ async def test_what_surrounds_pods_that_run_is_held_by_nothing() -> None:
 
     assert (await found(api, schema_is=progressing("running"))).state is State.WAITING
     assert applied == [thing("schema"), thing("other"), thing("service")]
-    assert "after StatefulSet/x" in (await found(api, before="StatefulSet/x")).message
+    held = await found(api, before="StatefulSet/x")
+    assert (held.turn_after, "after StatefulSet/x" in held.message) == ("StatefulSet/x", True)
     assert applied == [thing("schema"), thing("other"), thing("service")]
     await found(schema_is=progressing("running"))
     assert applied == [thing("schema"), thing("other")]
@@ -177,6 +178,29 @@ def test_a_group_is_one_condition() -> None:
     plan = Plan(Group("Cells", [one, Group("More", [other])]))
     verdicts = {one: READY, other: progressing("cell1: 0/1 pods ready")}
     assert conditions(plan, verdicts)["CellsReady"] == progressing("cell1: 0/1 pods ready")
+
+
+def turn(workload: str = "Deployment/api") -> Verdict:
+    return Verdict(State.PROGRESSING, f"changes after {workload}, which is being rolled out", turn_after=workload)
+
+
+def test_the_sum_counts_what_waits_for_its_turn() -> None:
+    """A service of ten programs would say ten times after which it changes."""
+    api, scheduler, conductor, config = step("API"), step("Scheduler"), step("Conductor"), step("Config")
+    plan = Plan(config, api, scheduler, Group("Cells", [conductor]))
+    verdicts = {config: READY, api: progressing("api: 1/1 pods ready"), scheduler: turn(), conductor: turn()}
+    shown = conditions(plan, verdicts)
+    assert shown["Ready"] == progressing("API: api: 1/1 pods ready; 2 workloads change after Deployment/api")
+    assert shown["SchedulerReady"].message == "changes after Deployment/api, which is being rolled out"
+    alone = conditions(plan, {**verdicts, api: READY, scheduler: READY})["Ready"]
+    assert alone == progressing("1 workload changes after Deployment/api, which is being rolled out")
+
+
+def test_a_part_that_waits_for_its_turn_does_not_hide_another() -> None:
+    one, other = step("One"), step("Other")
+    plan = Plan(Group("Cells", [one, other]))
+    found = conditions(plan, {one: turn(), other: failed("no image", "ImagePullFailed")})["Ready"]
+    assert found == failed("Cells: no image; 1 workload changes after Deployment/api", "ImagePullFailed")
 
 
 def test_published_facts_are_copied() -> None:

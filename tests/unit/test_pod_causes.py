@@ -28,7 +28,7 @@ def workload(kind: str = "Deployment", *, limit: str = "", **status: Any) -> Obj
     spec = {"replicas": 1, "template": {"spec": {"containers": [container]}}}
     api = "batch/v1" if kind == "Job" else "apps/v1"
     meta = {"name": "api", "uid": "w", "generation": 1}
-    counts = {"observedGeneration": 1, "replicas": 1, **status}
+    counts = {"observedGeneration": 1, "replicas": 1, "updatedReplicas": 1, **status}
     return {"apiVersion": api, "kind": kind, "metadata": meta, "spec": spec, "status": counts}
 
 

@@ -38,9 +38,25 @@ def _rollout(live: Object) -> Verdict:
     updated, ready = status.get("updatedReplicas", 0), status.get("readyReplicas", 0)
     if live["kind"] == "StatefulSet" and status.get("currentRevision") == status.get("updateRevision"):
         updated = status.get("replicas", 0)
-    if updated >= wanted and ready >= wanted and status.get("replicas", 0) == wanted:
+    there = status.get("replicas", 0)
+    if updated >= wanted and ready >= wanted and there == wanted:
         return READY
-    return progressing(f"{_name(live)}: {min(updated, ready)}/{wanted} pods ready")
+    return progressing(_progress(live, wanted, ready, updated, there))
+
+
+def _progress(live: Object, wanted: int, ready: int, updated: int, there: int) -> str:
+    """How far a workload is: its pods that are ready, and while older ones are replaced, what is left of that."""
+    text = f"{_name(live)}: {min(ready, wanted)}/{wanted} pods ready"
+    older = there - updated
+    if older > 0 and updated < wanted:
+        return f"{text}, {updated}/{wanted} updated to the new pod template"
+    if older > 0:
+        return f"{text}, {_pods(older)} of the old pod template still to end"
+    return f"{text}, {_pods(there - wanted)} too many still to end" if there > wanted else text
+
+
+def _pods(count: int) -> str:
+    return f"{count} pod" if count == 1 else f"{count} pods"
 
 
 def rolling(live: Object) -> bool:
@@ -65,7 +81,7 @@ def _daemons(live: Object) -> Verdict:
     updated, ready = status.get("updatedNumberScheduled", 0), status.get("numberReady", 0)
     if updated >= wanted and ready >= wanted:
         return READY
-    return progressing(f"{_name(live)}: {min(updated, ready)}/{wanted} pods ready")
+    return progressing(_progress(live, wanted, ready, updated, status.get("currentNumberScheduled", 0)))
 
 
 def conditions(live: Mapping[str, Any]) -> dict[str, Object]:
@@ -126,8 +142,10 @@ def own(live: Mapping[str, Any]) -> Verdict:
     by_type = conditions(live)
     condition = by_type.get("Ready")
     generation = live["metadata"].get("generation", 0)
-    if condition is None or condition.get("observedGeneration", 0) < generation:
+    if condition is None:
         return progressing(f"{what} has not reported yet")
+    if condition.get("observedGeneration", 0) < generation:
+        return progressing(f"{what}: the operator is looking at its change")
     if condition["status"] == "True":
         return READY
     reason = condition.get("reason", "")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 
@@ -41,7 +42,7 @@ async def carry_out(
             held = waiting("waiting for " + ", ".join(dict.fromkeys(b.name for b in blockers)))
             verdicts[step] = await _surrounded(step, held, apply, present)
         elif first := before(step):
-            held = progressing(f"changes after {first}, which is being rolled out")
+            held = Verdict(State.PROGRESSING, f"changes after {first}, which is being rolled out", turn_after=first)
             verdicts[step] = await _surrounded(step, held, apply, present)
         else:
             verdicts[step] = await _applied(step, apply, judge, refused)
@@ -76,7 +77,23 @@ def conditions(plan: Plan, verdicts: Mapping[Step, Verdict]) -> dict[str, Verdic
         grouped.setdefault(name, []).append(verdicts[step])
     summary = {name: worst(group) for name, group in grouped.items()}
     found = {condition_type(name): verdict for name, verdict in summary.items()}
-    return {**found, **plan.outcome.told, "Ready": ready(summary)}
+    return {**found, **plan.outcome.told, "Ready": _ready(grouped)}
+
+
+def _ready(grouped: Mapping[str, Sequence[Verdict]]) -> Verdict:
+    """The sum of all conditions, in which those that only wait for their turn are counted."""
+    turns = Counter(verdict.turn_after for group in grouped.values() for verdict in group if verdict.turn_after)
+    at_work = {name: [v for v in group if not v.turn_after] for name, group in grouped.items()}
+    verdict = ready({name: worst(group) for name, group in at_work.items()})
+    if not turns:
+        return verdict
+    waits = "; ".join(
+        f"{count} {'workload changes' if count == 1 else 'workloads change'} after {first}"
+        for first, count in turns.items()
+    )
+    if verdict.ready:
+        return progressing(f"{waits}, which is being rolled out")
+    return replace(verdict, message=f"{verdict.message}; {waits}")
 
 
 def condition_type(name: str) -> str:

@@ -25,6 +25,8 @@ class Verdict:
     message: str = ""
     reason: str = ""
     """CamelCase, one of a closed set; empty takes the state's own name."""
+    turn_after: str = ""
+    """The workload whose roll-out this one lets go first, as Kind/name."""
 
     @property
     def ready(self) -> bool:
