@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from openstack_operator.runtime.kinds import EVENT
+
 from . import toy
 from .harness import Cluster, eventually
+from .test_controlplane import listed
 from .test_deletion import gone
 
 
@@ -19,6 +22,11 @@ async def test_an_account_is_made_and_mended(cluster: Cluster):
             return "app" in cluster.remote.accounts
 
         await eventually(mended)
+
+        async def told() -> list[str]:
+            return [each["message"] for each in await listed(cluster, EVENT) if each["reason"] == "Recreated"]
+
+        assert await eventually(told) == ["recreated account app, which the server did not have any more"]
 
 
 async def test_ready_stays_when_the_remote_side_is_out_of_reach_later(cluster: Cluster):

@@ -82,7 +82,7 @@ async def test_a_clouds_whole_life(granted: Path, cluster: Cluster, root: Path) 
             await cluster.delete(CONTROL_PLANE, "cloud")
             await eventually(lambda: absent(cluster, Kind.of(CONTROL_PLANE), "cloud"))
     events = json.loads(await cluster.client.page(EVENT, cluster.namespace, {}))["items"]
-    assert [event for event in events if event["regarding"]["kind"] == CONTROL_PLANE.kind]
+    assert [event for event in events if event["involvedObject"]["kind"] == CONTROL_PLANE.kind]
 
 
 async def test_servers_of_others_may_be_asked_for_and_go(granted: Path, cluster: Cluster, root: Path) -> None:

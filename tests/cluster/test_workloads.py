@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from openstack_operator.runtime.kinds import DAEMON_SET, DEPLOYMENT, STATEFUL_SET, Kind
+from openstack_operator.runtime.kinds import DAEMON_SET, DEPLOYMENT, EVENT, STATEFUL_SET, Kind
 
 from . import toy
 from .harness import Cluster, eventually
+from .test_controlplane import listed
 
 CONFIG_MAP = Kind("v1", "ConfigMap", "configmaps")
 """Stands for a ReplicaSet or a pod: Kubernetes collects what belongs to a workload, whatever it is."""
@@ -60,6 +61,9 @@ async def test_one_that_somebody_deletes_comes_back_to_what_belongs_to_it(cluste
             await cluster.delete(kind, name)
             await came_back(cluster, kind, name, before)
             await cluster.ready(toy.STACK, "stack")
+    event = next(each for each in await listed(cluster, EVENT) if each["reason"] == "Recreated")
+    assert event["message"] == f"recreated {kind.kind}/{name}, which somebody deleted"
+    assert (event["type"], event["count"], event["lastTimestamp"]) == ("Normal", 1, event["firstTimestamp"])
 
 
 async def test_one_that_was_deleted_without_an_operator_comes_back_when_there_is_one(cluster: Cluster):

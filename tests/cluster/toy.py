@@ -183,7 +183,7 @@ class Remote:
         if self.accounts.get(ctx.spec.user) == password:
             return ()
         self.accounts[ctx.spec.user] = password
-        return (f"made {ctx.spec.user}",)
+        return (f"account {ctx.spec.user} created",)
 
     def seen(self, ctx: Context[AccountSpec]) -> Outcome:
         del ctx

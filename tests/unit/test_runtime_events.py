@@ -19,11 +19,13 @@ class Notebook:
     """Takes Events in a cluster's place."""
 
     def __init__(self) -> None:
+        self.objects: list[Object] = []
         self.events: list[tuple[str, str, str]] = []
 
     async def create(self, kind: Kind, obj: Object) -> Object:
         del kind
-        self.events.append((obj["type"], obj["reason"], obj["note"]))
+        self.objects.append(obj)
+        self.events.append((obj["type"], obj["reason"], obj["message"]))
         return obj
 
 
@@ -93,3 +95,15 @@ async def test_that_an_account_is_ready_is_news_of_its_owner():
 async def test_each_event_is_a_line_of_the_log(capsys: pytest.CaptureFixture[str]):
     await told(status("ImagePullFailed", CAUSE), status("ImagePullFailed", CAUSE))
     assert capsys.readouterr().out.count(CAUSE) == 1
+
+
+async def test_tools_sort_and_count_events() -> None:
+    """kubectl get events --sort-by=.lastTimestamp; the API server takes these fields in the core group alone."""
+    notebook = Notebook()
+    held = Cached(Meta("keystone", uid="u", namespace="x"), b"{}")
+    await Recorder(cast("Client", notebook)).note(held, KEYSTONE, "Ready", "Keystone is ready")
+    (event,) = notebook.objects
+    assert event["apiVersion"] == "v1"
+    assert event["firstTimestamp"] == event["lastTimestamp"] == f"{event['eventTime'].partition('.')[0]}Z"
+    assert event["count"] == 1
+    assert event["involvedObject"]["name"] == "keystone"

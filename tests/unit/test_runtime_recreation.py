@@ -9,6 +9,7 @@ from msgspec import structs
 
 from openstack_operator.runtime.client import Client
 from openstack_operator.runtime.kinds import Catalog, Kind
+from openstack_operator.runtime.recreation import Recreations
 from openstack_operator.runtime.store import Cached, Meta, OwnerReference, Request
 from openstack_operator.runtime.world import World
 from openstack_operator.services.controlplane.model import CONTROL_PLANE
@@ -53,6 +54,31 @@ CHILD = meta("child", "p1", (SERVICE, "nova", "n1"), deletion_timestamp=GOES)
 def test_what_its_owner_wants_comes_back(world: World) -> None:
     assert world.plans.recreates(OTHER, CHILD) is True
     assert world.plans.recreates(OTHER, meta("another", "p2", (SERVICE, "nova", "n1"))) is False
+
+
+def test_an_object_that_was_there_and_is_created_again_was_deleted_by_somebody() -> None:
+    recreations, wanted = Recreations(), ["Deployment/api", "Service/api", "Job/sync"]
+    created = [f"{name} created" for name in wanted]
+    assert recreations.note("u", wanted, [], created) == [], "nothing was there before"
+    assert recreations.note("u", wanted, wanted, []) == []
+    assert recreations.note("u", wanted, ["Service/api", "Job/sync"], []) == [], "its turn has not come"
+    assert recreations.note("u", wanted, ["Service/api", "Job/sync"], created[:1]) == ["Deployment/api"]
+    assert recreations.note("u", wanted, wanted, []) == []
+    assert recreations.note("other", wanted, [], created) == [], "another owner has its own"
+
+
+def test_an_object_that_the_operator_deletes_was_not_deleted_by_somebody() -> None:
+    recreations, wanted = Recreations(), ["Job/sync", "Domain/d"]
+    recreations.note("u", wanted, wanted, [])
+    assert recreations.note("u", wanted, wanted, ["Job/sync deleted", "Job/sync created"]) == []
+    assert recreations.note("u", wanted, wanted, ["Job/sync deleted"]) == []
+    assert recreations.note("u", wanted, ["Domain/d"], ["Job/sync created"]) == []
+    recreations.give_up("u", "Domain/d")
+    assert recreations.note("u", wanted, ["Job/sync"], ["Domain/d created"]) == []
+    assert recreations.note("u", [], ["Job/sync"], []) == []
+    assert recreations.note("u", wanted, [], ["Job/sync created"]) == [], "nobody wanted it meanwhile"
+    recreations.forget("u")
+    assert recreations.note("u", wanted, [], ["Job/sync created"]) == []
 
 
 def test_what_nobody_owns_goes(world: World) -> None:

@@ -29,9 +29,8 @@ ENGINE: Mapping[tuple[str, str], Sequence[str]] = {
     # Who is a node of an OVN is seen by its labels, and what is made for each by no manifest.
     ("", "nodes"): WATCH,
     ("ovn.c5c3.io", "ovnchassis"): APPLY,
-    ("events.k8s.io", "events"): ("create",),
-    # What is refused, not mounted or not healthy Kubernetes says in Warning Events alone.
-    ("", "events"): ("list", "watch"),
+    # What is refused, not mounted or not healthy Kubernetes says in Warning Events alone; the operator adds its own.
+    ("", "events"): ("create", "list", "watch"),
 }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import Iterable
 from concurrent.futures import Executor
 from typing import Any
 
@@ -14,6 +15,7 @@ from ..kube import fitting, judge, own
 from ..plan import READY, Context, Drifted, Outcome, SpecError, State, Transient, Verdict, waiting
 from . import metrics
 from .client import Forbidden
+from .events import RECREATION
 from .finalizers import PATIENCE, add, delete, drop, going, release
 from .gather import ADMIN_SECRET, parse
 from .kinds import NAMESPACE, Kind
@@ -30,6 +32,8 @@ _REMOVE_AGAIN = 5.0
 """Seconds between tries to remove; whoever deletes something waits for it."""
 _LOOK_AGAIN = 1.0
 """Seconds between looks at what has to go first."""
+_CREATED = " created"
+"""How a change ends that made what was not there (actuators/loop.py)."""
 _ASK_AGAIN = 15.0
 """Seconds between looks at what is out there and not as it should be."""
 
@@ -59,7 +63,7 @@ class Actuating:
             return await self._unchanged(request, held, verdict, was_ready=was_ready)
         held = await add(self._parts.world, request, held, FINALIZER)
         try:
-            outcome = await self._ensure(request, gathered.context)
+            outcome = await self._ensure(request, held, gathered.context)
         except Transient as error:
             if isinstance(error, Drifted):
                 await self._made_anew(request, self._beside(request, spec))
@@ -75,7 +79,7 @@ class Actuating:
         waits = (after, then.after, None if report.ready.ready else _ASK_AGAIN)
         return Next(after=min(wait for wait in waits if wait is not None))
 
-    async def _ensure(self, request: Request, context: Context[Any]) -> Outcome:
+    async def _ensure(self, request: Request, held: Cached, context: Context[Any]) -> Outcome:
         """The remote side is as the spec says; what else there is to tell of it comes out."""
         loop = asyncio.get_running_loop()
         changes = await loop.run_in_executor(self._threads, self._actuator.ensure, context)
@@ -83,9 +87,19 @@ class Actuating:
             metrics.CHANGES.labels(request.kind).inc()
             where = {"kind": request.kind, "namespace": request.namespace, "name": request.name}
             _log.info("remote changed", change=change, **where)
+        await self._tell_recreated(request, held, changes)
         if self._actuator.seen is None:
             return Outcome()
         return await loop.run_in_executor(self._threads, self._actuator.seen, context)
+
+    async def _tell_recreated(self, request: Request, held: Cached, changes: Iterable[str]) -> None:
+        """Writes an Event about what was out there for the present spec, and had to be created again."""
+        live, reporter = held.decode(), self._parts.reporter
+        names = [change.removesuffix(_CREATED) for change in changes if change.endswith(_CREATED)]
+        # Another version of the operator may have wanted less.
+        if names and own(live).ready and live["status"].get("operatorVersion") == reporter.version:
+            note = f"recreated {', '.join(names)}, which the server did not have any more"
+            await reporter.recorder.warn(held, self._parts.world.resource(request.kind), RECREATION, note)
 
     async def _unchanged(self, request: Request, held: Cached, verdict: Verdict, *, was_ready: bool) -> Next:
         """Nothing is known to have become worse out there: a resource that was ready stays so."""
@@ -156,6 +170,9 @@ class Actuating:
                 where = {"namespace": request.namespace, "name": request.name}
                 _log.info("made anew, since its operator does not look", kind=other[0].handle, **where)
                 await delete(self._parts.world, *other, "Background", by=request)
+                if owner := other[1].meta.controller:
+                    name = f"{other[0].kind}/{other[1].meta.name}"
+                    self._parts.memo.recreations.give_up(owner.uid, name)
 
     async def _removable(self, request: Request, held: Cached) -> Context[Any] | None:
         """The context to remove with; None where the remote side goes away itself or cannot be addressed anymore."""

@@ -217,6 +217,7 @@ class Applier:
             self._come_again((again - self._now).total_seconds())
         elif again:
             await delete(self._world, kind, job, "Background", by=self._request)
+            self.changes.append(f"{kind.kind}/{job.meta.name} deleted")
             held, before = self._held(kind, wanted), failure(live)
             if held:
                 raise Transient(f"{kind.kind}/{job.meta.name} is being deleted")

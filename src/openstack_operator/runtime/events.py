@@ -16,9 +16,11 @@ from .store import Cached
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger()
 _NOTE = 1024
-"""The API server's limit of a note."""
+"""The API server's limit of a message."""
 
 
+RECREATION = "Recreated"
+"""Reason of an Event about what was gone and comes back."""
 _REFUSALS = {"InvalidSpec", "MissingReference"}
 """Reasons that are told again with another message: it names another field."""
 
@@ -78,18 +80,25 @@ class Recorder:
         self._told[meta.uid] = reason, note
         log = _log.warning if type_ == "Warning" else _log.info
         log("event", kind=kind.handle, namespace=meta.namespace, name=meta.name, reason=reason, note=note[:_NOTE])
+        now = datetime.now(UTC)
+        seconds = now.strftime("%Y-%m-%dT%H:%M:%SZ")
         event = {
             "apiVersion": EVENT.api_version,
             "kind": EVENT.kind,
             "metadata": {"name": f"{meta.name[:200]}.{secrets.token_hex(8)}", "namespace": meta.namespace},
-            "eventTime": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
+            "eventTime": now.strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
+            # `kubectl get events --sort-by=.lastTimestamp` shows one without as the oldest.
+            "firstTimestamp": seconds,
+            "lastTimestamp": seconds,
+            "count": 1,
             "type": type_,
             "reason": reason,
-            "note": note[:_NOTE],
+            "message": note[:_NOTE],
             "action": "Reconcile",
-            "reportingController": "openstack.k8s.io/openstack-operator",
+            "source": {"component": MANAGED_BY},
+            "reportingComponent": "openstack.k8s.io/openstack-operator",
             "reportingInstance": self._host[:128],
-            "regarding": {
+            "involvedObject": {
                 "apiVersion": kind.api_version,
                 "kind": kind.kind,
                 "name": meta.name,

@@ -80,9 +80,12 @@ STATEFUL_SET = Kind("apps/v1", "StatefulSet", "statefulsets")
 DAEMON_SET = Kind("apps/v1", "DaemonSet", "daemonsets")
 CLAIM = Kind("v1", "PersistentVolumeClaim", "persistentvolumeclaims")
 LEASE = Kind("coordination.k8s.io/v1", "Lease", "leases")
-EVENT = Kind("events.k8s.io/v1", "Event", "events")
-WARNING = Kind("v1", "Event", "events")
-"""Events as they are read: field selectors are documented for this group."""
+EVENT = Kind("v1", "Event", "events")
+"""Of the core group, whose field selectors are documented. events.k8s.io refuses `lastTimestamp` and `count`, by which
+tools sort and count Events.
+"""
+WARNING = EVENT
+"""Events as they are read."""
 
 CHILDREN = (
     SECRET,

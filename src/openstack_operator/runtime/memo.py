@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from .recreation import Recreations
 from .store import Cached
 from .turns import Since
 
@@ -21,6 +22,7 @@ class Memo:
         """End of the log of failed jobs."""
         self.rollouts: set[str] = set()
         """Workloads whose pods are being replaced since this process said so."""
+        self.recreations = Recreations()
         self.began: datetime | None = None
         """The time at which this process first looked at anything as the one that acts."""
 
@@ -37,6 +39,7 @@ class Memo:
         for each in (self._known, self.rolling, self.short, self.logs):
             each.pop(uid, None)
         self.rollouts.discard(uid)
+        self.recreations.forget(uid)
 
 
 def _generation(held: Cached) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 from types import MappingProxyType
@@ -12,6 +13,7 @@ from ..kube import RECREATED
 from ..plan import State, Transient, Verdict, carry_out, conditions
 from .apply import Applier, together
 from .diagnosis import Diagnostician
+from .events import RECREATION
 from .finalizers import PATIENCE, drop, finish_deletions, going, is_deletion_pending, orphan, orphan_pods
 from .gather import Gathered, parse
 from .nesting import check_depth
@@ -75,7 +77,10 @@ class Reconciler:
             await applier.prune(plan, gathered.children)
         except Transient as error:
             found["Ready"] = Verdict(State.RETRYING, str(error))
-        await self._tell(request, held, applier, diagnostician)
+        names = [f"{obj['kind']}/{obj['metadata']['name']}" for obj in plan.objects]
+        there = [f"{kind.kind}/{child.meta.name}" for kind, child in gathered.children]
+        recreated = self._parts.memo.recreations.note(held.meta.uid, names, there, applier.changes)
+        await self._tell(request, held, applier, diagnostician, recreated)
         phase = self._service.phases(MappingProxyType(found)) if self._service.phases else None
         outcome = plan.outcome
         report = Report(
@@ -96,7 +101,9 @@ class Reconciler:
         waits = (then.after, wake, applier.again, turns.again, diagnostician.again)
         return Next(after=min((wait for wait in waits if wait is not None), default=None))
 
-    async def _tell(self, request: Request, held: Cached, applier: Applier, diagnostician: Diagnostician) -> None:
+    async def _tell(
+        self, request: Request, held: Cached, applier: Applier, diagnostician: Diagnostician, recreated: Sequence[str]
+    ) -> None:
         """Logs what this pass did, in one line, and writes an Event for what users follow."""
         if applier.changes:
             where = {"kind": request.kind, "namespace": request.namespace, "name": request.name}
@@ -106,10 +113,12 @@ class Reconciler:
             "RolloutStarted": ("replacing the pods of", applier.rollouts),
             "RolloutFinished": ("replaced the pods of", diagnostician.rolled_out),
         }
-        kind = self._parts.world.resource(request.kind)
+        kind, recorder = self._parts.world.resource(request.kind), self._parts.reporter.recorder
         for reason, (what, names) in news.items():
             if names:
-                await self._parts.reporter.recorder.note(held, kind, reason, f"{what} {', '.join(names)}")
+                await recorder.note(held, kind, reason, f"{what} {', '.join(names)}")
+        if recreated:
+            await recorder.note(held, kind, RECREATION, f"recreated {', '.join(recreated)}, which somebody deleted")
 
     async def _delete(self, request: Request, held: Cached) -> Next:
         """Kubernetes collects what belongs to a deleted resource; only a teardown in order is ours. What its owner

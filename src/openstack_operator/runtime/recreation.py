@@ -13,6 +13,38 @@ if TYPE_CHECKING:
     from .world import World
 
 
+class Recreations:
+    """Objects that somebody deleted and their owner made again, by the uid of that owner."""
+
+    def __init__(self) -> None:
+        self._existing: dict[str, set[str]] = {}
+
+    def note(self, uid: str, wanted: Iterable[str], there: Iterable[str], changes: Iterable[str]) -> list[str]:
+        """The objects a pass made that had been there before. Its plan held `wanted`, it began with `there`, and it
+        did these `changes` (`Kind/name created`). What the operator deleted itself is not among them.
+        """
+        at_first, recreated = set(there), list[str]()
+        existing = self._existing.setdefault(uid, set()) | at_first
+        for change in changes:
+            name, _, verb = change.rpartition(" ")
+            if verb == "deleted":
+                existing.discard(name)
+            elif verb == "created":
+                if name in existing - at_first:
+                    recreated.append(name)
+                existing.add(name)
+        self._existing[uid] = existing & set(wanted)
+        return recreated
+
+    def give_up(self, uid: str, name: str) -> None:
+        """The operator itself has deleted this object of that owner, as Kind/name."""
+        self._existing.get(uid, set[str]()).discard(name)
+
+    def forget(self, uid: str) -> None:
+        """That owner is gone."""
+        self._existing.pop(uid, None)
+
+
 class _Plan(NamedTuple):
     """What the last plan of a resource held."""
 

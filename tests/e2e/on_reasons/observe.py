@@ -81,7 +81,7 @@ async def _observe(sign: Sign, namespace: str, plane: str, seconds: float) -> Se
             if found.plane is None and _says(whole, sign):
                 found.plane = since
             if found.service is not None and found.event is None:
-                told = await _items(client, EVENT, namespace, fieldSelector=f"regarding.name={sign.name}")
+                told = await _items(client, EVENT, namespace, fieldSelector=f"involvedObject.name={sign.name}")
                 found.event = since if any(event["reason"] == sign.reason for event in told) else None
             if found.stalled is None and all("Stalled" in conditions(each) for each in (live, whole)):
                 found.stalled = since
