@@ -250,7 +250,7 @@ CASES: dict[str, tuple[str, str, Object, list[Object], list[Object]]] = {
     ),
     "a quota, of a Deployment": (
         "PodsRefused",
-        f'Kubernetes refuses its pods: pods "api-5b9-" is forbidden: {QUOTA}; change the quota',
+        f'Kubernetes refuses its pods: pods "api-5b9-" is forbidden: {QUOTA}; raise that quota, or let',
         workload(
             conditions=[
                 {
@@ -273,7 +273,7 @@ CASES: dict[str, tuple[str, str, Object, list[Object], list[Object]]] = {
     ),
     "a policy, of a DaemonSet": (
         "PodsRefused",
-        'Kubernetes refuses its pods: pods "api-x" is forbidden: violates PodSecurity "baseline": privileged; change',
+        'Kubernetes refuses its pods: pods "api-x" is forbidden: violates PodSecurity "baseline": privileged; label',
         workload("DaemonSet", desiredNumberScheduled=1, currentNumberScheduled=0),
         [],
         [
@@ -284,6 +284,27 @@ CASES: dict[str, tuple[str, str, Object, list[Object], list[Object]]] = {
                 name="api",
             )
         ],
+    ),
+    "a claim that is being deleted, of a StatefulSet": (
+        "PodsRefused",
+        "refuses its pods: pvc data-api-0 is being deleted; once that claim is gone, Kubernetes makes a new one",
+        workload("StatefulSet", replicas=0, currentRevision="a", updateRevision="a"),
+        [],
+        [
+            event(
+                "FailedCreate",
+                "create Pod api-0 in StatefulSet api failed error: pvc data-api-0 is being deleted",
+                kind="StatefulSet",
+                name="api",
+            )
+        ],
+    ),
+    "a claim that is being deleted, of a pod": (
+        "VolumeNotBound",
+        'cannot have a volume: persistentvolumeclaim "data-api-0" is being deleted; once that claim is gone',
+        workload(),
+        [unscheduled('persistentvolumeclaim "data-api-0" is being deleted', volumes=[CLAIM])],
+        [],
     ),
     "a quota, of a Job": (
         "PodsRefused",
@@ -335,6 +356,25 @@ def test_what_lasts_does_not_get_better_by_itself(name: str) -> None:
     found = diagnose(live, pods, events, after=599 if reason == "CrashLoop" else 610).verdict
     heals = reason in {"NodeLost", "Evicted"} or (live["kind"] == "Job" and reason == "CrashLoop")
     assert (found.state, found.reason) == (State.PROGRESSING if heals else State.FAILED, reason)
+
+
+@pytest.mark.parametrize(
+    ("said", "advice"),
+    [
+        (QUOTA, "raise that quota"),
+        ("failed quota: small: must specify limits.memory", "say in the spec what that quota wants to know"),
+        ('violates PodSecurity "baseline:latest": host namespaces', "label the namespace pod-security"),
+        ('Internal error occurred: failed calling webhook "v.example.org": no route', "let the API server reach"),
+        ('admission webhook "v.example.org" denied the request: no', "change the policy of that webhook"),
+        ("no reason that anybody knows", "change the policy that is named"),
+    ],
+)
+def test_the_advice_is_for_what_the_api_server_names(said: str, advice: str) -> None:
+    live = workload("StatefulSet", replicas=0, currentRevision="a", updateRevision="a")
+    what = f"create Pod api-0 in StatefulSet api failed error: {said}"
+    verdict = diagnose(live, [], [event("FailedCreate", what, kind="StatefulSet", name="api")]).verdict
+    assert f"{said}; {advice}" in verdict.message
+    assert ("quota" in verdict.message) == ("quota" in said)
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,20 @@ from .readiness import conditions
 _STALE = timedelta(minutes=20)
 """A controller that is refused pods tries again after 16 minutes at most; an older refusal is old news."""
 
+NEW_CLAIM = "once that claim is gone, Kubernetes makes a new one, which is empty; restore the data then"
+"""Advice about a claim that is being deleted."""
+_ADVICE = (
+    ("exceeded quota", "raise that quota, or let the pods ask for less"),
+    ("failed quota", "say in the spec what that quota wants to know of the pods, or change the quota"),
+    ("violates PodSecurity", "label the namespace pod-security.kubernetes.io/enforce=privileged"),
+    ("failed calling webhook", "let the API server reach that webhook, or remove its configuration"),
+    ("denied the request", "change the policy of that webhook, or what the pods ask"),
+    # pvc x is being deleted, persistentvolumeclaim "x" is being deleted
+    ("is being deleted", NEW_CLAIM),
+)
+"""What to do about a refusal, by words of the API server and its controllers."""
+_ADVICE_OTHERWISE = "change the policy that is named, or what the pods ask"
+
 
 def refusal_causes(
     workload: Mapping[str, Any], pods: Sequence[Object], warnings: Warnings, now: datetime
@@ -45,5 +59,6 @@ def refusal_causes(
 
 def _refusal_cause(message: str, since: datetime) -> Cause:
     said = one_line(message.partition("failed error: ")[2] or message.removeprefix("Error creating: "))
-    text = f"Kubernetes refuses its pods: {said}; change the quota or the policy that is named, or what the pods ask"
+    advice = next((advice for words, advice in _ADVICE if words in said), _ADVICE_OTHERWISE)
+    text = f"Kubernetes refuses its pods: {said}; {advice}"
     return Cause(reason=REFUSED, text=text, since=since, stalls=STALLED_SOON_AFTER, shown_at=since + SETTLE)

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..plan import Object
+from .pod_admission import NEW_CLAIM
 from .pod_causes import (
     SETTLE,
     STALLED_AFTER,
@@ -45,6 +46,10 @@ def scheduling_cause(pod: Object, by_type: Mapping[str, Object], warnings: Warni
             hint = "; create that StorageClass, or name another" if "storageclass" in event["message"].lower() else ""
             stalls = STALLED_SOON_AFTER if hint else STALLED_AFTER
             return Cause(reason=UNBOUND, text=text + hint, since=since, stalls=stalls, pod=pod_on_node(pod))
+    if "persistentvolumeclaim" in said.lower() and "is being deleted" in said:
+        return Cause(
+            reason=UNBOUND, text=f"cannot have a volume: {said}; {NEW_CLAIM}", since=since, pod=pod_on_node(pod)
+        )
     if "persistentvolumeclaim" in said.lower() or "storageclass" in said.lower():
         text = f"cannot have a volume: {said}; look at claim {', '.join(claims) or 'of the pod'} and its StorageClass"
         return Cause(reason=UNBOUND, text=text, since=since, shown_at=since + SETTLE, pod=pod_on_node(pod))
