@@ -82,6 +82,11 @@ def daemons(nodes: int) -> dict[tuple[str, str], Object]:
     return {("DaemonSet", "nova-cell1-compute"): {"status": {"desiredNumberScheduled": nodes}}}
 
 
+def test_a_nova_compute_that_ends_says_what_it_waits_for() -> None:
+    annotations = made(planned())["DaemonSet", "nova-cell1-compute"]["metadata"]["annotations"]
+    assert "openstack server list --all-projects --host NODE --long" in annotations[kube.ENDING]
+
+
 def step(result: Plan, name: str) -> Step:
     return next(each for each in result if each.name == name)
 

@@ -87,6 +87,13 @@ def test_it_waits_for_migrations_and_for_servers_with_a_task(nova: Nova, ended: 
     assert len(nova.asked) == 8
 
 
+def test_a_deletion_is_not_waited_for(nova: Nova, ended: Run) -> None:
+    """The next nova-compute resumes it, and only that one does where its message was lost."""
+    nova.tasks = [["deleting", None]]
+    assert ended() == ""
+    assert len(nova.asked) == 2
+
+
 def test_one_answer_that_fails_is_asked_for_again(nova: Nova, ended: Run) -> None:
     nova.migrations = [None, None, ["preparing"], None, None, []]
     assert "ServiceUnavailable" in ended()

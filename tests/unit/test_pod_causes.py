@@ -503,6 +503,36 @@ def test_of_several_pods_the_one_that_explains_most_comes_first_whatever_their_a
         assert verdict.message.index("cannot keep") < verdict.message.index("cannot get ready")
 
 
+def ends(seconds: float, grace: int, **meta: str) -> Object:
+    """A pod that is ready and is to end at that time at the latest."""
+    found = pod("api-5b9-a", phase="Running", conditions=[{"type": "Ready", "status": "True"}])
+    found["metadata"] |= {"deletionTimestamp": stamp(seconds), "deletionGracePeriodSeconds": grace, **meta}
+    return found
+
+
+def test_a_pod_that_takes_long_to_end_is_named_with_what_it_waits_for() -> None:
+    live = workload("DaemonSet", desiredNumberScheduled=1, currentNumberScheduled=1, numberReady=1)
+    live["metadata"]["annotations"] = {kube.ENDING: "look at node NODE"}
+    old = ends(1800, 1800)
+    old["metadata"]["ownerReferences"][0] |= {"kind": "DaemonSet", "name": "api"}
+    diagnosis = diagnose(live, [old], after=29)
+    assert "ending" not in diagnosis.verdict.message, "most pods end within this time"
+    assert diagnosis.changes_at == BEGAN + timedelta(seconds=30)
+    verdict = diagnose(live, [old], after=31).verdict
+    text = "pod api-5b9-a on node node1 is ending, until 12:30 UTC at the latest; look at node node1"
+    assert verdict.message == f"api: 1/1 pods ready, 0/1 updated to the new pod template; {text}"
+    assert (verdict.state, verdict.reason) == (State.PROGRESSING, "")
+    late = diagnose(live, [old], after=1831).verdict
+    assert late.message.endswith("pod api-5b9-a on node node1 was to end by 12:30 UTC: see whether its node answers")
+
+
+def test_a_pod_that_ends_hides_no_cause() -> None:
+    crash = pod("api-5b9-b", **container(waiting("CrashLoopBackOff"), restarts=2, last=ended("no")))
+    verdict = diagnose(workload(), [ends(120, 120), crash], after=60).verdict
+    assert verdict.reason == "CrashLoop"
+    assert verdict.message.index("cannot keep") < verdict.message.index("is ending")
+
+
 def test_times_are_compared_as_times() -> None:
     """As text, 12:00:05.9 is earlier than 12:00:05."""
     one = pod(phase="Running", **container({"running": {"startedAt": stamp(5)}}))

@@ -7,6 +7,7 @@ from .agents import NODES_FIELD, NodeSelection, agents, name_nodes
 from .objects import (
     BESIDE,
     COMPONENT,
+    ENDING,
     FIELD,
     INSTANCE,
     IRREPLACEABLE,
@@ -77,6 +78,7 @@ __all__ = [
     "COMPUTE",
     "CONFIG_DIGEST",
     "CONTROL_PLANE",
+    "ENDING",
     "FIELD",
     "GATEWAY",
     "INSTANCE",

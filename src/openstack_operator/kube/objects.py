@@ -71,6 +71,8 @@ BESIDE = "openstack.k8s.io/beside"
 """Annotation of a Job that nothing needs: what it belongs to is as good while it runs."""
 
 
+ENDING = "openstack.k8s.io/ending"
+"""Annotation of a workload: what its pods wait for before they end, and how to see that; NODE stands for their node."""
 RETAIN = "openstack.k8s.io/retain"
 """Annotation of what outlives its owner: no owner reference, never pruned."""
 

@@ -19,6 +19,8 @@ STALLED_SOON_AFTER = timedelta(minutes=1)
 """The same for what only a change heals, a Secret, a quota or a StorageClass, where that may be on its way."""
 USUAL_START = timedelta(seconds=30)
 """Patience with a probe that fails after the start of a container, until a condition says so."""
+USUAL_END = timedelta(seconds=30)
+"""Patience with a pod that ends, until a condition says so."""
 SETTLE = timedelta(seconds=2)
 """Patience with what Kubernetes often refuses once and takes at its next try, until a condition says so."""
 
@@ -36,6 +38,7 @@ class Cause:
     """A reason for which one pod, or pods that are not made, cannot be ready."""
 
     reason: str
+    """Empty for what is as it should be, and is waited for."""
     text: str
     """The sentence after the name of the pod."""
     since: datetime
@@ -58,10 +61,10 @@ def cause_of(pod: Object, reason: str, text: str, stalls: timedelta, shown_at: d
 
 
 def explains_most(cause: Cause) -> int:
-    """Sorts causes: those that say most first, and probes last."""
+    """Sorts causes: those that say most first, then probes, and pods that only end last."""
     if cause.reason in _MOST_TELLING:
         return _MOST_TELLING.index(cause.reason)
-    return len(_MOST_TELLING) + (cause.reason == PROBE)
+    return len(_MOST_TELLING) + (cause.reason == PROBE) + 2 * (not cause.reason)
 
 
 def with_reasons(events: Iterable[Object], reasons: set[str]) -> list[Object]:

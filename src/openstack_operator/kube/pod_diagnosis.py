@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from ..plan import Object, State, Verdict
-from . import pod_admission, pod_containers, pod_scheduling
+from . import pod_admission, pod_containers, pod_endings, pod_scheduling
 from .pod_causes import Cause, Warnings, explains_most
 from .pod_facts import created_at, phase
 from .readiness import conditions
@@ -79,9 +79,11 @@ def _overdue(workload: Mapping[str, Any], verdict: Verdict) -> Verdict:
 
 
 def _cause(workload: Mapping[str, Any], pod: Object, warnings: Warnings, now: datetime) -> Cause | None:
-    """Why a pod is not ready, None for one that is, that ends, or that only starts."""
+    """Why a pod is not ready, or not gone yet; None for one that is ready, or that only starts."""
     by_type = conditions(pod)
-    if pod["metadata"].get("deletionTimestamp") or phase(pod) == "Succeeded":
+    if pod["metadata"].get("deletionTimestamp"):
+        return pod_endings.ending_cause(workload, pod, now)
+    if phase(pod) == "Succeeded":
         return None
     if by_type.get("Ready", {}).get("status") == "True":
         return None

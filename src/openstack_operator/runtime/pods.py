@@ -14,7 +14,8 @@ from .store import Cached, Meta, OwnerReference
 
 SELECTOR = f"app.kubernetes.io/managed-by={MANAGED_BY}"
 
-_META = ("name", "namespace", "uid", "labels", "annotations", "creationTimestamp", "deletionTimestamp")
+_TIMES = ("creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds")
+_META = ("name", "namespace", "uid", "labels", "annotations", *_TIMES)
 _META_OF_OTHERS = tuple(name for name in _META if name != "annotations")
 _CONDITION = ("type", "status", "reason", "message", "lastTransitionTime")
 _CONTAINER = ("name", "ready", "restartCount", "state")

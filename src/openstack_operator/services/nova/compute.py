@@ -149,7 +149,7 @@ def _nova_compute(
         # It starts as root and becomes nova, who has to read the configuration.
         securityContext={"fsGroup": parts.program(ctx, "conductor").gid, "fsGroupChangePolicy": "OnRootMismatch"},
     )
-    daemons = kube.agents(ctx, name, template, _NODES)
+    daemons = kube.annotated(kube.agents(ctx, name, template, _NODES), {kube.ENDING: idle.WAITS_FOR})
     # A conductor that does not listen yet costs nova-compute ten seconds: that long it waits for the first answer.
     started = Step(name="NovaCompute", objects=(daemons,), after=(conf, *kept.steps, *shared.needed, cell.conductor))
     return own, conf, started

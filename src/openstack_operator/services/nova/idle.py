@@ -8,12 +8,19 @@ from typing import Any
 
 GRACE = 1800
 """Seconds it has for that."""
+WAITS_FOR = (
+    "nova-compute waits for migrations and for servers with a task on its node: look at them with"
+    " `openstack server list --all-projects --host NODE --long`; `openstack server set --state active SERVER` ends"
+    " a task that is stuck"
+)
+"""What the condition says while it does, with `NODE` for the node."""
 
 # Nova knows what is under way; libvirt, only a part of each migration. A record that nothing has touched for minutes is
 # of something that broke off, while a migration notes its progress every few seconds. Where Nova cannot be asked, as in
-# a cloud that is being removed, there is nothing to wait for. A build or a migration takes many seconds, and a look is
-# two requests: there is one every two seconds. After one that failed it looks a second later, when another pod answers
-# for an API that is being replaced.
+# a cloud that is being removed, there is nothing to wait for. The next nova-compute resumes a deletion
+# (ComputeManager._init_instance), and one whose message a broker has lost goes on only then. A build or a migration
+# takes many seconds, and a look is two requests: there is one every two seconds. After one that failed it looks a
+# second later, when another pod answers for an API that is being replaced.
 _PROGRAM = """\
 import os, time
 from datetime import datetime, timedelta, timezone
@@ -34,7 +41,8 @@ def ask(nova, what):
 def busy(nova):
     migrations = ask(nova, "os-migrations?")["migrations"]
     servers = ask(nova, "servers/detail?all_tenants=1&")["servers"]
-    return any(one["status"] in moving for one in migrations) or any(one["OS-EXT-STS:task_state"] for one in servers)
+    tasks = {one["OS-EXT-STS:task_state"] for one in servers} - {None, "deleting"}
+    return bool(tasks) or any(one["status"] in moving for one in migrations)
 
 failed = 0
 while failed < 3:
