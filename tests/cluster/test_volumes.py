@@ -11,13 +11,14 @@ import pytest
 from openstack_operator import api, kube
 from openstack_operator.release_files import ReleaseFiles
 from openstack_operator.runtime.client import Client, Conflict
-from openstack_operator.runtime.kinds import CLAIM, STATEFUL_SET, Kind
+from openstack_operator.runtime.kinds import CLAIM, EVENT, STATEFUL_SET, Kind
 from openstack_operator.runtime.manager import Manager
 from openstack_operator.runtime.registry import Service
 from openstack_operator.services.mariadb.model import MARIADB
 from openstack_operator.services.mariadb.service import plan
 
 from .harness import Cluster, eventually, running
+from .test_controlplane import listed
 
 CRD = Kind("apiextensions.k8s.io/v1", "CustomResourceDefinition", "customresourcedefinitions")
 CLASS = Kind("storage.k8s.io/v1", "StorageClass", "storageclasses")
@@ -38,7 +39,8 @@ async def bound_claim(cluster: Cluster, owner: dict[str, Any]) -> None:
     name = f"data-{owner['metadata']['name']}-0"
     reference = {"apiVersion": "apps/v1", "kind": "StatefulSet", "controller": True, "blockOwnerDeletion": True}
     reference |= {field: owner["metadata"][field] for field in ("name", "uid")}
-    metadata = {**cluster.meta(name), "ownerReferences": [reference]}
+    labels = owner["spec"]["selector"]["matchLabels"]
+    metadata = {**cluster.meta(name), "ownerReferences": [reference], "labels": labels}
     body = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata, "spec": template["spec"]}
     await cluster.client.create(CLAIM, body)
     await cluster.client.merge_status(CLAIM, cluster.namespace, name, {"phase": "Bound"})
@@ -82,6 +84,56 @@ async def test_a_bound_claim_grows_and_stays_its_statefulsets(cluster: Cluster):
         assert await size(cluster) == "20Gi"
         claim = await cluster.get(CLAIM, "data-db-server-0")
         assert claim and claim["metadata"]["ownerReferences"][0]["kind"] == "StatefulSet"
+
+
+async def test_a_claim_that_somebody_deletes_is_told_of_while_it_is_mounted(cluster: Cluster):
+    async with database(cluster, "deleted", grows=True):
+        # Kubernetes adds this itself where something mounts the claim.
+        protected = {"metadata": {**cluster.meta("data-db-server-0"), "finalizers": ["kubernetes.io/pvc-protection"]}}
+        await cluster.client.merge(CLAIM, {**protected, "spec": {"volumeName": "pv-1"}})
+        await cluster.delete(CLAIM, "data-db-server-0")
+
+        async def told() -> str:
+            message = (await cluster.condition(MARIADB, "db", "ServerReady"))["message"]
+            return message if "data-db-server-0 is being deleted" in message else ""
+
+        assert "kubectl patch pv pv-1" in await eventually(told)
+        assert (await cluster.condition(MARIADB, "db"))["status"] == "True"
+
+        async def warned() -> list[str]:
+            events = await listed(cluster, EVENT)
+            return [event["type"] for event in events if event["reason"] == "VolumeDeleting"]
+
+        assert await eventually(warned) == ["Warning"]
+        operations = [{"op": "remove", "path": "/metadata/finalizers"}]
+        await cluster.client.patch_json(CLAIM, cluster.namespace, "data-db-server-0", operations)
+
+        async def over() -> bool:
+            return not (await cluster.condition(MARIADB, "db", "ServerReady"))["message"]
+
+        await eventually(over)
+
+
+async def test_a_claim_of_a_plan_serves_while_it_is_being_deleted(cluster: Cluster):
+    """One that the operator has grown is in its plan."""
+    async with database(cluster, "grown", grows=True):
+        await cluster.change(MARIADB, "db", "/spec/storageSize", "20Gi")
+
+        async def grown() -> bool:
+            return await size(cluster) == "20Gi"
+
+        await eventually(grown)
+        await cluster.ready(MARIADB, "db")
+        protected = {"metadata": {**cluster.meta("data-db-server-0"), "finalizers": ["kubernetes.io/pvc-protection"]}}
+        await cluster.client.merge(CLAIM, protected)
+        await cluster.delete(CLAIM, "data-db-server-0")
+
+        async def told() -> bool:
+            message = (await cluster.condition(MARIADB, "db", "ServerReady"))["message"]
+            return "data-db-server-0 is being deleted" in message
+
+        await eventually(told)
+        assert (await cluster.condition(MARIADB, "db"))["status"] == "True"
 
 
 async def test_a_volume_that_cannot_grow_names_the_field_and_the_way_out(

@@ -70,7 +70,7 @@ from .pods import (
     settings,
 )
 from .quotes import last_log, one_line, quote
-from .readiness import LAST_FAILURE, awaited, conditions, failure, judge, next_try, outdated, own, rolling
+from .readiness import LAST_FAILURE, awaited, conditions, danger, failure, judge, next_try, outdated, own, rolling
 
 __all__ = [
     "BESIDE",
@@ -111,6 +111,7 @@ __all__ = [
     "awaited",
     "conditions",
     "cron_job",
+    "danger",
     "diagnose",
     "digest",
     "disruption_budget",

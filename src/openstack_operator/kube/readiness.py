@@ -125,7 +125,22 @@ def _job(live: Object) -> Verdict:
 def _claim(live: Object) -> Verdict:
     """A volume that waits for its first pod is as ready as it can be."""
     phase = (live.get("status") or {}).get("phase")
-    return failed(f"volume claim {_name(live)} lost its volume", "VolumeLost") if phase == "Lost" else READY
+    if phase == "Lost":
+        return failed(f"volume claim {_name(live)} lost its volume", "VolumeLost")
+    return Verdict(State.READY, danger(live))
+
+
+def danger(claim: Object) -> str:
+    """What to know of a volume claim that is being deleted and still mounted; empty for any other."""
+    if not claim["metadata"].get("deletionTimestamp"):
+        return ""
+    volume = (claim.get("spec") or {}).get("volumeName", "")
+    patch = f'kubectl patch pv {volume} -p \'{{"spec":{{"persistentVolumeReclaimPolicy":"Retain"}}}}\''
+    keep = f"; to keep its data, run `{patch}` before that" if volume else ""
+    return (
+        f"volume claim {_name(claim)} is being deleted, which nobody can undo: when the last pod that mounts it ends,"
+        f" it goes, and its volume with the data unless that is retained{keep}"
+    )
 
 
 def _autoscaler(live: Object) -> Verdict:

@@ -283,7 +283,8 @@ class Applier:
         if controller is None and held.meta.owner_labels != self._labels and not ahead:
             self._come_again(_UNWATCHED)
             raise SpecError(what, _STRANGER)
-        if held.meta.deletion_timestamp is not None:
+        # A claim that is still mounted serves until its pod ends; its verdict warns of that.
+        if held.meta.deletion_timestamp is not None and kind is not CLAIM:
             raise Transient(f"{what} is being deleted")
 
     async def _write(self, kind: Kind, body: Object, held: Cached | None, *, guarded: bool) -> Object:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 
-from ..kube import diagnose, judge, outdated
+from ..kube import danger, diagnose, judge, outdated
 from ..plan import Object, State, Verdict, progressing
+from .kinds import CLAIM, STATEFUL_SET
 from .memo import Memo
 from .pods import workload_of
 from .store import Request
@@ -27,6 +29,9 @@ class Diagnostician:
         self._version = version
         memo.began = memo.began or now
         self._upgraded = memo.began + _UPGRADE
+        self._told = memo.endangered
+        self.endangered: list[str] = []
+        """Warnings about volume claims that are being deleted and were not before."""
         self.outdated = False
         """Whether something was not looked at yet by this version of the operator."""
         self.rolled_out: list[str] = []
@@ -35,7 +40,30 @@ class Diagnostician:
         """Seconds after which a verdict changes by time alone."""
 
     def judge(self, live: Object) -> Verdict:
-        """The verdict on a live object; of a workload that is not ready, with why its pods do not start."""
+        """The verdict on a live object; of a workload that is not ready, with why its pods do not start, and of one
+        whose volumes are being deleted with a warning.
+        """
+        verdict = self._judge(live)
+        claims = [live] if live["kind"] == CLAIM.kind else self._claims(live)
+        dangers = {claim["metadata"]["uid"]: text for claim in claims if (text := danger(claim))}
+        self.endangered += [text for uid, text in dangers.items() if uid not in self._told]
+        self._told.update(dangers)
+        texts = [text for text in dangers.values() if text not in verdict.message]
+        return replace(verdict, message="; ".join(filter(None, [verdict.message, *texts])))
+
+    def _claims(self, live: Object) -> list[Object]:
+        """Volume claims that Kubernetes made for a StatefulSet: `<name in its templates>-<its name>-<ordinal>`."""
+        if live["kind"] != STATEFUL_SET.kind:
+            return []
+        role = self._world.resource(self._request.kind).role
+        stem = f"-{live['metadata']['name']}"
+        return [
+            claim.decode()
+            for claim in self._world.volumes.owned(self._request.namespace, role, self._request.name)
+            if claim.meta.deletion_timestamp and claim.meta.name.rpartition("-")[0].endswith(stem)
+        ]
+
+    def _judge(self, live: Object) -> Verdict:
         verdict = judge(live)
         if verdict.ready and live["metadata"].get("uid") in self._rollouts:
             self._rollouts.discard(live["metadata"]["uid"])

@@ -187,7 +187,7 @@ class Manager:
 
     def _concerned(self, change: Change) -> list[Request]:
         meta, kind = change.meta, change.kind
-        found: list[Request] = []
+        found = self.world.endangered(change)
         if self.world.claims.frees(change) or (kind is NODE and _node_changed(change)):
             found += self.world.claims.refused()
         if kind in self.world.catalog.resources:

@@ -22,6 +22,8 @@ class Memo:
         """End of the log of failed jobs."""
         self.rollouts: set[str] = set()
         """Workloads whose pods are being replaced since this process said so."""
+        self.endangered: set[str] = set()
+        """Volume claims that are being deleted, of which an Event has told."""
         self.recreations = Recreations()
         self.began: datetime | None = None
         """The time at which this process first looked at anything as the one that acts."""
@@ -39,6 +41,7 @@ class Memo:
         for each in (self._known, self.rolling, self.short, self.logs):
             each.pop(uid, None)
         self.rollouts.discard(uid)
+        self.endangered.discard(uid)
         self.recreations.forget(uid)
 
 

@@ -117,6 +117,8 @@ class Reconciler:
         for reason, (what, names) in news.items():
             if names:
                 await recorder.note(held, kind, reason, f"{what} {', '.join(names)}")
+        for text in diagnostician.endangered:
+            await recorder.warn(held, kind, "VolumeDeleting", text)
         if recreated:
             await recorder.note(held, kind, RECREATION, f"recreated {', '.join(recreated)}, which somebody deleted")
 

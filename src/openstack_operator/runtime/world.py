@@ -10,7 +10,7 @@ from typing import cast
 import msgspec
 
 from ..api import Dependency
-from ..kube import MANAGED_BY, fitting
+from ..kube import KIND, MANAGED_BY, fitting
 from ..plan import Transient
 from .claims import Claims
 from .client import Client
@@ -89,6 +89,8 @@ class World:
         self.stores = {kind: Store(kind, self._changed) for kind in catalog.all}
         self.foreign = Store(SECRET, self._changed)
         """Metadata of Secrets that are not ours; their content is fetched when a spec names one."""
+        self.volumes = Store(CLAIM, self._changed)
+        """Volume claims that Kubernetes makes for StatefulSets of ours, with the labels of their selectors."""
         self.pods = Store(POD, self._changed)
         """Pods of ours, trimmed to what somebody may see of them."""
         self._resources_in = Counter[str]()
@@ -129,6 +131,7 @@ class World:
         # Of an Event about nothing known nobody could say whether it concerns us.
         yield Informer(self.client, self.warnings, namespace=scope, fields=WARNINGS, read=warning, after=resources)
         yield Informer(self.client, self.foreign, namespace=scope, selector=_NOT_OURS, metadata_only=True)
+        yield Informer(self.client, self.volumes, namespace=scope, selector=f"{KIND},{_NOT_OURS}")
         yield Informer(self.client, self.pods, namespace=scope, selector=SELECTOR, read=trimmed)
 
     def _changed(self, change: Change) -> None:
@@ -252,6 +255,12 @@ class World:
                 if found := found or next((name for name in names if fitting(name) == instance), None):
                     return Request(kind.handle, namespace, found)
         return None
+
+    def endangered(self, change: Change) -> list[Request]:
+        """The resource whose volume claim it is, though a StatefulSet may own it, where its deletion began or ended."""
+        times = [side and side.meta.deletion_timestamp for side in (change.old, change.new)]
+        owner = self.labeled(change.meta) if change.kind is CLAIM and times[0] != times[1] else None
+        return [owner] if owner else []
 
     def warned(self, change: Change) -> Request | None:
         """The resource whose workload, or a pod or volume claim of one, an Event is about."""
