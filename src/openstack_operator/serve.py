@@ -89,7 +89,7 @@ def make_manager(client: Client, settings: Settings, actuators: Sequence[Actuato
 async def _serve(settings: Settings, actuators: Sequence[Actuator]) -> None:
     client = Client.connect()
     leader = (
-        Leader(client, settings.lease_namespace, f"{socket.gethostname()}-{os.getpid()}")
+        Leader(client, settings.lease_namespace, f"{socket.gethostname()}-{os.getpid()}", connect=Client.connect)
         if settings.lease_namespace
         else None
     )

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import pytest
 
 from openstack_operator import api
 from openstack_operator.catalogue import RESOURCES
@@ -27,25 +28,38 @@ def free_forms(schema: dict[str, Any], path: tuple[str, ...] = ()) -> Iterator[t
         yield from free_forms(field, (*path, name))
 
 
-def deep(path: tuple[str, ...]) -> dict[str, Any]:
-    """A spec whose field of that path is nested deeply."""
-    spec: Any = msgspec.Raw(b'{"a":' * _LEVELS + b"1" + b"}" * _LEVELS)
+DEEP = msgspec.Raw(b'{"a":' * _LEVELS + b"1" + b"}" * _LEVELS)
+LARGE = {
+    "text": {"a": {"b": "x" * 1_000_000}},
+    "lists": {"a": {"b": [[[]] * 1_000] * 100}},
+    "names": {"a": {f"b{number}": {} for number in range(30_000)}},
+}
+"""More than a spec may have, in ways that no schema of a free-form field refuses everywhere."""
+UNICODE = {"a": {"b": "".join(map(chr, (*range(0xD800), *range(0xE000, 0x110000, 64))))}}
+"""All of Unicode's first plane and some of the others."""
+
+
+def holding(path: tuple[str, ...], content: Any) -> dict[str, Any]:
+    """A spec with that content in the field of that path."""
+    spec = content
     for name in reversed(path):
         spec = {name: spec}
     return spec
 
 
-async def deep_ones(cluster: Cluster, name: str, kinds: Sequence[api.Resource[Any]]) -> list[api.Resource[Any]]:
-    """Those of the kinds of which there is a resource of that name now, with a field that is nested deeply."""
+async def strange_ones(
+    cluster: Cluster, name: str, kinds: Sequence[api.Resource[Any]], content: Any = DEEP
+) -> list[api.Resource[Any]]:
+    """Those of the kinds of which there is a resource of that name now, with that content in a free-form field."""
     made: list[api.Resource[Any]] = []
     for resource in kinds:
         schema = api.structural(resource.spec, as_c5c3=resource.as_c5c3)
         for path in list(free_forms(schema))[:1]:
             try:
-                await cluster.create(resource, name, **deep(path))
+                await cluster.create(resource, name, **holding(path, content))
                 made.append(resource)
             except SpecError:
-                # It wants other fields as well.
+                # It wants other fields as well, or the definition bounds this one.
                 continue
     return made
 
@@ -53,11 +67,11 @@ async def deep_ones(cluster: Cluster, name: str, kinds: Sequence[api.Resource[An
 async def test_a_resource_that_is_nested_deeply_is_refused_by_its_field_and_harms_no_other(
     cluster: Cluster, root: Path
 ) -> None:
-    listed = await deep_ones(cluster, "listed", RESOURCES[::2])
+    listed = await strange_ones(cluster, "listed", RESOURCES[::2])
     await cluster.create(RESOURCE["Memcached"], "before")
     async with operator(cluster, root):
         await cluster.ready(RESOURCE["Memcached"], "before")
-        watched = await deep_ones(cluster, "watched", RESOURCES[1::2])
+        watched = await strange_ones(cluster, "watched", RESOURCES[1::2])
         await cluster.create(RESOURCE["Memcached"], "after")
         await cluster.ready(RESOURCE["Memcached"], "after")
         assert min(len(listed), len(watched)) > 5
@@ -73,3 +87,32 @@ async def test_a_resource_that_is_nested_deeply_is_refused_by_its_field_and_harm
             return not [kind for kind in watched if await cluster.get(kind, "watched")]
 
         await eventually(gone)
+
+
+async def test_large_resources_are_refused_and_harm_no_other(cluster: Cluster, root: Path) -> None:
+    await cluster.create(RESOURCE["Memcached"], "before")
+    async with operator(cluster, root):
+        await cluster.ready(RESOURCE["Memcached"], "before")
+        large = {
+            name: await strange_ones(cluster, name, RESOURCES[at::9], content)
+            for at, (name, content) in enumerate(LARGE.items())
+        }
+        await strange_ones(cluster, "unicode", RESOURCES[::9], UNICODE)
+        await cluster.create(RESOURCE["Memcached"], "after")
+        await cluster.ready(RESOURCE["Memcached"], "after")
+        assert all(large.values())
+        for name, kinds in large.items():
+            for kind in kinds:
+                message = (await cluster.ready(kind, name, "InvalidSpec"))["message"]
+                assert message == "spec: is larger than 256 KiB; make it smaller", kind.kind
+
+
+async def test_the_api_server_bounds_options(cluster: Cluster) -> None:
+    for config, refusal in (
+        ({"a": {f"b{number}": 1 for number in range(1025)}}, "must have at most 1024"),
+        ({f"a{number}": {} for number in range(257)}, "must have at most 256"),
+        ({"a": {"b": "x" * 65_537}}, "may not be more than 65536"),
+        ({"a": {"b": ["x"] * 1_025}}, "must have at most 1024 items"),
+    ):
+        with pytest.raises(SpecError, match=refusal):
+            await cluster.create(RESOURCE["Placement"], "bounded", config=config)

@@ -101,6 +101,13 @@ def test_wired_options_are_refused_in_every_spelling_and_group(group: str, optio
         my_cnf({group: {option: "x"}})
 
 
+@pytest.mark.parametrize("clustered", [False, True])
+@pytest.mark.parametrize("value", ["1\nbind_address = 0.0.0.0", ["1", "2\n!includedir /tmp"], "1\rdatadir = /tmp"])
+def test_a_value_is_one_line_of_my_cnf(value: object, *, clustered: bool) -> None:
+    with pytest.raises(SpecError, match=r"spec\.config\.mysqld\.max_connections: has several lines|control character"):
+        my_cnf({"mysqld": {"max-connections": value}}, clustered=clustered)
+
+
 def test_a_long_name_still_gives_pods_their_labels(release: Release) -> None:
     objects = planned(release, owner="a-database-whose-name-is-as-long-as-anybody-would-ever-want-it-to-be")
     sets = [obj for (kind, _), obj in objects.items() if kind == "StatefulSet"]

@@ -197,11 +197,29 @@ def test_another_spelling_of_a_wired_option_is_refused_too(section: str, option:
         ({"a": {"x": {"y": 1}}}, r"spec\.config\.a\.x: not a value"),
         ({"a": {"x": [["y"]]}}, r"spec\.config\.a\.x: not a value"),
         ({"a": {"x": None}}, r"spec\.config\.a\.x: not a value"),
+        ({"a": {"x": "1\r[database]\rconnection = mine"}}, r"spec\.config\.a\.x: holds a control character"),
+        ({"a": {"x": ["1", "2\x85connection = mine"]}}, r"spec\.config\.a\.x: holds a control character"),
+        ({"a": {"x\x0b": 1}}, "not an option's name"),
+        ({"a\x1c[database": {"x": 1}}, "not a section's name"),
     ],
 )
 def test_what_no_file_of_options_can_hold_is_said(config: dict[str, Any], message: str) -> None:
     with pytest.raises(SpecError, match=message):
         parts.options(widget({"config": config}), {"database": {"connection": "ours"}})
+
+
+@given(st.text(alphabet=st.characters(max_codepoint=0x2030), max_size=40))
+def test_no_value_begins_an_option_of_its_own(value: str) -> None:
+    try:
+        sections = parts.layered({}, {"a": {"x": value}}, {})
+    except SpecError:
+        return
+    # Python's lines end wherever those of any reader of configuration do.
+    head, first, *rest = oslo.render(sections).splitlines()
+    assert (head, first[:4]) == ("[a]", "x = ")
+    assert all(line.startswith("  ") for line in rest if line)
+    if parts.is_one_line(value):
+        assert rest in ([], [""])
 
 
 def test_a_section_may_bear_what_services_call_theirs() -> None:

@@ -146,7 +146,9 @@ def test_wired_keys_are_refused(name: str) -> None:
         rabbitmq_conf({name: "x"})
 
 
-@pytest.mark.parametrize("user", [{"x": "1\ndefault_user = me"}, {"x\ny": 1}, {"a = b": 1}, {"x": {"y": 1}}])
+@pytest.mark.parametrize(
+    "user", [{"x": "1\ndefault_user = me"}, {"x": "1\rdefault_user = me"}, {"x\ny": 1}, {"a = b": 1}, {"x": {"y": 1}}]
+)
 def test_what_takes_more_than_a_line_is_refused(user: dict[str, Any]) -> None:
     with pytest.raises(SpecError, match=r"spec\.config\..*: expected a key of rabbitmq\.conf"):
         rabbitmq_conf(user)

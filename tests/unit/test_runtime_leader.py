@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+import time
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
+from typing import Any
 
 import httpx2 as httpx
 import pytest
@@ -134,3 +138,104 @@ async def test_a_lease_somebody_else_wrote_is_read_again(api: FaultyApi, client:
 async def test_a_lease_that_was_deleted_is_made_again(api: FaultyApi, client: Client):
     api.answers += [NO_LEASE, lease(1), NO_LEASE, NO_LEASE, *map(lease, range(7, 12))]
     assert await led(api, client, 6) == ["GET", "POST", "PUT", "GET", "POST", "PUT"]
+
+
+def busy_until(done: Callable[[], bool]) -> None:
+    """Keeps this thread, and the event loop in it, until that is so."""
+    end = time.monotonic() + PATIENCE
+    while not done():
+        assert time.monotonic() < end, "nothing was renewed"
+        time.sleep(0.001)
+
+
+class Leases(Client):
+    """An API server that has nothing but the lease, and gives it to who asks."""
+
+    def __init__(self) -> None:
+        super().__init__(httpx.AsyncClient())
+        self.threads: list[str] = []
+        """The thread of each write."""
+
+    async def get(self, kind: object, namespace: str | None, name: str) -> None:
+        return None
+
+    async def create(self, kind: object, obj: object) -> dict[str, Any]:
+        self.threads.append(threading.current_thread().name)
+        return {"metadata": {"resourceVersion": str(len(self.threads))}}
+
+    async def replace(self, kind: object, obj: object, sub: str | None = None) -> dict[str, Any]:
+        return await self.create(kind, obj)
+
+
+@pytest.fixture
+async def leases() -> AsyncIterator[Leases]:
+    yield (client := Leases())
+    await client.close()
+
+
+async def test_a_busy_loop_keeps_no_lease_from_being_renewed(leases: Leases):
+    apart = Leases()
+
+    async def work() -> None:
+        await eventually("a renewal", lambda: bool(apart.threads))
+        busy_until(lambda: len(apart.threads) > 5)
+        leases.fence()
+
+    await Leader(leases, "x", "me", every=0.01, retry=0.01, connect=lambda: apart).lead(work)
+    assert set(apart.threads) == {"lease"}
+    assert leases.threads == ["MainThread"]
+
+
+@dataclass
+class CountingClock(Clock):
+    """Counts how often the thread that renews has looked at it."""
+
+    looks: int = 0
+
+    def __call__(self) -> float:
+        self.looks += threading.current_thread().name == "lease"
+        return self.now
+
+    def wait(self) -> None:
+        """Keeps this thread busy until that one has seen what time it is, or has ended."""
+        before = self.looks
+        busy_until(lambda: self.looks > before + 5 or "lease" not in [each.name for each in threading.enumerate()])
+
+
+async def test_a_stuck_loop_costs_the_lease(leases: Leases):
+    clock, apart = CountingClock(), Leases()
+
+    async def work() -> None:
+        await eventually("a renewal", lambda: bool(apart.threads))
+        for clock.now in (106, 112):
+            clock.wait()
+            leases.fence()
+        # A renewal that began before the loop was stuck for ten seconds lasts until 119.
+        clock.now = 120
+        clock.wait()
+        leases.fence()
+        raise AssertionError("still ours")
+
+    with pytest.raises(LeadershipLostError):
+        await Leader(
+            leases, "x", "me", renew=7, every=0.01, retry=0.01, stuck=10, clock=clock, connect=lambda: apart
+        ).lead(work)
+    assert clock.now == 120
+
+
+async def test_who_is_canceled_ends_its_thread(leases: Leases):
+    apart = Leases()
+    leader = Leader(leases, "x", "me", every=0.01, retry=0.01, connect=lambda: apart)
+
+    async def work() -> None:
+        await asyncio.Event().wait()
+
+    leading = asyncio.ensure_future(leader.lead(work))
+    await eventually("renewals", lambda: len(apart.threads) > 2)
+    leading.cancel()
+    await asyncio.gather(leading, return_exceptions=True)
+    renewals = len(apart.threads)
+    await asyncio.sleep(0.05)
+    assert len(apart.threads) == renewals
+    with pytest.raises(LeadershipLostError):
+        leases.fence()

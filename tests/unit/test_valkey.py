@@ -71,7 +71,9 @@ def test_what_the_operator_wires_is_refused(release: Release, name: str) -> None
         planned(release, {"config": {name: "1"}})
 
 
-@pytest.mark.parametrize("config", [{"save": "900 1\nport 1"}, {"appendfsync": "no\nport 1"}, {"two words": "1"}])
+@pytest.mark.parametrize(
+    "config", [{"save": "900 1\nport 1"}, {"save": "900 1\rport 1"}, {"appendfsync": "no\nport 1"}, {"two words": "1"}]
+)
 def test_a_line_of_its_own_is_refused(release: Release, config: dict[str, str]) -> None:
     with pytest.raises(SpecError, match=r"spec\.config"):
         planned(release, {"config": config})

@@ -40,7 +40,9 @@ MappingRules = Annotated[
     Field(
         min_length=1,
         max_length=64,
-        json_schema_extra={"items": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}},
+        json_schema_extra={
+            "items": {"type": "object", "x-kubernetes-preserve-unknown-fields": True, "maxProperties": 16}
+        },
     ),
 ]
 """The rules of a mapping, as Keystone's API takes them."""

@@ -276,8 +276,14 @@ DatabaseName = Annotated[
 Opaque = Annotated[dict[str, Any], Field(json_schema_extra={"x-kubernetes-preserve-unknown-fields": True})]
 """A Kubernetes structure handed through as it stands, checked by the API server where it ends up."""
 
-OptionValue = Annotated[Any, Field(json_schema_extra={"x-kubernetes-preserve-unknown-fields": True})]
+# The operator refuses a large spec as a whole; bounds have the API server name the field.
+OptionValue = Annotated[
+    Any, Field(json_schema_extra={"x-kubernetes-preserve-unknown-fields": True, "maxItems": 1024, "maxLength": 65536})
+]
 
-Sections = dict[str, dict[str, OptionValue]]
+Options = Annotated[dict[str, OptionValue], Field(max_length=1024)]
+"""Options of a configuration file without sections."""
+
+Sections = Annotated[dict[str, Options], Field(max_length=256)]
 """oslo.config options: section, option, value. Booleans and numbers are written as oslo reads them; a list
 becomes one line an entry (MultiStrOpt)."""

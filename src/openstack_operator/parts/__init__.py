@@ -6,7 +6,7 @@ from .authorities import OwnAuthority, own_authority
 from .caches import cache, memcached
 from .ceph import Ceph, ceph, on_ceph
 from .clouds_yaml import cloud_auth
-from .config import Config, config, layered, options, written
+from .config import Config, config, is_one_line, layered, options, written
 from .coordinates import schema_of
 from .credentials import Credentials, credentials
 from .devices import DEVICES, iscsid
@@ -125,6 +125,7 @@ __all__ = [
     "identity",
     "image",
     "imported",
+    "is_one_line",
     "iscsid",
     "job",
     "kept",

@@ -37,15 +37,18 @@ def options(ctx: Context[Any], wired: Sections, *, defaults: Sections | None = N
     return layered(usual, ctx.spec.config, wired)
 
 
-def layered(defaults: Sections, user: Sections, wired: Sections, path: str = "spec.config") -> Sections:
+def layered(
+    defaults: Sections, user: Sections, wired: Sections, path: str = "spec.config", *, multiline: bool = True
+) -> Sections:
     """Sections with later layers winning. Raises SpecError where the user, in the field `path`, sets an option the
-    operator wires, or writes what a file of options cannot hold.
+    operator wires, or writes what a file of options cannot hold; not `multiline`, as that of MariaDB, it has one line
+    for each option.
     """
     for section, values in user.items():
         if not _SECTION.fullmatch(section):
             raise SpecError(f"{path}.{section!r}", "not a section's name; leave out brackets and spaces around it")
         for option, value in values.items():
-            _check(f"{path}.{section}", option, value)
+            _check(f"{path}.{section}", option, value, multiline=multiline)
     if taken := oslo.overlap(user, wired):
         named = ", ".join(taken)
         raise SpecError(f"{path}.{taken[0]}", f"the operator sets {named} itself; remove it from config")
@@ -53,16 +56,28 @@ def layered(defaults: Sections, user: Sections, wired: Sections, path: str = "sp
 
 
 # A line break in a name would start a section of its own, past the check for what is wired.
-_SECTION = re.compile(r"[^\s\[\]]([^\n\r\[\]]*[^\s\[\]])?")
-_OPTION = re.compile(r"[^\s\[\]=:#;]+")
+_SECTION = re.compile(r"[^\s\[\]]([^\x00-\x1f\x7f-\x9f\u2028\u2029\[\]]*[^\s\[\]])?")
+_OPTION = re.compile(r"[^\s\x00-\x1f\x7f-\x9f\[\]=:#;]+")
+# Readers of configuration take more than a line feed for the end of a line: what follows would be an option of its own,
+# past the check for what is wired. A tab is none of them.
+_CONTROL = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")
 
 
-def _check(section: str, option: str, value: Any) -> None:
+def is_one_line(value: Any) -> bool:
+    """Whether a value is text, a number or a boolean that stays on one line of a configuration file."""
+    return isinstance(value, (str, int, float)) and "\n" not in str(value) and not _CONTROL.search(str(value))
+
+
+def _check(section: str, option: str, value: Any, *, multiline: bool) -> None:
     if not _OPTION.fullmatch(option):
         raise SpecError(f"{section}.{option!r}", "not an option's name; leave out spaces, brackets, = and :")
     entries: list[Any] = value if isinstance(value, list) else [value]
     if not all(isinstance(entry, (str, int, float)) for entry in entries):
         raise SpecError(f"{section}.{option}", "not a value; write text, a number, true, false or a list of these")
+    if any(_CONTROL.search(str(entry)) for entry in entries):
+        raise SpecError(f"{section}.{option}", "holds a control character, such as a carriage return; remove it")
+    if not multiline and not all(map(is_one_line, entries)):
+        raise SpecError(f"{section}.{option}", "has several lines; write it on one")
 
 
 def config(

@@ -19,7 +19,7 @@ from .events import RECREATION
 from .finalizers import PATIENCE, add, delete, drop, going, release
 from .gather import ADMIN_SECRET, parse
 from .kinds import NAMESPACE, Kind
-from .nesting import check_depth
+from .limits import check_limits
 from .passes import Next, Parts
 from .registry import Actuator
 from .report import Report
@@ -51,7 +51,7 @@ class Actuating:
         """Ensures or removes; the outcome is reported. Raises SpecError and Transient."""
         if held.meta.deletion_timestamp is not None:
             return await self._delete(request, held)
-        check_depth(held.raw)
+        check_limits(held.raw)
         live = held.decode()
         spec = parse(self.resource, live)
         gathered = await self._parts.gatherer.gather(self.resource, held, spec, admin=True)

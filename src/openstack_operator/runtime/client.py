@@ -22,7 +22,7 @@ from ..kube import MANAGED_BY, quote
 from ..plan import Object, SpecError, Transient
 from . import metrics
 from .kinds import LEASE, Kind
-from .nesting import bounded
+from .limits import cut_deep
 
 FIELD_MANAGER = MANAGED_BY
 PAGE = 500
@@ -138,7 +138,7 @@ class Client:
         """One page of a list as JSON; `params` may hold labelSelector and continue. Raises Gone for an old continue."""
         headers = {"Accept": _METADATA_LIST} if metadata_only else {}
         query = {"limit": str(PAGE), **params}
-        return bounded(await self._request("GET", kind.path(namespace), params=query, headers=headers))
+        return cut_deep(await self._request("GET", kind.path(namespace), params=query, headers=headers))
 
     async def watch(
         self, kind: Kind, namespace: str | None, params: Mapping[str, str], *, metadata_only: bool = False
@@ -159,7 +159,7 @@ class Client:
                     *lines, rest = (rest + chunk).split(b"\n")
                     for line in lines:
                         if line:
-                            yield bounded(line)
+                            yield cut_deep(line)
         except httpx.TransportError as error:
             raise Transient(f"watch of {kind.plural}: {type(error).__name__} {error}") from error
 
@@ -306,13 +306,13 @@ def retry_after(text: str, now: datetime) -> float:
 
 
 def _object(content: bytes) -> Object:
-    return cast("Object", msgspec.json.decode(bounded(content)))
+    return cast("Object", msgspec.json.decode(cut_deep(content)))
 
 
 def _error(code: int, content: bytes, request: str) -> Exception:
     """What an answer means: SpecError where the content was refused, a Transient otherwise."""
     try:
-        status = cast("Object", msgspec.json.decode(bounded(content)))
+        status = cast("Object", msgspec.json.decode(cut_deep(content)))
     except msgspec.DecodeError:
         status = {}
     message = status.get("message") or quote(content.decode(errors="replace"), 200)

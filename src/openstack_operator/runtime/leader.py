@@ -8,6 +8,7 @@ import math
 import time
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
+from threading import Thread
 
 import structlog
 
@@ -18,6 +19,9 @@ from .kinds import LEASE
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger()
 
+_BEAT = 1.0
+"""Seconds between two signs of life of the loop that does the work."""
+
 
 def boottime() -> float:
     """Seconds that go on while the machine sleeps, which Python's monotonic clock does not count on Linux."""
@@ -27,6 +31,9 @@ def boottime() -> float:
 class Leader:
     """A candidate. Times in seconds: others wait `lease` after the last renewal, we give up `renew` after it. The lease
     is renewed every `every`, and asked for every `retry` as long as it is not ours or a renewal failed.
+
+    With `connect` it is renewed in a thread with a connection of its own: large resources of one user, which keep the
+    event loop busy for seconds, must not cost the leader its lease. A loop that is stuck for `stuck` does cost it.
 
     From now on the client writes only while the lease is ours.
     """
@@ -42,9 +49,15 @@ class Leader:
         renew: float = 7,
         every: float = 3,
         retry: float = 1.5,
+        stuck: float = 30,
         clock: Callable[[], float] = boottime,
+        connect: Callable[[], Client] | None = None,
     ) -> None:
         self._client = client
+        self._connect = connect
+        self._stuck = stuck
+        self._beaten = math.inf
+        """When the loop that does the work last gave a sign of life."""
         self._namespace, self._name, self._identity = namespace, name, identity
         self._lease, self._renew, self._every, self._retry = lease, renew, every, retry
         self._clock = clock
@@ -67,7 +80,7 @@ class Leader:
         _log.info("leading", identity=self._identity)
         self._metric.set(1)
         task = asyncio.ensure_future(work())
-        renewal = asyncio.create_task(self._keep())
+        renewal = asyncio.create_task(self._keep_apart(self._connect()) if self._connect else self._keep())
         try:
             await asyncio.wait((task, renewal), return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -84,12 +97,46 @@ class Leader:
             raise self._lost()
         await task
 
+    async def _keep_apart(self, client: Client) -> None:
+        """Renews in a thread until that has failed for too long, and tells it meanwhile that this loop is alive."""
+        here, ended = asyncio.get_running_loop(), asyncio.Event()
+        there = asyncio.new_event_loop()
+        keeping = there.create_task(self._keep())
+        ours, self._client = self._client, client
+
+        def run() -> None:
+            try:
+                with contextlib.suppress(asyncio.CancelledError):
+                    there.run_until_complete(keeping)
+                there.run_until_complete(client.close())
+            finally:
+                there.close()
+                here.call_soon_threadsafe(ended.set)
+
+        self._beaten = self._clock()
+        Thread(target=run, name="lease", daemon=True).start()
+        try:
+            while not ended.is_set():
+                self._beaten = self._clock()
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(ended.wait(), _BEAT)
+        finally:
+            # It may have ended by itself.
+            with contextlib.suppress(RuntimeError):
+                there.call_soon_threadsafe(keeping.cancel)
+            await ended.wait()
+            self._client = ours
+
     async def _keep(self) -> None:
-        """Renews until that has failed for too long."""
+        """Renews until that has failed for too long, or the loop that does the work is stuck."""
         pause = self._every
         while (left := self._until - self._clock()) > 0:
             # The last try begins while there is time for it.
             await asyncio.sleep(pause if pause < left else max(0.1, left / 2))
+            if self._clock() - self._beaten > self._stuck:
+                _log.warning("the lease is not renewed", error=f"the event loop is stuck for {self._stuck:g} s")
+                pause = self._retry
+                continue
             pause = self._every if await self._acquire() else self._retry
 
     async def _acquire(self) -> bool:

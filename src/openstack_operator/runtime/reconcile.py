@@ -16,7 +16,7 @@ from .diagnosis import Diagnostician
 from .events import RECREATION
 from .finalizers import PATIENCE, drop, finish_deletions, going, is_deletion_pending, orphan, orphan_pods
 from .gather import Gathered, parse
-from .nesting import check_depth
+from .limits import check_limits
 from .passes import Next, Parts
 from .planning import planned
 from .registry import Service
@@ -48,7 +48,7 @@ class Reconciler:
             return await self._delete(request, held)
         if self._teardown and self._service.teardown is True:
             held = await self._teardown.hold(request, held)
-        check_depth(held.raw)
+        check_limits(held.raw)
         spec = parse(self.resource, held.decode())
         if self._teardown and callable(self._service.teardown) and self._service.teardown(spec):
             held = await self._teardown.hold(request, held)

@@ -13,6 +13,7 @@ from ..kube import INSTANCE, IRREPLACEABLE, KIND, REMEMBERED, fitting
 from ..plan import Object
 from . import metrics
 from .kinds import Kind
+from .limits import leave_out_large
 
 _REMEMBERED = 10_000
 _FOR_US = ("cert-manager.io/", "external-secrets.io/")
@@ -95,7 +96,7 @@ _meta = msgspec.json.Decoder(Meta)
 
 def cached(item: bytes, kind: Kind) -> Cached:
     """An entry from the JSON of an object; items of a list lack their kind, which is filled in."""
-    fields = _fields.decode(item)
+    fields = leave_out_large(_fields.decode(item))
     metadata = _fields.decode(fields["metadata"])
     # Half of an object's size, of use to the API server only.
     metadata.pop("managedFields", None)

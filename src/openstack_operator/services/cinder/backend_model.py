@@ -12,7 +12,7 @@ from ...api import (
     Component,
     Model,
     Name,
-    OptionValue,
+    Options,
     PodSettings,
     Rule,
     SecretKeyRef,
@@ -141,7 +141,7 @@ class Backend(PodSettings):
     """The volume group, for type lvm."""
     nfs: Nfs | None = None
     """The shares, for type nfs."""
-    options: dict[str, OptionValue] = {}
+    options: Options = {}
     """Options of the backend's section in cinder.conf. One the operator sets itself is refused."""
     secret_options: dict[str, SecretKeyRef] = {}
     """Options of the backend's section whose values are kept in Secrets: passwords, keys."""

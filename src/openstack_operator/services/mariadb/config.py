@@ -103,16 +103,25 @@ def snapshots(common: str) -> str:
     return oslo.render({"sst": {"encrypt": 4, **({"ssl_mode": "VERIFY_CA"} if plain else {})}})
 
 
+def _layered(defaults: Sections, user: Sections, server: dict[str, Any]) -> Sections:
+    """The groups of my.cnf, with these options wired in each of the server's; an indented line is one of its own there.
+    Raises SpecError where the user sets an option the operator wires.
+    """
+    # Dashes and underscores mean the same in option names.
+    given = {group: {o.replace("-", "_"): value for o, value in options.items()} for group, options in user.items()}
+    # `mariadb-11.8` is a group of that version's server.
+    groups = {group for group in given if group in _SERVER_GROUPS or group[-1:].isdigit()} | {"mysqld"}
+    return parts.layered(defaults, given, dict.fromkeys(groups, server), multiline=False)
+
+
 def provided_cnf(user: Sections) -> str:
     """What mariadb-operator adds to its own configuration. Raises SpecError as `my_cnf`."""
-    given = {group: {o.replace("-", "_"): value for o, value in options.items()} for group, options in user.items()}
-    groups = {group for group in given if group in _SERVER_GROUPS or group[-1:].isdigit()} | {"mysqld"}
-    parts.layered({}, given, dict.fromkeys(groups, _THEIRS))
+    _layered({}, user, _THEIRS)
     # Its databases have a collation: tables that name the character set alone are to have the same, or could not be
     # joined with those that name nothing. Servers older than 11.2 have no other collation, and not this option.
     same = {"loose_character_set_collations": "utf8mb3=utf8mb3_general_ci"}
     server = {option: value for option, value in WIRED.items() if option not in _THEIRS} | same
-    return oslo.render(parts.layered(DEFAULTS, given, dict.fromkeys(groups, server)))
+    return oslo.render(_layered(DEFAULTS, user, server))
 
 
 def my_cnf(
@@ -121,19 +130,15 @@ def my_cnf(
     """The file mariadbd reads; `among` are the options by which members encrypt what they send each other. Raises
     SpecError where the user sets an option the operator wires, in whichever of the server's groups.
     """
-    # Dashes and underscores mean the same in option names.
-    given = {group: {o.replace("-", "_"): value for o, value in options.items()} for group, options in user.items()}
-    # `mariadb-11.8` is a group of that version's server.
-    groups = {group for group in given if group in _SERVER_GROUPS or group[-1:].isdigit()} | {"mysqld"}
     # What comes through the server's socket counts as secure.
     asked = {"require_secure_transport": "ON"} if required else {}
     server = {**WIRED, **(_ENCRYPTED if encrypted else {}), **asked}
     if not clustered:
-        return oslo.render(parts.layered(DEFAULTS, given, dict.fromkeys(groups, server)))
-    parts.layered({}, given, dict.fromkeys(groups, _MEMBERS_OWN))
+        return oslo.render(_layered(DEFAULTS, user, server))
+    _layered({}, user, _MEMBERS_OWN)
     defaults = oslo.merge(DEFAULTS, GALERA_DEFAULTS)
     wired = {**server, **GALERA}
-    found = parts.layered(defaults, given, dict.fromkeys(groups, wired))
+    found = _layered(defaults, user, wired)
     if not among:
         return oslo.render(found)
     # Options of the provider are one option of the server, in each group anew.

@@ -8,7 +8,7 @@ from ...api import (
     PROVIDED,
     Column,
     ExternalBroker,
-    OptionValue,
+    Options,
     QuorumReplicas,
     Resource,
     Rule,
@@ -41,7 +41,7 @@ class RabbitMQSpec(RunSpec, UsesVolume, UsesTLS, UsesMonitoring):
     """Where it is, with provider external."""
     replicas: QuorumReplicas = 1
     """Members of the cluster. More may be added later, none taken away: those left would wait for them."""
-    config: dict[str, OptionValue] = {}
+    config: Options = {}
     """Extra lines of rabbitmq.conf, merged over the operator's defaults: key, value. A key the operator wires itself
     is refused."""
 

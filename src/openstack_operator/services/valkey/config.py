@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from ... import parts
 from ...api import mebibytes
 from ...plan import SpecError
 
@@ -83,12 +84,11 @@ def provided_flags(user: Mapping[str, Any], memory: str) -> list[str]:
 
 def _given(user: Mapping[str, Any]) -> dict[str, Any]:
     given = {name.lower(): value for name, value in user.items()}
-    if taken := sorted(name for name in given if name in {**WIRED, **SENTINEL_WIRED} or name in _WIRED_ELSEWHERE):
-        names = ", ".join(taken)
-        raise SpecError(f"spec.config.{taken[0]}", f"the operator sets {names} itself; remove it from config")
+    if own := sorted(name for name in given if name in {**WIRED, **SENTINEL_WIRED} or name in _WIRED_ELSEWHERE):
+        raise SpecError(f"spec.config.{own[0]}", f"the operator sets {', '.join(own)} itself; remove it from config")
     for name, value in given.items():
         # A line break would begin a line of its own, past the check for what is wired.
-        if not _NAME.fullmatch(name) or not isinstance(value, (str, int, float)) or "\n" in str(value):
+        if not _NAME.fullmatch(name) or not parts.is_one_line(value):
             raise SpecError(f"spec.config.{name!r}", "expected a name of valkey.conf with a value on one line")
     return given
 

@@ -10,7 +10,7 @@ from ...api import (
     Column,
     ExternalServer,
     Model,
-    OptionValue,
+    Options,
     QuorumReplicas,
     Resource,
     Rule,
@@ -70,7 +70,7 @@ class ValkeySpec(RunSpec, UsesVolume, UsesTLS):
     """Memory of each server for what it holds; then what was used least recently makes room."""
     storage_size: StorageSize = "1Gi"
     """Size of each server's volume; may grow where the StorageClass allows it, never shrink."""
-    config: dict[str, OptionValue] = {}
+    config: Options = {}
     """Extra lines of valkey.conf, merged over the operator's defaults: name, value. One the operator wires itself is
     refused."""
 
