@@ -14,6 +14,8 @@ from .plan import Release, SpecError
 from .plan.release import parse
 
 HERE = Path(__file__).parent
+_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+"""The parser in C is 8 times as fast, where PyYAML was built with it."""
 _log: structlog.stdlib.BoundLogger = structlog.get_logger()
 
 Version = tuple[int, int, int]
@@ -89,7 +91,7 @@ class ReleaseFiles:
 
 def _content(path: Path) -> dict[str, Any]:
     """Content of a file, every profile of which is a release. Raises ValueError, YAMLError or OSError."""
-    content = yaml.safe_load(path.read_bytes())
+    content = yaml.load(path.read_bytes(), _LOADER)  # noqa: S506  (a SafeLoader)
     try:
         for profile in content["profiles"]:
             parse(content, profile)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from functools import cache
 from typing import Any, cast
 
 from .defaults import default_text, with_default
@@ -139,7 +141,13 @@ def _marked(model: type[Model], *, as_c5c3: bool) -> Schema:
 
 def model_schema(model: type[Model], *, as_c5c3: bool = False) -> Schema:
     """The JSON schema of a model with its $defs, as kinds of openstack.k8s.io or of c5c3's groups have it."""
-    return cast("Schema", in_dialect(model.model_json_schema(by_alias=True), as_c5c3=as_c5c3))
+    return cast("Schema", in_dialect(_json_schema(model), as_c5c3=as_c5c3))
+
+
+@cache
+def _json_schema(model: type[Model]) -> Schema:
+    """The schema as pydantic makes it, which takes the longest; nobody changes it."""
+    return model.model_json_schema(by_alias=True)
 
 
 def _flatten(node: Any, defs: Schema) -> Any:
@@ -232,7 +240,17 @@ def _defaults(value: Any) -> Any:
 
 
 def crd(resource: Resource[Model]) -> Schema:
-    """The CustomResourceDefinition of a resource."""
+    """The CustomResourceDefinition of a resource, a new object with each call."""
+    return json.loads(_crd(resource))
+
+
+@cache
+def _crd(resource: Resource[Model]) -> str:
+    """The definition as JSON. To make one takes twenty times as long as to read it, and tests read each many times."""
+    return json.dumps(_definition(resource))
+
+
+def _definition(resource: Resource[Model]) -> Schema:
     spec = _marked(resource.spec, as_c5c3=resource.as_c5c3)
     if resource.checked_below:
         spec = {**spec, "properties": _unruled(spec["properties"])}

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from ..api import Resource, crd
+from ..api import Resource, crd, model_schema
 from ..catalogue import ACTUATORS, RESOURCES, SERVICES
 from ..manifests import dump, dump_all, load
 from ..release_files import ReleaseFiles
@@ -34,14 +34,15 @@ def rendered(root: Path) -> list[Planned]:
     plain = [
         {"apiVersion": service.resource.api_version, "kind": service.resource.kind, "metadata": {"name": "plain"}}
         for service in SERVICES
-        if not service.resource.spec.model_json_schema().get("required")
+        if not model_schema(service.resource.spec).get("required")
     ]
     manifests = [load(root / SAMPLES), plain]
     manifests += [load(path) for path in sorted(root.glob(CASES)) if not path.name.endswith(".golden.yaml")]
+    releases = ReleaseFiles(root / "releases")
     return [
         planned
         for objects in manifests
-        for planned in Paper(SERVICES, ACTUATORS, ReleaseFiles(root / "releases"), served=_SERVED).render(objects)
+        for planned in Paper(SERVICES, ACTUATORS, releases, served=_SERVED).render(objects)
     ]
 
 

@@ -110,7 +110,7 @@ def contents(pages: Mapping[str, Resource[Any]]) -> str:
 
 
 def _sentence(resource: Resource[Any]) -> str:
-    return str(resource.spec.model_json_schema().get("description", ""))
+    return str(model_schema(resource.spec).get("description", ""))
 
 
 def _templates(spec: type[Model]) -> dict[str, type[Model]]:
