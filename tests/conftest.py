@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from pathlib import Path
 
@@ -27,6 +28,12 @@ def pytest_configure(config: pytest.Config) -> None:
     # Of several processes the first counts what all of them did.
     if suites.COUNTS in os.environ and not hasattr(config, "workerinput"):
         config.pluginmanager.register(suites.Counter())
+
+
+def pytest_collection_finish() -> None:
+    """What is loaded by now stays to the end: the collector need not look at it again, hundreds of times."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture

@@ -54,7 +54,7 @@ def load(path: Path) -> list[Object]:
 
 def load_text(text: str) -> list[Object]:
     """Objects of a text of YAML documents; `List` objects are taken apart."""
-    return list(_objects(yaml.load_all(text, _LOADER)))  # noqa: S506  (a SafeLoader)
+    return list(_objects(yaml.load_all(text, _LOADER)))
 
 
 def _objects(documents: Iterable[Any]) -> Iterator[Object]:

@@ -14,9 +14,9 @@ import pytest
 from openstack_operator import kube
 from openstack_operator.catalogue import RESOURCES
 from openstack_operator.generate import generated, rendered, stale, write
-from openstack_operator.render import Planned
 from openstack_operator.manifests import load
 from openstack_operator.plan.steps import WORKLOADS
+from openstack_operator.render import Planned
 from openstack_operator.runtime.kinds import CHILDREN
 
 
