@@ -44,17 +44,28 @@ cloud-down: venv ## Removes the embedded cluster and all in it; caches stay
 	$(PY) -m cloud down
 
 .PHONY: lint
-lint: venv ## Formatting, lint, types, direction of imports
+lint: style types ## Formatting, lint, types, direction of imports
+
+.PHONY: style
+style: venv
 	$(PY) -m ruff format --check .
 	$(PY) -m ruff check .
-	$(PY) -m pyright
 	$(VENV)/bin/lint-imports
 
+.PHONY: types
+types: venv
+	$(PY) -m pyright
+
 .PHONY: test
-test: venv ## unit, cases, stories, shape, cluster (a real kube-apiserver)
+test: venv ## unit, cases, stories, shape, cluster (a real kube-apiserver), and lint
 	$(PY) -m localcluster build --only apiserver
-	$(MAKE) --no-print-directory lint
-	$(PY) -m pytest -q -n 2 --durations=15 tests/unit tests/cases tests/stories tests/shape tests/cluster
+	$(MAKE) --no-print-directory style
+	$(MAKE) --no-print-directory -j 2 types layers
+
+# A process that has no test left takes over some of the other's.
+.PHONY: layers
+layers: venv
+	$(PY) -m pytest -q -n 2 --dist worksteal --durations=15 tests/unit tests/cases tests/stories tests/shape tests/cluster
 
 SEEDS ?=
 
