@@ -133,6 +133,21 @@ def test_owners_in_a_circle_are_followed_once(clusters: Clusters) -> None:
         clusters.world.claims.check(clusters.two, daemons())
 
 
+def test_daemons_that_only_bear_the_labels_of_a_resource_keep_no_nodes(clusters: Clusters) -> None:
+    """Anybody may write labels, also those of a resource of their own."""
+    claims, plans = clusters.world.claims, clusters.world.plans
+    clusters.run(clusters.one)
+    with pytest.raises(NodesTaken):
+        claims.check(clusters.two, daemons())
+    nova = clusters.world.held(clusters.one)
+    assert nova
+    plans.settle(clusters.one, nova.meta.uid, [daemons("nova-cell1-compute")])
+    claims.check(clusters.two, daemons())
+    plans.settle(clusters.one, nova.meta.uid, [daemons("nova-cell1-compute"), daemons()])
+    with pytest.raises(NodesTaken):
+        claims.check(clusters.two, daemons())
+
+
 def test_who_was_refused_is_told_once(clusters: Clusters) -> None:
     claims = clusters.world.claims
     clusters.run(clusters.one)

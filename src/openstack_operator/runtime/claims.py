@@ -118,7 +118,7 @@ class Claims:
         running = self._running.get(role.lower(), {})
         for meta, selection in running.values():
             owner = self._world.owner(meta)
-            if owner and owner != request:
+            if owner and owner != request and self._world.plans.holds(owner, (DAEMON_SET.handle, meta.name)):
                 yield owner, (meta.creation_timestamp or _NOT_YET, *_key(meta)), selection
         for other, allowed in self._allowed.items():
             if other != request and self._world.held(other) and self._world.resource(other.kind).role == role:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from ..plan import Key, Object, key
 from .kinds import Kind
@@ -79,6 +79,14 @@ class Plans:
         if owner is None or not self._world.ours(owner.handle):
             return False
         return self._wants(Request(owner.handle, meta.namespace, owner.name), (kind.handle, meta.name), frozenset())
+
+    def holds(self, request: Request, child: Key) -> bool:
+        """Whether a resource may have made an object that bears its labels, as anybody may write: a resource that was
+        planned has it in its plan. Of one that goes, or was not planned yet, that is not known.
+        """
+        live, plan = self._world.held(request), self._plans.get(request)
+        unknown = live is None or plan is None or plan.uid != live.meta.uid or live.meta.deletion_timestamp
+        return bool(unknown) or child in cast("_Plan", plan).keys
 
     def _wants(self, request: Request, child: Key, seen: frozenset[Request]) -> bool | None:
         if request in seen:
