@@ -15,6 +15,8 @@ from ..site import Object, Site, until
 from .controllers import OWNED
 
 _BACK = 240.0
+_LONGEST = 60.0
+"""Seconds without an acknowledged request, by kind, that the loss of any owned object may cost."""
 
 
 @scenario(16, "Every owned object deleted, one by one")
@@ -38,20 +40,23 @@ def deleted(stage: Stage) -> None:
             # What failed then would say nothing of what is deleted next.
             break
     slowest = dict(sorted(took.items(), key=lambda pair: -pair[1])[:10])
-    stage.note(objects=len(took), slowest_back_seconds=slowest, outages=_causes(stage, when, start))
+    end = now()
+    stage.note(objects=len(took), slowest_back_seconds=slowest, outages=_causes(stage, when, start, end))
+    outages = stage.journal.outages(start, end, stage.load.intervals)
+    long = {kind: seconds for kind, seconds in outages.items() if seconds > _LONGEST}
+    stage.check(not long, f"nothing was acknowledged for longer than {_LONGEST:.0f} s: {long}")
 
 
-def _causes(stage: Stage, when: dict[str, float], start: float) -> dict[str, dict[str, Any]]:
+def _causes(stage: Stage, when: dict[str, float], start: float, end: float) -> dict[str, dict[str, Any]]:
     """Of each kind of request that failed: how long its longest outage was, what was deleted at most ten seconds before
     it or during it, with seconds after its begin, and what clients were told then.
     """
     causes: dict[str, dict[str, Any]] = {}
-    until_ = now()
-    for kind in stage.journal.failed(start, until_):
-        begin, end = stage.journal.longest_outage(kind, start, until_)
-        deleted = {name: round(at - begin, 1) for name, at in when.items() if begin - 10 <= at <= end}
-        errors = stage.journal.errors(begin, end).get(kind, [])
-        causes[kind] = {"seconds": round(end - begin, 1), "deleted": deleted, "errors": errors}
+    for kind in stage.journal.failed(start, end):
+        begin, back = stage.journal.longest_outage(kind, start, end)
+        deleted = {name: round(at - begin, 1) for name, at in when.items() if begin - 10 <= at <= back}
+        errors = stage.journal.errors(begin, back).get(kind, [])
+        causes[kind] = {"seconds": round(back - begin, 1), "deleted": deleted, "errors": errors}
     return causes
 
 

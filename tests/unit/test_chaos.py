@@ -7,6 +7,7 @@ import io
 import itertools
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -20,7 +21,7 @@ from chaos.lists import Lists
 from chaos.load import Load
 from chaos.recovery import recovered
 from chaos.run import SAMPLE, write
-from chaos.scenario import Result
+from chaos.scenario import SCENARIOS, Result, Stage
 from chaos.scenarios.changes import steps
 from chaos.scenarios.objects import EDITS, Edit
 from chaos.scenarios.pods import one_of_each
@@ -309,3 +310,27 @@ def test_the_longest_outage_says_when_it_was() -> None:
         journal.add(Attempt("rows", ended - 0.5, ended, error=error))
     assert journal.longest_outage("rows", 0, 11) == (2.0, 9.0)
     assert journal.longest_outage("users", 0, 11) == (0, 11)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "problems"),
+    [(62.0, []), (64.0, ["nothing was acknowledged for longer than 60 s: {'RPC to node1': 61.0}"])],
+)
+def test_deleted_objects_cost_no_kind_of_request_more_than_a_minute(
+    seconds: float, problems: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = SimpleNamespace(now=0.0)
+    monkeypatch.setattr(time, "monotonic", lambda: clock.now)
+
+    class Slow:
+        """A cloud in which nothing is acknowledged while its objects are listed."""
+
+        def items(self, *_: str) -> list[Any]:
+            clock.now += seconds
+            return []
+
+    console: Any = SimpleNamespace(kind="RPC to node1", interval=3.0)
+    nothing: Any = None
+    stage = Stage(cast("Site", Slow()), nothing, Load(Journal(), [console]), [], [], Result(16, ""))
+    SCENARIOS[16].act(stage)
+    assert stage.result.problems == problems
