@@ -139,6 +139,14 @@ def _run_options(run: argparse.ArgumentParser) -> None:
         default=env("OPERATOR_BUILD", ""),
         help="tells builds of one version apart in status.operatorVersion, as 0.1.0+BUILD (OPERATOR_BUILD)",
     )
+    run.add_argument(
+        "--allow-address",
+        action="append",
+        default=[network for network in env("ALLOWED_ADDRESSES", "").split(",") if network],
+        metavar="NETWORK",
+        help="connect to servers in this network that resources name, though it is loopback or link-local; repeatable, "
+        "ALLOWED_ADDRESSES=a,b",
+    )
     _health_options(run)
     _log_options(run)
 
@@ -173,8 +181,15 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def run_settings(options: argparse.Namespace) -> Settings:
-    """Settings of `run`, from the command line and the environment."""
+    """Settings of `run`, from the command line and the environment. Exits for a network that is none."""
+    from ipaddress import ip_network
+
     from .serve import Settings
+
+    try:
+        allowed = tuple(str(ip_network(network)) for network in options.allow_address)
+    except ValueError as error:
+        sys.exit(f"openstack-operator run: --allow-address (ALLOWED_ADDRESSES): {error}")
 
     return Settings(
         namespaces=tuple(options.namespace),
@@ -183,6 +198,7 @@ def run_settings(options: argparse.Namespace) -> Settings:
         releases=Path(options.releases) if options.releases else None,
         cluster_domain=options.cluster_domain.strip("."),
         build=options.build,
+        allowed_addresses=allowed,
         **_logs(options),
     )
 

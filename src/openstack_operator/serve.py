@@ -13,6 +13,7 @@ from pathlib import Path
 import structlog
 
 from . import __version__
+from .actuators import egress
 from .catalogue import ACTUATORS, SERVICES
 from .cluster_domain import cluster_domain
 from .release_files import ReleaseFiles, packaged
@@ -41,6 +42,8 @@ class Settings:
     """DNS domain of the Kubernetes cluster; empty asks /etc/resolv.conf."""
     build: str = ""
     """Tells builds of the same version apart, in the statuses that this operator writes."""
+    allowed_addresses: tuple[str, ...] = ()
+    """Networks that the operator connects to for resources, though their addresses are of this machine or the link."""
     json_logs: bool = True
     debug: bool = False
 
@@ -55,6 +58,7 @@ def serve(settings: Settings, actuators: Sequence[Actuator] = ACTUATORS) -> int:
     begins anew on the spot, as a candidate.
     """
     configure(json=settings.json_logs, debug=settings.debug)
+    egress.allow(settings.allowed_addresses)
     _log.info("starting", version=settings.version, namespaces=settings.namespaces or "all")
     try:
         asyncio.run(_serve(settings, actuators))

@@ -13,6 +13,8 @@ from typing import Any
 
 import httpcore2
 
+from . import egress
+
 
 class _Until(local):
     """Of the request that this thread makes."""
@@ -55,8 +57,21 @@ class Backend(httpcore2.SyncBackend):
         local_address: str | None = None,
         socket_options: Iterable[Any] | None = None,
     ) -> httpcore2.NetworkStream:
-        left = _left(timeout, httpcore2.ConnectTimeout)
-        return _Stream(super().connect_tcp(host, port, left, local_address, socket_options))
+        failed: Exception = httpcore2.ConnectError(f"{host} has no address")
+        for address in _addresses(host, port):
+            try:
+                left = _left(timeout, httpcore2.ConnectTimeout)
+                return _Stream(super().connect_tcp(address, port, left, local_address, socket_options))
+            except httpcore2.ConnectError as error:
+                failed = error
+        raise failed
+
+
+def _addresses(host: str, port: int) -> list[str]:
+    try:
+        return egress.addresses(host, port)
+    except OSError as error:
+        raise httpcore2.ConnectError(str(error)) from error
 
 
 class _Stream(httpcore2.NetworkStream):

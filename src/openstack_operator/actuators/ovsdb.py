@@ -14,6 +14,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from ..plan import Transient
+from . import egress
 
 _PATIENCE = 5.0
 """Seconds in which a member takes a connection, or says the next word."""
@@ -46,7 +47,7 @@ def _transact(remote: str, database: str, operations: Sequence[Operation], tls: 
     scheme, _, address = remote.partition(":")
     host, _, port = address.rpartition(":")
     with (
-        closing(socket.create_connection((host.strip("[]"), int(port)), timeout=_PATIENCE)) as plain,
+        closing(egress.connect(host.strip("[]"), int(port), _PATIENCE)) as plain,
         closing(_secured(plain, tls) if scheme == "ssl" else plain) as connection,
     ):
         _send(connection, {"method": "transact", "params": [database, *operations], "id": 0})

@@ -15,6 +15,8 @@ import pymysql
 import pymysql.connections
 from pymysql.constants import CR
 
+from . import egress
+
 if TYPE_CHECKING:
     # The stubs alone know of a parameter.
     _Driver = pymysql.connections.Connection[Any]
@@ -48,6 +50,17 @@ class Connection(_Driver):
         self._ends = time.monotonic() + _WHOLE
         self._bytes_left = _MOST
         super().__init__(**how)
+
+    def connect(self, sock: socket.socket | None = None) -> None:
+        if sock is None:
+            try:
+                sock = egress.connect(self.host, self.port, self.connect_timeout)
+            except OSError as error:
+                raise pymysql.OperationalError(
+                    CR.CR_CONN_HOST_ERROR, f"Can't connect to MySQL server on {self.host!r} ({error})"
+                ) from error
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        super().connect(sock)
 
     def _get_server_information(self) -> None:
         super()._get_server_information()  # pyright: ignore

@@ -1,0 +1,67 @@
+"""Where the operator connects for a resource: whoever may write one says the address, and the operator's place in the
+network is not theirs.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterable
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+
+_Address = IPv4Address | IPv6Address
+_Network = IPv4Network | IPv6Network
+
+_allowed: tuple[_Network, ...] = ()
+
+
+class AddressRefused(OSError):
+    """The operator does not connect to this address, whoever asks for it."""
+
+
+def allow(networks: Iterable[str]) -> None:
+    """Connects to these networks from now on, whatever they are, and to no others that are refused. Raises ValueError
+    for what is no network.
+    """
+    global _allowed  # noqa: PLW0603  (of the whole process, as its place in the network is)
+    _allowed = tuple(ip_network(network) for network in networks)
+
+
+def connect(host: str, port: int, timeout: float | None) -> socket.socket:
+    """A connection to a server that a resource names, at the first of its addresses that answers. Raises OSError, which
+    is AddressRefused as `addresses` raises it.
+    """
+    failed = OSError(f"{host} has no address")
+    for address in addresses(host, port):
+        try:
+            return socket.create_connection((address, port), timeout)
+        except OSError as error:
+            failed = error
+    raise failed
+
+
+def addresses(host: str, port: int) -> list[str]:
+    """The addresses of a server to connect to. They are to be used instead of the name, which may have others the next
+    time. Raises AddressRefused where one is of this machine or of the link, and OSError for a name without any.
+    """
+    found = [str(address[0]) for *_, address in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
+    for address in found:
+        check(address)
+    return found
+
+
+def check(address: str) -> None:
+    """Raises AddressRefused where the operator connects to no such address."""
+    ip = ip_address(address.partition("%")[0])
+    ip = getattr(ip, "ipv4_mapped", None) or ip
+    if (kind := _kind(ip)) and not any(ip in network for network in _allowed):
+        raise AddressRefused(
+            f"the operator does not connect to {ip}, a {kind} address; start it with --allow-address {ip} if it should"
+        )
+
+
+def _kind(ip: _Address) -> str:
+    """What makes an address one of this machine or of the link; empty for others."""
+    kinds = {"loopback": ip.is_loopback, "link-local": ip.is_link_local, "multicast": ip.is_multicast}
+    # Linux takes 0.0.0.0 for this machine.
+    kinds["unspecified"] = ip.is_unspecified
+    return next((name for name, is_one in kinds.items() if is_one), "")
