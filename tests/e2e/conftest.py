@@ -81,6 +81,16 @@ def stands(
 
 
 @contextmanager
+def stays(
+    sample: Path, start: Callable[[Path], Session] = Session.start, namespace: str = "openstack"
+) -> Generator[tuple[Session, Cloud]]:
+    """The cloud of a sample, Ready, on the cluster that is there, or a new one; it stays at the end."""
+    session = start(sample)
+    with stage(session.cluster, namespace) as entered:
+        yield session, session.converge(sample, timeout=900, in_vain=entered.in_vain)
+
+
+@contextmanager
 def stage(cluster: Kubernetes, namespace: str) -> Generator[Stage]:
     """Waits inside the block end when the cloud in that namespace has, and tests that come after it are not tried."""
     entered = Stage(cluster, namespace)

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
+import re
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
-from cloud.kubernetes import CloudError, Kubernetes
+from cloud.kubernetes import ROOT, CloudError, Kubernetes
+from cloud.session import MINIMAL
 from tests.e2e import waiting
+from tests.e2e.conftest import stays
+from tests.e2e.on_reasons.observe import Seconds, Sign, is_over
 from tests.e2e.waiting import GRACE, EndedError, Stage, given_up, server_reaches, until
 
 STALLED = {"type": "Stalled", "status": "True", "message": "nova: InvalidSpec"}
@@ -167,3 +172,49 @@ def test_after_a_failed_test_the_cloud_is_itself_again_or_over(clock: Clock, sta
     stage.look_into(sleep=clock.sleep)
     assert stage.over == "the cloud was not Ready again a minute after test_b failed: cloud: waiting for Nova"
     assert clock.now >= 60
+
+
+def test_the_cloud_of_a_suite_that_takes_none_down_is_watched_while_it_converges_and_is_used(clock: Clock):
+    cluster, watched = Cluster(clock), list[Stage]()
+
+    def converge(_sample: object, *, timeout: float, in_vain: Any) -> str:
+        assert timeout
+        watched.append(in_vain.__self__)
+        return "cloud"
+
+    session: Any = SimpleNamespace(cluster=cluster, converge=converge)
+    with stays(MINIMAL, lambda _: session) as found:
+        assert found == (session, "cloud")
+        assert waiting.current() is watched[0]
+        assert watched[0].cluster is cluster
+    assert waiting.current() is None
+
+
+def test_the_cloud_of_every_suite_is_watched():
+    folder = ROOT / "tests" / "e2e"
+    fixtures = {path.parent.name: path.read_text() for path in folder.glob("*/conftest.py")}
+    stood = {name: text.partition("def stood()")[2].split("\n\n\n")[0] for name, text in fixtures.items()}
+    unwatched = [name for name, body in stood.items() if body and not re.search(r"with (stands|stays)\(", body)]
+    assert unwatched == []
+    assert stood["on_reasons"]
+
+
+SIGN = Sign(kind="Placement", name="placement", reason="OutOfMemory", text="", reported=lambda *_: True)
+
+
+@pytest.mark.parametrize(
+    ("seen", "stalls", "since", "over"),
+    [
+        ({}, False, 59, False),
+        ({}, False, 61, True),
+        ({"service": 1, "plane": 1}, False, 61, True),
+        ({"service": 1, "plane": 1, "event": 2}, False, 2, True),
+        ({"service": 1, "plane": 1, "event": 2}, True, 100, False),
+        ({"service": 1, "plane": 1, "event": 2, "stalled": 100}, True, 100, True),
+    ],
+    ids=["new", "silent", "half", "all", "stalls later", "stalled"],
+)
+def test_an_operator_that_says_nothing_is_waited_for_a_minute(
+    seen: dict[str, float], stalls: bool, since: float, over: bool
+):
+    assert is_over(Seconds(reason="", **seen), dataclasses.replace(SIGN, stalls=stalls), since) is over

@@ -9,17 +9,17 @@ import pytest
 from cloud.session import MINIMAL, Cloud, Session
 from localcluster.target import target
 
-from ..conftest import Report
+from ..conftest import Report, stays
 from .observe import Seconds
 
 
 @pytest.fixture(scope="package")
-def stood() -> tuple[Session, Cloud]:
+def stood() -> Iterator[tuple[Session, Cloud]]:
     """The minimal cloud, Ready."""
     if target().kind == "existing":
         pytest.skip("quotas and policies of a cluster of your own are not touched")
-    session = Session.start(MINIMAL)
-    return session, session.converge(MINIMAL, timeout=900)
+    with stays(MINIMAL) as found:
+        yield found
 
 
 @pytest.fixture(scope="package")

@@ -19,6 +19,8 @@ _API = "openstack.k8s.io/v1alpha1"
 PLANE = Kind(_API, "OpenStackControlPlane", "openstackcontrolplanes")
 _PAUSE = 0.3
 """Seconds between looks: the table is as exact as that."""
+SPOKEN = 60.0
+"""Seconds after Kubernetes' report in which a living operator has said something; after that it says nothing."""
 
 Object = dict[str, Any]
 
@@ -59,7 +61,9 @@ class Seconds:
 
 
 def observe(sign: Sign, namespace: str, plane: str, timeout: float = 180) -> Seconds:
-    """The seconds it took; what was not seen within `timeout` seconds is None."""
+    """The seconds it took; what was not seen within `timeout` seconds is None. Nobody waits for an operator that says
+    nothing for a minute.
+    """
     return asyncio.run(_observe(sign, namespace, plane, timeout))
 
 
@@ -85,13 +89,20 @@ async def _observe(sign: Sign, namespace: str, plane: str, seconds: float) -> Se
                 found.event = since if any(event["reason"] == sign.reason for event in told) else None
             if found.stalled is None and all("Stalled" in conditions(each) for each in (live, whole)):
                 found.stalled = since
-            wanted = (found.service, found.plane, found.event, *((found.stalled,) if sign.stalls else ()))
-            if None not in wanted:
+            if is_over(found, sign, since):
                 break
             await asyncio.sleep(_PAUSE)
     finally:
         await client.close()
     return found
+
+
+def is_over(found: Seconds, sign: Sign, since: float) -> bool:
+    """Whether a look `since` seconds after Kubernetes' report was the last: all was seen, or nobody will say it."""
+    told = (found.service, found.plane, found.event)
+    if None in told:
+        return since > SPOKEN
+    return not sign.stalls or found.stalled is not None
 
 
 def _says(live: Object, sign: Sign) -> bool:
