@@ -341,6 +341,10 @@ def test_a_secret_may_be_empty() -> None:
 
 
 CLOUD = "apiVersion: openstack.k8s.io/v1alpha1\nkind: OpenStackControlPlane\nmetadata:\n  name: c\nspec:\n"
+PLACEMENT = (
+    "apiVersion: openstack.k8s.io/v1alpha1\nkind: Placement\nmetadata:\n  name: p\n"
+    "spec: {config: {placement_database: {connection: x}}}\n"
+)
 C5C3 = "apiVersion: c5c3.io/v1alpha1\nkind: ControlPlane\nmetadata:\n  name: c\nspec:\n"
 
 
@@ -387,6 +391,74 @@ def test_what_a_plan_refuses_is_said_beside_what_the_api_server_refuses() -> Non
         "spec.keystone.fernet.rotationSchedul",
         "spec.nova.config.database.connection",
     ]
+
+
+def test_what_a_plan_refuses_is_said_beside_fields_of_the_wrong_type() -> None:
+    text = CLOUD + (
+        "  mariadb: {storageSize: 7}\n"
+        "  nova: {replicas: many, config: {database: {connection: x}}}\n"
+        "  glance: {release: '1999.1'}\n"
+        "  cinder: {enabled: true, backends: [{name: a, type: lvm}, {type: 3}]}\n"
+    )
+    errors = surveyed(text + "---\n" + PLACEMENT).errors
+    assert [error.path for error in errors] == [
+        "spec.mariadb.storageSize",
+        "spec.nova.replicas",
+        "spec.nova.config.database.connection",
+        "spec.glance.release",
+        "spec.cinder.backends[1].name",
+        "spec.cinder.backends[1].type",
+        "spec.config.placement_database.connection",
+    ]
+    without = "(judged without spec.mariadb.storageSize and 3 more)"
+    assert [without in error.message for error in errors] == [False, False, True, True, False, False, False]
+
+
+def test_a_plan_without_a_field_of_the_wrong_type_says_nothing_of_what_is_around_it() -> None:
+    text = "apiVersion: openstack.k8s.io/v1alpha1\nkind: Cinder\nmetadata: {name: c}\nspec:\n  backends:\n"
+    assert [error.path for error in surveyed(text + "  - {name: a, type: 3}\n").errors] == ["spec.backends[0].type"]
+
+
+def test_who_names_a_resource_with_a_field_of_the_wrong_type_finds_it() -> None:
+    wrong = "apiVersion: openstack.k8s.io/v1alpha1\nkind: MariaDB\nmetadata: {name: mariadb}\nspec: {replicas: two}\n"
+    alone, both = surveyed(PLACEMENT), surveyed(PLACEMENT + "---\n" + wrong)
+    assert "MariaDB/mariadb is in none of the files" in str(alone.warnings)
+    assert "MariaDB/mariadb is in none of the files" not in str(both.warnings)
+
+
+RULED: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "low": {"type": "integer"},
+        "high": {"type": "integer"},
+        "list": {"type": "array", "items": {"type": "object", "properties": {"on": {"type": "boolean"}}}},
+        "first": {"type": "object", "properties": {"a": {"type": "string"}, "b": {"type": "string"}}},
+    },
+    "x-kubernetes-validations": [
+        {"rule": "self.low < self.high", "message": "low is low"},
+        {"rule": "self.list.all(each, each.on)", "message": "all are on"},
+        {"rule": "self.first.a == 'x'", "message": "a is x"},
+        {"rule": "size(self) > 9", "message": "it is large"},
+    ],
+}
+
+
+@pytest.mark.parametrize(
+    ("malformed", "unasked"),
+    [
+        ({}, set[str]()),
+        ({"low": "x"}, {"low is low", "it is large"}),
+        ({"list": [{"on": False}, {"on": "x"}]}, {"all are on", "it is large"}),
+        ({"first": {"a": "z", "b": 3}}, {"it is large"}),
+        ({"first": "x"}, {"a is x", "it is large"}),
+        ({"more": 1}, set[str]()),
+    ],
+)
+def test_rules_are_asked_unless_they_look_at_what_is_malformed(malformed: dict[str, Any], unasked: set[str]) -> None:
+    value = {"low": 2, "high": 1, "list": [{"on": False}], "first": {"a": "z"}, **malformed}
+    said = {problem.message.removeprefix("Invalid value: ") for problem in validate(RULED, value, RULES)}
+    rules = {rule["message"] for rule in RULED["x-kubernetes-validations"]}
+    assert said & rules == rules - unasked
 
 
 def test_all_that_is_wrong_with_a_cloud_is_said_once() -> None:

@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from ..api import Resource, crd
 from ..plan import Object
 from .documents import type_name
-from .schema import Problem, RuleCheck, Schema, validate, with_defaults
+from .schema import Problem, RuleCheck, Schema, validate, well_formed, with_defaults
 
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?\Z")
 _NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?\Z")
@@ -37,7 +37,10 @@ class Checked:
     resource: Resource[Any] | None = None
     """Which kind of ours it is; None for any other, of which little is checked."""
     stored: Object | None = None
-    """The object as the API server would store it; None where what is wrong with it is wrong for its model, too."""
+    """The object as the API server would store it, without what its model refuses, too; None where nothing of it can be
+    planned."""
+    left_out: tuple[str, ...] = ()
+    """Paths of what it is without."""
 
 
 class Checker:
@@ -65,8 +68,11 @@ class Checker:
             schema = self.schema(resource)
             stored = with_defaults(schema, named)
             problems = validate(schema, stored, self._rules)
-            readable = not problems or _is_readable(resource, stored)
-            return Checked(tuple(problems), resource, stored if readable else None)
+            if not problems or _is_readable(resource, stored):
+                return Checked(tuple(problems), resource, stored)
+            rest, left_out = well_formed(schema, stored) or (None, ())
+            readable = rest is not None and _is_readable(resource, rest)
+            return Checked(tuple(problems), resource, rest if readable else None, left_out)
         if api_version.rpartition("/")[0] in self._groups:
             return Checked((self._stranger(api_version, kind),))
         if (api_version, kind) != ("v1", "Secret"):

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple, cast
 
-from .documents import type_name
+from .documents import steps_to, type_name
 
 Schema = Mapping[str, Any]
 RuleCheck = Callable[[str, Any], str]
@@ -18,7 +18,11 @@ RuleCheck = Callable[[str, Any], str]
 INT64 = 2**63
 _LONGEST = 4096
 """Characters of a text that a pattern is tried on."""
+_ROUNDS = 10
+"""Times that what is left of a value is looked at again: without a field, what is around it may be wrong."""
 BROKEN_RULE = "false"
+_FIELDS_OF_SELF = re.compile(r"\bself\b((?:\.[A-Za-z]\w*\b(?!\())*)")
+"""What a rule looks at; names with parentheses are functions."""
 
 
 class Problem(NamedTuple):
@@ -54,77 +58,145 @@ def with_defaults(schema: Schema, value: Any) -> Any:
 
 def validate(schema: Schema, value: Any, rules: RuleCheck | None = None) -> list[Problem]:
     """Everything the API server would refuse, by path; `value` has its defaults already. A rule is asked where all it
-    looks at is of the right type.
+    looks at is of the right type, though the API server asks none until everything is.
     """
     checker = _Checker(rules)
     checker.check(schema, value, "")
     return checker.problems
 
 
+def well_formed(schema: Schema, value: dict[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]] | None:
+    """The value without the fields whose own schema refuses them, which get their defaults; and their paths. None
+    where nothing would be left.
+    """
+    left_out: list[str] = []
+    for _ in range(_ROUNDS):
+        checker = _Checker(None)
+        checker.check(schema, value, "")
+        if not (refused := [*checker.malformed, *checker.unfit]):
+            return value, tuple(dict.fromkeys(left_out))
+        fields = [_field_at(value, path) for path in refused]
+        if any(len(steps) < 2 for steps in fields):
+            return None
+        for steps in fields:
+            value = _without(value, steps)
+            left_out.append("".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in steps)[1:])
+        value = with_defaults(schema, value)
+    return None
+
+
+def _field_at(value: Any, path: str) -> tuple[str | int, ...]:
+    """The steps to a field that is there: of what is missing to the object around it, of an item to its list, whose
+    other items would have other indexes without it.
+    """
+    steps = steps_to(value, path)
+    while steps and isinstance(steps[-1], int):
+        steps = steps[:-1]
+    return steps
+
+
+def _without(value: Any, steps: Sequence[str | int]) -> Any:
+    """A copy without the field at the end of the steps."""
+    first, *rest = steps
+    if isinstance(value, list):
+        items = cast("list[Any]", value)
+        return [_without(item, rest) if index == first else item for index, item in enumerate(items)]
+    fields = cast("dict[str, Any]", value)
+    if rest:
+        return {name: _without(field, rest) if name == first else field for name, field in fields.items()}
+    return {name: field for name, field in fields.items() if name != first}
+
+
 class _Checker:
     def __init__(self, rules: RuleCheck | None) -> None:
         self._rules = rules
         self.problems: list[Problem] = []
+        self.malformed: list[str] = []
+        """Paths of what is wrong, unknown fields aside, so that no rule is asked about it."""
+        self.unfit: list[str] = []
+        """Paths of values out of bounds, about which rules are asked as well."""
 
-    def check(self, schema: Schema, value: Any, path: str) -> bool:
-        """Whether nothing in it is wrong, unknown fields aside: no rule looks at those."""
+    def check(self, schema: Schema, value: Any, path: str) -> None:
+        """Tries the value and all that is in it."""
         if wrong := _wrong_type(schema, value):
-            return self._fail(path, wrong)
-        sound = True
+            self._malformed(path, wrong)
+            return
+        before = len(self.malformed)
         if isinstance(value, dict):
-            sound = self._object(schema, cast("dict[str, Any]", value), path)
+            self._object(schema, cast("dict[str, Any]", value), path)
         elif isinstance(value, list):
-            sound = self._array(schema, cast("list[Any]", value), path)
+            self._array(schema, cast("list[Any]", value), path)
         else:
             for message in _unfit(schema, value):
-                sound = self._fail(path, message)
-        unruled = not (sound and self._rules) or self._ask(schema, value, path)
+                self._malformed(path, message)
+        inside = [_components(malformed[len(path) :]) for malformed in self.malformed[before:]]
+        unruled = not self._rules or self._ask(schema, value, path, inside)
         # A rule says the same in words where there is one beside a pattern.
         if unruled and not isinstance(value, (dict, list)):
-            self.problems += [Problem(path, message) for message in _out_of_range(schema, value)]
-        return sound
+            for message in _out_of_range(schema, value):
+                self.unfit.append(path)
+                self.problems.append(Problem(path, message))
 
-    def _fail(self, path: str, message: str) -> bool:
+    def _malformed(self, path: str, message: str) -> None:
+        self.malformed.append(path)
         self.problems.append(Problem(path, message))
-        return False
 
-    def _object(self, schema: Schema, value: dict[str, Any], path: str) -> bool:
+    def _object(self, schema: Schema, value: dict[str, Any], path: str) -> None:
         properties: Mapping[str, Schema] = schema.get("properties", {})
-        rest, sound = _rest(schema), True
+        rest = _rest(schema)
         for name in schema.get("required") or ():
             if name not in value:
-                sound = self._fail(_join(path, name), "Required value")
+                self._malformed(_join(path, name), "Required value")
         for name, entry in value.items():
             inner = properties.get(name, rest)
             if inner is not None:
-                sound = self.check(inner, entry, _join(path, name)) and sound
+                self.check(inner, entry, _join(path, name))
             elif not schema.get("x-kubernetes-preserve-unknown-fields"):
-                self._fail(_join(path, name), _unknown(name, properties))
+                self.problems.append(Problem(_join(path, name), _unknown(name, properties)))
         for message in _size(schema, "Properties", len(value), "properties"):
-            sound = self._fail(path, message)
-        return sound
+            self._malformed(path, message)
 
-    def _array(self, schema: Schema, value: list[Any], path: str) -> bool:
-        sound = True
+    def _array(self, schema: Schema, value: list[Any], path: str) -> None:
         for message in _size(schema, "Items", len(value), "items"):
-            sound = self._fail(path, message)
+            self._malformed(path, message)
         items: Schema = schema.get("items") or {}
         for index, entry in enumerate(value):
-            sound = self.check(items, entry, f"{path}[{index}]") and sound
+            self.check(items, entry, f"{path}[{index}]")
         for index, entry in _repeated(schema, value):
-            sound = self._fail(f"{path}[{index}]", f"Duplicate value: {entry}")
-        return sound
+            self._malformed(f"{path}[{index}]", f"Duplicate value: {entry}")
 
-    def _ask(self, schema: Schema, value: Any, path: str) -> bool:
-        """Whether all rules hold."""
+    def _ask(self, schema: Schema, value: Any, path: str, malformed: Sequence[Sequence[str]]) -> bool:
+        """Whether all rules hold that look at nothing malformed."""
         assert self._rules
         before = len(self.problems)
         for rule in schema.get("x-kubernetes-validations") or ():
+            if any(_are_related(looked_at, field) for looked_at in _fields_of(rule["rule"]) for field in malformed):
+                continue
             answer = self._rules(rule["rule"], value)
             if answer:
                 why = rule.get("message", rule["rule"]) if answer == BROKEN_RULE else f"cannot be judged: {answer}"
-                self._fail(f"{path}{rule.get('fieldPath', '')}".lstrip("."), f"Invalid value: {why}")
+                at = f"{path}{rule.get('fieldPath', '')}".lstrip(".")
+                self.problems.append(Problem(at, f"Invalid value: {why}"))
         return len(self.problems) == before
+
+
+@cache
+def _fields_of(rule: str) -> tuple[tuple[str, ...], ...]:
+    """The fields a rule looks at."""
+    return tuple(_components(match[1]) for match in _FIELDS_OF_SELF.finditer(rule))
+
+
+def are_related(path: str, other: str) -> bool:
+    """Whether one of two fields is the other, or within it."""
+    return _are_related(_components(path), _components(other))
+
+
+def _are_related(field: Sequence[str], other: Sequence[str]) -> bool:
+    return all(one == another for one, another in zip(field, other, strict=False))
+
+
+def _components(path: str) -> tuple[str, ...]:
+    return tuple(part for part in re.split(r"[.\[\]]", path) if part)
 
 
 def _join(path: str, name: str) -> str:

@@ -16,7 +16,7 @@ from ..runtime.registry import Actuator, Releases, Service
 from .documents import Document
 from .findings import Finding, in_order
 from .manifests import Checker
-from .schema import RuleCheck
+from .schema import RuleCheck, are_related
 from .standins import Issuers
 
 _INTERNAL = "this is a defect of the operator; please report it with this manifest"
@@ -118,6 +118,9 @@ class _Reader:
         self.waiting: set[Id] = set()
         self._wrong = set[tuple[Document, str]]()
         """Fields the API server would refuse: what a plan says of them says nothing new."""
+        self._left_out: dict[Document, tuple[str, ...]] = {}
+        """Fields that plans go without: what one says of them, and of what is around them, may be wrong; the rest may
+        follow from it."""
         self._absent: dict[tuple[Id, str], str] = {}
 
     def accept(self, documents: Iterable[Document]) -> list[Object]:
@@ -128,6 +131,7 @@ class _Reader:
             checked = self._checker.check(document.value)
             self.findings += [document.finding(message, path) for path, message in checked.problems]
             self._wrong |= {(document, path) for path, _ in checked.problems}
+            self._left_out[document] = checked.left_out
             self.others += not checked.problems and checked.resource is None
             if checked.resource:
                 metadata: Any = document.value["metadata"]
@@ -243,8 +247,12 @@ class _Reader:
                 message = f"{self._name(id_)} {path}: {message}" if path else f"{self._name(id_)}: {message}"
             id_, path = parent, owner or ""
         if document := self.documents.get(id_):
-            if (document, path) in self._wrong:
+            left_out = self._left_out[document]
+            if (document, path) in self._wrong or any(are_related(path, field) for field in left_out):
                 return
+            if left_out and not warning:
+                first, *others = left_out
+                message = f"{message} (judged without {first}{f' and {len(others)} more' if others else ''})"
             self.findings.append(document.finding(message, path, warning=warning))
         elif not warning:
             # What is said of one in no file is that it is in none.
