@@ -60,6 +60,10 @@ class ReleaseFiles:
             file.parsed[profile] = parse(file.content, profile)
         return file.parsed[profile]
 
+    def versions(self) -> dict[Path, Version | None]:
+        """Version by file, None where it leads nowhere: differs from before once a file came, went or changed."""
+        return {path: _version(path) for path in self._files().values()}
+
     def _files(self) -> dict[str, Path]:
         """Path by name of the release; the first folder that has one wins."""
         return {path.stem: path for folder in reversed(self._folders) for path in sorted(folder.glob("*.yaml"))}
@@ -68,12 +72,10 @@ class ReleaseFiles:
         """The file as it is; as it was where it cannot be read anymore, which is logged once. Raises SpecError where it
         never could.
         """
-        known, version = self._read.get(path), (0, 0, 0)
+        known, version = self._read.get(path), _version(path) or (0, 0, 0)
+        if known and version in {known.version, known.broken}:
+            return known
         try:
-            stat = path.stat()
-            version = (stat.st_ino, stat.st_mtime_ns, stat.st_size)
-            if known and version in {known.version, known.broken}:
-                return known
             self._read[path] = _File(version, _content(path))
         except (OSError, ValueError, yaml.YAMLError) as error:
             # PyYAML quotes the file over several lines.
@@ -87,6 +89,15 @@ class ReleaseFiles:
         if known:
             _log.info("release file has changed", path=str(path))
         return self._read[path]
+
+
+def _version(path: Path) -> Version | None:
+    """Of a file as it is now; None where it is gone, or a symlink that leads nowhere."""
+    try:
+        stat = path.stat()
+    except OSError:
+        return None
+    return stat.st_ino, stat.st_mtime_ns, stat.st_size
 
 
 def _content(path: Path) -> dict[str, Any]:

@@ -74,19 +74,20 @@ def serve(settings: Settings, actuators: Sequence[Actuator] = ACTUATORS) -> int:
 
 def make_manager(client: Client, settings: Settings, actuators: Sequence[Actuator], leader: Leader | None) -> Manager:
     """The operator as the settings want it, not running yet."""
-    folders = [folder for folder in (settings.releases, packaged()) if folder]
+    releases = ReleaseFiles(*(folder for folder in (settings.releases, packaged()) if folder))
     # All addresses: the kubelet and Prometheus ask from outside the pod.
     health = ("0.0.0.0", settings.health_port) if settings.health_port else None  # noqa: S104
     return Manager(
         client,
         SERVICES,
         actuators,
-        ReleaseFiles(*folders),
+        releases,
         settings.namespaces,
         leader=leader,
         health=health,
         domain=settings.cluster_domain or cluster_domain(),
         version=settings.version,
+        release_versions=releases.versions,
     )
 
 

@@ -1,16 +1,25 @@
-"""Release files: read anew when they change, as they were while they are broken."""
+"""Release files: read anew when they change, which wakes all resources; as they were while they are broken."""
 
 from __future__ import annotations
 
+import asyncio
 import os
+from collections.abc import Callable
 from pathlib import Path
+from typing import cast
 
 import pytest
+from patience import eventually
 from structlog.testing import capture_logs
 
 from openstack_operator.catalogue import RESOURCES
 from openstack_operator.plan import SpecError
 from openstack_operator.release_files import ReleaseFiles
+from openstack_operator.runtime.client import Client
+from openstack_operator.runtime.kinds import Kind
+from openstack_operator.runtime.passes import Next
+from openstack_operator.runtime.store import Cached, Meta, Request
+from openstack_operator.serve import Settings, make_manager
 
 PLACEMENT = next(each for each in RESOURCES if each.handle == "Placement")
 GOOD = "release: '2099.1'\nprofiles: {debian: {components: {placement: {image: %s}}}}\n"
@@ -80,3 +89,47 @@ def test_one_that_was_never_good_is_named(tmp_path: Path) -> None:
 def test_a_folder_without_releases_is_said(tmp_path: Path) -> None:
     with pytest.raises(SpecError, match="there is no release"):
         ReleaseFiles(tmp_path)(SPEC)
+
+
+class Looks:
+    """A pass that does nothing but count."""
+
+    def __init__(self) -> None:
+        self.number = 0
+
+    async def reconcile(self, request: Request, held: Cached) -> Next:
+        del request, held
+        self.number += 1
+        return Next()
+
+
+async def test_a_changed_file_wakes_resources_and_an_unchanged_one_does_not(tmp_path: Path) -> None:
+    mounted(tmp_path, GOOD % "one", "..1")
+    manager = make_manager(cast("Client", None), Settings(releases=tmp_path, health_port=0), (), None)
+    manager.release_pause = 0.001
+    kind, looks, looks_at_files = Kind.of(PLACEMENT), Looks(), 0
+    versions = manager._release_versions  # pyright: ignore[reportPrivateUsage]
+
+    def count() -> object:
+        nonlocal looks_at_files
+        looks_at_files += 1
+        return versions()
+
+    manager._release_versions = count  # pyright: ignore[reportPrivateUsage]
+    manager._passes[kind.handle] = looks  # pyright: ignore[reportPrivateUsage]
+    manager.world.stores[kind].put(Cached(Meta("placement", uid="1", resource_version="1", namespace="x"), b"{}"))
+    work = asyncio.ensure_future(manager._work())  # pyright: ignore[reportPrivateUsage]
+    changes: list[Callable[[], object]] = [
+        lambda: mounted(tmp_path, GOOD % "two", "..2"),
+        lambda: (tmp_path / "2099.2.yaml").write_text(GOOD % "other"),
+        (tmp_path / "2099.2.yaml").unlink,
+    ]
+    await eventually("the first look", lambda: looks.number == 1)
+    for number, change in enumerate(changes, 2):
+        seen = looks_at_files
+        await eventually("looks at files", lambda: looks_at_files > seen + 10)  # noqa: B023
+        assert looks.number == number - 1
+        change()
+        await eventually("a look at the resource", lambda: looks.number == number)  # noqa: B023
+    work.cancel()
+    await asyncio.gather(work, return_exceptions=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import traceback
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import structlog
@@ -44,6 +44,9 @@ _RESYNC = 600.0
 class Manager:
     """The operator as a whole."""
 
+    release_pause = 10.0
+    """Seconds between two looks at the release files, each one `stat` a file: far below what a core notices."""
+
     def __init__(
         self,
         client: Client,
@@ -58,7 +61,9 @@ class Manager:
         domain: str = "cluster.local",
         patience: Patience = PATIENCE,
         version: str = __version__,
+        release_versions: Callable[[], object] = tuple,
     ) -> None:
+        """`release_versions` returns something else once a release file has changed."""
         catalog = Catalog([entry.resource for entry in (*services, *actuators)])
         self.world = World(client, catalog, namespaces, self._changed, self._turned)
         self.world.plans.kinds = tuple(Kind.of(service.resource) for service in services)
@@ -66,6 +71,7 @@ class Manager:
         self._leader = leader
         self._health = health
         self._workers = workers
+        self._release_versions = release_versions
         self._queues: dict[str, WorkQueue[Request]] = {}
         self._active = False
         gatherer = Gatherer(self.world, releases, domain)
@@ -111,7 +117,8 @@ class Manager:
         self._active = True
         queues = dict.fromkeys(self._queues.values())
         try:
-            await any_of(self._resync(), *(self._worker(queue) for queue in queues for _ in range(self._workers)))
+            workers = (self._worker(queue) for queue in queues for _ in range(self._workers))
+            await any_of(self._resync(), self._follow_releases(), *workers)
         finally:
             self._active = False
 
@@ -139,6 +146,15 @@ class Manager:
             for request in self._requests(self.world.catalog.resources):
                 self._queues[request.kind].add_after(request, random.uniform(0, _RESYNC))  # noqa: S311
 
+    async def _follow_releases(self) -> None:
+        """Looks at everything once a release file has changed; never ends."""
+        versions = self._release_versions()
+        while True:
+            await asyncio.sleep(self.release_pause)
+            before, versions = versions, self._release_versions()
+            if versions != before:
+                self._turned()
+
     def _requests(self, kinds: Iterable[Kind]) -> list[Request]:
         return [
             Request(kind.handle, held.meta.namespace, held.meta.name)
@@ -164,7 +180,7 @@ class Manager:
                 self._wake(request)
 
     def _turned(self) -> None:
-        """Has all looked at again: an optional kind came or went, which happens once in a while."""
+        """Has all looked at again: an optional kind came or went, or a release file changed, once in a while."""
         for request in self._requests(self.world.catalog.resources) if self._active else ():
             self._wake(request)
 
