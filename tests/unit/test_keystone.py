@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from configparser import ConfigParser
 from datetime import UTC, datetime, timedelta
 from itertools import count
@@ -85,7 +86,12 @@ def test_a_schedule_that_never_comes_names_its_field(schedule: str) -> None:
 
 
 def test_a_fernet_key_is_32_bytes() -> None:
-    assert len(fernet_key("x" * 32)) == 44
+    drawn = (f"{number:032}" for number in range(4))
+    one, other = fernet_key(lambda: next(drawn)), fernet_key(lambda: next(drawn))
+    assert one != other
+    assert len(base64.urlsafe_b64decode(one)) == len(base64.urlsafe_b64decode(other)) == 32
+    # Half of it signs, the other half encrypts: neither is text of 6 bits a byte.
+    assert any(byte > 127 for byte in base64.urlsafe_b64decode(one))
 
 
 def held(ring: KeyRing, release: Release, name: str = "keystone-fernet-keys") -> dict[tuple[str, str], Object]:
@@ -108,7 +114,7 @@ def test_keys_that_are_due_rotate_once_however_late(release: Release) -> None:
     late = NOW + timedelta(days=60)
     made = planned(release, children=children, now=late, draw=lambda: "n" * 32)
     keys = secret(made, "keystone-fernet-keys")
-    assert kube.secret_data(keys) == {"0": fernet_key("n" * 32), "1": "b", "2": "a"}
+    assert kube.secret_data(keys) == {"0": fernet_key(lambda: "n" * 32), "1": "b", "2": "a"}
     assert keys["metadata"]["annotations"][ROTATED] == late.isoformat()
     assert made.outcome.wake is not None
     assert made.outcome.wake > late
@@ -181,7 +187,7 @@ def test_credential_keys_rotate_once_everything_is_encrypted_with_the_newest(rel
     done = children | {("Job", job["metadata"]["name"]): granted(job)}
     rotated = planned(release, children=done, now=late, draw=lambda: "n" * 32)
     keys = secret(rotated, "keystone-credential-keys")
-    assert kube.secret_data(keys) == {"0": fernet_key("n" * 32), "1": "b", "2": "a"}
+    assert kube.secret_data(keys) == {"0": fernet_key(lambda: "n" * 32), "1": "b", "2": "a"}
     assert not jobs(rotated)
 
     # The next rotation has a migration of its own, even where the job of the last one still lies about.
@@ -228,7 +234,7 @@ def test_a_ring_somebody_took_of_is_completed(release: Release, lost: dict[str, 
     made = planned(release, children={("Secret", "keystone-fernet-keys"): bare}, draw=lambda: "n" * 32)
     keys = secret(made, "keystone-fernet-keys")
     kept = {index: key for index, key in lost.items() if index.isdecimal()}
-    assert kube.secret_data(keys) == {"0": fernet_key("n" * 32), "1": fernet_key("n" * 32)} | kept
+    assert kube.secret_data(keys) == {"0": fernet_key(lambda: "n" * 32), "1": fernet_key(lambda: "n" * 32)} | kept
     assert keys["metadata"]["annotations"][ROTATED] == NOW.isoformat()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -57,6 +58,6 @@ def new_ring(now: datetime, draw: Callable[[], str]) -> KeyRing:
     return KeyRing({0: draw(), 1: draw()}, now)
 
 
-def fernet_key(password: str) -> str:
-    """A fernet key (32 bytes, URL-safe base64) from 32 or more random characters."""
-    return base64.urlsafe_b64encode(password.encode()[:32]).decode()
+def fernet_key(draw: Callable[[], str]) -> str:
+    """A new fernet key: 32 random bytes, in URL-safe base64. What is drawn has 192 bits of randomness."""
+    return base64.urlsafe_b64encode(hashlib.sha256(f"{draw()} {draw()}".encode()).digest()).decode()

@@ -155,7 +155,7 @@ def _held(ctx: Context[KeystoneSpec], name: str) -> KeyRing:
     """The ring as the cluster holds it, completed where somebody took of it; a new one where there is none."""
     live = ctx.children.get(("Secret", name)) or ctx.lost.get(name, {})
     found = {int(index): key for index, key in kube.secret_data(live).items() if index.isdecimal()}
-    keys = dict(new_ring(ctx.now, lambda: fernet_key(ctx.draw())).keys) if len(found) < 2 or 0 not in found else {}
+    keys = dict(new_ring(ctx.now, lambda: fernet_key(ctx.draw)).keys) if len(found) < 2 or 0 not in found else {}
     rotated = live.get("metadata", {}).get("annotations", {}).get(ROTATED)
     return KeyRing(keys | found, datetime.fromisoformat(rotated) if rotated else ctx.now)
 
@@ -185,7 +185,7 @@ def _keys(ctx: Context[KeystoneSpec], ring: str, aging: Rotation, path: str) -> 
         if needed and not _done(ctx, needed):
             migration = needed
         else:
-            keys = keys.rotate(ctx.now, aging.max_active_keys, lambda: fernet_key(ctx.draw()))
+            keys = keys.rotate(ctx.now, aging.max_active_keys, lambda: fernet_key(ctx.draw))
     wanted = kube.secret(ctx, name, {str(index): key for index, key in keys.keys.items()})
     wanted = kube.annotated(wanted, {ROTATED: keys.rotated.isoformat()})
     if ring == "credential":
