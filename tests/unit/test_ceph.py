@@ -10,7 +10,7 @@ from openstack_operator.api import CephSource, Model, Resource, references, stru
 from openstack_operator.kube import secret_data
 from openstack_operator.parts import Ceph, ceph, on_ceph, written
 from openstack_operator.parts.ceph import coordinates, keyring, login, monitors
-from openstack_operator.plan import MissingReference, Release, SpecError
+from openstack_operator.plan import Incomplete, MissingReference, Release
 from openstack_operator.testing import context
 
 KEY = "AQBvaWJlAAAAABAAaGVsbG9oZWxsb2hlbGxvIQ=="
@@ -80,7 +80,7 @@ def test_a_client_the_cephstorage_does_not_have() -> None:
 
 
 def test_another_pool_than_the_cephstorages() -> None:
-    with pytest.raises(SpecError, match=r"spec\.rbd\.pool.*'images'"):
+    with pytest.raises(Incomplete, match=r"spec\.rbd\.pool.*'images'"):
         found({"rbd": {"pool": "other"}}, {"ceph-client-glance": {"key": KEY}})
 
 

@@ -16,7 +16,7 @@ from test_parts import CONTRACTS, RELEASE, WIDGET, data, widget
 from openstack_operator import kube, parts
 from openstack_operator.api import Dependency, references
 from openstack_operator.catalogue import ACTUATORS, SERVICES
-from openstack_operator.plan import READY, Context, MissingReference, SpecError, State
+from openstack_operator.plan import READY, Context, Incomplete, MissingReference, SpecError, State
 from openstack_operator.release_files import ReleaseFiles
 from openstack_operator.render import Paper
 from openstack_operator.services.keystone.model import KEYSTONE as KEYSTONE_KIND
@@ -67,7 +67,7 @@ def test_the_spec_says_where_it_is_before_the_secret_does() -> None:
     ],
 )
 def test_what_is_wrong_with_a_secret_is_named(secret: dict[str, str], message: str) -> None:
-    with pytest.raises(SpecError, match=message) as raised:
+    with pytest.raises(Incomplete, match=message) as raised:
         parts.foundation(elsewhere(DATABASE, {"db-login": secret}))
     assert not [value for value in secret.values() if value and len(value) > 2 and value in str(raised.value)]
 
@@ -261,7 +261,7 @@ def test_a_keystone_is_checked_by_the_authority_beside_its_login(authority: str)
     ],
 )
 def test_what_is_wrong_with_a_login_to_keystone_is_named(secret: dict[str, str], message: str) -> None:
-    with pytest.raises(SpecError, match=message) as raised:
+    with pytest.raises(Incomplete, match=message) as raised:
         user(secret)
     assert raised.value.path == "spec.keystone.appCredentialRef.secretName"
     assert "s3cret" not in str(raised.value)

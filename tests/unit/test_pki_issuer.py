@@ -11,7 +11,7 @@ import pytest
 
 from openstack_operator import pki
 from openstack_operator.kube import secret_data
-from openstack_operator.plan import Object, Plan, Release, SpecError, State, Verdict, key
+from openstack_operator.plan import Incomplete, Object, Plan, Release, SpecError, State, Verdict, key
 from openstack_operator.runtime.kinds import SECRET
 from openstack_operator.runtime.world import entry
 from openstack_operator.services.mariadb.model import MARIADB
@@ -155,7 +155,7 @@ def test_an_issuer_that_cannot_be_trusted_is_told_apart(release: Release) -> Non
     children = issued(order, {"ca.crt": ""})
     made = ordered(release, children=children, secrets={"mine": {"ca.crt": THEIRS.cert}}, **given)
     assert made.outcome.published
-    with pytest.raises(SpecError, match=r"^spec.caBundleSecretRef: Secret 'mine' has no certificate"):
+    with pytest.raises(Incomplete, match=r"^spec.caBundleSecretRef: Secret 'mine' has no certificate"):
         ordered(release, children=children, secrets={"mine": {"ca.crt": "none"}}, **given)
 
 

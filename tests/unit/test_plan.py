@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from openstack_operator.plan import (
     READY,
     Group,
+    Incomplete,
     MissingReference,
     NotBuilt,
     Object,
@@ -241,6 +242,20 @@ def test_the_worst_decides_and_nothing_hides_behind_the_first(verdicts: list[Ver
     assert found.state == max((v.state for v in verdicts), default=State.READY)
     for verdict in verdicts:
         assert verdict.state is not found.state or verdict.message in found.message
+
+
+@pytest.mark.parametrize(
+    ("one", "incomplete"), [(READY, True), (Incomplete("spec.x", "later"), True), (SpecError("spec.x", "wrong"), False)]
+)
+async def test_what_may_be_on_its_way_is_marked_in_sums(one: Verdict | SpecError, incomplete: bool) -> None:
+    plan = Plan(Group("Both", [step("One"), step("Other")]), step("Third"))
+    world = World(One=one, Other=Incomplete("spec.y", "later"), Third=Incomplete("spec.z", "later"))
+    found = conditions(plan, await carry_out(plan, world.apply, world.judge, lambda _: True))
+    assert {name: verdict.incomplete for name, verdict in found.items()} == {
+        "BothReady": incomplete,
+        "ThirdReady": True,
+        "Ready": incomplete,
+    }
 
 
 def test_errors_name_the_field_and_their_reason() -> None:

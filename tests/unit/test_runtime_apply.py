@@ -11,9 +11,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openstack_operator.kube import MANAGED_BY, REMEMBERED
-from openstack_operator.plan import READY, SpecError, State, Step, Transient, Verdict, failed, progressing, waiting
+from openstack_operator.catalogue import RESOURCES
+from openstack_operator.kube import FIELD, MANAGED_BY, REMEMBERED
+from openstack_operator.plan import (
+    READY,
+    Incomplete,
+    SpecError,
+    State,
+    Step,
+    Transient,
+    Verdict,
+    failed,
+    progressing,
+    waiting,
+)
 from openstack_operator.runtime.apply import Applier, together
+from openstack_operator.runtime.client import Missing
 from openstack_operator.runtime.compare import covers
 from openstack_operator.runtime.kinds import SECRET, SERVICE, Catalog, Kind
 from openstack_operator.runtime.memo import Memo
@@ -21,6 +34,7 @@ from openstack_operator.runtime.report import Report, same, status
 from openstack_operator.runtime.store import Cached, Request, Store
 from openstack_operator.runtime.world import entry
 
+TEMPEST = next(each for each in RESOURCES if each.handle == "Tempest.tempest.openstack.c5c3.io")
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=3),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
@@ -209,6 +223,31 @@ async def test_what_was_changed_since_it_was_planned_with_is_not_overwritten(pla
         with pytest.raises(Transient, match="changed meanwhile"):
             await applier.apply(step)
     assert len(client.replaced) == replaced
+
+
+class Unserved:
+    """An API server that has no such kind."""
+
+    async def get(self, *_: Any) -> None:
+        return None
+
+    async def apply(self, kind: Kind, _: dict[str, Any]) -> dict[str, Any]:
+        raise Missing(f"no {kind.plural}")
+
+
+@pytest.mark.parametrize(
+    ("api_version", "kind"), [("cert-manager.io/v1", "Certificate"), (TEMPEST.api_version, TEMPEST.kind)]
+)
+async def test_a_definition_that_is_not_there_may_come_a_moment_later(api_version: str, kind: str):
+    catalog = Catalog([TEMPEST])
+    wanted = {"apiVersion": api_version, "kind": kind, "metadata": {"name": "it", "annotations": {FIELD: "spec.it"}}}
+    store = Store(catalog.of(wanted), lambda _: None)
+    world: Any = SimpleNamespace(client=Unserved(), stores={store.kind: store}, catalog=catalog, foreign=store)
+    owner_kind = Kind("v1", "Server", "servers")
+    owner = entry({"metadata": {"name": "db", "namespace": "ns", "uid": "o", "resourceVersion": "1"}}, owner_kind)
+    applier = Applier(world, Memo(), Request("Server", "ns", "db"), owner, owner_kind, datetime.now(UTC))
+    with pytest.raises(Incomplete, match="this cluster serves no "):
+        await applier.apply(Step(name="It", objects=(wanted,)))
 
 
 class Allocating:

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from openstack_operator.plan import READY, State, Verdict, failed
+from openstack_operator.kube import conditions
+from openstack_operator.plan import READY, Incomplete, MissingReference, SpecError, State, Verdict, failed, progressing
 from openstack_operator.runtime.grace import Grace
-from openstack_operator.runtime.store import Cached, Meta, Request
+from openstack_operator.runtime.kinds import Kind
+from openstack_operator.runtime.report import Patience, Report, Reporter
+from openstack_operator.runtime.store import Cached, Meta, Request, Store
 
 BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
 REQUEST = Request("Keystone.openstack.k8s.io", "x", "keystone")
-MISSING = failed("spec.database: there is no Secret 'db' in this namespace", "MissingReference")
+MISSING = MissingReference("spec.database", "there is no Secret 'db' in this namespace").verdict
+UNUSABLE = Incomplete("spec.tls.secretRef", "Secret 'mine': it lacks tls.key").verdict
 
 
 class Process:
@@ -30,12 +36,19 @@ class Process:
         return found.state, left
 
 
-def test_what_is_missing_is_waited_for_before_it_is_a_failure():
+@pytest.mark.parametrize("verdict", [MISSING, UNUSABLE], ids=["missing", "unusable"])
+def test_what_is_incomplete_is_waited_for_before_it_is_a_failure(verdict: Verdict):
     process = Process()
-    assert process.judge(0) == (State.WAITING, 30)
-    assert process.judge(29) == (State.WAITING, 1)
-    assert process.judge(30) == (State.FAILED, None)
-    assert process.judge(999) == (State.FAILED, None)
+    assert process.judge(0, verdict) == (State.WAITING, 30)
+    assert process.judge(29, verdict) == (State.WAITING, 1)
+    assert process.judge(30, verdict) == (State.FAILED, None)
+    assert process.judge(999, verdict) == (State.FAILED, None)
+
+
+def test_one_incomplete_thing_after_another_is_waited_for_once():
+    process = Process()
+    assert process.judge(0, MISSING) == (State.WAITING, 30)
+    assert process.judge(20, UNUSABLE) == (State.WAITING, 10)
 
 
 def test_a_restart_does_not_begin_anew():
@@ -59,7 +72,7 @@ def test_a_namesake_begins_anew():
     assert process.judge(3601) == (State.FAILED, None)
 
 
-@pytest.mark.parametrize("verdict", [READY, failed("no", "InvalidSpec"), Verdict(State.RETRYING, "no answer")])
+@pytest.mark.parametrize("verdict", [READY, SpecError("spec", "no").verdict, Verdict(State.RETRYING, "no answer")])
 def test_nothing_else_is_waited_for(verdict: Verdict):
     process = Process()
     assert process.judge(1, verdict) == (verdict.state, None)
@@ -72,3 +85,54 @@ def test_what_it_is_called_names_the_time_and_is_the_same_all_along():
     for process.now in (1, 2, 29):
         texts.add(process.grace.judge(REQUEST, held, MISSING)[0].message)
     assert texts == {f"{MISSING.message}; this counts as a failure after 30 s"}
+
+
+KIND = Kind("openstack.k8s.io/v1alpha1", "Keystone", "keystones")
+
+
+class Cluster:
+    """Takes statuses; the resource was made at BEGAN."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.store = Store(KIND, lambda _: None)
+        self.status: dict[str, Any] = {}
+        world: Any = SimpleNamespace(
+            publish=lambda *_: False, resource=lambda _: KIND, client=self, stores={KIND: self.store}
+        )
+        recorder: Any = SimpleNamespace(tell=self.tell)
+        self.reporter = Reporter(world, recorder, patience=Patience(first=0, later=0), clock=lambda: self.now)
+        self.reporter.grace.wall_clock = lambda: BEGAN + timedelta(seconds=self.now)
+
+    async def apply_status(self, kind: Kind, body: dict[str, Any]) -> dict[str, Any]:
+        del kind
+        self.status = body["status"]
+        return {**body, "metadata": {**body["metadata"], "resourceVersion": "1"}}
+
+    async def tell(self, *_: object, **__: object) -> None:
+        pass
+
+    async def report(self, at: float, **verdicts: Verdict) -> tuple[dict[str, str], float | None]:
+        """The reasons by condition after a pass that carried its plan out, and when to come again."""
+        self.now = at
+        held = Cached(Meta("keystone", uid="u", creation_timestamp="2026-01-01T00:00:00Z"), b"{}")
+        again = await self.reporter.report(REQUEST, held, Report(conditions=verdicts, published={}))
+        return {name: each["reason"] for name, each in conditions({"status": self.status}).items()}, again
+
+
+async def test_what_one_step_lacks_is_waited_for_while_the_others_go_on():
+    cluster = Cluster()
+    found = {"APIReady": progressing("0/1"), "CertificateReady": UNUSABLE, "Ready": UNUSABLE}
+    waits = {"APIReady": "Progressing", "CertificateReady": "Waiting", "Ready": "Waiting", "Reconciling": "Waiting"}
+    assert await cluster.report(1, **found) == (waits, 29)
+    fails = {"APIReady": "Progressing", "CertificateReady": "InvalidSpec", "Ready": "InvalidSpec"}
+    assert await cluster.report(31, **found) == ({**fails, "Stalled": "InvalidSpec"}, None)
+    await cluster.report(40, Ready=READY)
+    assert (await cluster.report(3600, **found)) == (waits, 30), "what goes later has gone just then"
+
+
+async def test_a_failure_of_another_kind_is_one_at_once():
+    cluster = Cluster()
+    wrong = failed("spec.replicas: too many", "InvalidSpec")
+    found, _ = await cluster.report(1, APIReady=wrong, CertificateReady=UNUSABLE, Ready=wrong)
+    assert (found["CertificateReady"], found["Ready"], "Stalled" in found) == ("Waiting", "InvalidSpec", True)

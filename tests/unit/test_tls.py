@@ -13,7 +13,7 @@ import pytest
 from openstack_operator import pki
 from openstack_operator.catalogue import ACTUATORS, SERVICES
 from openstack_operator.kube import CONFIG_DIGEST, secret_data
-from openstack_operator.plan import Object, Plan, Release, SpecError, key
+from openstack_operator.plan import Incomplete, Object, Plan, Release, SpecError, key
 from openstack_operator.release_files import ReleaseFiles
 from openstack_operator.render import Paper
 from openstack_operator.services.keystone.model import KEYSTONE
@@ -115,7 +115,7 @@ def test_a_certificate_that_is_brought_is_used_while_it_is_good(release: Release
         ({"files": {"tls.key": "none"}}, "the certificate cannot be read"),
     ]
     for changes, text in cases:
-        with pytest.raises(SpecError, match=f"^spec.tls.secretRef: Secret 'mine': {text}"):
+        with pytest.raises(Incomplete, match=f"^spec.tls.secretRef: Secret 'mine': {text}"):
             brought(release, **changes)
         later = brought(release, children=children, **changes)
         assert objects(later)["Secret", "mariadb-tls"]["data"] == children["Secret", "mariadb-tls"]["data"]

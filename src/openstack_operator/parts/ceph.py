@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from .. import kube
 from ..api import CephSource
-from ..plan import Context, MissingReference, SpecError, Step
+from ..plan import Context, Incomplete, MissingReference, Step
 from .config import Config
 
 Use = Literal["volumes", "images", "vms", "backups"]
@@ -72,7 +72,7 @@ def ceph(
     """What `source`, the field `path` of the spec, says of Ceph; its condition is CephConnected. Where it names a
     Secret of the user's, the step is a Secret `<owner>-<name>` made of that.
 
-    Raises MissingReference for a Secret that lacks something, SpecError for a pool the CephStorage does not keep.
+    Raises MissingReference for a Secret that lacks something, Incomplete for a pool the CephStorage does not keep.
     """
     folder = folder or DIRECTORY
     if source.storage is None:
@@ -86,7 +86,7 @@ def ceph(
         raise MissingReference(f"{path}.cephStorageRef", message) from None
     if source.pool not in (None, pool):
         message = f"CephStorage {source.storage.name!r} keeps {use} in {pool!r}; write that, or leave the pool unset"
-        raise SpecError(f"{path}.pool", message)
+        raise Incomplete(f"{path}.pool", message)
     return Ceph(
         name="CephConnected",
         verdict=at.verdict,

@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 from .. import kube
 from ..api import AppCredentialRef, DatabaseSource, LoginSecretRef
-from ..plan import Context, MissingReference, SpecError
+from ..plan import Context, Incomplete, MissingReference, SpecError
 from .clouds_yaml import cloud_auth
 from .tls import authority, trust_in
 
@@ -32,17 +32,17 @@ class Login:
         raise MissingReference(self.field, f"key {key!r} of Secret {self.secret!r} {fault}")
 
     def get(self, key: str) -> str:
-        """A value that may be missing, as empty text then. Raises SpecError for what is no text of one line."""
+        """A value that may be missing, as empty text then. Raises Incomplete for what is no text of one line."""
         found = self.data.get(key, "")
         if not found.isprintable():
-            raise SpecError(self.field, f"key {key!r} of Secret {self.secret!r} is no text of one line")
+            raise Incomplete(self.field, f"key {key!r} of Secret {self.secret!r} is no text of one line")
         return found
 
     def matching(self, key: str, pattern: str, what: str) -> str:
-        """A value that may be missing, of that pattern. Raises SpecError that says `what` it is not."""
+        """A value that may be missing, of that pattern. Raises Incomplete that says `what` it is not."""
         found = self.get(key)
         if found and not re.fullmatch(pattern, found):
-            raise SpecError(self.field, f"key {key!r} of Secret {self.secret!r} is not {what}")
+            raise Incomplete(self.field, f"key {key!r} of Secret {self.secret!r} is not {what}")
         return found
 
     @property
@@ -125,8 +125,8 @@ _ID, _SECRET, _CLOUDS = "application_credential_id", "application_credential_sec
 
 
 def _cloud(at: Login) -> Login:
-    """What clouds.yaml says of its one cloud, or of the one called `openstack`. Raises SpecError."""
+    """What clouds.yaml says of its one cloud, or of the one called `openstack`. Raises Incomplete."""
     try:
         return Login(at.field, at.secret, cloud_auth(at.data[_CLOUDS]))
     except ValueError as error:
-        raise SpecError(at.field, f"key {_CLOUDS!r} of Secret {at.secret!r} {error}") from None
+        raise Incomplete(at.field, f"key {_CLOUDS!r} of Secret {at.secret!r} {error}") from None

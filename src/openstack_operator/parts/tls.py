@@ -9,7 +9,7 @@ from typing import Any
 
 from .. import kube, pki
 from ..api import PKIRef, UsesIdentity, UsesTLS, logins
-from ..plan import Context, MissingReference, SpecError, Step, failed
+from ..plan import Context, Incomplete, MissingReference, SpecError, Step, failed
 from .issued import ordered
 
 TRUST = "/etc/openstack-trust"
@@ -209,7 +209,7 @@ def _brought(ctx: Context[Any], name: str, source: str, wanted: pki.Wanted, held
         raise MissingReference(f"{path}.name", f"there is no Secret {source!r} in this namespace")
     fault = _fault(given, wanted, ctx.now)
     if fault and not held:
-        raise SpecError(path, f"Secret {source!r}: {fault}")
+        raise Incomplete(path, f"Secret {source!r}: {fault}")
     files = {key: (held if fault else given)[key] for key in sorted(_FILES)}
     trust = kube.secret(ctx, ctx.name(f"{name}-trust"), {"ca.crt": files["ca.crt"]})
     message = f"{path}: Secret {source!r}: {fault}; the one before stays in use" if fault else ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .carry_out import Apply, Judge, Verdicts, carry_out, condition_type, conditions
 from .context import Context, InstalledKinds, Node, Referent
-from .errors import Drifted, MissingReference, NotBuilt, SpecError, Transient
+from .errors import Drifted, Incomplete, MissingReference, NotBuilt, SpecError, Transient
 from .names import NAME_LIMIT, digest, fitting
 from .release import Component, Release, parse
 from .steps import Group, Key, Object, Outcome, Plan, Step, key
@@ -19,6 +19,7 @@ __all__ = [
     "Context",
     "Drifted",
     "Group",
+    "Incomplete",
     "InstalledKinds",
     "Judge",
     "Key",

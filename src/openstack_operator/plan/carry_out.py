@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from .errors import SpecError, Transient
 from .steps import Object, Plan, Step
-from .verdict import READY, State, Verdict, failed, progressing, waiting, worst
+from .verdict import READY, State, Verdict, all_incomplete, progressing, waiting, worst
 
 Verdicts = dict[Step, Verdict]
 Apply = Callable[[Step], Awaitable[Sequence[Object]]]
@@ -64,7 +64,7 @@ async def _applied(step: Step, apply: Apply, judge: Judge, refused: set[Step]) -
         return Verdict(State.RETRYING, str(error))
     except SpecError as error:
         refused.add(step)
-        return failed(str(error), error.reason)
+        return error.verdict
     return worst([*found, step.verdict or READY])
 
 
@@ -112,4 +112,4 @@ def ready(summary: Mapping[str, Verdict]) -> Verdict:
     state = max(v.state for v in causes.values())
     reason = next((v.reason for v in causes.values() if v.state is state and v.reason), "")
     text = "; ".join(f"{name}: {v.message}" if v.message else name for name, v in causes.items())
-    return Verdict(state, text, reason)
+    return Verdict(state, text, reason, incomplete=all_incomplete(causes.values()))

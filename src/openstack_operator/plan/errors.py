@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from .verdict import Verdict, failed
+
 
 class SpecError(Exception):
     """The user must change something; retrying cannot help.
@@ -11,14 +13,29 @@ class SpecError(Exception):
     """
 
     reason = "InvalidSpec"
+    incomplete = False
+    """Whether what is wrong may be on its way, and is waited for at first."""
 
     def __init__(self, path: str, message: str, *more: tuple[str, str]) -> None:
         self.path = path
         self.problems = ((path, message), *more)
         super().__init__("; ".join(f"{field}: {text}" for field, text in self.problems))
 
+    @property
+    def verdict(self) -> Verdict:
+        """On what cannot be done because of it."""
+        return failed(str(self), self.reason, incomplete=self.incomplete)
 
-class MissingReference(SpecError):
+
+class Incomplete(SpecError):
+    """What a field needs is not there, or there and not as it has to be, and may come a moment later: the content of a
+    Secret, a definition.
+    """
+
+    incomplete = True
+
+
+class MissingReference(Incomplete):
     """A field names an object, or a key in it, that does not exist."""
 
     reason = "MissingReference"

@@ -27,6 +27,8 @@ class Verdict:
     """CamelCase, one of a closed set; empty takes the state's own name."""
     turn_after: str = ""
     """The workload whose roll-out this one lets go first, as Kind/name."""
+    incomplete: bool = False
+    """Whether all that has failed here lacks something that may be on its way."""
 
     @property
     def ready(self) -> bool:
@@ -56,8 +58,14 @@ def waiting(message: str, reason: str = "") -> Verdict:
     return Verdict(State.WAITING, message, reason)
 
 
-def failed(message: str, reason: str) -> Verdict:
-    return Verdict(State.FAILED, message, reason)
+def failed(message: str, reason: str, *, incomplete: bool = False) -> Verdict:
+    return Verdict(State.FAILED, message, reason, incomplete=incomplete)
+
+
+def all_incomplete(verdicts: Iterable[Verdict]) -> bool:
+    """Whether there are failures, and all of them lack something that may be on its way."""
+    failures = [verdict for verdict in verdicts if verdict.state is State.FAILED]
+    return bool(failures) and all(verdict.incomplete for verdict in failures)
 
 
 def worst(verdicts: Iterable[Verdict]) -> Verdict:
@@ -73,4 +81,4 @@ def worst(verdicts: Iterable[Verdict]) -> Verdict:
     messages = dict.fromkeys(v.message for v in deciding if v.message)
     reasons = [v.reason for v in deciding if v.reason and v.state is state]
     reason = RECOVERY if RECOVERY in reasons else next(iter(reasons), "")
-    return Verdict(state, "; ".join(messages), reason)
+    return Verdict(state, "; ".join(messages), reason, incomplete=all_incomplete(deciding))

@@ -25,7 +25,7 @@ from ..kube import (
     next_try,
 )
 from ..kube.objects import refused_of_owner
-from ..plan import Key, Object, Plan, SpecError, Step, Transient, key
+from ..plan import Incomplete, Key, Object, Plan, SpecError, Step, Transient, key
 from ..plan.steps import WORKLOADS
 from .carry_over import with_last_node_ports, with_live_claims
 from .client import Conflict, Forbidden, Missing, NotAdmitted
@@ -307,14 +307,14 @@ class Applier:
             if kind.optional and kind in self._world.catalog.resources:
                 self._come_again(_UNWATCHED)
                 what = f"this cluster serves no {kind.plural}.{kind.group}; install them: {_C5C3}"
-                raise SpecError(f"{kind.kind}/{body['metadata']['name']}", what) from error
+                raise Incomplete(f"{kind.kind}/{body['metadata']['name']}", what) from error
             field = body["metadata"]["annotations"].get(FIELD)
             if not kind.optional or not field:
                 raise
             self._come_again(_UNWATCHED)
             what = f"this cluster serves no {kind.plural}.{kind.group} of version {kind.api_version.rpartition('/')[2]}"
             choice = f"install {kind.by}, or choose builtin" if kind.by else "install what does, or remove the field"
-            raise SpecError(field, f"{what}; {choice}") from None
+            raise Incomplete(field, f"{what}; {choice}") from None
 
     async def _applied(self, kind: Kind, body: Object, held: Cached | None) -> Object:
         """Applies; where that is refused since entries somebody put into a list stand beside ours, as a port by another

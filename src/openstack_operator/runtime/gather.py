@@ -61,7 +61,7 @@ class Missing:
     def verdict(self) -> Verdict | None:
         """All of them in one verdict; what does not exist weighs more than what has not reported yet."""
         if self.absent:
-            return failed("; ".join([*self.absent, *self.unpublished]), "MissingReference")
+            return failed("; ".join([*self.absent, *self.unpublished]), "MissingReference", incomplete=True)
         return waiting("; ".join(self.unpublished)) if self.unpublished else None
 
 

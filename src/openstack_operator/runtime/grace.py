@@ -1,4 +1,4 @@
-"""Grace for what a spec names and is not there: it may be on its way."""
+"""Grace for what a spec needs and is not there, or not complete: it may be on its way."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from ..plan import MissingReference, State, Verdict
+from ..plan import State, Verdict
 from .store import Cached, Request
 
 
 @dataclass
 class Grace:
-    """Waits for missing references at first: whoever applies a folder, or restores a backup, writes one object after
+    """Waits for what is incomplete at first: whoever applies a folder, or restores a backup, writes one object after
     another, and tools that do so call a failure final when they see one.
     """
 
@@ -26,11 +26,11 @@ class Grace:
     """Those that have missed nothing at some time since this process began."""
 
     def judge(self, request: Request, held: Cached, verdict: Verdict) -> tuple[Verdict, float | None]:
-        """The verdict on a pass that got nowhere, Waiting as long as something may be on its way, and the seconds that
-        are left of that. A process that just began takes it that something was missing since the resource was made:
-        restarts do not begin the time anew.
+        """The verdict, Waiting as long as what it lacks may be on its way, and the seconds that are left of that. A
+        process that just began takes it that something was missing since the resource was made: restarts do not begin
+        the time anew.
         """
-        if (verdict.state, verdict.cause) != (State.FAILED, MissingReference.reason):
+        if verdict.state is not State.FAILED or not verdict.incomplete:
             self._ends.pop(request, None)
             return verdict, None
         now = self.clock()

@@ -10,7 +10,7 @@ from typing import Protocol
 
 import structlog
 
-from ..plan import SpecError, State, Transient, Verdict, failed
+from ..plan import SpecError, State, Transient, Verdict
 from . import metrics
 from .client import Forbidden, LeadershipLostError
 from .finalizers import finish_deletions
@@ -71,7 +71,7 @@ class Guard:
             then = await reconciler.reconcile(request, held)
             result = "requeue" if then.retry else "requeue_after" if then.after is not None else "success"
         except SpecError as error:
-            then, result = await self._tell(request, failed(str(error), error.reason)), "success"
+            then, result = await self._tell(request, error.verdict), "success"
         except Transient as error:
             _log.info("retrying", kind=request.kind, namespace=request.namespace, name=request.name, error=str(error))
             told = await self._tell(request, Verdict(State.RETRYING, str(error)))

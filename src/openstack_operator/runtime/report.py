@@ -139,11 +139,14 @@ class Reporter:
 
     def _with_grace(self, request: Request, held: Cached, report: Report) -> tuple[Report, float | None]:
         """The report, in which what is missing is waited for at first, and the seconds that are left of that."""
-        if not report.partial:
+        names = [name for name, verdict in report.conditions.items() if verdict.incomplete]
+        if not report.partial and not names:
             self.grace.complete(request)
             return report, None
-        verdict, left = self.grace.judge(request, held, report.ready)
-        return replace(report, conditions={**report.conditions, "Ready": verdict}), left
+        found, left = dict(report.conditions), None
+        for name in names or ["Ready"]:
+            found[name], left = self.grace.judge(request, held, found[name])
+        return replace(report, conditions=found), left
 
     def _settling(self, request: Request, report: Report, old: Object, new: Object) -> float:
         """Seconds this status should still be held back: others act on Ready, so that is written at once, and whom a

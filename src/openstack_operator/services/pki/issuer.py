@@ -8,16 +8,16 @@ from typing import Any
 
 from ... import kube, parts, pki
 from ...api import seconds
-from ...plan import READY, Context, Plan, SpecError, Step, failed
+from ...plan import READY, Context, Incomplete, Plan, SpecError, Step, failed
 from .model import CERT_MANAGER_LEAST, IssuerRef, PKISpec
 
 
 def given(ctx: Context[PKISpec]) -> str:
-    """Authorities the user wants to be trusted besides. Raises SpecError where they are none."""
+    """Authorities the user wants to be trusted besides. Raises Incomplete where they are none."""
     ref = ctx.spec.ca_bundle_secret_ref
     found = ctx.secrets.get(ref.name, {}).get("ca.crt", "") if ref else ""
     if ref and not pki.each(found):
-        raise SpecError("spec.caBundleSecretRef", f"Secret {ref.name!r} has no certificate under the key ca.crt")
+        raise Incomplete("spec.caBundleSecretRef", f"Secret {ref.name!r} has no certificate under the key ca.crt")
     return found
 
 
