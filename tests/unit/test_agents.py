@@ -221,6 +221,22 @@ def test_what_was_allowed_is_not_given_to_another(clusters: Clusters) -> None:
     claims.check(clusters.one, daemons())
 
 
+def test_a_resource_that_is_being_deleted_keeps_no_nodes_without_agents(clusters: Clusters) -> None:
+    """Its teardown may take minutes."""
+    claims = clusters.world.claims
+    claims.check(clusters.one, daemons())
+    clusters.run(clusters.one)
+    claims.settle(clusters.one, [daemons()])
+    clusters.changes.clear()
+    nova = {"name": "nova", "namespace": "one", "uid": "u2", "deletionTimestamp": "2026-01-01T00:00:00Z"}
+    clusters.put(COMPUTING, {"metadata": nova})
+    assert [claims.frees(change) for change in clusters.changes] == [True]
+    with pytest.raises(NodesTaken):
+        claims.check(clusters.two, daemons())
+    clusters.end(clusters.one, DAEMON_SET, "nova-libvirt")
+    claims.check(clusters.two, daemons())
+
+
 def test_what_was_refused_is_no_claim(clusters: Clusters) -> None:
     claims = clusters.world.claims
     clusters.run(clusters.one, labels={"rack": "1"})

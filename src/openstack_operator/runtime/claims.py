@@ -90,7 +90,8 @@ class Claims:
             return NODES_FIELD in meta.annotations and (
                 change.new is None or (change.new.meta.uid, change.new.meta.generation) != (meta.uid, meta.generation)
             )
-        return change.new is None and Request(change.kind.handle, meta.namespace, meta.name) in self._allowed
+        goes = change.new is None or change.new.meta.deletion_timestamp is not None
+        return goes and Request(change.kind.handle, meta.namespace, meta.name) in self._allowed
 
     def refused(self) -> set[Request]:
         """Resources that were refused since this was last asked."""
@@ -121,7 +122,10 @@ class Claims:
             if owner and owner != request and self._world.plans.holds(owner, (DAEMON_SET.handle, meta.name)):
                 yield owner, (meta.creation_timestamp or _NOT_YET, *_key(meta)), selection
         for other, allowed in self._allowed.items():
-            if other != request and self._world.held(other) and self._world.resource(other.kind).role == role:
+            held = self._world.held(other)
+            # Of one that is being deleted, agents that are gone do not come back.
+            comes_back = held is not None and held.meta.deletion_timestamp is None
+            if other != request and comes_back and self._world.resource(other.kind).role == role:
                 for name, selection in allowed.items():
                     if (other.namespace, name) not in running:
                         yield other, (_NOT_YET, other.namespace, name), selection
