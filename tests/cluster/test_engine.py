@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from structlog.testing import capture_logs
 
 from openstack_operator.kube import secret_data
 from openstack_operator.plan import SpecError
@@ -17,7 +18,7 @@ from openstack_operator.runtime.manager import Manager
 from openstack_operator.runtime.report import Patience
 
 from . import toy
-from .harness import Cluster, at_rest, eventually
+from .harness import Cluster, at_rest, eventually, look_again
 
 SERVICE = Kind("v1", "Service", "services")
 EVENTS = Kind("events.k8s.io/v1", "Event", "events")
@@ -262,6 +263,32 @@ async def test_a_fault_of_ours_is_found_by_its_id_and_tells_no_secret(
     log = capsys.readouterr()
     assert mark in log.out + log.err
     assert "hunter2" not in log.out + log.err + str(condition)
+
+
+async def test_what_a_pass_changed_is_one_line_of_the_log_and_nothing_is_none(cluster: Cluster):
+    def lines() -> list[dict[str, Any]]:
+        found = [dict(entry) for entry in logs if entry["event"] == "applied"]
+        return [entry for entry in found if (entry["namespace"], entry["name"]) == (cluster.namespace, "server")]
+
+    async def again() -> bool:
+        return bool(lines())
+
+    with capture_logs() as logs:
+        async with cluster.simulator(), cluster.operator() as manager:
+            await cluster.create(toy.SERVER, "server")
+            await cluster.ready(toy.SERVER, "server")
+            created = lines()
+            assert {entry["kind"] for entry in created} == {toy.SERVER.handle}
+            objects = [name for entry in created for name in entry["objects"]]
+            assert "StatefulSet/server-db created" in objects
+            assert len(objects) == len(set(objects))
+            await at_rest(manager)
+            logs.clear()
+            await look_again(manager)
+            assert lines() == []
+            await cluster.delete(SERVICE, "server")
+            await eventually(again)
+            assert [entry["objects"] for entry in lines()] == [["Service/server created"]]
 
 
 async def test_an_object_of_another_owner_is_never_taken(cluster: Cluster):

@@ -95,14 +95,18 @@ class Cluster:
 
     def __init__(self) -> None:
         self.now = 0.0
-        self.store = Store(KIND, lambda _: None)
+        self.stores = {KIND: Store(KIND, lambda _: None)}
         self.status: dict[str, Any] = {}
-        world: Any = SimpleNamespace(
-            publish=lambda *_: False, resource=lambda _: KIND, client=self, stores={KIND: self.store}
-        )
+        world: Any = SimpleNamespace(publish=self.publish, resource=self.resource, client=self, stores=self.stores)
         recorder: Any = SimpleNamespace(tell=self.tell)
         self.reporter = Reporter(world, recorder, patience=Patience(first=0, later=0), clock=lambda: self.now)
         self.reporter.grace.wall_clock = lambda: BEGAN + timedelta(seconds=self.now)
+
+    def publish(self, *_: object) -> bool:
+        return False
+
+    def resource(self, _: str) -> Kind:
+        return KIND
 
     async def apply_status(self, kind: Kind, body: dict[str, Any]) -> dict[str, Any]:
         del kind
