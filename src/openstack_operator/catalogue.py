@@ -112,6 +112,7 @@ ACTUATORS = tuple(
         seen=remote.seen,
         interval=remote.interval,
         beside=remote.beside,
+        claims=remote.claims,
     )
     for remote in REMOTES
 )

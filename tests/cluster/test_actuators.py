@@ -104,3 +104,21 @@ async def test_what_is_seen_out_there_is_in_the_status_and_stays_while_nobody_ca
 
         await eventually(retrying)
         assert await told()
+
+
+async def test_an_account_of_another_resource_is_left_alone(cluster: Cluster):
+    async with cluster.simulator(), cluster.operator(interval=0.2):
+        await cluster.create(toy.SERVER, "server")
+        await cluster.create(toy.ACCOUNT, "account")
+        await cluster.ready(toy.ACCOUNT, "account")
+        await cluster.create(toy.ACCOUNT, "thief", user="App")
+        condition = await cluster.ready(toy.ACCOUNT, "thief", "InvalidSpec")
+        assert condition["message"] == (
+            "spec.user: account 'App' of Server/server belongs to Account/account, which was here first;"
+            " choose another name"
+        )
+        assert set(cluster.remote.accounts) == {"app"}
+        await cluster.delete(toy.ACCOUNT, "thief")
+        await gone(cluster, (toy.ACCOUNT, "thief"))
+        assert set(cluster.remote.accounts) == {"app"}
+        await cluster.ready(toy.ACCOUNT, "account")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, ClassVar
@@ -11,7 +11,7 @@ from pydantic import field_validator
 
 from openstack_operator import kube, parts
 from openstack_operator.api import Model, PodSettings, Ref, Replicas, Resource, SecretKeyRef
-from openstack_operator.plan import Component, Context, Outcome, Plan, Release, SpecError, Step, Transient
+from openstack_operator.plan import Claim, Component, Context, Outcome, Plan, Release, SpecError, Step, Transient
 from openstack_operator.runtime.registry import Actuator, Service
 
 RELEASE = Release("2025.1", "debian", {"app": Component(image="example.org/app:1", uid=1000, gid=1000)})
@@ -204,6 +204,21 @@ SERVICES = (
 RESOURCES = (SERVER, APP, STACK, ACCOUNT)
 
 
+def claims(spec: Mapping[str, Any]) -> Sequence[Claim]:
+    """The account's name, whatever its case."""
+    name: str = spec.get("user", "app")
+    return (Claim("spec.user", f"account {name!r}", ("Server", "server", name.lower())),)
+
+
 def actuators(remote: Remote, interval: float = 60) -> tuple[Actuator, ...]:
     period = timedelta(seconds=interval)
-    return (Actuator(resource=ACCOUNT, ensure=remote.ensure, remove=remote.remove, seen=remote.seen, interval=period),)
+    return (
+        Actuator(
+            resource=ACCOUNT,
+            ensure=remote.ensure,
+            remove=remote.remove,
+            seen=remote.seen,
+            claims=claims,
+            interval=period,
+        ),
+    )

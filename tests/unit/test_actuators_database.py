@@ -214,6 +214,27 @@ def test_removal_keeps_the_schema_unless_told_otherwise(server: MariaDB) -> None
     assert server.accounts == {}
 
 
+def test_what_belongs_to_another_resource_is_kept_when_this_one_goes(server: MariaDB) -> None:
+    DATABASE.ensure(wanted())
+    going = wanted(deletionPolicy="Delete")
+    DATABASE.remove(replace(going, taken=frozenset({"spec.database", "spec.user"})))
+    assert healthy(server)
+    DATABASE.remove(replace(going, taken=frozenset({"spec.database"})))
+    assert ("nova_api" in server.schemas, server.accounts) == (True, {})
+
+
+@pytest.mark.parametrize(("admin", "user"), [("root", "Root"), ("rdsadmin", "rdsadmin"), ("rdsadmin", "RDSAdmin")])
+def test_the_administrator_is_nobodys_account(server: MariaDB, admin: str, user: str) -> None:
+    server.accounts[user] = {"plugin": "ed25519", "hash": "x", "locked": "0", "grants": {"GRANT SUPER ON *.* {to}"}}
+    before = dict(server.accounts)
+    ctx = wanted(user=user)
+    ctx = replace(ctx, secrets={**ctx.secrets, "a": {"user": admin, "root": "rootpw"}})
+    with pytest.raises(SpecError, match=r"spec\.user: .* administers the server"):
+        DATABASE.ensure(ctx)
+    DATABASE.remove(ctx)
+    assert server.accounts == before
+
+
 def test_no_statement_holds_the_password(server: MariaDB) -> None:
     DATABASE.ensure(wanted())
     assert not any(PASSWORD in text or escape_string(PASSWORD) in text for text in server.statements)

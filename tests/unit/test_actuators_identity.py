@@ -8,6 +8,7 @@ from dataclasses import replace
 from itertools import count
 from threading import Lock
 from typing import Any
+from unicodedata import combining, normalize
 
 import pytest
 from remotes import Answer, Request, context, serving
@@ -44,6 +45,7 @@ class Identity:
         self.lock = Lock()
         self.asked: list[tuple[str, ...]] = []
         self.fault: Answer | None = None
+        self.collation: Callable[[str], str] = str
         self.add("domains", id="default", name="Default")
         self.add("regions", id="RegionOne")
         for name in ("admin", "member", "service"):
@@ -59,7 +61,12 @@ class Identity:
 
     def all(self, collection: str, **filters: Any) -> list[dict[str, Any]]:
         rows = self.rows[collection].values()
-        return [row for row in rows if all(row.get(name) == value for name, value in filters.items())]
+        return [row for row in rows if all(self.equal(name, row.get(name), value) for name, value in filters.items())]
+
+    def equal(self, field: str, one: Any, other: Any) -> bool:
+        """As MariaDB compares: names by a collation, identifiers byte by byte."""
+        fold = self.collation if field == "name" else str
+        return one == other or fold(str(one)) == fold(str(other))
 
     def one(self, collection: str, **filters: Any) -> dict[str, Any]:
         (row,) = self.all(collection, **filters)
@@ -87,7 +94,7 @@ class Identity:
         claim = auth["identity"]["password"]["user"]
         domain = {row["name"]: row["id"] for row in self.rows["domains"].values()}.get(claim["domain"]["name"])
         users = self.all("users", name=claim["name"], domain_id=domain, password=claim["password"], enabled=True)
-        token: dict[str, Any] = {"user": {"id": users[0]["id"]}} if users else {}
+        token: dict[str, Any] = {"user": {"id": users[0]["id"], "name": users[0]["name"]}} if users else {}
         if users and auth["scope"] != "unscoped":
             scope = auth["scope"]["project"]
             projects = self.all("projects", name=scope["name"], domain_id=domain, enabled=True)
@@ -492,3 +499,38 @@ def test_an_admin_endpoint_is_made_where_wanted(keystone: Identity, url: str) ->
     wanted = {"public": "http://public:9292", "internal": "http://internal:9292", "admin": "http://admin:9292"}
     SERVICE.ensure(wanted_service(url, endpoints=wanted))
     assert endpoints(keystone) == {interface: [address] for interface, address in wanted.items()}
+
+
+def without_accents(name: str) -> str:
+    """As utf8mb3_general_ci compares."""
+    return "".join(c for c in normalize("NFD", name.rstrip()) if not combining(c)).casefold()
+
+
+@pytest.mark.parametrize("name", ["Admin", "ADMIN", "\xe1dmin"])
+def test_a_name_that_keystone_takes_for_the_administrators_is_refused(keystone: Identity, url: str, name: str) -> None:
+    keystone.collation = without_accents
+    before = dict(keystone.one("users", name="admin"))
+    with pytest.raises(SpecError, match=r"spec\.user.*admin"):
+        USER.ensure(wanted_user(url, user=name))
+    USER.remove(wanted_user(url, user=name))
+    assert keystone.one("users", name="admin") == before
+
+
+@pytest.mark.parametrize("password", [PASSWORD, "another"])
+@pytest.mark.parametrize("name", ["Nova", "nov\xe1"])
+def test_a_name_that_keystone_takes_for_another_users_is_refused(
+    keystone: Identity, url: str, name: str, password: str
+) -> None:
+    keystone.collation = without_accents
+    nova = keystone.add("users", name="nova", domain_id="default", password=password)
+    before = dict(nova), set(keystone.assigned)
+    with pytest.raises(SpecError, match=f"Keystone has a user 'nova', and takes '{name}' for the same name"):
+        USER.ensure(wanted_user(url, user=name))
+    USER.remove(wanted_user(url, user=name))
+    assert (keystone.one("users", name="nova"), keystone.assigned) == before
+
+
+def test_a_user_of_another_resource_is_kept_when_this_one_goes(keystone: Identity, url: str) -> None:
+    USER.ensure(wanted_user(url))
+    USER.remove(replace(wanted_user(url), taken=frozenset({"spec.user"})))
+    assert can_work(keystone)

@@ -364,6 +364,14 @@ def test_a_virtual_host_that_is_retained_outlives_its_user(broker: Broker, ctx: 
     assert broker.users.keys() == {"admin"}
 
 
+def test_what_belongs_to_another_resource_is_kept_when_this_one_goes(broker: Broker, ctx: Context[Any]) -> None:
+    VHOST.ensure(ctx)
+    VHOST.remove(replace(ctx, taken=frozenset({"spec.vhost", "spec.user"})))
+    assert healthy(broker)
+    VHOST.remove(replace(ctx, taken=frozenset({"spec.user"})))
+    assert (set(broker.vhosts), set(broker.users)) == ({"/"}, {"admin", "nova-cell1"})
+
+
 def test_the_administrator_is_nobodys_user(broker: Broker, ctx: Context[Any]) -> None:
     taken = replace(ctx, spec=ctx.spec.model_copy(update={"user": "admin"}))
     with pytest.raises(SpecError, match=r"spec\.user: 'admin' administers"):

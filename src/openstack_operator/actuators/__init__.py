@@ -7,8 +7,20 @@ from datetime import timedelta
 from typing import Any, NamedTuple, TypeVar
 
 from ..api import Resource
-from ..plan import Context, Outcome
-from . import application, backends, catalog, database, federation, identity, messaging, ovn, quotas, volume_types
+from ..plan import Claims, Context, Outcome
+from . import (
+    application,
+    backends,
+    catalog,
+    claims,
+    database,
+    federation,
+    identity,
+    messaging,
+    ovn,
+    quotas,
+    volume_types,
+)
 from .deadline import deadline
 from .federation_models import IDENTITY_PROVIDER
 from .models import APPLICATION_CREDENTIAL, DATABASE, SERVICE, USER, VHOST
@@ -31,6 +43,8 @@ class Entry(NamedTuple):
     beside: Callable[[Any], str] | None = None
     """For a spec, handle of the kind of another operator that has an object of the same name for the same thing; empty
     where this one is alone."""
+    claims: Claims | None = None
+    """What a resource has for itself alone; the others that claim the same leave it alone (`ctx.taken`)."""
 
 
 _CHEAP = timedelta(seconds=60)
@@ -66,9 +80,9 @@ def _limited(entry: Entry) -> Entry:
 
 
 _ENTRIES = (
-    Entry(DATABASE, database.ensure, database.remove, _CHEAP),
-    Entry(VHOST, messaging.ensure, messaging.remove, _CHEAP),
-    Entry(USER, identity.ensure, identity.remove, _DEAR, beside=_by_korc("User")),
+    Entry(DATABASE, database.ensure, database.remove, _CHEAP, claims=claims.database),
+    Entry(VHOST, messaging.ensure, messaging.remove, _CHEAP, claims=claims.vhost),
+    Entry(USER, identity.ensure, identity.remove, _DEAR, beside=_by_korc("User"), claims=claims.user),
     Entry(SERVICE, catalog.ensure, catalog.remove, _DEAR, beside=_by_korc("Service")),
     Entry(VOLUME_TYPE, volume_types.ensure, volume_types.remove, _DEAR),
     Entry(QUOTA, quotas.ensure, quotas.remove, _DEAR),

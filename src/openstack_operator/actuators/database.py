@@ -6,8 +6,9 @@ import re
 from collections.abc import Generator
 from contextlib import contextmanager
 
-from ..plan import Context
+from ..plan import Context, SpecError
 from . import access, loop, sql
+from .claims import fold
 from .loop import Facets
 from .models import MariaDBDatabaseSpec
 from .sql import Server, hashed, literal, quoted
@@ -134,9 +135,15 @@ class Account:
         self._server.run("DROP USER IF EXISTS %s@'%%'", self._user)
 
 
+def _administers(ctx: Context[MariaDBDatabaseSpec]) -> bool:
+    return fold(ctx.spec.user) == fold(access.admin(ctx, ctx.spec.mariadb_ref, "user", default="root"))
+
+
 def ensure(ctx: Context[MariaDBDatabaseSpec]) -> list[str]:
     """Schema and account are as the spec says; what was changed comes out. A dropped schema comes back empty."""
     spec = ctx.spec
+    if _administers(ctx):
+        raise SpecError("spec.user", f"{spec.user!r} administers the server; choose another name")
     password = access.password(ctx, spec.password_secret_ref)
     with _connected(ctx) as server:
         return loop.ensure((Schema(server, spec), Account(server, spec.user, spec.database, password)))
@@ -146,5 +153,9 @@ def remove(ctx: Context[MariaDBDatabaseSpec]) -> None:
     """The account is gone, and the schema where the spec says so."""
     spec = ctx.spec
     with _connected(ctx) as server:
-        schema = (Schema(server, spec),) if spec.deletion_policy == "Delete" else ()
-        loop.remove((Account(server, spec.user, spec.database, ""), *schema))
+        things: list[loop.Thing] = []
+        if "spec.user" not in ctx.taken and not _administers(ctx):
+            things.append(Account(server, spec.user, spec.database, ""))
+        if "spec.database" not in ctx.taken and spec.deletion_policy == "Delete":
+            things.append(Schema(server, spec))
+        loop.remove(things)

@@ -6,6 +6,7 @@ from functools import cached_property
 
 from ..plan import Context, Drifted, SpecError
 from . import access, loop
+from .claims import fold
 from .keystone import Keystone, Login, session
 from .loop import Facets
 from .models import KeystoneUserSpec
@@ -86,6 +87,7 @@ class User:
         if self.id:
             return self.wanted
         for row in self._keystone.rows("users", name=self._spec.user, domain_id=self._domain.id):
+            _same_name(self._spec.user, row["name"])
             self.id = row["id"]
             return {"enabled": row["enabled"], "password": self._works()}
         return None
@@ -105,6 +107,15 @@ class User:
 
     def delete(self) -> None:
         self._keystone.delete("user", self.id)
+
+
+def _same_name(wanted: str, existing: str) -> None:
+    """Raises SpecError where Keystone's database takes the name of another user for the same: its collation may ignore
+    case, accents, or spaces at the end.
+    """
+    if existing != wanted:
+        text = f"Keystone has a user {existing!r}, and takes {wanted!r} for the same name; choose another name"
+        raise SpecError("spec.user", text)
 
 
 class KeptUser(User):
@@ -163,7 +174,7 @@ class Roles:
 
 
 def _administers(ctx: Context[KeystoneUserSpec]) -> bool:
-    return ctx.spec.user == access.admin(ctx, ctx.spec.keystone_ref, "username")
+    return fold(ctx.spec.user) == fold(access.admin(ctx, ctx.spec.keystone_ref, "username"))
 
 
 def ensure(ctx: Context[KeystoneUserSpec]) -> list[str]:
@@ -178,6 +189,8 @@ def ensure(ctx: Context[KeystoneUserSpec]) -> list[str]:
         raise SpecError("spec.user", f"{spec.user!r} administers Keystone; choose another name")
     password = access.password(ctx, spec.password_secret_ref)
     login = keystone.login(spec.user, password, spec.domain, spec.project)
+    if login and login.name:
+        _same_name(spec.user, login.name)
     domain = Domain(keystone, spec.domain)
     project = Project(keystone, spec.project, domain, login)
     keeper = KeptUser if spec.provider == "k-orc" else User
@@ -187,9 +200,10 @@ def ensure(ctx: Context[KeystoneUserSpec]) -> list[str]:
 
 def remove(ctx: Context[KeystoneUserSpec]) -> None:
     """The user is gone, and its roles with it. The project stays: other service users work in it."""
-    if _administers(ctx):
+    if _administers(ctx) or ctx.taken:
         return
     keystone = session(ctx, ctx.spec.keystone_ref)
     for domain in keystone.rows("domains", name=ctx.spec.domain):
         for row in keystone.rows("users", name=ctx.spec.user, domain_id=domain["id"]):
-            keystone.delete("user", row["id"])
+            if row["name"] == ctx.spec.user:
+                keystone.delete("user", row["id"])

@@ -29,6 +29,8 @@ class Login:
     """Id of the user."""
     project: str = ""
     """Id of the project; empty when the login was for none."""
+    name: str = ""
+    """Name of the user as Keystone has it, which may not be the one that was sent."""
 
 
 def _credentials(user: str, password: str, domain: str, project: str | None) -> Row:
@@ -128,7 +130,7 @@ class Keystone:
         if answer is None:
             return None
         token = answer.json()["token"]
-        return Login(token["user"]["id"], token.get("project", {}).get("id", ""))
+        return Login(token["user"]["id"], token.get("project", {}).get("id", ""), token["user"].get("name", ""))
 
     def rows(self, collection: str, **filters: str) -> list[Row]:
         """What a collection lists, in an order that does not change."""

@@ -224,5 +224,9 @@ def remove(ctx: Context[RabbitMQVhostSpec]) -> None:
     if _administers(ctx):
         return
     api = _connect(ctx)
-    vhost = (Vhost(api, ctx.spec.vhost),) if ctx.spec.deletion_policy == "Delete" else ()
-    loop.remove((User(api, ctx.spec.user, ""), *vhost))
+    things: list[loop.Thing] = []
+    if "spec.user" not in ctx.taken:
+        things.append(User(api, ctx.spec.user, ""))
+    if "spec.vhost" not in ctx.taken and ctx.spec.deletion_policy == "Delete":
+        things.append(Vhost(api, ctx.spec.vhost))
+    loop.remove(things)

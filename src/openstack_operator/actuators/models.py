@@ -28,7 +28,11 @@ SqlUser = Annotated[
     Field(min_length=1, max_length=80, pattern=r"^[A-Za-z0-9_]+$"),
     validated(
         immutable("the account's name"),
-        rule("!(self in ['root', 'mysql', 'PUBLIC'])", "this account belongs to the server; choose another name"),
+        rule(
+            # The last one replicates for mariadb-operator.
+            "!(self.lowerAscii() in ['root', 'mysql', 'public', 'repl'])",
+            "this account belongs to the server; choose another name",
+        ),
     ),
 ]
 

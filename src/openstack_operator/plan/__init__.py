@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .carry_out import Apply, Judge, Verdicts, carry_out, condition_type, conditions
+from .claim import Claim, Claims
 from .context import Context, InstalledKinds, Node, Referent
 from .errors import Drifted, Incomplete, MissingReference, NotBuilt, SpecError, Transient
 from .names import NAME_LIMIT, digest, fitting
@@ -15,6 +16,8 @@ __all__ = [
     "READY",
     "RECOVERY",
     "Apply",
+    "Claim",
+    "Claims",
     "Component",
     "Context",
     "Drifted",

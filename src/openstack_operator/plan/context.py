@@ -80,6 +80,8 @@ class Context(Generic[SpecT]):
     """Of the resource itself: how often its spec was changed."""
     annotations: Mapping[str, str] = field(default_factory=dict[str, str])
     """Of the resource itself: orders of a human that are no part of what is wanted for good."""
+    taken: frozenset[str] = frozenset()
+    """Fields of the spec by which it names what another resource has on a server: to be left alone."""
     facts: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """What the service's own observe() found; empty for services without one."""
     now: datetime = datetime(2026, 1, 1, tzinfo=UTC)

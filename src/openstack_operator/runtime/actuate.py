@@ -6,13 +6,14 @@ import asyncio
 import random
 from collections.abc import Iterable
 from concurrent.futures import Executor
+from dataclasses import replace
 from typing import Any
 
 import structlog
 
 from ..api import Model, Ref, references
 from ..kube import fitting, judge, own
-from ..plan import READY, Context, Drifted, Outcome, SpecError, State, Transient, Verdict, waiting
+from ..plan import READY, Context, Drifted, Outcome, SpecError, State, Transient, Verdict, failed, waiting
 from . import metrics
 from .client import Forbidden
 from .events import RECREATION
@@ -20,6 +21,7 @@ from .finalizers import PATIENCE, add, delete, drop, going, release
 from .gather import ADMIN_SECRET, parse
 from .kinds import NAMESPACE, Kind
 from .limits import check_limits
+from .ownership import Ownership, Taken
 from .passes import Next, Parts
 from .registry import Actuator
 from .report import Report
@@ -46,6 +48,8 @@ class Actuating:
         self._actuator = actuator
         self._parts = parts
         self._threads = threads
+        kind, claims = Kind.of(self.resource), actuator.claims
+        self._ownership = Ownership(parts.world, kind, claims) if claims else None
 
     async def reconcile(self, request: Request, held: Cached) -> Next:
         """Ensures or removes; the outcome is reported. Raises SpecError and Transient."""
@@ -61,6 +65,8 @@ class Actuating:
         if pending := _pending(held, gathered.context):
             verdict = waiting("waiting for " + ", ".join(pending))
             return await self._unchanged(request, held, verdict, was_ready=was_ready)
+        if self._ownership and (taken := self._ownership.taken(held)).problems:
+            return await self._refused(request, held, taken, was_ready=was_ready)
         held = await add(self._parts.world, request, held, FINALIZER)
         try:
             outcome = await self._ensure(request, held, gathered.context)
@@ -100,6 +106,18 @@ class Actuating:
         if names and own(live).ready and live["status"].get("operatorVersion") == reporter.version:
             note = f"recreated {', '.join(names)}, which the server did not have any more"
             await reporter.recorder.warn(held, self._parts.world.resource(request.kind), RECREATION, note)
+
+    async def _refused(self, request: Request, held: Cached, taken: Taken, *, was_ready: bool) -> Next:
+        """Tells of names that belong to other resources; nothing is done out there."""
+        if taken.unknown:
+            verdict = waiting("waiting for its owner to be looked at, since another resource claims the same name")
+            await self._unchanged(request, held, verdict, was_ready=was_ready)
+            return Next(after=_LOOK_AGAIN)
+        first, *more = taken.problems.items()
+        verdict = failed(str(SpecError(*first, *more)), SpecError.reason)
+        then = await self._report(request, held, Report(conditions={"Ready": verdict}, partial=True))
+        # Nothing tells when the other one is gone.
+        return Next(after=min(then.after or _ASK_AGAIN, _ASK_AGAIN))
 
     async def _unchanged(self, request: Request, held: Cached, verdict: Verdict, *, was_ready: bool) -> Next:
         """Nothing is known to have become worse out there: a resource that was ready stays so."""
@@ -184,6 +202,8 @@ class Actuating:
         if any(self._leaves(request, ref) for ref in refs) or await self._namespace_ends(request):
             return None
         context = (await self._parts.gatherer.gather(self.resource, held, spec, admin=True)).context
+        if self._ownership:
+            context = replace(context, taken=frozenset(self._ownership.taken(held).problems))
         for referent in context.refs.values():
             admin = referent.published.get(ADMIN_SECRET)
             if not referent.published or (admin and admin not in context.secrets):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 
 from ..plan import Key, Object, key
 from .kinds import Kind
+from .ownership import Maker
 from .store import Meta, Request
 
 if TYPE_CHECKING:
@@ -87,6 +88,14 @@ class Plans:
         live, plan = self._world.held(request), self._plans.get(request)
         unknown = live is None or plan is None or plan.uid != live.meta.uid or live.meta.deletion_timestamp
         return bool(unknown) or child in cast("_Plan", plan).keys
+
+    def maker(self, kind: Kind, meta: Meta) -> Maker:
+        """The resource by whose plan an object is there: of those that its owner reference or its labels name, only one
+        whose plan has it. Not `known` before that was planned.
+        """
+        owner = self._world.owner(meta)
+        wants = self._wants(owner, (kind.handle, meta.name), frozenset()) if owner else False
+        return Maker(None if wants is False else owner, known=wants is not None)
 
     def _wants(self, request: Request, child: Key, seen: frozenset[Request]) -> bool | None:
         if request in seen:

@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from ..api import Model, Resource
-from ..plan import Context, Outcome, Plan, Release, Verdict
+from ..plan import Claims, Context, Outcome, Plan, Release, Verdict
 
 if TYPE_CHECKING:
     from .client import Client
@@ -55,6 +55,10 @@ class Actuator:
     beside: Callable[[Any], str] | None = None
     """For a spec, handle of the kind of another operator that has an object of the same name for the same thing; empty
     where this one is alone. That one goes first; it is made anew where `ensure` raises Drifted.
+    """
+    claims: Claims | None = None
+    """What a resource has for itself alone: of several that claim the same, the first has it. The others are not
+    ensured, and removed with their fields in `ctx.taken`.
     """
     interval: timedelta = timedelta(minutes=1)
     """How often it is looked at again, since nothing tells us of changes out there."""

@@ -1,0 +1,54 @@
+"""What each resource claims on a server for itself alone: names, as the server compares them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, cast
+
+from ..api import KeystoneRef, MariaDBRef, RabbitMQRef, Ref
+from ..plan import Claim
+
+_MARIADB, _RABBITMQ, _KEYSTONE = MariaDBRef(name="mariadb"), RabbitMQRef(name="rabbitmq"), KeystoneRef(name="keystone")
+
+
+def fold(name: str) -> str:
+    """The same for names that MariaDB may compare as equal: its collations ignore case, and spaces at the end. Accents
+    are left to Keystone, which says whom it found (actuators/identity.py).
+    """
+    return name.rstrip().casefold()
+
+
+def _text(fields: Mapping[str, Any], field: str, default: str = "") -> str:
+    value = fields.get(field)
+    return value if isinstance(value, str) else default
+
+
+def _server(spec: Mapping[str, Any], field: str, default: Ref) -> tuple[str, str]:
+    ref = spec.get(field)
+    named = cast("Mapping[str, Any]", ref) if isinstance(ref, dict) else {}
+    return default.kind, _text(named, "name", default.name)
+
+
+def _claims(spec: Mapping[str, Any], at: Sequence[str], names: Mapping[str, str], *, folds: bool) -> Iterator[Claim]:
+    """For each of the fields, what its name is of."""
+    for field, what in names.items():
+        if name := _text(spec, field):
+            yield Claim(f"spec.{field}", f"{what} {name!r}", (*at, what, fold(name) if folds else name))
+
+
+def database(spec: Mapping[str, Any]) -> Sequence[Claim]:
+    """The schema and the account of a MariaDBDatabase."""
+    names = {"database": "schema", "user": "account"}
+    return tuple(_claims(spec, _server(spec, "mariadbRef", _MARIADB), names, folds=True))
+
+
+def vhost(spec: Mapping[str, Any]) -> Sequence[Claim]:
+    """The virtual host and the user of a RabbitMQVhost; RabbitMQ compares byte by byte."""
+    names = {"vhost": "virtual host", "user": "user"}
+    return tuple(_claims(spec, _server(spec, "rabbitmqRef", _RABBITMQ), names, folds=False))
+
+
+def user(spec: Mapping[str, Any]) -> Sequence[Claim]:
+    """The user of a KeystoneUser, in its domain."""
+    domain = fold(_text(spec, "domain", "Default"))
+    return tuple(_claims(spec, (*_server(spec, "keystoneRef", _KEYSTONE), domain), {"user": "user"}, folds=True))

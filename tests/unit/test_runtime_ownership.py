@@ -1,0 +1,179 @@
+"""Of several resources that claim one name on a server, the first has it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, cast
+
+import pytest
+
+from openstack_operator.actuators import DATABASE, USER, VHOST, claims
+from openstack_operator.catalogue import ACTUATORS
+from openstack_operator.plan import Claims
+from openstack_operator.runtime.client import Client
+from openstack_operator.runtime.kinds import Catalog, Kind
+from openstack_operator.runtime.ownership import Ownership
+from openstack_operator.runtime.store import Cached, Meta, OwnerReference, Request
+from openstack_operator.runtime.world import World
+from openstack_operator.services.controlplane.model import CONTROL_PLANE
+from openstack_operator.services.glance.model import GLANCE
+
+CLOUD, SERVICE, SCHEMA = Kind.of(CONTROL_PLANE), Kind.of(GLANCE), Kind.of(DATABASE)
+THE_SERVICE = Request(SERVICE.handle, "x", "glance")
+EARLY, BEFORE, LATE, LATER = (f"2026-01-01T00:00:0{second}Z" for second in range(4))
+
+
+class Scene:
+    """A namespace with resources of one kind."""
+
+    def __init__(self, kind: Kind = SCHEMA, of: Claims = claims.database) -> None:
+        catalog = Catalog([CONTROL_PLANE, GLANCE, DATABASE, VHOST, USER])
+        self.world = World(cast("Client", None), catalog, [], lambda change: None)
+        self.world.plans.kinds = (CLOUD, SERVICE)
+        self.kind = kind
+        self.ownership = Ownership(self.world, kind, of)
+        self.version = 0
+
+    def put(self, kind: Kind, name: str, at: str, owner: tuple[Kind, str] | None = None, **spec: Any) -> Cached:
+        self.version += 1
+        references = (
+            (OwnerReference(owner[0].kind, owner[1], f"{owner[1]}-1", owner[0].api_version, controller=True),)
+            if owner
+            else ()
+        )
+        meta = Meta(
+            name,
+            namespace="x",
+            uid=f"{name}-1",
+            resource_version=str(self.version),
+            generation=self.version,
+            creation_timestamp=at,
+            owner_references=references,
+        )
+        made = Cached(meta, json.dumps({"metadata": {"name": name}, "spec": spec}).encode())
+        self.world.stores[kind].put(made)
+        return made
+
+    def add(self, name: str, at: str, owner: tuple[Kind, str] | None = None, **spec: Any) -> Cached:
+        return self.put(self.kind, name, at, owner, **spec)
+
+    def taken(self, held: Cached) -> set[str]:
+        return set(self.ownership.taken(held).problems)
+
+    def plans(self, *names: str) -> None:
+        """A Glance that makes those."""
+        wanted = [{"apiVersion": SCHEMA.api_version, "kind": SCHEMA.kind, "metadata": {"name": n}} for n in names]
+        self.world.plans.settle(THE_SERVICE, "glance-1", wanted)
+
+
+@pytest.fixture
+def scene() -> Scene:
+    return Scene()
+
+
+@pytest.mark.parametrize("name", ["glance", "Glance", "GLANCE"])
+def test_the_schema_of_an_older_resource_is_its_own(scene: Scene, name: str) -> None:
+    mine = scene.add("glance-db", EARLY, database="glance", user="glance")
+    thief = scene.add("a-thief", LATE, database=name, user="thief")
+    assert scene.ownership.taken(thief).problems == {
+        "spec.database": f"schema {name!r} of MariaDB/mariadb belongs to MariaDBDatabase/glance-db,"
+        " which was here first; choose another name"
+    }
+    assert scene.taken(mine) == set()
+    assert scene.taken(scene.add("b-thief", LATE, database="other", user=name)) == {"spec.user"}
+
+
+def test_of_one_second_the_first_name_has_it(scene: Scene) -> None:
+    one, two = (scene.add(name, EARLY, database="glance", user=name) for name in ("one", "two"))
+    assert (scene.taken(one), scene.taken(two)) == (set(), {"spec.database"})
+
+
+def test_other_servers_and_namespaces_are_no_rivals(scene: Scene) -> None:
+    scene.add("glance-db", EARLY, database="glance", user="glance")
+    other = scene.add("other", LATE, database="glance", user="glance", mariadbRef={"name": "another"})
+    assert scene.taken(other) == set()
+
+
+def test_a_name_is_free_when_its_owner_is_gone_or_names_another(scene: Scene) -> None:
+    mine = scene.add("glance-db", EARLY, database="glance", user="glance")
+    late = scene.add("late", LATE, database="glance", user="late")
+    assert scene.taken(late)
+    mine = scene.add("glance-db", EARLY, database="renamed", user="glance")
+    assert not scene.taken(late)
+    scene.add("glance-db", EARLY, database="glance", user="glance")
+    assert scene.taken(late)
+    scene.world.stores[SCHEMA].remove(mine)
+    scene.world.stores[SCHEMA].replace(None, [late])
+    assert not scene.taken(late)
+
+
+def test_a_resource_that_is_refused_by_now_keeps_its_names(scene: Scene) -> None:
+    scene.add("glance-db", EARLY, database="glance", user="glance", passwordSecretRef=3, unknown=True)
+    assert scene.taken(scene.add("thief", LATE, database="glance", user="x"))
+
+
+def test_two_accounts_of_one_schema_are_there_while_a_password_is_replaced(scene: Scene) -> None:
+    scene.put(SERVICE, "glance", EARLY)
+    scene.plans("glance-db", "glance-db--b")
+    first = scene.add("glance-db", EARLY, (SERVICE, "glance"), database="glance", user="glance")
+    second = scene.add("glance-db--b", LATER, (SERVICE, "glance"), database="glance", user="glance_B")
+    thief = scene.add("thief", LATE, (SERVICE, "glance"), database="glance", user="thief")
+    assert (scene.taken(first), scene.taken(second), scene.taken(thief)) == (set(), set(), {"spec.database"})
+    # Whoever waits for the first account to go does not get the schema of the second one.
+    scene.world.stores[SCHEMA].replace(None, [second, thief])
+    scene.plans("glance-db--b")
+    assert (scene.taken(second), scene.taken(thief)) == (set(), {"spec.database"})
+
+
+def test_an_account_that_comes_back_is_as_old_as_its_cloud(scene: Scene) -> None:
+    scene.put(CLOUD, "cloud", EARLY)
+    glance = {"apiVersion": SERVICE.api_version, "kind": SERVICE.kind, "metadata": {"name": "glance"}}
+    scene.world.plans.settle(Request(CLOUD.handle, "x", "cloud"), "cloud-1", [glance])
+    scene.put(SERVICE, "glance", LATER, (CLOUD, "cloud"))
+    scene.plans("glance-db")
+    thief = scene.add("thief", BEFORE, database="glance", user="thief")
+    mine = scene.add("glance-db", LATER, (SERVICE, "glance"), database="glance", user="glance")
+    assert (scene.taken(mine), scene.taken(thief)) == (set(), {"spec.database"})
+
+
+def test_after_a_start_nobody_has_a_name_before_its_owner_was_looked_at(scene: Scene) -> None:
+    scene.put(SERVICE, "glance", EARLY)
+    thief = scene.add("thief", BEFORE, database="glance", user="thief")
+    mine = scene.add("glance-db--b", LATER, (SERVICE, "glance"), database="glance", user="glance_B")
+    assert scene.taken(thief), "the owner may be as old as it says"
+    assert scene.ownership.taken(mine).unknown
+    assert not scene.ownership.taken(thief).unknown
+    scene.plans("glance-db--b")
+    assert not scene.taken(mine)
+
+
+def test_an_owner_that_somebody_wrote_makes_nothing_older(scene: Scene) -> None:
+    scene.put(SERVICE, "glance", EARLY)
+    mine = scene.add("mine", BEFORE, database="app", user="app")
+    thief = scene.add("thief", LATE, (SERVICE, "glance"), database="app", user="thief")
+    assert scene.ownership.taken(thief).unknown
+    scene.plans("glance-db")
+    assert (scene.taken(mine), scene.taken(thief)) == (set(), {"spec.database"})
+    assert not scene.ownership.taken(thief).unknown
+
+
+def test_kinds_with_names_on_servers_claim_them() -> None:
+    assert {each.resource.kind for each in ACTUATORS if each.claims} == {DATABASE.kind, VHOST.kind, USER.kind}
+
+
+@pytest.mark.parametrize(
+    ("kind", "of", "mine", "same", "other"),
+    [
+        (VHOST, claims.vhost, {"vhost": "nova", "user": "nova"}, {"vhost": "nova"}, {"vhost": "Nova"}),
+        (VHOST, claims.vhost, {"vhost": "nova", "user": "nova"}, {"user": "nova"}, {"user": "Nova"}),
+        (USER, claims.user, {"user": "nova"}, {"user": "Nova"}, {"user": "nova", "domain": "other"}),
+        (USER, claims.user, {"user": "nova"}, {"user": "NOVA", "domain": "default"}, {"user": "nov"}),
+    ],
+)
+def test_virtual_hosts_and_users(
+    kind: Any, of: Claims, mine: dict[str, Any], same: dict[str, Any], other: dict[str, Any]
+) -> None:
+    scene = Scene(Kind.of(kind), of)
+    scene.add("mine", EARLY, **mine)
+    assert scene.taken(scene.add("same", LATE, **same)) == {f"spec.{min(same, key=lambda f: f == 'domain')}"}
+    assert not scene.taken(scene.add("other", LATE, **other))
