@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
+import yaml
 
 from openstack_operator import kube
+from openstack_operator.api import IS_NOW, Resource, crd, model_schema
 from openstack_operator.catalogue import RESOURCES
 from openstack_operator.generate import generated, rendered, stale, write
 from openstack_operator.manifests import load
@@ -132,3 +135,104 @@ def test_the_reference_shows_what_is_in_a_status(files: dict[Path, str]) -> None
     assert "| `cells[].name` | string | " in status["nova"]
     for page in status.values():
         assert "| `conditions[].lastTransitionTime` | string | When its status last changed. |" in page
+
+
+EMPTY = (None, "", [], {})
+"""Defaults that are nothing: what is unset is the same."""
+Section = dict[str, tuple[str, str]]
+"""What a table says of fields: type and default."""
+
+
+def tables(page: str) -> dict[str, Section]:
+    """Sections of a page with a column of defaults, by their name in small letters, as links have it."""
+    found: dict[str, Section] = {}
+    for section in re.split(r"^## ", page, flags=re.MULTILINE)[1:]:
+        title, _, text = section.partition("\n")
+        if "| field | type | default | |" in text:
+            rows = [re.split(r"(?<!\\)\|", line) for line in text.splitlines() if line.startswith("| `")]
+            found[title.lower()] = {row[1].strip(" `"): (row[2].strip(), row[3].strip()) for row in rows}
+    return found
+
+
+def without_empty(value: Any) -> Any:
+    """A default without entries that are nothing, at any depth."""
+    if not isinstance(value, dict):
+        return value
+    entries = {name: without_empty(entry) for name, entry in cast("dict[str, Any]", value).items()}
+    return {name: entry for name, entry in entries.items() if entry not in EMPTY}
+
+
+def is_whole(pages: Mapping[str, str], page: str, section: str, field: str, value: Any) -> bool:
+    """Whether the row of a field says that this is its default, or those of its own fields do."""
+    text, known = pages[page], tables(pages[page])
+    if field not in known[section]:
+        # Of a template, fields of another kind are on the page of that.
+        body = text.lower().partition(f"## {section}\n")[2].partition("\n## ")[0]
+        elsewhere = re.search(r"every field of \[\w+\]\((.+?\.md)\)", body)
+        return bool(elsewhere) and is_whole(pages, elsewhere[1] if elsewhere else "", "spec", field, value)
+    type_, default = known[section][field]
+    if default and (default[1:-1] == value or yaml.safe_load(default[1:-1]) == value):
+        return True
+    link = re.search(r"\(#(\w+)\)$", type_)
+    if not link or not isinstance(value, dict):
+        return False
+    entries = cast("dict[str, Any]", value).items()
+    return all(is_whole(pages, page, link[1], name, entry) for name, entry in entries)
+
+
+@pytest.fixture(scope="module")
+def pages(files: dict[Path, str]) -> dict[str, str]:
+    """The pages of the reference by name."""
+    return {path.name: text for path, text in files.items() if path.parent.name == "reference"}
+
+
+def page_of(resource: Resource[Any], pages: Mapping[str, str]) -> str:
+    """Name of the page of a kind."""
+    handle = f"{resource.handle.lower()}.md"
+    return handle if handle in pages else f"{resource.kind.lower()}.md"
+
+
+def test_each_default_is_whole_on_the_page_of_its_kind(pages: dict[str, str]) -> None:
+    count, lost = 0, list[str]()
+    for resource in RESOURCES:
+        page, whole = page_of(resource, pages), model_schema(resource.spec, as_c5c3=resource.as_c5c3)
+        names = {name.lower(): schema for name, schema in whole.get("$defs", {}).items()} | {"spec": whole}
+        for section in tables(pages[page]):
+            for name, field in names[section].get("properties", {}).items():
+                value = without_empty(field.get("default"))
+                if not field.get("description", "").startswith(IS_NOW) and value not in EMPTY:
+                    count += 1
+                    if not is_whole(pages, page, section, name, value):
+                        lost.append(f"{page} {section}.{name}: {value}")
+    assert lost == []
+    assert count > 500
+
+
+def messages(schema: Any) -> Iterator[str]:
+    """What the rules of a definition say, at any depth."""
+    if isinstance(schema, dict):
+        node = cast("dict[str, Any]", schema)
+        if not str(node.get("description", "")).startswith(IS_NOW):
+            yield from (rule["message"] for rule in node.get("x-kubernetes-validations", ()))
+            for inner in node.values():
+                yield from messages(inner)
+    elif isinstance(schema, list):
+        for inner in cast("list[Any]", schema):
+            yield from messages(inner)
+
+
+def test_each_rule_is_on_the_page_of_its_kind(pages: dict[str, str]) -> None:
+    missing, count = list[str](), 0
+    for resource in RESOURCES:
+        page = page_of(resource, pages)
+        text = pages[page]
+        if first := re.search(r"^The fields are those of \[.+\]\((.+?\.md)\)", text, re.MULTILINE):
+            text += pages[first[1]]
+        rules = text.replace("\\|", "|")
+        schema = crd(resource)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+        for message in messages(schema):
+            count += 1
+            if f"`: {' '.join(message.split())}\n" not in rules:
+                missing.append(f"{page}: {message}")
+    assert missing == []
+    assert count > 500

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -182,8 +183,11 @@ def test_the_cloud_of_a_suite_that_takes_none_down_is_watched_while_it_converges
         watched.append(in_vain.__self__)
         return "cloud"
 
+    def start(_sample: Path) -> Any:
+        return session
+
     session: Any = SimpleNamespace(cluster=cluster, converge=converge)
-    with stays(MINIMAL, lambda _: session) as found:
+    with stays(MINIMAL, start) as found:
         assert found == (session, "cloud")
         assert waiting.current() is watched[0]
         assert watched[0].cluster is cluster
@@ -199,7 +203,11 @@ def test_the_cloud_of_every_suite_is_watched():
     assert stood["on_reasons"]
 
 
-SIGN = Sign(kind="Placement", name="placement", reason="OutOfMemory", text="", reported=lambda *_: True)
+def reported(*_: list[Any]) -> bool:
+    return True
+
+
+SIGN = Sign(kind="Placement", name="placement", reason="OutOfMemory", text="", reported=reported)
 
 
 @pytest.mark.parametrize(
@@ -215,6 +223,6 @@ SIGN = Sign(kind="Placement", name="placement", reason="OutOfMemory", text="", r
     ids=["new", "silent", "half", "all", "stalls later", "stalled"],
 )
 def test_an_operator_that_says_nothing_is_waited_for_a_minute(
-    seen: dict[str, float], stalls: bool, since: float, over: bool
+    seen: dict[str, Any], stalls: bool, since: float, over: bool
 ):
     assert is_over(Seconds(reason="", **seen), dataclasses.replace(SIGN, stalls=stalls), since) is over

@@ -50,7 +50,10 @@ def _differing(resource: Resource[Any], first: Resource[Any]) -> list[str]:
     rows = [f"| `{path}` | {_type(own[path])} | {_line(own[path].get('description', ''))} |" for path in new]
     head = ["| field | type | |", "| --- | --- | --- |"]
     images = "; an image is an object with `repository`, `tag` and `digest`"
-    return [f"{where}{images}, and these are called otherwise:", "", *head, *rows] if rows else [f"{where}{images}."]
+    table = [f"{where}{images}, and these are called otherwise:", "", *head, *rows] if rows else [f"{where}{images}."]
+    known = _rules_of(first)
+    rules = [rule for rule in _rules_of(resource) if rule not in known]
+    return [*table, "", "## Rules", "", "What the API server refuses besides:", "", *rules] if rules else table
 
 
 def _fields(properties: Schema, path: str = "") -> Iterable[tuple[str, Schema]]:
@@ -70,11 +73,10 @@ def _properties(resource: Resource[Any]) -> Schema:
 
 def _status(resource: Resource[Any]) -> list[str]:
     """Sections about the status of a kind and about the rules that the API server checks."""
-    schema = _properties(resource)
-    rules = list(dict.fromkeys(_rules(schema["spec"], "spec")))
+    rules = _rules_of(resource)
     rows = [
         f"| `{path}` | {_type(field)} | {_line(field.get('description', ''))} |"
-        for path, field in _told(schema["status"])
+        for path, field in _told(_properties(resource)["status"])
     ]
     lines = ["", "## status", "", "| field | type | |", "| --- | --- | --- |", *rows]
     if rules:
@@ -88,6 +90,14 @@ def _told(schema: Schema, path: str = "") -> Iterable[tuple[str, Schema]]:
         yield f"{path}{name}", field
         inner = next((field[each] for each in _INNER if isinstance(field.get(each), dict)), None)
         yield from _told(inner or field, f"{path}{name}{'[]' if inner else ''}.")
+
+
+def _rules_of(resource: Resource[Any]) -> list[str]:
+    """The rules about a whole resource, and about each field of its spec, as lines."""
+    schema = crd(resource)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    # Besides its spec, a rule about a whole resource sees the metadata alone.
+    whole = (f"- `metadata`: {_line(rule['message'])}" for rule in schema.get("x-kubernetes-validations", ()))
+    return list(dict.fromkeys([*whole, *_rules(schema["properties"]["spec"], "spec")]))
 
 
 def _rules(schema: Schema, path: str) -> Iterable[str]:
@@ -154,8 +164,9 @@ def _refs(node: Any) -> Iterable[str]:
 
 
 def _handed_on(schema: Schema, kind: Resource[Any]) -> list[str]:
-    """A template repeats no other page: `enabled`, and where the rest stands."""
-    own = {"properties": {"enabled": schema["properties"]["enabled"]}}
+    """A template repeats no other page: `enabled`, what that page does not have, and where the rest stands."""
+    others = model_schema(kind.spec)["properties"].keys() - {"enabled"}
+    own = {"properties": {name: field for name, field in schema["properties"].items() if name not in others}}
     where = f"Every field of [{kind.kind}]({kind.kind.lower()}.md); what is unset there takes its default."
     return [where, "", *_table(own)]
 
