@@ -40,6 +40,10 @@ NOISE = (
         r" ERROR keystone\.server\.flask\.application .*\b(Forbidden|Conflict|ValidationError|NotFound)\b",
     ),
     _known(
+        "Keystone warns of its keys' mount with each request (services/keystone/serving: default_log_levels)",
+        r"\bkey_repository is world readable\b",
+    ),
+    _known(
         # Those that are asked at "/" are so by other services, too, and a log does not say by whom.
         "a probe that succeeded is logged as a request (images/oslo/uwsgi.ini)",
         r"GET /healthcheck => .* \(HTTP/1\.\d 200\)",

@@ -32,6 +32,7 @@ NOISY = [
     "5:M 23 Nov 2026 07:31:42.157 # Error accepting a client connection: error:0A000126",
     "Exception ignored in: <function _after_fork at 0x7fd867f9c9a0>",
     f"{OSLO} ERROR keystone.server.flask.application keystone.exception.Conflict: Duplicate ID, RegionOne..",
+    f"{OSLO} WARNING keystone.common.fernet_utils [None req-1 - -] key_repository is world readable: /etc/keys",
     f"{UWSGI} /healthcheck {ENDED} 200) 2 headers in 64 bytes (1 switches on core 0)",
     f"{LIBVIRT} virNetSocketReadWire:1782 : End of file while reading data: Input/output error",
     f"{LIBVIRT} virNetTLSContextLoad:1 : Cannot read CA certificate '/etc/pki/CA/cacert.pem'",
