@@ -1,10 +1,13 @@
 """Tempest's smoke set and its tests of the Identity, Image and Network APIs, in runs that are ordered; then what the
-status tells of runs.
+status tells of runs, and whether Keystone obeys what it acknowledged.
 """
 
 from __future__ import annotations
 
 import json
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -12,15 +15,23 @@ import pytest
 from cloud import view
 from cloud.kubernetes import Kubernetes
 from cloud.session import Cloud, Session
+from localcluster import faults
+from localcluster.layout import Cluster
 
 from ..conftest import Report
 from ..facts import ready_again
 from ..waiting import until
+from .acknowledged import Identity, watched
 from .expectations import SETS, Outcome, listing, surprises, unused
 
 TEMPESTS = "tempests.tempest.openstack.c5c3.io"
 RUN_NOW = "tempest.openstack.c5c3.io/run-now"
+CACHE = "memcached-server-0"
 PODS = ("pods", "-l", "openstack.k8s.io/kind=tempest")
+
+WELL, SILENT = 15.0, 45.0
+"""Seconds for which Keystone's cache works before and after it is frozen, and for which it is."""
+LEAST_LOOKS = 100
 
 
 def live(cluster: Kubernetes, cloud: Cloud) -> dict[str, Any]:
@@ -53,6 +64,16 @@ def logged(cluster: Kubernetes, cloud: Cloud) -> str:
 def outcomes() -> dict[str, Outcome]:
     """Of the sets that have run."""
     return {}
+
+
+@contextmanager
+def frozen(namespace: str, pod: str) -> Generator[None]:
+    """The pod's processes stand still inside the block."""
+    faults.freeze(Cluster(), namespace, pod)
+    try:
+        yield
+    finally:
+        faults.thaw(Cluster(), namespace, pod)
 
 
 def test_nothing_runs_before_it_is_ordered(cluster: Kubernetes, stood: tuple[Session, Cloud]) -> None:
@@ -120,6 +141,25 @@ def test_no_password_is_in_the_log(cluster: Kubernetes, stood: tuple[Session, Cl
     assert decoded
     assert encoded not in log
     assert decoded not in log
+
+
+def test_what_keystone_acknowledged_is_obeyed_whatever_its_cache_does(
+    cluster: Kubernetes, stood: tuple[Session, Cloud], report: Report
+) -> None:
+    """Decision 0046: Memcached is well, then silent for longer than its clients wait for it, then well again."""
+    cloud = stood[1]
+
+    def silent() -> None:
+        time.sleep(WELL)
+        with frozen(cloud.namespace, CACHE):
+            time.sleep(SILENT)
+
+    found = watched(Identity.of(cluster, cloud.namespace), WELL + SILENT + WELL, meanwhile=silent)
+    report.add(acknowledged={"looks": found.looks, "violations": found.violations, "refused": found.refused})
+    ready_again(cluster, cloud)
+    assert found.violations == {}
+    # Four runs of a minute and a half had 2,272 looks; a cloud that answers nothing has none to be wrong.
+    assert found.looks > LEAST_LOOKS, found.refused
 
 
 def test_a_schedule_runs_too_and_a_run_that_cannot_test_says_why(
