@@ -24,6 +24,7 @@ from openstack_operator.api import (
     UsesIdentity,
     UsesMessaging,
 )
+from openstack_operator.parts.config import DIGEST_KEY
 from openstack_operator.parts.remote import CLEANUP
 from openstack_operator.plan import Component as Program
 from openstack_operator.plan import Context, Referent, Release, SpecError, State, Step, progressing
@@ -229,6 +230,29 @@ def test_a_section_may_bear_what_services_call_theirs() -> None:
 
 def conf(ctx: Context[Any], **options: Any) -> parts.Config:
     return parts.config(ctx, "widget.conf", {"a": options})
+
+
+def test_nobody_guesses_a_password_by_the_digest_of_its_configuration() -> None:
+    """Who may read pods, but no Secrets, knows all of a file but the password that a user chose."""
+    ctx = widget()
+    one = conf(replace(ctx, draw=lambda: "one"), password="secret")
+    other = conf(replace(ctx, draw=lambda: "other"), password="secret")
+    assert one.digest != other.digest
+    assert len(one.digest) * 4 == 64, "bits"
+    (secret,) = one.objects
+    assert kube.secret_data(secret)[DIGEST_KEY] == "one"
+    assert DIGEST_KEY not in one.files
+
+
+def test_the_key_of_a_digest_stays() -> None:
+    """Another one would replace all pods."""
+    first = conf(replace(widget(), draw=lambda: "first"), x=1)
+    (secret,) = first.objects
+    name = secret["metadata"]["name"]
+    later = replace(widget(), draw=lambda: "later")
+    assert conf(replace(later, children={("Secret", name): secret}), x=1).digest == first.digest
+    assert conf(replace(later, lost={name: secret}), x=1).digest == first.digest
+    assert conf(replace(later, children={("Secret", name): secret}), x=2).digest != first.digest
 
 
 def test_a_job_follows_its_work_and_not_its_configuration() -> None:

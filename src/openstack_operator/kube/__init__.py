@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..plan import Object
+from ..plan import Object, keyed_digest
 from .agents import NODES_FIELD, NodeSelection, agents, name_nodes
 from .objects import (
     BESIDE,
@@ -125,6 +125,7 @@ __all__ = [
     "irreplaceable",
     "job",
     "judge",
+    "keyed_digest",
     "labeled_pod",
     "labels",
     "lacking",

@@ -12,6 +12,9 @@ from ..api import Sections, logins
 from ..plan import Context, SpecError, Step
 from .tls import TRUST, authority, trusts
 
+DIGEST_KEY = "digest-key"
+"""The key in a Secret of configuration under which the digests of pods follow it; none of its files."""
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Config(Step):
@@ -112,16 +115,24 @@ def written(
     suffix: str = "config",
     directory: str,
     beside: Sequence[kube.Mount] = (),
+    whole: bool = False,
 ) -> Config:
-    """Secret `<owner>-<suffix>` with files as they are; `beside` is mounted with them."""
-    wanted = kube.secret(ctx, ctx.name(suffix), data)
+    """Secret `<owner>-<suffix>` with files as they are; `beside` is mounted with them. Who mounts all of the Secret
+    wants it `whole`: with nothing but the files.
+    """
+    name = kube.fitting(ctx.name(suffix))
+    held = kube.secret_data(ctx.children.get(("Secret", name)) or ctx.lost.get(name))
+    # The digest stands in annotations of pods, which more people may read than Secrets: a password that a user chose
+    # could be guessed by it.
+    key = {} if whole else {DIGEST_KEY: held.get(DIGEST_KEY) or ctx.draw()}
+    wanted = kube.secret(ctx, name, {**data, **key})
     trusted = trusts(ctx)
     return Config(
         name="Config",
-        objects=(wanted,),
-        secret=wanted["metadata"]["name"],
+        objects=(wanted if whole else kube.remembered(wanted),),
+        secret=name,
         # Programs read whom they trust when they start.
-        digest=kube.digest({**data, **trusted}),
+        digest=kube.keyed_digest(key.get(DIGEST_KEY, ""), {**data, **trusted}),
         directory=directory,
         files=tuple(data),
         beside=(*beside, *_trusted(ctx, trusted)),

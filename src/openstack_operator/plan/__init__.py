@@ -6,7 +6,7 @@ from .carry_out import Apply, Judge, Verdicts, carry_out, condition_type, condit
 from .claim import Claim, Claims
 from .context import Context, InstalledKinds, Node, Referent
 from .errors import Drifted, Incomplete, MissingReference, NotBuilt, SpecError, Transient
-from .names import NAME_LIMIT, digest, fitting
+from .names import NAME_LIMIT, digest, fitting, keyed_digest
 from .release import Component, Release, parse
 from .steps import Group, Key, Object, Outcome, Plan, Step, key
 from .verdict import READY, RECOVERY, State, Verdict, failed, progressing, recovering, waiting, worst
@@ -47,6 +47,7 @@ __all__ = [
     "failed",
     "fitting",
     "key",
+    "keyed_digest",
     "parse",
     "progressing",
     "recovering",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import hmac
 import json
 from typing import Any
 
@@ -13,6 +14,11 @@ NAME_LIMIT = 63
 def digest(value: Any) -> str:
     """Eight hexadecimal characters that follow any JSON value."""
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:8]
+
+
+def keyed_digest(key: str, value: Any) -> str:
+    """Sixteen hexadecimal characters that follow any JSON value, from which nobody without the key learns anything."""
+    return hmac.new(key.encode(), json.dumps(value, sort_keys=True).encode(), hashlib.sha256).hexdigest()[:16]
 
 
 def fitting(name: str, limit: int = NAME_LIMIT) -> str:

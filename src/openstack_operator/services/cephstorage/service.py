@@ -184,7 +184,7 @@ def _made(
         "ceph.conf": cluster.conf,
         f"{user}.keyring": keyring(user, key),
     }
-    secret = replace(parts.written(ctx, data, suffix="pools-setup", directory=FOLDER), name="Pools")
+    secret = replace(parts.written(ctx, data, suffix="pools-setup", directory=FOLDER, whole=True), name="Pools")
     main = kube.Container(
         component=ctx.release["ceph-pools"],
         command=["python3", f"{FOLDER}/keeper.py", "ensure"],
@@ -206,7 +206,7 @@ def _watcher(ctx: Context[CephStorageSpec], cluster: Cluster) -> tuple[Step, ...
     rings = {f"{user}.keyring": keyring(user, key) for user, key in zip(clients, cluster.keys.values(), strict=True)}
     program = _program()
     data = {**program, "wanted.json": json.dumps({"clients": clients}), "ceph.conf": cluster.conf, **rings}
-    secret = replace(parts.written(ctx, data, suffix="status-setup", directory=FOLDER), name="Status")
+    secret = replace(parts.written(ctx, data, suffix="status-setup", directory=FOLDER, whole=True), name="Status")
     main = kube.Container(
         component=ctx.release["ceph-status"],
         command=["python3", "-u", f"{FOLDER}/keeper.py", "serve"],

@@ -156,7 +156,7 @@ def disks(ctx: Context[NovaSpec]) -> Disks:
     if not keys:
         return Disks()
     files = _told(keys)
-    written = parts.written(ctx, files, suffix="libvirt-secrets", directory=_GIVEN)
+    written = parts.written(ctx, files, suffix="libvirt-secrets", directory=_GIVEN, whole=True)
     digest = hashlib.sha256("".join(files[name] for name in sorted(files)).encode()).hexdigest()
     return Disks(client=own, steps=(*((own,) if own else ()), written), secret=written.secret, digest=digest)
 
