@@ -179,9 +179,10 @@ def not_mounted(cluster: Kubernetes, cloud: Cloud) -> Generator[Sign]:
 @contextmanager
 def out_of_memory(cluster: Kubernetes, cloud: Cloud) -> Generator[Sign]:
     limit = {"resources": {"limits": {"memory": "24Mi"}}}
-    with edited(cluster, cloud, {"placement": {"api": limit}}, {"placement": {"api": {"resources": None}}}):
+    # One process: where nodes have cgroups of version 1, of several the kernel ends one, and its parent makes another.
+    with edited(cluster, cloud, {"nova": {"scheduler": limit}}, {"nova": {"scheduler": {"resources": None}}}):
         text = "more memory than its limit of 24Mi"
-        yield Sign(kind="Placement", name="placement", reason="OutOfMemory", text=text, reported=killed)
+        yield Sign(kind="Nova", name="nova", reason="OutOfMemory", text=text, reported=killed)
 
 
 @contextmanager
