@@ -10,6 +10,7 @@ from typing import Any, cast
 import pytest
 
 from openstack_operator import pki
+from openstack_operator.kube import MANAGED_BY
 from openstack_operator.runtime.client import Client
 from openstack_operator.runtime.exposition import ResourceCollector
 from openstack_operator.runtime.kinds import SECRET, Catalog, Kind
@@ -20,8 +21,8 @@ from openstack_operator.services.pki.model import PKI
 AUTHORITY = Kind.of(PKI)
 
 
-def put(world: World, kind: Kind, name: str, version: int, **body: Any) -> None:
-    meta = {"name": name, "namespace": "x", "uid": name, "resourceVersion": str(version)}
+def put(world: World, kind: Kind, name: str, version: int, metadata: dict[str, Any] | None = None, **body: Any) -> None:
+    meta = {"name": name, "namespace": "x", "uid": name, "resourceVersion": str(version), **(metadata or {})}
     world.stores[kind].put(cached(json.dumps({"metadata": meta, **body}).encode(), kind))
 
 
@@ -69,7 +70,24 @@ def test_certificates_expire_when_they_say(world: World):
     put(world, SECRET, "front", 1, data={"tls.crt": text, "tls.key": "eA==", "nonsense.crt": "eA=="})
     put(world, SECRET, "password", 2, data={"password": "eA=="})
     (found,) = read(collector).items()
-    assert found[0] == ("certificate_expiry_timestamp_seconds", "x", "front", "tls.crt")
+    assert found[0] == ("certificate_expiry_timestamp_seconds", "", "x", "", "front", "tls.crt")
     assert found[1] == (began + timedelta(days=30)).timestamp()
     put(world, SECRET, "front", 3, data={"password": "eA=="})
     assert read(collector) == {}
+
+
+CONTROLLER = {"apiVersion": AUTHORITY.api_version, "kind": "PKI", "name": "internal", "uid": "u", "controller": True}
+
+
+@pytest.mark.parametrize("is_there", [True, False], ids=["resource", "gone"])
+@pytest.mark.parametrize("owners", [[CONTROLLER], [CONTROLLER | {"kind": "Certificate", "apiVersion": "c/v1"}], []])
+def test_a_certificate_is_told_with_its_resource(world: World, owners: list[Any], is_there: bool):
+    """Of one that cert-manager made, or that stays when its resource is deleted, the labels name it."""
+    text = base64.b64encode(pki.authority("drawn", "test", datetime(2026, 1, 1, tzinfo=UTC)).cert.encode()).decode()
+    if is_there:
+        put(world, AUTHORITY, "internal", 1)
+    labels = {"openstack.k8s.io/kind": "pki", "app.kubernetes.io/instance": "internal"}
+    metadata = {"labels": {"app.kubernetes.io/managed-by": MANAGED_BY, **labels}, "ownerReferences": owners}
+    put(world, SECRET, "internal-authority", 2, metadata, data={"ca.crt": text})
+    found = [labels[1:] for labels in samples(world) if labels[0] == "certificate_expiry_timestamp_seconds"]
+    assert found == [("PKI", "x", "internal", "internal-authority", "ca.crt")]

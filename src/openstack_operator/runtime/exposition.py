@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import msgspec
 from cryptography import x509
@@ -41,8 +41,8 @@ class ResourceCollector(Collector):
         """Nothing is said while `is_active` is false: of two replicas one speaks."""
         self._world = world
         self._is_active = is_active
-        self._expiry: dict[tuple[str, str], tuple[str, dict[str, float]]] = {}
-        """By namespace and name of a Secret: its version, and when what is under a key expires."""
+        self._expiry: dict[tuple[str, str], tuple[str, Iterable[tuple[Sequence[str], float]]]] = {}
+        """By namespace and name of a Secret: its version, and labels of its certificates with when they expire."""
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """The gauges as they are now."""
@@ -55,8 +55,8 @@ class ResourceCollector(Collector):
         )
         expiry = GaugeMetricFamily(
             "openstack_operator_certificate_expiry_timestamp_seconds",
-            "When the certificate under a key of a Secret expires, in seconds since the epoch.",
-            labels=["namespace", "name", "key"],
+            "When the certificate under a key of a Secret of a resource expires, in seconds since the epoch.",
+            labels=[*where, "secret", "key"],
         )
         if self._is_active():
             self._resources(ready, condition)
@@ -79,11 +79,18 @@ class ResourceCollector(Collector):
             there.add(place)
             known = self._expiry.get(place)
             if known is None or known[0] != held.meta.resource_version:
-                known = self._expiry[place] = held.meta.resource_version, _expiry_times(held)
-            for key, moment in known[1].items():
-                expiry.add_metric([*place, key], moment)
+                known = self._expiry[place] = held.meta.resource_version, self._labeled_times(held)
+            for labels, moment in known[1]:
+                expiry.add_metric(labels, moment)
         for place in self._expiry.keys() - there:
             del self._expiry[place]
+
+    def _labeled_times(self, secret: Cached) -> list[tuple[Sequence[str], float]]:
+        """Expiry times of a Secret's certificates by kind and name of its resource, also of one that left it behind."""
+        times = _expiry_times(secret)
+        owner = self._world.last_owner(secret.meta) if times else None
+        where = (owner.kind if owner else "", secret.meta.namespace, owner.name if owner else "", secret.meta.name)
+        return [((*where, key), moment) for key, moment in times.items()]
 
 
 def _expiry_times(secret: Cached) -> dict[str, float]:
