@@ -307,7 +307,7 @@ PROGRESS: list[tuple[str, Object, str]] = [
     (
         "Deployment",
         {"replicas": 3, "updatedReplicas": 2, "readyReplicas": 3},
-        "2/2 pods ready, 1 pod of the old pod template still to end",
+        "3/3 pods ready, 1 pod of the old pod template still to end",
     ),
     (
         "Deployment",

@@ -51,7 +51,8 @@ def _progress(live: Object, wanted: int, ready: int, updated: int, there: int) -
     if older > 0 and updated < wanted:
         return f"{text}, {updated}/{wanted} updated to the new pod template"
     if older > 0:
-        return f"{text}, {_pods(older)} of the old pod template still to end"
+        # Which of them are ready, Kubernetes does not say.
+        return f"{_name(live)}: {ready}/{there} pods ready, {_pods(older)} of the old pod template still to end"
     return f"{text}, {_pods(there - wanted)} too many still to end" if there > wanted else text
 
 
