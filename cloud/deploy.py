@@ -65,8 +65,8 @@ def asks_for_c5c3(sample: Path) -> bool:
 
 
 def install(cluster: Kubernetes, replicas: int = 1, *, c5c3: bool = False) -> None:
-    """Custom resource definitions, those of c5c3 only on request, least-privilege RBAC, the release data and the
-    operator's Deployment, rolled out. Raises CloudError with why its pods do not start.
+    """Custom resource definitions, those of c5c3 only on request, least-privilege RBAC, what users may do, the release
+    data and the operator's Deployment, rolled out. Raises CloudError with why its pods do not start.
     """
     folders = ("crds", "crds-c5c3") if c5c3 else ("crds",)
     paths = [path for folder in folders for path in sorted((ROOT / "deploy" / folder).glob("*.yaml"))]
@@ -75,8 +75,9 @@ def install(cluster: Kubernetes, replicas: int = 1, *, c5c3: bool = False) -> No
     # is made of is asked for meanwhile, and its pod starts while the last definitions are established.
     with ThreadPoolExecutor() as pool:
         objects = pool.submit(operator, cluster.registry, replicas)
-        for half in [pool.submit(cluster.apply, *crds[first::2]) for first in (0, 1)]:
-            half.result()
+        shares = [crds[0::2], crds[1::2], access()]
+        for share in [pool.submit(cluster.apply, *objs) for objs in shares]:
+            share.result()
         cluster.apply(*objects.result())
         names = [f"crd/{crd['metadata']['name']}" for crd in crds]
         established = pool.submit(cluster.kubectl, "wait", "--for=condition=Established", "--timeout=60s", *names)
@@ -128,6 +129,11 @@ def operator(registry: str, replicas: int = 1) -> list[Object]:
         release,
         *(d for d in found if d["kind"] == "Deployment"),
     ]
+
+
+def access() -> list[Object]:
+    """deploy/roles.yaml and deploy/admission.yaml: what users may do, and who may say what runs on nodes."""
+    return [doc for name in ("roles", "admission") for doc in documents(ROOT / "deploy" / f"{name}.yaml")]
 
 
 def version(cluster: Kubernetes) -> str:

@@ -25,6 +25,8 @@ MORE = (
     Kind("rbac.authorization.k8s.io/v1", "ClusterRole", "clusterroles"),
     Kind("rbac.authorization.k8s.io/v1", "ClusterRoleBinding", "clusterrolebindings"),
     CONFIGURATION,
+    Kind(f"{CONFIGURATION.group}/v1", "ValidatingAdmissionPolicy", "validatingadmissionpolicies"),
+    Kind(f"{CONFIGURATION.group}/v1", "ValidatingAdmissionPolicyBinding", "validatingadmissionpolicybindings"),
 )
 INSTALLED = (
     Kind("v1", "ServiceAccount", "serviceaccounts"),

@@ -16,14 +16,14 @@ SERVICES = sorted(path.parent for path in (SRC / "services").glob("*/**/__init__
 MODULE, FOLDER, PLAINEST, FUNCTION = 400, 300, 150, 40
 LARGER = {
     "cephstorage": 910,
-    "cinder": 870,
+    "cinder": 871,
     "controlplane": 640,
     "glance": 360,
     "keystone": 550,
     "keystone/federation": 580,
     "mariadb": 1240,
     "neutron": 400,
-    "nova": 1110,
+    "nova": 1113,
     "ovnnetwork": 960,
     "pki": 320,
     "rabbitmq": 560,

@@ -33,6 +33,7 @@ from .fields import (
     validated,
 )
 from .model import IS_NOW, CalledOtherwise, Model, Rule, Template, Templates, by_group, rule
+from .node_fields import EACH, FOLDER, NodeField, node_fields
 from .providers import PROVIDED, ExternalBroker, ExternalCache, ExternalServer
 from .refs import (
     AppSecretRef,
@@ -67,6 +68,8 @@ from .refs import (
 from .resource import Column, Resource, Scale, handle
 from .schema import STATUS, crd, model_schema, structural
 from .spec import (
+    AGENT,
+    AgentSettings,
     Autoscaling,
     CertificateSource,
     Component,
@@ -111,7 +114,10 @@ from .wiring import (
 )
 
 __all__ = [
+    "AGENT",
     "DURATION",
+    "EACH",
+    "FOLDER",
     "IS_NOW",
     "KEYSTONE",
     "MARIADB",
@@ -120,6 +126,7 @@ __all__ = [
     "RABBITMQ",
     "STATUS",
     "Address",
+    "AgentSettings",
     "AppCredentialRef",
     "AppSecretRef",
     "Autoscaling",
@@ -166,6 +173,7 @@ __all__ = [
     "Name",
     "NetworkPolicies",
     "NeutronRef",
+    "NodeField",
     "NovaRef",
     "OVNNetworkRef",
     "Opaque",
@@ -226,6 +234,7 @@ __all__ = [
     "memory",
     "model_schema",
     "named",
+    "node_fields",
     "present",
     "references",
     "rule",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, cast
 
 from .fields import image_object
-from .model import AS_OBJECT, CALLED, IS_NOW, OURS, RENAMED, THEIRS, WAS_RENAMED, Rule, rule
+from .model import AS_OBJECT, CALLED, IS_NOW, ON_NODES, OURS, RENAMED, THEIRS, WAS_RENAMED, Rule, rule
 from .templates import mapped
 
 Schema = dict[str, Any]
@@ -22,7 +22,7 @@ def in_dialect(node: Any, *, as_c5c3: bool) -> Any:
         return node
     schema = cast("Schema", node)
     if as_c5c3 and AS_OBJECT in schema:
-        said = {name: schema[name] for name in ("description", "default") if name in schema}
+        said = {name: schema[name] for name in ("description", "default", ON_NODES) if name in schema}
         return {**schema[AS_OBJECT], **said}
     found = {name: in_dialect(value, as_c5c3=as_c5c3) for name, value in schema.items() if name not in _MARKS}
     if _RULES in schema:

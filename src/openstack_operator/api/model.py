@@ -30,6 +30,9 @@ def _add_rules(schema: dict[str, Any], model: type[Any]) -> None:
         schema[RENAMED] = renamed
     if names := {ours: theirs for base in bases for ours, theirs in base.get("c5c3_names", {}).items()}:
         schema[CALLED] = names
+    for attribute, mark in (("on_nodes", "field"), ("node_folders", "folder")):
+        for name in {field for base in bases for field in base.get(attribute, ())}:
+            schema["properties"][model.model_fields[name].alias or name][ON_NODES] = mark
     if issubclass(model, (Template, Templates)):
         schema[HANDED_ON] = TEMPLATE if issubclass(model, Template) else TEMPLATES
 
@@ -41,6 +44,8 @@ RENAMED = "x-renamed"
 this package."""
 CALLED = "x-called"
 """Marks a schema with what its fields are called in kinds of c5c3's groups; never leaves this package."""
+ON_NODES = "x-on-nodes"
+"""Marks a field that decides what runs on nodes as root; never leaves this package."""
 IS_NOW, WAS_RENAMED = "Renamed; write ", " was renamed; write "
 HANDED_ON = "x-handed-on"
 """Marks a schema whose defaults are someone else's to fill in; never leaves this package."""
@@ -70,6 +75,13 @@ class Model(BaseModel):
     renamed: ClassVar[Mapping[str, str]] = {}
     """Earlier names of fields, with what to write instead; the API server refuses them by a rule that says so. One that
     the model still has is left to kinds of c5c3's groups."""
+
+    on_nodes: ClassVar[tuple[str, ...]] = ()
+    """Fields that decide what programs do that are root on nodes; a subclass adds to its bases'. An admission policy
+    lets only those set them who have the verb `run-on-nodes`."""
+
+    node_folders: ClassVar[tuple[str, ...]] = ()
+    """The same for fields that name a folder of nodes. Everybody may choose one below the operator's own."""
 
     def implied(self) -> Mapping[str, Any]:
         """Values that hold though nobody wrote them, by field: references that are there only where another field asks

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from .defaults import default_text, with_default
 from .dialects import in_dialect, with_default_objects
-from .model import HANDED_ON, IS_NOW, Model, rule
+from .model import HANDED_ON, IS_NOW, ON_NODES, Model, rule
 from .resource import AGE_COLUMN, READY_COLUMNS, Column, Resource
 from .templates import abridged, has_templates, mapped, unmarked
 
@@ -129,14 +129,19 @@ def structural(model: type[Model], *, as_c5c3: bool = False) -> Schema:
     """The OpenAPI schema of a model as a CRD wants it: no $ref, no null, no titles, defaults spelled out. A field has
     one type there, so that an image is either text or an object, as the kind has it; models read both.
     """
-    return unmarked(_marked(model, as_c5c3=as_c5c3))
+    return unmarked(_marked(model, as_c5c3=as_c5c3), HANDED_ON)
 
 
 def _marked(model: type[Model], *, as_c5c3: bool) -> Schema:
     """The schema with the marks of templates."""
+    return _handed_on(unmarked(flat_schema(model, as_c5c3=as_c5c3), ON_NODES))
+
+
+def flat_schema(model: type[Model], *, as_c5c3: bool = False) -> Schema:
+    """The schema without $ref, with all marks and all defaults."""
     whole = model_schema(model, as_c5c3=as_c5c3)
     flat = cast("Schema", _flatten(whole, whole.get("$defs", {})))
-    return _handed_on(with_default_objects(flat) if as_c5c3 else flat)
+    return with_default_objects(flat) if as_c5c3 else flat
 
 
 def model_schema(model: type[Model], *, as_c5c3: bool = False) -> Schema:
@@ -215,7 +220,7 @@ def _keyword(name: str, value: Any, defs: Schema) -> Any:
         return value
     if name == "description":
         return " ".join(str(value).split())
-    if name == HANDED_ON:
+    if name in {HANDED_ON, ON_NODES}:
         return value
     return _flatten(value, defs)
 

@@ -59,6 +59,16 @@ class PodSettings(Model):
     """PriorityClass of the pods."""
 
 
+AGENT = ("image", "node_selector", "tolerations")
+"""Settings of pods that decide what runs on which nodes: `on_nodes` of programs that are root there."""
+
+
+class AgentSettings(PodSettings):
+    """How pods are placed and sized that are root on their nodes."""
+
+    on_nodes = AGENT
+
+
 class Component(PodSettings):
     """One program of a service; what is unset here is taken from the service."""
 

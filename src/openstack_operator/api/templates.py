@@ -39,10 +39,10 @@ def has_templates(schema: Schema) -> bool:
     return any(has_templates(field) for field in schema.get("properties", {}).values())
 
 
-def unmarked(schema: Schema) -> Schema:
-    """The schema without the marks of templates."""
-    found = {name: value for name, value in schema.items() if name != HANDED_ON}
-    return mapped(found, unmarked)
+def unmarked(schema: Schema, mark: str) -> Schema:
+    """The schema without a mark."""
+    found = {name: value for name, value in schema.items() if name != mark}
+    return mapped(found, lambda inner: unmarked(inner, mark))
 
 
 def mapped(schema: Schema, change: Callable[[Schema], Schema]) -> Schema:

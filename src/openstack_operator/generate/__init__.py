@@ -12,11 +12,13 @@ from ..manifests import dump, dump_all, load
 from ..release_files import ReleaseFiles
 from ..render import Paper, Planned
 from ..runtime.kinds import OTHERS
+from .admission import node_policies
 from .deployment import deployment
 from .injector import labels_injector
 from .kustomize import kustomization
 from .permissions import permissions
 from .reference import contents, reference
+from .roles import user_roles
 
 SAMPLES = Path("deploy/samples")
 CASES = "src/openstack_operator/services/*/cases/[!.]*.yaml"
@@ -65,6 +67,8 @@ def generated(root: Path) -> dict[Path, str]:
     ours = [definition(resource) for resource in RESOURCES if not resource.on_request]
     files[Path("deploy/kustomization.yaml")] = _HEADER + dump(kustomization(ours))
     files[Path("deploy/rbac.yaml")] = _HEADER + dump_all(permissions(rendered(root)))
+    files[Path("deploy/roles.yaml")] = _HEADER + dump_all(user_roles())
+    files[Path("deploy/admission.yaml")] = _HEADER + dump_all(node_policies())
     files[Path("deploy/operator.yaml")] = _HEADER + dump_all(deployment())
     files[Path("deploy/labels-injector.yaml")] = _HEADER + dump_all(labels_injector())
     firsts = {resource.spec: resource for resource in reversed(RESOURCES)}

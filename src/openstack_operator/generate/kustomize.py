@@ -11,7 +11,8 @@ FOLDER = Path("deploy")
 
 
 def kustomization(definitions: Iterable[Path]) -> Object:
-    """A kustomization of the namespace, the definitions but for those of c5c3, the permissions and the operator, for
+    """A kustomization of the namespace, the definitions but for those of c5c3, the permissions, who
+    may run what on nodes, and the operator, for
     `kubectl apply --server-side -k deploy`.
     """
     paths = sorted(path.relative_to(FOLDER).as_posix() for path in definitions)
@@ -20,5 +21,5 @@ def kustomization(definitions: Iterable[Path]) -> Object:
         "kind": "Kustomization",
         # Namespaces and definitions first, what runs pods last.
         "sortOptions": {"order": "legacy"},
-        "resources": [*paths, "rbac.yaml", "operator.yaml"],
+        "resources": [*paths, "rbac.yaml", "roles.yaml", "admission.yaml", "operator.yaml"],
     }

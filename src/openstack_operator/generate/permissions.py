@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
+from ..api import node_fields
 from ..catalogue import ACTUATORS, RESOURCES, SERVICES
 from ..kube import Object
 from ..render import Planned
@@ -12,6 +13,10 @@ from ..runtime.kinds import CHILDREN, OTHERS, POD, Catalog
 
 OPERATOR = "openstack-operator"
 NAMESPACE = "openstack-operator"
+NODE_AGENTS = f"{OPERATOR}-node-agents"
+"""ClusterRole of who may decide what runs on nodes as root."""
+RUN_ON_NODES = "run-on-nodes"
+"""The verb for that."""
 
 WATCH = ("get", "list", "watch")
 # Server-side apply makes what is not there: create and patch in one.
@@ -58,6 +63,9 @@ def rules(rendered: Iterable[Planned]) -> Rules:
         found[group, plural].update((*WATCH, "patch"))
         found[group, f"{plural}/status"].update(("get", "patch"))
         found[group, f"{plural}/finalizers"].update(("update",))
+        if node_fields(entry.resource):
+            # It hands on to the parts of a cloud what an allowed user wrote into the whole.
+            found[group, plural].add(RUN_ON_NODES)
     catalog = Catalog(RESOURCES)
     for planned in rendered:
         for step in planned.plan or ():

@@ -116,6 +116,9 @@ class External(Model):
 class Rook(Model):
     """A Ceph that Rook runs in this namespace, which must hold the service accounts Rook wants for a cluster."""
 
+    on_nodes = ("image", "storage", "network")
+    node_folders = ("data_dir_host_path",)
+
     image: Image = "quay.io/ceph/ceph:v19.2.3"
     """Image of Ceph."""
     data_dir_host_path: Annotated[

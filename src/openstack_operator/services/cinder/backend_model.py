@@ -8,12 +8,13 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field
 
 from ...api import (
+    AGENT,
+    AgentSettings,
     CephSource,
     Component,
     Model,
     Name,
     Options,
-    PodSettings,
     Rule,
     SecretKeyRef,
     StorageSize,
@@ -57,6 +58,8 @@ DRIVERS: Mapping[str, str] = {
 class LoopFile(Model):
     """A file in the place of a disk; for trying things out."""
 
+    node_folders = ("path",)
+
     path: Path = "/var/lib/openstack-cinder"
     """Folder of the node that holds the file."""
     size: StorageSize = "20Gi"
@@ -71,6 +74,8 @@ class Lvm(Model):
         settled("device", "the device"),
         settled("volumeGroup", "the volume group"),
     )
+    # A group of that name may be somebody else's.
+    on_nodes = ("volume_group", "device")
 
     volume_group: Annotated[str, Field(max_length=64, pattern=r"^[A-Za-z0-9_+.][-A-Za-z0-9_+.]*$")] | None = None
     """Name of the volume group; made where it does not exist. Unset is the Cinder's name, a dash and the backend's."""
@@ -95,7 +100,7 @@ class Nfs(Model):
     """Whether volumes can have snapshots, which makes chains of qcow2 files."""
 
 
-class Backend(PodSettings):
+class Backend(AgentSettings):
     """A place where volumes are kept, with a cinder-volume of its own."""
 
     rules: ClassVar[tuple[Rule, ...]] = (
@@ -123,6 +128,8 @@ class Backend(PodSettings):
             ".replicas",
         ),
     )
+    # Programs that are root mount the shares.
+    on_nodes = ("driver", "nfs", "options", "secret_options", "host_access")
 
     name: BackendName
     """Name of the backend, and of its volume type unless `volumeType` says another."""
@@ -224,6 +231,8 @@ class Backup(Component):
         rule("!has(self.type) || self.type != 's3' || has(self.s3)", "say which bucket: s3: {endpoint: …}", ".s3"),
         rule("!has(self.type) || self.type != 'nfs' || has(self.share)", "say which share: server:/path", ".share"),
     )
+    # It is root where a backend is.
+    on_nodes = (*AGENT, "share")
 
     type: Literal["ceph", "nfs", "posix", "s3", "swift"] | None = None
     """Kind of storage; unset runs no cinder-backup."""

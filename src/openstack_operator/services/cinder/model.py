@@ -7,6 +7,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from ...api import (
+    AGENT,
     Column,
     EtcdRef,
     GlanceRef,
@@ -80,6 +81,9 @@ class Coordination(Model):
 
 class CinderSpec(ServiceSpec, UsesDatabase, UsesMessaging, UsesCache, UsesIdentity):
     """OpenStack Cinder: volumes, their snapshots and backups."""
+
+    # What a backend leaves unset is taken from here, and each has the configuration.
+    on_nodes = (*AGENT, "config")
 
     glance_ref: GlanceRef = GlanceRef(name="glance")
     """Glance that holds the images volumes are made of."""

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from ...api import (
+    AgentSettings,
     Column,
     Component,
     Hostname,
@@ -16,7 +17,6 @@ from ...api import (
     Name,
     OptionalNovaRef,
     OVNNetworkRef,
-    PodSettings,
     Resource,
     SecretRef,
     ServiceSpec,
@@ -158,7 +158,7 @@ class OVN(Model):
         return {"clusterRef" if self.cluster_ref else "ovnNetworkRef": self.network}
 
 
-class MetadataAgent(PodSettings):
+class MetadataAgent(AgentSettings):
     """The agent that hands instances their metadata. It runs on compute nodes, where nothing of the service's own pod
     settings applies."""
 
@@ -171,6 +171,9 @@ class MetadataAgent(PodSettings):
 
 class NeutronSpec(ServiceSpec, UsesDatabase, UsesMessaging, UsesCache, UsesIdentity):
     """OpenStack Neutron: networks, routers and floating IPs."""
+
+    # The metadata agent has it, too.
+    on_nodes = ("config",)
 
     mechanism: Literal["ovn", "ovs"] = "ovn"
     """What carries the networks out, of which ovs is answered with a condition: only ovn is built yet."""

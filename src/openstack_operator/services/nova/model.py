@@ -8,6 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal, cast
 from pydantic import Field, model_validator
 
 from ...api import (
+    AgentSettings,
     CachesResults,
     CephSource,
     CinderRef,
@@ -23,7 +24,6 @@ from ...api import (
     Name,
     NeutronRef,
     PlacementRef,
-    PodSettings,
     Resource,
     Rule,
     Scalable,
@@ -131,8 +131,11 @@ Cells = Annotated[
 ]
 
 
-class Compute(PodSettings):
+class Compute(AgentSettings):
     """libvirt and nova-compute on every compute node, where nothing of the service's own pod settings applies."""
+
+    on_nodes = ("config",)
+    node_folders = ("instance_storage_path",)
 
     enabled: bool = True
     """False where this cloud has no compute nodes of its own."""
@@ -153,7 +156,7 @@ class Compute(PodSettings):
     Not with kolla's images."""
     config: Sections = {}
     """Options for nova-compute alone, merged over the service's config."""
-    libvirt: PodSettings = PodSettings()
+    libvirt: AgentSettings = AgentSettings()
     """Image and resources of libvirt; it runs where nova-compute does."""
 
     def implied(self) -> Mapping[str, Any]:
@@ -244,6 +247,8 @@ class NovaSpec(ServiceSpec, UsesMessaging, CachesResults, UsesIdentity):
     """OpenStack Nova: virtual machines, in cells."""
 
     rules: ClassVar[tuple[Rule, ...]] = tuple(map(_called_once, _CALLED))
+    # nova-compute has it, too.
+    on_nodes = ("config",)
 
     database: NovaDatabase = NovaDatabase()
     """Databases of this service."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from ...api import (
+    AgentSettings,
     Column,
     Image,
     Model,
@@ -47,13 +48,15 @@ class ClusterDatabase(PodSettings):
 class Controller(Model):
     """ovn-controller, which tells the switch of its node what to do. Both are in one pod."""
 
+    on_nodes = ("node_selector",)
+
     node_selector: dict[str, str] | None = None
     """Labels of the nodes; unset is as in `ovs`, and without that `openvswitch=enabled`."""
     resources: Resources | None = None
     """Requests and limits of the controller."""
 
 
-class Switch(PodSettings):
+class Switch(AgentSettings):
     """Open vSwitch; `image` takes the place of `ovsImage`, and `resources` are those of the switch itself."""
 
 
@@ -109,6 +112,7 @@ class ClusterTLS(Model):
 class OVNClusterSpec(Fabric):
     """OVN: the virtual networks of the cloud, and the switch on every node that carries them out."""
 
+    on_nodes = ("ovn_image", "ovs_image")
     rules = (
         rule(
             "!has(self.ovs) || !has(self.ovs.nodeSelector) || !has(self.controller)"

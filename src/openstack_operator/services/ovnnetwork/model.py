@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from ...api import (
+    AgentSettings,
     Column,
     Component,
     HostAddress,
@@ -30,6 +31,8 @@ from ...api import (
 class ExternalBridge(Model):
     """The Open vSwitch bridge through which virtual networks meet physical ones."""
 
+    on_nodes = ("address", "interface")
+
     name: InterfaceName = "br-ex"
     """Name of the bridge; made on every node."""
     address: HostAddress | None = None
@@ -42,6 +45,8 @@ class ExternalBridge(Model):
 class Gateway(Model):
     """Nodes where traffic enters and leaves the virtual networks."""
 
+    on_nodes = ("node_selector",)
+
     node_selector: dict[str, str] = {"openstack-gateway": "enabled"}
     """Labels by which a node of the chassis is a gateway as well."""
 
@@ -49,13 +54,15 @@ class Gateway(Model):
 class Program(Model):
     """A container of a node's pod."""
 
+    on_nodes = ("image",)
+
     image: Image | None = None
     """Image to run instead of the release's."""
     resources: Resources | None = None
     """Requests and limits."""
 
 
-class Chassis(PodSettings):
+class Chassis(AgentSettings):
     """Open vSwitch and ovn-controller on the nodes of the cloud. Both belong to the node, so only one OVNNetwork of a
     Kubernetes cluster may use a node: a second one needs a nodeSelector of its own or `enabled: false`."""
 
@@ -81,6 +88,7 @@ class Members(PodSettings, UsesStorageClass):
 class Fabric(Model):
     """How nodes switch packets, and where these leave them."""
 
+    on_nodes = ("tunnel_interface",)
     rules = (
         rule(
             "!has(self.tunnelInterface) || !has(self.externalBridge) || !has(self.externalBridge.interface)"
@@ -120,6 +128,9 @@ class Fabric(Model):
 
 class OVNNetworkSpec(RunSpec, UsesVolume, UsesTLS, Fabric):
     """OVN: the virtual networks of the cloud, and the switch on every node that carries them out."""
+
+    # What `chassis` leaves unset is taken from here.
+    on_nodes = ("image", "tolerations")
 
     replicas: QuorumReplicas = 1
     """Members of the northbound and of the southbound database. A change adds or takes away one at a time; images of

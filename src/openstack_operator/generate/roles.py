@@ -1,0 +1,48 @@
+"""What users may do with resources of ours, as roles for the cluster's administrator to bind."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any
+
+from ..api import Resource, node_fields
+from ..catalogue import RESOURCES
+from ..kube import Object
+from .permissions import NODE_AGENTS, OPERATOR, RUN_ON_NODES, WATCH, role
+
+_AGGREGATE = "rbac.authorization.k8s.io/aggregate-to-"
+
+
+def user_roles() -> list[Object]:
+    """ClusterRoles to view and to change resources, which are part of Kubernetes' own roles of these names; and one
+    that allows to decide what runs on nodes as root, which is part of none.
+    """
+    scaled = [resource for resource in RESOURCES if resource.scale]
+    change, scale = (
+        (*WATCH, "create", "update", "patch", "delete"),
+        _rules(scaled, ("get", "update", "patch"), "/scale"),
+    )
+    on_nodes = [resource for resource in RESOURCES if node_fields(resource)]
+    return [
+        _aggregated("view", [*_rules(RESOURCES, WATCH), *_rules(scaled, ("get",), "/scale")]),
+        _aggregated("edit", [*_rules(RESOURCES, change), *scale]),
+        _aggregated("admin", [*_rules(RESOURCES, (*change, "deletecollection")), *scale]),
+        role("ClusterRole", {"name": NODE_AGENTS}, _rules(on_nodes, (RUN_ON_NODES,))),
+    ]
+
+
+def _aggregated(name: str, rules: Sequence[Object]) -> Object:
+    made = role("ClusterRole", {"name": f"{OPERATOR}-{name}"}, rules)
+    return {**made, "metadata": {**made["metadata"], "labels": {f"{_AGGREGATE}{name}": "true"}}}
+
+
+def _rules(resources: Sequence[Resource[Any]], verbs: Sequence[str], subresource: str = "") -> list[Object]:
+    """One rule for each group."""
+    groups: dict[str, list[str]] = defaultdict(list)
+    for resource in resources:
+        groups[resource.group].append(f"{resource.plural}{subresource}")
+    return [
+        {"apiGroups": [group], "resources": sorted(names), "verbs": list(verbs)}
+        for group, names in sorted(groups.items())
+    ]
