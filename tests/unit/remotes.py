@@ -56,7 +56,7 @@ def serving(remote: Remote) -> Generator[str]:
                 self.send_header(name, value)
             self.end_headers()
             if content is not None:
-                self.wfile.write(json.dumps(content).encode())
+                self.wfile.write(content if isinstance(content, bytes) else json.dumps(content).encode())
 
         do_GET = do_PUT = do_POST = do_PATCH = do_DELETE = answer  # noqa: N815
 

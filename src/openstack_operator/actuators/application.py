@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from ..plan import Context, Transient
 from . import access, loop
-from .keystone import Keystone, Row, session
+from .answers import member
+from .keystone import NAME, Identified, Keystone, session
 from .loop import Facets
 from .models import KeystoneApplicationCredentialSpec
 
@@ -20,7 +21,7 @@ class Credential:
         self._called = called
         self._user = user
         self._secret = secret
-        self._rows: list[Row] = []
+        self._rows: list[Identified] = []
 
     @property
     def wanted(self) -> Facets:
@@ -34,7 +35,7 @@ class Credential:
         if self._secret and self._keystone.admits(self._user, self._called, self._secret):
             return self.wanted
         answer = self._keystone.call("GET", self._at, params={"name": self._called})
-        self._rows = answer.json()["application_credentials"] if answer else []
+        self._rows = member(NAME, answer, "application_credentials", list[Identified]) if answer else []
         return {"secret": False} if self._rows else None
 
     def create(self) -> None:

@@ -3,12 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Annotated, Any, NotRequired, TypedDict
+
+from msgspec import Meta
 
 from ..plan import Context, Outcome
-from .cinder import connected
+from .answers import read
+from .cinder import NAME, connected
 from .keystone import Row
 from .storage_models import CinderBackendSpec
+
+_MOST = 2**40
+"""GiB that no backend has."""
+
+
+class _Service(TypedDict):
+    host: str
+    state: str
+
+
+class _Pool(TypedDict):
+    name: str
+    capabilities: Row
+
+
+class _Count(TypedDict):
+    count: NotRequired[Annotated[int, Meta(ge=0, lt=2**31)]]
+
 
 READY, DOWN = "Ready", "Down"
 
@@ -27,12 +48,12 @@ def remove(ctx: Context[CinderBackendSpec]) -> None:
 def details(ctx: Context[CinderBackendSpec]) -> Mapping[str, Any]:
     """What Cinder knows of the backend, as its status has it. Raises Transient where it cannot be asked."""
     spec, cinder = ctx.spec, connected(ctx)
-    services = cinder.rows("/os-services", "services", binary="cinder-volume")
+    services = cinder.rows("/os-services", "services", _Service, binary="cinder-volume")
     # Its scheduler knows pools by cluster where there is one.
     known = {f"{spec.cluster}@{spec.backend}"} if spec.cluster else set(spec.hosts)
     pools = [
         pool["capabilities"]
-        for pool in cinder.rows("/scheduler-stats/get_pools", "pools", detail="true")
+        for pool in cinder.rows("/scheduler-stats/get_pools", "pools", _Pool, detail="true")
         if pool["name"].rpartition("#")[0] in known
     ]
     up = any(service["host"] in spec.hosts and service["state"] == "up" for service in services)
@@ -58,12 +79,12 @@ def _volumes(ctx: Context[CinderBackendSpec], place: str) -> int:
     filtered = {"cluster_name" if ctx.spec.cluster else "host": place}
     params = {"all_tenants": "1", "limit": "1", "with_count": "true", **filtered}
     answer = connected(ctx).call("GET", "/volumes", params=params)
-    return int(answer.json().get("count", 0)) if answer else 0
+    return read(NAME, answer, _Count).get("count", 0) if answer else 0
 
 
 def _sum(pools: Sequence[Row], field: str) -> str | None:
     """A quantity of whole GiB; None where a pool does not tell, or calls it infinite or unknown."""
     values = [pool.get(field) for pool in pools]
-    if not values or not all(isinstance(value, (int, float)) for value in values):
+    if not values or not all(isinstance(value, (int, float)) and abs(value) < _MOST for value in values):
         return None
     return f"{int(sum(float(value) for value in values if value is not None))}Gi"

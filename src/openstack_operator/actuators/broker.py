@@ -2,9 +2,32 @@
 
 from __future__ import annotations
 
+from typing import NotRequired, TypedDict
+from urllib.parse import quote
+
 from ..plan import Transient
+from .answers import called, read
 from .http import Api
 from .loop import Refused
+
+
+class _Node(TypedDict):
+    name: str
+    disk_free: NotRequired[int | float | str | None]
+    disk_free_limit: NotRequired[int | float | str | None]
+    disk_free_alarm: NotRequired[bool]
+    mem_alarm: NotRequired[bool]
+
+
+class _Flag(TypedDict):
+    name: str
+    state: str
+    stability: str
+
+
+def _mebibytes(size: object) -> str:
+    """RabbitMQ has words for what it cannot measure."""
+    return str(size >> 20) if isinstance(size, int) and size.bit_length() < 64 else "?"
 
 
 def flows(api: Api, broker: str) -> None:
@@ -13,10 +36,11 @@ def flows(api: Api, broker: str) -> None:
     """
     answer = api.call("GET", "/nodes", params={"columns": "name,disk_free,disk_free_limit,disk_free_alarm,mem_alarm"})
     found: list[str] = []
-    for node in () if answer is None else answer.json():
-        member = node["name"].partition("@")[2].partition(".")[0]
+    for node in () if answer is None else read(api.name, answer, list[_Node]):
+        member = called(node["name"].partition("@")[2].partition(".")[0])
         if node.get("disk_free_alarm"):
-            less = f"{node['disk_free'] >> 20} MiB of its volume are free, less than {node['disk_free_limit'] >> 20}"
+            free, least = _mebibytes(node.get("disk_free")), _mebibytes(node.get("disk_free_limit"))
+            less = f"{free} MiB of its volume are free, less than {least}"
             found.append(f"{member}: {less}; enlarge spec.storageSize of RabbitMQ/{broker}, or empty queues")
         if node.get("mem_alarm"):
             raised = f"raise vm_memory_high_watermark.absolute in spec.config of RabbitMQ/{broker}"
@@ -30,9 +54,9 @@ def flags(api: Api) -> list[str]:
     start without them (https://www.rabbitmq.com/docs/feature-flags). There is no way back to an older RabbitMQ then.
     """
     answer = api.call("GET", "/feature-flags")
-    known = () if answer is None else answer.json()
+    known = () if answer is None else read(api.name, answer, list[_Flag])
     return [
-        f"feature flag {flag['name']} enabled"
+        f"feature flag {called(flag['name'])} enabled"
         for flag in known
         if (flag["state"], flag["stability"]) == ("disabled", "stable") and _enabled(api, flag["name"])
     ]
@@ -41,7 +65,7 @@ def flags(api: Api) -> list[str]:
 def _enabled(api: Api, flag: str) -> bool:
     """Whether it could be: members that do not run, or not the new version yet, keep it off until another look."""
     try:
-        api.call("PUT", f"/feature-flags/{flag}/enable", json={"name": flag})
+        api.call("PUT", f"/feature-flags/{quote(flag, safe='')}/enable", json={"name": flag})
     except (Transient, Refused):
         return False
     return True

@@ -3,12 +3,25 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from typing import NotRequired
 
 from ..plan import Context, Drifted
 from . import loop
-from .keystone import Keystone, Row, session
+from .keystone import Identified, Keystone, session
 from .loop import Conflict, Facets
 from .models import KeystoneServiceSpec
+
+
+class _Service(Identified):
+    enabled: bool
+    description: NotRequired[str | None]
+
+
+class _Endpoint(Identified):
+    region_id: str | None
+    interface: str
+    url: str
+    enabled: bool
 
 
 class Service:
@@ -21,19 +34,19 @@ class Service:
         self.id = ""
         self._keystone = keystone
         self._spec = spec
-        self._duplicates: list[Row] = []
+        self._duplicates: list[_Service] = []
 
     @property
     def wanted(self) -> Facets:
         return {"enabled": True, "description": self._spec.description, "duplicates": 0}
 
     def find(self) -> Facets | None:
-        rows = self._keystone.rows("services", type=self._spec.type, name=self._spec.name)
+        rows = self._keystone.rows("services", _Service, type=self._spec.type, name=self._spec.name)
         if not rows:
             return None
         if len(rows) > 1:
             # Clients use the one with endpoints, and Keystone removes the endpoints of a service with it.
-            rows.sort(key=lambda row: -len(self._keystone.rows("endpoints", service_id=row["id"])))
+            rows.sort(key=lambda row: -len(self._keystone.rows("endpoints", _Endpoint, service_id=row["id"])))
         first, *self._duplicates = rows
         self.id = first["id"]
         return {
@@ -44,7 +57,7 @@ class Service:
 
     def create(self) -> None:
         values = {"type": self._spec.type, "name": self._spec.name, "description": self._spec.description}
-        self.id = self._keystone.create("service", values)["id"]
+        self.id = self._keystone.create("service", values)
 
     def update(self, changed: frozenset[str]) -> None:
         for row in self._duplicates:
@@ -54,7 +67,7 @@ class Service:
 
     def delete(self) -> None:
         """Removed once no region has an endpoint of it."""
-        if not self._keystone.rows("endpoints", service_id=self.id):
+        if not self._keystone.rows("endpoints", _Endpoint, service_id=self.id):
             self._keystone.delete("service", self.id)
 
 
@@ -86,21 +99,21 @@ class Endpoints:
         self._region = spec.region
         self._urls = {name: url for name, url in spec.endpoints.model_dump().items() if url}
         self._service = service
-        self._rows: list[Row] = []
+        self._rows: list[_Endpoint] = []
 
     @property
     def wanted(self) -> Facets:
         return {interface: [(url, True)] for interface, url in self._urls.items()}
 
     def find(self) -> Facets | None:
-        rows = self._keystone.rows("endpoints", service_id=self._service.id) if self._service.id else []
+        rows = self._keystone.rows("endpoints", _Endpoint, service_id=self._service.id) if self._service.id else []
         self._rows = [row for row in rows if row["region_id"] == self._region]
-        found = {row["interface"]: [] for row in self._rows}
+        found: dict[str, list[tuple[str, bool]]] = {row["interface"]: [] for row in self._rows}
         for row in self._rows:
             found[row["interface"]].append((row["url"], row["enabled"]))
         return found or None
 
-    def _of(self, interface: str) -> list[Row]:
+    def _of(self, interface: str) -> list[_Endpoint]:
         return [row for row in self._rows if row["interface"] == interface]
 
     def create(self) -> None:

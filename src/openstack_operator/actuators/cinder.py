@@ -8,12 +8,14 @@ import httpx2
 
 from ..plan import Context
 from . import access
+from .answers import member
 from .http import Api, Sessions
-from .keystone import Keystone, Row, session
+from .keystone import Keystone, RowT, session
 
 _ANSWER = 15
 """Seconds to wait for an answer; the scheduler is asked over the broker for what it knows."""
 
+NAME = "Cinder"
 _VERSION = {"OpenStack-API-Version": "volume 3.60"}
 """Counts (3.45) and clusters of services (3.7) are in it; every release that is supported has it."""
 
@@ -36,14 +38,14 @@ class Cinder:
 
         return self._keystone.authorized(request)
 
-    def rows(self, path: str, name: str, **params: str) -> list[Row]:
-        """What a collection lists under `name`."""
+    def rows(self, path: str, name: str, shape: type[RowT], /, **params: str) -> list[RowT]:
+        """What a collection lists under `name`. Raises Transient where that is of another shape."""
         answer = self.call("GET", path, params=params)
-        return answer.json()[name] if answer else []
+        return member(NAME, answer, name, list[shape]) if answer else []
 
 
 def _at(url: str, trust: str) -> Api:
-    return Api("Cinder", f"{url}/v3", seconds=_ANSWER, trust=trust)
+    return Api(NAME, f"{url}/v3", seconds=_ANSWER, trust=trust)
 
 
 _api = Sessions(_at)

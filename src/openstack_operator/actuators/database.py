@@ -43,7 +43,8 @@ class Schema:
         return {"character set": self._character_set, **collation}
 
     def find(self) -> Facets | None:
-        rows = self._server.run(
+        rows = self._server.rows(
+            3,
             "SELECT schema_name, default_character_set_name, default_collation_name"
             " FROM information_schema.schemata WHERE schema_name = %s",
             self._schema,
@@ -89,7 +90,8 @@ class Account:
         return {"password": self._hash, "locked": False, "privileges": self._privileges}
 
     def find(self) -> Facets | None:
-        rows = self._server.run(
+        rows = self._server.rows(
+            3,
             "SELECT json_value(priv, '$.plugin'), json_value(priv, '$.authentication_string'),"
             " json_value(priv, '$.account_locked') FROM mysql.global_priv WHERE user = %s AND host = '%%'",
             self._user,
@@ -99,8 +101,8 @@ class Account:
         plugin, stored, locked = rows[0]
         privileges = frozenset(
             f"{grant['what']}{grant['option'] or ''}"
-            for (text,) in self._server.run("SHOW GRANTS FOR %s@'%%'", self._user, secret=True)
-            if (grant := _GRANT.fullmatch(text))
+            for (text,) in self._server.rows(1, "SHOW GRANTS FOR %s@'%%'", self._user, secret=True)
+            if (grant := _GRANT.fullmatch(text or ""))
         )
         self._excess = not privileges <= self._privileges
         return {

@@ -2,15 +2,30 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NotRequired, TypedDict
 
 from ..plan import Context
 from . import loop
+from .answers import member
 from .federation_models import KeystoneIdentityProviderSpec
-from .keystone import Keystone, Row, session
+from .keystone import NAME, Identified, Keystone, Row, RowT, session
 from .loop import Facets
 
 _API = "/OS-FEDERATION"
+
+
+class _Mapping(TypedDict):
+    rules: Any
+
+
+class _Provider(TypedDict):
+    enabled: bool
+    description: NotRequired[str | None]
+    remote_ids: NotRequired[list[str] | None]
+
+
+class _User(TypedDict):
+    federated: NotRequired[list[Row] | None]
 
 
 class Domain:
@@ -31,13 +46,13 @@ class Domain:
     def find(self) -> Facets | None:
         if self._called is None:
             return {}
-        for row in self._keystone.rows("domains", name=self._called):
+        for row in self._keystone.rows("domains", Identified, name=self._called):
             self.id = row["id"]
             return {}
         return None
 
     def create(self) -> None:
-        self.id = self._keystone.create("domain", {"name": self._called})["id"]
+        self.id = self._keystone.create("domain", {"name": self._called})
 
     def update(self, changed: frozenset[str]) -> None:
         """There is nothing to change."""
@@ -55,9 +70,9 @@ class _Named:
         self._keystone = keystone
         self._at = f"{_API}/{at}"
 
-    def _row(self) -> Row | None:
+    def _row(self, shape: type[RowT]) -> RowT | None:
         answer = self._keystone.call("GET", self._at)
-        return answer.json()[self.kind] if answer else None
+        return member(NAME, answer, self.kind, shape) if answer else None
 
     def _write(self, method: str, values: dict[str, Any]) -> None:
         self._keystone.call(method, self._at, {self.kind: values})
@@ -78,7 +93,7 @@ class Mapping(_Named):
         self.wanted: Facets = {"rules": spec.mapping}
 
     def find(self) -> Facets | None:
-        row = self._row()
+        row = self._row(_Mapping)
         return {"rules": row["rules"]} if row else None
 
     def create(self) -> None:
@@ -104,7 +119,7 @@ class Provider(_Named):
         return self._values
 
     def find(self) -> Facets | None:
-        row = self._row()
+        row = self._row(_Provider)
         if row is None:
             return None
         return {
@@ -136,7 +151,7 @@ class Protocol(_Named):
         self.wanted: Facets = {"mapping_id": spec.name, **own}
 
     def find(self) -> Facets | None:
-        row = self._row()
+        row = self._row(Row)
         return {name: row.get(name) for name in self.wanted} if row else None
 
     def create(self) -> None:
@@ -165,7 +180,7 @@ def remove(ctx: Context[KeystoneIdentityProviderSpec]) -> None:
         if provider.find() is not None:
             provider.disable()
         return
-    for row in keystone.rows("users", idp_id=spec.name):
+    for row in keystone.rows("users", Identified, idp_id=spec.name):
         if _known_by(keystone, row["id"], spec.name):
             keystone.delete("user", row["id"])
     loop.remove((provider, Mapping(keystone, spec)))
@@ -174,5 +189,5 @@ def remove(ctx: Context[KeystoneIdentityProviderSpec]) -> None:
 def _known_by(keystone: Keystone, user: str, provider: str) -> bool:
     """Whether the user came by that provider: a driver may list others, too, as it need not know the filter."""
     answer = keystone.call("GET", f"/users/{user}")
-    rows: list[Row] = answer.json()["user"].get("federated") or [] if answer else []
-    return any(row.get("idp_id") == provider for row in rows)
+    rows = member(NAME, answer, "user", _User).get("federated") if answer else None
+    return any(row.get("idp_id") == provider for row in rows or ())

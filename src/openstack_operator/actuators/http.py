@@ -15,6 +15,7 @@ from typing import Any, Generic, TypeVar
 
 import httpcore2
 import httpx2
+import msgspec
 
 from ..kube import quote
 from ..plan import Transient
@@ -174,8 +175,8 @@ class Api:
 def _reason(response: httpx2.Response) -> str:
     """What the server says is wrong, in the forms RabbitMQ, Keystone and Cinder say it."""
     try:
-        body = response.json()
-    except ValueError:
+        body: Any = msgspec.json.decode(response.content)
+    except (ValueError, RecursionError):
         return ""
     if not isinstance(body, dict):
         return ""

@@ -3,13 +3,31 @@
 from __future__ import annotations
 
 from functools import cached_property
+from typing import TypedDict
 
 from ..plan import Context, Drifted, SpecError
 from . import access, loop
+from .answers import called
 from .claims import fold
-from .keystone import Keystone, Login, session
+from .keystone import Identified, Keystone, Login, Named, session
 from .loop import Facets
 from .models import KeystoneUserSpec
+
+
+class _Project(Identified):
+    enabled: bool
+
+
+class _User(Named):
+    enabled: bool
+
+
+class _Role(TypedDict):
+    name: str
+
+
+class _Assignment(TypedDict):
+    role: _Role
 
 
 class Domain:
@@ -22,7 +40,7 @@ class Domain:
     @cached_property
     def id(self) -> str:
         """Raises SpecError where there is no such domain."""
-        if not (rows := self._keystone.rows("domains", name=self._name)):
+        if not (rows := self._keystone.rows("domains", Identified, name=self._name)):
             raise SpecError("spec.domain", f"there is no domain {self._name!r} in Keystone")
         return rows[0]["id"]
 
@@ -46,13 +64,13 @@ class Project:
     def find(self) -> Facets | None:
         if self.id:
             return self.wanted
-        for row in self._keystone.rows("projects", name=self._project, domain_id=self._domain.id):
+        for row in self._keystone.rows("projects", _Project, name=self._project, domain_id=self._domain.id):
             self.id = row["id"]
             return {"enabled": row["enabled"]}
         return None
 
     def create(self) -> None:
-        self.id = self._keystone.create("project", {"name": self._project, "domain_id": self._domain.id})["id"]
+        self.id = self._keystone.create("project", {"name": self._project, "domain_id": self._domain.id})
 
     def update(self, changed: frozenset[str]) -> None:
         self._keystone.update("project", self.id, {"enabled": True})
@@ -86,7 +104,7 @@ class User:
     def find(self) -> Facets | None:
         if self.id:
             return self.wanted
-        for row in self._keystone.rows("users", name=self._spec.user, domain_id=self._domain.id):
+        for row in self._keystone.rows("users", _User, name=self._spec.user, domain_id=self._domain.id):
             _same_name(self._spec.user, row["name"])
             self.id = row["id"]
             return {"enabled": row["enabled"], "password": self._works()}
@@ -94,7 +112,7 @@ class User:
 
     def create(self) -> None:
         values = {"name": self._spec.user, "domain_id": self._domain.id, "password": self._password}
-        self.id = self._keystone.create("user", values, secret=True)["id"]
+        self.id = self._keystone.create("user", values, secret=True)
 
     def update(self, changed: frozenset[str]) -> None:
         if "enabled" in changed:
@@ -114,7 +132,7 @@ def _same_name(wanted: str, existing: str) -> None:
     case, accents, or spaces at the end.
     """
     if existing != wanted:
-        text = f"Keystone has a user {existing!r}, and takes {wanted!r} for the same name; choose another name"
+        text = f"Keystone has a user {called(existing)!r}, and takes {wanted!r} for the same name; choose another name"
         raise SpecError("spec.user", text)
 
 
@@ -155,17 +173,19 @@ class Roles:
     def find(self) -> Facets | None:
         # A token lists implied roles too; only the assignments tell what was given.
         scope = {"user.id": self._user.id, "scope.project.id": self._project.id}
-        rows = self._keystone.rows("role_assignments", include_names="true", **scope)
+        rows = self._keystone.rows("role_assignments", _Assignment, include_names="true", **scope)
         return {row["role"]["name"]: True for row in rows}
 
     def create(self) -> None:
         self.update(frozenset(self._roles))
 
     def update(self, changed: frozenset[str]) -> None:
-        known = {row["name"]: row["id"] for row in self._keystone.rows("roles")}
+        known = {row["name"]: row["id"] for row in self._keystone.rows("roles", Named)}
         for role in sorted(changed):
             if role not in known:
-                raise SpecError(self.path, f"there is no role {role!r}; choose from {', '.join(sorted(known))}")
+                raise SpecError(
+                    self.path, f"there is no role {role!r}; choose from {called(', '.join(sorted(known)), 1000)}"
+                )
             at = f"/projects/{self._project.id}/users/{self._user.id}/roles/{known[role]}"
             self._keystone.call("PUT" if role in self._roles else "DELETE", at)
 
@@ -203,7 +223,7 @@ def remove(ctx: Context[KeystoneUserSpec]) -> None:
     if _administers(ctx) or ctx.taken:
         return
     keystone = session(ctx, ctx.spec.keystone_ref)
-    for domain in keystone.rows("domains", name=ctx.spec.domain):
-        for row in keystone.rows("users", name=ctx.spec.user, domain_id=domain["id"]):
+    for domain in keystone.rows("domains", Identified, name=ctx.spec.domain):
+        for row in keystone.rows("users", Named, name=ctx.spec.user, domain_id=domain["id"]):
             if row["name"] == ctx.spec.user:
                 keystone.delete("user", row["id"])

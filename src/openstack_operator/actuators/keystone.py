@@ -5,17 +5,49 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from threading import Lock
-from typing import Any
+from typing import Any, NotRequired, TypedDict, TypeVar
 
 import httpx2
 
 from ..api import KeystoneRef
 from ..plan import Context, Transient
 from . import access
+from .answers import member, read, strange
 from .http import Api, Sessions, Unauthorized
 from .loop import Refused
 
 Row = dict[str, Any]
+"""Of a request; what is answered has a shape."""
+NAME = "Keystone"
+
+
+class Identified(TypedDict):
+    """Anything that Keystone or Cinder lists."""
+
+    id: str
+
+
+class Named(Identified):
+    """What has a name besides."""
+
+    name: str
+
+
+RowT = TypeVar("RowT", bound=Mapping[str, Any])
+
+
+class _User(Identified):
+    name: NotRequired[str]
+
+
+class _Token(TypedDict):
+    user: _User
+    project: NotRequired[Identified]
+
+
+class _Answer(TypedDict):
+    token: _Token
+
 
 _ANSWER = 10
 """Seconds to wait for an answer; to hash a password takes one of them on a busy machine."""
@@ -49,7 +81,7 @@ class Keystone:
 
     def __init__(self, url: str, username: str, password: str, project: str, trust: str = "") -> None:
         """`trust` are the authorities of the server in PEM; without any, those the system trusts."""
-        self._api = Api("Keystone", url, seconds=_ANSWER, trust=trust)
+        self._api = Api(NAME, url, seconds=_ANSWER, trust=trust)
         self._credentials = _credentials(username, password, "Default", project)
         self._lock = Lock()
         self._token = ""
@@ -98,9 +130,12 @@ class Keystone:
             raise Transient(str(refused)) from None
         if answer is None:
             raise Transient("Keystone: there is no identity API at the address it publishes")
-        token = answer.json()["token"]
-        self._user, self.project = token["user"]["id"], token.get("project", {}).get("id", "")
-        return answer.headers["X-Subject-Token"]
+        proof = _login(answer)
+        token = answer.headers.get("X-Subject-Token", "")
+        if not (token.isascii() and token.isprintable() and token):
+            raise strange(NAME, "POST /auth/tokens: there is no token in its header")
+        self._user, self.project = proof.user, proof.project
+        return token
 
     @property
     def user(self) -> str:
@@ -129,21 +164,20 @@ class Keystone:
             return None
         if answer is None:
             return None
-        token = answer.json()["token"]
-        return Login(token["user"]["id"], token.get("project", {}).get("id", ""), token["user"].get("name", ""))
+        return _login(answer)
 
-    def rows(self, collection: str, **filters: str) -> list[Row]:
-        """What a collection lists, in an order that does not change."""
+    def rows(self, collection: str, shape: type[RowT], /, **filters: str) -> list[RowT]:
+        """What a collection lists, in an order that does not change. Raises Transient for what is of another shape."""
         answer = self.call("GET", f"/{collection}", params=filters)
-        rows: list[Row] = answer.json()[collection] if answer else []
+        rows = member(NAME, answer, collection, list[shape]) if answer else []
         return sorted(rows, key=lambda row: str(row.get("id", "")))
 
-    def create(self, kind: str, values: Mapping[str, Any], *, secret: bool = False) -> Row:
-        """A new row of `<kind>s`. Raises Conflict where it exists."""
+    def create(self, kind: str, values: Mapping[str, Any], *, secret: bool = False) -> str:
+        """The id of a new row of `<kind>s`. Raises Conflict where it exists."""
         answer = self.call("POST", f"/{kind}s", {kind: values}, secret=secret)
         if answer is None:
             raise Transient(f"Keystone: what a new {kind} belongs to has just gone")
-        return answer.json()[kind]
+        return member(NAME, answer, kind, Identified)["id"]
 
     def update(self, kind: str, row: str, values: Mapping[str, Any], *, secret: bool = False) -> None:
         """The row has these values."""
@@ -153,6 +187,12 @@ class Keystone:
     def delete(self, kind: str, row: str) -> None:
         """The row is gone."""
         self.call("DELETE", f"/{kind}s/{row}")
+
+
+def _login(answer: httpx2.Response) -> Login:
+    token = read(NAME, answer, _Answer)["token"]
+    project = token.get("project")
+    return Login(token["user"]["id"], project["id"] if project else "", token["user"].get("name", ""))
 
 
 def _token(token: str) -> dict[str, str]:

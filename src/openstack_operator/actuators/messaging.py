@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import hashlib
 import hmac
-from typing import Any
+from typing import Any, NotRequired, TypedDict
 from urllib.parse import quote
 
 from ..kube import amount
 from ..plan import Context, SpecError, Transient
 from . import access, broker, loop, queues
+from .answers import read
 from .http import Api, Sessions
 from .loop import Facets
 from .models import RabbitMQVhostSpec
@@ -30,13 +30,23 @@ def _connected(url: str, username: str, password: str, trust: str, seconds: floa
 _api = Sessions(_connected)
 
 
+class _VhostRow(TypedDict):
+    cluster_state: NotRequired[dict[str, str] | list[Any] | None]
+
+
+class _UserRow(TypedDict):
+    password_hash: NotRequired[str | None]
+    tags: list[str] | str
+
+
 def matches(password: str, stored: str) -> bool:
     """Whether a password hash as RabbitMQ keeps it, base64(salt + SHA-256(salt + password)) with a salt of four
     bytes, is that of this password (https://www.rabbitmq.com/docs/passwords).
     """
     try:
         raw = base64.b64decode(stored, validate=True)
-    except binascii.Error:
+    # An error of binascii, or one of letters that are not ASCII.
+    except ValueError:
         return False
     salt, found = raw[:4], raw[4:]
     return hmac.compare_digest(found, hashlib.sha256(salt + password.encode()).digest())
@@ -65,8 +75,10 @@ class Vhost:
     def find(self) -> Facets | None:
         if (response := self._api.call("GET", self._at)) is None:
             return None
-        states: dict[str, str] = response.json().get("cluster_state") or {}
-        self._stopped = tuple(sorted(node for node, state in states.items() if state == "stopped"))
+        states = read(self._api.name, response, _VhostRow).get("cluster_state")
+        # An empty map may be written as a list.
+        known = states.items() if isinstance(states, dict) else ()
+        self._stopped = tuple(sorted(node for node, state in known if state == "stopped"))
         return {"members where it is stopped": self._stopped}
 
     def create(self) -> None:
@@ -103,9 +115,9 @@ class User:
     def find(self) -> Facets | None:
         if (response := self._api.call("GET", self._at)) is None:
             return None
-        body = response.json()
+        body = read(self._api.name, response, _UserRow)
         # RabbitMQ before 3.9 writes tags as one string.
-        return {"password": matches(self._password, body.get("password_hash", "")), "tags": tuple(body["tags"])}
+        return {"password": matches(self._password, body.get("password_hash") or ""), "tags": tuple(body["tags"])}
 
     def create(self) -> None:
         _done(self._api, "PUT", self._at, {"password": self._password, "tags": ""}, secret=True)
@@ -134,7 +146,7 @@ class Permissions:
     def find(self) -> Facets | None:
         if (response := self._api.call("GET", self._at)) is None:
             return None
-        body = response.json()
+        body = read(self._api.name, response, dict[str, Any])
         return {name: body.get(name) for name in _EVERYTHING}
 
     def create(self) -> None:
@@ -164,7 +176,9 @@ class Limit:
 
     def find(self) -> Facets | None:
         response = self._api.call("GET", self._at)
-        return None if response is None else {"definition": response.json().get("definition")}
+        if response is None:
+            return None
+        return {"definition": read(self._api.name, response, dict[str, Any]).get("definition")}
 
     def create(self) -> None:
         _done(self._api, "PUT", self._at, {"pattern": ".*", "apply-to": "queues", **self.wanted})

@@ -6,15 +6,23 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Mapping
 from threading import Lock
-from typing import Any
+from typing import Any, NotRequired, TypedDict
 from urllib.parse import quote
 
 from ..plan import Transient
+from .answers import called, read
 from .http import Api
 from .loop import Refused
 
 _AGAIN = 3.0
 """Seconds after which a queue that is still without a beginning will have none: making one takes a fraction of it."""
+
+
+class _Queue(TypedDict):
+    name: str
+    type: NotRequired[str]
+    durable: NotRequired[bool]
+    messages: NotRequired[Any]
 
 
 class Suspects:
@@ -48,17 +56,18 @@ def usable(api: Api, vhost: str, clock: Callable[[], float] = time.monotonic) ->
     """
     columns = {"columns": "name,type,durable,messages"}
     answer = api.call("GET", f"/queues/{quote(vhost, safe='')}", params=columns)
-    queues: list[dict[str, Any]] = [] if answer is None else answer.json()
-    deleted = [f"queue {queue['name']} deleted: {why}" for queue in queues if (why := _left_behind(api, vhost, queue))]
+    queues = [] if answer is None else read(api.name, answer, list[_Queue])
+    gone = [(queue["name"], why) for queue in queues if (why := _left_behind(api, vhost, queue))]
+    deleted = [f"queue {called(name)} deleted: {why}" for name, why in gone]
     now, names = clock(), [queue["name"] for queue in queues if _is_suspect(api, vhost, queue)]
     since = _suspects.update(api.url, vhost, names, now)
     waiting = sorted(name for name, first_seen in since.items() if now - first_seen < _AGAIN)
     for name in since.keys() - waiting:
         api.call("DELETE", _path(vhost, name))
         _suspects.forget(api.url, vhost, name)
-        deleted.append(f"queue {name} deleted: none of its members ever wrote an entry, and none leads")
+        deleted.append(f"queue {called(name)} deleted: none of its members ever wrote an entry, and none leads")
     if waiting:
-        raise Transient(f"RabbitMQ: queue {waiting[0]} in {vhost} has no leader yet")
+        raise Transient(f"RabbitMQ: queue {called(waiting[0])} in {vhost} has no leader yet")
     return deleted
 
 
@@ -66,7 +75,7 @@ def _path(vhost: str, name: str) -> str:
     return f"/queues/{quote(vhost, safe='')}/{quote(name, safe='')}"
 
 
-def _is_suspect(api: Api, vhost: str, queue: Mapping[str, Any]) -> bool:
+def _is_suspect(api: Api, vhost: str, queue: _Queue) -> bool:
     # Only a leader counts messages, so one that has them is alive; figures of a young queue come after half a minute.
     return queue.get("type") == "quorum" and "messages" not in queue and _never_began(api, vhost, queue["name"])
 
@@ -78,14 +87,14 @@ def _never_began(api: Api, vhost: str, name: str) -> bool:
     election (seen with RabbitMQ 4.0.5). One that is only without a majority has members that do not answer so.
     """
     answer = api.call("GET", f"/queues/quorum/{quote(vhost, safe='')}/{quote(name, safe='')}/status")
-    members: list[Mapping[str, Any]] = [] if answer is None else answer.json()
+    members = [] if answer is None else read(api.name, answer, list[dict[str, Any]])
     return bool(members) and all(
         (member.get("Raft State"), member.get("Last Log Index"), member.get("Term")) == ("follower", 0, 0)
         for member in members
     )
 
 
-def _left_behind(api: Api, vhost: str, queue: Mapping[str, Any]) -> str:
+def _left_behind(api: Api, vhost: str, queue: _Queue) -> str:
     """Why the queue was deleted, empty where it was not: a client's queue for replies from the time when the broker had
     one member. The same client now wants one that is replicated, is refused as long as this one exists, and would wait
     half an hour for it to expire.

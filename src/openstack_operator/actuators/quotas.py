@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ..plan import Context, SpecError
 from . import loop
-from .cinder import Cinder, connected
-from .keystone import session
+from .answers import member
+from .cinder import NAME, Cinder, connected
+from .keystone import Identified, session
 from .loop import Facets
 from .storage_models import CinderQuotaSpec
 
@@ -31,7 +34,7 @@ class Quota:
 
     def find(self) -> Facets | None:
         answer = self._cinder.call("GET", self._at)
-        found = answer.json()[self._key] if answer else {}
+        found = member(NAME, answer, self._key, dict[str, Any]) if answer else {}
         # Limits nobody named here are not ours to change.
         return {name: limit for name, limit in found.items() if name in self._limits}
 
@@ -53,8 +56,8 @@ def _project(ctx: Context[CinderQuotaSpec]) -> str:
     if ctx.spec.project is None:
         return ""
     keystone = session(ctx, ctx.spec.keystone_ref)
-    for domain in keystone.rows("domains", name=ctx.spec.domain):
-        for row in keystone.rows("projects", name=ctx.spec.project, domain_id=domain["id"]):
+    for domain in keystone.rows("domains", Identified, name=ctx.spec.domain):
+        for row in keystone.rows("projects", Identified, name=ctx.spec.project, domain_id=domain["id"]):
             return row["id"]
     raise SpecError("spec.project", f"there is no project {ctx.spec.project!r} in domain {ctx.spec.domain!r}")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 import ssl
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -13,6 +13,7 @@ import pymysql
 from pymysql.constants import ER
 
 from ..plan import Transient
+from .answers import strange
 from .loop import Conflict, Refused
 from .sql_connection import NONSENSE, Connection
 
@@ -42,17 +43,35 @@ def hashed(password: str) -> str:
     return "*" + hashlib.sha1(once, usedforsecurity=False).hexdigest().upper()
 
 
+Rows = Sequence[Sequence[str | None]]
+
+
 class Server:
     """A connection to MariaDB as root."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    def run(self, statement: str, *arguments: str, secret: bool = False) -> list[tuple[Any, ...]]:
-        """The rows. With `secret` the server's words, which quote the statement, are kept out of every error.
+    def run(self, statement: str, *arguments: str, secret: bool = False) -> None:
+        """Has a statement done. With `secret` the server's words, which quote it, are kept out of every error.
 
         Raises Transient where trying again may help, Refused where it cannot.
         """
+        self._rows(statement, arguments, secret=secret)
+
+    def rows(
+        self, columns: int, statement: str, *arguments: str, secret: bool = False
+    ) -> Sequence[Sequence[str | None]]:
+        """The rows of a statement, of so many columns of text each. Raises as `run` does, and Transient where the
+        server answers something else.
+        """
+        rows = self._rows(statement, arguments, secret=secret)
+        for row in rows:
+            if len(row) != columns or not all(value is None or isinstance(value, str) for value in row):
+                raise strange("MariaDB", f"a row is not one of {columns} texts")
+        return rows
+
+    def _rows(self, statement: str, arguments: Sequence[str], *, secret: bool) -> list[tuple[Any, ...]]:
         try:
             with self._connection.cursor() as cursor:
                 cursor.execute(statement, arguments)

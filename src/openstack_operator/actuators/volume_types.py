@@ -2,12 +2,27 @@
 
 from __future__ import annotations
 
+from typing import NotRequired, TypedDict
+
 from ..plan import Context
 from . import loop
-from .cinder import Cinder, connected
-from .keystone import Row
+from .answers import member
+from .cinder import NAME, Cinder, connected
+from .keystone import Identified
 from .loop import Facets
 from .storage_models import CinderVolumeTypeSpec
+
+_Type = TypedDict(
+    "_Type",
+    {
+        "id": str,
+        "name": str,
+        "description": NotRequired[str | None],
+        "extra_specs": NotRequired[dict[str, str] | None],
+        "os-volume-type-access:is_public": NotRequired[bool],
+        "is_public": NotRequired[bool],
+    },
+)
 
 
 class VolumeType:
@@ -27,7 +42,7 @@ class VolumeType:
         return {"description": self._spec.description, "public": self._spec.public}
 
     def find(self) -> Facets | None:
-        rows: list[Row] = self._cinder.rows("/types", "volume_types", is_public="None")
+        rows = self._cinder.rows("/types", "volume_types", _Type, is_public="None")
         for row in rows:
             if row["name"] == self._spec.name:
                 self.id, self.extra_specs = row["id"], row.get("extra_specs") or {}
@@ -45,7 +60,8 @@ class VolumeType:
         }
         answer = self._cinder.call("POST", "/types", {"volume_type": values})
         if answer is not None:
-            self.id, self.extra_specs = answer.json()["volume_type"]["id"], dict(spec.extra_specs)
+            self.id = member(NAME, answer, "volume_type", Identified)["id"]
+            self.extra_specs = dict(spec.extra_specs)
 
     def update(self, changed: frozenset[str]) -> None:
         values = {"name": self._spec.name, "description": self._spec.description, "is_public": self._spec.public}
