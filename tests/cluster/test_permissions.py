@@ -85,6 +85,35 @@ async def test_a_clouds_whole_life(granted: Path, cluster: Cluster, root: Path) 
     assert [event for event in events if event["involvedObject"]["kind"] == CONTROL_PLANE.kind]
 
 
+async def test_rights_in_one_namespace_are_enough_for_an_operator_of_that_one(
+    granted: Path, cluster: Cluster, root: Path
+) -> None:
+    user = f"of-{cluster.namespace}"
+    for namespace, name in ((NAMESPACE, "rbac"), (cluster.namespace, "rbac-of-namespace")):
+        rest = Rest(granted, namespace)
+        for obj in load(root / "deploy" / "namespaced" / f"{name}.yaml"):
+            if "subjects" in obj:
+                # The operator's own account has rights everywhere here.
+                obj["metadata"]["name"] = user
+                obj["subjects"] = [{"kind": "ServiceAccount", "name": user, "namespace": NAMESPACE}]
+            assert rest.apply(obj)[0] in (200, 201)
+        rest.close()
+    remotes = [replace(actuator, ensure=agrees, remove=agrees) for actuator in ACTUATORS]
+    account_name = f"system:serviceaccount:{NAMESPACE}:{user}"
+    async with account(granted, account_name) as client, cluster.simulator():
+        leader = Leader(client, NAMESPACE, "test", name=f"lease-{user}")
+        manager = Manager(
+            client, SERVICES, remotes, ReleaseFiles(root / "releases"), [cluster.namespace], leader=leader
+        )
+        async with running(manager.run()):
+            await cluster.create(CONTROL_PLANE, "cloud")
+            await cluster.ready(CONTROL_PLANE, "cloud")
+            await cluster.delete(CONTROL_PLANE, "cloud")
+            await eventually(lambda: absent(cluster, Kind.of(CONTROL_PLANE), "cloud"))
+        with pytest.raises(Forbidden):
+            await client.page(POD, "default", {})
+
+
 async def test_servers_of_others_may_be_asked_for_and_go(granted: Path, cluster: Cluster, root: Path) -> None:
     """With what is made on them: a broker's users, and the teardown of the broker."""
     remotes = [replace(actuator, ensure=agrees, remove=agrees) for actuator in ACTUATORS]

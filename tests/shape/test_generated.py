@@ -73,6 +73,24 @@ def test_permissions_are_no_way_to_more_of_them(root: Path) -> None:
         assert rule["apiGroups"] != ["rbac.authorization.k8s.io"]
 
 
+def test_an_operator_of_some_namespaces_has_the_same_rights_there_and_reads_nodes(root: Path) -> None:
+    def flat(rules: list[dict[str, Any]]) -> set[tuple[str, str, str]]:
+        return {
+            (rule["apiGroups"][0], resource, verb)
+            for rule in rules
+            for resource in rule["resources"]
+            for verb in rule["verbs"]
+        }
+
+    once = load(root / "deploy/namespaced/rbac.yaml")
+    (inside, _) = load(root / "deploy/namespaced/rbac-of-namespace.yaml")
+    (everywhere,) = (obj for obj in once if obj["kind"] == "ClusterRole")
+    assert flat(everywhere["rules"]) == {("", "nodes", verb) for verb in ("get", "list", "watch")}
+    assert flat(inside["rules"]) | flat(everywhere["rules"]) == flat(role(root, "ClusterRole"))
+    assert inside["kind"] == "Role"
+    assert "namespace" not in inside["metadata"]
+
+
 def test_nothing_is_watched_that_no_service_makes(plans: list[Planned]) -> None:
     made = {obj["kind"] for planned in plans for obj in planned.objects}
     assert {kind.kind for kind in CHILDREN} <= made

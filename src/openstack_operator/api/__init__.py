@@ -32,7 +32,7 @@ from .fields import (
     settled,
     validated,
 )
-from .model import IS_NOW, CalledOtherwise, Model, Rule, Template, Templates, by_group, rule
+from .model import IS_NOW, ON_NODES, CalledOtherwise, Model, Rule, Template, Templates, by_group, rule
 from .node_fields import EACH, FOLDER, NodeField, node_fields
 from .providers import PROVIDED, ExternalBroker, ExternalCache, ExternalServer
 from .refs import (
@@ -122,6 +122,7 @@ __all__ = [
     "KEYSTONE",
     "MARIADB",
     "MEMCACHED",
+    "ON_NODES",
     "PROVIDED",
     "RABBITMQ",
     "STATUS",

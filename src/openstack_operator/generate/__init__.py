@@ -16,7 +16,7 @@ from .admission import node_policies
 from .deployment import deployment
 from .injector import labels_injector
 from .kustomize import kustomization
-from .permissions import permissions
+from .permissions import namespaced_permissions, permissions
 from .reference import contents, reference
 from .roles import user_roles
 
@@ -66,7 +66,11 @@ def generated(root: Path) -> dict[Path, str]:
     files = {definition(resource): _HEADER + dump(crd(resource)) for resource in RESOURCES}
     ours = [definition(resource) for resource in RESOURCES if not resource.on_request]
     files[Path("deploy/kustomization.yaml")] = _HEADER + dump(kustomization(ours))
-    files[Path("deploy/rbac.yaml")] = _HEADER + dump_all(permissions(rendered(root)))
+    plans = rendered(root)
+    files[Path("deploy/rbac.yaml")] = _HEADER + dump_all(permissions(plans))
+    once, in_each = namespaced_permissions(plans)
+    files[Path("deploy/namespaced/rbac.yaml")] = _HEADER + dump_all(once)
+    files[Path("deploy/namespaced/rbac-of-namespace.yaml")] = _HEADER + dump_all(in_each)
     files[Path("deploy/roles.yaml")] = _HEADER + dump_all(user_roles())
     files[Path("deploy/admission.yaml")] = _HEADER + dump_all(node_policies())
     files[Path("deploy/operator.yaml")] = _HEADER + dump_all(deployment())

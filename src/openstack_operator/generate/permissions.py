@@ -42,13 +42,41 @@ ENGINE: Mapping[tuple[str, str], Sequence[str]] = {
 def permissions(rendered: Iterable[Planned]) -> list[Object]:
     """ServiceAccount, roles and bindings for an operator that serves every namespace."""
     metadata = {"name": OPERATOR}
-    lease = {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["get", "create", "update"]}
+    account, *leases = _own_namespace()
     return [
-        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {**metadata, "namespace": NAMESPACE}},
+        account,
         role("ClusterRole", metadata, _grouped(rules(rendered))),
         binding("ClusterRoleBinding", "ClusterRole", metadata),
-        role("Role", {**metadata, "namespace": NAMESPACE}, [lease]),
-        binding("RoleBinding", "Role", {**metadata, "namespace": NAMESPACE}),
+        *leases,
+    ]
+
+
+def namespaced_permissions(rendered: Iterable[Planned]) -> tuple[list[Object], list[Object]]:
+    """The same for an operator that serves some namespaces: what is made once, and what is made in each of them, whose
+    name `kubectl apply -n` adds.
+    """
+    every = rules(rendered)
+    nodes = {"name": f"{OPERATOR}-nodes"}
+    # All else that it reads or writes is in namespaces; to `get` a namespace is a right within it.
+    watched = {what: verbs for what, verbs in every.items() if what == ("", "nodes")}
+    inside = {what: verbs for what, verbs in every.items() if what not in watched}
+    once = [
+        *_own_namespace(),
+        role("ClusterRole", nodes, _grouped(watched)),
+        binding("ClusterRoleBinding", "ClusterRole", nodes),
+    ]
+    metadata = {"name": OPERATOR}
+    return once, [role("Role", metadata, _grouped(inside)), binding("RoleBinding", "Role", metadata)]
+
+
+def _own_namespace() -> list[Object]:
+    """The ServiceAccount, and what it may do in the operator's own namespace."""
+    metadata = {"name": OPERATOR, "namespace": NAMESPACE}
+    lease = {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["get", "create", "update"]}
+    return [
+        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata},
+        role("Role", metadata, [lease]),
+        binding("RoleBinding", "Role", metadata),
     ]
 
 
@@ -79,7 +107,7 @@ def rules(rendered: Iterable[Planned]) -> Rules:
     return found
 
 
-def _grouped(found: Rules) -> list[Object]:
+def _grouped(found: Mapping[tuple[str, str], set[str]]) -> list[Object]:
     """One rule for all resources of a group with the same verbs."""
     together: dict[tuple[str, tuple[str, ...]], list[str]] = defaultdict(list)
     for (group, resource), verbs in sorted(found.items()):

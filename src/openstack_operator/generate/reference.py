@@ -8,10 +8,12 @@ from typing import Any
 
 import yaml
 
-from ..api import IS_NOW, Model, Resource, Template, crd, model_schema
+from ..api import IS_NOW, ON_NODES, Model, Resource, Template, crd, model_schema
+from .permissions import RUN_ON_NODES
 
 Schema = dict[str, Any]
 
+_VERB = f" Needs [the verb `{RUN_ON_NODES}`](../security.md#who-becomes-root-on-nodes)."
 _INNER = ("items", "additionalProperties")
 
 
@@ -175,7 +177,7 @@ def _table(schema: Schema) -> list[str]:
     required = set(schema.get("required", ()))
     rows = [
         f"| `{name}` | {_type(field)} | {'required' if name in required else _default(field)} "
-        f"| {_line(field.get('description', ''))} |"
+        f"| {_line(field.get('description', ''))}{_VERB if ON_NODES in field else ''} |"
         for name, field in schema.get("properties", {}).items()
         if not field.get("description", "").startswith(IS_NOW)
     ]
