@@ -18,12 +18,9 @@ from .api import (
     whole_secrets,
 )
 from .kube import Object, secret_data
-from .plan import Context, InstalledKinds, MissingReference, Plan, Referent, SpecError
+from .plan import DRAWN, Context, InstalledKinds, MissingReference, Plan, Referent, SpecError
 from .runtime.gather import parse
 from .runtime.registry import Actuator, Releases, Service
-
-DRAWN = "<drawn>"
-"""Stands where the operator would draw a password."""
 
 
 class Id(NamedTuple):
@@ -81,7 +78,7 @@ class Reader(Protocol):
         ...
 
 
-class _Deaf:
+class Deaf:
     """Hears nothing, and knows nothing."""
 
     def refused(self, id_: Id, problems: Sequence[tuple[str, str]]) -> None: ...
@@ -290,7 +287,7 @@ class Paper:
         if id_ not in self._defaults:
             self._defaults[id_] = {}
             plain = Paper(
-                self._services.values(), (), self._releases, drawn=self._drawn, domain=self._domain, reader=_Deaf()
+                self._services.values(), (), self._releases, drawn=self._drawn, domain=self._domain, reader=Deaf()
             )
             planned = plain.plain(id_)
             if planned is None or planned.plan is None:

@@ -10,10 +10,11 @@ from typing import Any
 from ..api import Ref, Resource, handle
 from ..kube import Object, owner_path
 from ..plan import Context, InstalledKinds, Plan
-from ..render import Id, Paper, Planned
+from ..render import Deaf, Id, Paper, Planned
 from ..runtime.kinds import OTHERS
 from ..runtime.registry import Actuator, Releases, Service
 from .documents import Document
+from .drawn import ANOTHER, WORD, Twins, masked, twins
 from .findings import Finding, in_order
 from .manifests import Checker
 from .schema import RuleCheck, are_related
@@ -35,6 +36,7 @@ class Survey:
     unplanned: int
     """Resources that cannot be planned without a cluster."""
     stand_ins: Issuers = field(repr=False)
+    twins: Twins = field(repr=False)
 
     @property
     def errors(self) -> list[Finding]:
@@ -48,9 +50,11 @@ class Survey:
 
     @property
     def objects(self) -> list[tuple[Id, list[Object]]]:
-        """Objects that each resource becomes; stand-ins are replaced by words that say what they are."""
+        """Objects that each resource becomes; stand-ins are replaced by words that say what they are, and what follows
+        from what is drawn by a placeholder.
+        """
         return [
-            (planned.id, [self.stand_ins.marked(obj) for obj in planned.objects])
+            (planned.id, [self.stand_ins.marked(masked(planned.id, obj, self.twins)) for obj in planned.objects])
             for planned in self.planned
             if planned.objects
         ]
@@ -72,10 +76,11 @@ def survey(
     reader = _Reader(Checker(resources, rules), namespace, frozenset(served), resources)
     accepted = reader.accept(documents)
     kinds = AskedKinds(served)
-    paper = Paper(services, actuators, releases, served=kinds, domain=domain, reader=reader)
+    paper = Paper(services, actuators, releases, drawn=WORD, served=kinds, domain=domain, reader=reader)
     reader.paper = paper
     planned = tuple(paper.render(accepted, namespace))
     reader.conclude(planned, kinds)
+    again = Paper(services, actuators, releases, drawn=ANOTHER, served=served, domain=domain, reader=_Again())
     return Survey(
         findings=tuple(in_order(reader.findings)),
         resources=len(reader.documents),
@@ -83,7 +88,18 @@ def survey(
         planned=planned,
         unplanned=len(reader.waiting),
         stand_ins=reader.issuers,
+        twins=twins(again.render(accepted, namespace)),
     )
+
+
+class _Again(Deaf):
+    """Says nothing of a plan of which all was said before."""
+
+    def __init__(self) -> None:
+        self._issuers = Issuers()
+
+    def assume(self, id_: Id, context: Context[Any], plan: Plan) -> Mapping[tuple[str, str], Object]:
+        return self._issuers.answers(context, plan)
 
 
 class AskedKinds(InstalledKinds):

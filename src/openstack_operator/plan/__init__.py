@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .carry_out import Apply, Judge, Verdicts, carry_out, condition_type, conditions
 from .claim import Claim, Claims
-from .context import Context, InstalledKinds, Node, Referent
+from .context import DRAWN, Context, InstalledKinds, Node, Referent
 from .errors import Drifted, Incomplete, MissingReference, NotBuilt, SpecError, Transient
 from .names import NAME_LIMIT, digest, fitting, keyed_digest
 from .release import Component, Release, parse
@@ -12,6 +12,7 @@ from .steps import Group, Key, Object, Outcome, Plan, Step, key
 from .verdict import READY, RECOVERY, State, Verdict, failed, progressing, recovering, waiting, worst
 
 __all__ = [
+    "DRAWN",
     "NAME_LIMIT",
     "READY",
     "RECOVERY",

@@ -16,6 +16,10 @@ from .verdict import READY, Verdict
 SpecT = TypeVar("SpecT", bound=Model, covariant=True)
 
 
+DRAWN = "<drawn>"
+"""Stands in what is printed for whatever the operator would draw."""
+
+
 @dataclass(frozen=True)
 class Referent:
     """Another resource as its contract shows it."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, cast
@@ -25,7 +26,7 @@ from ..api import (
 )
 from ..kube import WATCHED, awaited, own, secret_data
 from ..parts import SORTS, order_name
-from ..plan import Context, InstalledKinds, Node, Object, Referent, Release, SpecError, Verdict, failed, waiting
+from ..plan import DRAWN, Context, InstalledKinds, Node, Object, Referent, Release, SpecError, Verdict, failed, waiting
 from .kinds import SECRET, Kind
 from .registry import Releases
 from .store import Cached, Request, Store
@@ -34,6 +35,7 @@ from .world import Target, World, watched
 ADMIN_SECRET = "adminSecret"  # noqa: S105  (a key of the contract, not a secret)
 
 _NO_RELEASE = Release("", "", {})
+_PLACEHOLDER = b'"%b"' % base64.b64encode(DRAWN.encode())
 
 
 def parse(resource: Resource[Any], live: Object) -> Model:
@@ -115,6 +117,7 @@ class Gatherer:
         data |= await self._published_secrets(request, refs, missing, targets, admin=admin)
         # Before what was read can change: whoever uses an object is woken by its next change.
         children = tuple(self._children(request, held))
+        refuse_placeholders(children)
         context = Context(
             kind=kind.role,
             owner=held.meta.name,
@@ -248,3 +251,14 @@ def _belongs(child: Cached, owner: Cached) -> bool:
     """
     controller = child.meta.controller
     return controller is None or controller.uid == owner.meta.uid
+
+
+def refuse_placeholders(children: Iterable[tuple[Kind, Cached]]) -> None:
+    """Raises SpecError for a Secret of passwords that everybody knows: somebody applied what `render` prints."""
+    for kind, child in children:
+        if kind is SECRET and _PLACEHOLDER in child.raw:
+            message = (
+                "holds a placeholder of `openstack-operator render`; delete it, and the operator draws new values. "
+                "Apply your own manifests alone, not what render prints"
+            )
+            raise SpecError(f"Secret/{child.meta.name}", message)
