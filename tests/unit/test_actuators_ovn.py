@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import socket
 import ssl
+import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from openstack_operator import pki
@@ -149,3 +154,76 @@ def test_by_tls_it_shows_a_certificate_and_trusts_who_is_by_the_same_authority(t
 def test_a_database_that_is_not_there_is_asked_again() -> None:
     with pytest.raises(Transient, match=r"OVN_Southbound does not answer: tcp:127\.0\.0\.1:1: "):
         transact("tcp:127.0.0.1:1", "OVN_Southbound", [])
+
+
+class Malformed(Southbound):
+    """A database whose answers to operations are something else."""
+
+    value: Any = None
+
+    def done(self, operation: dict[str, Any]) -> Any:
+        super().done(operation)
+        return self.value
+
+
+WORDS = st.sampled_from(("rows", "error", "details", "map", "nb_cfg", "nb_cfg_timestamp", "external_ids", "type", "ip"))
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.sampled_from((2**60, -1, 1.5)) | st.text(max_size=5) | WORDS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(WORDS, inner, max_size=4),
+    max_leaves=12,
+)
+ROW: dict[str, Any] = {
+    "nb_cfg": 0,
+    "nb_cfg_timestamp": 0,
+    "external_ids": ["map", []],
+    "other_config": ["map", []],
+    "type": "geneve",
+    "ip": "192.0.2.1",
+}
+
+
+def row(name: str, value: Any) -> dict[str, Any]:
+    """An answer with one row, of which one column is another one."""
+    return {"rows": [{**ROW, name: value}]}
+
+
+ROWS = st.builds(row, st.sampled_from(sorted(ROW)), JSON)
+
+
+def test_any_answer_is_an_outcome() -> None:
+    database = Malformed()
+
+    @settings(max_examples=150)
+    @given(ROWS | JSON)
+    @example({"rows": [{**ROW, "nb_cfg_timestamp": 2**60}]})
+    @example({"error": "x" * 100_000})
+    @example([])
+    def attempt(value: Any) -> None:
+        database.value = value
+        for work in (ovn.ensure, ovn.seen, ovn.remove):
+            try:
+                work(chassis(database))
+            except Transient as error:
+                assert len(str(error)) < 2000
+
+    with database.serving():
+        attempt()
+
+
+@pytest.mark.parametrize("said", [b"[]", b"1", b'"x"', b"[" * 50_000, b'{"id": 0, "result": 1}', b"\xff"])
+def test_what_is_no_database_is_said_to_be_none(said: bytes) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def serve() -> None:
+            client, _ = listening.accept()
+            with suppress(OSError), client:
+                client.sendall(said)
+                client.shutdown(socket.SHUT_WR)
+                while client.recv(65536):
+                    pass
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        with pytest.raises(Transient, match="OVN_Southbound does not answer"):
+            transact(f"tcp:127.0.0.1:{listening.getsockname()[1]}", "OVN_Southbound", [])
+        thread.join()

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Annotated, Any, Literal, TypedDict, TypeVar
+
+import msgspec
 
 from ..parts import OVN_CLIENT, OVN_NODES
 from ..plan import READY, Context, Outcome, Transient, Verdict, progressing
 from . import access
+from .answers import strange
 from .network_models import OVNChassisSpec
 from .ovsdb import Operation, transact
 
@@ -81,6 +84,36 @@ def labels(text: str) -> dict[str, str]:
     return dict(each.split("=", 1) for each in text.split(",") if each)
 
 
+_Text = Annotated[str, msgspec.Meta(max_length=65536)]
+_Map = tuple[Literal["map"], list[tuple[_Text, _Text]]]
+"""A map as RFC 7047 writes it: ["map", [[key, value], …]]."""
+_Moment = Annotated[int, msgspec.Meta(ge=0, lt=2**47)]
+"""Milliseconds since 1970, before the year 6430."""
+
+
+class _Global(TypedDict):
+    nb_cfg: int
+
+
+class _Chassis(TypedDict):
+    other_config: _Map
+    external_ids: _Map
+
+
+class _Private(TypedDict):
+    nb_cfg: int
+    nb_cfg_timestamp: _Moment
+    external_ids: _Map
+
+
+class _Encap(TypedDict):
+    type: _Text
+    ip: _Text
+
+
+RowT = TypeVar("RowT")
+
+
 @dataclass(frozen=True)
 class _Found:
     registered: bool = False
@@ -102,17 +135,19 @@ def _look(ctx: Context[OVNChassisSpec]) -> _Found:
     asked = [
         {"op": "select", "table": name, "where": where, "columns": columns} for name, (where, columns) in tables.items()
     ]
-    world, chassis, private, encaps = (each.get("rows") or [] for each in _transact(ctx, asked))
+    answers = _transact(ctx, asked)
+    world, chassis = _rows(answers[0], _Global), _rows(answers[1], _Chassis)
+    private, encaps = _rows(answers[2], _Private), _rows(answers[3], _Encap)
     if not chassis or not private:
         return _Found()
     told, own = chassis[0], private[0]
-    stamp = int(own["nb_cfg_timestamp"])
+    stamp = own["nb_cfg_timestamp"]
     # Where a node describes itself has moved from one column to the other with OVN 20.09.
     described = {**_map(told["external_ids"]), **_map(told["other_config"])}
     pairs = (each.split(":", 1) for each in described.get("ovn-bridge-mappings", "").split(",") if ":" in each)
     return _Found(
         registered=True,
-        behind=int(world[0]["nb_cfg"]) - int(own["nb_cfg"]) if world else 0,
+        behind=world[0]["nb_cfg"] - own["nb_cfg"] if world else 0,
         heartbeat=datetime.fromtimestamp(stamp / 1000, UTC) if stamp else None,
         notes=_map(own["external_ids"]),
         mappings=dict(sorted((name, bridge) for name, bridge in pairs)),
@@ -157,9 +192,17 @@ def _named(ctx: Context[OVNChassisSpec]) -> list[list[str]]:
     return [["name", "==", _name(ctx)]]
 
 
-def _map(value: Any) -> dict[str, str]:
-    """A map as RFC 7047 writes it: ["map", [[key, value], …]]."""
-    return {str(key): str(entry) for key, entry in value[1]}
+def _map(value: _Map) -> dict[str, str]:
+    return dict(value[1])
+
+
+def _rows(answer: Any, shape: type[RowT]) -> list[RowT]:
+    """The rows that a question gave. Raises Transient for those of another shape."""
+    try:
+        rows = msgspec.convert(answer, dict[str, Any]).get("rows")
+        return msgspec.convert(rows, list[shape]) if rows else []
+    except msgspec.ValidationError as error:
+        raise strange(_SB, str(error)) from None
 
 
 def _floor(moment: datetime | None) -> datetime | None:

@@ -15,6 +15,7 @@ from typing import Any
 
 from ..plan import Transient
 from . import egress
+from .answers import called
 
 _PATIENCE = 5.0
 """Seconds in which a member takes a connection, or says the next word."""
@@ -54,12 +55,17 @@ def _transact(remote: str, database: str, operations: Sequence[Operation], tls: 
         answer = _answer(connection)
     results = answer.get("result")
     if answer.get("error") or not isinstance(results, list):
-        raise OSError(f"refused: {answer.get('error')}")
+        raise OSError(f"refused: {_said(answer.get('error'))}")
     found: list[Any] = results
     # A fault of the transaction as a whole stands behind those of its operations.
     if faults := [each for each in found if isinstance(each, dict) and each.get("error")]:
-        raise OSError(f"refused: {faults[0]['error']} {faults[0].get('details', '')}".rstrip())
+        raise OSError(f"refused: {_said(faults[0]['error'])} {_said(faults[0].get('details', ''))}".rstrip())
     return found
+
+
+def _said(value: object) -> str:
+    """What a database says, short enough for a condition; a number may have more digits than Python writes."""
+    return called(value, 300) if isinstance(value, str) else str(value) if value is None else "an error"
 
 
 def _secured(connection: socket.socket, tls: Mapping[str, str]) -> socket.socket:
@@ -98,7 +104,11 @@ def _answer(connection: socket.socket) -> dict[str, Any]:
                 message, end = decoder.raw_decode(text)
             except ValueError:
                 break
+            except RecursionError:
+                raise OSError("does not answer as OVN does") from None
             text = text[end:]
+            if not isinstance(message, dict):
+                raise OSError("does not answer as OVN does")
             if message.get("method") == "echo":
                 _send(connection, {"result": message.get("params"), "error": None, "id": message.get("id")})
             elif message.get("id") == 0:
