@@ -67,6 +67,11 @@ test: venv ## unit, cases, stories, shape, cluster (a real kube-apiserver), and 
 layers: venv
 	$(PY) -m pytest -q -n 2 --dist worksteal --durations=15 tests/unit tests/cases tests/stories tests/shape tests/cluster
 
+.PHONY: test-security
+test-security: venv ## Attacks: hostile resources, Secrets and servers, against a real kube-apiserver where that is asked
+	$(PY) -m localcluster build --only apiserver
+	$(PY) -m pytest -q -n 2 --dist worksteal -m security tests/unit tests/cases tests/cluster
+
 SEEDS ?=
 
 .PHONY: test-seeds

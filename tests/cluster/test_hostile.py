@@ -16,6 +16,8 @@ from openstack_operator.plan import SpecError
 from .harness import Cluster, eventually
 from .test_controlplane import RESOURCE, operator
 
+pytestmark = pytest.mark.security
+
 _LEVELS = 2_000
 """The API server takes 10,000; Python decodes fewer than 1,000."""
 

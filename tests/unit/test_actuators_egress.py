@@ -14,6 +14,8 @@ from openstack_operator.cli import main
 from openstack_operator.plan import Transient
 from tests.conftest import LOOPBACK
 
+pytestmark = pytest.mark.security
+
 LOOPED = r"does not connect to 127\.0\.0\.1, a loopback address"
 
 

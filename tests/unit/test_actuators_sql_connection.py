@@ -13,6 +13,8 @@ from speaking import serving
 from openstack_operator.actuators import sql, sql_connection
 from openstack_operator.plan import Transient
 
+pytestmark = pytest.mark.security
+
 PASSWORD = "correct-horse"
 OK = b"\x00\x00\x00\x02\x00\x00\x00"
 CAPABILITIES = 0x00080000 | 0x00008000 | 0x00000200 | 0x00200000 | 0x00000008

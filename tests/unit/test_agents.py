@@ -133,6 +133,7 @@ def test_owners_in_a_circle_are_followed_once(clusters: Clusters) -> None:
         clusters.world.claims.check(clusters.two, daemons())
 
 
+@pytest.mark.security
 def test_daemons_that_only_bear_the_labels_of_a_resource_keep_no_nodes(clusters: Clusters) -> None:
     """Anybody may write labels, also those of a resource of their own."""
     claims, plans = clusters.world.claims, clusters.world.plans

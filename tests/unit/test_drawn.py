@@ -18,6 +18,8 @@ from openstack_operator.runtime.gather import refuse_placeholders
 from openstack_operator.runtime.kinds import SECRET, Kind
 from openstack_operator.runtime.store import cached
 
+pytestmark = pytest.mark.security
+
 SAMPLE = Path("deploy/samples/controlplane_minimal.yaml")
 
 

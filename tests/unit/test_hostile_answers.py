@@ -25,6 +25,8 @@ from test_actuators_messaging import wanted as wanted_vhost
 from openstack_operator.actuators import ACTUATORS, CHASSIS, Entry, sql
 from openstack_operator.plan import Context, SpecError, Transient
 
+pytestmark = pytest.mark.security
+
 _LONGEST = 2000
 """Characters of a message: what a server says must not fill a condition, which takes 32,768."""
 

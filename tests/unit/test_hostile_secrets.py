@@ -8,6 +8,8 @@ from patience import processor_time
 from openstack_operator.parts import cloud_auth
 from openstack_operator.parts.ceph import coordinates, logins, monitors
 
+pytestmark = pytest.mark.security
+
 LARGE = 1 << 20
 """What a Secret may hold at most (Kubernetes' `MaxSecretSize`)."""
 CLOUD = "clouds: {{a: {{auth: {{username: ada, password: {}}}}}}}"

@@ -101,6 +101,7 @@ def test_wired_options_are_refused_in_every_spelling_and_group(group: str, optio
         my_cnf({group: {option: "x"}})
 
 
+@pytest.mark.security
 @pytest.mark.parametrize("clustered", [False, True])
 @pytest.mark.parametrize("value", ["1\nbind_address = 0.0.0.0", ["1", "2\n!includedir /tmp"], "1\rdatadir = /tmp"])
 def test_a_value_is_one_line_of_my_cnf(value: object, *, clustered: bool) -> None:

@@ -187,6 +187,7 @@ def test_another_spelling_of_a_wired_option_is_refused_too(section: str, option:
         parts.options(widget({"config": {"a": {"b-c": 1}}}), {"a": {"b_c": 2}})
 
 
+@pytest.mark.security
 @pytest.mark.parametrize(
     ("config", "message"),
     [
@@ -209,6 +210,7 @@ def test_what_no_file_of_options_can_hold_is_said(config: dict[str, Any], messag
         parts.options(widget({"config": config}), {"database": {"connection": "ours"}})
 
 
+@pytest.mark.security
 @given(st.text(alphabet=st.characters(max_codepoint=0x2030), max_size=40))
 def test_no_value_begins_an_option_of_its_own(value: str) -> None:
     try:
@@ -232,6 +234,7 @@ def conf(ctx: Context[Any], **options: Any) -> parts.Config:
     return parts.config(ctx, "widget.conf", {"a": options})
 
 
+@pytest.mark.security
 def test_nobody_guesses_a_password_by_the_digest_of_its_configuration() -> None:
     """Who may read pods, but no Secrets, knows all of a file but the password that a user chose."""
     ctx = widget()

@@ -173,6 +173,7 @@ async def leases() -> AsyncIterator[Leases]:
     await client.close()
 
 
+@pytest.mark.security
 async def test_a_busy_loop_keeps_no_lease_from_being_renewed(leases: Leases):
     apart = Leases()
 

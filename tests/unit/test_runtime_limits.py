@@ -12,6 +12,8 @@ from openstack_operator.runtime.kinds import Kind
 from openstack_operator.runtime.limits import CUT, KIBIBYTES, LEVELS, check_limits, cut_deep
 from openstack_operator.runtime.store import cached
 
+pytestmark = pytest.mark.security
+
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(),
     lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),

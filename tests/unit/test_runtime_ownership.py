@@ -18,6 +18,8 @@ from openstack_operator.runtime.world import World
 from openstack_operator.services.controlplane.model import CONTROL_PLANE
 from openstack_operator.services.glance.model import GLANCE
 
+pytestmark = pytest.mark.security
+
 CLOUD, SERVICE, SCHEMA = Kind.of(CONTROL_PLANE), Kind.of(GLANCE), Kind.of(DATABASE)
 THE_SERVICE = Request(SERVICE.handle, "x", "glance")
 EARLY, BEFORE, LATE, LATER = (f"2026-01-01T00:00:0{second}Z" for second in range(4))

@@ -14,6 +14,8 @@ from openstack_operator.plan import Plan, SpecError
 from openstack_operator.runtime import planning
 from openstack_operator.runtime.planning import planned
 
+pytestmark = pytest.mark.security
+
 
 def service(plan: Any) -> Any:
     return SimpleNamespace(plan=plan)
