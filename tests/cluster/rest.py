@@ -29,6 +29,7 @@ MORE = (
     Kind(f"{CONFIGURATION.group}/v1", "ValidatingAdmissionPolicyBinding", "validatingadmissionpolicybindings"),
 )
 INSTALLED = (
+    POD,
     Kind("v1", "ServiceAccount", "serviceaccounts"),
     Kind("rbac.authorization.k8s.io/v1", "Role", "roles"),
     Kind("rbac.authorization.k8s.io/v1", "RoleBinding", "rolebindings"),
