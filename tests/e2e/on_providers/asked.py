@@ -73,6 +73,10 @@ def taken_down(cluster: Kubernetes, namespace: str) -> None:
     with suppress(CloudError):
         gone = lambda: not any(cluster.items(kind, "-n", namespace) for kind in planes)  # noqa: E731
         until(f"the cloud in {namespace} to be removed", gone, 240, 2, stages=())
+    # Kubernetes deletes what is not a pod only after the pods of a namespace, and looks at these again after half of
+    # their longest grace, which is nova-compute's half an hour: agents would keep their nodes for so long.
+    with suppress(CloudError):
+        cluster.kubectl("-n", namespace, "delete", "openstack", "--all", "--wait=false")
     cluster.kubectl("delete", "namespace", namespace, "--ignore-not-found", "--wait=false")
     until(f"the pods of {namespace} to end", lambda: not cluster.items("pods", "-n", namespace), 240, 2, stages=())
 
