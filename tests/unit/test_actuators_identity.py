@@ -370,7 +370,7 @@ def test_users_that_need_the_same_project_at_once_share_it(keystone: Identity, u
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
-        ({"roles": ["amdin"]}, r"spec\.roles: there is no role 'amdin'; choose from admin, member, service"),
+        ({"roles": ["amdin"]}, r"spec\.roles: there is no role 'amdin' in Keystone; `openstack role list`"),
         ({"domain": "Nowhere"}, r"spec\.domain: there is no domain 'Nowhere'"),
     ],
 )
@@ -386,14 +386,14 @@ def test_what_keystone_refuses_names_the_field_and_shows_no_password(keystone: I
         USER.ensure(wanted_user(url))
     assert PASSWORD not in str(caught.value)
     keystone.fault = Answer(400, {"error": {"message": "Invalid input for field 'type'"}})
-    with pytest.raises(SpecError, match=r"spec\.name: .*Invalid input"):
+    with pytest.raises(SpecError, match=r"spec\.name: Keystone: POST /services: HTTP 400: it does not accept a value"):
         SERVICE.ensure(wanted_service(url))
 
 
 def test_trouble_of_keystone_is_transient(keystone: Identity, url: str) -> None:
     for status in (403, 409, 500, 503):
         keystone.fault = Answer(status, {"error": {"message": "trouble"}})
-        with pytest.raises(Transient, match="trouble"):
+        with pytest.raises(Transient, match=f"HTTP {status}: "):
             SERVICE.ensure(wanted_service(url))
     with pytest.raises(Transient, match="unreachable"):
         SERVICE.ensure(wanted_service("http://127.0.0.1:1/v3"))
@@ -510,7 +510,7 @@ def without_accents(name: str) -> str:
 def test_a_name_that_keystone_takes_for_the_administrators_is_refused(keystone: Identity, url: str, name: str) -> None:
     keystone.collation = without_accents
     before = dict(keystone.one("users", name="admin"))
-    with pytest.raises(SpecError, match=r"spec\.user.*admin"):
+    with pytest.raises(SpecError, match=r"spec\.user: (Keystone takes|.* administers Keystone)"):
         USER.ensure(wanted_user(url, user=name))
     USER.remove(wanted_user(url, user=name))
     assert keystone.one("users", name="admin") == before
@@ -524,7 +524,7 @@ def test_a_name_that_keystone_takes_for_another_users_is_refused(
     keystone.collation = without_accents
     nova = keystone.add("users", name="nova", domain_id="default", password=password)
     before = dict(nova), set(keystone.assigned)
-    with pytest.raises(SpecError, match=f"Keystone has a user 'nova', and takes '{name}' for the same name"):
+    with pytest.raises(SpecError, match=f"Keystone takes '{name}' for the name of a user"):
         USER.ensure(wanted_user(url, user=name))
     USER.remove(wanted_user(url, user=name))
     assert (keystone.one("users", name="nova"), keystone.assigned) == before

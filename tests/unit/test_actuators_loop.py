@@ -53,7 +53,9 @@ def test_what_is_missing_is_made_and_then_left_alone() -> None:
 
 def test_a_difference_is_repaired_and_named_without_its_value() -> None:
     world: dict[str, dict[str, Any]] = {"a": {"color": "secret", "extra": 1}}
-    assert loop.ensure([Lamp(world, "a", color="red", bright=None)]) == ["lamp a repaired: bright, color, extra"]
+    assert loop.ensure([Lamp(world, "a", color="red", bright=None)]) == [
+        "lamp a repaired: bright, color, 1 that the spec does not name"
+    ]
     assert world == {"a": {"color": "red", "bright": None}}
 
 

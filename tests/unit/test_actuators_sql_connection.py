@@ -134,3 +134,28 @@ def test_a_file_of_the_operators_is_not_sent() -> None:
 @pytest.mark.parametrize("greeting", [b"", b"\x0a", b"HTTP/1.1 400 Bad Request", bytes(range(200)), b"\x0a5\xff"])
 def test_what_is_no_greeting_is_no_mariadb(greeting: bytes) -> None:
     assert "MariaDB: " in outcome(lambda talk: talk.say(0, greeting))[0]
+
+
+MARK = b"internal-7f3a"
+
+
+@pytest.mark.parametrize("code", [1045, 2003, 2013, 9999])
+def test_no_words_of_a_foreign_server_are_told(code: int) -> None:
+    """A greeting, a way to log in and a refusal are what any server of that address may say."""
+    refusal = b"\xff" + struct.pack("<H", code) + b"#28000" + MARK
+
+    def after_login(talk: Talk) -> None:
+        talk.greet()
+        talk.hear()
+        talk.say(2, refusal)
+
+    speeches: list[Callable[[Talk], object]] = [
+        lambda talk: talk.connection.sendall(MARK),
+        lambda talk: talk.say(0, MARK),
+        lambda talk: talk.say(0, refusal),
+        lambda talk: talk.greet(MARK),
+        after_login,
+    ]
+    for speech in speeches:
+        assert MARK.decode() not in outcome(speech)[0]
+    assert f"MariaDB: error {code}" in outcome(after_login)[0]

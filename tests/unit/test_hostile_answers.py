@@ -27,6 +27,8 @@ from openstack_operator.plan import Context, SpecError, Transient
 
 pytestmark = pytest.mark.security
 
+MARK = "internal-7f3a"
+"""In whatever an address says that only the operator reaches."""
 _LONGEST = 2000
 """Characters of a message: what a server says must not fill a condition, which takes 32,768."""
 
@@ -36,7 +38,7 @@ SCALARS = (
     | st.integers()
     | st.sampled_from((10**25, -(10**400), 2**63, 1e308, -0.5))
     | st.text(max_size=8)
-    | st.sampled_from(("x" * 100_000, "\udcff", "a\nb\x00", "../..", "é"))
+    | st.sampled_from(("x" * 100_000, "\udcff", "a\nb\x00", "../..", "é", MARK))
 )
 JSON = st.recursive(
     SCALARS,
@@ -154,6 +156,7 @@ def passes(entry: Entry, ctx: Context[Any]) -> None:
         except (Transient, SpecError) as error:
             told = str(error)
         assert len(told) < _LONGEST
+        assert MARK not in told
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -169,6 +172,73 @@ def test_any_answer_is_an_outcome(case: str) -> None:
 
     with serving(hostile) as url:
         attempt()
+
+
+class Quoting(Hostile):
+    """A remote that refuses what it is asked after some requests, and says why in each way that there is."""
+
+    def __init__(self, remote: Remote, status: int, after: int) -> None:
+        self.remote, self.status, self.after = remote, status, after
+
+    def answer(self, request: Request) -> Answer:
+        self.after -= 1
+        if self.after >= 0 or "tokens" in request.path:
+            return self.remote.answer(request)
+        body = {"error": {"message": MARK, "title": MARK}, "reason": MARK, "message": MARK, MARK: {"message": MARK}}
+        return Answer(self.status, body, {"Location": f"http://127.0.0.1/{MARK}", "X-Why": MARK})
+
+
+@pytest.mark.parametrize("status", [302, 400, 401, 403, 409, 413, 500])
+@pytest.mark.parametrize("case", CASES)
+def test_no_words_of_a_refusal_are_told(case: str, status: int) -> None:
+    entry, remote, wanted = CASES[case]
+    for after in range(4):
+        with serving(Quoting(remote(), status, after)) as url:
+            passes(entry, wanted(url))
+
+
+class Naming(Hostile):
+    """A remote whose answers have other names in them."""
+
+    def answer(self, request: Request) -> Answer:
+        usual = self.remote.answer(request)
+        return usual if usual.status >= 300 or "tokens" in request.path else usual._replace(body=named(usual.body))
+
+
+def named(body: Any) -> Any:
+    if isinstance(body, dict):
+        return {key: named(value) for key, value in body.items()} | ({MARK: True} if "a" in body else {})
+    if isinstance(body, list):
+        return [named(each) for each in body]
+    return f"{MARK}@{MARK}" if isinstance(body, str) and body not in KEPT else body
+
+
+KEPT = {"classic", "disabled", "stable", "quorum", "up"}
+"""What decides on what the operator does."""
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_no_names_of_an_answer_are_told(case: str) -> None:
+    entry, remote, wanted = CASES[case]
+    server = Naming()
+    server.begin(remote(), Change(0, 0, None, always=False))
+    with serving(server) as url:
+        passes(entry, wanted(url))
+
+
+@given(st.integers(0, 8), st.integers(0, 65535))
+def test_no_words_of_mariadb_are_told(at: int, code: int) -> None:
+    class Refusing(MariaDB):
+        def execute(self, statement: str, arguments: tuple[str, ...]) -> None:
+            nonlocal at
+            at -= 1
+            if at < 0:
+                pymysql.err.raise_mysql_exception(b"\xff" + code.to_bytes(2, "little") + b"#HY000" + MARK.encode())
+            super().execute(statement, arguments)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sql, "Connection", Refusing().connect)
+        passes(DATABASE, wanted_database(deletionPolicy="Delete"))
 
 
 @pytest.mark.parametrize("value", [b"", b"<html>", b"[" * 100_000, [], None, {"token": [1]}, 10**400])

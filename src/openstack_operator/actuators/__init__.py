@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any, NamedTuple, TypeVar
 
 from ..api import Resource
-from ..plan import Claims, Context, Outcome
+from ..plan import Claims, Context, Outcome, Transient
 from . import (
     application,
     backends,
@@ -23,6 +23,7 @@ from . import (
 )
 from .deadline import deadline
 from .federation_models import IDENTITY_PROVIDER
+from .loop import Refused
 from .models import APPLICATION_CREDENTIAL, DATABASE, SERVICE, USER, VHOST
 from .network_models import CHASSIS
 from .storage_models import BACKEND, QUOTA, VOLUME_TYPE
@@ -65,11 +66,16 @@ WorkT = TypeVar("WorkT")
 
 
 def within(seconds: float, work: Callable[[Context[Any]], WorkT]) -> Callable[[Context[Any]], WorkT]:
-    """The same work, which raises Transient when its requests take longer than that altogether."""
+    """The same work, which raises Transient when its requests take longer than that altogether, or a server refuses
+    what no field of the spec is to blame for.
+    """
 
     def limited(ctx: Context[Any]) -> WorkT:
-        with deadline(seconds):
-            return work(ctx)
+        try:
+            with deadline(seconds):
+                return work(ctx)
+        except Refused as refused:
+            raise Transient(str(refused)) from None
 
     return limited
 

@@ -7,7 +7,6 @@ from typing import TypeVar
 import httpx2
 import msgspec
 
-from ..kube import quote
 from ..plan import Transient
 
 ShapeT = TypeVar("ShapeT")
@@ -15,12 +14,13 @@ ShapeT = TypeVar("ShapeT")
 
 def read(server: str, response: httpx2.Response, shape: type[ShapeT]) -> ShapeT:
     """The JSON of an answer, by its shape; fields that the shape does not name are left out. Raises Transient for what
-    is no JSON, or of another shape. Values are not quoted: they may be secrets.
+    is no JSON, or of another shape. Values are not quoted: they may be secrets, or of a server that only the
+    operator reaches.
     """
     try:
         return msgspec.json.decode(response.content, type=shape)
     except msgspec.ValidationError as error:
-        why = str(error)
+        why = fault(error)
     except (ValueError, RecursionError):
         why = "it is no JSON"
     raise _strange(server, response, why)
@@ -34,21 +34,22 @@ def member(server: str, response: httpx2.Response, name: str, shape: type[ShapeT
     try:
         return msgspec.json.decode(values[name], type=shape)
     except msgspec.ValidationError as error:
-        why = f"{name}: {error}"
+        why = f"{name}: {fault(error)}"
     except (ValueError, RecursionError):
         why = "it is no JSON"
     raise _strange(server, response, why)
 
 
 def _strange(server: str, response: httpx2.Response, why: str) -> Transient:
-    return strange(server, f"{response.request.method} {response.request.url.path}: {why}")
+    return strange(server, f"{response.extensions['call']}: {why}")
 
 
 def strange(server: str, why: str) -> Transient:
     """The error for an answer that this server never gives."""
-    return Transient(f"the address of {server} does not answer as {server} does ({quote(why, 300)}); check the address")
+    return Transient(f"the address of {server} does not answer as {server} does ({why}); check the address")
 
 
-def called(name: str, longest: int = 100) -> str:
-    """A name that a server says, short enough for a condition."""
-    return quote(name[: 4 * longest], longest)
+def fault(error: msgspec.ValidationError) -> str:
+    """What is wrong with the shape of an answer, without its values."""
+    # The only message of msgspec's with a value in it.
+    return "a word is none of those it may be" if str(error).startswith("Invalid enum value") else str(error)

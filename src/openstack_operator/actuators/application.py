@@ -9,6 +9,8 @@ from .keystone import NAME, Identified, Keystone, session
 from .loop import Facets
 from .models import KeystoneApplicationCredentialSpec
 
+_AT = "/users/{}/application_credentials"
+
 
 class Credential:
     """The credential; a login tells whether its secret is right, which Keystone neither shows nor changes."""
@@ -27,20 +29,17 @@ class Credential:
     def wanted(self) -> Facets:
         return {"secret": True}
 
-    @property
-    def _at(self) -> str:
-        return f"/users/{self._keystone.user}/application_credentials"
-
     def find(self) -> Facets | None:
         if self._secret and self._keystone.admits(self._user, self._called, self._secret):
             return self.wanted
-        answer = self._keystone.call("GET", self._at, params={"name": self._called})
+        answer = self._keystone.call("GET", _AT, params={"name": self._called}, ids=(self._keystone.user,))
         self._rows = member(NAME, answer, "application_credentials", list[Identified]) if answer else []
         return {"secret": False} if self._rows else None
 
     def create(self) -> None:
         values = {"name": self._called, "secret": self._secret, "description": "made by openstack-operator"}
-        if self._keystone.call("POST", self._at, {"application_credential": values}, secret=True) is None:
+        ids, body = (self._keystone.user,), {"application_credential": values}
+        if self._keystone.call("POST", _AT, body, ids=ids, secret=True) is None:
             raise Transient("Keystone: its administrator has just gone")
 
     def update(self, changed: frozenset[str]) -> None:
@@ -49,7 +48,7 @@ class Credential:
 
     def delete(self) -> None:
         for row in self._rows:
-            self._keystone.call("DELETE", f"{self._at}/{row['id']}")
+            self._keystone.call("DELETE", f"{_AT}/{{}}", ids=(self._keystone.user, row["id"]))
 
 
 def _credential(ctx: Context[KeystoneApplicationCredentialSpec], secret: str) -> Credential:

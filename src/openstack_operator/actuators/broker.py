@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from typing import NotRequired, TypedDict
-from urllib.parse import quote
+
+import structlog
 
 from ..plan import Transient
-from .answers import called, read
+from .answers import read
 from .http import Api
 from .loop import Refused
+
+_log: structlog.stdlib.BoundLogger = structlog.get_logger()
 
 
 class _Node(TypedDict):
@@ -37,7 +41,7 @@ def flows(api: Api, broker: str) -> None:
     answer = api.call("GET", "/nodes", params={"columns": "name,disk_free,disk_free_limit,disk_free_alarm,mem_alarm"})
     found: list[str] = []
     for node in () if answer is None else read(api.name, answer, list[_Node]):
-        member = called(node["name"].partition("@")[2].partition(".")[0])
+        member = _member(node["name"], broker)
         if node.get("disk_free_alarm"):
             free, least = _mebibytes(node.get("disk_free")), _mebibytes(node.get("disk_free_limit"))
             less = f"{free} MiB of its volume are free, less than {least}"
@@ -50,22 +54,29 @@ def flows(api: Api, broker: str) -> None:
 
 
 def flags(api: Api) -> list[str]:
-    """Stable feature flags that an upgrade brought are enabled, a sentence each: the next upgrade but one refuses to
-    start without them (https://www.rabbitmq.com/docs/feature-flags). There is no way back to an older RabbitMQ then.
+    """Stable feature flags that an upgrade brought are enabled, of which a sentence comes out: the next upgrade but one
+    refuses to start without them (https://www.rabbitmq.com/docs/feature-flags). There is no way back to an older
+    RabbitMQ then.
     """
     answer = api.call("GET", "/feature-flags")
     known = () if answer is None else read(api.name, answer, list[_Flag])
-    return [
-        f"feature flag {called(flag['name'])} enabled"
-        for flag in known
-        if (flag["state"], flag["stability"]) == ("disabled", "stable") and _enabled(api, flag["name"])
-    ]
+    disabled = [flag["name"] for flag in known if (flag["state"], flag["stability"]) == ("disabled", "stable")]
+    enabled = [name for name in disabled if _enabled(api, name)]
+    if enabled:
+        _log.debug("feature flags enabled", flags=enabled)
+    return [f"feature flags enabled: {len(enabled)}"] if enabled else []
+
+
+def _member(node: str, broker: str) -> str:
+    """Name of the pod that a node is called after; what is not called like one of them is not quoted."""
+    pod = node.partition("@")[2].partition(".")[0]
+    return pod if re.fullmatch(rf"{re.escape(broker)}(-server)?-[0-9]{{1,3}}", pod, re.ASCII) else "a member"
 
 
 def _enabled(api: Api, flag: str) -> bool:
     """Whether it could be: members that do not run, or not the new version yet, keep it off until another look."""
     try:
-        api.call("PUT", f"/feature-flags/{quote(flag, safe='')}/enable", json={"name": flag})
+        api.call("PUT", "/feature-flags/{}/enable", ids=(flag,), json={"name": flag})
     except (Transient, Refused):
         return False
     return True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import httpx2
@@ -10,7 +11,7 @@ from ..plan import Context
 from . import access
 from .answers import member
 from .http import Api, Sessions
-from .keystone import Keystone, RowT, session
+from .keystone import Keystone, Row, RowT, session
 
 _ANSWER = 15
 """Seconds to wait for an answer; the scheduler is asked over the broker for what it knows."""
@@ -28,13 +29,20 @@ class Cinder:
         self._keystone = keystone
 
     def call(
-        self, method: str, path: str, json: Any = None, params: dict[str, str] | None = None
+        self,
+        method: str,
+        path: str,
+        json: Any = None,
+        params: dict[str, str] | None = None,
+        *,
+        ids: Sequence[str] = (),
     ) -> httpx2.Response | None:
-        """The answer; None for 404. Raises as `Api.call` does."""
+        """The answer; None for 404. `ids` and what is raised are as of `Api.call`."""
 
         def request(token: str) -> httpx2.Response | None:
             headers = {"X-Auth-Token": token, **_VERSION}
-            return self._api.call(method, f"/{self._keystone.project}{path}", json=json, params=params, headers=headers)
+            how: Row = {"ids": (self._keystone.project, *ids), "json": json, "params": params, "headers": headers}
+            return self._api.call(method, f"/{{}}{path}", **how)
 
         return self._keystone.authorized(request)
 

@@ -188,6 +188,6 @@ def remove(ctx: Context[KeystoneIdentityProviderSpec]) -> None:
 
 def _known_by(keystone: Keystone, user: str, provider: str) -> bool:
     """Whether the user came by that provider: a driver may list others, too, as it need not know the filter."""
-    answer = keystone.call("GET", f"/users/{user}")
+    answer = keystone.call("GET", "/users/{}", ids=(user,))
     rows = member(NAME, answer, "user", _User).get("federated") if answer else None
     return any(row.get("idp_id") == provider for row in rows or ())

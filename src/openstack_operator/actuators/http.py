@@ -8,19 +8,23 @@ import ssl
 import time
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from threading import Lock
 from typing import Any, Generic, TypeVar
+from urllib.parse import quote
 
 import httpcore2
 import httpx2
-import msgspec
+import structlog
 
-from ..kube import quote
+from ..kube import one_line
 from ..plan import Transient
 from .deadline import Backend, deadline
 from .loop import Conflict, Refused
+from .refusals import http_refusal
+
+_log: structlog.stdlib.BoundLogger = structlog.get_logger()
 
 CONNECT = 4
 """Seconds to wait for a connection: a Service without endpoints refuses at once, a lost node does not."""
@@ -36,6 +40,8 @@ _WHOLE = 4
 """How many times the wait for one piece of an answer the whole answer may take."""
 _MOST = 8 * 2**20
 """Bytes of an answer. A page of Keystone's lists has some thousands, the queues of a thousand nodes two millions."""
+_LOGGED = 2000
+"""Bytes of a refusal that the log has, at level debug."""
 
 
 SessionT = TypeVar("SessionT")
@@ -68,6 +74,12 @@ class Sessions(Generic[SessionT]):
             while len(self._by_digest) > self._most or now - next(iter(self._by_digest.values()))[0] > IDLE:
                 self._by_digest.popitem(last=False)
             return session
+
+
+def _filled(path: str, ids: Sequence[str]) -> str:
+    for name in ids:
+        path = path.replace("{}", quote(name, safe=""), 1)
+    return path
 
 
 class Unauthorized(Transient):
@@ -122,26 +134,30 @@ class Api:
         method: str,
         path: str,
         *,
+        ids: Sequence[str] = (),
         json: Any = None,
         params: dict[str, str] | None = None,
         headers: dict[str, str] | None = None,
         secret: bool = False,
     ) -> httpx2.Response | None:
-        """The answer; None for 404. With `secret` the answer's text is kept out of every error, as servers quote
-        what they were sent. Raises Unauthorized, Conflict, Refused or Transient.
+        """The answer; None for 404. `ids` are names that a server said, for each `{}` of the path, so that no error has
+        them. With `secret` the answer stays out of the log, too, as servers quote what they were sent. Raises
+        Unauthorized, Conflict, Refused or Transient.
         """
+        url = self.url + _filled(path, ids)
+        what = f"{method} {path.replace('{}', '…') if ids else path}"
         try:
-            request = self._client.build_request(method, self.url + path, json=json, params=params, headers=headers)
+            request = self._client.build_request(method, url, json=json, params=params, headers=headers)
             with deadline(self._whole):
-                response = self._received(self._client.send(request, stream=True))
+                response = self._received(self._client.send(request, stream=True), what)
         except (httpx2.NetworkError, httpx2.TimeoutException) as error:
             raise Transient(f"{self.name} is unreachable: {error} ({type(error).__name__})") from None
         except (httpx2.RequestError, httpx2.InvalidURL) as error:
             # The text of these quotes headers, which hold credentials.
             raise Transient(f"{self.name} cannot be asked at {self.url}: {type(error).__name__}") from None
-        return self._judged(response, f"{self.name}: {method} {path}", secret=secret)
+        return self._judged(response, what, secret=secret)
 
-    def _received(self, response: httpx2.Response) -> httpx2.Response:
+    def _received(self, response: httpx2.Response, what: str) -> httpx2.Response:
         """The answer with its content. Raises Transient for one that is larger than any of these APIs gives."""
         content = bytearray()
         try:
@@ -154,7 +170,10 @@ class Api:
         finally:
             response.close()
         status, headers = response.status_code, response.headers
-        return httpx2.Response(status, headers=headers, content=bytes(content), request=response.request)
+        shown = {"call": what}
+        return httpx2.Response(
+            status, headers=headers, content=bytes(content), request=response.request, extensions=shown
+        )
 
     def _judged(self, response: httpx2.Response, what: str, *, secret: bool) -> httpx2.Response | None:
         status = response.status_code
@@ -162,25 +181,15 @@ class Api:
             return response
         if status == 404:
             return None
-        text = f"{what}: HTTP {status}" + ("" if secret else f" {_reason(response)}".rstrip())
+        if not secret:
+            answer = one_line(response.content[:_LOGGED].decode(errors="replace"))
+            _log.debug("remote refuses", server=self.name, call=what, status=status, answer=answer)
+        why = http_refusal(self.name, status, response.content)
+        text = f"{self.name}: {what}: HTTP {status}" + (f": {why}" if why else "")
         if status == 401:
             raise Unauthorized(text)
         if status == 409:
             raise Conflict(text)
         if status in _REFUSALS:
-            raise Refused(f"{text} (the answer may quote a secret; see the log of {self.name})" if secret else text)
+            raise Refused(text)
         raise Transient(text)
-
-
-def _reason(response: httpx2.Response) -> str:
-    """What the server says is wrong, in the forms RabbitMQ, Keystone and Cinder say it."""
-    try:
-        body: Any = msgspec.json.decode(response.content)
-    except (ValueError, RecursionError):
-        return ""
-    if not isinstance(body, dict):
-        return ""
-    faults = [value for value in body.values() if isinstance(value, dict) and "message" in value]
-    reason = body.get("reason") or body.get("error") or next(iter(faults), "")
-    text = reason.get("message", "") if isinstance(reason, dict) else reason or ""
-    return quote(" ".join(str(text).split()), 300)

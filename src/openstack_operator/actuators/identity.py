@@ -7,7 +7,6 @@ from typing import TypedDict
 
 from ..plan import Context, Drifted, SpecError
 from . import access, loop
-from .answers import called
 from .claims import fold
 from .keystone import Identified, Keystone, Login, Named, session
 from .loop import Facets
@@ -20,6 +19,9 @@ class _Project(Identified):
 
 class _User(Named):
     enabled: bool
+
+
+_ROLE = "/projects/{}/users/{}/roles/{}"
 
 
 class _Role(TypedDict):
@@ -132,7 +134,7 @@ def _same_name(wanted: str, existing: str) -> None:
     case, accents, or spaces at the end.
     """
     if existing != wanted:
-        text = f"Keystone has a user {called(existing)!r}, and takes {wanted!r} for the same name; choose another name"
+        text = f"Keystone takes {wanted!r} for the name of a user that is written otherwise; choose another name"
         raise SpecError("spec.user", text)
 
 
@@ -183,11 +185,11 @@ class Roles:
         known = {row["name"]: row["id"] for row in self._keystone.rows("roles", Named)}
         for role in sorted(changed):
             if role not in known:
-                raise SpecError(
-                    self.path, f"there is no role {role!r}; choose from {called(', '.join(sorted(known)), 1000)}"
-                )
-            at = f"/projects/{self._project.id}/users/{self._user.id}/roles/{known[role]}"
-            self._keystone.call("PUT" if role in self._roles else "DELETE", at)
+                # A role that the user has and should not have is the server's word.
+                named = f"there is no role {role!r}" if role in self._roles else "a role of the user has just gone"
+                raise SpecError(self.path, f"{named} in Keystone; `openstack role list` shows those that there are")
+            ids = self._project.id, self._user.id, known[role]
+            self._keystone.call("PUT" if role in self._roles else "DELETE", _ROLE, ids=ids)
 
     def delete(self) -> None:
         self.update(frozenset(self._roles))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from threading import Lock
 from typing import Any, NotRequired, TypedDict, TypeVar
@@ -96,12 +96,12 @@ class Keystone:
         json: Any = None,
         params: dict[str, str] | None = None,
         *,
+        ids: Sequence[str] = (),
         secret: bool = False,
     ) -> httpx2.Response | None:
         """As `Api.call`, with the administrator's token."""
-        return self.authorized(
-            lambda token: self._api.call(method, path, json=json, params=params, headers=_token(token), secret=secret)
-        )
+        how: Row = {"ids": ids, "json": json, "params": params, "secret": secret}
+        return self.authorized(lambda token: self._api.call(method, path, headers=_token(token), **how))
 
     def authorized(self, request: Callable[[str], httpx2.Response | None]) -> httpx2.Response | None:
         """What the request answers, given the administrator's token; with a new one where the old is not accepted."""
@@ -181,12 +181,12 @@ class Keystone:
 
     def update(self, kind: str, row: str, values: Mapping[str, Any], *, secret: bool = False) -> None:
         """The row has these values."""
-        if self.call("PATCH", f"/{kind}s/{row}", {kind: values}, secret=secret) is None:
+        if self.call("PATCH", f"/{kind}s/{{}}", {kind: values}, ids=(row,), secret=secret) is None:
             raise Transient(f"Keystone: the {kind} to change has just gone")
 
     def delete(self, kind: str, row: str) -> None:
         """The row is gone."""
-        self.call("DELETE", f"/{kind}s/{row}")
+        self.call("DELETE", f"/{kind}s/{{}}", ids=(row,))
 
 
 def _login(answer: httpx2.Response) -> Login:

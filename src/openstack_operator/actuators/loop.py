@@ -89,7 +89,14 @@ def _ensure_one(thing: Thing) -> str:
         if not (changed := _differences(found, thing.wanted)):
             return ""
         thing.update(changed)
-        return f"{thing.name} repaired: {', '.join(sorted(changed))}"
+        return f"{thing.name} repaired: {_shown(changed, thing.wanted)}"
+
+
+def _shown(changed: frozenset[str], wanted: Facets) -> str:
+    """The facets that the spec names, and the number of others: what these are called is the remote side's word."""
+    named = sorted(changed & wanted.keys())
+    more = len(changed) - len(named)
+    return ", ".join([*named, *([f"{more} that the spec does not name"] if more else [])])
 
 
 def _differences(found: Facets, wanted: Facets) -> frozenset[str]:

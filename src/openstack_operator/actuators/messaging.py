@@ -91,7 +91,7 @@ class Vhost:
 
     def _start(self) -> None:
         for node in self._stopped:
-            self._api.call("POST", f"{self._at}/start/{quote(node, safe='')}")
+            self._api.call("POST", f"{self._at}/start/{{}}", ids=(node,))
 
     def delete(self) -> None:
         self._api.call("DELETE", self._at)

@@ -12,7 +12,7 @@ import msgspec
 from ..parts import OVN_CLIENT, OVN_NODES
 from ..plan import READY, Context, Outcome, Transient, Verdict, progressing
 from . import access
-from .answers import strange
+from .answers import fault, strange
 from .network_models import OVNChassisSpec
 from .ovsdb import Operation, transact
 
@@ -202,7 +202,7 @@ def _rows(answer: Any, shape: type[RowT]) -> list[RowT]:
         rows = msgspec.convert(answer, dict[str, Any]).get("rows")
         return msgspec.convert(rows, list[shape]) if rows else []
     except msgspec.ValidationError as error:
-        raise strange(_SB, str(error)) from None
+        raise strange(_SB, fault(error)) from None
 
 
 def _floor(moment: datetime | None) -> datetime | None:

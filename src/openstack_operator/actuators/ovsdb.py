@@ -13,14 +13,41 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import structlog
+
 from ..plan import Transient
 from . import egress
-from .answers import called
+
+_log: structlog.stdlib.BoundLogger = structlog.get_logger()
 
 _PATIENCE = 5.0
 """Seconds in which a member takes a connection, or says the next word."""
 _LONGEST = 8 * 1024 * 1024
 """Bytes of an answer. What is asked here has a few hundred."""
+
+_ERRORS = frozenset(
+    {
+        "aborted",
+        "constraint violation",
+        "domain error",
+        "duplicate uuid-name",
+        "I/O error",
+        "no such database",
+        "not allowed",
+        "not leader",
+        "not owner",
+        "permission error",
+        "referential integrity violation",
+        "resources exhausted",
+        "syntax error",
+        "timed out",
+        "unknown database",
+        "unknown column",
+        "unknown operation",
+        "unknown table",
+    }
+)
+"""Of RFC 7047 and ovsdb-server."""
 
 Operation = Mapping[str, Any]
 
@@ -59,13 +86,14 @@ def _transact(remote: str, database: str, operations: Sequence[Operation], tls: 
     found: list[Any] = results
     # A fault of the transaction as a whole stands behind those of its operations.
     if faults := [each for each in found if isinstance(each, dict) and each.get("error")]:
-        raise OSError(f"refused: {_said(faults[0]['error'])} {_said(faults[0].get('details', ''))}".rstrip())
+        _log.debug("transaction refused", database=database, details=faults[0].get("details"))
+        raise OSError(f"refused: {_said(faults[0]['error'])}")
     return found
 
 
 def _said(value: object) -> str:
-    """What a database says, short enough for a condition; a number may have more digits than Python writes."""
-    return called(value, 300) if isinstance(value, str) else str(value) if value is None else "an error"
+    """The error of a database, where it is one that there is."""
+    return value if isinstance(value, str) and value in _ERRORS else "an error"
 
 
 def _secured(connection: socket.socket, tls: Mapping[str, str]) -> socket.socket:

@@ -9,10 +9,14 @@ from threading import Lock
 from typing import Any, NotRequired, TypedDict
 from urllib.parse import quote
 
+import structlog
+
 from ..plan import Transient
-from .answers import called, read
+from .answers import read
 from .http import Api
 from .loop import Refused
+
+_log: structlog.stdlib.BoundLogger = structlog.get_logger()
 
 _AGAIN = 3.0
 """Seconds after which a queue that is still without a beginning will have none: making one takes a fraction of it."""
@@ -58,21 +62,23 @@ def usable(api: Api, vhost: str, clock: Callable[[], float] = time.monotonic) ->
     answer = api.call("GET", f"/queues/{quote(vhost, safe='')}", params=columns)
     queues = [] if answer is None else read(api.name, answer, list[_Queue])
     gone = [(queue["name"], why) for queue in queues if (why := _left_behind(api, vhost, queue))]
-    deleted = [f"queue {called(name)} deleted: {why}" for name, why in gone]
+    deleted = [f"queue of {vhost} deleted: {why}" for _, why in gone]
     now, names = clock(), [queue["name"] for queue in queues if _is_suspect(api, vhost, queue)]
     since = _suspects.update(api.url, vhost, names, now)
     waiting = sorted(name for name, first_seen in since.items() if now - first_seen < _AGAIN)
     for name in since.keys() - waiting:
-        api.call("DELETE", _path(vhost, name))
+        api.call("DELETE", _path(vhost), ids=(name,))
+        _log.debug("queue deleted", vhost=vhost, queue=name)
         _suspects.forget(api.url, vhost, name)
-        deleted.append(f"queue {called(name)} deleted: none of its members ever wrote an entry, and none leads")
+        deleted.append(f"queue of {vhost} deleted: none of its members ever wrote an entry, and none leads")
     if waiting:
-        raise Transient(f"RabbitMQ: queue {called(waiting[0])} in {vhost} has no leader yet")
+        raise Transient(f"RabbitMQ: a queue in {vhost} has no leader yet")
     return deleted
 
 
-def _path(vhost: str, name: str) -> str:
-    return f"/queues/{quote(vhost, safe='')}/{quote(name, safe='')}"
+def _path(vhost: str) -> str:
+    """Of a queue, without its name, which is the broker's word."""
+    return f"/queues/{quote(vhost, safe='')}/{{}}"
 
 
 def _is_suspect(api: Api, vhost: str, queue: _Queue) -> bool:
@@ -86,7 +92,7 @@ def _never_began(api: Api, vhost: str, name: str) -> bool:
     A quorum queue ends like this when all members are killed while it is made: each knows of it and none starts an
     election (seen with RabbitMQ 4.0.5). One that is only without a majority has members that do not answer so.
     """
-    answer = api.call("GET", f"/queues/quorum/{quote(vhost, safe='')}/{quote(name, safe='')}/status")
+    answer = api.call("GET", f"/queues/quorum/{quote(vhost, safe='')}/{{}}/status", ids=(name,))
     members = [] if answer is None else read(api.name, answer, list[dict[str, Any]])
     return bool(members) and all(
         (member.get("Raft State"), member.get("Last Log Index"), member.get("Term")) == ("follower", 0, 0)
@@ -102,7 +108,8 @@ def _left_behind(api: Api, vhost: str, queue: _Queue) -> str:
     if queue.get("type") != "classic" or queue.get("durable", True):
         return ""
     try:
-        api.call("DELETE", _path(vhost, queue["name"]), params={"if-unused": "true"})
+        api.call("DELETE", _path(vhost), ids=(queue["name"],), params={"if-unused": "true"})
     except Refused:
         return ""
+    _log.debug("queue deleted", vhost=vhost, queue=queue["name"])
     return "it is not replicated and nobody uses it"

@@ -25,15 +25,15 @@ class Quota:
         self._cinder = cinder
         self._limits = spec.limits
         self._key = _SET if project else _CLASS
-        self._at = f"/os-quota-sets/{project}" if project else "/os-quota-class-sets/default"
-        self._given_back = bool(project)
+        self._at = "/os-quota-sets/{}" if project else "/os-quota-class-sets/default"
+        self._ids = (project,) if project else ()
 
     @property
     def wanted(self) -> Facets:
         return dict(self._limits)
 
     def find(self) -> Facets | None:
-        answer = self._cinder.call("GET", self._at)
+        answer = self._cinder.call("GET", self._at, ids=self._ids)
         found = member(NAME, answer, self._key, dict[str, Any]) if answer else {}
         # Limits nobody named here are not ours to change.
         return {name: limit for name, limit in found.items() if name in self._limits}
@@ -43,12 +43,12 @@ class Quota:
 
     def update(self, changed: frozenset[str]) -> None:
         values = {name: limit for name, limit in self._limits.items() if name in changed}
-        self._cinder.call("PUT", self._at, {self._key: values})
+        self._cinder.call("PUT", self._at, {self._key: values}, ids=self._ids)
 
     def delete(self) -> None:
         """A project falls back to what every project has; that itself stays."""
-        if self._given_back:
-            self._cinder.call("DELETE", self._at)
+        if self._ids:
+            self._cinder.call("DELETE", self._at, ids=self._ids)
 
 
 def _project(ctx: Context[CinderQuotaSpec]) -> str:

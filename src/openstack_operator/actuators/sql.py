@@ -10,12 +10,17 @@ from contextlib import contextmanager
 from typing import Any
 
 import pymysql
+import structlog
 from pymysql.constants import ER
 
+from ..kube import one_line
 from ..plan import Transient
 from .answers import strange
 from .loop import Conflict, Refused
-from .sql_connection import NONSENSE, Connection
+from .refusals import sql_refusal
+from .sql_connection import NONSENSE, Connection, Trouble
+
+_log: structlog.stdlib.BoundLogger = structlog.get_logger()
 
 _CONNECT, _ANSWER = 4, 10
 """Seconds to wait for a connection, and for an answer."""
@@ -53,7 +58,7 @@ class Server:
         self._connection = connection
 
     def run(self, statement: str, *arguments: str, secret: bool = False) -> None:
-        """Has a statement done. With `secret` the server's words, which quote it, are kept out of every error.
+        """Has a statement done. With `secret` the server's words, which quote it, are kept out of the log, too.
 
         Raises Transient where trying again may help, Refused where it cannot.
         """
@@ -82,13 +87,26 @@ class Server:
             raise Transient(f"MariaDB: the server broke its protocol ({type(error).__name__})") from None
 
 
+def _code(error: pymysql.MySQLError) -> int:
+    """Number of the error; 0 for one without."""
+    return next((code for code in error.args[:1] if isinstance(code, int)), 0)
+
+
 def _text(error: pymysql.MySQLError) -> str:
-    return " ".join(("MariaDB: error", *map(str, error.args)))
+    """What the error means, without the server's text, which the driver's errors hold."""
+    if isinstance(error, Trouble):
+        return f"MariaDB: {error}"
+    # Of the system, which the driver has put into its own.
+    if isinstance(cause := getattr(error, "original_exception", None), OSError):
+        return f"MariaDB: cannot connect ({cause})"
+    why = sql_refusal(code := _code(error))
+    return f"MariaDB: error {code}" + (f": {why}" if why else "")
 
 
 def _judged(error: pymysql.MySQLError, *, secret: bool) -> Exception:
-    code = error.args[0] if error.args else 0
-    text = f"MariaDB: error {code}" if secret else _text(error)
+    code, text = _code(error), _text(error)
+    if not secret:
+        _log.debug("MariaDB refuses", error=one_line(str(error)))
     if code in _EXISTS:
         return Conflict(text)
     if code in _REFUSALS or isinstance(error, pymysql.ProgrammingError | pymysql.DataError):

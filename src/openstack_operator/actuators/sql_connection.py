@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import pymysql
 import pymysql.connections
-from pymysql.constants import CR
 
 from . import egress
 
@@ -32,8 +31,18 @@ _MOST = 2 << 20
 _CHALLENGES = frozenset({"mysql_native_password", "client_ed25519"})
 """Ways to log in that prove the password without telling it."""
 
+_TELLING = frozenset(
+    {"auth_gssapi_client", "caching_sha2_password", "dialog", "mysql_clear_password", "mysql_old_password"}
+    | {"sha256_password"}
+)
+"""Others that there are; what else a server calls one is not quoted."""
+
 NONSENSE = (struct.error, AssertionError, IndexError, RuntimeError, TypeError, ValueError)
 """What the driver raises over answers that are none of this protocol, or that it must not follow."""
+
+
+class Trouble(pymysql.OperationalError):
+    """What this module says of a connection; nothing in it is the server's text, as it is in errors of the driver."""
 
 
 class Connection(_Driver):
@@ -56,9 +65,7 @@ class Connection(_Driver):
             try:
                 sock = egress.connect(self.host, self.port, self.connect_timeout)
             except OSError as error:
-                raise pymysql.OperationalError(
-                    CR.CR_CONN_HOST_ERROR, f"Can't connect to MySQL server on {self.host!r} ({error})"
-                ) from error
+                raise Trouble(f"cannot connect ({error})") from error
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         super().connect(sock)
 
@@ -73,7 +80,8 @@ class Connection(_Driver):
     def _challenged(self, method: str) -> None:
         if method not in _CHALLENGES:
             self._force_close()  # pyright: ignore
-            raise pymysql.OperationalError(0, f"the server asks for the password by {method!r}, which would tell it")
+            named = repr(method) if method in _TELLING else "another way"
+            raise Trouble(f"the server asks for the password by {named}, which would tell it")
 
     def _read_bytes(self, num_bytes: int) -> bytes:
         """Waits no longer than the connection may last, however slowly the bytes come."""
@@ -98,7 +106,7 @@ class Connection(_Driver):
 
     def _give_up(self, why: str) -> NoReturn:
         self._force_close()  # pyright: ignore
-        raise pymysql.OperationalError(CR.CR_SERVER_LOST, why)
+        raise Trouble(why)
 
 
 def _late() -> str:

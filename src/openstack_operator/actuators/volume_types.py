@@ -65,10 +65,10 @@ class VolumeType:
 
     def update(self, changed: frozenset[str]) -> None:
         values = {"name": self._spec.name, "description": self._spec.description, "is_public": self._spec.public}
-        self._cinder.call("PUT", f"/types/{self.id}", {"volume_type": values})
+        self._cinder.call("PUT", "/types/{}", {"volume_type": values}, ids=(self.id,))
 
     def delete(self) -> None:
-        self._cinder.call("DELETE", f"/types/{self.id}")
+        self._cinder.call("DELETE", "/types/{}", ids=(self.id,))
 
 
 class ExtraSpecs:
@@ -93,11 +93,11 @@ class ExtraSpecs:
         self.update(frozenset(self._wanted))
 
     def update(self, changed: frozenset[str]) -> None:
-        at = f"/types/{self._of.id}/extra_specs"
+        at = "/types/{}/extra_specs"
         for key in sorted(changed - frozenset(self._wanted)):
-            self._cinder.call("DELETE", f"{at}/{key}")
+            self._cinder.call("DELETE", f"{at}/{{}}", ids=(self._of.id, key))
         if values := {key: self._wanted[key] for key in sorted(changed) if key in self._wanted}:
-            self._cinder.call("POST", at, {"extra_specs": values})
+            self._cinder.call("POST", at, {"extra_specs": values}, ids=(self._of.id,))
 
     def delete(self) -> None:
         """They go with their type."""
