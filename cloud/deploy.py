@@ -102,8 +102,12 @@ def _no_events(kind: str, name: str, uid: str) -> list[Object]:
 
 
 def operator(registry: str, replicas: int = 1) -> list[Object]:
-    """deploy/operator.yaml and deploy/rbac.yaml with this checkout's image and release data, from `registry` if set."""
-    found = [*documents(ROOT / "deploy" / "rbac.yaml"), *documents(ROOT / "deploy" / "operator.yaml")]
+    """deploy/operator.yaml, deploy/rbac.yaml and all optional roles with this checkout's image and release data, from
+    `registry` if set.
+    """
+    deploy = ROOT / "deploy"
+    paths = [deploy / "rbac.yaml", *sorted((deploy / "optional-roles").glob("*.yaml")), deploy / "operator.yaml"]
+    found = [doc for path in paths for doc in documents(path)]
     found.sort(key=lambda doc: doc["kind"] != "Namespace")
     origin = [f"--registry={registry}"] if registry else []
     with ThreadPoolExecutor() as pool:

@@ -104,7 +104,7 @@ class Users:
 @pytest.fixture
 async def users(kubeconfig: Path, cluster: Cluster, root: Path) -> AsyncGenerator[Users]:
     rest = Rest(kubeconfig, cluster.namespace)
-    for name in ("rbac", "roles", "admission"):
+    for name in ("rbac", "optional-roles/c5c3", "roles", "admission"):
         for obj in load(root / "deploy" / f"{name}.yaml"):
             if obj["metadata"].get("namespace") is None:
                 status, answer = rest.apply(obj)

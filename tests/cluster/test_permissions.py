@@ -45,8 +45,9 @@ def agrees(_: Context[Any]) -> tuple[str, ...]:
 def granted(kubeconfig: Path, root: Path) -> Path:
     """The API server with the generated roles and bindings."""
     rest = Rest(kubeconfig, NAMESPACE)
-    for path in ("operator.yaml", "rbac.yaml"):
-        for obj in load(root / "deploy" / path):
+    deploy = root / "deploy"
+    for path in (deploy / "operator.yaml", deploy / "rbac.yaml", *sorted((deploy / "optional-roles").glob("*.yaml"))):
+        for obj in load(path):
             if obj["kind"] != "Deployment":
                 assert rest.apply(obj)[0] in (200, 201)
     rest.close()

@@ -20,7 +20,7 @@ from openstack_operator.generate import generated, rendered, stale, write
 from openstack_operator.manifests import load
 from openstack_operator.plan.steps import WORKLOADS
 from openstack_operator.render import Planned
-from openstack_operator.runtime.kinds import CHILDREN
+from openstack_operator.runtime.kinds import CHILDREN, OTHERS, Catalog
 
 
 @pytest.fixture(scope="module")
@@ -54,18 +54,45 @@ def test_writing_mends_what_is_stale_and_removes_what_no_model_makes(tmp_path: P
     assert stale(tmp_path, files) == []
 
 
-def role(root: Path, kind: str) -> list[dict[str, Any]]:
-    return next(obj["rules"] for obj in load(root / "deploy" / "rbac.yaml") if obj["kind"] == kind)
+def role(root: Path, kind: str, manifest: str = "rbac.yaml") -> list[dict[str, Any]]:
+    return next(obj["rules"] for obj in load(root / "deploy" / manifest) if obj["kind"] == kind)
+
+
+def optional(root: Path) -> list[str]:
+    """Manifests of optional roles, below deploy."""
+    return [path.relative_to(root / "deploy").as_posix() for path in (root / "deploy/optional-roles").glob("*.yaml")]
+
+
+def whole(root: Path) -> list[dict[str, Any]]:
+    """All rules of an operator with every role that there is."""
+    return [rule for manifest in ("rbac.yaml", *optional(root)) for rule in role(root, "ClusterRole", manifest)]
+
+
+def test_the_operators_own_role_has_no_right_to_the_kinds_of_others(root: Path) -> None:
+    groups = {group for rule in role(root, "ClusterRole") for group in rule["apiGroups"]}
+    assert not groups & {kind.group for kind in Catalog(RESOURCES).all if kind.optional}
+    for manifest in optional(root):
+        (granted, bound) = load(root / "deploy" / manifest)
+        assert granted["metadata"]["name"] == bound["roleRef"]["name"] == f"openstack-operator-{Path(manifest).stem}"
+        (inside, _) = load(root / "deploy/namespaced" / manifest)
+        assert (inside["kind"], inside["rules"]) == ("Role", granted["rules"])
+
+
+def test_one_command_installs_every_optional_role(root: Path) -> None:
+    (kustomization,) = load(root / "deploy/kustomization.yaml")
+    assert set(optional(root)) <= set(kustomization["resources"])
+    named = {kind.optional_role for kind in Catalog(RESOURCES).all if kind.optional}
+    assert named == {f"openstack-operator-{Path(manifest).stem}" for manifest in optional(root)}
 
 
 def test_permissions_name_everything(root: Path) -> None:
-    for rule in role(root, "ClusterRole") + role(root, "Role"):
+    for rule in whole(root) + role(root, "Role"):
         assert "*" not in (*rule["apiGroups"], *rule["resources"], *rule["verbs"])
 
 
 def test_permissions_are_no_way_to_more_of_them(root: Path) -> None:
     risky = {"pods/exec", "pods/attach", "pods/portforward", "serviceaccounts/token", "clusterroles"}
-    for rule in role(root, "ClusterRole"):
+    for rule in whole(root):
         # Whoever may write them decides where pods run.
         assert "nodes" not in rule["resources"] or set(rule["verbs"]) == {"get", "list", "watch"}
         assert not risky & set(rule["resources"])
@@ -120,12 +147,12 @@ def selectors(node: Any) -> Iterator[dict[str, Any]]:
 def test_everything_that_is_watched_may_be_watched(root: Path) -> None:
     granted = {
         (group, resource)
-        for rule in role(root, "ClusterRole")
+        for rule in whole(root)
         for group in rule["apiGroups"]
         for resource in rule["resources"]
         if {"get", "list", "watch"} <= set(rule["verbs"])
     }
-    assert {(kind.group, kind.plural) for kind in CHILDREN} <= granted
+    assert {(kind.group, kind.plural) for kind in (*CHILDREN, *OTHERS)} <= granted
     assert {(resource.group, resource.plural) for resource in RESOURCES} <= granted
 
 

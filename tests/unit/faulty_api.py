@@ -22,6 +22,8 @@ class FaultyApi:
         self.oldest = 0
         """Watches from before this version are answered with 410."""
         self.down = False
+        self.forbidden = False
+        """Lists and watches are answered with 403."""
         self.answers: list[Answer] = []
         """Given to the next requests, in order, whatever they ask."""
         self.groups: Answer = 200, {"items": []}, {}
@@ -102,6 +104,8 @@ class FaultyApi:
             _write(writer, self.answers.pop(0))
         elif target == "/apis":
             _write(writer, (304, {}, self.groups[2]) if known and known == self.groups[2].get("ETag") else self.groups)
+        elif self.forbidden:
+            _write(writer, (403, {"message": 'forbidden: User "operator" cannot list resource'}, {}))
         elif "watch" in query:
             await self._watch(int(query["resourceVersion"]), writer)
         else:

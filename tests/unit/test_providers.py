@@ -12,7 +12,7 @@ from openstack_operator.kube import judge, secret_data
 from openstack_operator.parts.credentials import Credentials
 from openstack_operator.parts.remote import schema, vhost
 from openstack_operator.parts.rotation import PASSWORD, Account
-from openstack_operator.plan import Context, Key, Object, Release, SpecError, key
+from openstack_operator.plan import Context, InstalledKinds, Key, Object, Release, SpecError, Transient, key
 from openstack_operator.render import Paper
 from openstack_operator.runtime.kinds import OTHERS
 from openstack_operator.testing import context
@@ -47,6 +47,19 @@ def test_auto_takes_whoever_is_there(asked: Any, kind: str) -> None:
     assert handle in {key(obj)[0] for obj in asked(kind, {"provider": "auto"}, served=SERVED).objects}
     assert handle not in {key(obj)[0] for obj in asked(kind, {"provider": "auto"}).objects}
     assert handle not in {key(obj)[0] for obj in asked(kind, served=SERVED).objects}
+
+
+@pytest.mark.parametrize("kind", OPERATORS)
+def test_nobody_guesses_who_runs_it_where_the_operator_may_not_look(asked: Any, kind: str) -> None:
+    """A server that is there, and was not seen, would be made anew without its data."""
+    operator, handle = OPERATORS[kind]
+    own = {key(obj): obj for obj in asked(kind).objects}
+    closed = {"installed_kinds": InstalledKinds(SERVED, {handle: "bind the role"})}
+    for provider in ("auto", operator):
+        with pytest.raises(Transient, match=rf"^spec\.provider {provider}.*: bind the role$"):
+            asked(kind, {"provider": provider}, **closed)
+    assert asked(kind, {"provider": "builtin"}, **closed)
+    assert asked(kind, {"provider": "auto"}, children=own, **closed)
 
 
 @pytest.mark.parametrize("kind", OPERATORS)

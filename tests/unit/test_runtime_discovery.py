@@ -138,3 +138,29 @@ async def test_who_may_not_discover_asks_each_kind(api: FaultyApi, client: Clien
     api.answers += [FORBIDDEN, (404, {"message": "page not found"}, {})]
     async with watched(client, CERTIFICATE) as (certificates,):
         await certificates.until(served=False)
+
+
+async def test_nobody_waits_for_a_kind_that_may_not_be_read(api: FaultyApi, client: Client):
+    api.groups, api.forbidden = whole(CERTIFICATE), True
+    api.put("a")
+    async with watched(client, CERTIFICATE) as (certificates,):
+        await certificates.until(served=False)
+        assert certificates.informer.forbidden
+        # The right comes, and nobody starts the operator anew.
+        api.forbidden = False
+        await certificates.until(served=True)
+        assert (certificates.informer.forbidden, len(certificates.store), certificates.turns) == (False, 1, 1)
+
+
+async def test_what_was_read_stays_when_the_right_goes(api: FaultyApi, client: Client):
+    api.groups = whole(CERTIFICATE)
+    api.put("a")
+    async with watched(client, CERTIFICATE) as (certificates,):
+        await certificates.until(served=True)
+        api.forbidden = True
+        api.cut()
+        await certificates.until(served=False)
+        assert (certificates.informer.forbidden, len(certificates.store)) == (True, 1)
+        api.groups = whole()
+        await eventually("the kind to go", lambda: not certificates.store)
+        assert not certificates.informer.forbidden

@@ -16,13 +16,20 @@ from .admission import node_policies
 from .deployment import deployment
 from .injector import labels_injector
 from .kustomize import kustomization
-from .permissions import namespaced_permissions, permissions
+from .permissions import namespaced_permissions, optional_permissions, permissions, rules
 from .reference import contents, reference
 from .roles import user_roles
 
 SAMPLES = Path("deploy/samples")
 CASES = "src/openstack_operator/services/*/cases/[!.]*.yaml"
-OWNED = ("deploy/crds/*.yaml", "deploy/crds-c5c3/*.yaml", "docs/reference/*.md")
+_OPTIONAL, _OPTIONAL_OF_NAMESPACE = Path("deploy/optional-roles"), Path("deploy/namespaced/optional-roles")
+OWNED = (
+    "deploy/crds/*.yaml",
+    "deploy/crds-c5c3/*.yaml",
+    f"{_OPTIONAL}/*.yaml",
+    f"{_OPTIONAL_OF_NAMESPACE}/*.yaml",
+    "docs/reference/*.md",
+)
 """Whatever else is found there was made from a model that is gone."""
 
 _SERVED = [kind.handle for kind in OTHERS]
@@ -65,12 +72,10 @@ def generated(root: Path) -> dict[Path, str]:
     """Content of every generated file, by its path in a checkout."""
     files = {definition(resource): _HEADER + dump(crd(resource)) for resource in RESOURCES}
     ours = [definition(resource) for resource in RESOURCES if not resource.on_request]
-    files[Path("deploy/kustomization.yaml")] = _HEADER + dump(kustomization(ours))
-    plans = rendered(root)
-    files[Path("deploy/rbac.yaml")] = _HEADER + dump_all(permissions(plans))
-    once, in_each = namespaced_permissions(plans)
-    files[Path("deploy/namespaced/rbac.yaml")] = _HEADER + dump_all(once)
-    files[Path("deploy/namespaced/rbac-of-namespace.yaml")] = _HEADER + dump_all(in_each)
+    rights = _rights(root)
+    files |= rights
+    optional = [path for path in rights if path.parent == _OPTIONAL]
+    files[Path("deploy/kustomization.yaml")] = _HEADER + dump(kustomization(ours, optional))
     files[Path("deploy/roles.yaml")] = _HEADER + dump_all(user_roles())
     files[Path("deploy/admission.yaml")] = _HEADER + dump_all(node_policies())
     files[Path("deploy/operator.yaml")] = _HEADER + dump_all(deployment())
@@ -81,6 +86,21 @@ def generated(root: Path) -> dict[Path, str]:
         files[Path("docs/reference") / name] = reference(resource, firsts)
     files[Path("docs/reference/README.md")] = contents(pages)
     return files
+
+
+def _rights(root: Path) -> dict[Path, str]:
+    """Manifests of what the operator may do."""
+    granted = rules(rendered(root))
+    once, in_each = namespaced_permissions(granted)
+    manifests = {
+        Path("deploy/rbac.yaml"): permissions(granted),
+        Path("deploy/namespaced/rbac.yaml"): once,
+        Path("deploy/namespaced/rbac-of-namespace.yaml"): in_each,
+    }
+    for folder, scope in ((_OPTIONAL, "Cluster"), (_OPTIONAL_OF_NAMESPACE, "")):
+        roles = optional_permissions(granted, scope)
+        manifests |= {folder / f"{name}.yaml": objects for name, objects in roles.items()}
+    return {path: _HEADER + dump_all(objects) for path, objects in manifests.items()}
 
 
 def stale(root: Path, files: Mapping[Path, str]) -> list[Path]:

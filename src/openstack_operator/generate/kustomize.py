@@ -10,16 +10,17 @@ from ..kube import Object
 FOLDER = Path("deploy")
 
 
-def kustomization(definitions: Iterable[Path]) -> Object:
-    """A kustomization of the namespace, the definitions but for those of c5c3, the permissions, who
-    may run what on nodes, and the operator, for
-    `kubectl apply --server-side -k deploy`.
+def kustomization(definitions: Iterable[Path], optional_roles: Iterable[Path]) -> Object:
+    """A kustomization of the namespace, the definitions but for those of c5c3, the permissions with all that are
+    optional, who may run what on nodes, and the operator, for `kubectl apply --server-side -k deploy`.
     """
-    paths = sorted(path.relative_to(FOLDER).as_posix() for path in definitions)
+    paths, roles = (
+        sorted(path.relative_to(FOLDER).as_posix() for path in files) for files in (definitions, optional_roles)
+    )
     return {
         "apiVersion": "kustomize.config.k8s.io/v1beta1",
         "kind": "Kustomization",
         # Namespaces and definitions first, what runs pods last.
         "sortOptions": {"order": "legacy"},
-        "resources": [*paths, "rbac.yaml", "roles.yaml", "admission.yaml", "operator.yaml"],
+        "resources": [*paths, "rbac.yaml", *roles, "roles.yaml", "admission.yaml", "operator.yaml"],
     }

@@ -39,34 +39,35 @@ ENGINE: Mapping[tuple[str, str], Sequence[str]] = {
 }
 
 
-def permissions(rendered: Iterable[Planned]) -> list[Object]:
-    """ServiceAccount, roles and bindings for an operator that serves every namespace."""
-    metadata = {"name": OPERATOR}
+def permissions(rules: Mapping[str, Rules]) -> list[Object]:
+    """ServiceAccount, roles and bindings that every operator needs which serves all namespaces."""
     account, *leases = _own_namespace()
-    return [
-        account,
-        role("ClusterRole", metadata, _grouped(rules(rendered))),
-        binding("ClusterRoleBinding", "ClusterRole", metadata),
-        *leases,
-    ]
+    return [account, *_granted("Cluster", OPERATOR, rules[OPERATOR]), *leases]
 
 
-def namespaced_permissions(rendered: Iterable[Planned]) -> tuple[list[Object], list[Object]]:
+def namespaced_permissions(rules: Mapping[str, Rules]) -> tuple[list[Object], list[Object]]:
     """The same for an operator that serves some namespaces: what is made once, and what is made in each of them, whose
     name `kubectl apply -n` adds.
     """
-    every = rules(rendered)
-    nodes = {"name": f"{OPERATOR}-nodes"}
     # All else that it reads or writes is in namespaces; to `get` a namespace is a right within it.
-    watched = {what: verbs for what, verbs in every.items() if what == ("", "nodes")}
-    inside = {what: verbs for what, verbs in every.items() if what not in watched}
-    once = [
-        *_own_namespace(),
-        role("ClusterRole", nodes, _grouped(watched)),
-        binding("ClusterRoleBinding", "ClusterRole", nodes),
-    ]
-    metadata = {"name": OPERATOR}
-    return once, [role("Role", metadata, _grouped(inside)), binding("RoleBinding", "Role", metadata)]
+    nodes = ("", "nodes")
+    inside = {what: verbs for what, verbs in rules[OPERATOR].items() if what != nodes}
+    watched: Rules = {nodes: rules[OPERATOR][nodes]}
+    return [*_own_namespace(), *_granted("Cluster", f"{OPERATOR}-nodes", watched)], _granted("", OPERATOR, inside)
+
+
+def optional_permissions(rules: Mapping[str, Rules], scope: str) -> dict[str, list[Object]]:
+    """Roles with their bindings for kinds that a cluster may lack, by the name of the project whose kinds these are.
+    The scope is `Cluster`, or empty for one namespace.
+    """
+    names = sorted(rules.keys() - {OPERATOR})
+    return {name.removeprefix(f"{OPERATOR}-"): _granted(scope, name, rules[name]) for name in names}
+
+
+def _granted(scope: str, name: str, rules: Rules) -> list[Object]:
+    metadata = {"name": name}
+    bound = binding(f"{scope}RoleBinding", f"{scope}Role", metadata)
+    return [role(f"{scope}Role", metadata, _grouped(rules)), bound]
 
 
 def _own_namespace() -> list[Object]:
@@ -80,8 +81,17 @@ def _own_namespace() -> list[Object]:
     ]
 
 
-def rules(rendered: Iterable[Planned]) -> Rules:
-    """Everything the engine does with the kinds of these plans."""
+def rules(rendered: Iterable[Planned]) -> dict[str, Rules]:
+    """Everything the engine does with the kinds of these plans, by the role that grants it."""
+    optional = [kind for kind in Catalog(RESOURCES).all if kind.optional]
+    roles = {kind.group: kind.optional_role for kind in optional}
+    found: dict[str, Rules] = defaultdict(dict)
+    for (group, resource), verbs in _all_rules(rendered).items():
+        found[roles.get(group, OPERATOR)][group, resource] = verbs
+    return found
+
+
+def _all_rules(rendered: Iterable[Planned]) -> Rules:
     found: Rules = defaultdict(set)
     for kind in (*CHILDREN, *OTHERS):
         found[kind.group, kind.plural].update(WATCH)

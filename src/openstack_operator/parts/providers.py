@@ -19,12 +19,17 @@ BUILTIN, AUTO = "builtin", "auto"
 def provider(ctx: Context[Any], operator: str, kind: str, **made: bool) -> str:
     """Who runs this resource: what the spec says, or for auto whoever has it already, or else the operator whose kind
     that is, where the cluster has it. `made` says by provider, dashes as underscores, whether there is anything of its
-    own. Raises SpecError where that is another one's.
+    own. Raises SpecError where that is another one's, Transient where the operator may not read the kind.
     """
     asked: str = ctx.spec.provider
     known = [name.replace("_", "-") for name, there in made.items() if there]
+    if asked == AUTO and known:
+        asked = known[0]
+    if asked in (AUTO, operator):
+        choice = f"{PROVIDER} {asked}" if asked == operator else f"{PROVIDER} {AUTO} (or choose {BUILTIN})"
+        ctx.installed_kinds.check_permitted(choice, kind)
     if asked == AUTO:
-        return known[0] if known else BUILTIN if ctx.installed_kinds.missing(kind) else operator
+        return BUILTIN if ctx.installed_kinds.missing(kind) else operator
     if known and asked not in known:
         what = f"{ctx.kind}/{ctx.owner} is run by {known[0]}, and what it holds does not move"
         raise SpecError(

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Any, Generic, TypeVar
 
 from ..api import Dependency, Model, Ref
+from .errors import Transient
 from .names import fitting
 from .release import Release
 from .steps import Key, Object
@@ -47,12 +48,25 @@ class Node:
 class InstalledKinds:
     """The kinds of other operators that a cluster serves, by handle, in the version plans write."""
 
-    def __init__(self, handles: Iterable[str] = ()) -> None:
-        self._handles = frozenset(handles)
+    def __init__(self, handles: Iterable[str] = (), forbidden: Mapping[str, str] | None = None) -> None:
+        """`forbidden` are kinds that the cluster serves and the operator may not read, each with what to do."""
+        self._forbidden = forbidden or {}
+        self._handles = frozenset(handles) - self._forbidden.keys()
 
     def missing(self, *handles: str) -> frozenset[str]:
         """Those of the kinds that are not among them."""
         return frozenset(handles) - self._handles
+
+    def forbidden(self, *handles: str) -> str:
+        """What to do about those of the kinds that the operator may not read; empty where there are none."""
+        return "; ".join(dict.fromkeys(self._forbidden[name] for name in handles if name in self._forbidden))
+
+    def check_permitted(self, path: str, *handles: str) -> None:
+        """Raises Transient where the operator may not read one of the kinds, which the field at `path` asks for or
+        leaves open: who decides without them may take a server for new that holds data.
+        """
+        if reason := self.forbidden(*handles):
+            raise Transient(f"{path}: {reason}")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -113,7 +113,7 @@ class Applier:
     async def prune(self, plan: Plan, children: Iterable[tuple[Kind, Cached]]) -> None:
         """Deletes owned objects the plan does not hold. Raises Transient."""
         wanted = {key(obj) for obj in plan.objects}
-        there = list(children)
+        there = [each for each in children if each[0] not in self._world.forbidden(self._owner.meta.namespace)]
         await together(self._delete(kind, child) for kind, child in there if self._obsolete(kind, child, wanted))
         await together(
             finish_deletion(self._world, self._request, kind, child)

@@ -7,7 +7,8 @@ import math
 import os
 import re
 import ssl
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Generator, Mapping
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from functools import cached_property
@@ -61,6 +62,25 @@ class Conflict(Transient):
 
 class Forbidden(Transient):
     """The operator lacks a permission; somebody has to grant it, so asking again soon is no use."""
+
+
+@contextmanager
+def naming_role(kind: Kind) -> Generator[None]:
+    """Of an optional kind, Forbidden says which role is to be bound."""
+    try:
+        yield
+    except Forbidden as error:
+        # A right to the owner of an object is none to its kind.
+        if "blockOwnerDeletion" in str(error) or not kind.optional:
+            raise
+        raise Forbidden(not_permitted(kind)) from error
+
+
+def not_permitted(kind: Kind) -> str:
+    """What to do where the operator has no right to an optional kind."""
+    role, name = kind.optional_role, f"{kind.plural}.{kind.group}"
+    manifest = f"deploy/optional-roles/{role.removeprefix(f'{MANAGED_BY}-')}.yaml"
+    return f"the operator has no right to {name}; bind it to the role {role} ({manifest})"
 
 
 class NotAdmitted(SpecError):
@@ -120,7 +140,8 @@ class Client:
     async def get(self, kind: Kind, namespace: str | None, name: str) -> Object | None:
         """The object as it is now, None where there is none."""
         try:
-            return _object(await self._request("GET", kind.path(namespace, name)))
+            with naming_role(kind):
+                return _object(await self._request("GET", kind.path(namespace, name)))
         except Missing:
             return None
 
@@ -168,7 +189,8 @@ class Client:
         with the CRD to install, for an optional kind that is not there.
         """
         try:
-            return await self._apply(kind, obj, None)
+            with naming_role(kind):
+                return await self._apply(kind, obj, None)
         except Missing as error:
             if not kind.optional:
                 raise
@@ -238,7 +260,8 @@ class Client:
         """
         body = {"preconditions": {"uid": uid}, "propagationPolicy": policy}
         try:
-            left = _object(await self._request("DELETE", kind.path(namespace, name), body))
+            with naming_role(kind):
+                left = _object(await self._request("DELETE", kind.path(namespace, name), body))
         except Missing:
             return None
         return left if left.get("kind") == kind.kind and "uid" in left.get("metadata", {}) else None

@@ -27,6 +27,7 @@ from ..api import (
 from ..kube import WATCHED, awaited, own, secret_data
 from ..parts import SORTS, order_name
 from ..plan import DRAWN, Context, InstalledKinds, Node, Object, Referent, Release, SpecError, Verdict, failed, waiting
+from .client import not_permitted
 from .kinds import SECRET, Kind
 from .registry import Releases
 from .store import Cached, Request, Store
@@ -136,9 +137,14 @@ class Gatherer:
             now=datetime.now(UTC),
             draw=lambda: secrets.token_urlsafe(24),
             domain=self._domain,
-            installed_kinds=InstalledKinds(self._world.served),
+            installed_kinds=self._installed_kinds(held.meta.namespace),
         )
         return Gathered(context=context, children=children, missing=missing.verdict)
+
+    def _installed_kinds(self, namespace: str) -> InstalledKinds:
+        forbidden = self._world.forbidden(namespace)
+        reasons = {name: not_permitted(kind) for kind in forbidden for name in (kind.handle, kind.versioned)}
+        return InstalledKinds(self._world.served, reasons)
 
     def forget(self, request: Request) -> None:
         """The resource is gone; nothing wakes it anymore."""

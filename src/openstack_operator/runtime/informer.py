@@ -93,11 +93,13 @@ class Informer:
         self.synced = asyncio.Event()
         """Set once the first list is in."""
         self.served = False
-        """Whether the API has the kind."""
+        """Whether the API has the kind, and lets the operator read it."""
+        self.forbidden = False
+        """Whether the API has the kind, which may be absent, and the operator has no right to it."""
         self.store = store
         self._turned = turned
         self._client = client
-        self._namespace = namespace
+        self.namespace = namespace
         self._query = {"labelSelector": selector} if selector else {}
         self._query |= {"fieldSelector": fields} if fields else {}
         self._metadata_only = metadata_only
@@ -139,6 +141,8 @@ class Informer:
                 # The permission or the kind itself is missing: others must go on, and it may still come.
                 if self._discovery and isinstance(error, Missing):
                     self._empty()
+                elif self._discovery:
+                    self._forbid(error)
                 else:
                     _log.warning("cannot watch", kind=kind, error=str(error))
                 self._version, self._pause = "", max(self._pause, 5.0)
@@ -155,13 +159,20 @@ class Informer:
 
     def _empty(self) -> None:
         """With its definition go all objects of a kind."""
-        self.store.replace(self._namespace, ())
+        self.store.replace(self.namespace, ())
         self._set_served(served=False)
 
-    def _set_served(self, *, served: bool) -> None:
-        """The store holds what the API has of the kind."""
-        known, self.served = self.synced.is_set() and self.served, served
-        if self.synced.is_set() and known != served:
+    def _forbid(self, error: Exception) -> None:
+        """Nobody waits for the kind, and what was seen of it before the right went stays as it was."""
+        log = _log.debug if self.forbidden else _log.warning
+        log("cannot watch", kind=self.store.kind.kind, role=self.store.kind.optional_role, error=str(error))
+        self._set_served(served=False, forbidden=True)
+
+    def _set_served(self, *, served: bool, forbidden: bool = False) -> None:
+        """The store holds what the API has of the kind, as far as the operator may see."""
+        before, now = (self.served, self.forbidden), (served, forbidden)
+        self.served, self.forbidden = now
+        if self.synced.is_set() and before != now:
             self._turned()
         self.synced.set()
 
@@ -171,9 +182,7 @@ class Informer:
         token = ""
         while True:
             query = {**self._query, **({"continue": token} if token else {})}
-            content = await self._client.page(
-                self.store.kind, self._namespace, query, metadata_only=self._metadata_only
-            )
+            content = await self._client.page(self.store.kind, self.namespace, query, metadata_only=self._metadata_only)
             page = _page.decode(content)
             items += [item for raw in page.items or () if (item := self._item(raw))]
             token = page.metadata.continue_
@@ -181,7 +190,7 @@ class Informer:
                 break
             await asyncio.sleep(0)
         self._version = page.metadata.resource_version
-        self.store.replace(self._namespace, items, self._version)
+        self.store.replace(self.namespace, items, self._version)
 
     def _item(self, content: msgspec.Raw) -> Cached | None:
         """The entry of one object; None, and a line in the log, for one that cannot be read: others must go on."""
@@ -201,7 +210,7 @@ class Informer:
         seconds = str(int(longest * random.uniform(0.8, 1)))  # noqa: S311
         query = {**self._query, "resourceVersion": self._version, "timeoutSeconds": seconds}
         self._has_bookmarks = False
-        lines = self._client.watch(self.store.kind, self._namespace, query, metadata_only=self._metadata_only)
+        lines = self._client.watch(self.store.kind, self.namespace, query, metadata_only=self._metadata_only)
         count = 0
         counter = metrics.EVENTS.labels(self.store.kind.kind)
         async for line in lines:

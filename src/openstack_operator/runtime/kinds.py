@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..api import Resource, handle
+from ..kube import MANAGED_BY
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,13 @@ class Kind:
     def versioned(self) -> str:
         """The handle with the version in it, as kubectl takes it: `ExternalSecret.v1.external-secrets.io`."""
         return ".".join((self.kind, self.version, self.group))
+
+    @property
+    def optional_role(self) -> str:
+        """The ClusterRole that grants the operator the kind, of one whose role is bound only where it is used; empty
+        for others, which the operator's own role grants.
+        """
+        return f"{MANAGED_BY}-{_OPTIONAL_ROLES.get(self.group, _C5C3)}" if self.optional else ""
 
     @property
     def role(self) -> str:
@@ -129,6 +137,21 @@ _OTHERS = (
     Kind(f"{_SECRETS}/v1alpha1", "PushSecret", "pushsecrets"),
     *(Kind("monitoring.coreos.com/v1", kind, f"{kind.lower()}s") for kind in ("PodMonitor", "PrometheusRule")),
 )
+_OPTIONAL_ROLES = {
+    "cache.cs.sap.com": "valkey-operator",
+    "ceph.rook.io": "rook",
+    "cert-manager.io": "cert-manager",
+    "external-secrets.io": "external-secrets",
+    "gateway.networking.k8s.io": "gateway-api",
+    "k8s.mariadb.com": "mariadb-operator",
+    "memcached.c5c3.io": "memcached-operator",
+    "monitoring.coreos.com": "monitoring",
+    "openstack.k-orc.cloud": "k-orc",
+    "rabbitmq.com": "rabbitmq-operators",
+}
+"""Which project's role grants the kinds of an API group."""
+_C5C3 = "c5c3"
+"""The same for our own kinds that are installed on request."""
 OTHERS = tuple(replace(kind, optional=True) for kind in _OTHERS)
 """Kinds of other operators a plan may hold. They may not be there at all, or come later, or go."""
 

@@ -180,6 +180,11 @@ class World:
         kinds = [i.store.kind for i in self.informers if i.served and i.store.kind in OTHERS]
         return frozenset(name for kind in kinds for name in (kind.handle, kind.versioned))
 
+    def forbidden(self, namespace: str) -> frozenset[Kind]:
+        """Optional kinds that the API has and that the operator may not read there."""
+        closed = (informer for informer in self.informers if informer.forbidden)
+        return frozenset(each.store.kind for each in closed if each.namespace in (None, namespace))
+
     def ours(self, handle: str) -> bool:
         """Whether a kind is one of our own."""
         return handle in self._resources

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from ... import kube, parts
+from ...api import handle
 from ...plan import Context, Object, State, Step, Verdict
 from .model import ControlPlaneSpec
 
@@ -27,11 +29,18 @@ def monitoring(ctx: Context[ControlPlaneSpec], *, encrypted: bool) -> list[Step]
         parts.RULES: parts.found_by(ctx, _rules(ctx)),
     }
     there = {kind: obj for kind, obj in made.items() if parts.serves(ctx, kind)}
-    missing = [f"{kind.lower()}s.monitoring.coreos.com" for kind in made if kind not in there]
-    said = [f"the cluster does not have {' and '.join(missing)}, of Prometheus' operator"] if missing else []
+    missing = [kind for kind in made if kind not in there]
+    said = [_lacking(ctx, missing)] if missing else []
     said += [] if encrypted else ["APIs tell nothing: without tls.enabled nothing stands before them"]
     verdict = Verdict(State.READY, "; ".join(said)) if said else None
     return [Step(name="Monitoring", objects=tuple(there.values()), verdict=verdict)]
+
+
+def _lacking(ctx: Context[ControlPlaneSpec], kinds: Sequence[str]) -> str:
+    """Why objects of these kinds are not made."""
+    forbidden = ctx.installed_kinds.forbidden(*(handle(parts.MONITORING, kind) for kind in kinds))
+    names = " and ".join(f"{kind.lower()}s.monitoring.coreos.com" for kind in kinds)
+    return forbidden or f"the cluster does not have {names}, of Prometheus' operator"
 
 
 def _rules(ctx: Context[ControlPlaneSpec]) -> Object:

@@ -31,6 +31,8 @@ def kept(ctx: Context[KeystoneSpec]) -> bool:
     entry = ctx.children.get(("KeystoneService", kube.fitting(ctx.name("catalog"))))
     known = entry["spec"].get("provider", parts.BUILTIN) if entry else ""
     if asked == parts.AUTO:
+        if not known:
+            ctx.installed_kinds.check_permitted(f"{PROVIDER} {asked} (or choose {parts.BUILTIN})", *parts.KEPT)
         return known == parts.KORC_OPERATOR if known else not ctx.installed_kinds.missing(*parts.KEPT)
     if known and asked != known:
         text = f"users and services of this Keystone are kept by {known}, and stay so; set {known} again, or auto"

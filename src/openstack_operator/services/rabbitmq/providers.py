@@ -49,6 +49,7 @@ def delegated(ctx: Context[RabbitMQSpec]) -> Plan:
     # It tells of itself in any case.
     tells = {"app.kubernetes.io/name": name}
     watched = parts.monitor(ctx, ctx.name("server"), tells, "prometheus-tls" if shown else "prometheus", shown, name)
+    ctx.installed_kinds.check_permitted(f"spec.provider {OPERATOR}", *_TOPOLOGY)
     topology = not spec.tls and not ctx.installed_kinds.missing(*_TOPOLOGY)
     return Plan(
         *shown.steps,
