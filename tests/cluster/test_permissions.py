@@ -27,6 +27,7 @@ from openstack_operator.runtime.kinds import DEPLOYMENT, EVENT, LEASE, NODE, POD
 from openstack_operator.runtime.leader import Leader
 from openstack_operator.runtime.manager import Manager
 from openstack_operator.services.controlplane.model import CONTROL_PLANE
+from openstack_operator.services.mariadb.roles import ROLE
 
 from .harness import PATIENCE, Cluster, eventually, running
 from .playing import KINDS, played
@@ -46,7 +47,8 @@ def granted(kubeconfig: Path, root: Path) -> Path:
     """The API server with the generated roles and bindings."""
     rest = Rest(kubeconfig, NAMESPACE)
     deploy = root / "deploy"
-    for path in (deploy / "operator.yaml", deploy / "rbac.yaml", *sorted((deploy / "optional-roles").glob("*.yaml"))):
+    names = "operator.yaml", "rbac.yaml", "admission.yaml"
+    for path in (*(deploy / name for name in names), *sorted((deploy / "optional-roles").glob("*.yaml"))):
         for obj in load(path):
             if obj["kind"] != "Deployment":
                 assert rest.apply(obj)[0] in (200, 201)
@@ -142,9 +144,9 @@ async def test_a_failed_jobs_pods_may_be_read(granted: Path, cluster: Cluster) -
 
 async def test_a_pod_is_labeled_only_while_it_is_there(granted: Path, cluster: Cluster) -> None:
     live = await made(cluster, "server-db-0")
-    pod = kube.labeled_pod(live, {"role": "primary"})
+    pod = kube.labeled_pod(live, {ROLE: "primary"})
     async with account(granted) as client:
-        assert (await client.apply(POD, pod))["metadata"]["labels"]["role"] == "primary"
+        assert (await client.apply(POD, pod))["metadata"]["labels"][ROLE] == "primary"
         await cluster.client.delete(POD, cluster.namespace, "server-db-0", live["metadata"]["uid"], "Background")
         with pytest.raises(Conflict):
             await client.apply(POD, pod)

@@ -17,6 +17,7 @@ from .deployment import deployment
 from .injector import labels_injector
 from .kustomize import kustomization
 from .permissions import namespaced_permissions, optional_permissions, permissions, rules
+from .pod_policies import operator_pods
 from .reference import contents, reference
 from .roles import user_roles
 
@@ -77,7 +78,7 @@ def generated(root: Path) -> dict[Path, str]:
     optional = [path for path in rights if path.parent == _OPTIONAL]
     files[Path("deploy/kustomization.yaml")] = _HEADER + dump(kustomization(ours, optional))
     files[Path("deploy/roles.yaml")] = _HEADER + dump_all(user_roles())
-    files[Path("deploy/admission.yaml")] = _HEADER + dump_all(node_policies())
+    files[Path("deploy/admission.yaml")] = _HEADER + dump_all([*node_policies(), *operator_pods()])
     files[Path("deploy/operator.yaml")] = _HEADER + dump_all(deployment())
     files[Path("deploy/labels-injector.yaml")] = _HEADER + dump_all(labels_injector())
     firsts = {resource.spec: resource for resource in reversed(RESOURCES)}

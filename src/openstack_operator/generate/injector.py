@@ -9,6 +9,7 @@ from ..injector.names import CERTIFICATE, CERTIFIER, CONFIGURATION, HEALTH, INJE
 from ..kube import NAME, Object
 from .deployment import CONFINED, POD_CONFINED, VERSIONED, apart, probe
 from .permissions import OPERATOR, WATCH, binding, role
+from .pod_policies import injector_pods
 
 UNASKED = ("kube-system", INJECTOR)
 """Namespaces whose pods are bound without asking, labeled some seconds later: what a cluster needs to start, and what
@@ -24,6 +25,7 @@ def labels_injector() -> list[Object]:
             "metadata": {"name": INJECTOR, "labels": {"pod-security.kubernetes.io/enforce": "restricted"}},
         },
         *_rights(),
+        *injector_pods(),
         # What is in it is not said here, so that applying this again leaves it.
         _object("v1", "Secret", INJECTOR, type="Opaque"),
         _object(

@@ -1,0 +1,119 @@
+"""Who may patch pods may change the labels it is for, of the pods it is for, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from openstack_operator import kube
+from openstack_operator.generate.injector import labels_injector
+from openstack_operator.injector.names import INJECTOR
+from openstack_operator.manifests import load
+from openstack_operator.plan import Object
+from openstack_operator.runtime.apply import APPLIED
+from openstack_operator.runtime.client import Client, NotAdmitted
+from openstack_operator.runtime.kinds import POD
+from openstack_operator.services.mariadb.cluster import RECORD_DIGEST
+from openstack_operator.services.mariadb.roles import ROLE
+
+from .harness import Cluster, eventually
+from .rest import Rest
+from .test_permissions import ACCOUNT, account
+from .test_pods import made
+
+ZONE = "topology.kubernetes.io/zone"
+ACCOUNTS = {"operator": ACCOUNT, "injector": f"system:serviceaccount:{INJECTOR}:{INJECTOR}"}
+LABEL = {"operator": ROLE, "injector": ZONE}
+
+
+def labels(**changes: str | None) -> Object:
+    return {"metadata": {"labels": changes}}
+
+
+class Writer:
+    """A program with a right to patch pods, and a pod of a cluster's member."""
+
+    def __init__(self, client: Client, cluster: Cluster, label: str) -> None:
+        self._client, self._cluster, self._label = client, cluster, label
+
+    async def patch(self, changes: Object, pod: str = "server-db-0") -> Object:
+        return await self._client.patch(POD, self._cluster.namespace, pod, changes, manager="test")
+
+    async def label(self, value: str) -> Mapping[str, str]:
+        return (await self.patch(labels(**{self._label: value})))["metadata"]["labels"]
+
+    async def refusal(self, changes: Object, pod: str = "server-db-0") -> str:
+        with pytest.raises(NotAdmitted) as refused:
+            await self.patch(changes, pod)
+        return str(refused.value)
+
+
+@pytest.fixture(params=ACCOUNTS)
+async def writer(
+    request: pytest.FixtureRequest, kubeconfig: Path, cluster: Cluster, root: Path
+) -> AsyncGenerator[Writer]:
+    name: str = request.param
+    rest = Rest(kubeconfig, cluster.namespace)
+    roles = [obj for obj in load(root / "deploy/rbac.yaml") if obj["metadata"].get("namespace") is None]
+    policies = [obj for obj in load(root / "deploy/admission.yaml") if obj["metadata"]["name"].endswith("-pods")]
+    cluster_wide = "ClusterRole", "ClusterRoleBinding", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"
+    policies += [obj for obj in labels_injector() if obj["kind"] in cluster_wide]
+    for obj in (*roles, *policies):
+        assert rest.apply(obj)[0] in (200, 201)
+    rest.close()
+    await made(cluster, "server-db-0")
+    async with account(kubeconfig, ACCOUNTS[name]) as client:
+        found = Writer(client, cluster, LABEL[name])
+
+        async def enforced() -> bool:
+            # The API server takes a policy up some time after it was written.
+            try:
+                await found.patch(labels(other="yes"))
+            except NotAdmitted:
+                return True
+            return False
+
+        await eventually(enforced)
+        yield found
+
+
+ATTACKS: dict[str, Any] = {
+    "image": {"spec": {"containers": [{"name": "main", "image": "evil"}]}},
+    "deadline": {"spec": {"activeDeadlineSeconds": 1}},
+    "another label": labels(app="bank"),
+    "a label that somebody set": labels(**{kube.INSTANCE: None}),
+    "annotation": {"metadata": {"annotations": {"kubernetes.io/egress-bandwidth": "1"}}},
+    "an annotation that somebody set": {"metadata": {"annotations": {"mine": None}}},
+    "finalizer": {"metadata": {"finalizers": ["example.org/stays"]}},
+    "owner": {
+        "metadata": {"ownerReferences": [{"apiVersion": "v1", "kind": "ConfigMap", "name": "x", "uid": "0-0-0-0"}]}
+    },
+}
+
+
+@pytest.mark.security
+@pytest.mark.parametrize("attack", ATTACKS)
+async def test_nothing_else_of_a_pod_may_be_changed(writer: Writer, attack: str) -> None:
+    assert "may not change" in await writer.refusal(ATTACKS[attack])
+
+
+async def test_the_label_it_is_for_may_be_changed(writer: Writer) -> None:
+    for value in ("one", "two"):
+        assert value in (await writer.label(value)).values()
+
+
+@pytest.mark.security
+async def test_the_operator_labels_members_alone(writer: Writer, cluster: Cluster, kubeconfig: Path) -> None:
+    async with account(kubeconfig) as client:
+        operator = Writer(client, cluster, ROLE)
+        await made(cluster, "stranger", watched=False)
+        assert "pods without the labels" in await operator.refusal(labels(**{ROLE: "primary"}), "stranger")
+        live = await cluster.get(POD, "server-db-0")
+        assert live
+        member = kube.annotated(kube.labeled_pod(live, {ROLE: "primary"}, {RECORD_DIGEST: "1"}), {APPLIED: "1"})
+        assert (await client.apply(POD, member))["metadata"]["labels"][ROLE] == "primary"
+        # As a plan that has no role for it anymore.
+        assert ROLE not in (await client.apply(POD, kube.labeled_pod(live, {})))["metadata"]["labels"]
