@@ -461,4 +461,55 @@ def test_an_amount_is_a_number(quantity: str, number: float) -> None:
 def test_a_limit_bounds_the_request_we_guess(given: dict[str, Any], requests: dict[str, str]) -> None:
     wanted = PodSettings(resources=Resources.model_validate(given))
     found = kube.pod(context(), "api", kube.Container(component=NGINX), wanted=wanted)
-    assert found["spec"]["containers"][0]["resources"]["requests"] == requests
+    asked = found["spec"]["containers"][0]["resources"]["requests"]
+    assert {name: asked[name] for name in ("cpu", "memory")} == requests
+
+
+def _resources(container: kube.Container, wanted: PodSettings | None = None) -> Object:
+    pod = kube.pod(context(), "api", container, wanted=wanted or PodSettings())
+    return pod["spec"]["containers"][0]["resources"]
+
+
+@pytest.mark.parametrize(
+    ("measured", "limit"), [("16Mi", "2048Mi"), ("160Mi", "2560Mi"), ("1Gi", "5120Mi"), ("64Gi", "69632Mi")]
+)
+@pytest.mark.security
+def test_a_container_has_a_limit_of_memory(measured: str, limit: str) -> None:
+    assert _resources(kube.Container(component=NGINX, memory=measured))["limits"]["memory"] == limit
+
+
+def test_a_limit_of_memory_follows_what_the_user_says() -> None:
+    container = kube.Container(component=NGINX, memory="128Mi")
+    more = _resources(container, PodSettings(resources=Resources(requests={"memory": "8Gi"})))
+    assert (more["requests"]["memory"], more["limits"]["memory"]) == ("8Gi", "12288Mi")
+    own = _resources(container, PodSettings(resources=Resources(limits={"memory": "64Mi", "cpu": "1"})))
+    assert own["limits"] == {"memory": "64Mi", "cpu": "1", "ephemeral-storage": "2Gi"}
+    assert own["requests"]["memory"] == "64Mi", "no request is above its limit"
+
+
+@pytest.mark.parametrize(
+    ("size", "peak"),
+    [("128M", 2**28), ("2GiB", 2**32), ("1GB", 2**31), (1 << 30, 2**31), (None, 0), ("0.4", 0)],
+)
+def test_a_limit_of_memory_follows_the_configuration(size: object, peak: int) -> None:
+    found = kube.peak(size, 2)
+    assert int(found or 0) == peak
+    limit = _resources(kube.Container(component=NGINX, memory="128Mi", peak=found))["limits"]["memory"]
+    assert kube.amount(limit) > peak
+
+
+@pytest.mark.security
+def test_a_container_may_fill_no_disk_of_its_node() -> None:
+    little = kube.Container(component=NGINX, mounts=kube.scratch("/tmp"))
+    assert _resources(little)["limits"]["ephemeral-storage"] == "2Gi"
+    cache = kube.Mount(name="cache", path="/cache", volume={"emptyDir": {"sizeLimit": "10Gi"}})
+    large = kube.Container(component=NGINX, mounts=[*kube.scratch("/tmp", large=True), cache])
+    assert _resources(large)["limits"]["ephemeral-storage"] == "110Gi"
+
+
+@pytest.mark.security
+def test_containers_that_run_first_have_limits() -> None:
+    first = kube.Container(name="first", component=NGINX, memory="32Mi")
+    wanted = PodSettings(resources=Resources(limits={"memory": "64Mi"}))
+    pod = kube.pod(context(), "api", kube.Container(component=NGINX), wanted=wanted, init=[first])
+    assert pod["spec"]["initContainers"][0]["resources"]["limits"]["memory"] == "2048Mi"

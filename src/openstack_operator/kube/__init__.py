@@ -59,7 +59,6 @@ from .pods import (
     Container,
     Mount,
     Probe,
-    amount,
     files,
     folder,
     host,
@@ -71,6 +70,7 @@ from .pods import (
 )
 from .quotes import last_log, one_line, quote
 from .readiness import LAST_FAILURE, awaited, conditions, danger, failure, judge, next_try, outdated, own, rolling
+from .resources import amount, peak, requested
 
 __all__ = [
     "BESIDE",
@@ -138,6 +138,7 @@ __all__ = [
     "outdated",
     "own",
     "owner_path",
+    "peak",
     "placed",
     "pod",
     "pods_of",
@@ -145,6 +146,7 @@ __all__ = [
     "recreated",
     "remembered",
     "replicas",
+    "requested",
     "retained",
     "rolling",
     "scratch",

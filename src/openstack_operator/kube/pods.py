@@ -11,6 +11,7 @@ from ..api import Component as ComponentSettings
 from ..api import PodSettings
 from ..plan import Component, Context, Object
 from .objects import NAME, VERSION, drop_none, fitting, labels
+from .resources import resources, storage_limit
 
 CONTROL_PLANE = {"openstack-control-plane": "enabled"}
 COMPUTE = {"openstack-compute-node": "enabled"}
@@ -31,11 +32,13 @@ class Mount:
     sub_path: str | None = None
     read_only: bool = False
     propagation: str | None = None
+    large: bool = False
+    """Whether whole images, sorted tables or copies of volumes are written there."""
 
 
-def scratch(*paths: str) -> list[Mount]:
+def scratch(*paths: str, large: bool = False) -> list[Mount]:
     """Writable folders that vanish with the pod."""
-    return [Mount(name="scratch", path=path, sub_path=path.strip("/").replace("/", "-")) for path in paths]
+    return [Mount(name="scratch", path=path, sub_path=path.strip("/").replace("/", "-"), large=large) for path in paths]
 
 
 def host(name: str, path: str, *, propagation: str | None = None, kind: str = "DirectoryOrCreate") -> Mount:
@@ -168,7 +171,9 @@ class Container:
     """Must not fail for a program that is only busy."""
     lifecycle: Mapping[str, Any] | None = None
     memory: str = "128Mi"
-    """Request, from what the program was measured to use."""
+    """Request, from what the program was measured to use; the limit follows from it."""
+    peak: str = ""
+    """Memory that its configuration allows the program, where that is more."""
     cpu: str = "10m"
     privileged: bool = False
     root: bool = False
@@ -178,20 +183,6 @@ class Container:
     writable_root: bool = False
     settings: PodSettings | None = None
     """Image and resources where they are not those of the pod: of a container beside the main one."""
-
-
-_UNITS = {"m": 1e-3, "k": 1e3, "": 1.0} | {
-    unit + suffix: base**power
-    for suffix, base in (("", 1e3), ("i", 1024.0))
-    for power, unit in enumerate("KMGTP", 1)
-    if suffix or unit != "K"
-}
-
-
-def amount(quantity: str) -> float:
-    """The number a Kubernetes quantity stands for: 500m is 0.5, 1Ki is 1024."""
-    digits = quantity.rstrip("imkKMGTP")
-    return float(digits) * _UNITS[quantity[len(digits) :]]
 
 
 def _env(env: Mapping[str, Any]) -> list[Object] | None:
@@ -219,13 +210,7 @@ def _security(container: Container) -> Object:
     )
 
 
-def _container(container: Container, settings: PodSettings, *, init: bool = False) -> Object:
-    own = settings.resources.model_dump(exclude_defaults=True) if settings.resources else {}
-    limits: Mapping[str, str] = own.get("limits", {})
-    measured = {"cpu": container.cpu, "memory": container.memory}
-    # Kubernetes refuses a request above its limit; what the user says of the limit holds for what we only guess.
-    guessed = {name: min(value, limits.get(name, value), key=amount) for name, value in measured.items()}
-    requests = guessed | own.get("requests", {})
+def _container(container: Container, settings: PodSettings) -> Object:
     ready, alive = container.ready, container.alive
     started = container.started or ready
     return drop_none(
@@ -236,7 +221,13 @@ def _container(container: Container, settings: PodSettings, *, init: bool = Fals
             "command": list(container.command or container.component.command) or None,
             "env": _env({**container.component.env, **container.env}),
             "ports": [{"name": name, "containerPort": port} for name, port in container.ports.items()] or None,
-            "resources": {"requests": requests, "limits": limits or None} if not init else None,
+            "resources": resources(
+                settings,
+                cpu=container.cpu,
+                memory=container.memory,
+                peak=container.peak,
+                storage=_storage(container.mounts),
+            ),
             "securityContext": _security(container),
             # The last lines of a failed container's log stand in its status, where the operator reads them.
             "terminationMessagePolicy": "FallbackToLogsOnError",
@@ -247,6 +238,12 @@ def _container(container: Container, settings: PodSettings, *, init: bool = Fals
             "volumeMounts": [_mount(mount) for mount in container.mounts] or None,
         }
     )
+
+
+def _storage(mounts: Sequence[Mount]) -> str:
+    """What a container may write to the disk of its node: its logs, and folders that vanish with the pod."""
+    sizes = [str((mount.volume.get("emptyDir") or {}).get("sizeLimit", "0")) for mount in mounts]
+    return storage_limit(sizes, large=any(mount.large for mount in mounts))
 
 
 def _mount(mount: Mount) -> Object:
@@ -324,7 +321,7 @@ def pod(
                 "dnsPolicy": "ClusterFirstWithHostNet" if host_network else None,
                 # Names are written in full; a search through every domain would triple the lookups.
                 "dnsConfig": {"options": [{"name": "ndots", "value": "2"}]},
-                "initContainers": [_container(c, wanted, init=True) for c in init] or None,
+                "initContainers": [_container(c, wanted.model_copy(update={"resources": None})) for c in init] or None,
                 "containers": [
                     _container(c, c.settings or (wanted if i == 0 else _shared(wanted)))
                     for i, c in enumerate(containers)

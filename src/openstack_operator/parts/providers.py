@@ -60,11 +60,8 @@ def image(ctx: Context[Any], component: str) -> str | None:
 
 def sized(ctx: Context[Any], *, cpu: str, memory: str) -> Object:
     """Requests and limits, with what is measured where the spec does not say."""
-    own = ctx.spec.resources.model_dump(exclude_defaults=True) if ctx.spec.resources else {}
-    limits: Mapping[str, str] = own.get("limits", {})
-    measured = {"cpu": cpu, "memory": memory}
-    guessed = {name: min(value, limits.get(name, value), key=kube.amount) for name, value in measured.items()}
-    return kube.drop_none({"requests": guessed | own.get("requests", {}), "limits": dict(limits) or None})
+    requests, limits = kube.requested(kube.settings(ctx.spec), cpu=cpu, memory=memory)
+    return kube.drop_none({"requests": requests, "limits": limits or None})
 
 
 def placed_by_others(ctx: Context[Any], pods: Mapping[str, str], *, several: bool) -> Object:

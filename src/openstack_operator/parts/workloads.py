@@ -91,6 +91,8 @@ class More:
     """Request of each of several workers, by which CPUs are shared where all begin at once, as after a power cut."""
     known_as: str = ""
     """Variable of an API whose pods call each other, by address: the URL under which others find this one."""
+    large: bool = False
+    """Whether an API writes whole images to the node's disk."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -125,9 +127,8 @@ def api(
     workers: Workers = Workers(),
     more: More = More(),
 ) -> Api:
-    """Deployment, Service and PodDisruptionBudget `<owner>-<component>`; `health` is asked for readiness. The service's
-    home is a scratch folder unless it is one of the mounts. Raises NotBuilt for a number of processes the image's
-    program does not take.
+    """Deployment, Service and PodDisruptionBudget `<owner>-<component>`; `health` is asked for readiness. Its home is
+    a scratch folder unless it is one of the mounts. Raises NotBuilt where the image takes no number of processes.
     """
     spec, name = ctx.spec, ctx.name(component)
     entry = program(ctx, component)
@@ -146,11 +147,12 @@ def api(
         command=_command(component, words, workers, settings, first.to if first else at),
         env={"OS_OSLO_MESSAGING_RABBIT__PROCESSNAME": f"{ctx.kind.lower()}-{component}", **tls.env, **more.env},
         ports={"http": port},
-        mounts=(*config.mounts, *kube.scratch("/tmp", "/run", *homes), *mounts),  # noqa: S108
+        mounts=(*config.mounts, *kube.scratch("/tmp", "/run", *homes, large=more.large), *mounts),  # noqa: S108
         ready=kube.Probe(http=(health, port), tls=bool(tls)),
         alive=None if first else alive,
         lifecycle=last if tls or first else ending,
         memory=memory,
+        peak=_peak(settings),
         cpu=workers.cpu,
     )
     beside = (*tls.containers, *_served(first, at, alive, last if tls else ending), *more.containers)
@@ -229,6 +231,12 @@ def _command(
     processes = asked or workers.processes
     found = [word.format(listen=listens, processes=processes, threads=workers.threads) for word in words]
     return [*found, *(_AS_NEEDED if takes and workers.as_needed and processes > 1 else ())]
+
+
+def _peak(settings: Settings | None) -> str:
+    """The memory of as many processes as the user asks for; the largest take 200 MiB each."""
+    asked = settings.processes if isinstance(settings, HttpApi) else None
+    return f"{256 * asked}Mi" if asked else ""
 
 
 _SURGING = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 0, "maxSurge": 1}}

@@ -95,7 +95,7 @@ def _pods(
             *(() if as_root else (volume.instead_of_sudo(sudo),)),
             *(parts.DEVICES if on_node else ()),
             *files,
-            *kube.scratch("/tmp", "/run", parts.state(ctx)),  # noqa: S108
+            *kube.scratch("/tmp", "/run", parts.state(ctx), large=True),  # noqa: S108
         ),
         ready=ready,
         memory="256Mi",

@@ -109,7 +109,7 @@ def _pods(
             *conf.mounts,
             *(() if built.as_root else (instead_of_sudo(sudo),)),
             *(parts.DEVICES if built.on_node else ()),
-            *kube.scratch("/tmp", "/run", parts.state(ctx)),  # noqa: S108
+            *kube.scratch("/tmp", "/run", parts.state(ctx), large=True),  # noqa: S108
             *(group.mounts(ctx, backend) if lvm else ()),
         ),
         ready=ready,

@@ -47,7 +47,7 @@ def plan(ctx: Context[GlanceSpec]) -> Plan:
         settings=ctx.spec.api,
         after=(*base.steps, *storage, sync),
         mounts=(*mounts, *_cache_mount(ctx)),
-        more=parts.More(known_as=_known_as(ctx), containers=_pruner(ctx, reading, mounts)),
+        more=parts.More(known_as=_known_as(ctx), containers=_pruner(ctx, reading, mounts), large=True),
     )
     if mounts and ctx.spec.storage.access_mode == "ReadWriteOnce":
         api = _one_at_a_time(api)

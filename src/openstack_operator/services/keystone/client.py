@@ -44,7 +44,7 @@ def client(ctx: Context[KeystoneSpec], clouds: parts.Config, *, after: Sequence[
     main = kube.Container(
         component=ctx.release["openstackclient"],
         env={"OS_CLOUD": "openstack", "HOME": "/tmp"},  # noqa: S108
-        mounts=(*clouds.mounts, *kube.scratch("/tmp")),  # noqa: S108
+        mounts=(*clouds.mounts, *kube.scratch("/tmp", large=True)),  # noqa: S108
         memory="16Mi",
         cpu="1m",
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import resources
 
 from ... import kube, parts
@@ -72,9 +72,8 @@ def container(ctx: Context[MariaDBSpec], alone: kube.Container, conf: parts.Conf
     """A member, from the container of a single server."""
     known = {mount.name for mount in conf.mounts}
     mounts = [mount for mount in alone.mounts if mount.name not in known]
-    mine = [file for file in conf.files if file not in _MODULES]
-    return kube.Container(
-        component=alone.component,
+    return replace(
+        alone,
         command=["tini", "--", "python3", "-B", "-m", "members.member", *alone.component.command],
         env={
             **alone.env,
@@ -90,7 +89,7 @@ def container(ctx: Context[MariaDBSpec], alone: kube.Container, conf: parts.Conf
         ports={**alone.ports, **REPLICATION},
         mounts=(
             *mounts,
-            *kube.files("config", conf.secret, conf.directory, *mine),
+            *kube.files("config", conf.secret, conf.directory, *(file for file in conf.files if file not in _MODULES)),
             *kube.files("config", conf.secret, f"{_PROGRAM}/members", *_MODULES),
             kube.folder("record", kept.secret, INCLUDED),
         ),

@@ -96,12 +96,13 @@ def _server(
             *conf.mounts,
             kube.folder("credentials", creds.secret, SECRET_DIRECTORY),
             *shown.mounts(TLS),
-            *kube.scratch("/run/mysqld", "/tmp"),  # noqa: S108
+            *kube.scratch("/run/mysqld", "/tmp", large=True),  # noqa: S108
         ),
         ready=kube.Probe(command=program.commands["ready"]),
         # A connection is accepted by the kernel even while every thread is busy.
         alive=kube.Probe(tcp=PORT),
         memory="192Mi",
+        peak=kube.peak(parts.option(ctx.spec.config, "innodb_buffer_pool_size"), 1.2),
         cpu="100m",
     )
     main = container(ctx, main, conf, members.record) if members else main

@@ -125,7 +125,7 @@ def _nova_compute(
         mounts=(
             *conf.mounts,
             *volumes.on_nova_compute(ctx, _shared_folders(ctx)),
-            *kube.scratch("/run/lock", "/tmp"),  # noqa: S108
+            *kube.scratch("/run/lock", "/tmp", large=True),  # noqa: S108
         ),
         ready=cell.messaging.connected,
         lifecycle=idle.ending(),

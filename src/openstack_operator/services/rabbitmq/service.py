@@ -91,11 +91,10 @@ def _server(
     among: Distribution,
 ) -> parts.Members:
     """StatefulSet `<owner>-server`."""
-    program = ctx.release["rabbitmq"]
     clustered = order is not None
     main = kube.Container(
-        component=program,
-        command=["sh", "-ec", START, "sh", *program.command] if clustered else (),
+        component=ctx.release["rabbitmq"],
+        command=["sh", "-ec", START, "sh", *ctx.release["rabbitmq"].command] if clustered else (),
         # The node's name is part of its data and of every other member's; it must be right from the first start.
         env={
             **parts.POD_NAME,
@@ -118,6 +117,7 @@ def _server(
         alive=kube.Probe(tcp=DISTRIBUTION),
         lifecycle={"preStop": {"exec": {"command": ["sh", "-c", STAND_IN]}}} if clustered else None,
         memory="128Mi",
+        peak=kube.peak(ctx.spec.config.get("vm_memory_high_watermark.absolute"), 2),
         cpu="400m" if clustered else "100m",
     )
     template = kube.pod(

@@ -186,7 +186,7 @@ def _template(ctx: Context[TempestSpec], conf: parts.Config, component: str, **l
         component=entry,
         command=[*entry.command, "-m", f"{PACKAGE}.runner"],
         env={"PYTHONPATH": DIRECTORY.rpartition("/")[0], "HOME": "/tmp"},  # noqa: S108
-        mounts=(*conf.mounts, *kube.scratch("/tmp")),  # noqa: S108
+        mounts=(*conf.mounts, *kube.scratch("/tmp", large=True)),  # noqa: S108
         memory="512Mi",
         cpu="100m",
     )
