@@ -207,9 +207,16 @@ def test_what_is_written_for_the_main_container_is_not_for_its_neighbours() -> N
     side = kube.Container(name="side", component=NGINX)
     found = kube.pod(context(), "api", kube.Container(component=NGINX), side, wanted=wanted)["spec"]["containers"]
     assert found[0]["image"] == "mine:1"
-    assert found[0]["resources"] == {"requests": {"cpu": "2", "memory": "128Mi"}, "limits": {"memory": "1Gi"}}
+    disk = {"requests": {"ephemeral-storage": "64Mi"}, "limits": {"ephemeral-storage": "2Gi"}}
+    assert found[0]["resources"] == {
+        "requests": {"cpu": "2", "memory": "128Mi", **disk["requests"]},
+        "limits": {"memory": "1Gi", **disk["limits"]},
+    }
     assert found[1]["image"] == "nginx:1"
-    assert found[1]["resources"] == {"requests": {"cpu": "10m", "memory": "128Mi"}}
+    assert found[1]["resources"] == {
+        "requests": {"cpu": "10m", "memory": "128Mi", **disk["requests"]},
+        "limits": {"memory": "2048Mi", **disk["limits"]},
+    }
 
 
 def test_a_component_wins_over_its_service() -> None:
