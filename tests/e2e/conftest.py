@@ -19,7 +19,7 @@ from cloud.session import Cloud, Session
 from localcluster import paths
 from localcluster.target import target
 
-from . import waiting
+from . import evidence, waiting
 from .waiting import Stage
 
 REPORT = ROOT / "build" / "e2e.json"
@@ -106,6 +106,8 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     report = yield
     if report.failed and report.when == "call" and (entered := waiting.current()):
         entered.suspect = item.name
+        kept = evidence.keep(entered.cluster, entered.namespace, item.name)
+        report.sections.append(("What the cloud said", f"in {kept.relative_to(ROOT)}"))
     return report
 
 
