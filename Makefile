@@ -72,6 +72,10 @@ test-security: venv ## Attacks: hostile resources, Secrets and servers, against 
 	$(PY) -m localcluster build --only apiserver
 	$(PY) -m pytest -q -n 2 --dist worksteal -m security tests/unit tests/cases tests/cluster
 
+.PHONY: check-manifests
+check-manifests: venv ## kubeconform and kube-score over what the samples become; builds both tools once
+	$(PY) -m checks
+
 SEEDS ?=
 
 .PHONY: test-seeds

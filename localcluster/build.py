@@ -62,6 +62,15 @@ PARTS = {
         ),
     )
 }
+CHECKS = Part(
+    "checks",
+    {
+        "kubeconform": "github.com/yannh/kubeconform/cmd/kubeconform",
+        "kube-score": "github.com/zegl/kube-score/cmd/kube-score",
+    },
+    minutes=3,
+)
+"""Tools that look at manifests; no cluster needs them."""
 SETS = {"apiserver": ("kubernetes", "etcd")}
 """What a caller may ask for by one name; a part is also a set of its own."""
 

@@ -295,6 +295,8 @@ def cron_job(
         "schedule": schedule,
         "timeZone": "Etc/UTC",
         "concurrencyPolicy": "Forbid",
+        # One that was missed for longer is left out: without a deadline a hundred of these end the schedule for good.
+        "startingDeadlineSeconds": 3600,
         "successfulJobsHistoryLimit": 1,
         "failedJobsHistoryLimit": 1,
         "jobTemplate": {"spec": {"backoffLimit": 0 if once else 3, "template": pod}},

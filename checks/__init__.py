@@ -1,0 +1,1 @@
+"""What tools of others say of the manifests that this operator makes."""

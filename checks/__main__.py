@@ -1,0 +1,101 @@
+"""kubeconform and kube-score over what the samples become: `python -m checks`."""
+
+# ruff: noqa: E402  (nothing else is imported before: it may be in .venv alone)
+from __future__ import annotations
+
+from images.venv import use_venv
+
+use_venv("checks")
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from localcluster.build import CHECKS, BuildError, ensure
+
+from . import schemas
+from .findings import Finding, explained, unused
+
+ROOT = Path(__file__).resolve().parent.parent
+SAMPLES = ("minimal", "ha", "ceph")
+_CRITICAL = 1
+"""kube-score's grade of what it calls CRITICAL."""
+
+
+def main() -> int:
+    """0 where every object is valid and every critical finding is explained."""
+    argparse.ArgumentParser(prog="python -m checks", description=__doc__).parse_args()
+    try:
+        tools = ensure(CHECKS)
+        with tempfile.TemporaryDirectory() as folder:
+            schemas.write(Path(folder), sorted((ROOT / "deploy" / "crds").glob("*.yaml")))
+            return _look(tools, Path(folder))
+    except BuildError as error:
+        print(error, file=sys.stderr)
+        return 1
+
+
+def _look(tools: Path, folder: Path) -> int:
+    failed, everything = False, list[Finding]()
+    for sample in SAMPLES:
+        text = _rendered(sample)
+        conform = _run([str(tools / "kubeconform"), "-strict", "-summary", "-schema-location", _pattern(folder)], text)
+        print(f"{sample}: kubeconform -strict: {conform.stdout.strip().splitlines()[-1]}")
+        if conform.returncode:
+            failed = True
+            print(conform.stdout, conform.stderr, sep="\n")
+        # CPU that no other container wants is free (docs/operations.md): a limit of it makes answers late.
+        options = ("--output-format", "json", "--ignore-container-cpu-limit")
+        score = _run([str(tools / "kube-score"), "score", *options, "-"], text)
+        found = list(_findings(json.loads(score.stdout)))
+        everything += found
+        left = [finding for finding in found if not explained(finding)]
+        print(f"{sample}: kube-score: {len(found)} critical findings, {len(left)} of them not explained")
+        for finding in left:
+            failed = True
+            print(f"    {finding}")
+    for words in unused(everything):
+        failed = True
+        print(f"checks/findings.py explains what nobody finds any more: {words}")
+    return int(failed)
+
+
+def _pattern(folder: Path) -> str:
+    return f"{folder}/{{{{ .ResourceKind }}}}{{{{ .KindSuffix }}}}.json"
+
+
+def _rendered(sample: str) -> str:
+    """The objects of a sample, without those of the user that the operator reads."""
+    manifest = ROOT / "deploy" / "samples" / f"controlplane_{sample}.yaml"
+    command = [sys.executable, "-m", "openstack_operator.cli", "render", "-f", str(manifest)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise BuildError(f"render of {manifest.name} failed:\n{done.stderr}")
+    return done.stdout
+
+
+def _run(command: list[str], text: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command, input=text, capture_output=True, text=True, check=False)
+
+
+def _findings(objects: Iterable[dict[str, Any]]) -> Iterator[Finding]:
+    for each in objects:
+        for check in each.get("checks") or ():
+            if check["grade"] == _CRITICAL and not check["skipped"]:
+                for comment in check["comments"] or [{}]:
+                    yield Finding(
+                        check=check["check"]["id"],
+                        kind=each["type_meta"]["kind"],
+                        name=each["object_meta"]["name"],
+                        container=comment.get("path") or "",
+                        summary=comment.get("summary") or "",
+                    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,84 @@
+"""JSON schemas for kubeconform, of the very Kubernetes that clusters here run, and of the operator's own kinds."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from localcluster.build import KUBERNETES, SOURCES, BuildError
+
+_KINDS = "x-kubernetes-group-version-kind"
+_ANY_NUMBER = {"anyOf": [{"type": "string"}, {"type": "number"}]}
+_SPECIAL = {
+    "io.k8s.apimachinery.pkg.util.intstr.IntOrString": {"anyOf": [{"type": "string"}, {"type": "integer"}]},
+    "io.k8s.apimachinery.pkg.api.resource.Quantity": _ANY_NUMBER,
+}
+_SHARED = "definitions.json"
+
+Schema = dict[str, Any]
+
+
+def write(folder: Path, definitions: Iterable[Path]) -> None:
+    """A file for each kind, named as kubeconform looks for it; `definitions` are CustomResourceDefinitions.
+
+    Raises BuildError where the sources of Kubernetes cannot be had.
+    """
+    shared = json.loads(_swagger().read_text(encoding="utf-8"))["definitions"]
+    (folder / _SHARED).write_text(
+        json.dumps({"definitions": {name: _own(name, each) for name, each in shared.items()}})
+    )
+    for name, schema in shared.items():
+        for kind in schema.get(_KINDS, ()):
+            _save(folder, kind, {"$ref": f"{_SHARED}#/definitions/{name}"})
+    for path in definitions:
+        for document in yaml.safe_load_all(path.read_text(encoding="utf-8")):
+            names, group = document["spec"]["names"], document["spec"]["group"]
+            for version in document["spec"]["versions"]:
+                kind = {"group": group, "version": version["name"], "kind": names["kind"]}
+                own = _strict(version["schema"]["openAPIV3Schema"])
+                metadata = {"$ref": f"{_SHARED}#/definitions/io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"}
+                own["properties"] |= {
+                    "apiVersion": {"type": "string"},
+                    "kind": {"type": "string"},
+                    "metadata": metadata,
+                }
+                _save(folder, kind, own)
+
+
+def _swagger() -> Path:
+    """Of the Go module, whose content the checksum database vouches for."""
+    command = ["go", "mod", "download", "-json", f"k8s.io/kubernetes@v{KUBERNETES}"]
+    done = subprocess.run(command, cwd=SOURCES / "kubernetes", capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise BuildError(f"`{' '.join(command)}` failed: {done.stderr.strip()[-500:]}")
+    return Path(json.loads(done.stdout)["Dir"]) / "api" / "openapi-spec" / "swagger.json"
+
+
+def _save(folder: Path, kind: Mapping[str, str], schema: Schema) -> None:
+    group = kind["group"].partition(".")[0]
+    name = "-".join([kind["kind"].lower(), *([group] if group else []), kind["version"].lower()])
+    (folder / f"{name}.json").write_text(json.dumps(schema))
+
+
+def _own(name: str, schema: Schema) -> Schema:
+    """A definition that refuses what it does not name."""
+    return _SPECIAL.get(name) or _strict(schema)
+
+
+def _strict(schema: Any) -> Any:
+    if not isinstance(schema, dict):
+        return [_strict(each) for each in schema] if isinstance(schema, list) else schema
+    found = {key: _strict(value) for key, value in schema.items() if key != "properties"}
+    if "properties" in schema:
+        found["properties"] = {name: _strict(each) for name, each in schema["properties"].items()}
+        found.setdefault("additionalProperties", bool(found.get("x-kubernetes-preserve-unknown-fields")))
+    if found.pop("x-kubernetes-int-or-string", False):
+        pattern = {"pattern": found.pop("pattern")} if "pattern" in found else {}
+        found.pop("type", None)
+        found["anyOf"] = [{"type": "string", **pattern}, {"type": "integer"}]
+    return found
