@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
+from ipaddress import ip_address, ip_network
 from pathlib import Path
 from typing import Any, cast
 
@@ -162,6 +163,26 @@ def test_the_operator_stands_by(root: Path) -> None:
     assert spec["replicas"] == 2
     assert "--leader-elect" in spec["template"]["spec"]["containers"][0]["args"]
     assert found["PodDisruptionBudget"]["spec"]["selector"] == spec["selector"]
+
+
+METADATA = ("169.254.169.254", "fd00:ec2::254", "127.0.0.1", "::1", "fe80::1", "224.0.0.1", "ff02::1")
+
+
+@pytest.mark.security
+def test_the_operators_pods_reach_no_metadata_service(root: Path) -> None:
+    found = {obj["kind"]: obj for obj in load(root / "deploy" / "operator.yaml")}
+    spec = found["NetworkPolicy"]["spec"]
+    assert spec["podSelector"] == found["Deployment"]["spec"]["selector"]
+    assert spec["policyTypes"] == ["Egress"]
+    everywhere, somewhere = spec["egress"]
+    assert 80 not in {each["port"] for each in everywhere["ports"]}
+    blocks = [each["ipBlock"] for each in somewhere["to"] if "ipBlock" in each]
+    assert {each["cidr"] for each in blocks} == {"0.0.0.0/0", "::/0"}
+    closed = [ip_network(network) for block in blocks for network in block["except"]]
+    for address in map(ip_address, METADATA):
+        assert any(address in network for network in closed), address
+    for address in map(ip_address, ("10.96.0.1", "192.168.1.1", "203.0.113.7", "fd00:10:96::1", "2001:db8::1")):
+        assert not any(address in network for network in closed), address
 
 
 def test_the_operator_is_confined(root: Path) -> None:

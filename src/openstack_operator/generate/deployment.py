@@ -13,6 +13,18 @@ RELEASES = "/etc/openstack-operator/releases"
 LABELS = {NAME: OPERATOR}
 VERSIONED = {VERSION: __version__}
 """Of the templates of pods; selectors stay as they are."""
+_EVERYWHERE: list[Object] = [
+    *({"protocol": protocol, "port": 53} for protocol in ("UDP", "TCP")),
+    *({"protocol": "TCP", "port": port} for port in (443, 6443, 8443, 16443)),
+]
+"""Ports that are open at every address. Caches of DNS on nodes have link-local addresses; and for some networks, such
+as Cilium, an API server or a node is in no ipBlock. Metadata services of cloud providers answer at port 80."""
+_NETWORKS: list[Object] = [
+    {"ipBlock": {"cidr": "0.0.0.0/0", "except": ["127.0.0.0/8", "169.254.0.0/16", "224.0.0.0/4"]}},
+    {"ipBlock": {"cidr": "::/0", "except": ["::1/128", "fd00:ec2::254/128", "fe80::/10", "ff00::/8"]}},
+]
+"""Where servers of others may be: everywhere but on the pod's own node, link and metadata service, which is
+fd00:ec2::254 at Amazon's over IPv6."""
 POD_CONFINED: Object = {
     "runAsNonRoot": True,
     "runAsUser": 65532,
@@ -52,6 +64,16 @@ def deployment() -> list[Object]:
             "kind": "PodDisruptionBudget",
             "metadata": {"name": OPERATOR, "namespace": NAMESPACE, "labels": LABELS},
             "spec": {"maxUnavailable": 1, "selector": {"matchLabels": LABELS}},
+        },
+        {
+            "apiVersion": "networking.k8s.io/v1",
+            "kind": "NetworkPolicy",
+            "metadata": {"name": f"{OPERATOR}-egress", "namespace": NAMESPACE, "labels": LABELS},
+            "spec": {
+                "podSelector": {"matchLabels": LABELS},
+                "policyTypes": ["Egress"],
+                "egress": [{"ports": _EVERYWHERE}, {"to": [{"namespaceSelector": {}}, *_NETWORKS]}],
+            },
         },
     ]
 
