@@ -194,6 +194,7 @@ def test_the_operator_is_confined(root: Path) -> None:
     assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
     assert {"startupProbe", "readinessProbe", "livenessProbe"} <= set(container)
     assert container["resources"]["requests"]["memory"] == "160Mi"
+    assert container["resources"]["limits"] == {"memory": "512Mi"}
 
 
 def test_the_reference_shows_what_is_in_a_status(files: dict[Path, str]) -> None:

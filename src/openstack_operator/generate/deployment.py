@@ -10,6 +10,10 @@ from .permissions import NAMESPACE, OPERATOR
 
 PORT = 8080
 RELEASES = "/etc/openstack-operator/releases"
+MEMORY = "512Mi"
+"""Limit of the operator's memory: four times what it has with a thousand resources (docs/performance.md), which leaves
+room for several namespaces that take all that a namespace may.
+"""
 LABELS = {NAME: OPERATOR}
 VERSIONED = {VERSION: __version__}
 """Of the templates of pods; selectors stay as they are."""
@@ -112,7 +116,7 @@ def _container() -> Object:
         "startupProbe": probe("/readyz", period=1, failures=600),
         "readinessProbe": probe("/readyz", period=5, failures=2),
         "livenessProbe": probe("/healthz", period=10, failures=3),
-        "resources": {"requests": {"cpu": "100m", "memory": "160Mi"}},
+        "resources": {"requests": {"cpu": "100m", "memory": "160Mi"}, "limits": {"memory": MEMORY}},
         "securityContext": CONFINED,
         "volumeMounts": [
             {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108  (an emptyDir)

@@ -231,7 +231,7 @@ class Applier:
         namespace, name = self._owner.meta.namespace, wanted["metadata"]["name"]
         if kind in self._world.catalog.resources:
             return None
-        if kind is SECRET:
+        if kind is SECRET and not self._world.budget.lacks(kind, namespace):
             return self._world.foreign.get(namespace, name)
         live = await self._world.client.get(kind, namespace, name)
         return entry(live, kind) if live else None

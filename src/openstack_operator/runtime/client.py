@@ -27,11 +27,13 @@ from .limits import cut_deep
 
 FIELD_MANAGER = MANAGED_BY
 PAGE = 500
+LARGEST_PAGE = 16 << 20
+"""Bytes; objects have some ten thousand, and may have two million."""
 _TIMEOUT = httpx.Timeout(10)
 _PATIENCE = 3
 """Times a request is made again when the server is overloaded and says how long to wait."""
 _LONGEST_WAIT = 5.0
-_NOT_MODIFIED = 304
+_OK, _NOT_MODIFIED = 200, 304
 SILENCE = 150.0
 """Seconds without a line after which a watch counts as dead; servers send a bookmark about every minute, except for
 what they keep in no cache: Events, and whatever `--watch-cache-sizes` says."""
@@ -89,6 +91,10 @@ class NotAdmitted(SpecError):
 
 class Gone(Transient):
     """The version to continue from is no longer kept (410)."""
+
+
+class TooLarge(Transient):
+    """A page of a list holds more than this process keeps at once; fewer objects may not."""
 
 
 class Missing(Transient):
@@ -156,10 +162,34 @@ class Client:
     async def page(
         self, kind: Kind, namespace: str | None, params: Mapping[str, str], *, metadata_only: bool = False
     ) -> bytes:
-        """One page of a list as JSON; `params` may hold labelSelector and continue. Raises Gone for an old continue."""
+        """One page of a list as JSON. Raises Gone for an old `continue` in `params`, TooLarge for too much at once."""
         headers = {"Accept": _METADATA_LIST} if metadata_only else {}
         query = {"limit": str(PAGE), **params}
-        return cut_deep(await self._request("GET", kind.path(namespace), params=query, headers=headers))
+        path = kind.path(namespace)
+        for attempt in range(_PATIENCE):
+            try:
+                response, content = await self._bounded(path, query, headers)
+            except httpx.TransportError as error:
+                metrics.REQUESTS.labels("<error>", "GET").inc()
+                if isinstance(error, (httpx.ReadError, httpx.RemoteProtocolError)) and not attempt:
+                    continue
+                raise Transient(f"GET {path}: {type(error).__name__} {error}") from error
+            metrics.REQUESTS.labels(str(response.status_code), "GET").inc()
+            if response.status_code == _OK:
+                return cut_deep(content)
+            await self._wait_or_raise(response, content, f"GET {path}", attempt)
+        raise Transient(f"GET {path}: the connection was closed twice")
+
+    async def _bounded(
+        self, path: str, query: Mapping[str, str], headers: Mapping[str, str]
+    ) -> tuple[httpx.Response, bytes]:
+        content = bytearray()
+        async with self._http.stream("GET", path, params=query, headers=headers) as response:
+            async for chunk in response.aiter_bytes():
+                content += chunk
+                if len(content) > LARGEST_PAGE and int(query["limit"]) > 1:
+                    raise TooLarge(f"GET {path}: {query['limit']} objects have more than {LARGEST_PAGE} bytes")
+        return response, bytes(content)
 
     async def watch(
         self, kind: Kind, namespace: str | None, params: Mapping[str, str], *, metadata_only: bool = False
@@ -301,11 +331,15 @@ class Client:
             metrics.REQUESTS.labels(str(response.status_code), method).inc()
             if response.status_code < 300 or response.status_code == _NOT_MODIFIED:
                 return response
-            wait = retry_after(response.headers.get("Retry-After", ""), datetime.now(UTC))
-            if response.status_code != 429 or wait > _LONGEST_WAIT or attempt + 1 == _PATIENCE:
-                raise _error(response.status_code, response.content, f"{method} {path}")
-            await asyncio.sleep(wait)
+            await self._wait_or_raise(response, response.content, f"{method} {path}", attempt)
         raise Transient(f"{method} {path}: the connection was closed twice")
+
+    async def _wait_or_raise(self, response: httpx.Response, content: bytes, request: str, attempt: int) -> None:
+        """Raises what an answer means; where a server is overloaded and says how long, waits instead."""
+        wait = retry_after(response.headers.get("Retry-After", ""), datetime.now(UTC))
+        if response.status_code != 429 or wait > _LONGEST_WAIT or attempt + 1 == _PATIENCE:
+            raise _error(response.status_code, content, request)
+        await asyncio.sleep(wait)
 
     async def _before_sending(self, event: str, _: Mapping[str, Any]) -> None:
         """Not earlier, since a process may be frozen while it waits for a connection. Without its body, which is sent

@@ -118,6 +118,8 @@ class Gatherer:
         data |= await self._published_secrets(request, refs, missing, targets, admin=admin)
         # Before what was read can change: whoever uses an object is woken by its next change.
         children = tuple(self._children(request, held))
+        # At once after they were read: one of them may have gone for want of room since the pass began.
+        self._world.check_complete(request)
         refuse_placeholders(children)
         context = Context(
             kind=kind.role,

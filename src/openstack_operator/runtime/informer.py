@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import time
 from collections.abc import Callable, Sequence
 from typing import Literal, NoReturn
 
@@ -12,7 +13,8 @@ import structlog
 
 from ..plan import SpecError, Transient
 from . import metrics
-from .client import SILENCE, Client, Forbidden, Gone, Missing
+from .budget import Listing
+from .client import PAGE, SILENCE, Client, Forbidden, Gone, Missing, TooLarge
 from .discovery import Discovery
 from .kinds import Kind
 from .process import any_of
@@ -26,6 +28,8 @@ _QUIET_SECONDS = SILENCE * 0.9
 """The same where the server may send no bookmarks: such a watch ends, and goes on where it was, before its silence
 looks like a dead connection."""
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 30.0
+_LIST_AGAIN = 60.0
+"""Seconds between two lists that were asked for: of what is large, one is work."""
 _BREATH = 256
 """Events after which others may use the loop."""
 
@@ -106,11 +110,18 @@ class Informer:
         self._read = read
         self._discovery = discovery
         self._after = after
+        self._wanted = asyncio.Event()
+        self._listed = 0.0
         self._version = ""
         """Where the watch continues; empty asks for a new list."""
         self._has_bookmarks = False
         """Whether the last watch brought any."""
         self._pause = _FIRST_PAUSE
+
+    def list_again(self) -> None:
+        """What is watched is listed anew, for something of it was not kept; once a minute at most."""
+        if time.monotonic() - self._listed > _LIST_AGAIN:
+            self._wanted.set()
 
     async def run(self) -> None:
         """Runs until canceled; no fault of the API server ends it."""
@@ -131,9 +142,12 @@ class Informer:
         while True:
             try:
                 if not self._version:
+                    self._wanted.clear()
                     await self._list()
+                    self._listed = time.monotonic()
                     self._set_served(served=True)
-                await self._watch()
+                await any_of(self._watch(), self._wanted.wait())
+                self._version = "" if self._wanted.is_set() else self._version
                 continue
             except Gone:
                 self._version = ""
@@ -159,6 +173,8 @@ class Informer:
 
     def _empty(self) -> None:
         """With its definition go all objects of a kind."""
+        if self.store.budget:
+            Listing(self.store.budget, self.store, self.namespace).complete()
         self.store.replace(self.namespace, ())
         self._set_served(served=False)
 
@@ -178,18 +194,28 @@ class Informer:
 
     async def _list(self) -> None:
         metrics.RELISTS.labels(self.store.kind.kind).inc()
+        listing = Listing(self.store.budget, self.store, self.namespace) if self.store.budget else None
         items: list[Cached] = []
-        token = ""
+        token, limit = "", PAGE
         while True:
-            query = {**self._query, **({"continue": token} if token else {})}
-            content = await self._client.page(self.store.kind, self.namespace, query, metadata_only=self._metadata_only)
+            query = {**self._query, "limit": str(limit), **({"continue": token} if token else {})}
+            try:
+                content = await self._client.page(
+                    self.store.kind, self.namespace, query, metadata_only=self._metadata_only
+                )
+            except TooLarge:
+                limit = max(1, limit // 8)
+                continue
             page = _page.decode(content)
-            items += [item for raw in page.items or () if (item := self._item(raw))]
+            read = (item for raw in page.items or () if (item := self._item(raw)))
+            items += [item for item in read if listing is None or listing.keeps(item)]
             token = page.metadata.continue_
             if not token:
                 break
             await asyncio.sleep(0)
         self._version = page.metadata.resource_version
+        if listing:
+            listing.complete()
         self.store.replace(self.namespace, items, self._version)
 
     def _item(self, content: msgspec.Raw) -> Cached | None:

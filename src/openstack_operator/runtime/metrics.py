@@ -21,6 +21,11 @@ ADDS = Counter("workqueue_adds", "Keys added.", ["name"])
 RETRIES = Counter("workqueue_retries", "Keys added again after a failure.", ["name"])
 REQUESTS = Counter("rest_client_requests", "Requests to the Kubernetes API.", ["code", "method"])
 OBJECTS = Gauge("openstack_operator_cached_objects", "Objects in the cache.", ["kind"])
+REFUSED = Counter(
+    "openstack_operator_refused_objects",
+    "Times an object was not kept since its namespace holds too much.",
+    ["namespace"],
+)
 EVENTS = Counter("openstack_operator_watch_events", "Changes a watch told of.", ["kind"])
 RELISTS = Counter("openstack_operator_relists", "Times a kind was listed anew.", ["kind"])
 LEADER = Gauge("leader_election_master_status", "1 while this replica leads.", ["name"])

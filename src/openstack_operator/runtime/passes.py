@@ -68,6 +68,7 @@ class Guard:
             return await self._gone(request)
         started = time.perf_counter()
         try:
+            self._parts.world.check_complete(request)
             then = await reconciler.reconcile(request, held)
             result = "requeue" if then.retry else "requeue_after" if then.after is not None else "success"
         except SpecError as error:

@@ -12,6 +12,7 @@ from ..api import handle
 from ..kube import INSTANCE, IRREPLACEABLE, KIND, REMEMBERED, fitting
 from ..plan import Object
 from . import metrics
+from .budget import Budget, size
 from .kinds import Kind
 from .limits import leave_out_large
 
@@ -125,8 +126,12 @@ class Change:
 class Store:
     """All objects of one kind. Tells of each change once, whether a watch or our own write brought it."""
 
-    def __init__(self, kind: Kind, notify: Callable[[Change], None]) -> None:
+    def __init__(self, kind: Kind, notify: Callable[[Change], None], budget: Budget | None = None) -> None:
         self.kind = kind
+        self.budget = budget
+        """What a namespace may take of this store and others; None where only administrators write."""
+        if budget:
+            budget.stores.append(self)
         self._notify = notify
         self._objects: dict[tuple[str, str], Cached] = {}
         self._owned: dict[OwnerLabels, set[tuple[str, str]]] = {}
@@ -179,8 +184,7 @@ class Store:
         # The answer to a write of ours may come after the watch told that the object is gone.
         if _version(new) <= known:
             return
-        self._set(key, old, new)
-        self._notify(Change(self.kind, old, new, by))
+        self._take_in(key, old, new, by)
 
     def remove(self, last: Cached, *, by: Request | None = None) -> None:
         """Forgets an object, unless it was made anew since."""
@@ -206,13 +210,40 @@ class Store:
             old = self._objects.get(key)
             # Not compared by order: after a restore of etcd the list is right, however old it looks.
             if old is None or old.meta.resource_version != new.meta.resource_version:
-                self._set(key, old, new)
-                self._notify(Change(self.kind, old, new))
+                self._take_in(key, old, new)
+
+    def of_namespace(self, namespace: str) -> list[Cached]:
+        """Its objects there."""
+        return [item for item in self._objects.values() if item.meta.namespace == namespace]
+
+    def drop(self, item: Cached) -> None:
+        """Keeps an object no longer, which the cluster still holds: nobody is told, for nothing happened to it."""
+        key = item.meta.namespace, item.meta.name
+        self._lost.pop(key, None)
+        self._set(key, item, None, is_gone=False)
+
+    def _take_in(self, key: tuple[str, str], old: Cached | None, new: Cached, by: Request | None = None) -> None:
+        if self.budget is None or self.budget.admits(self, old, new):
+            self._set(key, old, new)
+            self._notify(Change(self.kind, old, new, by))
+        elif old is not None:
+            # What it was is no news to plan with.
+            self.drop(old)
+
+    def _is_remembered(self, item: Cached) -> bool:
+        """Whether an object that goes is irreplaceable, and those of its namespace that went leave it room."""
+        if "true" not in (item.meta.annotations.get(name) for name in (IRREPLACEABLE, REMEMBERED)):
+            return False
+        before = sum(size(lost) for lost in self._lost.values() if lost.meta.namespace == item.meta.namespace)
+        return self.budget is None or before + size(item) <= self.budget.limit // 4
 
     def _listed_at(self, namespace: str) -> int:
         return max(self._listed.get(namespace, 0), self._listed.get(None, 0))
 
-    def _set(self, key: tuple[str, str], old: Cached | None, new: Cached | None) -> None:
+    def _set(self, key: tuple[str, str], old: Cached | None, new: Cached | None, *, is_gone: bool = True) -> None:
+        for item, sign in ((old, -1), (new, 1)):
+            if self.budget and item is not None:
+                self.budget.count(item, sign)
         if old is not None:
             group = self._owned.get(old.meta.owner_labels)
             if group is not None:
@@ -221,7 +252,7 @@ class Store:
                     del self._owned[old.meta.owner_labels]
         if new is None:
             self._objects.pop(key, None)
-            if old is not None and "true" in (old.meta.annotations.get(name) for name in (IRREPLACEABLE, REMEMBERED)):
+            if is_gone and old is not None and self._is_remembered(old):
                 self._lost[key] = old
         else:
             self._lost.pop(key, None)

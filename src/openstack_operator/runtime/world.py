@@ -12,6 +12,7 @@ import msgspec
 from ..api import Dependency
 from ..kube import KIND, MANAGED_BY, fitting
 from ..plan import Transient
+from .budget import Budget
 from .claims import Claims
 from .client import Client
 from .discovery import Discovery
@@ -86,12 +87,14 @@ class World:
         """Resources that are gone, and come back: what made them is there."""
         self._awaiting_recreation: dict[OwnerLabels, tuple[Kind, Meta, Mapping[str, str]]] = {}
         """Resources that are gone and come back, each with what it published last."""
-        self.stores = {kind: Store(kind, self._changed) for kind in catalog.all}
-        self.foreign = Store(SECRET, self._changed)
+        self.budget = Budget(self._is_claimed)
+        """What each namespace may take of these stores."""
+        self.stores = {kind: Store(kind, self._changed, self.budget) for kind in catalog.all}
+        self.foreign = Store(SECRET, self._changed, self.budget)
         """Metadata of Secrets that are not ours; their content is fetched when a spec names one."""
-        self.volumes = Store(CLAIM, self._changed)
+        self.volumes = Store(CLAIM, self._changed, self.budget)
         """Volume claims that Kubernetes makes for StatefulSets of ours, with the labels of their selectors."""
-        self.pods = Store(POD, self._changed)
+        self.pods = Store(POD, self._changed, self.budget)
         """Pods of ours, trimmed to what somebody may see of them."""
         self._resources_in = Counter[str]()
         """Numbers of resources of ours, by namespace."""
@@ -117,22 +120,45 @@ class World:
     def _informers(self, scope: str | None) -> Iterator[Informer]:
         resources: list[Informer] = []
         for kind, store in self.stores.items():
-            selector, discovery = "" if kind in self.catalog.resources else _OURS, self.discovery
+            is_resource, discovery = kind in self.catalog.resources, self.discovery
             made = Informer(
                 self.client,
                 store,
                 namespace=scope,
-                selector=selector,
+                selector="" if is_resource else _OURS,
                 discovery=discovery if kind.optional else None,
                 turned=self._turned,
+                # Where there is too much, what was made for a resource that is there is kept before other things.
+                after=() if is_resource else resources,
             )
-            resources += [made] if kind in self.catalog.resources else []
+            resources += [made] if is_resource else []
             yield made
         # Of an Event about nothing known nobody could say whether it concerns us.
         yield Informer(self.client, self.warnings, namespace=scope, fields=WARNINGS, read=warning, after=resources)
         yield Informer(self.client, self.foreign, namespace=scope, selector=_NOT_OURS, metadata_only=True)
         yield Informer(self.client, self.volumes, namespace=scope, selector=f"{KIND},{_NOT_OURS}")
         yield Informer(self.client, self.pods, namespace=scope, selector=SELECTOR, read=trimmed)
+
+    def _is_claimed(self, kind: Kind, meta: Meta) -> bool:
+        return kind in self.catalog.resources or self.labeled(meta) is not None
+
+    def check_complete(self, request: Request) -> None:
+        """Raises Transient where objects of that resource are not kept: who planned without them would make others in
+        their place. The API server is asked for them again.
+        """
+        role, namespace, name = self.target(request)
+        refused = self.budget.refused((namespace, role.lower(), fitting(name)))
+        if not refused:
+            return
+        for informer in self.informers:
+            if informer.store.kind in refused:
+                informer.list_again()
+        kinds = ", ".join(sorted({kind.plural for kind in refused}))
+        raise Transient(
+            f"the namespace holds too many or too large {kinds} with the operator's labels, more than"
+            f" {self.budget.limit >> 20} MiB; delete what is not the operator's: kubectl get {kinds} -n {namespace}"
+            f" -l {_OURS}"
+        )
 
     def _changed(self, change: Change) -> None:
         if change.kind in self.catalog.resources:
@@ -302,9 +328,12 @@ class World:
         """A Secret with its data: ours from the cache, another's fetched. Raises Transient."""
         if ours := self.stores[SECRET].get(namespace, name):
             return ours
-        if self.foreign.get(namespace, name) is None:
+        lacks = self.budget.lacks(SECRET, namespace)
+        if self.foreign.get(namespace, name) is None and not lacks:
             return None
         live = await self.client.get(SECRET, namespace, name)
+        if live is None and lacks:
+            return None
         if live is None:
             raise Transient(f"Secret/{name} is being deleted")
         return entry(live, SECRET)
