@@ -21,7 +21,7 @@ from cloud.kubernetes import ROOT, Kubernetes, ours
 from cloud.session import SAMPLES, Cloud, Session
 from cloud.timeline import timeline
 
-from . import noise
+from . import noise, ports
 from .conftest import Report
 from .facts import inventory, passwords, pods, ready_again
 from .waiting import until
@@ -55,6 +55,18 @@ def test_logs_of_a_fresh_cloud_tell_of_errors_alone(cluster: Kubernetes, cloud: 
     print(found)
     assert not [name for name, count in counts.items() if count.noise], found
     assert sum(len(count.errors) for count in counts.values()) <= noise.MOST, found
+
+
+def test_open_ports_are_those_of_the_list(cluster: Kubernetes, cloud: Cloud, report: Report) -> None:
+    """Each port of each pod, tried from a pod that has no rights, no password and no certificate."""
+    found = ports.open_ports(cluster, (cloud.namespace, deploy.OPERATOR_NAMESPACE))
+    image = cluster.get("deployment", "keystone-api", "-n", cloud.namespace)["spec"]["template"]["spec"]
+    answers = ports.answers(cluster, sorted(found), image["containers"][0]["image"])
+    listed = ports.listed()
+    wrong = {port: answers[where] for where, port in found.items() if answers[where] != listed.get(port)}
+    report.add(open_ports=len(found))
+    assert not wrong, f"docs/security.md lists something else: {wrong}"
+    assert {port.pods for port in found.values()} >= {"mariadb", "rabbitmq", "nodes", "openstack-operator"}
 
 
 def test_a_guest_that_ends_is_shutoff(cluster: Kubernetes, conn: Connection, report: Report) -> None:
