@@ -40,7 +40,7 @@ def write(folder: Path, definitions: Iterable[Path]) -> None:
             names, group = document["spec"]["names"], document["spec"]["group"]
             for version in document["spec"]["versions"]:
                 kind = {"group": group, "version": version["name"], "kind": names["kind"]}
-                own = _strict(version["schema"]["openAPIV3Schema"])
+                own = strict(version["schema"]["openAPIV3Schema"])
                 metadata = {"$ref": f"{_SHARED}#/definitions/io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"}
                 own["properties"] |= {
                     "apiVersion": {"type": "string"},
@@ -67,15 +67,18 @@ def _save(folder: Path, kind: Mapping[str, str], schema: Schema) -> None:
 
 def _own(name: str, schema: Schema) -> Schema:
     """A definition that refuses what it does not name."""
-    return _SPECIAL.get(name) or _strict(schema)
+    return _SPECIAL.get(name) or strict(schema)
 
 
-def _strict(schema: Any) -> Any:
+def strict(schema: Any) -> Any:
+    """The schema of an object that refuses fields it does not name, down to its leaves; one that has fields of any name
+    (`additionalProperties`, or Kubernetes' x-kubernetes-preserve-unknown-fields) still takes them.
+    """
     if not isinstance(schema, dict):
-        return [_strict(each) for each in schema] if isinstance(schema, list) else schema
-    found = {key: _strict(value) for key, value in schema.items() if key != "properties"}
+        return [strict(each) for each in schema] if isinstance(schema, list) else schema
+    found = {key: strict(value) for key, value in schema.items() if key != "properties"}
     if "properties" in schema:
-        found["properties"] = {name: _strict(each) for name, each in schema["properties"].items()}
+        found["properties"] = {name: strict(each) for name, each in schema["properties"].items()}
         found.setdefault("additionalProperties", bool(found.get("x-kubernetes-preserve-unknown-fields")))
     if found.pop("x-kubernetes-int-or-string", False):
         pattern = {"pattern": found.pop("pattern")} if "pattern" in found else {}

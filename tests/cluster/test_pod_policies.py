@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import AsyncGenerator, Mapping
 from pathlib import Path
 from typing import Any
@@ -68,10 +69,13 @@ async def writer(
     async with account(kubeconfig, ACCOUNTS[name]) as client:
         found = Writer(client, cluster, LABEL[name])
 
+        count = itertools.count()
+
         async def enforced() -> bool:
-            # The API server takes a policy up some time after it was written.
+            # The API server takes a policy up some time after it was written. Each patch changes something: a policy
+            # that came up after the first has nothing against a label that stays as it is.
             try:
-                await found.patch(labels(other="yes"))
+                await found.patch(labels(other=str(next(count))))
             except NotAdmitted:
                 return True
             return False

@@ -104,7 +104,7 @@ def stage(cluster: Kubernetes, namespace: str) -> Generator[Stage]:
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield
-    if report.failed and report.when == "call" and (entered := waiting.current()):
+    if report.failed and report.when != "teardown" and (entered := waiting.current()):
         entered.suspect = item.name
         kept = evidence.keep(entered.cluster, entered.namespace, item.name)
         report.sections.append(("What the cloud said", f"in {kept.relative_to(ROOT)}"))

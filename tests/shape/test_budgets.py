@@ -21,7 +21,7 @@ LARGER = {
     "glance": 360,
     "keystone": 550,
     "keystone/federation": 580,
-    "mariadb": 1240,
+    "mariadb": 1250,
     "neutron": 400,
     "nova": 1113,
     "ovnnetwork": 960,

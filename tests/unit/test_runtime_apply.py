@@ -64,6 +64,13 @@ def test_what_others_add_is_no_difference(wanted: dict[str, Any], added: dict[st
         ([{"name": "a"}], [{"name": "sidecar"}], False),
         (["x"], None, False),
         ({"a": {"b": 1}}, {"a": "text"}, False),
+        ({"limits": {"memory": "3072Mi", "cpu": "1000m"}}, {"limits": {"memory": "3Gi", "cpu": "1"}}, True),
+        ({"requests": {"memory": "3072Mi"}}, {"requests": {"memory": "3G"}}, False),
+        ({"requests": {"storage": "1Gi"}}, {"requests": {}}, False),
+        ({"limits": {"memory": "1Gi"}}, {"limits": {"memory": "1Gi", "example.org/gpu": "1"}}, True),
+        ({"limits": {"memory": "1Gi"}}, {"limits": {"memory": "much"}}, False),
+        ({"sizeLimit": "1024Mi"}, {"sizeLimit": "1Gi"}, True),
+        ({"value": "1000m"}, {"value": "1"}, False),
     ],
 )
 def test_differences(wanted: Any, live: Any, same: bool):
@@ -186,10 +193,15 @@ def test_members_are_told_and_kept_by_a_pass_that_got_nowhere():
 
 
 class Replacing:
-    """An API server as far as replacing goes."""
+    """An API server as far as creating and replacing go."""
 
     def __init__(self) -> None:
         self.replaced: list[dict[str, Any]] = []
+        self.created: list[dict[str, Any]] = []
+
+    async def create(self, kind: Kind, body: dict[str, Any]) -> dict[str, Any]:
+        self.created.append(body)
+        return {**body, "metadata": {**body["metadata"], "uid": "u", "resourceVersion": "9"}}
 
     async def replace(self, kind: Kind, body: dict[str, Any]) -> dict[str, Any]:
         self.replaced.append(body)
@@ -223,6 +235,25 @@ async def test_what_was_changed_since_it_was_planned_with_is_not_overwritten(pla
         with pytest.raises(Transient, match="changed meanwhile"):
             await applier.apply(step)
     assert len(client.replaced) == replaced
+
+
+@pytest.mark.parametrize("was_there", [True, False], ids=["there when planned", "not there when planned"])
+async def test_what_was_deleted_since_it_was_planned_with_is_not_made_again_from_it(was_there: bool):
+    """Who deletes a Secret to have another certificate must not get the old one back."""
+    client, store = Replacing(), Store(SECRET, lambda _: None)
+    world: Any = SimpleNamespace(client=client, stores={SECRET: store}, catalog=Catalog(()), pods=None, foreign=store)
+    owner_kind = Kind("v1", "Server", "servers")
+    owner = entry({"metadata": {"name": "db", "namespace": "ns", "uid": "o", "resourceVersion": "1"}}, owner_kind)
+    wanted = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "db-password"}, "data": {"root": "b2xk"}}
+    seen = [(SECRET, password("8", "b2xk"))] if was_there else []
+    applier = Applier(world, Memo(), Request("Server", "ns", "db"), owner, owner_kind, datetime.now(UTC), seen)
+    step = Step(name="Credentials", objects=(wanted,), guarded=True)
+    if was_there:
+        with pytest.raises(Transient, match="deleted meanwhile"):
+            await applier.apply(step)
+    else:
+        await applier.apply(step)
+    assert len(client.created) == (0 if was_there else 1)
 
 
 class Unserved:

@@ -6,7 +6,7 @@ from .authorities import OwnAuthority, own_authority
 from .caches import cache, memcached
 from .ceph import Ceph, ceph, on_ceph
 from .clouds_yaml import cloud_auth
-from .config import Config, config, is_one_line, layered, option, options, written
+from .config import Config, config, is_one_line, layered, options, written
 from .coordinates import schema_of
 from .credentials import Credentials, credentials
 from .devices import DEVICES, iscsid
@@ -139,7 +139,6 @@ __all__ = [
     "notifications",
     "on_ceph",
     "opened",
-    "option",
     "options",
     "order_name",
     "ordered",

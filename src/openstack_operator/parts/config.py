@@ -66,12 +66,6 @@ _OPTION = re.compile(r"[^\s\x00-\x1f\x7f-\x9f\[\]=:#;]+")
 _CONTROL = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")
 
 
-def option(user: Sections, name: str) -> Any:
-    """What the user sets an option of MariaDB to, in whichever group and spelling; None where they do not."""
-    values = (value for of in user.values() for key, value in of.items() if key.replace("-", "_") == name)
-    return next(values, None)
-
-
 def is_one_line(value: Any) -> bool:
     """Whether a value is text, a number or a boolean that stays on one line of a configuration file."""
     return isinstance(value, (str, int, float)) and "\n" not in str(value) and not _CONTROL.search(str(value))

@@ -127,8 +127,8 @@ def api(
     workers: Workers = Workers(),
     more: More = More(),
 ) -> Api:
-    """Deployment, Service and PodDisruptionBudget `<owner>-<component>`; `health` is asked for readiness. Its home is
-    a scratch folder unless it is one of the mounts. Raises NotBuilt where the image takes no number of processes.
+    """Deployment, Service and PodDisruptionBudget `<owner>-<component>`; `health` is the path of its readiness probe.
+    Its HOME is a scratch folder unless it is a mount. Raises NotBuilt where the image takes no number of processes.
     """
     spec, name = ctx.spec, ctx.name(component)
     entry = program(ctx, component)

@@ -354,12 +354,11 @@ class Applier:
 
     async def _guarded(self, kind: Kind, body: Object, held: Cached | None) -> Object:
         """Creates, or replaces exactly the version that was read. Raises Conflict, a Transient."""
-        client = self._world.client
+        client, name = self._world.client, body["metadata"]["name"]
+        if (read := self._seen.get((kind, name))) and (held is None or read != held.meta.resource_version):
+            # What was planned does not know of it yet, and would undo it: bring back the key that a user just deleted.
+            raise Conflict(f"{kind.kind}/{name} was {'changed' if held else 'deleted'} meanwhile")
         if held is not None:
-            read = self._seen.get((kind, held.meta.name), held.meta.resource_version)
-            if read != held.meta.resource_version:
-                # What was planned does not know of it yet, and would undo it.
-                raise Conflict(f"{kind.kind}/{held.meta.name} was changed meanwhile")
             if body.get("data") != held.decode().get("data"):
                 self.renewed.append(f"{kind.kind}/{held.meta.name}")
             kept = {"resourceVersion": held.meta.resource_version, "finalizers": list(held.meta.finalizers)}
@@ -367,7 +366,6 @@ class Applier:
         try:
             return await client.create(kind, body)
         except Conflict:
-            name = body["metadata"]["name"]
             live = await client.get(kind, self._owner.meta.namespace, name)
             if live is None or entry(live, kind).meta.owner_labels == self._labels:
                 raise

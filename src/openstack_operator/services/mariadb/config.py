@@ -124,6 +124,17 @@ def provided_cnf(user: Sections) -> str:
     return oslo.render(_layered(DEFAULTS, user, server))
 
 
+def pool_size(user: Sections) -> Any:
+    """The size of InnoDB's buffer pool as the user writes it, in the last group that has it; None for the default."""
+    sizes = [
+        value
+        for options in user.values()
+        for name, value in options.items()
+        if name.replace("-", "_") == "innodb_buffer_pool_size"
+    ]
+    return sizes[-1] if sizes else None
+
+
 def my_cnf(
     user: Sections, *, clustered: bool = False, encrypted: bool = False, required: bool = False, among: str = ""
 ) -> str:

@@ -10,7 +10,7 @@ from datetime import timedelta
 from ... import kube, parts
 from ...plan import Context, NotBuilt, Plan, Step
 from .cluster import REPLICATION, Cluster, cluster, container, files
-from .config import EITHER, PORT, SECURED, TLS, my_cnf
+from .config import EITHER, PORT, SECURED, TLS, my_cnf, pool_size
 from .model import MariaDBSpec
 from .providers import OPERATOR, delegated, external, provider
 
@@ -102,7 +102,7 @@ def _server(
         # A connection is accepted by the kernel even while every thread is busy.
         alive=kube.Probe(tcp=PORT),
         memory="192Mi",
-        peak=kube.peak(parts.option(ctx.spec.config, "innodb_buffer_pool_size"), 1.2),
+        peak=kube.peak(pool_size(ctx.spec.config), 1.2),
         cpu="100m",
     )
     main = container(ctx, main, conf, members.record) if members else main
