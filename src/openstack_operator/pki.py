@@ -148,6 +148,11 @@ def common(cert: str) -> str:
     return str(found[0].value) if found else ""
 
 
+def issuer(cert: str) -> str:
+    """By whom a certificate says it is, as an RFC 4514 name. Raises ValueError for what is none."""
+    return _read(cert).issuer.rfc4514_string()
+
+
 def ends(cert: str) -> datetime:
     """The time at which a certificate ends. Raises ValueError for what is none."""
     return _read(cert).not_valid_after_utc

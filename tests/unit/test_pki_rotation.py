@@ -218,6 +218,26 @@ def test_it_is_replaced_when_two_thirds_of_its_life_are_over_or_when_that_is_ask
     assert rotation(cloud.look()).cause == "Ready"
 
 
+def test_certificates_that_are_renewed_all_the_time_do_not_delay_it(release: Release) -> None:
+    """They are renewed every five minutes, as long as it takes a pod to have followed for sure."""
+    cloud = Cloud(release, {"overlap": "0s", "certificateLifetime": "10m"})
+    cloud.begin()
+    cloud.spec["authorityGeneration"] = 2
+    renewals = {cloud.changed["mariadb-tls"]}
+    for _ in range(25):
+        # The server is looked at first whenever a certificate is due.
+        cloud.serve()
+        cloud.follow()
+        renewals.add(cloud.changed["mariadb-tls"])
+        made = cloud.look()
+        cloud.roll()
+        cloud.now += MINUTE - 2 * SECOND
+        if rotation(made).cause == "Ready":
+            break
+    assert rotation(made).cause == "Ready", rotation(made).message
+    assert len(renewals) > 3
+
+
 def test_each_step_names_whom_it_waits_for(cloud: Cloud) -> None:
     cloud.spec["authorityGeneration"] = 2
     cloud.look()

@@ -55,12 +55,13 @@ from .sources import (
     sql_name,
     waits,
 )
-from .tls import AMONG, TRUSTED, TRUSTS, Certified, among, certified, followed, trust_of
+from .tls import AMONG, AUTHORITIES_SINCE, TRUSTED, TRUSTS, Certified, among, certified, followed, trust_of
 from .workloads import Api, First, More, Workers, api, job, state, worker
 
 __all__ = [
     "AMONG",
     "API",
+    "AUTHORITIES_SINCE",
     "AUTO",
     "BUILTIN",
     "DEVICES",

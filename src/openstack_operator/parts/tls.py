@@ -28,6 +28,11 @@ SHOWN = "openstack.k8s.io/shown"
 while the pods are replaced for another reason."""
 
 
+AUTHORITIES_SINCE = "openstack.k8s.io/authorities-since"
+"""Annotation of a certificate's Secret: when it last got other authorities, or a certificate by another one. A renewal
+by the same authority leaves it, so that certificates of minutes do not delay an authority's replacement for ever."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Certified:
     """A certificate in a Secret (`tls.crt`, `tls.key`, and `ca.crt`, who is trusted in turn), or that there is none."""
@@ -96,10 +101,10 @@ def certified(
         return Certified(steps=found.before)
     secret = kube.secret(ctx, ctx.name(name), found.files)
     named = secret["metadata"]["name"]
-    before = SHOWN in ((live or {}).get("metadata", {}).get("annotations") or {})
-    shown = before or all(_shown(ctx, named, each) for each in workloads)
-    if shown:
-        secret["metadata"]["annotations"] = {SHOWN: "true"}
+    before: Mapping[str, str] = (live or {}).get("metadata", {}).get("annotations") or {}
+    shown = SHOWN in before or all(_shown(ctx, named, each) for each in workloads)
+    if notes := ({SHOWN: "true"} if shown else {}) | _since(before, held, found.files, ctx.now):
+        secret["metadata"]["annotations"] = notes
     verdict = failed(found.fault, "InvalidSpec") if found.fault else None
     told = shown and spec.tls.announced
     due = pki.change(pki.Pair(found.files["tls.key"], found.files["tls.crt"]), ctx.now)
@@ -121,6 +126,17 @@ def _held(live: kube.Object | None) -> dict[str, str]:
     files = kube.secret_data(live)
     readable = files.keys() >= _FILES and not pki.unreadable(pki.Pair(files["tls.key"], files["tls.crt"]))
     return {name: files[name] for name in sorted(_FILES)} if readable else {}
+
+
+def _since(
+    annotations: Mapping[str, str], held: Mapping[str, str], files: Mapping[str, str], now: datetime
+) -> dict[str, str]:
+    """The annotation of when the Secret's authorities last changed; none for the first it has."""
+    if not held:
+        return {}
+    same = held["ca.crt"] == files["ca.crt"] and pki.issuer(held["tls.crt"]) == pki.issuer(files["tls.crt"])
+    since = annotations.get(AUTHORITIES_SINCE, "") if same else f"{now:%Y-%m-%dT%H:%M:%SZ}"
+    return {AUTHORITIES_SINCE: since} if since else {}
 
 
 def _shown(ctx: Context[Any], secret: str, workload: tuple[str, str]) -> bool:

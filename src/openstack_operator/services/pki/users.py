@@ -27,6 +27,9 @@ class _Copy:
     authorities: str
     followed: bool
     changed: datetime
+    """Any of its content, by the clock of the API server."""
+    since: datetime
+    """When its authorities changed."""
 
 
 def untrusting(facts: Mapping[str, Any], trusted: Iterable[str], now: datetime) -> list[str]:
@@ -55,9 +58,7 @@ def _late(facts: Mapping[str, Any], trusted: frozenset[str], old: str, now: date
         if not trusted <= found or _by(data.get("tls.crt", ""), old):
             late.setdefault(_owner(secret, kinds), name)
         elif not old or "tls.crt" in data:
-            copies[name] = _Copy(
-                authorities=data["ca.crt"], followed="tls.crt" in data, changed=_changed(secret["metadata"])
-            )
+            copies[name] = _copy(secret["metadata"], data)
     for pod in facts["pods"]:
         name = pod["metadata"]["name"]
         seen = all(_seen(pod, copies[mounted], now) for mounted in _mounted(pod) if mounted in copies)
@@ -66,6 +67,17 @@ def _late(facts: Mapping[str, Any], trusted: frozenset[str], old: str, now: date
     if not late and old and "shown" not in facts:
         return [SHOWN]
     return [f"{owner} ({what})" for owner, what in sorted(late.items())]
+
+
+def _copy(metadata: Mapping[str, Any], data: Mapping[str, str]) -> _Copy:
+    changed = _changed(metadata)
+    since = (metadata.get("annotations") or {}).get(parts.AUTHORITIES_SINCE)
+    return _Copy(
+        authorities=data["ca.crt"],
+        followed="tls.crt" in data,
+        changed=changed,
+        since=_time(since) if since else changed,
+    )
 
 
 def _by(cert: str, old: str) -> bool:
@@ -120,4 +132,4 @@ def _seen(pod: Object, copy: _Copy, now: datetime) -> bool:
     ready = kube.conditions(pod).get("Ready", {})
     if not copy.followed or ready.get("status") != "True":
         return False
-    return now >= max(copy.changed, _time(ready["lastTransitionTime"])) + FOLLOWED
+    return now >= max(copy.since, _time(ready["lastTransitionTime"])) + FOLLOWED
