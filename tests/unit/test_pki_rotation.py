@@ -224,17 +224,18 @@ def test_certificates_that_are_renewed_all_the_time_do_not_delay_it(release: Rel
     cloud.begin()
     cloud.spec["authorityGeneration"] = 2
     renewals = {cloud.changed["mariadb-tls"]}
-    for _ in range(25):
+
+    def minute() -> Verdict:
         # The server is looked at first whenever a certificate is due.
         cloud.serve()
         cloud.follow()
         renewals.add(cloud.changed["mariadb-tls"])
-        made = cloud.look()
+        verdict = rotation(cloud.look())
         cloud.roll()
         cloud.now += MINUTE - 2 * SECOND
-        if rotation(made).cause == "Ready":
-            break
-    assert rotation(made).cause == "Ready", rotation(made).message
+        return verdict
+
+    assert "Ready" in [minute().cause for _ in range(25)]
     assert len(renewals) > 3
 
 
