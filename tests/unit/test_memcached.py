@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import socket
 import subprocess
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
-from openstack_operator import pki
+from openstack_operator import kube, pki
+from openstack_operator.catalogue import ACTUATORS, SERVICES
 from openstack_operator.kube import secret_data
 from openstack_operator.plan import NotBuilt, Object, Plan, Release, key
+from openstack_operator.release_files import ReleaseFiles
+from openstack_operator.render import Paper
 from openstack_operator.services.keystone.model import KEYSTONE
 from openstack_operator.services.keystone.service import plan as keystone
 from openstack_operator.services.memcached.model import MEMCACHED
@@ -119,6 +124,37 @@ def test_who_caches_tokens_or_results_checks_the_servers(release: Release) -> No
     assert {"tls_enabled = true", f"tls_cafile = {path}"} <= set(results)
     tokens = lines("placement", placement(context(PLACEMENT, release=release, published=CALLED, secrets=secrets)))
     assert {"memcache_tls_enabled = true", f"memcache_tls_cafile = {path}"} <= set(tokens)
+
+
+@pytest.mark.security
+@pytest.mark.parametrize(("profile", "strategy"), [("debian", "ENCRYPT"), ("kolla", "MAC")])
+def test_who_writes_to_memcached_reads_and_forges_no_token(root: Path, profile: str, strategy: str) -> None:
+    """Kolla's images may lack the library that encrypts."""
+    manifests = yaml.safe_load_all((root / "deploy/samples/controlplane_minimal.yaml").read_text())
+    (cloud,) = (each for each in manifests if each["kind"] == "OpenStackControlPlane")
+    cloud["spec"] |= {"imageProfile": profile, "tls": {"enabled": False}, "cinder": {"enabled": True}}
+    paper = Paper(SERVICES, ACTUATORS, ReleaseFiles(root / "releases"), drawn="drawn")
+    caching = set[str]()
+    for planned in paper.render([cloud], "openstack"):
+        for obj in planned.objects:
+            for text in secret_data(obj).values() if obj["kind"] == "Secret" else ():
+                if "\nmemcached_servers = " in text:
+                    caching.add(planned.id.kind)
+                    options = {f"memcache_security_strategy = {strategy}", "memcache_secret_key = drawn"}
+                    assert options <= set(text.splitlines()), planned.id
+    assert caching == {"Glance", "Placement", "Neutron", "Nova", "Cinder"}
+
+
+def test_each_service_has_a_key_of_its_own_for_what_it_caches_of_tokens(release: Release) -> None:
+    """One that is broken into forges no tokens for the others."""
+    published = {**CALLED, "Memcached": {"servers": "m:11211"}}
+    held = kube.secret(context(PLACEMENT, release=release), "placement-credentials", {"token-cache": "its own"})
+    children = {key(held): held}
+    ctx = context(PLACEMENT, release=release, published=published, children=children, draw=lambda: "new")
+    objects = {key(o): o for o in placement(ctx).objects}
+    assert secret_data(objects["Secret", "placement-credentials"])["token-cache"] == "its own"
+    conf = secret_data(objects["Secret", "placement-config"])["placement.conf"]
+    assert "memcache_secret_key = its own\n" in conf
 
 
 def test_libraries_that_would_speak_plain_text_all_the_same_are_not_told(release: Release) -> None:

@@ -71,7 +71,7 @@ def data(step: Step) -> dict[str, str]:
 def test_a_foundation_is_what_the_mixins_say() -> None:
     base = parts.foundation(widget())
     assert [step.name for step in base.steps] == ["Credentials", "Database", "Messaging", "Identity"]
-    assert set(base.credentials.values) == {"database", "messaging", "identity"}
+    assert set(base.credentials.values) == {"database", "messaging", "identity", "token-cache"}
     assert set(base.sections) >= {"database", "DEFAULT", "oslo_messaging_rabbit", "keystone_authtoken"}
     bare = parts.foundation(context(PLAIN, release=RELEASE), "extra")
     assert [step.name for step in bare.steps] == ["Credentials"]
@@ -82,7 +82,7 @@ def test_a_foundation_is_what_the_mixins_say() -> None:
 def test_notifications_go_to_a_virtual_host_of_their_own() -> None:
     spec = {"messaging": {"notificationsRef": {"name": "news"}}}
     base = parts.foundation(widget(spec))
-    assert set(base.credentials.values) == {"database", "messaging", "notifications", "identity"}
+    assert set(base.credentials.values) == {"database", "messaging", "notifications", "identity", "token-cache"}
     made = {step.objects[0]["metadata"]["name"]: step.objects[0]["spec"] for step in base.steps[1:]}
     assert made["widget-notifications"] == {
         "rabbitmqRef": {"name": "news"},

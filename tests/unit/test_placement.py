@@ -80,7 +80,7 @@ def test_passwords_the_cluster_holds_are_kept(release: Release) -> None:
     held = kube.secret(context(PLACEMENT, release=release), "placement-credentials", {"database": "kept"})
     made = planned(release, children={kube_key(held): held}, draw=lambda: "new")
     data = kube.secret_data(next(iter(step(made, "Credentials").objects)))
-    assert data == {"database": "kept", "identity": "new"}
+    assert data == {"database": "kept", "identity": "new", "token-cache": "new"}
     assert step(made, "Credentials").guarded
     assert "placement:kept@mariadb.openstack" in config(made)
 

@@ -60,10 +60,16 @@ def cache(backend: str, memcached: Memcached) -> dict[str, object]:
     }
 
 
-def keystone_auth(options: Mapping[str, str], memcached: Memcached = Memcached()) -> dict[str, object]:
-    """[keystone_authtoken]: how an API checks the tokens it is given."""
-    told = {"memcached_servers": memcached.servers, **memcached.tls("memcache_"), **_TOKEN_CACHE}
-    cached = told if memcached.servers else {}
+def keystone_auth(
+    options: Mapping[str, str],
+    memcached: Memcached = Memcached(),
+    protection: Mapping[str, str] | None = None,
+) -> dict[str, object]:
+    """[keystone_authtoken]: how an API checks the tokens it is given; `protection` is what keeps others from reading
+    and forging what is cached of them.
+    """
+    servers = {"memcached_servers": memcached.servers, **memcached.tls("memcache_"), **_TOKEN_CACHE}
+    cached = {**servers, **(protection or {})} if memcached.servers else {}
     return {
         **options,
         "www_authenticate_uri": options["auth_url"],
@@ -71,6 +77,11 @@ def keystone_auth(options: Mapping[str, str], memcached: Memcached = Memcached()
         "service_token_roles_required": True,
         **cached,
     }
+
+
+def token_protection(secret: str, *, encrypted: bool) -> dict[str, str]:
+    """Options of [keystone_authtoken] that sign, or encrypt, what is cached of tokens by a secret of the service."""
+    return {"memcache_security_strategy": "ENCRYPT" if encrypted else "MAC", "memcache_secret_key": secret}
 
 
 CLUSTERED = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .authorities import OwnAuthority, own_authority
-from .caches import cache, memcached
+from .caches import cache, keystone_authtoken, memcached
 from .ceph import Ceph, ceph, on_ceph
 from .clouds_yaml import cloud_auth
 from .config import Config, config, is_one_line, layered, options, written
@@ -130,6 +130,7 @@ __all__ = [
     "iscsid",
     "job",
     "kept",
+    "keystone_authtoken",
     "labeled",
     "layered",
     "members",

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from .. import oslo
-from ..api import CachesResults, Sections, UsesCache
+from ..api import CachesResults, Sections, UsesCache, UsesIdentity
 from ..plan import Context, NotBuilt
+from .credentials import Credentials
 from .tls import trust_of
+
+TOKEN_CACHE = "token-cache"  # noqa: S105
+"""Name of the password by which a service encrypts what it caches of tokens. Each has its own, so that one that is
+broken into forges no tokens for the others."""
 
 
 def memcached(ctx: Context[Any]) -> oslo.options.Memcached:
@@ -33,3 +39,19 @@ def memcached(ctx: Context[Any]) -> oslo.options.Memcached:
 def cache(ctx: Context[Any]) -> Sections:
     """[cache] of a service: what it need not work out again."""
     return {"cache": oslo.options.cache(ctx.spec.cache.backend, memcached(ctx))}
+
+
+def keystone_authtoken(ctx: Context[Any], options: Mapping[str, str], credentials: Credentials) -> Sections:
+    """[keystone_authtoken] of a service that logs in with these keystoneauth options. Whether kolla's images have the
+    library that encrypts depends on the service, so with them what is cached is signed alone.
+    """
+    encrypted = ctx.spec.image_profile != "kolla"
+    protection = (
+        oslo.options.token_protection(credentials[TOKEN_CACHE], encrypted=encrypted) if caches_tokens(ctx.spec) else {}
+    )
+    return {"keystone_authtoken": oslo.options.keystone_auth(options, memcached(ctx), protection)}
+
+
+def caches_tokens(spec: Any) -> bool:
+    """Whether it checks tokens, and has a field that says where it caches them."""
+    return isinstance(spec, UsesIdentity) and isinstance(spec, (UsesCache, CachesResults))

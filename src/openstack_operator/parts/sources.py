@@ -23,7 +23,7 @@ from ..api import (
     UsesMessaging,
 )
 from ..plan import Context, SpecError, State, Step, Verdict, fitting, worst
-from .caches import memcached
+from .caches import TOKEN_CACHE, caches_tokens, keystone_authtoken
 from .coordinates import address, keystone_login, login, remembered, schema_of
 from .credentials import Credentials, credentials
 from .korc import KORC, kept, service_user
@@ -170,6 +170,7 @@ def drawn(spec: Any) -> tuple[str, ...]:
         "messaging": isinstance(spec, UsesMessaging) and not spec.messaging.secret_ref,
         "identity": isinstance(spec, UsesIdentity) and not spec.keystone.auth_url,
         _NOTIFICATIONS: isinstance(spec, UsesMessaging) and spec.messaging.notifications_ref,
+        TOKEN_CACHE: caches_tokens(spec),
     }
     return tuple(name for name, made in wanted.items() if made)
 
@@ -359,7 +360,7 @@ def foundation(ctx: Context[Any], *extra: str, section: str = "database") -> Fou
         layers.append(bus.options(news))
     if isinstance(spec, UsesIdentity):
         user = identity(ctx, creds, "identity")
-        layers.append({"keystone_authtoken": oslo.options.keystone_auth(user.options, memcached(ctx))})
+        layers.append(keystone_authtoken(ctx, user.options, creds))
     return Foundation(
         credentials=creds,
         steps=(*(step for step in (creds, db, bus, news, user) if step), *waited),

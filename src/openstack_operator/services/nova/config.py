@@ -52,10 +52,10 @@ def clients(ctx: Context[NovaSpec], user: parts.Identity) -> Sections:
     }
 
 
-def control(ctx: Context[NovaSpec], user: parts.Identity) -> Sections:
+def control(ctx: Context[NovaSpec], user: parts.Identity, credentials: parts.Credentials) -> Sections:
     """What APIs and the scheduler need besides."""
     return {
-        "keystone_authtoken": oslo.options.keystone_auth(user.options, parts.memcached(ctx)),
+        **parts.keystone_authtoken(ctx, user.options, credentials),
         **parts.cache(ctx),
         "neutron": {"service_metadata_proxy": True, "metadata_proxy_shared_secret": _shared_secret(ctx)},
     }

@@ -43,7 +43,7 @@ def plan(ctx: Context[NovaSpec]) -> Plan:
         config.database(cell0.url),
         bus.options(news),
         config.clients(ctx, user),
-        config.control(ctx, user),
+        config.control(ctx, user, creds),
     )
     # The map of cells is read once, when a process starts (nova.context.load_cells): another cell, other pods.
     remark = f"# Cells: {', '.join(each.name for each in spec.cells)}\n"
