@@ -117,7 +117,13 @@ def test_a_second_cloud_leaves_the_nodes_alone(release: Release) -> None:
 
 
 def test_nodes_of_one_ovnnetwork_are_one_condition(release: Release) -> None:
-    assert set(result(release).condition.values()) == {"Northbound", "Southbound", "Northd", "Controllers"}
+    assert set(result(release).condition.values()) == {
+        "NetworkPolicies",
+        "Northbound",
+        "Southbound",
+        "Northd",
+        "Controllers",
+    }
 
 
 @pytest.mark.parametrize(

@@ -13,11 +13,15 @@ from typing import Any
 
 import pytest
 import yaml
+from _pytest.mark import ParameterSet
 
 from openstack_operator.catalogue import ACTUATORS, SERVICES
-from openstack_operator.plan import Object, State
+from openstack_operator.plan import Object, Release, State
 from openstack_operator.release_files import ReleaseFiles
 from openstack_operator.render import Paper, Planned
+from openstack_operator.services.memcached.model import MEMCACHED
+from openstack_operator.services.memcached.service import plan as memcached
+from openstack_operator.testing import context
 
 ROOT = Path(__file__).parent.parent.parent
 NODES = "192.0.2.0/24"
@@ -101,10 +105,19 @@ class Pods:
     on_node: bool
     text: str
     """All they are told: configuration, environment, command."""
+    replicas: int = 1
 
     @property
     def labels(self) -> dict[str, str]:
         return {KIND: self.kind, INSTANCE: self.owner, COMPONENT: self.component}
+
+
+@dataclass(frozen=True)
+class Stranger:
+    """Pods of the cloud's namespace that no resource of ours made."""
+
+    labels: Mapping[str, str]
+    on_node: bool = False
 
 
 class Cloud:
@@ -119,13 +132,15 @@ class Cloud:
         self.services = {obj["metadata"]["name"]: obj for obj in self.objects if obj["kind"] == "Service"}
         secrets = [obj for obj in self.objects if obj["kind"] == "Secret"]
         self._texts = {obj["metadata"]["name"]: _decoded(obj) for obj in secrets}
-        self.pods = [self._pods(template) for obj in self.objects for template in _templates(obj)]
+        self.pods = [
+            self._pods(template, obj["spec"].get("replicas", 1)) for obj in self.objects for template in _templates(obj)
+        ]
 
-    def _pods(self, template: Object) -> Pods:
+    def _pods(self, template: Object, replicas: int) -> Pods:
         labels, spec = template["metadata"]["labels"], template["spec"]
         mounted = [volume["secret"]["secretName"] for volume in spec.get("volumes", ()) if "secret" in volume]
         text = "\n".join([yaml.safe_dump(spec["containers"]), *(self._texts.get(name, "") for name in mounted)])
-        return Pods(labels[KIND], labels[INSTANCE], labels[COMPONENT], spec.get("hostNetwork", False), text)
+        return Pods(labels[KIND], labels[INSTANCE], labels[COMPONENT], spec.get("hostNetwork", False), text, replicas)
 
     def uses(self, pods: Pods) -> set[tuple[str, str, str, int]]:
         """(kind, owner, component, port) of every server these pods are told of."""
@@ -142,7 +157,7 @@ class Cloud:
         selector = self.services[service]["spec"]["selector"]
         return selector[KIND], selector[INSTANCE], selector[COMPONENT]
 
-    def lets(self, who: Pods | str, target: Pods, port: int) -> bool:
+    def lets(self, who: Pods | Stranger | str, target: Pods, port: int) -> bool:
         """Whether pods, or an address outside, reach a port of other pods."""
         rules = self._rules(target.kind, target.owner, target.component)
         return rules is None or any(_open(rule, port) and _from(rule, who) for rule in rules)
@@ -167,21 +182,24 @@ def _templates(obj: Object) -> Iterator[Object]:
 
 
 def _selects(selector: Object, labels: Mapping[str, str]) -> bool:
-    assert selector.keys() <= {"matchLabels"}
-    return selector.get("matchLabels", {}).items() <= labels.items()
+    assert selector.keys() <= {"matchLabels", "matchExpressions"}
+    expressions = selector.get("matchExpressions", ())
+    assert all(each["operator"] == "Exists" for each in expressions)
+    there = all(each["key"] in labels for each in expressions)
+    return there and selector.get("matchLabels", {}).items() <= labels.items()
 
 
 def _open(rule: Object, port: int) -> bool:
     return "ports" not in rule or any(each["port"] == port for each in rule["ports"])
 
 
-def _from(rule: Object, who: Pods | str) -> bool:
+def _from(rule: Object, who: Pods | Stranger | str) -> bool:
     if "from" not in rule:
         return True
-    if isinstance(who, Pods) and not who.on_node:
+    if not isinstance(who, str) and not who.on_node:
         here = [peer for peer in rule["from"] if "podSelector" in peer and "namespaceSelector" not in peer]
         return any(_selects(peer["podSelector"], who.labels) for peer in here)
-    address = ipaddress.ip_address("192.0.2.7" if isinstance(who, Pods) else who)
+    address = ipaddress.ip_address(who if isinstance(who, str) else "192.0.2.7")
     return any(address in ipaddress.ip_network(peer["ipBlock"]["cidr"]) for peer in rule["from"] if "ipBlock" in peer)
 
 
@@ -322,6 +340,119 @@ def test_others_may_be_let_in() -> None:
 def test_pods_are_the_same_with_and_without_policies() -> None:
     """Turning them on or off restarts nothing."""
     without = Cloud({name: value for name, value in SPEC.items() if name != "networkPolicies"})
-    assert not without.policies
+    assert len(without.policies) < len(Cloud(SPEC).policies)
     templates = [template for obj in without.objects for template in _templates(obj)]
     assert templates == [template for obj in Cloud(SPEC).objects for template in _templates(obj)]
+
+
+SERVERS = {
+    ("mariadb", "server"),
+    ("rabbitmq", "server"),
+    ("memcached", "server"),
+    ("etcd", "server"),
+    ("ovnnetwork", "nb"),
+    ("ovnnetwork", "sb"),
+}
+ALWAYS = {kind for kind, _ in SERVERS} | {"valkey"}
+STRANGER = {"app": "somebody's"}
+SAMPLES = sorted((ROOT / "deploy" / "samples").glob("*.yaml"))
+
+
+def unasked() -> Iterator[ParameterSet]:
+    """Specs of clouds that do not ask for policies."""
+    yield pytest.param({name: value for name, value in SPEC.items() if name != "networkPolicies"}, id="everything")
+    yield pytest.param({"monitoring": {"enabled": True}, "networkPolicies": {"nodes": [NODES]}}, id="nodes")
+    for sample in SAMPLES:
+        manifests = yaml.safe_load_all(sample.read_text(encoding="utf-8"))
+        for each in manifests:
+            if each["kind"] == "OpenStackControlPlane":
+                assert "networkPolicies" not in each["spec"]
+                yield pytest.param(each["spec"], id=sample.stem)
+
+
+def stranger_reaches(cloud: Cloud, labels: Mapping[str, str]) -> set[tuple[str, str, int]]:
+    """(kind, component, port) of what a pod with these labels in the cloud's namespace reaches of what is shut."""
+    who = Stranger(labels)
+    return {
+        (target.kind, target.component, port)
+        for target in cloud.pods
+        if target.kind in ALWAYS and not target.on_node
+        for port in PORTS
+        if cloud.lets(who, target, port)
+    }
+
+
+@pytest.mark.security
+@pytest.mark.parametrize("spec", [*unasked()])
+def test_servers_are_shut_where_nobody_asks_for_it(spec: Mapping[str, Any]) -> None:
+    cloud = Cloud(spec)
+    assert {target.kind for target in cloud.pods} & ALWAYS >= {"mariadb", "rabbitmq", "memcached", "ovnnetwork"}
+    nodes = bool(spec.get("networkPolicies"))
+    # Programs on nodes come from addresses that nobody has said.
+    to_everybody = {("rabbitmq", "server", 5671), ("rabbitmq", "server", 5672)} if not nodes else set()
+    for kind, component, port in stranger_reaches(cloud, STRANGER) - to_everybody:
+        by_password = kind == "valkey" and port in {6379, 6380, 26379, 26380}
+        of_nodes = (
+            not nodes
+            and (kind, component) in _used_from_nodes(cloud)
+            and port not in MEMBERS.get((kind, component), set()) - {2379}
+        )
+        assert by_password or of_nodes, (kind, component, port)
+    # What is no server's and has no policy is for everybody, as before.
+    api = next(target for target in cloud.pods if (target.kind, target.component) == ("keystone", "api"))
+    assert cloud.lets("198.51.100.9", api, 5000)
+
+
+def _used_from_nodes(cloud: Cloud) -> set[tuple[str, str]]:
+    """(kind, component) of the servers that programs on nodes are told of; these do not check tokens."""
+    used = {use for who in cloud.pods if who.on_node for use in cloud.uses(who)}
+    read = {"relay"} if any(target.component == "relay" for target in cloud.pods) else {"sb"}
+    ovn = {("ovnnetwork", each) for each in read}
+    return {(kind, component) for kind, _, component, _ in used if kind != "memcached"} | ovn
+
+
+@pytest.mark.security
+@pytest.mark.parametrize("spec", [*unasked()])
+def test_a_cloud_that_asks_for_no_policies_reaches_its_servers(spec: Mapping[str, Any]) -> None:
+    cloud = Cloud(spec)
+    seen = 0
+    for who in cloud.pods:
+        for kind, owner, component, port in cloud.uses(who):
+            wanted = {KIND: kind, INSTANCE: owner, COMPONENT: component}
+            target = next((pods for pods in cloud.pods if pods.labels == wanted), None)
+            # Cinder's programs on nodes check no tokens, and share their configuration with its API.
+            if target is None or (who.on_node and kind == "memcached"):
+                continue
+            assert cloud.lets(who, target, port), f"{who.kind}-{who.component} → {kind}-{component}:{port}"
+            seen += 1
+    assert seen > 20
+    for (kind, component), ports in MEMBERS.items():
+        for pods in (pods for pods in cloud.pods if (pods.kind, pods.component) == (kind, component)):
+            if pods.replicas > 1:
+                assert all(cloud.lets(pods, pods, port) for port in ports), (kind, component)
+
+
+def test_a_service_that_is_not_planned_still_reaches_its_servers() -> None:
+    """No server waits for a policy of its client's."""
+    cloud = Cloud({})
+    servers = [policy for policy in cloud.policies if policy["metadata"]["labels"][KIND] in ALWAYS]
+    assert servers == cloud.policies
+
+
+def test_an_operator_in_another_namespace_is_let_in(release: Release) -> None:
+    ctx = context(MEMCACHED, release=release, operator_namespace="operators")
+    (shut,) = (
+        obj
+        for obj in memcached(ctx).objects
+        if obj["kind"] == "NetworkPolicy" and obj["metadata"]["name"] == "memcached"
+    )
+    (rule,) = shut["spec"]["ingress"]
+    assert rule["from"][0]["namespaceSelector"] == {"matchLabels": {"kubernetes.io/metadata.name": "operators"}}
+
+
+def test_others_may_be_let_into_servers_where_policies_are_not_asked_for() -> None:
+    prometheus = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}}
+    found = Cloud({"networkPolicies": {"allowFrom": [prometheus]}})
+    shut = [policy for policy in found.policies if COMPONENT not in policy["spec"]["podSelector"]["matchLabels"]]
+    assert {policy["metadata"]["name"] for policy in shut} == {"mariadb", "rabbitmq", "memcached", "ovn"}
+    assert all(prometheus in policy["spec"]["ingress"][0]["from"] for policy in shut)

@@ -222,14 +222,16 @@ class NetworkPolicies(Model):
     """
 
     enabled: bool = False
-    """Whether pods are reached only by those who use them. Otherwise by everybody."""
+    """Let pods be reached only by those who use them. Otherwise everybody reaches APIs, and all pods of this operator's
+    in the namespace reach its databases, brokers and caches, which are shut to others in any case."""
     nodes: Annotated[list[Cidr], Field(max_length=64)] = []
     """Networks that programs on the nodes' own network come from (nova-compute, ovn-controller and the like, which no
     policy can select): the addresses of the nodes, and those of their tunnels where Kubernetes' network has any. Unset
     leaves what they use open to everybody."""
     allow_from: Annotated[list[Opaque], Field(max_length=32)] = []
     """Others who may reach every port, each a NetworkPolicyPeer as Kubernetes has it: what watches or backs up, and an
-    operator that runs elsewhere than its manifest says."""
+    operator whose pods have other labels than its manifest says. Databases, brokers and caches follow this, and
+    `nodes`, also without `enabled`."""
 
 
 class Monitoring(Model):

@@ -2,6 +2,9 @@
 
 A server says which of its ports are open to whom by nature: its other members, the namespace, the world. Who uses a
 server opens the ports it uses for its own pods, since a server does not know its clients, and policies add up.
+
+Databases, brokers and caches are shut also where nobody asks for policies. Then they open themselves to all pods of
+resources of ours in the namespace, so that none of these is shut out because its own plan is not carried out.
 """
 
 from __future__ import annotations
@@ -32,6 +35,12 @@ _SERVERS: Mapping[str, Mapping[str, Sequence[int]]] = {
 }
 """Components of each kind that others refer to, and the ports these use."""
 
+_ALWAYS = frozenset({"MariaDB", "RabbitMQ", "Memcached", "Valkey", "Etcd", "OVNNetwork"})
+"""Kinds whose pods are shut in any case: who reaches them reads or changes what a cloud knows."""
+_OF_NODES: Mapping[str, Mapping[str, Sequence[int]]] = {"RabbitMQ": _SERVERS["RabbitMQ"]}
+"""What programs on the nodes' network use in any cloud, of kinds that do not say so themselves."""
+_FROM_NODES = frozenset({"MariaDB", "Etcd"})
+"""Kinds that are always shut, and that programs of some services use from the nodes' network."""
 
 _PROMETHEUS = {
     "namespaceSelector": {},
@@ -50,48 +59,65 @@ class Way:
 
     component: str
     ports: Sequence[int]
-    to: Literal["members", "service", "namespace", "nodes", "monitoring", "everybody"]
-    """The other pods of the component, of the resource, of the namespace, programs on the network of nodes, a
-    Prometheus, or everybody."""
+    to: Literal["members", "service", "cloud", "namespace", "nodes", "monitoring", "everybody"]
+    """The other pods of the component, of the resource, of all resources of ours in the namespace, all pods of the
+    namespace, programs on the network of nodes, a Prometheus, or everybody."""
 
 
 def policies(ctx: Context[Any], *ways: Way, on_nodes: Sequence[Ref] = ()) -> tuple[Step, ...]:
-    """The policies of a service, where they are wanted: its pods are shut, its `ways` are open, and so is what it
-    refers to, for its pods; and for the nodes, where its programs on their network use that (`on_nodes`).
+    """The policies of a service, where they are wanted or it is of a kind that is always shut: its pods are shut, its
+    `ways` are open, and so is what it refers to, for its pods; and for the nodes, where its programs on their network
+    use that (`on_nodes`).
     """
-    wanted = _wanted(ctx)
-    if not wanted.enabled:
+    wanted, used = _wanted(ctx), _used(ctx, on_nodes)
+    always = ctx.kind in _ALWAYS
+    if always and not wanted.enabled:
+        ways = (*ways, *(Way(name, ports, "cloud") for name, ports in _SERVERS.get(ctx.kind, {}).items()))
+        ways = (*ways, *(Way(name, ports, "nodes") for name, ports in _OF_NODES.get(ctx.kind, {}).items()))
+    peers = {"from": [_operator(ctx), *wanted.allow_from]}
+    shut = kube.network_policy(ctx, ctx.owner, kube.pods_of(ctx.kind, ctx.owner), [peers])
+    own = (shut, *opened(ctx, *ways)) if always or wanted.enabled else ()
+    if not (own or used):
         return ()
-    operator = {
-        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": kube.MANAGED_BY}},
+    asked = [f"port {port} of {way.component}" for way in ways if way.to == "nodes" for port in way.ports if own]
+    asked += [f"{kind}/{name}" for kind, name in _on_nodes(ctx, on_nodes)]
+    return (Step(name="NetworkPolicies", objects=(*own, *used), verdict=_verdict(wanted, asked)),)
+
+
+def _operator(ctx: Context[Any]) -> Object:
+    return {
+        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": ctx.operator_namespace}},
         "podSelector": {"matchLabels": {"app.kubernetes.io/name": kube.MANAGED_BY}},
     }
-    everywhere = {"from": [operator, *wanted.allow_from]}
-    shut = kube.network_policy(ctx, ctx.owner, kube.pods_of(ctx.kind, ctx.owner), [everywhere])
-    there = {(ref.kind, ref.name): ref for ref in on_nodes if ref.kind in _SERVERS}
-    referred = {(ref.kind, ref.name): ref for _, ref in references(ctx.spec) if ref.kind in _SERVERS} | there
-    used = [policy for key, ref in referred.items() for policy in _uses(ctx, ref, nodes=key in there)]
-    asked = [f"port {port} of {way.component}" for way in ways if way.to == "nodes" for port in way.ports]
-    asked += ["/".join(key) for key in there]
-    return (
-        Step(
-            name="NetworkPolicies",
-            objects=(shut, *opened(ctx, *ways), *used),
-            verdict=_verdict(wanted, asked),
-        ),
-    )
+
+
+def _on_nodes(ctx: Context[Any], refs: Sequence[Ref]) -> dict[tuple[str, str], Ref]:
+    """The servers that programs on the nodes' network use, and that no other policy opens for them."""
+    kinds = _SERVERS.keys() if _wanted(ctx).enabled else _FROM_NODES
+    return {(ref.kind, ref.name): ref for ref in refs if ref.kind in kinds}
+
+
+def _used(ctx: Context[Any], on_nodes: Sequence[Ref]) -> list[Object]:
+    """Opens what a service refers to: for its pods where it wants policies, and for nodes where its programs there use
+    what is always shut.
+    """
+    there = _on_nodes(ctx, on_nodes)
+    referred = {(ref.kind, ref.name): ref for _, ref in references(ctx.spec) if ref.kind in _SERVERS}
+    servers = referred | there if _wanted(ctx).enabled else there
+    return [policy for key, ref in servers.items() for policy in _uses(ctx, ref, nodes=key in there)]
 
 
 def opened(ctx: Context[Any], *ways: Way) -> tuple[Object, ...]:
-    """A policy a component that opens its ways, where policies are wanted."""
+    """A policy a component that opens its ways, where policies are wanted or the pods are always shut."""
     wanted = _wanted(ctx)
-    if not wanted.enabled:
+    if not wanted.enabled and ctx.kind not in _ALWAYS:
         return ()
     rules: dict[tuple[str, str], list[Object]] = {}
     for way in ways:
         peers = {
             "members": [_pods(kube.selector(ctx, way.component))],
             "service": [_pods(kube.pods_of(ctx.kind, ctx.owner))],
+            "cloud": [{"podSelector": {"matchExpressions": [{"key": kube.KIND, "operator": "Exists"}]}}],
             "namespace": [{"podSelector": {}}],
             "nodes": _nodes(wanted),
             "monitoring": [_PROMETHEUS],
@@ -119,10 +145,10 @@ def _wanted(ctx: Context[Any]) -> NetworkPolicies:
 
 def _uses(ctx: Context[Any], ref: Ref, *, nodes: bool) -> list[Object]:
     """Opens a server for who refers to it. An API is open to the namespace anyway."""
-    own = _pods(kube.pods_of(ctx.kind, ctx.owner))
+    pods = [_pods(kube.pods_of(ctx.kind, ctx.owner))]
     found: list[Object] = []
     for component, ports in _SERVERS[ref.kind].items():
-        rules = [] if component == _API else [_rule(ports, [own])]
+        rules = [] if component == _API or not _wanted(ctx).enabled else [_rule(ports, pods)]
         if nodes:
             rules.append(_rule(ports, _nodes(_wanted(ctx))))
         if rules:

@@ -107,6 +107,8 @@ class Context(Generic[SpecT]):
     """A new random password, 32 URL-safe characters."""
     domain: str = "cluster.local"
     """The DNS domain of the Kubernetes cluster."""
+    operator_namespace: str = "openstack-operator"
+    """Where the operator's own pods are."""
     installed_kinds: InstalledKinds = field(default_factory=InstalledKinds)
 
     def name(self, *parts: str) -> str:

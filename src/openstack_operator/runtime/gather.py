@@ -24,7 +24,7 @@ from ..api import (
     secret_references,
     whole_secrets,
 )
-from ..kube import WATCHED, awaited, own, secret_data
+from ..kube import MANAGED_BY, WATCHED, awaited, own, secret_data
 from ..parts import SORTS, order_name
 from ..plan import DRAWN, Context, InstalledKinds, Node, Object, Referent, Release, SpecError, Verdict, failed, waiting
 from .client import not_permitted
@@ -99,10 +99,17 @@ class Gathered:
 class Gatherer:
     """Collects contexts; the only place that reads the clock and draws passwords."""
 
-    def __init__(self, world: World, releases: Releases | None = None, domain: str = "cluster.local") -> None:
+    def __init__(
+        self,
+        world: World,
+        releases: Releases | None = None,
+        domain: str = "cluster.local",
+        operator_namespace: str = MANAGED_BY,
+    ) -> None:
         self._world = world
         self._releases = releases
         self._domain = domain
+        self._operator_namespace = operator_namespace
 
     async def gather(self, resource: Resource[Any], held: Cached, spec: Model, *, admin: bool = False) -> Gathered:
         """The world around one resource, with the Secrets its referents publish; the admin's only with `admin`.
@@ -139,6 +146,7 @@ class Gatherer:
             now=datetime.now(UTC),
             draw=lambda: secrets.token_urlsafe(24),
             domain=self._domain,
+            operator_namespace=self._operator_namespace,
             installed_kinds=self._installed_kinds(held.meta.namespace),
         )
         return Gathered(context=context, children=children, missing=missing.verdict)

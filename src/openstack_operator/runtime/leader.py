@@ -58,7 +58,7 @@ class Leader:
         self._stuck = stuck
         self._beaten = math.inf
         """When the loop that does the work last gave a sign of life."""
-        self._namespace, self._name, self._identity = namespace, name, identity
+        self.namespace, self._name, self._identity = namespace, name, identity
         self._lease, self._renew, self._every, self._retry = lease, renew, every, retry
         self._clock = clock
         self._until = -math.inf
@@ -163,7 +163,7 @@ class Leader:
             raise self._lost()
 
     def _lost(self) -> LeadershipLostError:
-        return LeadershipLostError(f"lease {self._namespace}/{self._name} was not renewed in {self._renew:g} s")
+        return LeadershipLostError(f"lease {self.namespace}/{self._name} was not renewed in {self._renew:g} s")
 
     async def _extend(self) -> bool:
         """Whether our own lease was renewed. What nobody else has written since needs not be read, and what somebody
@@ -179,7 +179,7 @@ class Leader:
         return True
 
     async def _take(self) -> bool:
-        live = await self._client.get(LEASE, self._namespace, self._name)
+        live = await self._client.get(LEASE, self.namespace, self._name)
         if live is None:
             await self._write("", _now(), 0)
             return True
@@ -207,7 +207,7 @@ class Leader:
         """Lets another replica start at once; without this it waits for the lease to lapse."""
         with contextlib.suppress(Transient, SpecError, TimeoutError):
             async with asyncio.timeout(self._retry):
-                live = await self._client.get(LEASE, self._namespace, self._name)
+                live = await self._client.get(LEASE, self.namespace, self._name)
                 if live and (live.get("spec") or {}).get("holderIdentity") == self._identity:
                     live["spec"] |= {"holderIdentity": "", "leaseDurationSeconds": 1}
                     await self._client.replace(LEASE, live)
@@ -216,7 +216,7 @@ class Leader:
         return {
             "apiVersion": LEASE.api_version,
             "kind": LEASE.kind,
-            "metadata": {"name": self._name, "namespace": self._namespace, **metadata},
+            "metadata": {"name": self._name, "namespace": self.namespace, **metadata},
             "spec": {
                 "holderIdentity": self._identity,
                 "leaseDurationSeconds": max(1, round(self._lease)),

@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 import structlog
 
 from .. import __version__
-from ..kube import conditions, own
+from ..kube import MANAGED_BY, conditions, own
 from ..plan import Verdict
 from . import metrics
 from .actuate import Actuating
@@ -74,7 +74,7 @@ class Manager:
         self._release_versions = release_versions
         self._queues: dict[str, WorkQueue[Request]] = {}
         self._active = False
-        gatherer = Gatherer(self.world, releases, domain)
+        gatherer = Gatherer(self.world, releases, domain, leader.namespace if leader else MANAGED_BY)
         parts = Parts(self.world, gatherer, Reporter(self.world, Recorder(client), self._wake, patience, version))
         self.memo = parts.memo
         self._guard = Guard(parts)

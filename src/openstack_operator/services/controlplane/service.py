@@ -269,13 +269,14 @@ def _expose(spec: ControlPlaneSpec, member: Member) -> dict[str, Any]:
 
 def _shared(spec: ControlPlaneSpec, member: Member) -> dict[str, Any]:
     """What the cloud decides for its services."""
-    policies, watched = spec.network_policies, spec.monitoring
+    policies = spec.network_policies.model_dump(by_alias=True, exclude_defaults=True)
+    watched = spec.monitoring
     return {
         "region": spec.region,
         "release": spec.release,
         "imageProfile": spec.image_profile,
         "expose": _expose(spec, member),
         "mechanism": spec.network_backend,
-        **({"networkPolicies": policies.model_dump(by_alias=True, exclude_defaults=True)} if policies.enabled else {}),
+        **({"networkPolicies": policies} if policies else {}),
         **({"monitoring": watched.model_dump(by_alias=True, exclude_defaults=True)} if watched.enabled else {}),
     }
