@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
+from openstack_operator.api import ALLOWED_HOSTS
 from openstack_operator.catalogue import RESOURCES
 from openstack_operator.kube import conditions, secret_data
 from openstack_operator.release_files import ReleaseFiles
@@ -373,7 +374,8 @@ async def test_what_a_login_to_a_server_of_others_lacks_is_named_until_it_is_the
         ]
         await said(cluster, "Placement", "placement", *absent, reason="MissingReference")
         for name, data in {"db": {"username": "me"}, "app": {"token": "hidden"}}.items():
-            secret = {"apiVersion": "v1", "kind": "Secret", "metadata": cluster.meta(name), "stringData": data}
+            meta = {**cluster.meta(name), "annotations": {ALLOWED_HOSTS: "*.example.org"}}
+            secret = {"apiVersion": "v1", "kind": "Secret", "metadata": meta, "stringData": data}
             await cluster.client.create(SECRET, secret)
         lacking = "spec.database.secretRef: key 'password' of Secret 'db' is missing"
         await said(cluster, "Placement", "placement", lacking, reason="MissingReference")

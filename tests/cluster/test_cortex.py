@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from openstack_operator.api import ALLOWED_HOSTS
 from openstack_operator.kube import conditions, secret_data
 from openstack_operator.manifests import load_text
 from openstack_operator.runtime.kinds import DEPLOYMENT, SECRET, STATEFUL_SET
@@ -60,7 +61,8 @@ def rest(kubeconfig: Path, cluster: Cluster) -> Iterator[Rest]:
 
 async def login(cluster: Cluster, *names: str) -> None:
     for name in names:
-        body = {"apiVersion": "v1", "kind": "Secret", "metadata": cluster.meta(name), "stringData": {"password": "own"}}
+        meta = {**cluster.meta(name), "annotations": {ALLOWED_HOSTS: "keystone.openstack.svc.cluster.local"}}
+        body = {"apiVersion": "v1", "kind": "Secret", "metadata": meta, "stringData": {"password": "own"}}
         await cluster.client.create(SECRET, body)
 
 

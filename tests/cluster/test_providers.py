@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from openstack_operator.actuators import VHOST
+from openstack_operator.api import ALLOWED_HOSTS
 from openstack_operator.catalogue import RESOURCES
 from openstack_operator.kube import conditions
 from openstack_operator.runtime.kinds import DEPLOYMENT, SECRET, STATEFUL_SET, Kind
@@ -185,15 +187,59 @@ async def test_a_database_of_others_has_our_accounts(cluster: Cluster, root: Pat
         )
         condition = await cluster.ready(MARIADB, "mariadb", "MissingReference")
         assert "there is no Secret 'db'" in condition["message"]
-        login = {"username": "YWRtaW4=", "password": "c2VjcmV0"}
-        await cluster.client.create(
-            SECRET, {"apiVersion": "v1", "kind": "Secret", "metadata": cluster.meta("db"), "data": login}
-        )
+        await login(cluster, "db", "db.example.org")
         await cluster.ready(MARIADB, "mariadb")
         for name in ("memcached", "keystone"):
             await cluster.create(RESOURCE[name.capitalize()], name)
         await eventually(lambda: cluster.get(DEPLOYMENT, "keystone-api"))
         assert await ours(cluster, "MariaDBDatabase")
+
+
+async def login(cluster: Cluster, name: str, allowed: str = "") -> None:
+    """A Secret that somebody else made."""
+    meta = {**cluster.meta(name), "annotations": {ALLOWED_HOSTS: allowed} if allowed else {}}
+    data = {"username": "YWRtaW4=", "password": "c2VjcmV0"}
+    await cluster.client.create(SECRET, {"apiVersion": "v1", "kind": "Secret", "metadata": meta, "data": data})
+
+
+def external(host: str, secret: str) -> dict[str, Any]:
+    return {"provider": "external", "external": {"host": host, "secretRef": {"name": secret}}}
+
+
+@pytest.mark.security
+async def test_no_secret_goes_where_it_does_not_allow(cluster: Cluster, root: Path) -> None:
+    async with operator(cluster, root):
+        await login(cluster, "theirs")
+        await cluster.create(MARIADB, "mariadb", **external("evil.example.org", "theirs"))
+        condition = await cluster.ready(MARIADB, "mariadb", "InvalidSpec")
+        command = f"kubectl annotate secret theirs -n {cluster.namespace} --overwrite {ALLOWED_HOSTS}=evil.example.org"
+        assert condition["message"].startswith("spec.external.secretRef: Secret 'theirs' does not allow")
+        assert condition["message"].endswith(command)
+        assert await cluster.get(SECRET, "mariadb-admin") is None
+        await cluster.change(SECRET, "theirs", "/metadata/annotations", {ALLOWED_HOSTS: "evil.example.org"})
+        await cluster.ready(MARIADB, "mariadb")
+        assert await cluster.get(SECRET, "mariadb-admin")
+
+
+@pytest.mark.security
+async def test_no_password_becomes_an_accounts_where_it_does_not_allow(cluster: Cluster, root: Path) -> None:
+    """Who may write a broker and a user of it reads no Secret of others by making it the user's password."""
+    async with operator(cluster, root):
+        await login(cluster, "mine", "evil.example.org")
+        await login(cluster, "theirs")
+        broker = external("evil.example.org", "mine")
+        broker["external"]["managementURL"] = "https://evil.example.org:15671"
+        await cluster.create(RABBITMQ, "rabbitmq", **broker)
+        await cluster.ready(RABBITMQ, "rabbitmq")
+        await cluster.create(VHOST, "stolen", vhost="a", user="a", passwordSecretRef={"name": "theirs"})
+        condition = await cluster.ready(VHOST, "stolen", "InvalidSpec")
+        assert condition["message"].startswith("spec.passwordSecretRef: Secret 'theirs' does not allow")
+        await cluster.delete(VHOST, "stolen")
+
+        async def gone() -> bool:
+            return await cluster.get(VHOST, "stolen") is None
+
+        await eventually(gone)
 
 
 async def test_a_cache_goes_before_what_its_operator_would_make_anew(cluster: Cluster, root: Path) -> None:

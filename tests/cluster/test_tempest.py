@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from openstack_operator.api import ALLOWED_HOSTS
 from openstack_operator.kube import conditions
 from openstack_operator.manifests import load_text
 from openstack_operator.runtime.kinds import CHILDREN, JOB, POD, SECRET, Kind
@@ -80,7 +81,8 @@ def test_half_a_cloud_is_refused(rest: Rest, keystone: dict[str, Any], said: str
 async def started(cluster: Cluster, **spec: Any) -> None:
     """A Tempest of a cloud of others, which needs nothing else to be there."""
     data = {"application_credential_id": "id", "application_credential_secret": "secret"}
-    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": cluster.meta("credential"), "stringData": data}
+    meta = {**cluster.meta("credential"), "annotations": {ALLOWED_HOSTS: "identity.example.org"}}
+    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": meta, "stringData": data}
     await cluster.client.create(SECRET, secret)
     keystone = {"authUrl": "https://identity.example.org", "appCredentialRef": {"name": "credential"}}
     await cluster.create(TEMPEST, "tempest", keystone=keystone, **spec)

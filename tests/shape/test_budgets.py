@@ -16,9 +16,9 @@ SERVICES = sorted(path.parent for path in (SRC / "services").glob("*/**/__init__
 MODULE, FOLDER, PLAINEST, FUNCTION = 400, 300, 150, 40
 LARGER = {
     "cephstorage": 910,
-    "cinder": 871,
+    "cinder": 882,
     "controlplane": 640,
-    "glance": 360,
+    "glance": 367,
     "keystone": 550,
     "keystone/federation": 580,
     "mariadb": 1250,

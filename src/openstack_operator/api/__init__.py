@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from .ceph import CephClientRef, CephSource, PoolName
 from .defaults import default_text, split_default, with_default
+from .destinations import ALLOWED_HOSTS, allowed_hosts, destinations, host_of, is_allowed, sent
 from .federation import MappingRules, ProviderName, RemoteIdAttribute
 from .fields import (
     Address,
@@ -32,7 +33,7 @@ from .fields import (
     settled,
     validated,
 )
-from .model import IS_NOW, ON_NODES, CalledOtherwise, Model, Rule, Template, Templates, by_group, rule
+from .model import IS_NOW, ON_NODES, CalledOtherwise, Destination, Model, Rule, Template, Templates, by_group, rule
 from .node_fields import EACH, FOLDER, NodeField, node_fields
 from .providers import PROVIDED, ExternalBroker, ExternalCache, ExternalServer
 from .refs import (
@@ -115,6 +116,7 @@ from .wiring import (
 
 __all__ = [
     "AGENT",
+    "ALLOWED_HOSTS",
     "DURATION",
     "EACH",
     "FOLDER",
@@ -146,6 +148,7 @@ __all__ = [
     "DatabaseName",
     "DatabaseSource",
     "Dependency",
+    "Destination",
     "EtcdRef",
     "Expose",
     "Exposure",
@@ -221,14 +224,18 @@ __all__ = [
     "UsesStorageClass",
     "UsesTLS",
     "UsesVolume",
+    "allowed_hosts",
     "as_c5c3",
     "by_group",
     "crd",
     "default_text",
     "dependencies",
+    "destinations",
     "handle",
     "holds",
+    "host_of",
     "immutable",
+    "is_allowed",
     "lasts",
     "logins",
     "mebibytes",
@@ -241,6 +248,7 @@ __all__ = [
     "rule",
     "seconds",
     "secret_references",
+    "sent",
     "settled",
     "split_default",
     "structural",

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, ClassVar, cast
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, NamedTuple, cast
 
 from pydantic import BaseModel, ConfigDict, model_validator
 from pydantic.alias_generators import to_camel
@@ -57,6 +57,17 @@ AS_OBJECT = "x-as-object"
 """Marks a schema with another one, for kinds whose images are objects; never leaves this package."""
 
 
+class Destination(NamedTuple):
+    """Servers that a Secret is sent to."""
+
+    field: str
+    """Of the reference to the Secret."""
+    secret: str
+    """Its name."""
+    addresses: tuple[str, ...]
+    """URLs, hosts with or without a port, or empty text for a server that a spec does not say plainly."""
+
+
 class Model(BaseModel):
     """A frozen value read from the API; unknown fields are left to the API server to prune."""
 
@@ -88,6 +99,12 @@ class Model(BaseModel):
         for them.
         """
         return {}
+
+    def destinations(self) -> Sequence[Destination]:
+        """Servers that this very model names beside Secrets that are sent to them: whoever writes a spec may not be
+        entitled to the Secret, which has to allow it.
+        """
+        return ()
 
     @property
     def runs_release(self) -> str:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated
 
 from pydantic import Field
 
+from .destinations import sent
 from .fields import Hostname, Port, Server, Url
-from .model import Model, Rule, rule
+from .model import Destination, Model, Rule, rule
 from .refs import LoginSecretRef
 
 _ELSEWHERE = "(has(self.provider) && self.provider == 'external')"
@@ -36,7 +38,17 @@ class ExternalServer(Model):
     """Its port; unset is the usual one."""
     secret_ref: LoginSecretRef
     """A Secret with `username` and `password` of an administrator, by whom accounts are made for services; with
-    `ca.crt` the server is called by TLS and checked by that."""
+    `ca.crt` the server is called by TLS and checked by that. The Secret has to allow the host: annotate it with
+    `openstack.k8s.io/allowed-hosts`."""
+
+    @property
+    def addresses(self) -> tuple[str, ...]:
+        """Where what the Secret says is sent to."""
+        return (self.host,)
+
+    def destinations(self) -> Sequence[Destination]:
+        """Those of the administrator's Secret."""
+        return sent({"secretRef": self.secret_ref}, *self.addresses)
 
 
 class ExternalBroker(ExternalServer):
@@ -44,6 +56,11 @@ class ExternalBroker(ExternalServer):
 
     management_url: Annotated[Url, Field(alias="managementURL")]
     """Where its management plugin answers, by which virtual hosts and users are made."""
+
+    @property
+    def addresses(self) -> tuple[str, ...]:
+        """Both, which may be two servers."""
+        return self.host, self.management_url
 
 
 class ExternalCache(Model):

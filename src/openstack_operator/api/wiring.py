@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
+from .destinations import sent
 from .fields import AuthUrl, DatabaseName, Hostname, Name, Port, Server, settled
-from .model import Model, Rule, rule
+from .model import Destination, Model, Rule, rule
 from .refs import AppSecretRef, KeystoneRef, LoginSecretRef, MariaDBRef, MemcachedRef, RabbitMQRef, Ref
 
 MARIADB, RABBITMQ = MariaDBRef(name="mariadb"), RabbitMQRef(name="rabbitmq")
@@ -63,6 +64,10 @@ class DatabaseSource(Model):
         """The server nobody named."""
         return {} if self.mariadb_ref or self.secret_ref else {"mariadbRef": MARIADB}
 
+    def destinations(self) -> Sequence[Destination]:
+        """The server, where not the Secret says it."""
+        return sent({"secretRef": self.secret_ref}, self.host)
+
 
 class MessagingSource(Model):
     """Where a service sends its RPC."""
@@ -91,6 +96,10 @@ class MessagingSource(Model):
     def implied(self) -> Mapping[str, Any]:
         """The broker nobody named."""
         return {} if self.rabbitmq_ref or self.secret_ref else {"rabbitmqRef": RABBITMQ}
+
+    def destinations(self) -> Sequence[Destination]:
+        """The members, where not the Secret says them."""
+        return sent({"secretRef": self.secret_ref}, *(self.hosts or ()))
 
 
 class ServiceMessaging(MessagingSource):
@@ -185,6 +194,11 @@ class IdentitySource(Model):
     def implied(self) -> Mapping[str, Any]:
         """The Keystone nobody named."""
         return {} if self.keystone_ref or self.auth_url else {"keystoneRef": KEYSTONE}
+
+    def destinations(self) -> Sequence[Destination]:
+        """That Keystone."""
+        refs = self.app_credential_ref.implied() if self.app_credential_ref else {}
+        return sent({f"appCredentialRef.{name}": ref for name, ref in refs.items()}, self.auth_url)
 
 
 class UsesDatabase(Model):

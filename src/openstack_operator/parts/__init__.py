@@ -26,6 +26,7 @@ from .policies import Way, opened, outside, policies
 from .providers import (
     AUTO,
     BUILTIN,
+    EXTERNAL,
     External,
     declared_server,
     external,
@@ -65,6 +66,7 @@ __all__ = [
     "AUTO",
     "BUILTIN",
     "DEVICES",
+    "EXTERNAL",
     "KEPT",
     "KORC",
     "KORC_CLOUD",

@@ -7,13 +7,15 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from .. import kube
-from ..api import ExternalServer, RunSpec, UsesTLS
+from ..api import ExternalServer, RunSpec, UsesTLS, host_of
 from ..plan import Context, Object, SpecError, Step
 from .coordinates import Login, login
 from .tls import TRUSTED, authority
 
 PROVIDER = "spec.provider"
 BUILTIN, AUTO = "builtin", "auto"
+EXTERNAL = "external"
+"""Key of a contract: hosts of a server that is not looked after here, with commas between them."""
 
 
 def provider(ctx: Context[Any], operator: str, kind: str, **made: bool) -> str:
@@ -108,7 +110,8 @@ def external(ctx: Context[Any], server: ExternalServer, user: str, password: str
         raise SpecError("spec.tls", "the server has a certificate or not; put its ca.crt into external.secretRef's")
     at = login(ctx, server.secret_ref, "spec.external.secretRef")
     admin = kube.secret(ctx, ctx.name("admin"), {user: at["username"], password: at["password"]})
-    found, published = [admin], {"adminSecret": admin["metadata"]["name"]}
+    hosts = ",".join(dict.fromkeys(host_of(address) for address in server.addresses))
+    found, published = [admin], {"adminSecret": admin["metadata"]["name"], EXTERNAL: hosts}
     if key := authority(at.data):
         found.append(kube.secret(ctx, ctx.name("trust"), {"ca.crt": at.data[key]}))
         published[TRUSTED] = found[-1]["metadata"]["name"]

@@ -29,6 +29,7 @@ from ..parts import SORTS, order_name
 from ..plan import DRAWN, Context, InstalledKinds, Node, Object, Referent, Release, SpecError, Verdict, failed, waiting
 from .client import not_permitted
 from .kinds import SECRET, Kind
+from .permits import account_refusals, refusals
 from .registry import Releases
 from .store import Cached, Request, Store
 from .world import Target, World, watched
@@ -59,10 +60,15 @@ class Missing:
 
     absent: list[str] = field(default_factory=list[str])
     unpublished: list[str] = field(default_factory=list[str])
+    refused: list[str] = field(default_factory=list[str])
+    """Secrets that do not allow what the spec would do with them."""
 
     @property
     def verdict(self) -> Verdict | None:
         """All of them in one verdict; what does not exist weighs more than what has not reported yet."""
+        if self.refused:
+            text = "; ".join([*self.refused, *self.absent, *self.unpublished])
+            return failed(text, SpecError.reason, incomplete=True)
         if self.absent:
             return failed("; ".join([*self.absent, *self.unpublished]), "MissingReference", incomplete=True)
         return waiting("; ".join(self.unpublished)) if self.unpublished else None
@@ -121,7 +127,13 @@ class Gatherer:
         missing, targets = Missing(), self._alone(request, held)
         refs = self._referents(request, spec, missing, targets)
         waits = self._awaited(request, spec, targets)
-        data = await self._secrets(request, spec, missing, targets)
+        named = await self._secrets(request, spec, missing, targets)
+        missing.refused += refusals(spec, named, request.namespace)
+        if admin:
+            refused, waits_for = account_refusals(self._world, kind, held, spec, refs, named)
+            missing.refused += refused
+            missing.unpublished += waits_for
+        data: dict[str, Mapping[str, str]] = {name: secret_data(each.decode()) for name, each in named.items()}
         data |= await self._published_secrets(request, refs, missing, targets, admin=admin)
         # Before what was read can change: whoever uses an object is woken by its next change.
         children = tuple(self._children(request, held))
@@ -205,24 +217,24 @@ class Gatherer:
 
     async def _secrets(
         self, request: Request, spec: Model, missing: Missing, targets: set[Target]
-    ) -> dict[str, Mapping[str, str]]:
+    ) -> dict[str, Cached]:
         wanted = [*secret_references(spec), *whole_secrets(spec), *_orders(request, spec)]
         targets.update(("Secret", request.namespace, ref.name) for _, ref in wanted)
         self._world.users.set(request, targets)
-        found: dict[str, Mapping[str, str]] = {}
+        found: dict[str, Cached] = {}
         for path, ref in wanted:
             held = await self._world.secret(request.namespace, ref.name) if ref.name not in found else None
             if held is not None:
-                found[ref.name] = secret_data(held.decode())
+                found[ref.name] = held
             if ref.name not in found and isinstance(ref, OptionalSecretRef):
                 continue
             if ref.name not in found:
                 missing.absent.append(f"{path}{ref.field}: there is no Secret {ref.name!r} in this namespace")
             elif isinstance(ref, SecretRef):
                 continue
-            elif ref.key not in found[ref.name]:
+            elif (value := secret_data(found[ref.name].decode()).get(ref.key)) is None:
                 missing.absent.append(f"{path}.key: Secret {ref.name!r} has no key {ref.key!r}")
-            elif not found[ref.name][ref.key].isprintable():
+            elif not value.isprintable():
                 missing.absent.append(f"{path}.key: {ref.key!r} of Secret {ref.name!r} is no text of one line")
         return found
 

@@ -10,6 +10,7 @@ from typing import Any
 from openstack.connection import Connection
 
 from cloud.kubernetes import Kubernetes
+from openstack_operator.api import ALLOWED_HOSTS, host_of
 
 from .ceph import administrator, command
 from .volumes import NAMESPACE
@@ -82,7 +83,8 @@ def _conf(cluster: Kubernetes, conn: Connection) -> str:
 
 
 def _secret(name: str, values: dict[str, str]) -> dict[str, Any]:
-    return {"apiVersion": "v1", "kind": "Secret", "metadata": _meta(name), "stringData": values}
+    metadata = {**_meta(name), "annotations": {ALLOWED_HOSTS: host_of(ADDRESS)}}
+    return {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": values}
 
 
 def _service() -> dict[str, Any]:

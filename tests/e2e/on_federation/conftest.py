@@ -14,6 +14,7 @@ from cloud.kubernetes import Kubernetes, module
 from cloud.session import MINIMAL, Cloud, Session
 from images import catalog
 from openstack_operator import pki
+from openstack_operator.api import ALLOWED_HOSTS
 
 from ..conftest import stands
 from ..waiting import until
@@ -67,7 +68,8 @@ def _provider(cloud: Cloud, bundle: str) -> list[dict[str, Any]]:
     place = {"namespace": cloud.namespace}
 
     def secret(name: str, data: dict[str, str]) -> dict[str, Any]:
-        return {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, **place}, "stringData": data}
+        metadata = {"name": name, **place, "annotations": {ALLOWED_HOSTS: HOST}}
+        return {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": data}
 
     sources = {
         "program": {"configMap": {"name": "sso"}},

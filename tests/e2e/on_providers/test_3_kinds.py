@@ -19,6 +19,7 @@ from cloud import proof, view
 from cloud.kubernetes import CloudError, Kubernetes
 from cloud.stopwatch import Stopwatch
 from images import catalog
+from openstack_operator.api import ALLOWED_HOSTS, host_of
 
 from ..conftest import Report
 from ..waiting import until
@@ -109,10 +110,12 @@ def _cache() -> Object:
 def _secrets() -> list[Object]:
     def secret(name: str, **values: str) -> Object:
         labels = {"k8s.mariadb.com/watch": "", "rabbitmq.com/topology-operator": "true"}
+        # The brokers of services are named by these, and not by the Secret.
+        annotations = {ALLOWED_HOSTS: "rabbitmq"}
         return {
             "apiVersion": "v1",
             "kind": "Secret",
-            "metadata": {"name": name, "labels": labels},
+            "metadata": {"name": name, "labels": labels, "annotations": annotations},
             "stringData": values,
         }
 
@@ -248,8 +251,8 @@ def _ours(cluster: Kubernetes, *wanted: Object, seconds: float = 240) -> None:
         until(f"{_kind(each)}/{name}", lambda e=each, n=name: view.ready(found(cluster, _kind(e), n)), seconds, 1)
 
 
-def _credential(cluster: Kubernetes, service: str) -> Object:
-    """A Secret with an application credential, made by the service's own user."""
+def _credential(cluster: Kubernetes, service: str, url: str) -> Object:
+    """A Secret with an application credential, made by the service's own user, for the Keystone at that URL."""
     password = base64.b64decode(found(cluster, "secret", f"{service}-user")["data"]["password"]).decode()
     admin = proof.connect(cluster, NAMESPACE)
     auth = {
@@ -265,7 +268,7 @@ def _credential(cluster: Kubernetes, service: str) -> Object:
     told = own.identity.post(f"/users/{own.current_user_id}/application_credentials", json=asked).json()
     made = told["application_credential"]
     values = {"application_credential_id": made["id"], "application_credential_secret": made["secret"]}
-    metadata = {"name": f"{service}-keystone-credentials"}
+    metadata = {"name": f"{service}-keystone-credentials", "annotations": {ALLOWED_HOSTS: host_of(url)}}
     return {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": values}
 
 
@@ -291,7 +294,7 @@ def cloud(cluster: Kubernetes, report: Report) -> Iterator[Kubernetes]:
         _ours(cluster, _keystone(host), _network())
         url = f"http://keystone-api.{NAMESPACE}.svc.cluster.local:5000/v3"
         _ours(cluster, *(_user(service) for service in CATALOG))
-        _applied(cluster, *(_credential(cluster, service) for service in CATALOG))
+        _applied(cluster, *(_credential(cluster, service, url) for service in CATALOG))
         _applied(cluster, *_services(host, url))
         wanted = _services(host, url)
         until("ports of the nodes", lambda: all(f"//{host}:" in _endpoint(cluster, each) for each in wanted), 120, 1)

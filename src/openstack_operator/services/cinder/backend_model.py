@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
@@ -12,6 +13,7 @@ from ...api import (
     AgentSettings,
     CephSource,
     Component,
+    Destination,
     Model,
     Name,
     Options,
@@ -21,6 +23,7 @@ from ...api import (
     UsesStorageClass,
     immutable,
     rule,
+    sent,
     settled,
     validated,
 )
@@ -35,6 +38,9 @@ BackendName = Annotated[
 ]
 
 VolumeTypeName = Annotated[str, Field(min_length=1, max_length=255, pattern=r"^\S(.*\S)?$")]
+
+_ADDRESS = re.compile(r"(^|_)(ips?|hosts?|hostname|address(es)?|addr|servers?|ur[il]|endpoints?|portals?)(_|$)")
+"""Options of drivers that say where their storage is: san_ip, netapp_server_hostname, pure_api_url."""
 
 Path = Annotated[str, Field(max_length=255, pattern=r"^/[^:\s,]+$")]
 
@@ -184,6 +190,13 @@ class Backend(AgentSettings):
         """The CephStorage that is meant where nobody names one."""
         return {"rbd": self.ceph} if self.ceph and not self.rbd else {}
 
+    def destinations(self) -> Sequence[Destination]:
+        """What the options call an address, and an unknown server where they say none: only the driver knows."""
+        named = [value for name, value in self.options.items() if _ADDRESS.search(name)]
+        texts = [str(text) for value in named for text in (value if isinstance(value, list) else str(value).split(","))]
+        addresses = tuple(text.strip() for text in texts) or ("",)
+        return [Destination(f"secretOptions.{name}", ref.name, addresses) for name, ref in self.secret_options.items()]
+
 
 class Files(UsesStorageClass):
     """A volume of the Kubernetes cluster for backups."""
@@ -213,6 +226,10 @@ class S3(Model):
     """The access key."""
     secret_key_ref: SecretKeyRef
     """The secret key."""
+
+    def destinations(self) -> Sequence[Destination]:
+        """The server."""
+        return sent({"accessKeyRef": self.access_key_ref, "secretKeyRef": self.secret_key_ref}, self.endpoint)
 
 
 class Swift(Model):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, ClassVar
 
 from pydantic import Field
@@ -10,6 +11,7 @@ from ...api import (
     Column,
     DatabaseName,
     Dependency,
+    Destination,
     Image,
     Model,
     OptionalSecretRef,
@@ -22,6 +24,7 @@ from ...api import (
     UsesMonitoring,
     UsesTLS,
     rule,
+    sent,
 )
 
 Part = Annotated[str, Field(min_length=1, max_length=63, pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]*$")]
@@ -44,6 +47,10 @@ class CortexIdentity(Model):
     """URL of Keystone's API, with its version."""
     app_credential_ref: OptionalSecretRef
     """Secret with an application credential; the image reads its keys as files of /etc/cortex/keystone."""
+
+    def destinations(self) -> Sequence[Destination]:
+        """That Keystone."""
+        return sent({"appCredentialRef": self.app_credential_ref}, self.auth_url)
 
 
 class CortexFilter(Model):

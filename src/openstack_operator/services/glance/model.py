@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
@@ -10,6 +10,7 @@ from pydantic import Field
 from ...api import (
     CephSource,
     Column,
+    Destination,
     HttpApi,
     Model,
     Name,
@@ -26,6 +27,7 @@ from ...api import (
     by_group,
     immutable,
     rule,
+    sent,
     validated,
 )
 
@@ -46,6 +48,10 @@ class S3(Model):
     secret_key_ref: SecretKeyRef
     """The secret key."""
 
+    def destinations(self) -> Sequence[Destination]:
+        """The server."""
+        return sent({"accessKeyRef": self.access_key_ref, "secretKeyRef": self.secret_key_ref}, self.url)
+
 
 class Swift(Model):
     """Images as objects of a Swift, or of what speaks its protocol, that a Keystone lets us into."""
@@ -64,6 +70,10 @@ class Swift(Model):
     rules: ClassVar[tuple[Rule, ...]] = (
         rule("has(self.user) == has(self.passwordRef)", "a user comes with its passwordRef", ".passwordRef"),
     )
+
+    def destinations(self) -> Sequence[Destination]:
+        """That Keystone."""
+        return sent({"passwordRef": self.password_ref}, self.auth_url)
 
 
 class Store(Model):
@@ -221,6 +231,13 @@ class GlanceSpec(ServiceSpec, UsesDatabase, UsesCache, UsesIdentity):
         """The Ceph that is meant where nobody names one."""
         sources = {f"storage.{store.name}": store.rbd or CephSource() for store in stores(self) if store.type == "ceph"}
         return {**super().implied(), **({} if self.storage.backends or self.storage.rbd else sources)}
+
+    def destinations(self) -> Sequence[Destination]:
+        """The Keystone of a Swift that names none, where that is one of others."""
+        places = {f"storage.backends[{index}]": each.swift for index, each in enumerate(self.storage.backends)}
+        known = places or {"storage": self.storage.swift}
+        refs = {f"{path}.swift.passwordRef": at.password_ref for path, at in known.items() if at and not at.auth_url}
+        return sent(refs, self.keystone.auth_url)
 
 
 _NAMES = {"pvc": "file", "ceph": "rbd", "swift": "swift", "s3": "s3"}

@@ -90,6 +90,10 @@ def _swift(ctx: Context[GlanceSpec], store: Store, user: Mapping[str, str], _ind
     if "username" not in user and not (swift and swift.user):
         text = "no application credential opens a Swift to Glance; set user and passwordRef"
         raise SpecError("spec.storage.swift", text)
+    if swift and swift.auth_url and not swift.user:
+        # The password of this service's own user is not for whoever is named here.
+        text = "another Keystone does not know this service's user; set user and passwordRef, or remove authUrl"
+        raise SpecError("spec.storage.swift", text)
     name = swift.user if swift and swift.user else user["username"]
     password = ctx.secrets[swift.password_ref.name][swift.password_ref.key] if swift and swift.password_ref else ""
     account = {

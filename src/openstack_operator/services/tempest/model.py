@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
@@ -10,6 +10,7 @@ from pydantic import Field
 from ...api import (
     Column,
     Dependency,
+    Destination,
     Image,
     KeystoneRef,
     Model,
@@ -22,6 +23,7 @@ from ...api import (
     SecretRef,
     Sections,
     rule,
+    sent,
 )
 
 Regex = Annotated[str, Field(min_length=1, max_length=4096)]
@@ -59,6 +61,10 @@ class TestedKeystone(Model):
 
     interface: Literal["internal", "public"] = "internal"
     """Which endpoints of the catalog are tested."""
+
+    def destinations(self) -> Sequence[Destination]:
+        """That cloud."""
+        return sent({"appCredentialRef": self.app_credential_ref}, self.auth_url)
 
     @property
     def ours(self) -> KeystoneRef | None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Literal, cast
 
 from pydantic import Field, model_validator
 
 from ....api import (
+    Destination,
     MappingRules,
     Model,
     ProviderName,
@@ -17,6 +18,7 @@ from ....api import (
     SecretKeyRef,
     SecretRef,
     rule,
+    sent,
     validated,
 )
 
@@ -88,6 +90,11 @@ class OpenID(Model):
     bearer_tokens: BearerTokens | None = None
     """Let in who brings an access token, as the openstack command does with `--os-auth-type v3oidcpassword`,
     `v3oidcclientcredentials` or `v3oidcaccesstoken`. Unset lets in browsers alone."""
+
+    def destinations(self) -> Sequence[Destination]:
+        """Whoever says where tokens are to be had, and whoever is asked about them."""
+        asked = self.bearer_tokens.introspection_url if self.bearer_tokens else None
+        return sent({"clientSecretRef": self.client_secret_ref}, self.metadata_url or self.issuer, asked)
 
 
 _VARIABLE = "^[A-Za-z][A-Za-z0-9-]{0,62}$"

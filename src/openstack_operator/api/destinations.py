@@ -1,0 +1,74 @@
+"""Where the Secrets go that a spec names: to servers that the spec names, too."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from .model import Destination, Model, Template
+from .refs import SecretKeyRef, SecretRef
+
+ALLOWED_HOSTS = "openstack.k8s.io/allowed-hosts"
+"""Annotation of a Secret: hosts it may be sent to that others name, with commas between them; `*.example.org` stands
+for all names below that, `*` for every host."""
+UNKNOWN = ""
+"""Host of a server that a spec names in a way that is not understood."""
+
+# No user, no backslash, nothing that two parsers read in two ways.
+_ADDRESS = re.compile(
+    r"(?:[A-Za-z][A-Za-z0-9+.-]*://)?(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::[0-9]{1,5})?(?:[/?#].*)?"
+)
+
+
+def sent(refs: Mapping[str, SecretRef | SecretKeyRef | None], *addresses: str | None) -> list[Destination]:
+    """What `Model.destinations` answers for Secrets, by field, that all go to the same servers; nothing for those that
+    are unset, and where no server is named.
+    """
+    named = tuple(address for address in addresses if address)
+    return [Destination(field, ref.name, named) for field, ref in refs.items() if ref and named]
+
+
+def destinations(spec: Model) -> list[Destination]:
+    """Every Secret in this spec that goes to servers which the spec itself names, with the field's path. What a
+    template names is the concern of the resource made of it.
+    """
+    return list(_found(spec, "spec"))
+
+
+def _found(value: Any, path: str) -> Iterator[Destination]:
+    if isinstance(value, Model):
+        if isinstance(value, Template):
+            return
+        for field, secret, addresses in value.destinations():
+            yield Destination(f"{path}.{field}", secret, addresses)
+        for name, info in type(value).model_fields.items():
+            yield from _found(getattr(value, name), f"{path}.{info.alias or name}")
+    elif isinstance(value, Mapping):
+        for name, each in value.items():
+            if isinstance(each, Model):
+                yield from _found(each, f"{path}.{name}")
+    elif isinstance(value, list | tuple):
+        for index, each in enumerate(value):
+            if isinstance(each, Model):
+                yield from _found(each, f"{path}[{index}]")
+
+
+def host_of(address: str) -> str:
+    """The host of a URL, of `host:port` or of a bare name; UNKNOWN for what is written in another way."""
+    match = _ADDRESS.fullmatch(address)
+    return match[1].lower().rstrip(".") if match else UNKNOWN
+
+
+def allowed_hosts(annotations: Mapping[str, str]) -> tuple[str, ...]:
+    """What the annotation of a Secret allows."""
+    entries = (entry.strip().lower() for entry in annotations.get(ALLOWED_HOSTS, "").split(","))
+    return tuple(entry.removesuffix(".") for entry in entries if entry not in ("", ".", "*."))
+
+
+def is_allowed(host: str, allowed: tuple[str, ...]) -> bool:
+    """Whether one of the entries stands for the host. UNKNOWN is none but for `*`."""
+    return any(
+        entry == "*" or (host and (host == entry or (entry.startswith("*.") and host.endswith(entry[1:]))))
+        for entry in allowed
+    )

@@ -1,0 +1,82 @@
+"""Which Secrets may be sent to servers that resources name: the operator reads every Secret of a namespace, and whoever
+may write a resource need not.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from ..api import ALLOWED_HOSTS, Destination, Model, Ref, allowed_hosts, destinations, host_of, is_allowed
+from ..api import secret_references as key_references
+from ..kube import secret_data
+from ..parts import EXTERNAL, cloud_auth
+from ..plan import Referent
+from .kinds import SECRET, Kind
+from .store import Cached
+
+if TYPE_CHECKING:
+    from .world import World
+
+_CLOUDS = "clouds.yaml"
+_NAMING = ("host", "endpoint", "url", "auth_url", "authUrl")
+"""Keys by which a Secret itself says which server it is for."""
+
+
+def refusals(spec: Model, secrets: Mapping[str, Cached], namespace: str) -> Iterator[str]:
+    """A sentence for each Secret that goes to a server of the spec's, and does not allow it."""
+    yield from _refused(destinations(spec), secrets, namespace)
+
+
+def account_refusals(
+    world: World, kind: Kind, held: Cached, spec: Model, refs: Mapping[Ref, Referent], secrets: Mapping[str, Cached]
+) -> tuple[list[str], list[str]]:
+    """The same for the password of an account on a server of others, which the spec names by a resource; and what is to
+    be waited for, as it is not known yet who made the resource. What one plan makes, the password and the account, go
+    together.
+    """
+    addresses = [name for each in refs.values() for name in each.published.get(EXTERNAL, "").split(",") if name]
+    if not addresses:
+        return [], []
+    maker = world.plans.maker(kind, held.meta)
+    found: list[Destination] = []
+    for path, ref in key_references(spec):
+        secret = secrets.get(ref.name)
+        if secret is None or (maker.request and world.plans.maker(SECRET, secret.meta) == maker and maker.known):
+            continue
+        found.append(Destination(path, ref.name, tuple(addresses)))
+    refused = list(_refused(found, secrets, held.meta.namespace))
+    if refused and not maker.known:
+        return [], ["waiting for its owner to be looked at, which says whether its password may be sent"]
+    return refused, []
+
+
+def _refused(wanted: Iterable[Destination], secrets: Mapping[str, Cached], namespace: str) -> Iterator[str]:
+    for path, name, addresses in wanted:
+        if (secret := secrets.get(name)) is None:
+            continue
+        allowed = allowed_hosts(secret.meta.annotations)
+        named = _named_by(secret)
+        lacking = [host for host in map(host_of, addresses) if not is_allowed(host, allowed) and host not in named]
+        if lacking:
+            yield _refusal(path, name, namespace, allowed, sorted(set(lacking)))
+
+
+def _refusal(path: str, name: str, namespace: str, allowed: tuple[str, ...], hosts: list[str]) -> str:
+    where = " and ".join(host or "a server that the spec does not say plainly" for host in hosts)
+    entries = ",".join(dict.fromkeys([*allowed, *(host or "*" for host in hosts)]))
+    command = f"kubectl annotate secret {name} -n {namespace} --overwrite {shlex.quote(f'{ALLOWED_HOSTS}={entries}')}"
+    return f"{path}: Secret {name!r} does not allow that it is sent to {where}; if it may be, run: {command}"
+
+
+def _named_by(secret: Cached) -> frozenset[str]:
+    """The servers that a Secret says it is for."""
+    data = secret_data(secret.decode())
+    addresses = [data[key].strip() for key in _NAMING if key in data]
+    if _CLOUDS in data:
+        # Who reads it says what is wrong with it.
+        with suppress(ValueError):
+            addresses.append(cloud_auth(data[_CLOUDS]).get("auth_url", ""))
+    return frozenset(host for host in map(host_of, addresses) if host)
