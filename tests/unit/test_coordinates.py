@@ -123,7 +123,7 @@ def test_without_coordinates_everything_is_made() -> None:
     base = parts.foundation(context(WIDGET, release=RELEASE, published=CONTRACTS))
     made = [obj["kind"] for step in base.steps for obj in step.objects]
     assert made == ["Secret", "MariaDBDatabase", "RabbitMQVhost", "KeystoneUser"]
-    assert kube.secret_data(base.steps[0].objects[0]).keys() == {"database", "messaging", "identity"}
+    assert kube.secret_data(base.steps[0].objects[0]).keys() == {"database", "messaging", "identity", "token-cache"}
 
 
 BROKER: dict[str, Any] = {"secretRef": {"name": "bus"}, "hosts": ["rabbitmq-0.rabbitmq:5672", "rabbitmq-1.rabbitmq"]}
