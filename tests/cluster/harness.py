@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -122,11 +123,13 @@ async def running(work: Any) -> AsyncGenerator[None]:
 
 
 async def eventually(check: Callable[[], Awaitable[Any]]) -> Any:
-    """The first true answer."""
+    """The first true answer. An API server that does not answer in time is asked again: the machine may be busy."""
     async with asyncio.timeout(PATIENCE):
-        while not (answer := await check()):  # noqa: ASYNC110
+        while True:
+            with contextlib.suppress(Transient):
+                if answer := await check():
+                    return answer
             await asyncio.sleep(0.02)
-        return answer
 
 
 async def at_rest(manager: Manager) -> None:
