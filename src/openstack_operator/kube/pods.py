@@ -82,6 +82,14 @@ class Probe:
     failures: int = 3
 
     @classmethod
+    def of_api(cls, path: str, port: int, *, tls: bool) -> Probe:
+        """How an API is asked. Its few processes answer after the requests that came before, so one that is busy needs
+        its time. Were it taken out of its Service, clients would be refused where there is no other, and the others
+        would be busier still.
+        """
+        return cls(http=(path, port), tls=tls, timeout=15, failures=2)
+
+    @classmethod
     def of_worker(cls, command: Sequence[str], timeout: int = 5) -> Probe:
         """How a program is asked that no Service leads to. Only the status shows its answer, and each question is a
         process: seldom is enough, and two answers in a row are believed (docs/decisions/0042).
@@ -123,7 +131,7 @@ class Probe:
     def render_start(self) -> Object:
         """The same as a startup probe: asked each second, a command later every three, for ten minutes or so."""
         if not self.command:
-            return self.render(period=1, failures=600)
+            return self.render(period=1, failures=600, timeout=min(self.timeout, 5))
         until = _UNTIL.format(often=_OFTEN, times=_TIMES, timeout=self.timeout)
         asking = replace(self, command=["sh", "-c", until, "sh", *self.command])
         return asking.render(period=1, failures=600 // _SECONDS, timeout=_SECONDS + _TIMES * self.timeout)

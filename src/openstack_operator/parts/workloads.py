@@ -148,7 +148,7 @@ def api(
         env={"OS_OSLO_MESSAGING_RABBIT__PROCESSNAME": f"{ctx.kind.lower()}-{component}", **tls.env, **more.env},
         ports={"http": port},
         mounts=(*config.mounts, *kube.scratch("/tmp", "/run", *homes, large=more.large), *mounts),  # noqa: S108
-        ready=kube.Probe(http=(health, port), tls=bool(tls)),
+        ready=kube.Probe.of_api(health, port, tls=bool(tls)),
         alive=None if first else alive,
         lifecycle=last if tls or first else ending,
         memory=memory,

@@ -40,7 +40,7 @@ def plan(ctx: Context[CortexSpec]) -> Plan:
         component=program,
         ports={"http": PORT},
         mounts=(*conf.mounts, *_logins(ctx), *kube.scratch("/tmp")),  # noqa: S108
-        ready=kube.Probe(http=("/up", PORT), tls=bool(tls)),
+        ready=kube.Probe.of_api("/up", PORT, tls=bool(tls)),
         alive=None if tls else kube.Probe(tcp=PORT),
         lifecycle=ending,
         memory="32Mi",
