@@ -92,7 +92,8 @@ MEMBERS = """
 import socket, ssl, sys
 host = f"{sys.argv[1]}.openstack.svc.cluster.local"
 sock = socket.create_connection((host, int(sys.argv[2])), 10)
-sock.settimeout(5)
+# In plain text it may be that no answer comes; in TLS there is an alert, on a busy machine a late one.
+sock.settimeout(60 if sys.argv[3:] == ["tls"] else 5)
 if sys.argv[3:] == ["tls"]:
     trust = ssl._create_unverified_context()
     sock = trust.wrap_socket(sock, server_hostname=host)
