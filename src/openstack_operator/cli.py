@@ -147,7 +147,8 @@ def _run_options(run: argparse.ArgumentParser) -> None:
         help="connect to servers in this network that resources name, though it is loopback or link-local; repeatable, "
         "ALLOWED_ADDRESSES=a,b",
     )
-    _health_options(run)
+    _health_options(run, "/healthz /readyz; 0 is none")
+    _metrics_options(run)
     _log_options(run)
 
 
@@ -159,13 +160,38 @@ def _injector_options(inject: argparse.ArgumentParser) -> None:
         default=Path("/etc/labels-injector"),
         help="folder with tls.crt and tls.key, read anew when they change",
     )
-    _health_options(inject)
+    _health_options(inject, "/healthz /readyz /metrics; 0 is none")
     _log_options(inject)
 
 
-def _health_options(parser: argparse.ArgumentParser) -> None:
+def _health_options(parser: argparse.ArgumentParser, answers: str) -> None:
     default = int(os.environ.get("HEALTH_PORT", "8080"))
-    parser.add_argument("--health-port", type=int, default=default, help="/healthz /readyz /metrics; 0 is none")
+    parser.add_argument("--health-port", type=int, default=default, help=answers)
+
+
+def _metrics_options(run: argparse.ArgumentParser) -> None:
+    env = os.environ.get
+    run.add_argument(
+        "--metrics-port",
+        type=int,
+        default=int(env("METRICS_PORT", "8443")),
+        help="/metrics over HTTPS, for bearer tokens that may get it; 0 is none (METRICS_PORT)",
+    )
+    run.add_argument(
+        "--metrics-certificate",
+        type=Path,
+        default=env("METRICS_CERTIFICATE"),
+        metavar="FOLDER",
+        help="folder with tls.crt and tls.key for --metrics-port, read anew when they change (METRICS_CERTIFICATE); "
+        "without it the operator makes a certificate",
+    )
+    run.add_argument(
+        "--metrics-insecure",
+        action=argparse.BooleanOptionalAction,
+        default=env("METRICS_INSECURE", "false") == "true",
+        help="/metrics at the health port, in plain text and for everybody, in place of --metrics-port; for "
+        "development (METRICS_INSECURE=true)",
+    )
 
 
 def _log_options(parser: argparse.ArgumentParser) -> None:
@@ -195,6 +221,9 @@ def run_settings(options: argparse.Namespace) -> Settings:
         namespaces=tuple(options.namespace),
         lease_namespace=options.lease_namespace if options.leader_elect else None,
         health_port=options.health_port,
+        metrics_port=options.metrics_port,
+        metrics_certificate=Path(options.metrics_certificate) if options.metrics_certificate else None,
+        metrics_insecure=options.metrics_insecure,
         releases=Path(options.releases) if options.releases else None,
         cluster_domain=options.cluster_domain.strip("."),
         build=options.build,

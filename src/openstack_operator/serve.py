@@ -21,9 +21,13 @@ from .runtime.client import Client, LeadershipLostError
 from .runtime.leader import Leader
 from .runtime.logs import configure
 from .runtime.manager import Manager
+from .runtime.ports import Ports
 from .runtime.registry import Actuator
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger()
+
+# All addresses: the kubelet and Prometheus ask from outside the pod.
+_ANY = "0.0.0.0"  # noqa: S104
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,6 +40,12 @@ class Settings:
     """Where the lease lies; None acts without one."""
     health_port: int = 8080
     """0 serves no health."""
+    metrics_port: int = 8443
+    """0 serves no metrics."""
+    metrics_certificate: Path | None = None
+    """Folder with tls.crt and tls.key; None has the process make a certificate."""
+    metrics_insecure: bool = False
+    """Whether metrics are served at the health port, in plain text and to everybody, and at no other one."""
     releases: Path | None = None
     """Folder of release files that win over the packaged ones."""
     cluster_domain: str = ""
@@ -75,8 +85,12 @@ def serve(settings: Settings, actuators: Sequence[Actuator] = ACTUATORS) -> int:
 def make_manager(client: Client, settings: Settings, actuators: Sequence[Actuator], leader: Leader | None) -> Manager:
     """The operator as the settings want it, not running yet."""
     releases = ReleaseFiles(*(folder for folder in (settings.releases, packaged()) if folder))
-    # All addresses: the kubelet and Prometheus ask from outside the pod.
-    health = ("0.0.0.0", settings.health_port) if settings.health_port else None  # noqa: S104
+    ports = Ports(
+        health=(_ANY, settings.health_port) if settings.health_port else None,
+        metrics=(_ANY, settings.metrics_port) if settings.metrics_port else None,
+        certificate=settings.metrics_certificate,
+        insecure=settings.metrics_insecure,
+    )
     return Manager(
         client,
         SERVICES,
@@ -84,7 +98,7 @@ def make_manager(client: Client, settings: Settings, actuators: Sequence[Actuato
         releases,
         settings.namespaces,
         leader=leader,
-        health=health,
+        ports=ports,
         domain=settings.cluster_domain or cluster_domain(),
         version=settings.version,
         release_versions=releases.versions,

@@ -23,6 +23,11 @@ if __name__ == "__main__":
     namespace = sys.argv[1]
     remotes = [replace(actuator, ensure=agrees, remove=agrees) for actuator in ACTUATORS]
     settings = Settings(
-        namespaces=(namespace,), lease_namespace=namespace, health_port=0, releases=ROOT / "releases", json_logs=False
+        namespaces=(namespace,),
+        lease_namespace=namespace,
+        health_port=0,
+        metrics_port=0,
+        releases=ROOT / "releases",
+        json_logs=False,
     )
     sys.exit(serve(settings, remotes))

@@ -37,7 +37,6 @@ ENDPOINT = of(
 SPECS = {
     "PodMonitor": of(
         selector=of(matchLabels=TEXTS),
-        namespaceSelector=of(matchNames=many(TEXT)),
         podTargetLabels=many(TEXT),
         podMetricsEndpoints=many(ENDPOINT),
     ),
@@ -92,7 +91,7 @@ async def test_a_cloud_is_ready_without_prometheus_and_watched_when_it_comes(clu
         assert "does not have podmonitors.monitoring.coreos.com and prometheusrules" in told["message"]
 
         await install(map(definition, KINDS))
-        expected = {"cloud-operator", "rabbitmq-server", "keystone-api", "glance-api", "placement-api", "neutron-api"}
+        expected = {"rabbitmq-server", "keystone-api", "glance-api", "placement-api", "neutron-api"}
         expected |= {"nova-api", "nova-metadata", "nova-cell1-novncproxy"}
 
         async def there() -> bool:

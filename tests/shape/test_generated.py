@@ -101,7 +101,7 @@ def test_permissions_are_no_way_to_more_of_them(root: Path) -> None:
         assert rule["apiGroups"] != ["rbac.authorization.k8s.io"]
 
 
-def test_an_operator_of_some_namespaces_has_the_same_rights_there_and_reads_nodes(root: Path) -> None:
+def test_an_operator_of_some_namespaces_has_the_same_rights_there_and_no_others_elsewhere(root: Path) -> None:
     def flat(rules: list[dict[str, Any]]) -> set[tuple[str, str, str]]:
         return {
             (rule["apiGroups"][0], resource, verb)
@@ -112,9 +112,14 @@ def test_an_operator_of_some_namespaces_has_the_same_rights_there_and_reads_node
 
     once = load(root / "deploy/namespaced/rbac.yaml")
     (inside, _) = load(root / "deploy/namespaced/rbac-of-namespace.yaml")
-    (everywhere,) = (obj for obj in once if obj["kind"] == "ClusterRole")
-    assert flat(everywhere["rules"]) == {("", "nodes", verb) for verb in ("get", "list", "watch")}
-    assert flat(inside["rules"]) | flat(everywhere["rules"]) == flat(role(root, "ClusterRole"))
+    nodes, reviews = (flat(obj["rules"]) for obj in once if obj["kind"] == "ClusterRole")
+    assert nodes == {("", "nodes", verb) for verb in ("get", "list", "watch")}
+    assert reviews == {
+        ("authentication.k8s.io", "tokenreviews", "create"),
+        ("authorization.k8s.io", "subjectaccessreviews", "create"),
+    }
+    assert flat(inside["rules"]) | nodes | reviews == flat(role(root, "ClusterRole"))
+    assert not flat(inside["rules"]) & (nodes | reviews)
     assert inside["kind"] == "Role"
     assert "namespace" not in inside["metadata"]
 
@@ -155,6 +160,13 @@ def test_everything_that_is_watched_may_be_watched(root: Path) -> None:
     }
     assert {(kind.group, kind.plural) for kind in (*CHILDREN, *OTHERS)} <= granted
     assert {(resource.group, resource.plural) for resource in RESOURCES} <= granted
+
+
+def test_who_may_read_metrics_may_nothing_else(root: Path) -> None:
+    """And what Kubernetes has users do by default is not enough."""
+    (reader,) = (obj for obj in load(root / "deploy/roles.yaml") if obj["metadata"]["name"].endswith("metrics-reader"))
+    assert reader["rules"] == [{"nonResourceURLs": ["/metrics"], "verbs": ["get"]}]
+    assert "labels" not in reader["metadata"]
 
 
 def test_the_operator_stands_by(root: Path) -> None:

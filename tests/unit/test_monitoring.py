@@ -6,9 +6,11 @@ import re
 from typing import Any
 
 import pytest
+import yaml
 from prometheus_client import REGISTRY
 
 from openstack_operator import kube, pki
+from openstack_operator.manifests import load
 from openstack_operator.plan import Key, Object, Release, key
 from openstack_operator.runtime import metrics
 from openstack_operator.services.rabbitmq.model import RABBITMQ
@@ -137,15 +139,26 @@ def test_where_no_prometheus_operator_is_ports_are_open_and_nobody_is_told() -> 
     assert found["Deployment/keystone-api pod.containers[front].ports[metrics].containerPort"] == 8404
 
 
-def test_the_operator_is_watched_where_it_runs_and_by_the_port_it_has(root: Any) -> None:
-    text = (root / "deploy" / "operator.yaml").read_text(encoding="utf-8")
-    found = told("OpenStackControlPlane", CLOUD)
-    monitor = "PodMonitor/openstackcontrolplane-operator spec"
-    assert found[f"{monitor}.namespaceSelector.matchNames"] == ["openstack-operator"]
-    assert found[f"{monitor}.podMetricsEndpoints[0].port"] == "health"
-    assert "- name: health\n          containerPort: 8080" in text
-    assert "app.kubernetes.io/name: openstack-operator" in text
-    assert found[f"{monitor}.selector.matchLabels.app.kubernetes.io/name"] == "openstack-operator"
+def test_what_the_documentation_has_a_prometheus_read_is_there(root: Any) -> None:
+    """The operator itself, which every cloud of a cluster has in common, is no cloud's to monitor."""
+    assert not [name for name in told("OpenStackControlPlane", CLOUD) if name.startswith("PodMonitor/")]
+    page = (root / "docs" / "operations.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^```yaml\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    (text,) = (block for block in blocks if "kind: ServiceMonitor" in block)
+    found = {obj["kind"]: obj for obj in yaml.safe_load_all(text)}
+    deployed = {obj["kind"]: obj for obj in load(root / "deploy" / "operator.yaml")}
+    deployment = deployed["Deployment"]["spec"]["template"]
+    (port,) = found["Service"]["spec"]["ports"]
+    ports = {each["name"]: each["containerPort"] for each in deployment["spec"]["containers"][0]["ports"]}
+    assert (port["port"], ports[port["targetPort"]]) == (8443, 8443)
+    assert found["Service"]["spec"]["selector"].items() <= deployment["metadata"]["labels"].items()
+    labels = found["Service"]["metadata"]["labels"]
+    assert found["ServiceMonitor"]["spec"]["selector"]["matchLabels"].items() <= labels.items()
+    (endpoint,) = found["ServiceMonitor"]["spec"]["endpoints"]
+    assert (endpoint["port"], endpoint["scheme"]) == (port["name"], "https")
+    assert {found[kind]["metadata"]["namespace"] for kind in ("Service", "ServiceMonitor")} == {"openstack-operator"}
+    roles = [obj["metadata"]["name"] for obj in load(root / "deploy" / "roles.yaml")]
+    assert found["ClusterRoleBinding"]["roleRef"]["name"] in roles
 
 
 def alerts() -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""What the kubelet and Prometheus are told."""
+"""What the kubelet is told, and Prometheus where metrics are open."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from patience import PATIENCE, eventually
 from prometheus_client import Metric
 from prometheus_client.core import GaugeMetricFamily
 
-from openstack_operator.runtime import health
+from openstack_operator.runtime import health, metrics
 from openstack_operator.runtime.health import Health
 from openstack_operator.runtime.process import any_of
 
@@ -33,7 +33,7 @@ async def test_health():
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     ready = False
-    task = asyncio.ensure_future(Health(lambda: ready).serve(("127.0.0.1", port)))
+    task = asyncio.ensure_future(Health(lambda: ready, metrics.exposition()).serve(("127.0.0.1", port)))
     async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", trust_env=False, timeout=300) as client:
         await listening(client)
         assert (await client.get("/readyz")).status_code == 503
@@ -49,6 +49,14 @@ async def test_health():
         assert (await client.get("/healthz")).status_code == 200
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
+
+
+@pytest.mark.security
+async def test_metrics_are_not_where_the_kubelet_asks():
+    async with serving(Health(lambda: True)) as (_, client):
+        answer = await client.get("/metrics")
+        assert (answer.status_code, "reconcile" in answer.text) == (404, False)
+        assert (await client.get("/healthz")).status_code == 200
 
 
 class Large:
@@ -82,7 +90,7 @@ async def mute(port: int) -> asyncio.StreamWriter:
 
 async def test_who_does_not_read_keeps_no_probe_waiting(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(health, "_PATIENCE", PATIENCE)
-    async with serving(Health(lambda: True, Large())) as (port, client):
+    async with serving(Health(lambda: True, metrics.exposition(Large()))) as (port, client):
         clients = [await mute(port) for _ in range(6)]
         assert (await client.get("/metrics")).status_code == 503
         assert (await client.get("/healthz")).status_code == 200
@@ -92,7 +100,7 @@ async def test_who_does_not_read_keeps_no_probe_waiting(monkeypatch: pytest.Monk
 
 async def test_who_does_not_read_is_dropped(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(health, "_PATIENCE", 3.0)
-    answers = Health(lambda: True, Large())
+    answers = Health(lambda: True, metrics.exposition(Large()))
     async with serving(answers) as (port, _):
         client = await mute(port)
         await eventually("it to be dropped", lambda: not answers._scrapes)  # pyright: ignore[reportPrivateUsage]

@@ -8,7 +8,7 @@ from .. import __version__
 from ..kube import NAME, VERSION, Object
 from .permissions import NAMESPACE, OPERATOR
 
-PORT = 8080
+PORT, METRICS_PORT = 8080, 8443
 RELEASES = "/etc/openstack-operator/releases"
 MEMORY = "512Mi"
 """Limit of the operator's memory: four times what it has with a thousand resources (docs/performance.md), which leaves
@@ -108,9 +108,16 @@ def _container() -> Object:
         "name": "operator",
         "image": f"{OPERATOR}:latest",
         "imagePullPolicy": "IfNotPresent",
-        "args": ["run", "--leader-elect", "--log-format=json", f"--health-port={PORT}", f"--releases={RELEASES}"],
+        "args": [
+            "run",
+            "--leader-elect",
+            "--log-format=json",
+            f"--health-port={PORT}",
+            f"--metrics-port={METRICS_PORT}",
+            f"--releases={RELEASES}",
+        ],
         "env": [{"name": "POD_NAMESPACE", "valueFrom": {"fieldRef": {"fieldPath": "metadata.namespace"}}}],
-        "ports": [{"name": "health", "containerPort": PORT}],
+        "ports": [{"name": "health", "containerPort": PORT}, {"name": "metrics", "containerPort": METRICS_PORT}],
         # Asked every second until it is ready, so that nobody waits for the next of the rarer questions after that. As
         # long as it may take to reach an API server that is away.
         "startupProbe": probe("/readyz", period=1, failures=600),

@@ -9,12 +9,14 @@ from ..api import node_fields
 from ..catalogue import ACTUATORS, RESOURCES, SERVICES
 from ..kube import Object
 from ..render import Planned
-from ..runtime.kinds import CHILDREN, OTHERS, POD, Catalog
+from ..runtime.kinds import ACCESS_REVIEW, CHILDREN, OTHERS, POD, TOKEN_REVIEW, Catalog
 
 OPERATOR = "openstack-operator"
 NAMESPACE = "openstack-operator"
 NODE_AGENTS = f"{OPERATOR}-node-agents"
 """ClusterRole of who may decide what runs on nodes as root."""
+METRICS_READER = f"{OPERATOR}-metrics-reader"
+"""ClusterRole of who may read the operator's metrics."""
 RUN_ON_NODES = "run-on-nodes"
 """The verb for that."""
 
@@ -36,6 +38,9 @@ ENGINE: Mapping[tuple[str, str], Sequence[str]] = {
     ("ovn.c5c3.io", "ovnchassis"): APPLY,
     # What is refused, not mounted or not healthy Kubernetes says in Warning Events alone; the operator adds its own.
     ("", "events"): ("create", "list", "watch"),
+    # Whether a token that comes with a request for metrics is good, and whether its account may read them.
+    (TOKEN_REVIEW.group, TOKEN_REVIEW.plural): ("create",),
+    (ACCESS_REVIEW.group, ACCESS_REVIEW.plural): ("create",),
 }
 
 
@@ -51,9 +56,15 @@ def namespaced_permissions(rules: Mapping[str, Rules]) -> tuple[list[Object], li
     """
     # All else that it reads or writes is in namespaces; to `get` a namespace is a right within it.
     nodes = ("", "nodes")
-    inside = {what: verbs for what, verbs in rules[OPERATOR].items() if what != nodes}
-    watched: Rules = {nodes: rules[OPERATOR][nodes]}
-    return [*_own_namespace(), *_granted("Cluster", f"{OPERATOR}-nodes", watched)], _granted("", OPERATOR, inside)
+    reviews = [(kind.group, kind.plural) for kind in (TOKEN_REVIEW, ACCESS_REVIEW)]
+    everywhere = {
+        f"{OPERATOR}-nodes": {nodes: rules[OPERATOR][nodes]},
+        # Apart, since metrics are all that is missing without it.
+        f"{OPERATOR}-reviews": {what: rules[OPERATOR][what] for what in reviews},
+    }
+    inside = {what: verbs for what, verbs in rules[OPERATOR].items() if what not in (nodes, *reviews)}
+    once = [obj for name, granted in everywhere.items() for obj in _granted("Cluster", name, granted)]
+    return [*_own_namespace(), *once], _granted("", OPERATOR, inside)
 
 
 def optional_permissions(rules: Mapping[str, Rules], scope: str) -> dict[str, list[Object]]:

@@ -9,14 +9,15 @@ from typing import Any
 from ..api import Resource, node_fields
 from ..catalogue import RESOURCES
 from ..kube import Object
-from .permissions import NODE_AGENTS, OPERATOR, RUN_ON_NODES, WATCH, role
+from ..runtime.scrapers import PATH, VERB
+from .permissions import METRICS_READER, NODE_AGENTS, OPERATOR, RUN_ON_NODES, WATCH, role
 
 _AGGREGATE = "rbac.authorization.k8s.io/aggregate-to-"
 
 
 def user_roles() -> list[Object]:
-    """ClusterRoles to view and to change resources, which are part of Kubernetes' own roles of these names; and one
-    that allows to decide what runs on nodes as root, which is part of none.
+    """ClusterRoles to view and to change resources, which are part of Kubernetes' own roles of these names; and two
+    that are part of none: one allows to decide what runs on nodes as root, one to read the operator's metrics.
     """
     scaled = [resource for resource in RESOURCES if resource.scale]
     change, scale = (
@@ -29,6 +30,7 @@ def user_roles() -> list[Object]:
         _aggregated("edit", [*_rules(RESOURCES, change), *scale]),
         _aggregated("admin", [*_rules(RESOURCES, (*change, "deletecollection")), *scale]),
         role("ClusterRole", {"name": NODE_AGENTS}, _rules(on_nodes, (RUN_ON_NODES,))),
+        role("ClusterRole", {"name": METRICS_READER}, [{"nonResourceURLs": [PATH], "verbs": [VERB]}]),
     ]
 
 

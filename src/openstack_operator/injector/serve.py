@@ -10,6 +10,7 @@ from typing import Any
 import structlog
 
 from .. import __version__
+from ..runtime import metrics
 from ..runtime.client import Client
 from ..runtime.health import Health
 from ..runtime.logs import configure
@@ -31,7 +32,8 @@ async def inject(client: Client, *, certificate: Path, port: int, health_port: i
     """
     injector = Injector(client)
     webhook = Webhook(injector.bind, certificate)
-    health = Health(lambda: injector.synced and webhook.serving)
+    # Counters of this process alone, and nothing of what it looks after: nobody has to be kept from them.
+    health = Health(lambda: injector.synced and webhook.serving, metrics.exposition())
     served = [health.serve((_ANY, health_port))] if health_port else []
     await any_of(injector.run(), webhook.serve((_ANY, port)), *served)
 

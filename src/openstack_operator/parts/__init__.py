@@ -19,7 +19,7 @@ from .korc import DOMAIN as KORC_DOMAIN
 from .korc import KEPT, KORC, imported, kept
 from .korc import OPERATOR as KORC_OPERATOR
 from .members import POD_NAME, Members, hosts, members, volume
-from .monitoring import METRICS, MONITORING, POD_MONITOR, RULES, found_by, monitor, pod_monitor, serves, watched
+from .monitoring import METRICS, MONITORING, POD_MONITOR, RULES, found_by, monitor, serves, watched
 from .names import program, title
 from .ovn import OVN_CLIENT, OVN_NODES, OVN_TLS, ovn_mounts, ovn_options
 from .policies import Way, opened, outside, policies
@@ -151,7 +151,6 @@ __all__ = [
     "ovn_options",
     "own_authority",
     "placed_by_others",
-    "pod_monitor",
     "policies",
     "program",
     "provider",

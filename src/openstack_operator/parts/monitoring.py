@@ -52,20 +52,12 @@ def monitor(
         return ()
     # The authorities stand beside the certificate.
     trust = {"ca": {"secret": {"name": shown.secret, "key": "ca.crt"}}, "serverName": ctx.host(service)}
-    return (pod_monitor(ctx, name, pods, {"port": port, **({"scheme": "https", "tlsConfig": trust} if shown else {})}),)
-
-
-def pod_monitor(
-    ctx: Context[Any], name: str, pods: Mapping[str, str], endpoint: Mapping[str, Any], *, of: str = ""
-) -> Object:
-    """A PodMonitor of the pods with these labels, in namespace `of` or this one."""
     spec = {
         "selector": {"matchLabels": dict(pods)},
-        "namespaceSelector": {"matchNames": [of]} if of else None,
         "podTargetLabels": list(_KEPT),
-        "podMetricsEndpoints": [dict(endpoint)],
+        "podMetricsEndpoints": [{"port": port, **({"scheme": "https", "tlsConfig": trust} if shown else {})}],
     }
-    return found_by(ctx, kube.obj(ctx, POD_MONITOR, name, MONITORING, spec=spec))
+    return (found_by(ctx, kube.obj(ctx, POD_MONITOR, name, MONITORING, spec=spec)),)
 
 
 def found_by(ctx: Context[Any], obj: Object) -> Object:

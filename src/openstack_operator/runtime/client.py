@@ -22,7 +22,7 @@ from lightkube.config.kubeconfig import KubeConfig
 from ..kube import MANAGED_BY, quote
 from ..plan import Object, SpecError, Transient
 from . import metrics
-from .kinds import LEASE, Kind
+from .kinds import UNFENCED, Kind
 from .limits import cut_deep
 
 FIELD_MANAGER = MANAGED_BY
@@ -250,13 +250,13 @@ class Client:
         """The object as created. Raises Conflict when it exists."""
         path = kind.path(obj["metadata"]["namespace"])
         query = {"fieldManager": FIELD_MANAGER}
-        return _object(await self._request("POST", path, obj, params=query, fenced=kind is not LEASE))
+        return _object(await self._request("POST", path, obj, params=query, fenced=kind not in UNFENCED))
 
     async def replace(self, kind: Kind, obj: Object, sub: str | None = None) -> Object:
         """The object as replaced. Raises Conflict when `metadata.resourceVersion` is not the present one."""
         meta = obj["metadata"]
         path, query = kind.path(meta["namespace"], meta["name"], sub), {"fieldManager": FIELD_MANAGER}
-        return _object(await self._request("PUT", path, obj, params=query, fenced=kind is not LEASE))
+        return _object(await self._request("PUT", path, obj, params=query, fenced=kind not in UNFENCED))
 
     async def patch_json(self, kind: Kind, namespace: str, name: str, operations: list[Object]) -> Object:
         """JSON patch (RFC 6902). Raises SpecError when a test in it fails, Missing when the object is gone."""

@@ -1,13 +1,10 @@
-"""What the kubelet and Prometheus ask the operator: is it alive, is it ready, what did it count."""
+"""What the kubelet asks the operator: is it alive, is it ready."""
 
 from __future__ import annotations
 
 import asyncio
 import time
 from collections.abc import Callable
-
-from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.registry import Collector
 
 from . import metrics
 
@@ -21,14 +18,12 @@ _SCRAPES = 4
 
 
 class Health:
-    """Answers GET /healthz, /readyz and /metrics."""
+    """Answers GET /healthz and /readyz."""
 
-    def __init__(self, ready: Callable[[], bool], resources: Collector | None = None) -> None:
-        """`resources` tells of what this process looks after, besides what it counts itself."""
+    def __init__(self, ready: Callable[[], bool], text: Callable[[], bytes] | None = None) -> None:
+        """With the `text` of metrics, GET /metrics is answered, too, to whoever asks."""
         self._ready = ready
-        self._registry = CollectorRegistry()
-        if resources:
-            self._registry.register(resources)
+        self._text = text
         self._beaten = time.monotonic()
         self._scrapes = 0
 
@@ -48,7 +43,7 @@ class Health:
             async with asyncio.timeout(_PATIENCE):
                 request = await reader.readuntil(b"\r\n\r\n")
                 path = request.split(b" ", 2)[1]
-                scrapes = path == b"/metrics"
+                scrapes = path == b"/metrics" and self._text is not None
                 self._scrapes += scrapes
                 status, content = self._content(path)
                 head = f"HTTP/1.1 {status}\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\n"
@@ -64,13 +59,12 @@ class Health:
             writer.transport.abort()
 
     def _content(self, path: bytes) -> tuple[str, bytes]:
-        if path == b"/metrics" and self._scrapes > _SCRAPES:
-            return "503 Service Unavailable", b"too many ask at once\n"
-        if path == b"/metrics":
-            return "200 OK", generate_latest() + generate_latest(self._registry)
+        if path == b"/metrics" and self._text:
+            busy = self._scrapes > _SCRAPES
+            return ("503 Service Unavailable", b"too many ask at once\n") if busy else ("200 OK", self._text())
         if path == b"/readyz":
             return ("200 OK", b"ok\n") if self._ready() else ("503 Service Unavailable", b"not synced yet\n")
         if path == b"/healthz":
             late = time.monotonic() - self._beaten > _LATE
             return ("503 Service Unavailable", b"the event loop was stuck\n") if late else ("200 OK", b"ok\n")
-        return "404 Not Found", b"ask /healthz, /readyz or /metrics\n"
+        return "404 Not Found", b"ask /healthz or /readyz; metrics are at --metrics-port\n"

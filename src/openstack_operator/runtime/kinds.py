@@ -88,6 +88,10 @@ STATEFUL_SET = Kind("apps/v1", "StatefulSet", "statefulsets")
 DAEMON_SET = Kind("apps/v1", "DaemonSet", "daemonsets")
 CLAIM = Kind("v1", "PersistentVolumeClaim", "persistentvolumeclaims")
 LEASE = Kind("coordination.k8s.io/v1", "Lease", "leases")
+TOKEN_REVIEW = Kind("authentication.k8s.io/v1", "TokenReview", "tokenreviews")
+ACCESS_REVIEW = Kind("authorization.k8s.io/v1", "SubjectAccessReview", "subjectaccessreviews")
+UNFENCED = frozenset({LEASE, TOKEN_REVIEW, ACCESS_REVIEW})
+"""What a replica may write that does not lead. The API server keeps no reviews: they are questions."""
 EVENT = Kind("v1", "Event", "events")
 """Of the core group, whose field selectors are documented. events.k8s.io refuses `lastTimestamp` and `count`, by which
 tools sort and count Events.

@@ -20,10 +20,10 @@ from .events import Recorder
 from .exposition import ResourceCollector
 from .finalizers import is_deletion_pending
 from .gather import Gatherer
-from .health import Health
 from .kinds import NODE, POD, SECRET, WARNING, Catalog, Kind
 from .leader import Leader
 from .passes import Guard, Parts, Pass
+from .ports import NO_PORTS, Ports, serve
 from .process import any_of, until_stopped
 from .queue import WorkQueue
 from .reconcile import Reconciler
@@ -56,7 +56,7 @@ class Manager:
         namespaces: Sequence[str] = (),
         *,
         leader: Leader | None = None,
-        health: tuple[str, int] | None = None,
+        ports: Ports = NO_PORTS,
         workers: int = 16,
         domain: str = "cluster.local",
         patience: Patience = PATIENCE,
@@ -68,8 +68,9 @@ class Manager:
         self.world = World(client, catalog, namespaces, self._changed, self._turned)
         self.world.plans.kinds = tuple(Kind.of(service.resource) for service in services)
         self.cluster_domain = domain
+        self._client = client
         self._leader = leader
-        self._health = health
+        self._ports = ports
         self._workers = workers
         self._release_versions = release_versions
         self._queues: dict[str, WorkQueue[Request]] = {}
@@ -99,8 +100,8 @@ class Manager:
         await until_stopped(self._run())
 
     async def _run(self) -> None:
-        health = Health(self.world.is_ready, ResourceCollector(self.world, lambda: self._active))
-        served = [health.serve(self._health)] if self._health else []
+        text = metrics.exposition(ResourceCollector(self.world, lambda: self._active))
+        served = serve(self._ports, self._client, self.world.is_ready, text)
         try:
             watching = [self.world.discovery.run(), *(informer.run() for informer in self.world.informers)]
             await any_of(self._lead(), *watching, *served)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from prometheus_client import Counter, Gauge, Histogram
+from collections.abc import Callable
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.registry import Collector
 
 RECONCILES = Counter("controller_runtime_reconcile", "Passes by how they ended.", ["controller", "result"])
 ERRORS = Counter("controller_runtime_reconcile_errors", "Passes that ended in an error.", ["controller"])
@@ -31,3 +34,13 @@ RELISTS = Counter("openstack_operator_relists", "Times a kind was listed anew.",
 LEADER = Gauge("leader_election_master_status", "1 while this replica leads.", ["name"])
 LAG = Gauge("openstack_operator_loop_lag_seconds", "How late the event loop last woke.")
 CHANGES = Counter("openstack_operator_remote_changes", "What actuators changed outside Kubernetes.", ["kind"])
+
+
+def exposition(resources: Collector | None = None) -> Callable[[], bytes]:
+    """Makes the text that Prometheus reads: what this process counted, and what `resources` tells of what it looks
+    after.
+    """
+    registry = CollectorRegistry()
+    if resources:
+        registry.register(resources)
+    return lambda: generate_latest() + generate_latest(registry)

@@ -1,4 +1,4 @@
-"""What a Prometheus is shown of a whole cloud: the operator that looks after it, and what is worth waking somebody."""
+"""What a Prometheus is told of a whole cloud: what is worth waking somebody."""
 
 from __future__ import annotations
 
@@ -11,29 +11,22 @@ from ...plan import Context, Object, State, Step, Verdict
 from .model import ControlPlaneSpec
 
 _OPERATOR = kube.MANAGED_BY
-"""Namespace and label of the operator where its manifest put it."""
-_HEALTH = "health"
-"""Name of the port at which it tells of itself."""
+"""Namespace of the operator where its manifest put it."""
 
 
 def monitoring(ctx: Context[ControlPlaneSpec], *, encrypted: bool) -> list[Step]:
-    """PodMonitor `<owner>-operator` and PrometheusRule `<owner>`, as far as the cluster has these kinds; what is
-    missing is said, and no reason to fail. APIs that are not `encrypted` have nothing before them that would tell.
+    """PrometheusRule `<owner>`, where the cluster has the kind. A kind that is missing is said, also PodMonitor, of
+    which the services make theirs, and no reason to fail. APIs that are not `encrypted` have nothing before them that
+    would tell.
     """
     if not ctx.spec.monitoring.enabled:
         return []
-    made = {
-        parts.POD_MONITOR: parts.pod_monitor(
-            ctx, ctx.name("operator"), {"app.kubernetes.io/name": _OPERATOR}, {"port": _HEALTH}, of=_OPERATOR
-        ),
-        parts.RULES: parts.found_by(ctx, _rules(ctx)),
-    }
-    there = {kind: obj for kind, obj in made.items() if parts.serves(ctx, kind)}
-    missing = [kind for kind in made if kind not in there]
+    missing = [kind for kind in (parts.POD_MONITOR, parts.RULES) if not parts.serves(ctx, kind)]
+    rules = () if parts.RULES in missing else (parts.found_by(ctx, _rules(ctx)),)
     said = [_lacking(ctx, missing)] if missing else []
     said += [] if encrypted else ["APIs tell nothing: without tls.enabled nothing stands before them"]
     verdict = Verdict(State.READY, "; ".join(said)) if said else None
-    return [Step(name="Monitoring", objects=tuple(there.values()), verdict=verdict)]
+    return [Step(name="Monitoring", objects=rules, verdict=verdict)]
 
 
 def _lacking(ctx: Context[ControlPlaneSpec], kinds: Sequence[str]) -> str:
@@ -80,7 +73,8 @@ def _rules(ctx: Context[ControlPlaneSpec]) -> Object:
             "OpenStackOperatorGone",
             f'(sum(leader_election_master_status{{namespace="{_OPERATOR}"}}) or vector(0)) == 0',
             "10m",
-            "no openstack-operator acts: what fails is not healed, and certificates and keys are not renewed",
+            "no openstack-operator acts, or Prometheus does not read its metrics: what fails may not be healed, and "
+            "certificates and keys may not be renewed",
         ),
     ]
     groups = [{"name": f"{ctx.namespace}.{ctx.owner}", "rules": alerts}]

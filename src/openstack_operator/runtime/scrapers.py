@@ -1,0 +1,160 @@
+"""Who may read metrics: the API server decides, and its answers count for some seconds."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import re
+import secrets
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import structlog
+
+from ..plan import Object, SpecError, Transient
+from .client import Client, Forbidden
+from .kinds import ACCESS_REVIEW, TOKEN_REVIEW, Kind
+
+_log: structlog.stdlib.BoundLogger = structlog.get_logger()
+
+PATH, VERB = "/metrics", "get"
+"""What a scraper needs: this verb on this nonResourceURL."""
+_LIFE = 10.0
+"""Seconds an answer of the API server counts."""
+_ENTRIES = 256
+"""Answers that are remembered of those who may, and as many of those who may not."""
+_REVIEWS, _RESERVED = 4, 2
+"""Reviews at once for tokens of which nothing is known, and how many more for those that were good before."""
+_BURST, _PER_SECOND = 20.0, 5.0
+"""Tokens of which nothing is known: so many are reviewed at once, and so many a second after that."""
+_PATIENCE = 5.0
+"""Seconds that both reviews may take; Prometheus waits ten by default."""
+_TOKEN = re.compile(r"[A-Za-z0-9\-._~+/]{1,8192}=*")
+"""A bearer token (RFC 6750, 2.1). Those of service accounts have some thousand characters."""
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Why somebody does not get metrics, as HTTP says it."""
+
+    status: str
+    reason: str
+
+
+UNAUTHORIZED = Refusal("401 Unauthorized", "send a bearer token that this cluster's API server accepts")
+FORBIDDEN = Refusal("403 Forbidden", "this account may not get /metrics; bind openstack-operator-metrics-reader to it")
+BUSY = Refusal("503 Service Unavailable", "too many ask at once")
+UNANSWERED = Refusal("503 Service Unavailable", "the API server did not check the token; the operator's log says why")
+NO_RIGHT = Refusal(
+    "503 Service Unavailable",
+    "the operator may not check tokens; grant it create on tokenreviews.authentication.k8s.io and "
+    "subjectaccessreviews.authorization.k8s.io",
+)
+
+
+class Scrapers:
+    """Asks the API server whose a token is (TokenReview) and whether they may read metrics (SubjectAccessReview)."""
+
+    def __init__(
+        self, client: Client, clock: Callable[[], float] = time.monotonic, *, patience: float = _PATIENCE
+    ) -> None:
+        """`clock` returns seconds that never go back."""
+        self._client = client
+        self._clock = clock
+        self._patience = patience
+        # Of a token only a digest is kept, by a key that nobody else has.
+        self._key = secrets.token_bytes(32)
+        self._allowed = OrderedDict[bytes, float]()
+        """When those who may were last reviewed, by digest; older answers do not count, but prefer their token."""
+        self._refused = OrderedDict[bytes, tuple[float, Refusal]]()
+        self._running = 0
+        self._spare, self._counted = _BURST, clock()
+        self._trouble = ""
+
+    async def refusal(self, token: str) -> Refusal | None:
+        """Why this token is no reason to answer; None where it is one."""
+        if not _TOKEN.fullmatch(token):
+            return UNAUTHORIZED
+        digest = hashlib.blake2b(token.encode(), key=self._key, digest_size=32).digest()
+        oldest = self._clock() - _LIFE
+        known = self._allowed.get(digest)
+        if known is not None and known > oldest:
+            return None
+        reviewed, refusal = self._refused.get(digest, (oldest, UNAUTHORIZED))
+        if reviewed > oldest:
+            return refusal
+        if not self._may_review(known=known is not None):
+            return BUSY
+        self._running += 1
+        try:
+            return await self._reviewed(digest, token)
+        finally:
+            self._running -= 1
+
+    def _may_review(self, *, known: bool) -> bool:
+        """Whether one more review may begin. Whoever invents tokens must not keep those out that were good before."""
+        if self._running >= _REVIEWS + (_RESERVED if known else 0):
+            return False
+        if known:
+            return True
+        now = self._clock()
+        self._spare = min(_BURST, self._spare + (now - self._counted) * _PER_SECOND)
+        self._counted = now
+        if self._spare < 1:
+            return False
+        self._spare -= 1
+        return True
+
+    async def _reviewed(self, digest: bytes, token: str) -> Refusal | None:
+        try:
+            async with asyncio.timeout(self._patience):
+                refusal = await self._review(token)
+        except Forbidden as error:
+            self._said("the operator has no right to check tokens", str(error))
+            return NO_RIGHT
+        except (Transient, SpecError, TimeoutError, msgspec.MsgspecError) as error:
+            self._said("cannot check who reads metrics", str(error) or "no answer in time")
+            return UNANSWERED
+        if self._trouble:
+            self._trouble = ""
+            _log.info("who reads metrics can be checked again")
+        self._remember(digest, refusal)
+        return refusal
+
+    async def _review(self, token: str) -> Refusal | None:
+        status = await self._ask(TOKEN_REVIEW, {"token": token})
+        user: Mapping[str, Any] = status.get("user") or {}
+        if status.get("authenticated") is not True or not user.get("username"):
+            return UNAUTHORIZED
+        who = {"user": user["username"], "uid": user.get("uid", ""), "groups": user.get("groups") or []}
+        what = {"path": PATH, "verb": VERB}
+        spec = {**who, "extra": user.get("extra") or {}, "nonResourceAttributes": what}
+        status = await self._ask(ACCESS_REVIEW, spec)
+        return None if status.get("allowed") is True and not status.get("denied") else FORBIDDEN
+
+    async def _ask(self, kind: Kind, spec: Object) -> Mapping[str, Any]:
+        """The status of a review. Raises what Client.create raises."""
+        body = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"namespace": None}, "spec": spec}
+        return (await self._client.create(kind, body)).get("status") or {}
+
+    def _remember(self, digest: bytes, refusal: Refusal | None) -> None:
+        now = self._clock()
+        self._allowed.pop(digest, None)
+        self._refused.pop(digest, None)
+        if refusal is None:
+            self._allowed[digest] = now
+        else:
+            self._refused[digest] = now, refusal
+        for remembered in (self._allowed, self._refused):
+            if len(remembered) > _ENTRIES:
+                remembered.popitem(last=False)
+
+    def _said(self, what: str, error: str) -> None:
+        """Logs a trouble once, until it is over or another one: scrapes come again and again."""
+        if self._trouble != what:
+            self._trouble = what
+            _log.warning(what, error=error)
