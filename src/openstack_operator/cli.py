@@ -174,13 +174,13 @@ def _metrics_options(run: argparse.ArgumentParser) -> None:
     run.add_argument(
         "--metrics-port",
         type=int,
-        default=int(env("METRICS_PORT", "8443")),
+        default=env("METRICS_PORT", "8443"),
         help="/metrics over HTTPS, for bearer tokens that may get it; 0 is none (METRICS_PORT)",
     )
     run.add_argument(
         "--metrics-certificate",
         type=Path,
-        default=env("METRICS_CERTIFICATE"),
+        default=env("METRICS_CERTIFICATE") or None,
         metavar="FOLDER",
         help="folder with tls.crt and tls.key for --metrics-port, read anew when they change (METRICS_CERTIFICATE); "
         "without it the operator makes a certificate",
@@ -222,7 +222,7 @@ def run_settings(options: argparse.Namespace) -> Settings:
         lease_namespace=options.lease_namespace if options.leader_elect else None,
         health_port=options.health_port,
         metrics_port=options.metrics_port,
-        metrics_certificate=Path(options.metrics_certificate) if options.metrics_certificate else None,
+        metrics_certificate=options.metrics_certificate,
         metrics_insecure=options.metrics_insecure,
         releases=Path(options.releases) if options.releases else None,
         cluster_domain=options.cluster_domain.strip("."),

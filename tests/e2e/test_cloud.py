@@ -69,6 +69,40 @@ def test_open_ports_are_those_of_the_list(cluster: Kubernetes, cloud: Cloud, rep
     assert {port.pods for port in found.values()} >= {"mariadb", "rabbitmq", "nodes", "openstack-operator"}
 
 
+_SCRAPE = r"""
+import http.client, ssl, sys
+host, *token = sys.argv[1:]
+connection = http.client.HTTPSConnection(host, 8443, timeout=30, context=ssl._create_unverified_context())
+connection.request("GET", "/metrics", headers={"Authorization": f"Bearer {token[0]}"} if token else {})
+answer = connection.getresponse()
+print(answer.status, b"openstack_operator_resource_ready{" in answer.read())
+"""
+
+
+def test_metrics_of_the_operator_want_a_token_that_may_read_them(cluster: Kubernetes, cloud: Cloud) -> None:
+    """Asked from a pod of the cloud."""
+    named = ("-l", "app.kubernetes.io/name=openstack-operator", "--field-selector", "status.phase=Running")
+    pod, *_ = cluster.items("pods", "-n", deploy.OPERATOR_NAMESPACE, *named)
+    template = cluster.get("deployment", "keystone-api", "-n", cloud.namespace)["spec"]["template"]["spec"]
+    main = template["containers"][0]["name"]
+
+    def scrape(*token: str) -> str:
+        command = ("python3", "-c", _SCRAPE, pod["status"]["podIP"], *token)
+        return cluster.kubectl("exec", "-n", cloud.namespace, "deploy/keystone-api", "-c", main, "--", *command).strip()
+
+    reader, role = "metrics-reader", "openstack-operator-metrics-reader"
+    cluster.kubectl("create", "serviceaccount", reader, "-n", "default")
+    try:
+        token = cluster.kubectl("create", "token", reader, "-n", "default").strip()
+        assert [scrape(), scrape("garbage"), scrape(token)] == ["401 False", "401 False", "403 False"]
+        bound = f"--clusterrole={role}", f"--serviceaccount=default:{reader}"
+        cluster.kubectl("create", "clusterrolebinding", reader, *bound)
+        until("metrics for a token that may read them", lambda: scrape(token) == "200 True")
+    finally:
+        cluster.kubectl("delete", "clusterrolebinding", reader, "--ignore-not-found")
+        cluster.kubectl("delete", "serviceaccount", reader, "-n", "default")
+
+
 def test_a_guest_that_ends_is_shutoff(cluster: Kubernetes, conn: Connection, report: Report) -> None:
     """Nova hears of it from libvirt, also while its nova-compute is the first one that this node has. Before anything
     here restarts that.

@@ -17,6 +17,7 @@ from openstack_operator.catalogue import RESOURCES
 from openstack_operator.cli import command_line, main, run_settings
 from openstack_operator.explain import explained
 from openstack_operator.manifests import load_text
+from openstack_operator.serve import Settings
 
 
 def test_version_loads_nothing_heavy() -> None:
@@ -37,6 +38,26 @@ def test_builds_of_a_version_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> 
     assert version("--build", "1f2e") == f"{__version__}+1f2e"
     monkeypatch.setenv("OPERATOR_BUILD", "3d4c")
     assert version() == f"{__version__}+3d4c"
+
+
+def test_metrics_want_a_token_unless_somebody_says_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
+    def settings(*arguments: str) -> Settings:
+        return run_settings(command_line().parse_args(["run", *arguments]))
+
+    for name in ("METRICS_PORT", "METRICS_CERTIFICATE", "METRICS_INSECURE"):
+        monkeypatch.delenv(name, raising=False)
+    default = settings()
+    assert (default.metrics_port, default.metrics_certificate, default.metrics_insecure) == (8443, None, False)
+    assert settings("--metrics-port=0").metrics_port == 0
+    assert settings("--metrics-certificate=/etc/tls").metrics_certificate == Path("/etc/tls")
+    assert settings("--metrics-insecure").metrics_insecure
+    for name, value in (("PORT", "9443"), ("CERTIFICATE", "/etc/tls"), ("INSECURE", "true")):
+        monkeypatch.setenv(f"METRICS_{name}", value)
+    given = settings()
+    assert (given.metrics_port, given.metrics_certificate, given.metrics_insecure) == (9443, Path("/etc/tls"), True)
+    # What Kubernetes sets in the pods of a namespace with a Service `metrics` breaks no other command.
+    monkeypatch.setenv("METRICS_PORT", "tcp://10.96.0.7:8443")
+    assert main(["version"]) == 0
 
 
 @pytest.mark.parametrize("sample", ["minimal", "two"])

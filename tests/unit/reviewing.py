@@ -34,6 +34,8 @@ class Reviews:
     fault: tuple[int, dict[str, Any]] | None = None
     """Answered to everything."""
     down: bool = False
+    broken: int = 0
+    """Connections that end at the next requests."""
     waiting: asyncio.Event | None = None
     """Nothing is answered before it is set."""
 
@@ -46,8 +48,14 @@ class Reviews:
         return [spec["token"] for spec in self.specs if "token" in spec]
 
     async def _answer(self, request: httpx.Request) -> httpx.Response:
+        # As a real connection does before it sends.
+        if trace := request.extensions.get("trace"):
+            await trace("http11.send_request_headers.started", {})
         if self.down:
             raise httpx.ConnectError("connection refused")
+        if self.broken:
+            self.broken -= 1
+            raise httpx.ReadError("closed")
         body = json.loads(request.content)
         spec = body["spec"]
         self.specs.append(spec)

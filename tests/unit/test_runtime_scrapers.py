@@ -146,6 +146,11 @@ async def test_an_api_server_that_does_not_answer_lets_nobody_in(api: Reviews, c
     assert GOOD not in str(logs)
 
 
+async def test_a_kept_connection_that_ended_is_no_failure(api: Reviews, scrapers: Scrapers):
+    api.broken = 1
+    assert await scrapers.refusal(GOOD) is None
+
+
 async def test_an_api_server_that_takes_too_long_is_not_waited_for(api: Reviews, clock: Clock):
     api.waiting = asyncio.Event()
     assert await Scrapers(api.client(), clock, patience=0.01).refusal(GOOD) == UNANSWERED

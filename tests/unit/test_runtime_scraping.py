@@ -20,6 +20,7 @@ from reviewing import BAD, GOOD, OTHER, Reviews
 
 from openstack_operator import pki
 from openstack_operator.runtime import scraping
+from openstack_operator.runtime.ports import Ports, serve
 from openstack_operator.runtime.scrapers import Scrapers
 from openstack_operator.runtime.scraping import MetricsServer
 from openstack_operator.runtime.serving_certificate import ServingCertificate
@@ -62,14 +63,17 @@ def unchecked() -> ssl.SSLContext:
     return context
 
 
+def free_port() -> int:
+    with socket.socket() as free:
+        free.bind((HOST, 0))
+        return free.getsockname()[1]
+
+
 @asynccontextmanager
 async def serving(
     text: Callable[[], bytes] = lambda: TEXT, certificate: ServingCertificate | None = None
 ) -> AsyncGenerator[Site]:
-    with socket.socket() as free:
-        free.bind((HOST, 0))
-        port = free.getsockname()[1]
-    api = Reviews()
+    port, api = free_port(), Reviews()
     certificate = certificate or ServingCertificate(None, ["operator"])
     server = MetricsServer(text, Scrapers(api.client(), patience=PATIENCE), certificate, look=0.02)
     task = asyncio.ensure_future(server.serve((HOST, port)))
@@ -192,6 +196,41 @@ async def test_all_addresses_have_few_connections(monkeypatch: pytest.MonkeyPatc
         for _, writer in silent:
             writer.transport.abort()
         assert (await late).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("ports", "expected"),
+    [
+        (Ports(), []),
+        (Ports(health=(HOST, 1), metrics=(HOST, 2)), ["Health.serve", "MetricsServer.serve"]),
+        (Ports(health=(HOST, 1)), ["Health.serve"]),
+        (Ports(metrics=(HOST, 2)), ["MetricsServer.serve"]),
+        (Ports(health=(HOST, 1), metrics=(HOST, 2), insecure=True), ["Health.serve"]),
+    ],
+)
+def test_metrics_are_at_one_port(ports: Ports, expected: list[str]):
+    servers = serve(ports, Reviews().client(), lambda: True, lambda: TEXT)
+    assert [getattr(server, "__qualname__", "") for server in servers] == expected
+    for server in servers:
+        server.close()
+
+
+@pytest.mark.security
+@pytest.mark.parametrize(("insecure", "status"), [(False, 404), (True, 200)])
+async def test_the_port_for_health_has_metrics_only_where_that_is_said(insecure: bool, status: int):
+    ports = Ports(health=(HOST, free_port()), insecure=insecure)
+    (server,) = serve(ports, Reviews().client(), lambda: True, lambda: TEXT)
+    task = asyncio.ensure_future(server)
+    async with httpx.AsyncClient(trust_env=False, timeout=PATIENCE) as client, asyncio.timeout(PATIENCE):
+        while True:
+            with contextlib.suppress(httpx.ConnectError):
+                assert ports.health
+                answer = await client.get(f"http://{HOST}:{ports.health[1]}/metrics")
+                break
+            await asyncio.sleep(0.02)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    assert (answer.status_code, answer.content == TEXT) == (status, insecure)
 
 
 def written(folder: Path, drawn: str) -> pki.Pair:

@@ -57,7 +57,7 @@ def namespaced_permissions(rules: Mapping[str, Rules]) -> tuple[list[Object], li
     # All else that it reads or writes is in namespaces; to `get` a namespace is a right within it.
     nodes = ("", "nodes")
     reviews = [(kind.group, kind.plural) for kind in (TOKEN_REVIEW, ACCESS_REVIEW)]
-    everywhere = {
+    everywhere: dict[str, Rules] = {
         f"{OPERATOR}-nodes": {nodes: rules[OPERATOR][nodes]},
         # Apart, since metrics are all that is missing without it.
         f"{OPERATOR}-reviews": {what: rules[OPERATOR][what] for what in reviews},

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -35,7 +35,7 @@ NO_PORTS = Ports()
 
 def serve(
     ports: Ports, client: Client, ready: Callable[[], bool], text: Callable[[], bytes]
-) -> list[Coroutine[Any, Any, None]]:
+) -> Sequence[Coroutine[Any, Any, None]]:
     """The servers, to be run. `ready` is what the kubelet asks, `text` the metrics."""
     servers = [Health(ready, text if ports.insecure else None).serve(ports.health)] if ports.health else []
     if ports.metrics and not ports.insecure:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import httpx2 as httpx
 import msgspec
 import structlog
 
@@ -139,7 +140,14 @@ class Scrapers:
     async def _ask(self, kind: Kind, spec: Object) -> Mapping[str, Any]:
         """The status of a review. Raises what Client.create raises."""
         body = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"namespace": None}, "spec": spec}
-        return (await self._client.create(kind, body)).get("status") or {}
+        try:
+            answer = await self._client.create(kind, body)
+        except Transient as error:
+            if not isinstance(error.__cause__, httpx.TransportError):
+                raise
+            # A connection that was kept may have ended meanwhile, and a question may be asked twice.
+            answer = await self._client.create(kind, body)
+        return answer.get("status") or {}
 
     def _remember(self, digest: bytes, refusal: Refusal | None) -> None:
         now = self._clock()
