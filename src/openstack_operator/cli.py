@@ -17,6 +17,7 @@ from . import __version__
 
 if TYPE_CHECKING:
     from .offline import commands as offline
+    from .plan import Permissions
     from .serve import Settings
 
 
@@ -102,6 +103,7 @@ def _manifest_options(parser: argparse.ArgumentParser) -> None:
         metavar="DOMAIN",
         help="DNS domain of the cluster (CLUSTER_DOMAIN; %(default)s)",
     )
+    _permission_options(parser)
     parser.add_argument("--strict", action="store_true", help="fail for warnings too")
 
 
@@ -147,9 +149,31 @@ def _run_options(run: argparse.ArgumentParser) -> None:
         help="connect to servers in this network that resources name, though it is loopback or link-local; repeatable, "
         "ALLOWED_ADDRESSES=a,b",
     )
+    _permission_options(run)
     _health_options(run, "/healthz /readyz; 0 is none")
     _metrics_options(run)
     _log_options(run)
+
+
+_PERMISSIONS = {
+    "issuer-hosts": ("a name or network that issuers of the whole cluster may certify", "*.cloud.example.org"),
+    "secret-store-keys": ("a key of ClusterSecretStores, beside those below the namespace", "shared/clouds/*"),
+    "ingress-annotations": ("an annotation of Ingresses, beside the harmless ones", "example.org/*"),
+    "allow-plain-text-to": ("a host or network that logins may be sent to without TLS", "192.0.2.0/24"),
+}
+
+
+def _permission_options(parser: argparse.ArgumentParser) -> None:
+    """What resources may do beyond their namespace."""
+    for name, (what, example) in _PERMISSIONS.items():
+        variable = name.upper().replace("-", "_")
+        parser.add_argument(
+            f"--{name}",
+            action="append",
+            default=[entry for entry in os.environ.get(variable, "").split(",") if entry],
+            metavar="[NAMESPACE=]PATTERN",
+            help=f"allow {what}, such as openstack={example}; repeatable, {variable}=a,b",
+        )
 
 
 def _injector_options(inject: argparse.ArgumentParser) -> None:
@@ -206,6 +230,24 @@ def _run(options: argparse.Namespace) -> int:
     return serve(run_settings(options))
 
 
+def _permissions(options: argparse.Namespace) -> Permissions:
+    """What the command line allows. Exits for an entry that is none."""
+    from .plan import Permissions, wrong_entry
+
+    given = {name: tuple(getattr(options, name.replace("-", "_"))) for name in _PERMISSIONS}
+    for name, entries in given.items():
+        for entry in entries:
+            if fault := wrong_entry(entry):
+                variable = name.upper().replace("-", "_")
+                sys.exit(f"openstack-operator {options.command}: --{name} ({variable}): {fault}")
+    return Permissions(
+        issuer_hosts=given["issuer-hosts"],
+        secret_store_keys=given["secret-store-keys"],
+        ingress_annotations=given["ingress-annotations"],
+        plain_text_to=given["allow-plain-text-to"],
+    )
+
+
 def run_settings(options: argparse.Namespace) -> Settings:
     """Settings of `run`, from the command line and the environment. Exits for a network that is none."""
     from ipaddress import ip_network
@@ -228,6 +270,7 @@ def run_settings(options: argparse.Namespace) -> Settings:
         cluster_domain=options.cluster_domain.strip("."),
         build=options.build,
         allowed_addresses=allowed,
+        permissions=_permissions(options),
         **_logs(options),
     )
 
@@ -272,6 +315,7 @@ def _manifests(options: argparse.Namespace) -> offline.Options:
         releases=options.releases,
         serves=options.serves,
         cluster_domain=options.cluster_domain.strip("."),
+        permissions=_permissions(options),
         strict=options.strict,
         as_json=getattr(options, "output", "text") == "json",
     )

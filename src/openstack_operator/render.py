@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 from .api import (
@@ -18,7 +19,17 @@ from .api import (
     whole_secrets,
 )
 from .kube import Object, secret_data
-from .plan import DRAWN, Context, InstalledKinds, MissingReference, Plan, Referent, SpecError
+from .plan import (
+    DRAWN,
+    NO_PERMISSIONS,
+    Context,
+    InstalledKinds,
+    MissingReference,
+    Permissions,
+    Plan,
+    Referent,
+    SpecError,
+)
 from .runtime.gather import parse
 from .runtime.registry import Actuator, Releases, Service
 
@@ -65,6 +76,10 @@ class Reader(Protocol):
         """A resource waits for what only a cluster can tell, by what of its spec."""
         ...
 
+    def forbidden(self, id_: Id, path: str, what: str) -> None:
+        """A field asks for what is not known to be allowed, and is planned as if it were."""
+        ...
+
     def absent(self, id_: Id, path: str, what: str) -> None:
         """A field names something (`Secret/name`) that is in none of the manifests."""
         ...
@@ -86,6 +101,8 @@ class Deaf:
     def broken(self, id_: Id, error: Exception) -> None: ...
 
     def unplanned(self, id_: Id, refs: Sequence[tuple[str, Ref]]) -> None: ...
+
+    def forbidden(self, id_: Id, path: str, what: str) -> None: ...
 
     def absent(self, id_: Id, path: str, what: str) -> None: ...
 
@@ -111,6 +128,7 @@ class Paper:
         drawn: str = DRAWN,
         served: Iterable[str] | InstalledKinds = (),
         domain: str = "cluster.local",
+        permissions: Permissions = NO_PERMISSIONS,
         reader: Reader | None = None,
     ) -> None:
         """`served` are handles of the kinds of others that this cluster has. With a `reader` all problems are told to
@@ -123,6 +141,7 @@ class Paper:
         self._drawn = drawn
         self._installed = served if isinstance(served, InstalledKinds) else InstalledKinds(served)
         self._domain = domain
+        self._permissions = permissions
         self._reader = reader
         self._manifests: dict[Id, Object] = {}
         self._secrets: dict[tuple[str, str], dict[str, str]] = {}
@@ -267,6 +286,15 @@ class Paper:
             draw=lambda: self._drawn,
             domain=self._domain,
             installed_kinds=self._installed,
+            permissions=self._permitted(id_),
+        )
+
+    def _permitted(self, id_: Id) -> Permissions:
+        """What the operator is known to allow; of what it may not, the reader is told in place of an error."""
+        return (
+            replace(self._permissions, refuse=partial(self._reader.forbidden, id_))
+            if self._reader
+            else self._permissions
         )
 
     def _referent(self, user: Id, path: str, ref: Ref) -> Referent:

@@ -16,6 +16,7 @@ from . import __version__
 from .actuators import egress
 from .catalogue import ACTUATORS, SERVICES
 from .cluster_domain import cluster_domain
+from .plan import NO_PERMISSIONS, Permissions
 from .release_files import ReleaseFiles, packaged
 from .runtime.client import Client, LeadershipLostError
 from .runtime.leader import Leader
@@ -54,6 +55,8 @@ class Settings:
     """Tells builds of the same version apart, in the statuses that this operator writes."""
     allowed_addresses: tuple[str, ...] = ()
     """Networks that the operator connects to for resources, though their addresses are of this machine or the link."""
+    permissions: Permissions = NO_PERMISSIONS
+    """What resources may do beyond their namespace."""
     json_logs: bool = True
     debug: bool = False
 
@@ -102,6 +105,7 @@ def make_manager(client: Client, settings: Settings, actuators: Sequence[Actuato
         domain=settings.cluster_domain or cluster_domain(),
         version=settings.version,
         release_versions=releases.versions,
+        permissions=settings.permissions,
     )
 
 

@@ -67,7 +67,7 @@ def test_it_may_be_found_at_another_port(release: Release) -> None:
 def test_large_images_get_through_and_annotations_of_the_user_win(release: Release) -> None:
     size = "nginx.ingress.kubernetes.io/proxy-body-size"
     assert told(objects(plain(release, INGRESS)))[size] == "0"
-    own = {size: "1g", "example.org/mine": "yes"}
+    own = {size: "1g", "haproxy.org/timeout-client": "1m"}
     found = told(objects(plain(release, {**INGRESS, "ingress": {"annotations": own}})))
     assert own.items() <= found.items()
 

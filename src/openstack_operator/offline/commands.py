@@ -12,6 +12,7 @@ from typing import Any
 
 from ..catalogue import ACTUATORS, SERVICES
 from ..manifests import dump_all
+from ..plan import NO_PERMISSIONS, Permissions
 from ..release_files import ReleaseFiles, packaged
 from ..runtime.kinds import OTHERS
 from .documents import read
@@ -30,6 +31,7 @@ class Options:
     releases: Path | None = None
     serves: Sequence[str] = ()
     cluster_domain: str = "cluster.local"
+    permissions: Permissions = NO_PERMISSIONS
     strict: bool = False
     as_json: bool = False
 
@@ -106,6 +108,7 @@ def _survey(options: Options) -> Survey:
         namespace=options.namespace,
         served=options.serves,
         domain=options.cluster_domain,
+        permissions=options.permissions,
         rules=rules,
     )
     if not result.resources and not unreadable and not result.errors:

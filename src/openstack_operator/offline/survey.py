@@ -9,7 +9,7 @@ from typing import Any
 
 from ..api import Ref, Resource, handle
 from ..kube import Object, owner_path
-from ..plan import Context, InstalledKinds, Plan
+from ..plan import NO_PERMISSIONS, Context, InstalledKinds, Permissions, Plan
 from ..render import Deaf, Id, Paper, Planned
 from ..runtime.kinds import OTHERS
 from ..runtime.registry import Actuator, Releases, Service
@@ -69,18 +69,22 @@ def survey(
     namespace: str,
     served: Iterable[str] = (),
     domain: str = "cluster.local",
+    permissions: Permissions = NO_PERMISSIONS,
     rules: RuleCheck | None = None,
 ) -> Survey:
-    """Checks the documents against the CRDs and plans what they hold; `served` are handles of kinds of others."""
+    """Checks the documents against the CRDs and plans what they hold; `served` are handles of kinds of others, and
+    `permissions` what is known to be allowed.
+    """
     resources = [*(each.resource for each in services), *(each.resource for each in actuators)]
     reader = _Reader(Checker(resources, rules), namespace, frozenset(served), resources)
     accepted = reader.accept(documents)
     kinds = AskedKinds(served)
-    paper = Paper(services, actuators, releases, drawn=WORD, served=kinds, domain=domain, reader=reader)
+    known: Mapping[str, Any] = {"domain": domain, "permissions": permissions}
+    paper = Paper(services, actuators, releases, drawn=WORD, served=kinds, reader=reader, **known)
     reader.paper = paper
     planned = tuple(paper.render(accepted, namespace))
     reader.conclude(planned, kinds)
-    again = Paper(services, actuators, releases, drawn=ANOTHER, served=served, domain=domain, reader=_Again())
+    again = Paper(services, actuators, releases, drawn=ANOTHER, served=served, reader=_Again(), **known)
     return Survey(
         findings=tuple(in_order(reader.findings)),
         resources=len(reader.documents),
@@ -191,6 +195,10 @@ class _Reader:
         for path, ref in refs:
             why = f"{id_} cannot be planned: only a cluster can tell what {ref.kind}/{ref.name} publishes"
             self._tell(id_, path, why, warning=True)
+
+    def forbidden(self, id_: Id, path: str, what: str) -> None:
+        """A warning: the operator may be told to allow it."""
+        self._tell(id_, path, what, warning=True)
 
     def absent(self, id_: Id, path: str, what: str) -> None:
         """Kept until all is planned: it may yet be made."""

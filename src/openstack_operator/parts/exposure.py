@@ -11,10 +11,10 @@ from urllib.parse import urlsplit
 from .. import kube
 from ..api import Expose, Gateway, Ingress
 from ..plan import Context, Object, SpecError, Step
+from .annotations import CERT_MANAGER, HAPROXY, HAPROXY_ORG, NGINX, check_annotations
 from .tls import TRUSTED, Certified
 
 _GATEWAY_API = "gateway.networking.k8s.io/v1"
-_NGINX, _HAPROXY, _HAPROXY_ORG = "nginx.ingress.kubernetes.io", "haproxy-ingress.github.io", "haproxy.org"
 
 
 def public_url(ctx: Context[Any], component: str, port: int, expose: Expose, scheme: str = "http") -> str | None:
@@ -83,6 +83,7 @@ def _ingress(
     ctx: Context[Any], component: str, port: int, expose: Expose, certificate: Certified
 ) -> tuple[Object, ...]:
     wanted, host, name = expose.ingress or Ingress(), _name(component, expose), ctx.name(component)
+    check_annotations(ctx, "spec.expose.ingress.annotations", wanted.annotations, host)
     backend = {"service": {"name": name, "port": {"number": port}}}
     made = kube.obj(
         ctx,
@@ -100,19 +101,19 @@ def _ingress(
 
 def _certificate(ctx: Context[Any], component: str, wanted: Ingress) -> str | None:
     """Secret with the certificate of the host. cert-manager makes one for each Ingress, under another name each."""
-    issued = any(name.startswith("cert-manager.io/") for name in wanted.annotations)
+    issued = any(name.startswith(f"{CERT_MANAGER}/") for name in wanted.annotations)
     return wanted.secret_name or (ctx.name(component, "public-tls") if issued else None)
 
 
 _PATIENT = {
     # An image is larger than a request may be otherwise, and not to be kept in the proxy first.
-    f"{_NGINX}/proxy-body-size": "0",
-    f"{_NGINX}/proxy-request-buffering": "off",
+    f"{NGINX}/proxy-body-size": "0",
+    f"{NGINX}/proxy-request-buffering": "off",
     # As long as the front of an API waits; and consoles are quiet for long.
-    f"{_NGINX}/proxy-read-timeout": "3600",
-    f"{_NGINX}/proxy-send-timeout": "3600",
-    f"{_HAPROXY}/timeout-server": "10m",
-    f"{_HAPROXY}/timeout-tunnel": "24h",
+    f"{NGINX}/proxy-read-timeout": "3600",
+    f"{NGINX}/proxy-send-timeout": "3600",
+    f"{HAPROXY}/timeout-server": "10m",
+    f"{HAPROXY}/timeout-tunnel": "24h",
 }
 """What controllers are told; each reads its own annotations, and no other."""
 
@@ -124,17 +125,17 @@ def _encrypted(ctx: Context[Any], service: str, certificate: Certified) -> Mappi
         return {}
     host = ctx.host(service)
     return {
-        f"{_NGINX}/backend-protocol": "HTTPS",
-        f"{_NGINX}/proxy-ssl-secret": f"{ctx.namespace}/{trust}",
-        f"{_NGINX}/proxy-ssl-verify": "on",
-        f"{_NGINX}/proxy-ssl-verify-depth": "2",
-        f"{_NGINX}/proxy-ssl-name": host,
-        f"{_NGINX}/proxy-ssl-server-name": "on",
-        f"{_HAPROXY}/backend-protocol": "h1-ssl",
-        f"{_HAPROXY}/secure-sni": host,
-        f"{_HAPROXY}/secure-verify-ca-secret": trust,
-        f"{_HAPROXY}/secure-verify-hostname": host,
-        f"{_HAPROXY_ORG}/server-ssl": "true",
+        f"{NGINX}/backend-protocol": "HTTPS",
+        f"{NGINX}/proxy-ssl-secret": f"{ctx.namespace}/{trust}",
+        f"{NGINX}/proxy-ssl-verify": "on",
+        f"{NGINX}/proxy-ssl-verify-depth": "2",
+        f"{NGINX}/proxy-ssl-name": host,
+        f"{NGINX}/proxy-ssl-server-name": "on",
+        f"{HAPROXY}/backend-protocol": "h1-ssl",
+        f"{HAPROXY}/secure-sni": host,
+        f"{HAPROXY}/secure-verify-ca-secret": trust,
+        f"{HAPROXY}/secure-verify-hostname": host,
+        f"{HAPROXY_ORG}/server-ssl": "true",
     }
 
 

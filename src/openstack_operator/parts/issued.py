@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from ipaddress import ip_address
@@ -31,8 +31,9 @@ def ordered(
     ctx: Context[Any], name: str, by: Mapping[str, str], wanted: pki.Wanted, path: str, *, renewed: float = 2 / 3
 ) -> Ordered:
     """Certificate `<owner>-<name>` by what a PKI publishes of its issuer, made anew when that part of its life is over;
-    `path` is the field of the spec that asks for it.
+    `path` is the field of the spec that asks for it. Raises SpecError for names that are not to be had there.
     """
+    check_issuer(ctx, path, by["issuerKind"], by["issuerGroup"], by["issuerName"], wanted.names)
     secret, issuer = kube.fitting(ctx.name(name, "issued")), f"{by['issuerKind']}/{by['issuerName']}"
     minutes = int(by["certificateMinutes"])
     uses = ["digital signature", "key encipherment", "server auth", *(["client auth"] if wanted.calls else [])]
@@ -65,6 +66,19 @@ def ordered(
         verdict=_verdict(ctx.children.get(key(order)), issuer, path),
         wake=pki.change(pair, ctx.now) if whole and not pki.unreadable(pair) else None,
     )
+
+
+def check_issuer(ctx: Context[Any], path: str, kind: str, group: str, name: str, hosts: Iterable[str]) -> None:
+    """Raises SpecError for names that the namespace may not have of this issuer: one of the whole cluster certifies
+    whatever it is asked for, for others, too.
+    """
+    if serves_cluster(kind, group):
+        ctx.permissions.check_issuer_hosts(path, ctx.namespace, ctx.domain, f"{kind}/{name}", hosts)
+
+
+def serves_cluster(kind: str, group: str) -> bool:
+    """Whether an issuer may be one of all namespaces; of which kinds of others are, only cert-manager's are known."""
+    return (kind, group) != ("Issuer", "cert-manager.io")
 
 
 def _sorted(names: frozenset[str]) -> dict[str, list[str]]:

@@ -9,8 +9,8 @@ from typing import Any
 
 from .. import kube, pki
 from ..api import PKIRef, UsesIdentity, UsesTLS, logins
-from ..plan import Context, Incomplete, MissingReference, SpecError, Step, failed
-from .issued import ordered
+from ..plan import Context, Incomplete, MissingReference, SpecError, Step, failed, is_own_service
+from .issued import ordered, serves_cluster
 
 TRUST = "/etc/openstack-trust"
 """Where a client finds the authorities of its servers: `<Secret>/ca.crt`."""
@@ -93,7 +93,8 @@ def certified(
         wanted = pki.Wanted(common=ctx.owner, names=frozenset({ctx.host(service), *also}), calls=calls)
         found = _brought(ctx, name, spec.tls.secret_ref.name, wanted, held)
     elif spec.tls.pki_ref:
-        wanted = pki.Wanted(common=ctx.owner, names=frozenset({*_called(ctx, service, members), *also}), calls=calls)
+        names = frozenset({*_called(ctx, service, members, spec.tls.pki_ref), *also})
+        wanted = pki.Wanted(common=ctx.owner, names=names, calls=calls)
         found = _issued(ctx, name, spec.tls.pki_ref, wanted, held)
     else:
         return Certified()
@@ -246,9 +247,14 @@ def _fault(given: Mapping[str, str], wanted: pki.Wanted, now: datetime) -> str:
     return f"the certificate {found}" if found else ""
 
 
-def _called(ctx: Context[Any], service: str, members: str) -> set[str]:
+def _called(ctx: Context[Any], service: str, members: str, ref: PKIRef) -> set[str]:
     forms = _forms(ctx, service)
-    return {*forms, *(f"*.{form}" for form in _forms(ctx, members) if members), "localhost", "127.0.0.1"}
+    names = {*forms, *(f"*.{form}" for form in _forms(ctx, members) if members)}
+    by = ctx.refs[ref].published
+    if "issuerName" in by and serves_cluster(by["issuerKind"], by["issuerGroup"]):
+        # Short ones are those of other namespaces, too, and of whoever has such a name outside of the cluster.
+        names = {name for name in names if is_own_service(name, ctx.namespace, ctx.domain)}
+    return {*names, "localhost", "127.0.0.1"}
 
 
 def _forms(ctx: Context[Any], service: str) -> list[str]:

@@ -7,6 +7,7 @@ from .claim import Claim, Claims
 from .context import DRAWN, Context, InstalledKinds, Node, Referent
 from .errors import Drifted, Incomplete, MissingReference, NotBuilt, SpecError, Transient
 from .names import NAME_LIMIT, digest, fitting, keyed_digest
+from .permissions import NO_PERMISSIONS, Permissions, is_own_service, whom_to_ask, wrong_entry
 from .release import Component, Release, parse
 from .steps import Group, Key, Object, Outcome, Plan, Step, key
 from .verdict import READY, RECOVERY, State, Verdict, failed, progressing, recovering, waiting, worst
@@ -14,6 +15,7 @@ from .verdict import READY, RECOVERY, State, Verdict, failed, progressing, recov
 __all__ = [
     "DRAWN",
     "NAME_LIMIT",
+    "NO_PERMISSIONS",
     "READY",
     "RECOVERY",
     "Apply",
@@ -32,6 +34,7 @@ __all__ = [
     "NotBuilt",
     "Object",
     "Outcome",
+    "Permissions",
     "Plan",
     "Referent",
     "Release",
@@ -47,11 +50,14 @@ __all__ = [
     "digest",
     "failed",
     "fitting",
+    "is_own_service",
     "key",
     "keyed_digest",
     "parse",
     "progressing",
     "recovering",
     "waiting",
+    "whom_to_ask",
     "worst",
+    "wrong_entry",
 ]

@@ -10,6 +10,7 @@ from typing import Any, Generic, TypeVar
 from ..api import Dependency, Model, Ref
 from .errors import Transient
 from .names import fitting
+from .permissions import NO_PERMISSIONS, Permissions
 from .release import Release
 from .steps import Key, Object
 from .verdict import READY, Verdict
@@ -110,6 +111,8 @@ class Context(Generic[SpecT]):
     operator_namespace: str = "openstack-operator"
     """Where the operator's own pods are."""
     installed_kinds: InstalledKinds = field(default_factory=InstalledKinds)
+    permissions: Permissions = NO_PERMISSIONS
+    """What the operator's administrator allows beyond the namespace."""
 
     def name(self, *parts: str) -> str:
         """`<owner>-<part>…`, the name of everything made for this resource, at most 63 characters."""

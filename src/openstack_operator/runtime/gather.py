@@ -26,7 +26,21 @@ from ..api import (
 )
 from ..kube import MANAGED_BY, WATCHED, awaited, own, secret_data
 from ..parts import SORTS, order_name
-from ..plan import DRAWN, Context, InstalledKinds, Node, Object, Referent, Release, SpecError, Verdict, failed, waiting
+from ..plan import (
+    DRAWN,
+    NO_PERMISSIONS,
+    Context,
+    InstalledKinds,
+    Node,
+    Object,
+    Permissions,
+    Referent,
+    Release,
+    SpecError,
+    Verdict,
+    failed,
+    waiting,
+)
 from .client import not_permitted
 from .kinds import SECRET, Kind
 from .permits import account_refusals, refusals
@@ -111,11 +125,13 @@ class Gatherer:
         releases: Releases | None = None,
         domain: str = "cluster.local",
         operator_namespace: str = MANAGED_BY,
+        permissions: Permissions = NO_PERMISSIONS,
     ) -> None:
         self._world = world
         self._releases = releases
         self._domain = domain
         self._operator_namespace = operator_namespace
+        self._permissions = permissions
 
     async def gather(self, resource: Resource[Any], held: Cached, spec: Model, *, admin: bool = False) -> Gathered:
         """The world around one resource, with the Secrets its referents publish; the admin's only with `admin`.
@@ -160,6 +176,7 @@ class Gatherer:
             domain=self._domain,
             operator_namespace=self._operator_namespace,
             installed_kinds=self._installed_kinds(held.meta.namespace),
+            permissions=self._permissions,
         )
         return Gathered(context=context, children=children, missing=missing.verdict)
 

@@ -12,7 +12,7 @@ import structlog
 
 from .. import __version__
 from ..kube import MANAGED_BY, conditions, own
-from ..plan import Verdict
+from ..plan import NO_PERMISSIONS, Permissions, Verdict
 from . import metrics
 from .actuate import Actuating
 from .client import Client
@@ -47,7 +47,7 @@ class Manager:
     release_pause = 10.0
     """Seconds between two looks at the release files, each one `stat` a file: far below what a core notices."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  (everything that a process decides)
         self,
         client: Client,
         services: Sequence[Service],
@@ -62,6 +62,7 @@ class Manager:
         patience: Patience = PATIENCE,
         version: str = __version__,
         release_versions: Callable[[], object] = tuple,
+        permissions: Permissions = NO_PERMISSIONS,
     ) -> None:
         """`release_versions` returns something else once a release file has changed."""
         catalog = Catalog([entry.resource for entry in (*services, *actuators)])
@@ -75,7 +76,7 @@ class Manager:
         self._release_versions = release_versions
         self._queues: dict[str, WorkQueue[Request]] = {}
         self._active = False
-        gatherer = Gatherer(self.world, releases, domain, leader.namespace if leader else MANAGED_BY)
+        gatherer = Gatherer(self.world, releases, domain, leader.namespace if leader else MANAGED_BY, permissions)
         parts = Parts(self.world, gatherer, Reporter(self.world, Recorder(client), self._wake, patience, version))
         self.memo = parts.memo
         self._guard = Guard(parts)

@@ -65,9 +65,11 @@ def steps(ctx: Context[KeystoneSpec], login: Login, entry: Step) -> tuple[Step, 
 
 def _by_way_of(ctx: Context[KeystoneSpec], login: Login, store: SecretStore) -> tuple[Step, ...]:
     """PushSecret `<name>-app-credential-<digest>`, one for each content, since only of a new one it is known what its
-    Ready speaks of; and ExternalSecret `k-orc-clouds-yaml`, told to look again once that is pushed.
+    Ready speaks of; and ExternalSecret `k-orc-clouds-yaml`, told to look again once that is pushed. Raises SpecError
+    for a key that is not the namespace's.
     """
     key, content = store.key or f"{ctx.namespace}/k-orc/app-credential", kube.digest(dict(login.files))
+    ctx.permissions.check_store_key(f"{_STORE}.key", ctx.namespace, f"{store.kind}/{store.name}", key)
     at = {"name": store.name, "kind": store.kind}
     push = _made(
         ctx,
