@@ -31,6 +31,7 @@ from .plan import (
     SpecError,
 )
 from .runtime.gather import parse
+from .runtime.plain_text import plain_text
 from .runtime.registry import Actuator, Releases, Service
 
 
@@ -271,6 +272,10 @@ class Paper:
 
     def _context(self, id_: Id) -> Context[Any]:
         spec = parse(self._resources[id_.kind], self._manifests[id_])
+        permissions = self._permitted(id_)
+        known = {name: data for (namespace, name), data in self._secrets.items() if namespace == id_.namespace}
+        for path, text in plain_text(spec, known, id_.namespace, self._domain, permissions):
+            permissions.refuse(path, text)
         # What nothing waits for is left out: it may itself need what is rendered here.
         refs = {ref: self._referent(id_, path, ref) for path, ref in references(spec) if not ref.optional}
         for path, wanted in dependencies(spec):
@@ -286,7 +291,7 @@ class Paper:
             draw=lambda: self._drawn,
             domain=self._domain,
             installed_kinds=self._installed,
-            permissions=self._permitted(id_),
+            permissions=permissions,
         )
 
     def _permitted(self, id_: Id) -> Permissions:

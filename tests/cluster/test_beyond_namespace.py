@@ -91,3 +91,36 @@ async def test_no_key_of_others_is_written_to_a_store_of_the_cluster(cluster: Cl
         condition = await cluster.ready(KEYSTONE, "keystone", "InvalidSpec")
         assert "spec.catalog.secretStoreRef.key: ClusterSecretStore/vault" in condition["message"]
         assert f"--secret-store-keys '{cluster.namespace}=other/k-orc'" in condition["message"]
+
+
+async def test_no_login_goes_to_a_server_of_others_in_plain_text(cluster: Cluster, root: Path) -> None:
+    await login(cluster)
+    server = {"provider": "external", "external": {"host": "db.example.org", "secretRef": {"name": "login"}}}
+    async with operator(cluster, root):
+        await cluster.create(MARIADB, "mariadb", **server)
+        condition = await cluster.ready(MARIADB, "mariadb", "InvalidSpec")
+        assert "spec.external.secretRef: the login would go to db.example.org without TLS" in condition["message"]
+        assert await cluster.get(SECRET, "mariadb-admin") is None
+        url = "http://keystone.other.svc:5000/v3"
+        elsewhere = {**ELSEWHERE, "keystone": {**ELSEWHERE["keystone"], "authUrl": url}}
+        await cluster.create(PLACEMENT, "placement", **elsewhere)
+        condition = await cluster.ready(PLACEMENT, "placement", "InvalidSpec")
+        assert f"--allow-plain-text-to '{cluster.namespace}=keystone.other.svc'" in condition["message"]
+        assert await cluster.get(DEPLOYMENT, "placement-api") is None
+    async with operator(cluster, root, Permissions(plain_text_to=("db.example.org",))):
+        await cluster.ready(MARIADB, "mariadb")
+
+
+async def test_what_runs_stays_when_its_login_may_not_go_on_in_plain_text(cluster: Cluster, root: Path) -> None:
+    await login(cluster)
+    url = "http://keystone.other.svc:5000/v3"
+    elsewhere = {**ELSEWHERE, "keystone": {**ELSEWHERE["keystone"], "authUrl": url}}
+    async with operator(cluster, root, Permissions(plain_text_to=("*",))):
+        await cluster.create(PLACEMENT, "placement", **elsewhere)
+        before = await eventually(lambda: cluster.get(DEPLOYMENT, "placement-api"))
+        await cluster.ready(PLACEMENT, "placement")
+    async with operator(cluster, root):
+        await cluster.ready(PLACEMENT, "placement", "InvalidSpec")
+        after = await cluster.get(DEPLOYMENT, "placement-api") or {}
+        assert after["metadata"]["uid"] == before["metadata"]["uid"]
+        assert after["spec"] == before["spec"]

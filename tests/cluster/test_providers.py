@@ -198,7 +198,7 @@ async def test_a_database_of_others_has_our_accounts(cluster: Cluster, root: Pat
 async def login(cluster: Cluster, name: str, allowed: str = "") -> None:
     """A Secret that somebody else made."""
     meta = {**cluster.meta(name), "annotations": {ALLOWED_HOSTS: allowed} if allowed else {}}
-    data = {"username": "YWRtaW4=", "password": "c2VjcmV0"}
+    data = {"username": "YWRtaW4=", "password": "c2VjcmV0", "ca.crt": "UEVN"}
     await cluster.client.create(SECRET, {"apiVersion": "v1", "kind": "Secret", "metadata": meta, "data": data})
 
 

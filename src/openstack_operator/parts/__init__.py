@@ -56,7 +56,7 @@ from .sources import (
     sql_name,
     waits,
 )
-from .tls import AMONG, AUTHORITIES_SINCE, TRUSTED, TRUSTS, Certified, among, certified, followed, trust_of
+from .tls import AMONG, AUTHORITIES_SINCE, TRUSTED, TRUSTS, Certified, among, authority, certified, followed, trust_of
 from .workloads import Api, First, More, Workers, api, job, state, worker
 
 __all__ = [
@@ -106,6 +106,7 @@ __all__ = [
     "Workers",
     "among",
     "api",
+    "authority",
     "by_others",
     "cache",
     "catalog",

@@ -44,6 +44,7 @@ from ..plan import (
 from .client import not_permitted
 from .kinds import SECRET, Kind
 from .permits import account_refusals, refusals
+from .plain_text import plain_text
 from .registry import Releases
 from .store import Cached, Request, Store
 from .world import Target, World, watched
@@ -75,7 +76,7 @@ class Missing:
     absent: list[str] = field(default_factory=list[str])
     unpublished: list[str] = field(default_factory=list[str])
     refused: list[str] = field(default_factory=list[str])
-    """Secrets that do not allow what the spec would do with them."""
+    """What would be done with Secrets and is not allowed."""
 
     @property
     def verdict(self) -> Verdict | None:
@@ -145,11 +146,13 @@ class Gatherer:
         waits = self._awaited(request, spec, targets)
         named = await self._secrets(request, spec, missing, targets)
         missing.refused += refusals(spec, named, request.namespace)
+        data: dict[str, Mapping[str, str]] = {name: secret_data(each.decode()) for name, each in named.items()}
+        plain = plain_text(spec, data, request.namespace, self._domain, self._permissions)
+        missing.refused += [f"{path}: {text}" for path, text in plain]
         if admin:
             refused, waits_for = account_refusals(self._world, kind, held, spec, refs, named)
             missing.refused += refused
             missing.unpublished += waits_for
-        data: dict[str, Mapping[str, str]] = {name: secret_data(each.decode()) for name, each in named.items()}
         data |= await self._published_secrets(request, refs, missing, targets, admin=admin)
         # Before what was read can change: whoever uses an object is woken by its next change.
         children = tuple(self._children(request, held))

@@ -240,6 +240,10 @@ class Swift(Model):
     container: Annotated[str, Field(min_length=1, max_length=255, pattern=r"^[^/\s]+$")] = "volumebackups"
     """Name of the container in each user's own account."""
 
+    def destinations(self) -> Sequence[Destination]:
+        """The object store, which gets tokens of users and no Secret."""
+        return [Destination("url", "", (self.url,))] if self.url else []
+
 
 class Backup(Component):
     """Where backups go, and cinder-backup, which takes them there."""
