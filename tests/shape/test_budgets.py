@@ -16,7 +16,7 @@ SERVICES = sorted(path.parent for path in (SRC / "services").glob("*/**/__init__
 MODULE, FOLDER, PLAINEST, FUNCTION = 400, 300, 150, 40
 LARGER = {
     "cephstorage": 910,
-    "cinder": 882,
+    "cinder": 884,
     "controlplane": 640,
     "glance": 367,
     "keystone": 550,

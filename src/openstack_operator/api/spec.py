@@ -136,8 +136,8 @@ class Ingress(Model):
     """Secret with the certificate of the host, which the controller shows. Unset is the controller's own one, or,
     with an annotation `cert-manager.io/issuer` or `cert-manager.io/cluster-issuer`, one that cert-manager makes."""
     annotations: dict[str, str] = {}
-    """Annotations, over the operator's: cert-manager's issuer, timeouts, sizes, limits. Others have to be allowed by the
-    operator's flag `--ingress-annotations`, and the host by `--issuer-hosts` where the issuer is a ClusterIssuer."""
+    """Annotations, over the operator's: cert-manager's issuer, timeouts, sizes. Others need the operator's flag
+    `--ingress-annotations`."""
 
 
 class GatewayParent(Model):

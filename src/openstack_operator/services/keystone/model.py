@@ -71,8 +71,8 @@ class SecretStore(Model):
     kind: Literal["SecretStore", "ClusterSecretStore"] = "ClusterSecretStore"
     """Which of the two."""
     key: Annotated[str, Field(min_length=1, max_length=1024, pattern=r"^\S+$")] | None = None
-    """Where in the store; unset is `<namespace>/k-orc/app-credential`. A key of a ClusterSecretStore that is not below
-    `<namespace>/` has to be allowed by the operator's flag `--secret-store-keys`."""
+    """Where in the store; unset is `<namespace>/k-orc/app-credential`. Others than `<namespace>/…` in a
+    ClusterSecretStore need the operator's flag `--secret-store-keys`."""
 
 
 class Catalog(Model):

@@ -29,8 +29,8 @@ class IssuerRef(Model):
     name: Name
     """Name of the issuer."""
     kind: Literal["Issuer", "ClusterIssuer"] = "Issuer"
-    """Whether it is one of this namespace or of the whole cluster. One of the cluster certifies Services of this
-    namespace; other names have to be allowed by the operator's flag `--issuer-hosts`."""
+    """Whether it is one of this namespace or of the whole cluster. Other names than those of
+    Services here need the operator's flag `--issuer-hosts` for the latter."""
     group: str = "cert-manager.io"
     """API group of the issuer; another one for issuers that are not cert-manager's own."""
 
