@@ -38,6 +38,7 @@ from .services.keystone.service import plan as keystone
 from .services.mariadb.model import MARIADB
 from .services.mariadb.roles import questions as mariadb_members
 from .services.mariadb.service import plan as mariadb
+from .services.memcached.clients import awaits_clients
 from .services.memcached.model import MEMCACHED
 from .services.memcached.providers import ordered as ordered_memcached
 from .services.memcached.service import plan as memcached
@@ -70,7 +71,7 @@ _SERVICES = (
     Service(resource=PKI, plan=pki, observe=users(replaces, almost)),
     Service(resource=MARIADB, plan=mariadb, observe=asking(mariadb_members)),
     Service(resource=RABBITMQ, plan=rabbitmq, teardown=ordered_rabbitmq),
-    Service(resource=MEMCACHED, plan=memcached, teardown=ordered_memcached),
+    Service(resource=MEMCACHED, plan=memcached, observe=readers(awaits_clients), teardown=ordered_memcached),
     Service(resource=VALKEY, plan=valkey),
     Service(resource=ETCD, plan=etcd),
     Service(resource=CEPH_STORAGE, plan=ceph_storage, observe=asking(ceph_status)),

@@ -69,6 +69,7 @@ def test_encrypted_it_listens_to_both_until_tls_is_required(release: Release) ->
     assert published == {
         "servers": "memcached-server-0.memcached.openstack.svc.cluster.local:11212",
         "trustSecret": "pki-bundle",
+        "clientSecret": "memcached-client-tls",
     }
     assert "memcached -l notls:0.0.0.0:11211,0.0.0.0:11212 -p 11211" in " ".join(main["command"])
     assert {port["port"] for port in objects["Service", "memcached"]["spec"]["ports"]} == {11211, 11212}

@@ -41,10 +41,16 @@ class Memcached:
     """host:port[,host:port]; without one nothing is cached."""
     trust: str = ""
     """Path of the authorities by which they are checked; without it they are spoken to in plain text."""
+    certificate: str = ""
+    """Folder of the certificate that they are shown (`tls.crt`, `tls.key`); empty where they ask for none."""
 
     def tls(self, prefix: str = "") -> dict[str, object]:
         """The options that say so."""
-        return {f"{prefix}tls_enabled": True, f"{prefix}tls_cafile": self.trust} if self.trust else {}
+        if not self.trust:
+            return {}
+        files = {"certfile": "tls.crt", "keyfile": "tls.key"} if self.certificate else {}
+        own = {f"{prefix}tls_{option}": f"{self.certificate}/{file}" for option, file in files.items()}
+        return {f"{prefix}tls_enabled": True, f"{prefix}tls_cafile": self.trust, **own}
 
 
 def cache(backend: str, memcached: Memcached) -> dict[str, object]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .authorities import OwnAuthority, own_authority
-from .caches import cache, keystone_authtoken, memcached
+from .caches import CACHE_CLIENT, cache, keystone_authtoken, memcached
 from .ceph import Ceph, ceph, on_ceph
 from .clouds_yaml import cloud_auth
 from .config import Config, config, is_one_line, layered, options, written
@@ -38,7 +38,7 @@ from .providers import (
     unserved,
 )
 from .remote import API, MARIADB, RABBITMQ, WATCHED_BY_MARIADB, labeled, remote
-from .rotation import SORTS, moving, order_name
+from .rotation import SORTS, moving, order_name, read_by
 from .sources import (
     Database,
     Foundation,
@@ -65,6 +65,7 @@ __all__ = [
     "AUTHORITIES_SINCE",
     "AUTO",
     "BUILTIN",
+    "CACHE_CLIENT",
     "DEVICES",
     "EXTERNAL",
     "KEPT",
@@ -158,6 +159,7 @@ __all__ = [
     "public_endpoint",
     "public_host",
     "public_url",
+    "read_by",
     "remote",
     "requires",
     "schema_of",

@@ -10,6 +10,7 @@ from typing import Any
 from .. import kube, oslo
 from ..api import Sections, logins
 from ..plan import Context, SpecError, Step
+from .caches import cache_mounts
 from .tls import TRUST, authority, trusts
 
 DIGEST_KEY = "digest-key"
@@ -135,7 +136,7 @@ def written(
         digest=kube.keyed_digest(key.get(DIGEST_KEY, ""), {**data, **trusted}),
         directory=directory,
         files=tuple(data),
-        beside=(*beside, *_trusted(ctx, trusted)),
+        beside=(*beside, *_trusted(ctx, trusted), *cache_mounts(ctx, data.values())),
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ... import kube, parts
 from ...api import mebibytes
 from ...plan import Context, Plan
+from .clients import DEMANDS, client_certificate, progress, server_name, without_certificate
 from .model import MemcachedSpec
 from .providers import OPERATOR, delegated, external, provider
 
@@ -18,8 +19,8 @@ _FOLLOWS = parts.followed(TLS, _RELOADS) + 'exec "$@"\n'
 
 
 def plan(ctx: Context[MemcachedSpec]) -> Plan:
-    """Everything a Memcached is made of; published: servers (`host:port,host:port`), and trustSecret (key `ca.crt`)
-    where clients are to check their certificate: the ports speak TLS then.
+    """Everything a Memcached is made of; published: servers (`host:port,host:port`), trustSecret (key `ca.crt`) where
+    clients are to check their certificate: the ports speak TLS then; and clientSecret where they are to show one.
     """
     spec, service = ctx.spec, kube.fitting(ctx.owner)
     if (by := provider(ctx)) != parts.BUILTIN:
@@ -27,15 +28,18 @@ def plan(ctx: Context[MemcachedSpec]) -> Plan:
     shown = parts.certified(
         ctx,
         service,
-        workloads=[("StatefulSet", kube.fitting(ctx.name("server"), kube.STATEFUL_SET_LIMIT))],
+        workloads=[("StatefulSet", server_name(ctx))],
         # Each server is called by its own name.
         also=[f"*.{ctx.host(service)}"],
     )
+    client = client_certificate(ctx)
+    demands = shown.required and bool(client)
+    waits = without_certificate(ctx, client.secret) if demands else []
     open_ = {
         **({} if shown.required else {"memcached": PORT}),
         **({"memcached-tls": ENCRYPTED} if shown else {}),
     }
-    main = _server(ctx, shown, open_)
+    main = _server(ctx, shown, open_, demands=demands and not waits)
     template = kube.pod(ctx, "server", main, wanted=kube.settings(spec), grace=5)
     server = parts.members(
         ctx,
@@ -48,11 +52,15 @@ def plan(ctx: Context[MemcachedSpec]) -> Plan:
     )
     port = ENCRYPTED if shown.published else PORT
     servers = ",".join(f"{host}:{port}" for host in server.hosts)
-    published = {"servers": servers, **shown.published}
-    return Plan(*shown.steps, *parts.policies(ctx), server, endpoint=servers or None, published=published)
+    shows = {parts.CACHE_CLIENT: client.secret} if shown.published and client else {}
+    published = {"servers": servers, **shown.published, **shows}
+    steps = (*shown.steps, *client.steps, *parts.policies(ctx), server, *((progress(ctx, waits),) if demands else ()))
+    return Plan(*steps, endpoint=servers or None, published=published)
 
 
-def _server(ctx: Context[MemcachedSpec], shown: parts.Certified, open_: dict[str, int]) -> kube.Container:
+def _server(
+    ctx: Context[MemcachedSpec], shown: parts.Certified, open_: dict[str, int], *, demands: bool
+) -> kube.Container:
     spec, program = ctx.spec, ctx.release["memcached"]
     # From itself a server takes plain text in any case: that is how it is told of a new certificate.
     plain = "127.0.0.1" if shown.required else "0.0.0.0"  # noqa: S104
@@ -64,6 +72,7 @@ def _server(ctx: Context[MemcachedSpec], shown: parts.Certified, open_: dict[str
     ]
     if shown:
         files = f"ssl_chain_cert={TLS}/tls.crt,ssl_key={TLS}/tls.key"
+        files += f",ssl_ca_cert={TLS}/ca.crt,{DEMANDS}" if demands else ""
         command = ["sh", "-c", _FOLLOWS, "sh", *command, "-Z", "-o", files]
     # From itself it takes plain text in any case.
     alive = kube.Probe.of_connection(open_.get("memcached", 0), ["bash", "-c", f"exec 3<>/dev/tcp/127.0.0.1/{PORT}"])
