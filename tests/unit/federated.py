@@ -15,12 +15,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from image_root import image_root
 from patience import PATIENCE, until
 from speaking import serving
 
-from images import catalog
-from images.engine import Buildah
-from images.shell import CommandError
 from openstack_operator import kube, pki
 from openstack_operator.plan import Release
 from openstack_operator.services.keystone.federation import apache
@@ -75,16 +73,7 @@ def _answer(connection: socket.socket) -> None:
 @pytest.fixture(scope="module")
 def image() -> Iterator[Path]:
     """The root of a container of the image, which is thrown away."""
-    if os.geteuid() or not all(shutil.which(name) for name in ("buildah", "mmdebstrap", "skopeo", "unshare")):
-        pytest.skip("needs root, buildah and what images are built with: Apache runs in a root made of its image")
-    try:
-        engine = Buildah()
-        there = catalog.reference("federation") in engine.references()
-    except CommandError as error:
-        pytest.skip(f"buildah does not work here: {error}")
-    if not there:
-        pytest.skip("the image is not built; python -m images build federation")
-    with engine.root(catalog.reference("federation")) as root:
+    with image_root("federation") as root:
         yield root
 
 

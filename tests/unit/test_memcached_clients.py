@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from openstack_operator import kube, pki
+from openstack_operator import pki
 from openstack_operator.catalogue import ACTUATORS, SERVICES
 from openstack_operator.kube import secret_data
 from openstack_operator.parts import read_by
