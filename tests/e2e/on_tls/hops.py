@@ -34,7 +34,7 @@ ENCRYPTED = {"rabbitmq": 5671, "memcached-server-0.memcached": 11212, **PORTS}
 """Ports that begin with TLS, of what Keystone's pods may call."""
 TRUST = "/etc/openstack-trust/internal-bundle/ca.crt"
 PKIS = ("internal", "internal-ovn")
-SECRETS = [f"{name}-tls" for name in ("mariadb", "rabbitmq", "memcached", "ovn", *PORTS)]
+SECRETS = [f"{name}-tls" for name in ("mariadb", "rabbitmq", "memcached", "memcached-client", "ovn", *PORTS)]
 """Of the certificates."""
 
 # What a client of the database is shown: as Keystone, by its own options, or trusting somebody else, or nobody (plain).
@@ -86,6 +86,24 @@ if sys.argv[1] == "16641":
     print(hashlib.sha256(sock.getpeercert(True)).hexdigest())
 sock.sendall(b'{"method": "list_dbs", "params": [], "id": 1}')
 print(sock.recv(4096).decode() or "closed")
+"""
+# What Memcached counts, asked with the certificate of its clients, with one that is given, or with none.
+CACHE = """
+import socket, ssl, sys
+host = "memcached-server-0.memcached.openstack.svc.cluster.local"
+trust = ssl.create_default_context(cafile=sys.argv[1])
+if sys.argv[2:] == ["given"]:
+    with open("/tmp/given.pem", "w") as file:
+        file.write(sys.stdin.read())
+    trust.load_cert_chain("/tmp/given.pem")
+elif sys.argv[2:]:
+    trust.load_cert_chain("/etc/openstack-cache-tls/tls.crt", "/etc/openstack-cache-tls/tls.key")
+with trust.wrap_socket(socket.create_connection((host, 11212), 10), server_hostname=host) as sock:
+    sock.sendall(b"stats\\r\\n")
+    answer = b""
+    while not answer.endswith(b"END\\r\\n") and (more := sock.recv(4096)):
+        answer += more
+print(answer.decode() or sys.exit("nothing was answered"))
 """
 # Who would like to be a member, and has no certificate, or does not speak TLS at all.
 MEMBERS = """
@@ -196,6 +214,15 @@ def inside(cluster: Kubernetes, program: str, *words: str, given: str | None = N
 def of_ovn(cluster: Kubernetes, *words: str, given: str | None = None) -> str:
     """What the northbound database shows and answers to a program in a pod of Neutron's API."""
     return _said(cluster, "neutron-api", OVN, words, given)
+
+
+def cache_hits(cluster: Kubernetes) -> int:
+    """How often Memcached has had what it was asked for, since its pod started; 0 while it does not answer."""
+    try:
+        lines = inside(cluster, CACHE, TRUST, "certified").splitlines()
+    except CloudError:
+        return 0
+    return next(int(line.split()[2]) for line in lines if line.startswith("STAT get_hits "))
 
 
 def _said(cluster: Kubernetes, pod: str, program: str, words: Sequence[str], given: str | None) -> str:

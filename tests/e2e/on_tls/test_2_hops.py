@@ -16,6 +16,7 @@ from ..conftest import Report
 from .capture import capture
 from .hops import (
     API,
+    CACHE,
     CONSOLE,
     DATABASE,
     ENCRYPTED,
@@ -23,6 +24,7 @@ from .hops import (
     NAMESPACE,
     SHOWN,
     TRUST,
+    cache_hits,
     inside,
     markers,
     of_ovn,
@@ -123,6 +125,19 @@ def test_a_console_is_opened_through_tls(cluster: Kubernetes) -> None:
 def test_a_plain_cache_is_closed(cluster: Kubernetes) -> None:
     with pytest.raises(CloudError, match="ConnectionRefused"):
         inside(cluster, MEMBERS, "memcached-server-0.memcached", "11211")
+
+
+def test_who_has_no_certificate_does_not_read_the_cache(cluster: Kubernetes, stood: tuple[Session, Cloud]) -> None:
+    refused = r"CERTIFICATE_REQUIRED|UNKNOWN_CA|ConnectionReset|BrokenPipe|EOF occurred|nothing was answered"
+    with pytest.raises(CloudError, match=refused):
+        inside(cluster, CACHE, TRUST)
+    foreign = forged("memcached-client")
+    with pytest.raises(CloudError, match=refused):
+        inside(cluster, CACHE, TRUST, "given", given=foreign.cert + foreign.key)
+    # The services are let in.
+    before = cache_hits(cluster)
+    stood[0].prove(stood[1])
+    assert cache_hits(cluster) > before
 
 
 @pytest.mark.parametrize(

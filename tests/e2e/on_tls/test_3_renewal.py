@@ -8,7 +8,8 @@ import time
 from cloud.kubernetes import Kubernetes
 
 from ..conftest import Report
-from .hops import NAMESPACE, SECRETS, asking, processes, programs, renewed, shown
+from ..waiting import until
+from .hops import NAMESPACE, SECRETS, asking, cache_hits, processes, programs, renewed, shown
 
 MINUTES, LIFE = 25, 10
 
@@ -39,3 +40,7 @@ def test_certificates_of_ten_minutes_serve_twenty_five(cluster: Kubernetes, repo
     assert told.answered > MINUTES * 30
     assert processes(cluster) == pods
     assert programs() == running
+    # Clients of a Memcached that starts anew connect with the certificates they have by then.
+    cluster.kubectl("delete", "pod", "memcached-server-0", "-n", NAMESPACE)
+    with asking(cluster):
+        until("a cache that is used", lambda: cache_hits(cluster) > 0, 180, 5)
