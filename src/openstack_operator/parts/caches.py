@@ -52,7 +52,7 @@ def cache_mounts(ctx: Context[Any], files: Iterable[str]) -> tuple[kube.Mount, .
     connection, so that it is renewed without a restart.
     """
     ref = _server(ctx.spec)
-    secret = ctx.refs[ref].published.get(CACHE_CLIENT) if ref in ctx.refs else None
+    secret = ctx.refs[ref].published.get(CACHE_CLIENT) if ref is not None else None
     if secret is None or not any(_CERTIFICATE in text for text in files):
         return ()
     return (kube.folder("cache-tls", secret, _CERTIFICATE),)
