@@ -97,7 +97,7 @@ async def test_rights_in_one_namespace_are_enough_for_an_operator_of_that_one(
         for obj in load(root / "deploy" / "namespaced" / f"{name}.yaml"):
             if "subjects" in obj:
                 # The operator's own account has rights everywhere here.
-                obj["metadata"]["name"] = user
+                obj["metadata"]["name"] = f"{user}-{obj['metadata']['name']}"
                 obj["subjects"] = [{"kind": "ServiceAccount", "name": user, "namespace": NAMESPACE}]
             assert rest.apply(obj)[0] in (200, 201)
         rest.close()
