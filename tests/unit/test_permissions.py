@@ -210,7 +210,7 @@ def test_no_key_of_others_is_written_or_read(release: Release, name: str) -> Non
 def test_the_administrator_allows_keys(release: Release) -> None:
     assert pushed(release) == "openstack/k-orc/app-credential"
     assert pushed(release, "openstack/mine") == "openstack/mine"
-    shared = {"secret_store_keys": ("openstack=shared/openstack/*",)}
+    shared: dict[str, Any] = {"secret_store_keys": ("openstack=shared/openstack/*",)}
     assert pushed(release, "shared/openstack/k-orc", **shared) == "shared/openstack/k-orc"
     for key_ in ("shared/other/k-orc", "shared/openstack/../other/k-orc", "shared/openstack/%2e%2e/x"):
         with pytest.raises(SpecError):
