@@ -18,6 +18,8 @@ from openstack_operator.plan import Transient
 from openstack_operator.runtime.client import Client
 from openstack_operator.runtime.kinds import POD, SECRET, STATEFUL_SET, Kind
 from openstack_operator.services.mariadb.model import MARIADB
+from openstack_operator.services.memcached.clients import DEMANDS
+from openstack_operator.services.memcached.model import MEMCACHED
 from openstack_operator.services.pki.model import PKI
 
 from . import others
@@ -136,22 +138,29 @@ async def test_an_authority_given_up_for_an_issuer_does_not_come_back(cluster: C
         assert await gone()
 
 
-async def test_an_authority_is_replaced_as_users_start_anew(cluster: Cluster, root: Path) -> None:
-    async def pod(name: str) -> None:
-        if await cluster.get(ACCOUNT, "default") is None:
-            account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": cluster.meta("default")}
-            await cluster.client.create(ACCOUNT, account)
-        spec = {
-            "nodeName": "none",
-            # Nobody is there to end it.
-            "terminationGracePeriodSeconds": 0,
-            "automountServiceAccountToken": False,
-            "containers": [{"name": "main", "image": "main"}],
-            "volumes": [{"name": "trust", "secret": {"secretName": "pki-bundle"}}],
-        }
-        body = {"apiVersion": "v1", "kind": "Pod", "metadata": cluster.meta(name), "spec": spec}
-        await cluster.client.create(POD, body)
+async def pod(cluster: Cluster, name: str, secret: str) -> None:
+    """A pod that mounts the Secret."""
+    if await cluster.get(ACCOUNT, "default") is None:
+        account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": cluster.meta("default")}
+        await cluster.client.create(ACCOUNT, account)
+    spec = {
+        "nodeName": "none",
+        # Nobody is there to end it.
+        "terminationGracePeriodSeconds": 0,
+        "automountServiceAccountToken": False,
+        "containers": [{"name": "main", "image": "main"}],
+        "volumes": [{"name": "files", "secret": {"secretName": secret}}],
+    }
+    await cluster.client.create(POD, {"apiVersion": "v1", "kind": "Pod", "metadata": cluster.meta(name), "spec": spec})
 
+
+async def end(cluster: Cluster, name: str) -> None:
+    live = await cluster.get(POD, name)
+    assert live
+    await cluster.client.delete(POD, cluster.namespace, name, live["metadata"]["uid"], "Background")
+
+
+async def test_an_authority_is_replaced_as_users_start_anew(cluster: Cluster, root: Path) -> None:
     async def said(text: str) -> None:
         async def found() -> bool:
             await changed(cluster)
@@ -168,18 +177,16 @@ async def test_an_authority_is_replaced_as_users_start_anew(cluster: Cluster, ro
         await cluster.create(PKI, "pki", overlap="0s")
         await cluster.create(MARIADB, "mariadb", tls=TLS)
         await cluster.ready(MARIADB, "mariadb")
-        await pod("reader")
+        await pod(cluster, "reader", "pki-bundle")
         first = secret_data(await cluster.get(SECRET, "pki-authority"))["tls.crt"]
         await next_second()
         await cluster.change(PKI, "pki", "/spec/authorityGeneration", 2)
         await said("waits for Pod/reader (reader)")
         trusted = secret_data(await cluster.get(SECRET, "mariadb-tls"))["ca.crt"]
         assert len(pki.each(trusted)) == 2
-        live = await cluster.get(POD, "reader")
-        assert live
-        await cluster.client.delete(POD, cluster.namespace, "reader", live["metadata"]["uid"], "Background")
+        await end(cluster, "reader")
         await next_second()
-        await pod("again")
+        await pod(cluster, "again", "pki-bundle")
         await said("the authority is replaced from")
         now = secret_data(await cluster.get(SECRET, "pki-authority"))
         assert now["tls.crt"] != first
@@ -190,6 +197,35 @@ async def test_an_authority_is_replaced_as_users_start_anew(cluster: Cluster, ro
             return alone and pki.vouched(files["tls.crt"], [now["tls.crt"]])
 
         await eventually(issued_by_it_alone)
+
+
+async def test_memcached_demands_certificates_once_no_client_is_without(cluster: Cluster, root: Path) -> None:
+    async def command() -> str:
+        live = await cluster.get(STATEFUL_SET, "memcached-server")
+        return " ".join(live["spec"]["template"]["spec"]["containers"][0]["command"]) if live else ""
+
+    async def waits() -> bool:
+        return "Pod/client" in (await cluster.condition(MEMCACHED, "memcached", "ClientsReady")).get("message", "")
+
+    async def demands() -> bool:
+        return DEMANDS in await command()
+
+    server = f"memcached-server-0.memcached.{cluster.namespace}.svc.cluster.local:11212"
+    metadata = cluster.meta("client-config") | {"labels": {"app.kubernetes.io/managed-by": "openstack-operator"}}
+    data = {"client.conf": base64.b64encode(f"memcached_servers = {server}\n".encode()).decode()}
+    async with operator(cluster, root):
+        await cluster.create(PKI, "pki")
+        await cluster.create(MEMCACHED, "memcached", tls=TLS)
+        await cluster.ready(MEMCACHED, "memcached")
+        await cluster.client.create(SECRET, {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": data})
+        await pod(cluster, "client", "client-config")
+        await cluster.change(MEMCACHED, "memcached", "/spec/tls/required", True)
+        await eventually(waits)
+        await cluster.ready(MEMCACHED, "memcached")
+        assert "notls:127.0.0.1:11211" in await command()
+        assert not await demands()
+        await end(cluster, "client")
+        await eventually(demands)
 
 
 async def next_second() -> None:

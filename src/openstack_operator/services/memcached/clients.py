@@ -40,9 +40,8 @@ def awaits_clients(ctx: Context[MemcachedSpec]) -> bool:
 def _demands(ctx: Context[Any]) -> bool:
     """Whether the servers were told so before; it stays, whoever else comes without."""
     live = ctx.children.get(("StatefulSet", server_name(ctx)))
-    return live is not None and any(
-        DEMANDS in word for container in live["spec"]["template"]["spec"]["containers"] for word in container["command"]
-    )
+    containers = live["spec"]["template"]["spec"]["containers"] if live else ()
+    return any(DEMANDS in word for container in containers for word in container.get("command") or ())
 
 
 def without_certificate(ctx: Context[MemcachedSpec], secret: str) -> list[str]:
