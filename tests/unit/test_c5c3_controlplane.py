@@ -219,7 +219,7 @@ def test_a_field_changes(kind: str, base: Any, path: str, value: Any, expected: 
     )
 
 
-MADE = (("PodMonitor", "-operator"), ("PrometheusRule", ""))
+MADE = (("PrometheusRule", ""),)
 
 
 @pytest.mark.parametrize(
