@@ -51,6 +51,9 @@ class MetricsServer:
             await any_of(self._follow_certificate(), self._accept(listener))
         finally:
             listener.close()
+            # asyncio never closes a transport whose task is canceled in the two turns of the loop in which it begins.
+            for _ in range(2):
+                await asyncio.sleep(0)
             for connection in self._connections:
                 connection.cancel()
             await asyncio.gather(*self._connections, return_exceptions=True)
