@@ -42,9 +42,11 @@ async def said(cluster: Cluster, kind: str, name: str, *words: str, reason: str)
 
 
 async def versions(cluster: Cluster) -> dict[str, str]:
-    """What runs, with the version of each object."""
+    """What runs, with the version of each object; of a Job which one it is, since its status may change once more after
+    it is complete.
+    """
     return {
-        f"{kind.kind}/{obj['metadata']['name']}": obj["metadata"]["resourceVersion"]
+        f"{kind.kind}/{obj['metadata']['name']}": obj["metadata"]["uid" if kind is JOB else "resourceVersion"]
         for kind in WORKLOADS
         for obj in await listed(cluster, kind)
     }
