@@ -146,7 +146,8 @@ def test_who_has_no_certificate_does_not_read_the_cache(cluster: Kubernetes, sto
 )
 def test_a_member_takes_no_other_without_a_certificate(cluster: Kubernetes, host: str, port: int) -> None:
     """Though there is one of each here."""
-    with pytest.raises(CloudError, match=r"certificate required|handshake failure|CERTIFICATE_REQUIRED|reset|Broken pipe"):
+    refused = r"certificate required|handshake failure|CERTIFICATE_REQUIRED|reset|Broken pipe"
+    with pytest.raises(CloudError, match=refused):
         inside(cluster, MEMBERS, host, str(port), "tls")
     with pytest.raises(CloudError, match=r"nothing was answered|reset|Broken pipe"):
         inside(cluster, MEMBERS, host, str(port), "plain")
