@@ -6,6 +6,8 @@ import asyncio
 import time
 from dataclasses import dataclass
 
+from openstack_operator.kube import MANAGED_BY
+
 from .process import Operator, Writes, operator
 from .stage import Stage, stage
 
@@ -13,6 +15,9 @@ _PERIOD = 5.0
 """Seconds between a kubelet's questions, as in the operator's Deployment."""
 _SETTLED = 6.0
 """Seconds without a write after which what follows a roll-out is over; statuses are held back for up to 5."""
+
+_LOOKS = 50
+"""How often it is looked whether it rests, before it is said that it does not."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,9 +60,11 @@ async def rollout_and_rest(seconds: float) -> tuple[Rollout, Rest]:
     async with stage() as cluster:
         async with operator(cluster.kubeconfig, cluster.directory / "operator.log") as running:
             made = await _rolled_out(cluster, running, 1)
-        # As deployed, and without a lease, so that each write can be seen; neither disturbs the other.
+        # One as deployed, and one without a lease, so that each write can be seen. Both must plan the same, and
+        # NetworkPolicies name the namespace of the operator, which is that of its lease.
+        await cluster.namespaces([MANAGED_BY])
         plain = operator(cluster.kubeconfig, cluster.directory / "plain.log")
-        leading = operator(cluster.kubeconfig, cluster.directory / "leading.log", "--lease-namespace=cloud-0")
+        leading = operator(cluster.kubeconfig, cluster.directory / "leading.log", f"--lease-namespace={MANAGED_BY}")
         async with plain as alone, leading as leader:
             return made, await _rest(alone, leader, seconds)
 
@@ -72,11 +79,14 @@ async def _rolled_out(cluster: Stage, running: Operator, count: int) -> Rollout:
 
 
 async def _settled(running: Operator) -> Writes:
+    """What it wrote until it rested. Raises RuntimeError where it never does: it would go in circles."""
     before, now = None, await running.writes()
-    while now != before:
+    for _ in range(_LOOKS):
+        if now == before:
+            return now
         await asyncio.sleep(_SETTLED)
         before, now = now, await running.writes()
-    return now
+    raise RuntimeError(f"the operator writes without an end: {now.made} requests so far; its log says what")
 
 
 async def _rest(alone: Operator, leader: Operator, seconds: float) -> Rest:
