@@ -7,10 +7,12 @@ from typing import Any
 
 import pytest
 
-from openstack_operator.runtime.kinds import DEPLOYMENT, SECRET, STATEFUL_SET, Kind
+from openstack_operator.runtime.contention import CONTENDED, FREE_CORRECTIONS
+from openstack_operator.runtime.kinds import DEPLOYMENT, EVENT, SECRET, STATEFUL_SET, Kind
 
 from . import toy
 from .harness import Cluster, eventually
+from .test_controlplane import listed
 
 SERVICE = Kind("v1", "Service", "services")
 
@@ -89,6 +91,36 @@ async def test_fields_of_ours_come_back_and_those_of_others_stay(cluster: Cluste
         assert run["metadata"]["annotations"]["example.org/mine"] == "yes"
         assert run["spec"]["minReadySeconds"] == 3
         await cluster.change(DEPLOYMENT, "app-api", "/metadata/finalizers", [])
+
+
+async def test_a_program_that_changes_an_object_without_a_pause_is_not_answered_without_one(cluster: Cluster):
+    async def corrected() -> bool:
+        return (await live(cluster, SERVICE, "app-api"))["spec"]["ports"][0]["port"] == 80
+
+    async def warnings() -> list[str]:
+        return [event["message"] for event in await listed(cluster, EVENT) if event["reason"] == CONTENDED]
+
+    async with cluster.simulator(), cluster.operator():
+        await cluster.create(toy.STACK, "stack")
+        await cluster.ready(toy.STACK, "stack")
+        for _ in range(FREE_CORRECTIONS + 2):
+            assert await warnings() == []
+            await cluster.change(SERVICE, "app-api", "/spec/ports/0/port", 81)
+            await eventually(corrected)
+            if await warnings():
+                break
+        (warning,) = await eventually(warnings)
+        assert "Service/app-api" in warning
+        # Other objects of the resource do not wait with it.
+        await cluster.change(SERVICE, "app-api", "/spec/ports/0/port", 81)
+        await cluster.change(DEPLOYMENT, "app-api", "/spec/template/spec/containers/0/image", "example.org/mine:1")
+
+        async def mended() -> bool:
+            run = await live(cluster, DEPLOYMENT, "app-api")
+            return run["spec"]["template"]["spec"]["containers"][0]["image"] == "example.org/app:1"
+
+        await eventually(mended)
+        await eventually(corrected)
 
 
 async def test_a_password_set_by_hand_is_the_password(cluster: Cluster):

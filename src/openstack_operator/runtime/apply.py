@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import hashlib
-from collections.abc import Awaitable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
-from typing import TypeVar, cast
 
 import msgspec
 
@@ -35,6 +33,7 @@ from .jobs import last_words
 from .kinds import CLAIM, DAEMON_SET, DEPLOYMENT, JOB, OTHERS, POD, SECRET, SERVICE, STATEFUL_SET, Kind
 from .memo import Memo
 from .pods import trimmed
+from .process import together
 from .shortage import asked
 from .store import Cached, Request
 from .world import World, entry
@@ -48,8 +47,6 @@ _INSIDE = "ClusterIP"
 _C5C3 = "kubectl apply --server-side -f deploy/crds-c5c3"
 _UNWATCHED = 60.0
 """Seconds after which to look again at what no watch tells of."""
-
-T = TypeVar("T")
 
 
 class Applier:
@@ -84,6 +81,8 @@ class Applier:
         """Objects that were written or deleted, as `Kind/name created`."""
         self.rollouts: list[str] = []
         """Workloads whose pods are replaced from now on, as Kind/name."""
+        self.contended: list[str] = []
+        """Objects that another program keeps changing, as Kind/name."""
 
     def present(self, step: Step) -> bool:
         """Whether the workloads of the step exist, all of it where it has none; pods do, since others make them."""
@@ -162,11 +161,16 @@ class Applier:
         applied = held is not None and held.meta.annotations.get(APPLIED) == stamp
         if held and live and applied and self._as_applied(body, held, live, stamp):
             return await self._judged(kind, held, live)
+        if held and live and (pause := self._memo.contention.pause(held.meta.uid, stamp, self._now)):
+            self._come_again(pause)
+            return await self._judged(kind, held, live)
         written = await self._write(kind, body, held, guarded=guarded)
         new = entry(written, kind)
         self._world.stores[kind].put(new, by=self._request)
         result = new.decode()
         self._remember(kind, body, held, live)
+        if held and self._memo.contention.note(held.meta.uid, stamp, self._now):
+            self.contended.append(f"{kind.kind}/{held.meta.name}")
         if held is None and kind is SERVICE and body["spec"].get("type", _INSIDE) != _INSIDE:
             # It was given a port, which this plan could not know.
             self._come_again(0.0)
@@ -383,15 +387,6 @@ class Applier:
         if held.meta.uid not in self._memo.logs:
             self._memo.logs[held.meta.uid] = await last_words(self._world, held)
         return {**live, "status": {**live["status"], "log": self._memo.logs[held.meta.uid]}}
-
-
-async def together(tasks: Iterable[Awaitable[T]]) -> list[T]:
-    """Runs all to their end, then returns their results or raises the gravest of their errors."""
-    results = await asyncio.gather(*tasks, return_exceptions=True)
-    errors = [result for result in results if isinstance(result, BaseException)]
-    if errors:
-        raise min(errors, key=lambda error: isinstance(error, Transient) + isinstance(error, (Transient, SpecError)))
-    return cast("list[T]", results)
 
 
 def _stamp(body: Object) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from .contention import Contention
 from .recreation import Recreations
 from .store import Cached
 from .turns import Since
@@ -25,6 +26,7 @@ class Memo:
         self.endangered: set[str] = set()
         """Volume claims that are being deleted, of which an Event has told."""
         self.recreations = Recreations()
+        self.contention = Contention()
         self.began: datetime | None = None
         """The time at which this process first looked at anything as the one that acts."""
 
@@ -43,6 +45,7 @@ class Memo:
         self.rollouts.discard(uid)
         self.endangered.discard(uid)
         self.recreations.forget(uid)
+        self.contention.forget(uid)
 
 
 def _generation(held: Cached) -> str:

@@ -5,10 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
-from collections.abc import Coroutine
-from typing import Any
+from collections.abc import Awaitable, Coroutine, Iterable
+from typing import Any, TypeVar, cast
 
 import structlog
+
+from ..plan import SpecError, Transient
+
+T = TypeVar("T")
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger()
 
@@ -54,3 +58,12 @@ async def any_of(*parts: Coroutine[Any, Any, Any]) -> None:
         await asyncio.gather(*tasks, return_exceptions=True)
     for task in done:
         task.result()
+
+
+async def together(tasks: Iterable[Awaitable[T]]) -> list[T]:
+    """Runs all to their end, then returns their results or raises the gravest of their errors."""
+    results = await asyncio.gather(*tasks, return_exceptions=True)
+    errors = [result for result in results if isinstance(result, BaseException)]
+    if errors:
+        raise min(errors, key=lambda error: isinstance(error, Transient) + isinstance(error, (Transient, SpecError)))
+    return cast("list[T]", results)

@@ -11,7 +11,8 @@ import structlog
 
 from ..kube import RECREATED
 from ..plan import State, Transient, Verdict, carry_out, conditions
-from .apply import Applier, together
+from .apply import Applier
+from .contention import CONTENDED, advice
 from .diagnosis import Diagnostician
 from .events import RECREATION
 from .finalizers import PATIENCE, drop, finish_deletions, going, is_deletion_pending, orphan, orphan_pods
@@ -19,6 +20,7 @@ from .gather import Gathered, parse
 from .limits import check_limits
 from .passes import Next, Parts
 from .planning import planned
+from .process import together
 from .registry import Service
 from .report import Report
 from .scale import scale_status
@@ -119,6 +121,8 @@ class Reconciler:
                 await recorder.note(held, kind, reason, f"{what} {', '.join(names)}")
         for text in diagnostician.endangered:
             await recorder.warn(held, kind, "VolumeDeleting", text)
+        for name in applier.contended:
+            await recorder.warn(held, kind, CONTENDED, advice(name, request.namespace))
         if recreated:
             await recorder.note(held, kind, RECREATION, f"recreated {', '.join(recreated)}, which somebody deleted")
 

@@ -6,11 +6,11 @@ from collections.abc import Iterable
 from typing import Any
 
 from ..plan import Context, Plan, SpecError, key
-from .apply import together
 from .finalizers import add, delete, drop, finish_deletion, release
 from .gather import Gatherer, parse
 from .kinds import Kind
 from .planning import planned
+from .process import together
 from .registry import Service
 from .store import Cached, Request
 from .world import World
