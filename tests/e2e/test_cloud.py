@@ -24,6 +24,7 @@ from cloud.timeline import timeline
 from . import noise, ports
 from .conftest import Report
 from .facts import inventory, passwords, pods, ready_again
+from .guests import USER, guests
 from .waiting import until
 
 NAMESPACE = "openstack"
@@ -101,6 +102,29 @@ def test_metrics_of_the_operator_want_a_token_that_may_read_them(cluster: Kubern
     finally:
         cluster.kubectl("delete", "clusterrolebinding", reader, "--ignore-not-found")
         cluster.kubectl("delete", "serviceaccount", reader, "-n", "default")
+
+
+def test_a_guest_is_confined_on_its_node(cluster: Kubernetes, cloud: Cloud, report: Report) -> None:
+    """As docs/security.md says."""
+    (pod,) = cluster.items("pods", "-n", NAMESPACE, "-l", "app.kubernetes.io/component=libvirt")
+    name = pod["metadata"]["name"]
+    found = guests(cluster, name)
+    report.add(guests=[vars(guest) for guest in found])
+    assert found
+    for guest in found:
+        assert (guest.user, guest.group) == (USER, USER)
+        assert guest.capabilities == 0
+        assert guest.no_new_privileges
+        assert guest.seccomp == 2
+        assert re.search(r"/openstack-guests/machine/qemu-\d+-instance-[^/]*\.libvirt-qemu(/|$)", guest.cgroup)
+        assert guest.own_mounts
+        assert not {"mem", "kmsg", "sda", "vda", "fuse", "loop0", "net"} & set(guest.devices), guest.devices
+    unread = "! setpriv --reuid libvirt-qemu --regid libvirt-qemu --clear-groups cat"
+    keys = ("/etc/openstack-libvirt-migration/clientkey.pem", "/etc/openstack-libvirt-migration/libvirt-key.pem")
+    for key in keys:
+        cluster.kubectl("exec", "-n", NAMESPACE, name, "--", "sh", "-c", f"test -s {key} && {unread} {key}")
+    modes = cluster.kubectl("exec", "-n", NAMESPACE, name, "--", "stat", "-c", "%a %G", "/run/libvirt/libvirt-sock")
+    assert modes.strip() == "660 nova"
 
 
 def test_a_guest_that_ends_is_shutoff(cluster: Kubernetes, conn: Connection, report: Report) -> None:

@@ -9,6 +9,7 @@ import subprocess
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import timedelta
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -434,7 +435,8 @@ def named(cert: x509.Certificate) -> set[str]:
 
 
 def test_nodes_know_each_other_by_an_authority_whose_key_none_of_them_has() -> None:
-    result = planned(owner="nova", pods=pods_of_libvirt("192.0.2.1", "192.0.2.2"), now=NOW)
+    draw = map(str, count()).__next__
+    result = planned(owner="nova", pods=pods_of_libvirt("192.0.2.1", "192.0.2.2"), now=NOW, draw=draw)
     files = kube.secret_data(made(result)["Secret", "nova-migration"])
     authority = kube.secret_data(made(result)["Secret", "nova-migration-ca"])
     cert, signer = certificate(result), x509.load_pem_x509_certificate(authority["tls.crt"].encode())
@@ -445,6 +447,12 @@ def test_nodes_know_each_other_by_an_authority_whose_key_none_of_them_has() -> N
     assert {"cacert.pem", "clientcert.pem", "clientkey.pem", "server-key.pem", "ca-cert.pem", "client-cert.pem"} <= set(
         files
     )
+    # libvirt takes orders from `compute` alone: a guest that broke out of QEMU has no such certificate.
+    qemu = x509.load_pem_x509_certificate(files["qemu-cert.pem"].encode())
+    qemu.verify_directly_issued_by(signer)
+    assert named(qemu) == named(cert)
+    assert (cert.subject.rfc4514_string(), qemu.subject.rfc4514_string()) == ("CN=compute", "CN=qemu")
+    assert files["qemu-key.pem"] not in (files["server-key.pem"], files["clientkey.pem"])
     assert "nova-migration-ca" not in str(daemon(result, "nova-libvirt"))
     compute = kube.secret_data(made(result)["Secret", "nova-cell1-compute-config"])["nova.conf"]
     assert "live_migration_uri = qemu+tls://%s:16514/system?pkipath=/etc/openstack-libvirt-migration\n" in compute
@@ -542,13 +550,14 @@ def test_guests_are_told_of_new_certificates(tmp_path: Path) -> None:
     """Also those that run already when libvirt starts, and none keeps the others from being told."""
     main = daemon(planned(owner="nova"), "nova-libvirt")["spec"]["containers"][0]
     script = main["command"][2].replace("/etc/openstack-", f"{tmp_path}/").replace("sleep 10", "sleep 0.02")
-    for folder in ("consoles", "libvirt-migration"):
-        (tmp_path / folder).mkdir()
+    for folder in ("tls/consoles", "tls/migration"):
+        (tmp_path / folder).mkdir(parents=True)
         (tmp_path / folder / "cert").write_text("old")
     virsh = tmp_path / "virsh"
     guests = "list) printf 'plain\\nother\\n'"
     virsh.write_text(f"#!/bin/sh\ncase $4 in {guests} ;; *) echo $5 >> {tmp_path}/told; [ $5 = other ] ;; esac\n")
     virsh.chmod(0o755)
+    (tmp_path / "qemu-certificates").symlink_to("/bin/true")
     begun = script.partition("# Guests outlive")[0]
     # Each loop remembers what its folder holds, and then looks again and again, which is counted.
     begun, loops = re.subn(r"while (sleep [^;]+); do", rf"while echo >> {tmp_path}/looks-$BASHPID; \1; do", begun)
@@ -568,7 +577,7 @@ def test_guests_are_told_of_new_certificates(tmp_path: Path) -> None:
             until("both loops know their files", lambda: loops_looked(1))
             # Whole at once, as the kubelet does it.
             (tmp_path / "new").write_text("new")
-            (tmp_path / "new").replace(tmp_path / "consoles" / "cert")
+            (tmp_path / "new").replace(tmp_path / "tls" / "consoles" / "cert")
             until("both are told again", lambda: guests_told() == ["plain", "other"] * 2)
             # A change is told once: looks that come later find none.
             seen = max(len(each.read_text()) for each in tmp_path.glob("looks-*"))

@@ -41,6 +41,11 @@ def scratch(*paths: str, large: bool = False) -> list[Mount]:
     return [Mount(name="scratch", path=path, sub_path=path.strip("/").replace("/", "-"), large=large) for path in paths]
 
 
+def in_memory(name: str, path: str) -> Mount:
+    """A folder for a few files that no disk sees: keys that a program reads as another user."""
+    return Mount(name=name, path=path, volume={"emptyDir": {"medium": "Memory", "sizeLimit": "1Mi"}})
+
+
 def host(name: str, path: str, *, propagation: str | None = None, kind: str = "DirectoryOrCreate") -> Mount:
     """A folder of the node under the same path."""
     return Mount(name=name, path=path, volume={"hostPath": {"path": path, "type": kind}}, propagation=propagation)

@@ -114,11 +114,8 @@ class Disks:
         """Of libvirt: the keys, and where it keeps them, which is no disk."""
         if not self.secret:
             return ()
-        memory = {"emptyDir": {"medium": "Memory", "sizeLimit": "1Mi"}}
-        return (
-            kube.folder("ceph-keys", self.secret, _GIVEN, mode=0o400),
-            kube.Mount(name="libvirt-secrets", path=SECRETS, volume=memory),
-        )
+        keys = kube.folder("ceph-keys", self.secret, _GIVEN, mode=0o400)
+        return keys, kube.in_memory("libvirt-secrets", SECRETS)
 
     def hand_over(self, ctx: Context[NovaSpec]) -> list[kube.Container]:
         """Init containers of nova-compute: it starts once the node's libvirt has the keys that it will name."""

@@ -36,8 +36,6 @@ leave() {
     done < /proc/self/cgroup
 }
 leave || echo "warning: guests will end with this container" >&2
-# Where it sees cgroups, libvirt reports for each guest that it may use none of them.
-umount --recursive --lazy /sys/fs/cgroup || echo "warning: libvirt still sees cgroups" >&2
 exec "$@"
 """
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from ... import kube, parts, pki
 from ...api import Sections
 from ...plan import Context, NotBuilt, Step
-from .migration import nodes
+from .migration import MOUNTED, nodes
 from .model import NovaSpec
 
 _NODE, _PROXY = "/etc/openstack-consoles", "/etc/openstack-console"
@@ -23,7 +23,7 @@ reload() {
     for guest in $guests; do virsh -q -c qemu:///system domdisplay-reload "$guest" 2> /dev/null || :; done
 }
 (until reload > /dev/null 2>&1; do sleep 10; done) &
-""" + parts.followed(_NODE, "reload")
+""" + parts.followed(f"{MOUNTED}/consoles", "qemu-certificates && reload")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,7 +77,10 @@ def consoles(ctx: Context[NovaSpec]) -> Consoles:
     return Consoles(
         authority=by,
         steps=(by.step, node, proxy),
-        node=(kube.folder("consoles", node.objects[0]["metadata"]["name"], _NODE, mode=0o400),),
+        node=(
+            kube.folder("consoles", node.objects[0]["metadata"]["name"], f"{MOUNTED}/consoles", mode=0o400),
+            kube.in_memory("consoles-files", _NODE),
+        ),
         proxy=(kube.folder("console", proxy.objects[0]["metadata"]["name"], _PROXY),),
     )
 

@@ -15,13 +15,18 @@ from ...plan import READY, Context, Object, Step, Verdict
 from .model import NovaSpec
 
 FOLDER = "/etc/openstack-libvirt-migration"
+"""Where libvirt and QEMU read their certificates; a path that servers which run were started with."""
+MOUNTED = "/etc/openstack-tls"
+"""Folders with certificates as they are mounted, for root alone. `qemu-certificates` of the image copies them."""
 LIBVIRT = "libvirt"
 """Component of the pods that are moved from and to."""
 PORT = 16514
 
 # libvirtd reads its certificates once, and again when it is told to; QEMU reads its own for each migration. Nodes come
 # and go, and a year ends.
-FOLLOW = parts.followed(FOLDER, "virt-admin -c libvirtd:///system server-update-tls libvirtd")
+FOLLOW = parts.followed(
+    f"{MOUNTED}/migration", "qemu-certificates && virt-admin -c libvirtd:///system server-update-tls libvirtd"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,15 +72,24 @@ def migration(ctx: Context[NovaSpec]) -> Migration:
     by = parts.own_authority(ctx, "migration", "live migrations", readers=nodes(ctx))
     files = kube.secret_data(ctx.children.get(("Secret", kube.fitting(ctx.name("migration")))))
     # A name that nobody calls, since there must be one before there are nodes.
-    wanted = pki.Wanted(common="compute", names=frozenset({"compute.invalid", *_addresses(ctx.pods)}), calls=True)
-    held = pki.Pair(files["server-key.pem"], files["server-cert.pem"]) if "server-cert.pem" in files else None
-    pair = pki.certificate(held, wanted, by.signer, ctx.draw, ctx.now)
-    secret = kube.secret(ctx, ctx.name("migration"), _files(by.bundle, pair))
+    names = frozenset({"compute.invalid", *_addresses(ctx.pods)})
+
+    def certificate(common: str, file: str) -> pki.Pair:
+        cert, key = files.get(f"{file}-cert.pem"), files.get(f"{file}-key.pem")
+        wanted = pki.Wanted(common=common, names=names, calls=True)
+        return pki.certificate(pki.Pair(key, cert) if key and cert else None, wanted, by.signer, ctx.draw, ctx.now)
+
+    # libvirt takes orders from `compute` alone (images/libvirt/libvirt-start), so that QEMU's certificate gives none.
+    libvirt, qemu = certificate("compute", "server"), certificate("qemu", "qemu")
+    secret = kube.secret(ctx, ctx.name("migration"), _files(by.bundle, libvirt, qemu))
     return Migration(
         authority=by,
         steps=(by.step, Step(name="Migration", objects=(secret,), after=(by.step,), guarded=True)),
-        mounts=(kube.folder("migration", secret["metadata"]["name"], FOLDER, mode=0o400),),
-        wake=pki.change(pair, ctx.now),
+        mounts=(
+            kube.folder("migration", secret["metadata"]["name"], f"{MOUNTED}/migration", mode=0o400),
+            kube.in_memory("migration-files", FOLDER),
+        ),
+        wake=min(filter(None, (pki.change(pair, ctx.now) for pair in (libvirt, qemu))), default=None),
     )
 
 
@@ -91,8 +105,12 @@ def _addresses(pods: Sequence[Object]) -> set[str]:
     return {pod["status"]["podIP"] for pod in ours if pod["status"].get("podIP")}
 
 
-def _files(authority: str, pair: pki.Pair) -> dict[str, str]:
-    """Each under the names libvirt and QEMU look for; a node is now the one that calls, now the one that is called."""
-    certs = dict.fromkeys(("server-cert.pem", "client-cert.pem", "clientcert.pem"), pair.cert)
-    keys = dict.fromkeys(("server-key.pem", "client-key.pem", "clientkey.pem"), pair.key)
-    return {"cacert.pem": authority, "ca-cert.pem": authority, **certs, **keys}
+def _files(authority: str, libvirt: pki.Pair, qemu: pki.Pair) -> dict[str, str]:
+    """Each under the names libvirt and QEMU look for; a node is now the one that calls, now the one that is called.
+
+    QEMU of a node whose libvirt is of an earlier version reads `client-cert.pem` and `server-cert.pem`.
+    """
+    certs = dict.fromkeys(("server-cert.pem", "client-cert.pem", "clientcert.pem"), libvirt.cert)
+    keys = dict.fromkeys(("server-key.pem", "client-key.pem", "clientkey.pem"), libvirt.key)
+    own = {"qemu-cert.pem": qemu.cert, "qemu-key.pem": qemu.key}
+    return {"cacert.pem": authority, "ca-cert.pem": authority, **certs, **keys, **own}
