@@ -88,9 +88,78 @@ def parsed(paths: Iterable[Path]) -> Iterator[ast.AST]:
         yield from ast.walk(ast.parse(path.read_text(encoding="utf-8")))
 
 
+def text_of(node: ast.AST) -> str | None:
+    """The text of a literal, an f-string with what it puts in as `{expression}` without spaces; None for others."""
+    match node:
+        case ast.Constant(value=str(text)):
+            return text
+        case ast.JoinedStr(values=parts):
+            return "".join(map(_part, parts))
+        case _:
+            return None
+
+
+def _part(node: ast.expr) -> str:
+    if isinstance(node, ast.FormattedValue):
+        return f"{{{ast.unparse(node.value).replace(' ', '')}}}"
+    return text_of(node) or ""
+
+
+QUALIFIED = {
+    "{kind.full_name}": "runtime.kinds.Kind.full_name has the group",
+    "{full_names}": "runtime.world joins names by Kind.full_name",
+}
+"""What a program may put in where a command names a kind, each with the reason why only one kind is called so."""
+
+
+def unclear(text: str) -> list[str]:
+    """Names of kinds in the commands of a text that several groups may have."""
+    commands = COMMAND.findall(text)
+    kinds = [each[1] for each in map(KIND_OF.search, commands) if each]
+    return [*(name for each in commands for name in unqualified(each)), *(k for k in kinds if k not in QUALIFIED)]
+
+
+KIND_OF = re.compile(rf"(?:{VERBS}) (?:-\S+ (?:\S+ )?)*([^\s/]*{{[^\s/]*)")
+"""A placeholder where the kind stands."""
+
+
+def test_what_is_called_unclear_in_a_text_made_of_parts() -> None:
+    def read(source: str) -> list[str]:
+        return unclear(text_of(ast.parse(source, mode="eval").body) or "")
+
+    assert read('f"see: kubectl get {kind.lower()} {name} -n {namespace}"') == ["{kind.lower()}"]
+    assert read('f"see: kubectl get " f"{kinds} -n {namespace}"') == ["{kinds}"]
+    assert read('f"see: kubectl -n {namespace} describe {a + b}/{name}"') == ["{a+b}"]
+    assert read('f"see: kubectl get -n {namespace} {kind}"') == ["{kind}"]
+    assert read('f"see: kubectl get nova {name}"') == ["nova"]
+    assert read('f"see: kubectl get {kind.full_name} {name}; kubectl get osnova {name}"') == []
+    assert read('f"see: kubectl annotate secret {name} -n {namespace}"') == []
+
+
 def test_a_command_a_program_hints_at_says_which_group() -> None:
-    texts = [node.value for node in parsed(MODULES) if isinstance(node, ast.Constant) and isinstance(node.value, str)]
-    assert [command for text in texts for command in COMMAND.findall(text) if unqualified(command)] == []
+    nodes = [(path, node) for path in MODULES for node in parsed([path])]
+    texts = [(path.name, text) for path, node in nodes if (text := text_of(node)) is not None]
+    assert [(name, kind) for name, text in texts for kind in unclear(text)] == []
+
+
+def test_a_hint_may_put_in_only_what_some_program_does() -> None:
+    source = [text for node in parsed(MODULES) if isinstance(node, ast.JoinedStr) and (text := text_of(node))]
+    assert [name for name in QUALIFIED if not any(f" {name} " in text for text in source)] == []
+
+
+OBJECT = re.compile(r"`([a-z][a-z.]*)/[\w…{}-]+`")
+"""An object in the prose of a page, as kubectl takes it."""
+BUILT_IN = {"deploy", "ds", "sts", "job", "pvc"}
+
+
+def test_an_object_a_page_names_is_one_of_a_kind() -> None:
+    page = (ROOT / "docs" / "conditions.md").read_text(encoding="utf-8")
+    cells = [cell for line in page.splitlines() if line.startswith("| ") for cell in line.split(" | ")]
+    found = [kind for cell in cells for kind in OBJECT.findall(cell)]
+    clear = {name for each in RESOURCES for name in names(each)} | {kind.kind.lower() for kind in OTHERS} | BUILT_IN
+    assert len(found) > 50
+    assert {kind for kind in found if kind in AMBIGUOUS} == set()
+    assert {kind for kind in found if kind not in clear} == set()
 
 
 def test_a_call_of_kubectl_says_which_group() -> None:

@@ -122,7 +122,10 @@ def test_nothing_is_published_before_the_issuer_was_seen_to_work(release: Releas
         (
             waits,
             State.PROGRESSING,
-            "ClusterIssuer/internal: because; if it stays so, see whether there is such an issuer",
+            (
+                "ClusterIssuer/internal: because; if it stays so, see whether there is such an issuer:"
+                " kubectl get certificaterequests.cert-manager.io -n openstack"
+            ),
         ),
         (refused, State.FAILED, "spec.issuerRef: ClusterIssuer/internal refused it: because"),
     ]

@@ -2,7 +2,9 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
+from openstack_operator.catalogue import RESOURCES
 from openstack_operator.runtime.contention import FREE_CORRECTIONS, LONGEST_PAUSE, Contention, advice
+from openstack_operator.runtime.kinds import CHILDREN, SECRET, Kind
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -57,4 +59,14 @@ def test_an_object_that_is_gone_is_forgotten():
 
 
 def test_the_advice_is_a_command():
-    assert "kubectl get networkpolicy memcached -n cloud -o yaml" in advice("NetworkPolicy/memcached", "cloud")
+    policy = next(kind for kind in CHILDREN if kind.kind == "NetworkPolicy")
+    text = advice(policy, "memcached", "cloud")
+    assert "keeps changing NetworkPolicy/memcached;" in text
+    assert "kubectl get networkpolicies.networking.k8s.io memcached -n cloud -o yaml" in text
+
+
+def test_the_advice_is_about_the_kind_that_is_meant():
+    """`kubectl get nova` reaches c5c3's kind of that name."""
+    nova = Kind.of(next(each for each in RESOURCES if each.crd_name == "novas.openstack.k8s.io"))
+    assert "kubectl get novas.openstack.k8s.io nova -n cloud" in advice(nova, "nova", "cloud")
+    assert "kubectl get secrets nova-credentials -n cloud" in advice(SECRET, "nova-credentials", "cloud")

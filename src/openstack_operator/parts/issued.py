@@ -63,7 +63,7 @@ def ordered(
         issuer=issuer,
         objects=(kube.annotated(order, {kube.FIELD: path}), *_adopted(ctx, live)),
         files={key: files[key] for key in ("tls.crt", "tls.key", "ca.crt") if files.get(key)} if whole else {},
-        verdict=_verdict(ctx.children.get(key(order)), issuer, path),
+        verdict=_verdict(ctx.children.get(key(order)), issuer, path, ctx.namespace),
         wake=pki.change(pair, ctx.now) if whole and not pki.unreadable(pair) else None,
     )
 
@@ -111,7 +111,7 @@ def _adopted(ctx: Context[Any], live: Object | None) -> tuple[Object, ...]:
     return (kube.obj(ctx, "Secret", live["metadata"]["name"], type=_TYPE),)
 
 
-def _verdict(live: Object | None, issuer: str, path: str) -> Verdict:
+def _verdict(live: Object | None, issuer: str, path: str, namespace: str) -> Verdict:
     """What cert-manager says of the order. Which of its own objects is missing or refuses stands in its requests."""
     if live is None:
         return progressing(f"not ordered from {issuer} yet")
@@ -128,5 +128,6 @@ def _verdict(live: Object | None, issuer: str, path: str) -> Verdict:
         return READY
     text = ready.get("message") or "not issued yet"
     return progressing(
-        f"{issuer}: {text}; if it stays so, see whether there is such an issuer: kubectl get certificaterequests"
+        f"{issuer}: {text}; if it stays so, see whether there is such an issuer:"
+        f" kubectl get certificaterequests.cert-manager.io -n {namespace}"
     )

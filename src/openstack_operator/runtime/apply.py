@@ -81,8 +81,8 @@ class Applier:
         """Objects that were written or deleted, as `Kind/name created`."""
         self.rollouts: list[str] = []
         """Workloads whose pods are replaced from now on, as Kind/name."""
-        self.contended: list[str] = []
-        """Objects that another program keeps changing, as Kind/name."""
+        self.contended: list[tuple[Kind, str]] = []
+        """Objects that another program keeps changing, each by its kind and name."""
 
     def present(self, step: Step) -> bool:
         """Whether the workloads of the step exist, all of it where it has none; pods do, since others make them."""
@@ -170,7 +170,7 @@ class Applier:
         result = new.decode()
         self._remember(kind, body, held, live)
         if held and self._memo.contention.note(held.meta.uid, stamp, self._now):
-            self.contended.append(f"{kind.kind}/{held.meta.name}")
+            self.contended.append((kind, held.meta.name))
         if held is None and kind is SERVICE and body["spec"].get("type", _INSIDE) != _INSIDE:
             # It was given a port, which this plan could not know.
             self._come_again(0.0)
@@ -310,13 +310,13 @@ class Applier:
         except Missing as error:
             if kind.optional and kind in self._world.catalog.resources:
                 self._come_again(_UNWATCHED)
-                what = f"this cluster serves no {kind.plural}.{kind.group}; install them: {_C5C3}"
+                what = f"this cluster serves no {kind.full_name}; install them: {_C5C3}"
                 raise Incomplete(f"{kind.kind}/{body['metadata']['name']}", what) from error
             field = body["metadata"]["annotations"].get(FIELD)
             if not kind.optional or not field:
                 raise
             self._come_again(_UNWATCHED)
-            what = f"this cluster serves no {kind.plural}.{kind.group} of version {kind.api_version.rpartition('/')[2]}"
+            what = f"this cluster serves no {kind.full_name} of version {kind.version}"
             choice = f"install {kind.by}, or choose builtin" if kind.by else "install what does, or remove the field"
             raise Incomplete(field, f"{what}; {choice}") from None
 

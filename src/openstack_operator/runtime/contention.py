@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from .kinds import Kind
+
 CONTENDED = "ChangedByOthers"
 """Reason of an Event about such an object."""
 FREE_CORRECTIONS = 5
@@ -59,10 +61,9 @@ class Contention:
         self._writes.pop(uid, None)
 
 
-def advice(name: str, namespace: str) -> str:
-    """What an Event says of an object (Kind/name) that another program keeps changing."""
-    kind, _, own = name.partition("/")
+def advice(kind: Kind, name: str, namespace: str) -> str:
+    """What an Event says of an object that another program keeps changing."""
     return (
-        f"another program keeps changing {name}; the operator corrects it, from now on after a pause of up to a minute."
-        f" To find the program: kubectl get {kind.lower()} {own} -n {namespace} -o yaml --show-managed-fields"
+        f"another program keeps changing {kind.kind}/{name}; the operator corrects it, from now on after a pause of up"
+        f" to a minute. To find the program: kubectl get {kind.full_name} {name} -n {namespace} -o yaml --show-managed-fields"
     )

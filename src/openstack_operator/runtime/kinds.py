@@ -42,6 +42,11 @@ class Kind:
         return ".".join((self.kind, self.version, self.group))
 
     @property
+    def full_name(self) -> str:
+        """What kubectl takes for no other kind: `novas.openstack.k8s.io`; the plural alone in the core group."""
+        return f"{self.plural}.{self.group}" if self.group else self.plural
+
+    @property
     def optional_role(self) -> str:
         """The ClusterRole that grants the operator the kind, of one whose role is bound only where it is used; empty
         for others, which the operator's own role grants.

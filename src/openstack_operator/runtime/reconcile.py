@@ -121,8 +121,8 @@ class Reconciler:
                 await recorder.note(held, kind, reason, f"{what} {', '.join(names)}")
         for text in diagnostician.endangered:
             await recorder.warn(held, kind, "VolumeDeleting", text)
-        for name in applier.contended:
-            await recorder.warn(held, kind, CONTENDED, advice(name, request.namespace))
+        for contended, name in applier.contended:
+            await recorder.warn(held, kind, CONTENDED, advice(contended, name, request.namespace))
         if recreated:
             await recorder.note(held, kind, RECREATION, f"recreated {', '.join(recreated)}, which somebody deleted")
 

@@ -154,10 +154,11 @@ class World:
             if informer.store.kind in refused:
                 informer.list_again()
         kinds = ", ".join(sorted({kind.plural for kind in refused}))
+        full_names = ",".join(sorted({kind.full_name for kind in refused}))
         raise Transient(
             f"the namespace holds too many or too large {kinds} with the operator's labels, more than"
-            f" {self.budget.limit >> 20} MiB; delete what is not the operator's: kubectl get {kinds} -n {namespace}"
-            f" -l {_OURS}"
+            f" {self.budget.limit >> 20} MiB; delete what is not the operator's: kubectl get {full_names}"
+            f" -n {namespace} -l {_OURS}"
         )
 
     def _changed(self, change: Change) -> None:
