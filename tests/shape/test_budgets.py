@@ -18,7 +18,7 @@ LARGER = {
     "cephstorage": 910,
     "cinder": 884,
     "controlplane": 640,
-    "glance": 367,
+    "glance": 374,
     "keystone": 550,
     "keystone/federation": 580,
     "mariadb": 1250,

@@ -164,11 +164,42 @@ def test_images_are_copied_between_stores_where_there_are_several(release: Relea
     two = {"storage": {"backends": [{"name": "a", "type": "pvc"}, {"name": "b", "type": "ceph"}]}}
     for spec, copied in ({}, False), (two, True):
         methods = options(planned(release, spec))["DEFAULT"]["enabled_import_methods"]
-        assert methods.startswith("[glance-direct,web-download")
+        assert methods.startswith("[glance-direct")
         assert methods.endswith("]")
         assert ("copy-image" in methods) == copied
     own = {"config": {"DEFAULT": {"enabled_import_methods": "[glance-direct]"}}}
     assert options(planned(release, own))["DEFAULT"]["enabled_import_methods"] == "[glance-direct]"
+
+
+@pytest.mark.security
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {},
+        {"storageType": "ceph"},
+        {"storage": {"backends": [{"name": "a", "type": "pvc"}, {"name": "b", "type": "ceph"}]}},
+    ],
+    ids=["volume", "ceph", "two"],
+)
+def test_no_user_has_glance_read_from_the_network_unless_the_owner_of_the_cloud_says_so(
+    release: Release, spec: dict[str, Any]
+) -> None:
+    assert "download" not in options(planned(release, spec))["DEFAULT"]["enabled_import_methods"]
+    methods = "[glance-direct,web-download]"
+    allowed = options(planned(release, {**spec, "config": {"DEFAULT": {"enabled_import_methods": methods}}}))
+    assert allowed["DEFAULT"]["enabled_import_methods"] == methods
+    refused = allowed["import_filtering_opts"]["disallowed_hosts"].strip("[]").split(",")
+    assert {"localhost", "127.0.0.1", "::1", "0.0.0.0", "169.254.169.254"} <= set(refused)
+    assert "kubernetes.default.svc.cluster.local" in refused
+    # Glance ignores what is refused where it is told what is allowed, so nothing is unless the user says it.
+    assert "allowed_hosts" not in allowed["import_filtering_opts"]
+
+
+@pytest.mark.security
+def test_users_name_the_hosts_that_images_come_from(release: Release) -> None:
+    own = {"allowed_hosts": "[images.example.org]", "disallowed_hosts": "[]"}
+    filters = options(planned(release, {"config": {"import_filtering_opts": own}}))["import_filtering_opts"]
+    assert {name: filters[name] for name in own} == own
 
 
 def test_metadata_definitions_are_loaded_once_for_each_image(release: Release) -> None:

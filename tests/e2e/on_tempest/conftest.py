@@ -41,12 +41,21 @@ def tempest(namespace: str) -> dict[str, Any]:
     }
 
 
+def choose(spec: dict[str, Any]) -> None:
+    """The cloud's spec has a Tempest, and a Glance that fetches images from the web: it does not unless it is told to,
+    and the tests of it would be skipped.
+    """
+    spec["tempest"] = tempest("openstack")
+    options = spec.setdefault("glance", {}).setdefault("config", {}).setdefault("DEFAULT", {})
+    options["enabled_import_methods"] = "[glance-direct,web-download]"
+
+
 @pytest.fixture(scope="package")
 def stood() -> Iterator[tuple[Session, Cloud]]:
     """The minimal cloud in a cluster of its own, Ready, with what tests need: an image, a flavor and a larger one, an
     external network, and a web server.
     """
-    with stands(MINIMAL, lambda spec: spec.update(tempest=tempest("openstack"))) as (session, cloud):
+    with stands(MINIMAL, choose) as (session, cloud):
         furnish(session.cluster, cloud.namespace)
         yield session, cloud
 
