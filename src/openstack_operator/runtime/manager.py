@@ -127,10 +127,17 @@ class Manager:
     async def _worker(self, queue: WorkQueue[Request]) -> None:
         while True:
             request = await queue.get()
+            there = self.world.held(request) is not None
+            if not there:
+                # Not after the pass: what is told meanwhile has to be looked at.
+                queue.drop(request)
             with metrics.ACTIVE.labels(request.kind).track_inprogress():
                 then = await self._guard.run(self._passes[request.kind], request)
             if self.world.held(request) is None:
-                queue.drop(request)
+                queue.forget(request)
+                if there:
+                    # It went meanwhile: what is left of it is seen to by a pass over one that is gone.
+                    queue.add(request)
             elif then.retry:
                 queue.retry(request, slowly=then.slowly)
             else:

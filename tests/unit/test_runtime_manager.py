@@ -1,0 +1,74 @@
+"""Nothing that is told during a pass is lost, not even where the resource goes during it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, cast
+
+from patience import eventually
+
+from openstack_operator.catalogue import SERVICES
+from openstack_operator.kube import MANAGED_BY, RECREATED
+from openstack_operator.plan import Object
+from openstack_operator.runtime.client import Client
+from openstack_operator.runtime.kinds import STATEFUL_SET, Kind
+from openstack_operator.runtime.manager import Manager
+from openstack_operator.runtime.passes import Next
+from openstack_operator.runtime.store import Cached, Request
+from openstack_operator.runtime.world import entry
+from openstack_operator.services.memcached.model import MEMCACHED
+
+KIND = Kind.of(MEMCACHED)
+REQUEST = Request(KIND.handle, "x", "cache")
+META = {"namespace": "x", "uid": "uid-1", "resourceVersion": "1"}
+OWNER = {"apiVersion": MEMCACHED.api_version, "kind": KIND.kind, "name": "cache", "uid": "uid-1", "controller": True}
+CACHE = {"apiVersion": MEMCACHED.api_version, "kind": KIND.kind, "metadata": {**META, "name": "cache"}, "spec": {}}
+GOING = {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": [RECREATED], "ownerReferences": [OWNER]}
+LABELS = {
+    "app.kubernetes.io/managed-by": MANAGED_BY,
+    "app.kubernetes.io/instance": "cache",
+    "openstack.k8s.io/kind": "memcached",
+}
+WORKLOAD_META = {**META, **GOING, "name": "cache", "uid": "uid-2", "labels": LABELS}
+WORKLOAD = {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": WORKLOAD_META}
+
+
+class Recording:
+    """A client that takes every patch, and knows which finalizers it left."""
+
+    def __init__(self) -> None:
+        self.left: list[list[str]] = []
+
+    async def patch_json(self, kind: Kind, namespace: str, name: str, operations: list[Object]) -> Object:
+        assert (kind, namespace, name) == (STATEFUL_SET, "x", "cache")
+        self.left.append(operations[-1]["value"])
+        return {**WORKLOAD, "metadata": {**WORKLOAD_META, "finalizers": self.left[-1]}}
+
+
+class Overtaken:
+    """A pass during which somebody deletes the resource, and Kubernetes what belongs to it."""
+
+    def __init__(self, manager: Manager) -> None:
+        self._stores = manager.world.stores
+
+    async def reconcile(self, request: Request, held: Cached) -> Next:
+        assert request == REQUEST
+        self._stores[KIND].remove(held)
+        self._stores[STATEFUL_SET].put(entry(WORKLOAD, STATEFUL_SET))
+        # The pass ends before what was told is due.
+        return Next()
+
+
+async def test_a_workload_of_a_resource_that_goes_during_a_pass_goes_too() -> None:
+    services = [service for service in SERVICES if service.resource is MEMCACHED]
+    client = Recording()
+    manager = Manager(cast("Client", client), services, [], cast("Any", None))
+    manager._passes[KIND.handle] = Overtaken(manager)  # pyright: ignore[reportPrivateUsage]
+    manager.world.stores[KIND].put(entry(CACHE, KIND))
+    work = asyncio.ensure_future(manager._work())  # pyright: ignore[reportPrivateUsage]
+    try:
+        await eventually("the workload let go", lambda: client.left == [[]])
+        assert manager.world.stores[STATEFUL_SET].get("x", "cache") is None
+    finally:
+        work.cancel()
+        await asyncio.gather(work, return_exceptions=True)
