@@ -17,7 +17,7 @@ from openstack.connection import Connection
 from openstack.identity.v3._proxy import Proxy as IdentityProxy
 
 from cloud import deploy, proof, view
-from cloud.kubernetes import ROOT, Kubernetes, ours
+from cloud.kubernetes import ROOT, CloudError, Kubernetes, ours
 from cloud.session import SAMPLES, Cloud, Session
 from cloud.timeline import timeline
 
@@ -345,6 +345,18 @@ def test_killed_at_any_moment_it_converges_to_the_same(session: Session, cloud: 
 def test_two_clouds_are_ready(cluster: Kubernetes, cloud: Cloud) -> None:
     planes = cluster.items("openstackcontrolplanes", "--all-namespaces")
     assert {p["metadata"]["namespace"]: view.ready(p) for p in planes} == {NAMESPACE: True, SECOND: True}
+
+
+def test_a_control_plane_runs_where_pod_security_is_restricted(cluster: Kubernetes, cloud: Cloud) -> None:
+    """The second cloud does: its namespace refuses everything else, and each of its pods was let in."""
+    labels = cluster.get("namespace", SECOND)["metadata"]["labels"]
+    assert labels["pod-security.kubernetes.io/enforce"] == "restricted"
+    running = cluster.items("pods", "-n", SECOND, "--field-selector=status.phase=Running")
+    assert {"keystone", "glance", "placement", "nova", "neutron", "mariadb", "rabbitmq"} <= {
+        pod["metadata"]["labels"]["openstack.k8s.io/kind"] for pod in running
+    }
+    with pytest.raises(CloudError, match='violates PodSecurity "restricted'):
+        cluster.kubectl("run", "privileged", "-n", SECOND, "--image=none", "--privileged", "--dry-run=server")
 
 
 def test_deletion_removes_everything_in_order(session: Session, cloud: Cloud, report: Report) -> None:
