@@ -120,7 +120,7 @@ def operator(registry: str, replicas: int = 1) -> list[Object]:
             (container,) = doc["spec"]["template"]["spec"]["containers"]
             container["image"] = image
             # Two images of the same version are told apart by their tags, which follow from what is in them.
-            container["env"].append({"name": BUILD, "value": image.rpartition(":")[2]})
+            container["env"].append({"name": BUILD, "value": image.partition("@")[0].rpartition(":")[2]})
     release = {
         "apiVersion": "v1",
         "kind": "ConfigMap",

@@ -10,6 +10,7 @@ use_venv("images")
 import argparse
 import json
 import sys
+from collections.abc import Iterable
 
 from images import archive, cache, catalog, registry
 from images.build import build
@@ -29,11 +30,11 @@ def main(arguments: list[str] | None = None) -> int:
             case "push":
                 _push(options.registry, options.names)
             case "list":
-                references = {name: catalog.reference(name, options.registry) for name in catalog.deployed()}
-                print(json.dumps(references, indent=2))
+                print(json.dumps(_references(options.registry, catalog.deployed()), indent=2))
             case "release":
                 text = (catalog.ROOT / "releases" / f"{options.name}.yaml").read_text(encoding="utf-8")
-                print(catalog.resolved(text, prefix=options.registry), end="")
+                references = _references(options.registry, catalog.named(text))
+                print(catalog.resolved(text, references), end="")
             case _:
                 _guest()
     except CommandError as error:
@@ -93,6 +94,16 @@ def _push(target: str, names: list[str]) -> None:
     builder = engine()
     build(builder, chosen)
     registry.push(builder, target, chosen)
+
+
+def _references(target: str, names: Iterable[str]) -> dict[str, str]:
+    """By image what pods run: by digest in a registry, by tag on nodes that images are loaded onto."""
+    if target == catalog.PREFIX:
+        return {name: catalog.reference(name) for name in names}
+    found = registry.pinned(target, names)
+    if absent := [name for name, reference in found.items() if "@" not in reference]:
+        say(f"not in {target}, so named by tag: {', '.join(absent)}; push with `python -m images push {target}`")
+    return found
 
 
 def _guest() -> None:

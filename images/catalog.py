@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,6 +21,8 @@ SUITE = "trixie"
 TOOLS = frozenset({"guest"})
 """Images that only build something; no pod runs them."""
 
+_BUILD = re.compile(rf"{PREFIX}/(?P<name>[\w-]+):build\b")
+"""An image of ours in a release file."""
 _PARENT = re.compile(rf"^ARG PARENT={PREFIX}/(?P<name>[\w-]+)$", re.MULTILINE)
 
 
@@ -98,17 +101,23 @@ def reference(name: str, prefix: str = PREFIX) -> str:
     return f"{prefix}/{name}:{tag(name)}"
 
 
-def resolved(release: str, *, leave: str = "", prefix: str = PREFIX) -> str:
-    """The text of a release file with every `:build` of our images replaced by the tag of this checkout.
+def named(release: str) -> list[str]:
+    """Our images that the text of a release file names, each once."""
+    return list(dict.fromkeys(match["name"] for match in _BUILD.finditer(release)))
 
-    `leave` names an image whose tag cannot be known yet, `prefix` the registry that has the images.
+
+def resolved(release: str, references: Mapping[str, str] | None = None, *, leave: str = "") -> str:
+    """The text of a release file with every `:build` of our images replaced by the tag of this checkout, or by what
+    `references` has for that image.
+
+    `leave` names an image whose tag cannot be known yet.
     """
 
     def fill(match: re.Match[str]) -> str:
         name = match["name"]
-        return match[0] if name == leave else reference(name, prefix)
+        return match[0] if name == leave else (references or {}).get(name) or reference(name)
 
-    return re.sub(rf"{PREFIX}/(?P<name>[\w-]+):build\b", fill, release)
+    return _BUILD.sub(fill, release)
 
 
 def _tree(folder: Path) -> dict[str, File]:

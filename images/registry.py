@@ -1,12 +1,19 @@
-"""Images travel to a registry, for clusters whose nodes cannot be given an archive."""
+"""Images travel to a registry, for clusters whose nodes cannot be given an archive. Digests name them there: what a
+registry serves under a tag is its own affair.
+"""
 
 from __future__ import annotations
 
 import argparse
+import json
+import os
 import re
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from urllib.parse import quote
 
-from images import catalog
+from images import cache, catalog
 from images.engine import Engine
 from images.shell import CommandError, run, say
 
@@ -23,26 +30,77 @@ def prefix(text: str) -> str:
 
 
 def push(engine: Engine, target: str, names: Sequence[str]) -> None:
-    """The registry `target` holds every image of `names`; tags are digests, so what is there stays."""
+    """The registry `target` holds every image of `names`, and its digests are known here. An image that somebody pushed
+    from another machine stays. Raises CommandError where the registry serves another image than was pushed from here.
+    """
+    known = Digests(target)
     for name in names:
         wanted = catalog.reference(name, target)
-        *options, source = engine.source(catalog.reference(name))
-        if _there(wanted):
+        if served := _served(wanted):
+            known.learn(wanted, served)
             continue
+        *options, source = engine.source(catalog.reference(name))
         say(f"pushing {wanted}")
+        known.learn(wanted, _copy(options, source, wanted), pushed=True)
+
+
+def pinned(target: str, names: Iterable[str]) -> dict[str, str]:
+    """Each image's full name with its digest, as in a pod's `image`; without, where the registry does not have it."""
+    known, found = Digests(target), dict[str, str]()
+    for name in names:
+        reference = catalog.reference(name, target)
+        digest = known.get(reference)
+        if not digest and (digest := _served(reference)):
+            known.learn(reference, digest)
+        found[name] = f"{reference}@{digest}" if digest else reference
+    return found
+
+
+class Digests:
+    """What images in a registry consist of, as this machine pushed them or first found them there."""
+
+    def __init__(self, target: str) -> None:
+        self.path = cache.directory("digests") / f"{quote(target, safe='')}.json"
+        self._known: dict[str, str] = json.loads(self.path.read_text()) if self.path.exists() else {}
+
+    def get(self, reference: str) -> str:
+        """The digest; empty where it is not known."""
+        return self._known.get(reference, "")
+
+    def learn(self, reference: str, digest: str, *, pushed: bool = False) -> None:
+        """Keeps a digest. Raises CommandError for another one than is known, unless it was `pushed` just now."""
+        known = self.get(reference)
+        if known and known != digest and not pushed:
+            raise CommandError(
+                f"{reference}: the registry serves {digest}, and this machine knows {known}: somebody has replaced the"
+                f" image. Find out who. To take what the registry serves, remove {self.path}"
+            )
+        if known != digest:
+            self._known[reference] = digest
+            # Two commands may run at once.
+            new = self.path.with_suffix(f".{os.getpid()}.new")
+            new.write_text(json.dumps(self._known, indent=2) + "\n")
+            new.replace(self.path)
+
+
+def _copy(options: Sequence[str], source: str, target: str) -> str:
+    """Pushes an image; returns its digest in the registry."""
+    with tempfile.TemporaryDirectory() as folder:
+        digest = Path(folder, "digest")
         try:
-            run(["skopeo", *options, "copy", source, f"docker://{wanted}"])
+            run(["skopeo", *options, "copy", f"--digestfile={digest}", source, f"docker://{target}"])
         except CommandError as error:
             host = target.partition("/")[0]
             hint = (
                 f"log in with `skopeo login {host}`; a registry without TLS needs `insecure = true` in registries.conf"
             )
             raise CommandError(f"{error}\n{hint}") from None
+        return digest.read_text().strip()
 
 
-def _there(reference: str) -> bool:
+def _served(reference: str) -> str:
+    """The digest of what the registry has under that name; empty where it has nothing."""
     try:
-        run(["skopeo", "inspect", "--raw", f"docker://{reference}"])
+        return run(["skopeo", "inspect", "--no-tags", "--format={{.Digest}}", f"docker://{reference}"]).strip()
     except CommandError:
-        return False
-    return True
+        return ""

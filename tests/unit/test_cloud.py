@@ -110,17 +110,6 @@ def test_what_is_no_sample_is_refused(sample: Path) -> None:
         deploy.images(sample.with_name("missing.yaml"))
 
 
-def test_the_operator_and_its_release_come_from_the_registry() -> None:
-    documents = deploy.operator(REGISTRY)
-    images = [
-        doc["spec"]["template"]["spec"]["containers"][0]["image"] for doc in documents if doc["kind"] == "Deployment"
-    ]
-    assert images == [catalog.reference("operator", REGISTRY)]
-    release = next(doc["data"]["2025.1.yaml"] for doc in documents if doc["metadata"]["name"] == deploy.RELEASES)
-    assert catalog.PREFIX not in release
-    assert catalog.reference("nova", REGISTRY) in release
-
-
 def test_images_that_were_loaded_keep_their_names() -> None:
     documents = deploy.operator("")
     release = next(doc["data"]["2025.1.yaml"] for doc in documents if doc["metadata"]["name"] == deploy.RELEASES)
