@@ -53,9 +53,9 @@ def _kind(resources: Sequence[Resource[Any]], path: str) -> tuple[Resource[Any],
 
 def _names(resource: Resource[Any]) -> Iterable[str]:
     """The names by which kubectl takes it, in lower case."""
-    plain = (resource.kind, resource.plural)
+    plain = (resource.kind, resource.plural, *resource.unique_names)
     full = (f"{name}{version}.{resource.group}" for name in plain for version in ("", f".{resource.version}"))
-    return [name.lower() for name in (*plain, *full, *resource.short_names)]
+    return [name.lower() for name in (*plain, *full)]
 
 
 def _root(resource: Resource[Any]) -> Schema:

@@ -16,7 +16,7 @@ from openstack_operator.api import Resource, crd
 from openstack_operator.catalogue import RESOURCES
 from openstack_operator.cli import command_line, main, run_settings
 from openstack_operator.explain import explained
-from openstack_operator.manifests import load_text
+from openstack_operator.manifests import load, load_text
 from openstack_operator.serve import Settings
 
 
@@ -194,11 +194,36 @@ def test_explain_has_images_of_c5c3_as_objects() -> None:
     assert "  Image of Ceph." in page
 
 
+DEFINITIONS = [load(path)[0] for path in sorted((Path(__file__).parent.parent.parent / "deploy").glob("crds*/*.yaml"))]
+
+
+def names_of(definition: dict[str, Any]) -> set[str]:
+    """Names by which kubectl takes a kind without its group."""
+    names = definition["spec"]["names"]
+    return {names["plural"], names["singular"], names["kind"], *names["shortNames"]}
+
+
+@pytest.mark.parametrize("definition", DEFINITIONS, ids=lambda each: each["metadata"]["name"])
+def test_explain_knows_every_kind_by_every_name(definition: dict[str, Any]) -> None:
+    group, kind = definition["spec"]["group"], definition["spec"]["names"]["kind"]
+    version = definition["spec"]["versions"][0]["name"]
+    names = names_of(definition)
+    theirs = {name for other in DEFINITIONS if other is not definition for name in names_of(other)}
+    page = explained(RESOURCES, definition["metadata"]["name"])
+    assert page.startswith(f"{kind} <object>")
+    assert names - theirs
+    for name in (*(names - theirs), *(f"{each}{end}.{group}" for each in names for end in ("", f".{version}"))):
+        assert explained(RESOURCES, name) == page
+        assert explained(RESOURCES, f"{name}.status.conditions.type").startswith(f"{kind}.status.conditions.type <")
+
+
+def test_every_definition_is_asked_for_by_its_names() -> None:
+    assert {each["metadata"]["name"] for each in DEFINITIONS} == {each.crd_name for each in RESOURCES}
+
+
 @pytest.mark.parametrize("resource", RESOURCES, ids=lambda resource: resource.handle)
-def test_explain_knows_every_kind_by_every_name(resource: Resource[Any]) -> None:
+def test_explain_says_every_field_of_spec_and_status(resource: Resource[Any]) -> None:
     full = f"{resource.plural}.{resource.group}"
-    for name in (full, f"{resource.kind}.{resource.group}", *resource.short_names):
-        assert explained(RESOURCES, f"{name}.status.conditions.type").startswith(f"{resource.kind}.status.conditions")
     fields = crd(resource)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]
     for part in ("spec", "status"):
         page = explained(RESOURCES, f"{full}.{part}")
