@@ -216,6 +216,22 @@ def test_the_reference_shows_what_is_in_a_status(files: dict[Path, str]) -> None
         assert "| `conditions[].lastTransitionTime` | string | When its status last changed. |" in page
 
 
+def status_fields(schema: Any, path: str = "") -> Iterator[str]:
+    """Paths of the fields of a status at any depth; `[]` stands for each entry of a list or a map."""
+    for name, field in schema.get("properties", {}).items():
+        yield f"{path}{name}"
+        entries = next((field[each] for each in ("items", "additionalProperties") if each in field), None)
+        yield from status_fields(entries or field, f"{path}{name}{'[].' if entries else '.'}")
+
+
+@pytest.mark.parametrize("resource", RESOURCES, ids=lambda each: each.crd_name)
+def test_the_page_of_a_kind_has_every_field_of_its_status(resource: Resource[Any], pages: dict[str, str]) -> None:
+    schema = crd(resource)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["status"]
+    section = pages[page_of(resource, pages)].partition("\n## status\n")[2].partition("\n## ")[0]
+    assert re.findall(r"^\| `(\S+)` \| ", section, re.MULTILINE) == list(status_fields(schema))
+    assert "conditions[].type" in status_fields(schema)
+
+
 EMPTY = (None, "", [], {})
 """Defaults that are nothing: what is unset is the same."""
 Section = dict[str, tuple[str, str]]

@@ -33,29 +33,28 @@ def reference(resource: Resource[Any], firsts: Mapping[type[Model], Resource[Any
         "",
     ]
     if (first := firsts[resource.spec]) is not resource:
-        return "\n".join([*lines, *_differing(resource, first), ""])
+        return "\n".join(
+            [*lines, *_differing(resource, first), *_status(resource), *_further_rules(resource, first), ""]
+        )
     lines += _table(whole)
     templates = _templates(resource.spec)
     for name, schema in sorted(_shown(resource.spec, whole, defs).items()):
         lines += ["", f"## {name}", "", _line(schema.get("description", "")), ""]
         lines += _handed_on(schema, firsts[templates[name]]) if name in templates else _table(schema)
-    return "\n".join([*lines, *_status(resource), ""])
+    return "\n".join([*lines, *_status(resource), *_all_rules(resource), ""])
 
 
 def _differing(resource: Resource[Any], first: Resource[Any]) -> list[str]:
-    """What a kind of another group has in its own way, of the fields of the first one."""
+    """What the spec of a kind of another group has in its own way, of the fields of the first one."""
     where = f"The fields are those of [{first.handle}]({first.kind.lower()}.md)"
-    own, others = (dict(_fields(_properties(each))) for each in (resource, first))
+    own, others = (dict(_fields({"spec": _properties(each)["spec"]})) for each in (resource, first))
     # A part of a field is told of only where that field has parts in either: an image has none in one of them.
     whole = {path.rpartition(".")[0] for path in others}
     new = [path for path in own if path not in others and path.rpartition(".")[0] in whole]
     rows = [f"| `{path}` | {_type(own[path])} | {_line(own[path].get('description', ''))} |" for path in new]
     head = ["| field | type | |", "| --- | --- | --- |"]
     images = "; an image is an object with `repository`, `tag` and `digest`"
-    table = [f"{where}{images}, and these are called otherwise:", "", *head, *rows] if rows else [f"{where}{images}."]
-    known = _rules_of(first)
-    rules = [rule for rule in _rules_of(resource) if rule not in known]
-    return [*table, "", "## Rules", "", "What the API server refuses besides:", "", *rules] if rules else table
+    return [f"{where}{images}, and these are called otherwise:", "", *head, *rows] if rows else [f"{where}{images}."]
 
 
 def _fields(properties: Schema, path: str = "") -> Iterable[tuple[str, Schema]]:
@@ -74,16 +73,28 @@ def _properties(resource: Resource[Any]) -> Schema:
 
 
 def _status(resource: Resource[Any]) -> list[str]:
-    """Sections about the status of a kind and about the rules that the API server checks."""
-    rules = _rules_of(resource)
+    """The section about the status of a kind."""
     rows = [
         f"| `{path}` | {_type(field)} | {_line(field.get('description', ''))} |"
         for path, field in _told(_properties(resource)["status"])
     ]
-    lines = ["", "## status", "", "| field | type | |", "| --- | --- | --- |", *rows]
-    if rules:
-        lines += ["", "## Rules", "", "What the API server refuses, besides wrong types and choices:", "", *rules]
-    return lines
+    return ["", "## status", "", "| field | type | |", "| --- | --- | --- |", *rows]
+
+
+def _all_rules(resource: Resource[Any]) -> list[str]:
+    """The section about the rules that the API server checks, if there are any."""
+    return _rule_section("What the API server refuses, besides wrong types and choices:", _rules_of(resource))
+
+
+def _further_rules(resource: Resource[Any], first: Resource[Any]) -> list[str]:
+    """The section about rules that the first kind of that name does not have."""
+    known = _rules_of(first)
+    further = [rule for rule in _rules_of(resource) if rule not in known]
+    return _rule_section("What the API server refuses besides:", further)
+
+
+def _rule_section(intro: str, rules: list[str]) -> list[str]:
+    return ["", "## Rules", "", intro, "", *rules] if rules else []
 
 
 def _told(schema: Schema, path: str = "") -> Iterable[tuple[str, Schema]]:
