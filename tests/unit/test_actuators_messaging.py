@@ -14,7 +14,7 @@ from patience import PATIENCE
 from remotes import Answer, Request, context, serving
 
 from openstack_operator.actuators import ACTUATORS
-from openstack_operator.actuators.http import Api
+from openstack_operator.actuators.http import IDLE, Api
 from openstack_operator.actuators.messaging import matches
 from openstack_operator.actuators.queues import Suspects, usable
 from openstack_operator.plan import Context, MissingReference, SpecError, Transient
@@ -138,6 +138,20 @@ def queue(name: str, *members: dict[str, Any], **more: Any) -> dict[str, Any]:
     return {name: {"name": name, "type": "quorum", "durable": True, "status": list(members), **more}}
 
 
+def look(broker: Broker, ctx: Context[Any], now: float) -> list[str]:
+    """What comes out of a look at a queue that never began, at that time."""
+    broker.queues = queue("conductor", follower(), follower(), follower())
+    url = ctx.refs[ctx.spec.rabbitmq_ref].published["managementURL"].rstrip("/")
+    return usable(Api("RabbitMQ", f"{url}/api", seconds=60, auth=("admin", "adminpw")), "nova-cell1", lambda: now)
+
+
+def has_suspect(broker: Broker, ctx: Context[Any], now: float) -> None:
+    """It is seen for the first time then, and not deleted."""
+    with pytest.raises(Transient, match="a queue in nova-cell1 has no leader yet"):
+        look(broker, ctx, now)
+    assert broker.queues
+
+
 def test_a_queue_that_never_began_is_deleted_when_it_is_seen_again(broker: Broker, ctx: Context[Any]) -> None:
     broker.queues = queue("conductor", follower(), follower(), follower())
     with serving(broker) as url:
@@ -170,6 +184,48 @@ def test_a_suspect_queue_that_disappears_is_forgotten(broker: Broker, then: dict
         broker.queues = queue("conductor", follower(), follower(), follower())
         with pytest.raises(Transient, match="a queue in nova-cell1 has no leader yet"):
             usable(api, "nova-cell1", lambda: 110.0)
+
+
+@pytest.mark.parametrize("policy", ["Delete", "Retain"])
+def test_what_is_suspect_is_forgotten_with_the_resource(broker: Broker, ctx: Context[Any], policy: str) -> None:
+    ctx = clustered(replace(ctx, spec=ctx.spec.model_copy(update={"deletion_policy": policy})))
+    VHOST.ensure(ctx)
+    has_suspect(broker, ctx, 100.0)
+    VHOST.remove(ctx)
+    broker.queues = {}
+    VHOST.ensure(ctx)
+    has_suspect(broker, ctx, 200.0)
+
+
+def test_what_is_suspect_stays_so_when_a_resource_goes_that_the_virtual_host_does_not_belong_to(
+    broker: Broker, ctx: Context[Any]
+) -> None:
+    VHOST.ensure(ctx)
+    has_suspect(broker, ctx, 100.0)
+    VHOST.remove(replace(ctx, taken=frozenset({"spec.vhost"})))
+    assert look(broker, ctx, 104.0), "it was seen long enough"
+
+
+def test_a_virtual_host_that_is_made_anew_has_no_suspects(broker: Broker, ctx: Context[Any]) -> None:
+    """As in a new broker of the same address."""
+    VHOST.ensure(ctx)
+    has_suspect(broker, ctx, 100.0)
+    without_vhost(broker)
+    VHOST.ensure(ctx)
+    has_suspect(broker, ctx, 200.0)
+
+
+def test_suspects_of_virtual_hosts_that_nobody_looks_at_are_forgotten() -> None:
+    suspects = Suspects()
+    suspects.update("broker", "gone", ["a"], 100.0)
+    suspects.update("broker", "vhost", ["a"], 100.0 + IDLE)
+    assert len(suspects) == 2
+    assert suspects.update("broker", "vhost", ["a"], 101.0 + IDLE) == {"a": 100.0 + IDLE}
+    assert len(suspects) == 1
+    assert suspects.update("broker", "gone", ["a"], 102.0 + IDLE) == {"a": 102.0 + IDLE}
+    for name in ("vhost", "gone"):
+        suspects.forget("broker", name, "a")
+    assert len(suspects) == 0
 
 
 def test_threads_share_what_is_suspect() -> None:

@@ -64,6 +64,7 @@ class Vhost:
     def __init__(self, api: Api, vhost: str) -> None:
         self.name = f"virtual host {vhost}"
         self._api = api
+        self._vhost = vhost
         self._at = f"/vhosts/{quote(vhost, safe='')}"
         self._stopped: tuple[str, ...] = ()
 
@@ -83,6 +84,8 @@ class Vhost:
 
     def create(self) -> None:
         _done(self._api, "PUT", self._at, {"default_queue_type": "quorum"})
+        # None of its queues is one that was seen before.
+        queues.forget(self._api, self._vhost)
         if self.find():
             self._start()
 
@@ -244,3 +247,5 @@ def remove(ctx: Context[RabbitMQVhostSpec]) -> None:
     if "spec.vhost" not in ctx.taken and ctx.spec.deletion_policy == "Delete":
         things.append(Vhost(api, ctx.spec.vhost))
     loop.remove(things)
+    if "spec.vhost" not in ctx.taken:
+        queues.forget(api, ctx.spec.vhost)

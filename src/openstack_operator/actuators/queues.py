@@ -13,7 +13,7 @@ import structlog
 
 from ..plan import Transient
 from .answers import read
-from .http import Api
+from .http import IDLE, Api
 from .loop import Refused
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger()
@@ -34,24 +34,46 @@ class Suspects:
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._since: dict[tuple[str, str], dict[str, float]] = {}
+        self._by_vhost: dict[tuple[str, str], tuple[float, dict[str, float]]] = {}
+        """When it was looked at last, and when each was first seen."""
+
+    def __len__(self) -> int:
+        """The number of virtual hosts with suspects."""
+        return len(self._by_vhost)
 
     def update(self, broker: str, vhost: str, names: Collection[str], now: float) -> Mapping[str, float]:
-        """The times at which these were first seen, by name. Others of that virtual host are forgotten."""
+        """The times at which these were first seen, by name. Others of that virtual host are forgotten, and those of
+        virtual hosts that nobody looks at any more: of one that goes with its broker nobody tells.
+        """
         with self._lock:
-            before = self._since.pop((broker, vhost), {})
+            looks = self._by_vhost.items()
+            self._by_vhost = {key: entry for key, entry in looks if now - entry[0] <= IDLE}
+            _, before = self._by_vhost.pop((broker, vhost), (now, {}))
             since = {name: before.get(name, now) for name in names}
             if since:
-                self._since[broker, vhost] = dict(since)
+                self._by_vhost[broker, vhost] = now, dict(since)
         return since
 
     def forget(self, broker: str, vhost: str, name: str) -> None:
         """The queue was deleted: one of that name that is seen later is a new one."""
         with self._lock:
-            self._since.get((broker, vhost), {}).pop(name, None)
+            _, since = self._by_vhost.get((broker, vhost), (0.0, {}))
+            since.pop(name, None)
+            if not since:
+                self._by_vhost.pop((broker, vhost), None)
+
+    def forget_vhost(self, broker: str, vhost: str) -> None:
+        """The virtual host is new, or not looked at any more."""
+        with self._lock:
+            self._by_vhost.pop((broker, vhost), None)
 
 
 _suspects = Suspects()
+
+
+def forget(api: Api, vhost: str) -> None:
+    """What was suspected in the virtual host counts no more: queues that are seen there later are new ones."""
+    _suspects.forget_vhost(api.url, vhost)
 
 
 def usable(api: Api, vhost: str, clock: Callable[[], float] = time.monotonic) -> list[str]:
