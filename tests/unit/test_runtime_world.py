@@ -6,9 +6,10 @@ from typing import Any, cast
 
 import pytest
 
+from openstack_operator.plan import Transient
 from openstack_operator.runtime.client import Client
 from openstack_operator.runtime.kinds import SECRET, Catalog, Kind
-from openstack_operator.runtime.store import Cached, Meta, OwnerReference
+from openstack_operator.runtime.store import Cached, Meta, OwnerReference, Request
 from openstack_operator.runtime.world import World
 from openstack_operator.services.controlplane.model import CONTROL_PLANE
 from openstack_operator.services.pki.model import PKI
@@ -88,3 +89,20 @@ def test_what_does_not_come_back_has_told_nothing(world: World) -> None:
     world.stores[AUTHORITY].remove(meta("internal", 10, CLOUD, uid="internal-2"))
     world.stores[CLOUD].put(meta("cloud", 11, uid="cloud-1", deletion_timestamp="2026-01-01T00:00:00Z"))
     assert told(world) == {}
+
+
+def test_a_hint_to_what_is_too_much_names_kinds_in_full(world: World) -> None:
+    """kubectl takes `pkis` for those of any group; kinds of the core have none."""
+    made_for = {"openstack.k8s.io/kind": "openstackcontrolplane", "app.kubernetes.io/instance": "cloud"}
+    cloud, authority = Request(CLOUD.handle, "x", "cloud"), Request(AUTHORITY.handle, "x", "internal")
+    world.check_complete(cloud)
+    for number, kind in enumerate((SECRET, AUTHORITY, SECRET)):
+        world.budget.refuse(world.stores[kind], meta(f"more-{number}", 20 + number, labels=made_for))
+    with pytest.raises(Transient) as caught:
+        world.check_complete(cloud)
+    assert str(caught.value) == (
+        "the namespace holds too many or too large pkis, secrets with the operator's labels, more than 32 MiB; delete "
+        "what is not the operator's: kubectl get pkis.openstack.k8s.io,secrets -n x "
+        "-l app.kubernetes.io/managed-by=openstack-operator"
+    )
+    world.check_complete(authority)
