@@ -4,23 +4,89 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from openstack_operator.api import Resource, crd
+from openstack_operator.api.schema import flat_schema
 from openstack_operator.catalogue import RESOURCES
 
 ANNOTATIONS = 262_144
 """Bytes that all annotations of an object may have (TotalAnnotationSizeLimitB), of which `kubectl apply` takes as many
 as the object has."""
 MARGIN = 12_000
+FIELDS = 1_820
+"""That the definition of a cloud may have with all its templates. Cortex has 66, Placement 92."""
+BYTES_PER_FIELD = 137
+"""With all that is said and demanded of it, so that as many fields as there may be fit."""
+
+
+def annotation(definition: dict[str, Any]) -> bytes:
+    """What kubectl writes into the annotation: Go's JSON, which has other words for three characters."""
+    text = json.dumps(definition, separators=(",", ":"), ensure_ascii=False)
+    return re.sub("[&<>]", lambda found: f"\\u{ord(found[0]):04x}", text).encode()
 
 
 @pytest.mark.parametrize("resource", RESOURCES, ids=lambda each: each.crd_name)
 def test_a_definition_fits_into_the_annotation_of_kubectl_apply(resource: Resource[Any]) -> None:
-    size = len(json.dumps(crd(resource), separators=(",", ":")).encode())
-    assert size < ANNOTATIONS - MARGIN
+    assert len(annotation(crd(resource))) < ANNOTATIONS - MARGIN
+
+
+def test_the_definition_of_a_cloud_has_room_for_another_service() -> None:
+    paths = [path for path, _ in described({"properties": fields("OpenStackControlPlane")})]
+    count = sum(not path.endswith("[]") for path in paths)
+    assert count <= FIELDS
+    size = len(annotation(crd(next(each for each in RESOURCES if each.kind == "OpenStackControlPlane"))))
+    assert size <= count * BYTES_PER_FIELD
+    assert FIELDS * BYTES_PER_FIELD < ANNOTATIONS - MARGIN
+
+
+def described(schema: dict[str, Any], path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
+    """Every field at any depth by its path; `[]` stands for each entry of a list or a map, and is one, too."""
+    for name, field in schema.get("properties", {}).items():
+        yield f"{path}.{name}", field
+        yield from described(field, f"{path}.{name}")
+    for inner in ("items", "additionalProperties"):
+        if isinstance(schema.get(inner), dict):
+            yield f"{path}[]", schema[inner]
+            yield from described(schema[inner], f"{path}[]")
+
+
+LIMITS = (
+    *("type", "enum", "required", "pattern", "minLength", "maxLength", "minimum", "maximum"),
+    *("minItems", "maxItems", "minProperties", "maxProperties"),
+)
+
+
+def test_a_template_keeps_the_limits_of_each_field() -> None:
+    """Except one that follows from another."""
+    (resource,) = (each for each in RESOURCES if each.kind == "OpenStackControlPlane")
+    whole, lost = dict(described(flat_schema(resource.spec))), list[str]()
+    short = dict(described({"properties": fields("OpenStackControlPlane")}))
+    assert whole.keys() == short.keys()
+    for path, field in whole.items():
+        for limit in LIMITS:
+            if field.get(limit) != short[path].get(limit) and not follows(limit, field):
+                lost.append(f"{path} {limit}")
+    assert lost == []
+
+
+def follows(limit: str, field: dict[str, Any]) -> bool:
+    """Whether a limit of a field says only what its pattern says, or a rule in words."""
+    if limit == "minLength":
+        return field[limit] == 1 and not re.search(field["pattern"], "")
+    return limit == "pattern" and any("matches(" in rule["rule"] for rule in field["x-kubernetes-validations"])
+
+
+def test_what_templates_share_is_said_by_the_first_of_them() -> None:
+    for name in ("nodeSelector", "priorityClassName", "tolerations"):
+        templates = [each["properties"] for each in fields("OpenStackControlPlane").values() if "properties" in each]
+        said = [fields[name].get("description", "") for fields in templates if name in fields]
+        assert len(said) > 10
+        assert said[0]
+        assert not any(said[1:])
 
 
 def test_a_template_says_what_its_defaults_are() -> None:

@@ -27,7 +27,7 @@ _NAME_RULE = rule(
 
 _IN_FULL = (
     "The fields of each service are those of its own kind, and cut short here: `kubectl explain osnova.spec`, and so "
-    "on, says all of them."
+    "on, says all of them. What many of them have is described at the first one."
 )
 
 CONDITION: Schema = {

@@ -7,6 +7,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from .defaults import split_default, with_default
@@ -24,12 +25,34 @@ _SENTENCE = re.compile(r"(.*?[\w`)\]'\"])[.;:](?:\s|$)")
 def abridged(schema: Schema) -> Schema:
     """The schema with its templates cut short.
 
-    A template and its own fields keep their rules and the first sentence of what is said of them. Below, what more than
-    three places share (how pods are placed, who may connect) is said and checked by the kind the template becomes:
-    what that refuses is told by a condition of the cloud, with the path of the field. Each default is said here as
-    well, also where nothing else is.
+    A template and its own fields keep their rules and the first sentence of what is said of them; what more than three
+    of these say is said by the first one. Below, what more than three places share (how pods are placed, who may
+    connect) is said and checked by the kind the template becomes: what that refuses is told by a condition of the
+    cloud, with the path of the field. Each default is said here as well, also where nothing else is.
     """
-    return _walk(schema, Counter(_said(schema)))
+    return _walk(schema, _Sayings(Counter(_said(schema))))
+
+
+@dataclass(frozen=True)
+class _Sayings:
+    """What is said in a schema, and what of that was said already on the way through it."""
+
+    counts: Mapping[str, int]
+    """How often each description and each rule stands there."""
+    earlier: set[str] = field(default_factory=set)
+    """Sentences that many share, which came before."""
+
+    def is_shared(self, text: str) -> bool:
+        return self.counts[text] > _SHARED
+
+    def sentence(self, text: str, words: str) -> str:
+        """The first sentence of the words of a description; empty where many have it, and one had it before."""
+        sentence = first_sentence(words)
+        if self.is_shared(text):
+            if sentence in self.earlier:
+                return ""
+            self.earlier.add(sentence)
+        return sentence
 
 
 def has_templates(schema: Schema) -> bool:
@@ -56,35 +79,41 @@ def mapped(schema: Schema, change: Callable[[Schema], Schema]) -> Schema:
     return found
 
 
-def _walk(schema: Schema, seen: Mapping[str, int]) -> Schema:
+def _walk(schema: Schema, sayings: _Sayings) -> Schema:
     if schema.get(HANDED_ON) == TEMPLATE:
-        return _cut(schema, seen, 0)
+        return _cut(schema, sayings, 0)
     bare = {name: value for name, value in schema.items() if name != HANDED_ON}
-    return mapped(bare, lambda inner: _walk(inner, seen))
+    return mapped(bare, lambda inner: _walk(inner, sayings))
 
 
-def _cut(schema: Schema, seen: Mapping[str, int], depth: int) -> Schema:
+def _cut(schema: Schema, sayings: _Sayings, depth: int) -> Schema:
     found = {name: value for name, value in schema.items() if name != HANDED_ON}
-    if text := _shortened(found.pop("description", ""), whole=depth < 2, seen=seen):
+    if text := _shortened(found.pop("description", ""), whole=depth < 2, sayings=sayings):
         found["description"] = text
     if any("matches(" in rule["rule"] for rule in found.get(_RULES, ())):
         # The rule says the same in words, here or in the kind.
         found.pop("pattern", None)
+    if found.get("minLength") == 1 and not re.search(found.get("pattern", ""), ""):
+        # What has no character does not match either.
+        del found["minLength"]
     if depth >= 2 and _RULES in found:
         # Without its rule an earlier name would be taken for a field.
-        rules = [rule for rule in found.pop(_RULES) if seen[_text(rule)] <= _SHARED or WAS_RENAMED in rule["message"]]
+        rules = [
+            rule for rule in found.pop(_RULES) if not sayings.is_shared(_text(rule)) or WAS_RENAMED in rule["message"]
+        ]
         found |= {_RULES: rules} if rules else {}
     if found.get("x-kubernetes-int-or-string"):
         found.pop("anyOf", None)
-    return mapped(found, lambda inner: _cut(inner, seen, depth + 1))
+    return mapped(found, lambda inner: _cut(inner, sayings, depth + 1))
 
 
-def _shortened(text: str, *, whole: bool, seen: Mapping[str, int]) -> str:
+def _shortened(text: str, *, whole: bool, sayings: _Sayings) -> str:
     """What is said of a field: a sentence and its default, or the default alone."""
     if text.startswith(IS_NOW):
         return text
     words, default = split_default(text)
-    return with_default(first_sentence(words) if whole or seen[text] <= _SHARED else "", default)
+    said = whole or not sayings.is_shared(text)
+    return with_default(sayings.sentence(text, words) if said else "", default)
 
 
 def first_sentence(text: str) -> str:
