@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 
-from ..plan import Context, SpecError
+from ..plan import Context, SpecError, Transient
 from . import access, loop, sql
 from .claims import fold
 from .loop import Facets
@@ -72,16 +72,20 @@ class Schema:
 
 
 class Account:
-    """An account, from any host, with all privileges in one schema and no other."""
+    """An account, from any host, with all privileges in one schema and no other; or, of `tables` in it, with SELECT."""
 
     path = "spec.user"
 
-    def __init__(self, server: Server, user: str, schema: str, password: str) -> None:
+    def __init__(self, server: Server, user: str, schema: str, password: str, tables: Sequence[str] = ()) -> None:
         self.name = f"account {user}"
         self._server = server
         self._user = user
-        self._schema = quoted(literal(schema))
-        self._privileges = frozenset({"USAGE ON *.*", f"ALL PRIVILEGES ON {self._schema.replace('%%', '%')}.*"})
+        self._schema = schema
+        self._tables = tables
+        # A schema's name is no pattern where a table follows.
+        read = tuple(f"SELECT ON {quoted(schema)}.{quoted(table)}" for table in tables)
+        self._grants = read or (f"ALL PRIVILEGES ON {quoted(literal(schema))}.*",)
+        self._privileges = frozenset({"USAGE ON *.*", *(grant.replace("%%", "%") for grant in self._grants)})
         self._hash = hashed(password)
         self._excess = False
 
@@ -131,7 +135,18 @@ class Account:
         self._server.run(statement, self._user, self._hash, secret=True)
 
     def _grant(self) -> None:
-        self._server.run(f"GRANT ALL PRIVILEGES ON {self._schema}.* TO %s@'%%'", self._user)
+        self._check_tables()
+        for grant in self._grants:
+            self._server.run(f"GRANT {grant} TO %s@'%%'", self._user)
+
+    def _check_tables(self) -> None:
+        """Raises Transient while a table is missing: MariaDB grants nothing on it, and services make theirs later."""
+        if not self._tables:
+            return
+        statement = "SELECT table_name FROM information_schema.tables WHERE table_schema = %s"
+        missing = {*self._tables} - {name for (name,) in self._server.rows(1, statement, self._schema)}
+        if missing:
+            raise Transient(f"MariaDB: schema {self._schema} has no table {', '.join(sorted(missing))} yet")
 
     def delete(self) -> None:
         self._server.run("DROP USER IF EXISTS %s@'%%'", self._user)
@@ -148,7 +163,8 @@ def ensure(ctx: Context[MariaDBDatabaseSpec]) -> list[str]:
         raise SpecError("spec.user", f"{spec.user!r} administers the server; choose another name")
     password = access.password(ctx, spec.password_secret_ref)
     with _connected(ctx) as server:
-        return loop.ensure((Schema(server, spec), Account(server, spec.user, spec.database, password)))
+        account = Account(server, spec.user, spec.database, password, spec.readable_tables or ())
+        return loop.ensure((Schema(server, spec), account))
 
 
 def remove(ctx: Context[MariaDBDatabaseSpec]) -> None:

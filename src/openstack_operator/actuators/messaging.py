@@ -14,7 +14,7 @@ from . import access, broker, loop, queues
 from .answers import read
 from .http import Api, Sessions
 from .loop import Facets
-from .models import RabbitMQVhostSpec
+from .models import BrokerPermissions, RabbitMQVhostSpec
 
 _EVERYTHING = {"configure": ".*", "write": ".*", "read": ".*"}
 
@@ -32,6 +32,11 @@ _api = Sessions(_connected)
 
 class _VhostRow(TypedDict):
     cluster_state: NotRequired[dict[str, str] | list[Any] | None]
+
+
+class _TopicRow(TypedDict):
+    exchange: str
+    write: str
 
 
 class _UserRow(TypedDict):
@@ -133,18 +138,20 @@ class User:
 
 
 class Permissions:
-    """What the user may do in the virtual host: everything."""
+    """What the user may do in the virtual host: everything, unless the spec says what."""
 
-    path = "spec.user"
+    path = "spec.permissions"
 
-    def __init__(self, api: Api, vhost: str, user: str) -> None:
+    def __init__(self, api: Api, vhost: str, user: str, limits: BrokerPermissions | None) -> None:
         self.name = f"permissions of {user} in {vhost}"
         self._api = api
         self._at = f"/permissions/{quote(vhost, safe='')}/{quote(user, safe='')}"
+        given = {"configure": limits.configure, "write": limits.write, "read": limits.read} if limits else _EVERYTHING
+        self._wanted: dict[str, str] = given
 
     @property
     def wanted(self) -> Facets:
-        return _EVERYTHING
+        return self._wanted
 
     def find(self) -> Facets | None:
         if (response := self._api.call("GET", self._at)) is None:
@@ -153,9 +160,44 @@ class Permissions:
         return {name: body.get(name) for name in _EVERYTHING}
 
     def create(self) -> None:
-        _done(self._api, "PUT", self._at, _EVERYTHING)
+        _done(self._api, "PUT", self._at, self._wanted)
 
     def update(self, changed: frozenset[str]) -> None:
+        self.create()
+
+    def delete(self) -> None:
+        self._api.call("DELETE", self._at)
+
+
+class RoutingKeys:
+    """By topic exchange, the routing keys with which the user may publish; in others it is free."""
+
+    path = "spec.permissions"
+
+    def __init__(self, api: Api, vhost: str, user: str, limits: BrokerPermissions | None) -> None:
+        self.name = f"routing keys of {user} in {vhost}"
+        self._api = api
+        self._at = f"/topic-permissions/{quote(vhost, safe='')}/{quote(user, safe='')}"
+        self._keys = limits.routing_keys if limits else {}
+
+    @property
+    def wanted(self) -> Facets:
+        return self._keys
+
+    def find(self) -> Facets:
+        """Never None: to have none is to be free everywhere."""
+        response = self._api.call("GET", self._at)
+        rows = read(self._api.name, response, list[_TopicRow]) if response else []
+        return {row["exchange"]: row["write"] for row in rows}
+
+    def create(self) -> None:
+        for exchange, write in self._keys.items():
+            # Who may bind a queue to an exchange is a matter of the permissions to read.
+            _done(self._api, "PUT", self._at, {"exchange": exchange, "write": write, "read": ".*"})
+
+    def update(self, changed: frozenset[str]) -> None:
+        if changed - self._keys.keys():
+            self.delete()
         self.create()
 
     def delete(self) -> None:
@@ -227,7 +269,8 @@ def ensure(ctx: Context[RabbitMQVhostSpec]) -> list[str]:
     user = User(api, spec.user, access.password(ctx, spec.password_secret_ref))
     limit = Limit(api, spec.vhost, spec.queue_limit)
     limits = (limit,) if spec.queue_limit else ()
-    changed = loop.ensure((Vhost(api, spec.vhost), user, Permissions(api, spec.vhost, spec.user), *limits))
+    allowed = (each(api, spec.vhost, spec.user, spec.permissions) for each in (Permissions, RoutingKeys))
+    changed = loop.ensure((Vhost(api, spec.vhost), user, *allowed, *limits))
     if not limits:
         loop.remove((limit,))
     changed += queues.usable(_connect(ctx, _PATIENCE), spec.vhost) if _clustered(ctx) else []

@@ -36,6 +36,8 @@ SqlUser = Annotated[
     ),
 ]
 
+TableName = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9_]+$")]
+
 BrokerName = Annotated[str, Field(min_length=1, max_length=255, pattern=r"^[A-Za-z0-9_.:-]+$")]
 
 IdentityName = Annotated[str, Field(min_length=1, max_length=255, pattern=r"^\S(.*\S)?$")]
@@ -51,7 +53,8 @@ Keeper = Literal["builtin", "k-orc"]
 
 
 class MariaDBDatabaseSpec(Model):
-    """A schema in a MariaDB, with an account that may do everything in this schema and nothing elsewhere."""
+    """A schema in a MariaDB, with an account that may do everything in this schema, or read some of its tables, and
+    nothing elsewhere."""
 
     rules = (
         rule(
@@ -76,6 +79,15 @@ class MariaDBDatabaseSpec(Model):
     """Name of the account. It belongs to this resource alone: privileges it has elsewhere are revoked."""
     password_secret_ref: SecretKeyRef
     """Password of the account; when the Secret changes, the account follows."""
+    readable_tables: (
+        Annotated[
+            list[TableName],
+            Field(min_length=1, max_length=64, json_schema_extra={"x-kubernetes-list-type": "set"}),
+        ]
+        | None
+    ) = None
+    """Tables that the account may read, and it may do nothing else; they have to exist first. Unset lets it do
+    everything in the schema."""
     # DevStack creates every schema this way, so it is what all services are tested with; all of them connect with
     # charset=utf8, and tables that name a character set name this one.
     character_set: Literal["utf8mb3", "utf8mb4"] = "utf8mb3"
@@ -88,8 +100,27 @@ class MariaDBDatabaseSpec(Model):
     """Whether the schema goes when this resource does. The account always goes."""
 
 
+Pattern = Annotated[str, Field(max_length=512)]
+"""A regular expression, as Erlang has them. What it matches anywhere counts, so begin it with `^` and end it with
+`$`."""
+
+
+class BrokerPermissions(Model):
+    """What a user may do in its virtual host, by names of exchanges and queues; an empty expression allows nothing."""
+
+    configure: Pattern = ""
+    """Regular expression of what it may make and delete."""
+    write: Pattern = ""
+    """Regular expression of what it may publish to; the default exchange is `amq.default`."""
+    read: Pattern = ""
+    """Regular expression of what it may consume from."""
+    routing_keys: Annotated[dict[str, Pattern], Field(max_length=16)] = {}
+    """By name of a topic exchange, a regular expression of the routing keys with which it may publish there. An
+    exchange that is not named takes all."""
+
+
 class RabbitMQVhostSpec(Model):
-    """A virtual host of a RabbitMQ, with a user that may do everything in it."""
+    """A virtual host of a RabbitMQ, with a user that may do everything in it, or what `permissions` allow."""
 
     rabbitmq_ref: Annotated[RabbitMQRef, validated(immutable("rabbitmqRef"))] = Field(
         default=RabbitMQRef(name="rabbitmq"), alias="rabbitmqRef"
@@ -101,6 +132,8 @@ class RabbitMQVhostSpec(Model):
     """Name of the user; it gets no tag, so it cannot log in to the management interface."""
     password_secret_ref: SecretKeyRef
     """Password of the user; when the Secret changes, the user follows."""
+    permissions: BrokerPermissions | None = None
+    """What the user may do in the virtual host; unset is everything."""
     queue_limit: Quantity | None = None
     """What each queue holds at most, in bytes, before it drops its oldest messages; unset sets no limit."""
     deletion_policy: Literal["Retain", "Delete"] = "Delete"

@@ -18,6 +18,7 @@ from .korc import CLOUD as KORC_CLOUD
 from .korc import DOMAIN as KORC_DOMAIN
 from .korc import KEPT, KORC, imported, kept
 from .korc import OPERATOR as KORC_OPERATOR
+from .limited import caller, reader
 from .members import POD_NAME, Members, hosts, members, volume
 from .monitoring import METRICS, MONITORING, POD_MONITOR, RULES, found_by, monitor, serves, watched
 from .names import program, title
@@ -110,6 +111,7 @@ __all__ = [
     "authority",
     "by_others",
     "cache",
+    "caller",
     "catalog",
     "ceph",
     "certified",
@@ -160,6 +162,7 @@ __all__ = [
     "public_host",
     "public_url",
     "read_by",
+    "reader",
     "remote",
     "requires",
     "schema_of",

@@ -84,6 +84,8 @@ class Messaging(Step):
     # connection and then says nothing. A list of the user's is taken as it is: its first entry alone would be lost with
     # that member, which happens more often.
     url: str
+    server: str = ""
+    """The resource it is on, if it is on one."""
     clustered: bool = False
     ports: frozenset[int] = frozenset()
     """Where it listens, if not where brokers do."""
@@ -146,7 +148,8 @@ def _vhost(
     host = f"{creds.of(password)[0].called(vhost)}:{quote(creds[password], safe='')}@{at['host']}:{at['port']}"
     url = _rabbit(host, vhost, trust_of(at.published))
     clustered = at.published.get("clustered") == "true"
-    return Messaging(name="Messaging", objects=objects, after=(creds,), url=url, clustered=clustered)
+    server = f"RabbitMQ/{broker.name}"
+    return Messaging(name="Messaging", objects=objects, after=(creds,), url=url, server=server, clustered=clustered)
 
 
 _NOTIFICATIONS = "notifications"

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from ... import kube, oslo, parts
 from ...plan import Context, SpecError, Step, key
-from . import config, jobs
+from . import config, consoles, jobs
 from .consoles import Consoles
 from .model import Cell, NovaSpec
 
@@ -64,6 +64,7 @@ def cell(ctx: Context[NovaSpec], wanted: Cell, shared: Shared) -> Built:
     host, proxied = parts.public_host(ctx, ctx.name(component), expose), parts.through_proxy(expose)
     tls = parts.front(ctx, component, CONSOLE, program, host=host, proxied=proxied, tunnels=True)
     shown = screens.options(required=tls.certificate.required)
+    # The last two are the proxy's, which has a file of its own. They stay, since another file is another conductor.
     wired = oslo.merge(own, config.clients(ctx, shared.identity), config.novncproxy(), shown)
     conf = parts.config(ctx, "nova.conf", wired, defaults=config.DEFAULTS, suffix=f"{name}-config")
     needed = (*shared.needed, bus, *setup)
@@ -79,8 +80,11 @@ def cell(ctx: Context[NovaSpec], wanted: Cell, shared: Shared) -> Built:
         # Its nodes wait for it before they start their guests again.
         more=parts.More(cpu="100m"),
     )
-    console, proxy, url = _console(ctx, component, conf, tls, screens, after=needed)
-    steps = (db, bus, *setup, conf, conductor, console, proxy)
+    tokens, calls = consoles.accounts(ctx, name, creds, db, bus, setup[-1])
+    limited = consoles.conf(ctx, name, tokens, calls, shown)
+    console, proxy, url = _console(ctx, component, limited, tls, screens, after=(*needed, tokens, calls))
+    # Where others make accounts, two steps are one.
+    steps = tuple(dict.fromkeys((db, bus, *setup, conf, conductor, tokens, calls, limited, console, proxy)))
     return Built(
         name=name,
         database=db,
@@ -185,6 +189,7 @@ def passwords(spec: NovaSpec) -> list[str]:
     found = [] if spec.database.secret_ref else ["api-database", "cell0-database"]
     found += parts.drawn(spec)
     for cell in spec.cells:
-        found += [] if (cell.database or spec.database).secret_ref else [f"{cell.name}-database"]
-        found += [] if (cell.messaging or spec.messaging).secret_ref else [f"{cell.name}-messaging"]
+        sources = {"database": cell.database or spec.database, "messaging": cell.messaging or spec.messaging}
+        made = [sort for sort, source in sources.items() if not source.secret_ref]
+        found += [f"{part}-{sort}" for sort in made for part in (cell.name, f"{cell.name}--console")]
     return found

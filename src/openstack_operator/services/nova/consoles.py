@@ -1,19 +1,37 @@
 """Servers' screens: QEMU shows them to the proxies of consoles over TLS, and the two know each other by certificates of
-an authority that is good for nothing else: a proxy faces the world, and who may call libvirt is root on every node.
+an authority that is good for nothing else: a proxy faces the world, and who may call libvirt is root on every node. Its
+accounts are good for little else, too.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ... import kube, parts, pki
+from ... import kube, oslo, parts, pki
 from ...api import Sections
 from ...plan import Context, NotBuilt, Step
+from . import config
 from .migration import MOUNTED, nodes
 from .model import NovaSpec
 
 _NODE, _PROXY = "/etc/openstack-consoles", "/etc/openstack-console"
+
+# What nova.console.websocketproxy reads: a token, its server with what every look at a server joins
+# (nova.db.main.api._build_instance_get), and versions of nova-compute where [upgrade_levels] compute is auto.
+_TABLES = (
+    "console_auth_tokens",
+    "instances",
+    "instance_info_caches",
+    "security_groups",
+    "security_group_instance_association",
+    "security_group_rules",
+    "services",
+)
+_PROCESS = "nova-novncproxy"
+# oslo.messaging's queue manager makes it of host name, process name and a number.
+_REPLIES = f"reply_[^:]+:{_PROCESS}:[0-9]+"
 
 # QEMU reads its certificate once, and again when it is told to; one that was started without any has nothing to read.
 # Guests outlive the libvirt that would have told them.
@@ -83,6 +101,37 @@ def consoles(ctx: Context[NovaSpec]) -> Consoles:
         ),
         proxy=(kube.folder("console", proxy.objects[0]["metadata"]["name"], _PROXY),),
     )
+
+
+def accounts(
+    ctx: Context[NovaSpec], cell: str, creds: parts.Credentials, db: parts.Database, bus: parts.Messaging, schema: Step
+) -> tuple[parts.Database, parts.Messaging]:
+    """By which a cell's proxy reads tokens and servers, once there is the `schema`, and asks a server's nova-compute
+    whether a port is that of its console.
+    """
+    # Nova's own name of it; the user may have another one.
+    exchange = re.escape(str(ctx.spec.config.get("DEFAULT", {}).get("control_exchange", "nova")))
+    allowed = {
+        # Who publishes declares the exchange first.
+        "configure": f"^({exchange}|{_REPLIES})$",
+        "write": f"^{exchange}$",
+        "read": f"^{_REPLIES}$",
+        # Not to conductors, which do with the schema whatever they are told.
+        "routingKeys": {exchange: r"^compute\."},
+    }
+    return (
+        parts.reader(ctx, creds, f"{cell}--console-database", db, _TABLES, name=f"{cell}-db--console", after=(schema,)),
+        parts.caller(ctx, creds, f"{cell}--console-messaging", bus, allowed, name=f"{cell}--console"),
+    )
+
+
+def conf(
+    ctx: Context[NovaSpec], cell: str, db: parts.Database, bus: parts.Messaging, screens: Sections
+) -> parts.Config:
+    """nova.conf of a cell's proxy: no user of Keystone, since it calls no API."""
+    replies = {"oslo_messaging_rabbit": {"processname": _PROCESS}}
+    wired = oslo.merge(config.database(db.url), bus.options(), replies, config.novncproxy(), screens)
+    return parts.config(ctx, "nova.conf", wired, suffix=f"{cell}--console-config")
 
 
 def _certificate(

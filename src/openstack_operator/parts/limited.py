@@ -1,0 +1,90 @@
+"""Accounts that may do less than their service's own, for a program that strangers speak with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+from urllib.parse import quote, unquote, urlsplit
+
+from ..plan import Context, Object, Step
+from .credentials import Credentials
+from .remote import remote
+from .sources import Database, Messaging
+
+_LIMITED = "_LIMITED"
+"""How its name ends. No name of Kubernetes' has these characters, so that it is nobody else's."""
+
+
+def reader(
+    ctx: Context[Any],
+    creds: Credentials,
+    password: str,
+    base: Database,
+    tables: Sequence[str],
+    *,
+    name: str,
+    after: Sequence[Step],
+) -> Database:
+    """The schema of `base` by an account that reads `tables` and does nothing else: MariaDBDatabase `<owner>-<name>`,
+    made after the steps that make the tables. Where others make accounts, `base` itself.
+    """
+    if not base.server:
+        return base
+    schema = urlsplit(base.url).path.removeprefix("/")
+    spec = {"mariadbRef": _ref(base.server), "database": schema, "readableTables": [*tables]}
+    objects = _accounts(ctx, creds, password, "MariaDBDatabase", ctx.name(name), schema, spec)
+    return replace(base, objects=objects, after=(creds, *after), url=_login(base.url, creds, password, schema))
+
+
+def caller(
+    ctx: Context[Any],
+    creds: Credentials,
+    password: str,
+    base: Messaging,
+    permissions: Mapping[str, Any],
+    *,
+    name: str,
+) -> Messaging:
+    """The virtual host of `base` by a user with those `permissions` of a RabbitMQVhost: RabbitMQVhost `<owner>-<name>`.
+    Where others make users, `base` itself.
+    """
+    if not base.server:
+        return base
+    vhost = unquote(urlsplit(base.url).path.removeprefix("/"))
+    # The virtual host stays when this user goes.
+    spec = {"rabbitmqRef": _ref(base.server), "vhost": vhost, "permissions": permissions, "deletionPolicy": "Retain"}
+    objects = _accounts(ctx, creds, password, "RabbitMQVhost", ctx.name(name), vhost, spec)
+    return replace(base, objects=objects, after=(creds, base), url=_login(base.url, creds, password, vhost))
+
+
+def _ref(server: str) -> dict[str, str]:
+    return {"name": server.partition("/")[2]}
+
+
+def _accounts(
+    ctx: Context[Any],
+    creds: Credentials,
+    password: str,
+    kind: str,
+    name: str,
+    called: str,
+    spec: Mapping[str, Any],
+) -> tuple[Object, ...]:
+    """Ours also where another operator runs the server and has kinds of its own: theirs do not limit as much."""
+    return tuple(
+        remote(
+            ctx,
+            kind,
+            each.resource(name),
+            {**spec, "user": each.called(called + _LIMITED), "passwordSecretRef": creds.ref(each.key)},
+        )
+        for each in creds.of(password)
+    )
+
+
+def _login(url: str, creds: Credentials, password: str, called: str) -> str:
+    """The same URL with another account."""
+    at = urlsplit(url)
+    account = f"{creds.of(password)[0].called(called + _LIMITED)}:{quote(creds[password], safe='')}"
+    return at._replace(netloc=f"{account}@{at.netloc.rpartition('@')[2]}").geturl()
