@@ -40,6 +40,8 @@ class MariaDB:
     def __init__(self) -> None:
         self.schemas: dict[str, tuple[str, str]] = {"mysql": ("utf8mb4", "utf8mb4_general_ci")}
         self.accounts: dict[str, dict[str, Any]] = {}
+        self.tables: dict[str, set[str]] = {}
+        """By schema."""
         self.statements: list[str] = []
         self.fault: pymysql.MySQLError | None = None
         self.root = "rootpw"
@@ -73,6 +75,8 @@ class MariaDB:
         self.rows = []
         if "information_schema.schemata" in verb:
             self.rows = [(n, *rest) for n, rest in self.schemas.items() if n.lower() == values[-1].lower()]
+        elif "information_schema.tables" in verb:
+            self.rows = [(name,) for name in self.tables.get(values[-1], ())]
         elif "mysql.global_priv" in verb:
             account = self.accounts.get(values[-2])
             self.rows = [(account["plugin"], account["hash"], account["locked"])] if account else []
@@ -103,6 +107,10 @@ class MariaDB:
                 held = self.accounts[values[1]]["grants"]
                 held -= {grant for grant in held if f"ON `{name}`.*" in grant and "OPTION" not in grant}
                 held.add(f"GRANT ALL PRIVILEGES ON `{name}`.* {{to}}")
+            case "GRANT SELECT ON ?.? TO ?@?" if values[1] not in self.tables.get(values[0], ()):
+                raise pymysql.ProgrammingError(1146, "Table doesn't exist")
+            case "GRANT SELECT ON ?.? TO ?@?":
+                self.accounts[values[2]]["grants"].add(f"GRANT SELECT ON `{values[0]}`.`{values[1]}` {{to}}")
             case "DROP USER IF EXISTS ?@?":
                 self.accounts.pop(values[0], None)
             case _:
@@ -177,6 +185,58 @@ def test_drift_is_repaired(server: MariaDB, drift: str) -> None:
     assert hashed(PASSWORD) not in changes[0]
     assert healthy(server)
     assert DATABASE.ensure(wanted()) == []
+
+
+TABLES = {"console_auth_tokens", "instances"}
+READS = {f"GRANT SELECT ON `nova_api`.`{table}` {{to}}" for table in TABLES}
+
+
+def reading() -> Context[Any]:
+    return wanted(readableTables=sorted(TABLES))
+
+
+def test_an_account_reads_the_tables_it_is_given_and_does_nothing_else(server: MariaDB) -> None:
+    server.tables["nova_api"] = {*TABLES, "services"}
+    assert DATABASE.ensure(reading()) == ["schema nova_api created", "account nova_api created"]
+    assert account(server)["grants"] == READS
+    assert DATABASE.ensure(reading()) == []
+
+
+def test_an_account_waits_for_its_tables(server: MariaDB) -> None:
+    server.tables["nova_api"] = {"instances"}
+    with pytest.raises(Transient, match="schema nova_api has no table console_auth_tokens yet"):
+        DATABASE.ensure(reading())
+    assert account(server)["grants"] == set()
+    server.tables["nova_api"] |= TABLES
+    assert DATABASE.ensure(reading()) == ["account nova_api repaired: privileges"]
+    assert account(server)["grants"] == READS
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        "GRANT SELECT ON `nova_api`.`services` {to}",
+        "GRANT ALL PRIVILEGES ON `nova\\_api`.* {to}",
+        "GRANT SELECT, INSERT ON `nova_api`.`instances` {to}",
+        "GRANT SELECT ON `nova_api`.`instances` {to} WITH GRANT OPTION",
+        "GRANT FILE ON *.* {to}",
+    ],
+)
+def test_what_such_an_account_may_besides_is_taken_away(server: MariaDB, more: str) -> None:
+    server.tables["nova_api"] = TABLES
+    DATABASE.ensure(reading())
+    account(server)["grants"].add(more)
+    assert DATABASE.ensure(reading()) == ["account nova_api repaired: privileges"]
+    assert account(server)["grants"] == READS
+
+
+def test_an_account_that_did_everything_reads_from_now_on_and_back(server: MariaDB) -> None:
+    server.tables["nova_api"] = TABLES
+    DATABASE.ensure(wanted())
+    DATABASE.ensure(reading())
+    assert account(server)["grants"] == READS
+    DATABASE.ensure(wanted())
+    assert healthy(server)
 
 
 def test_a_new_password_in_the_secret_reaches_the_server(server: MariaDB) -> None:

@@ -35,6 +35,8 @@ class Broker:
         self.vhosts: dict[str, Any] = {"/": {}}
         self.users: dict[str, Any] = {"admin": {"password_hash": stored("adminpw"), "tags": ["administrator"]}}
         self.permissions: dict[tuple[str, str], Any] = {}
+        self.topics: dict[tuple[str, str], dict[str, Any]] = {}
+        """Of topic exchanges, by virtual host and user, and by exchange."""
         self.policies: dict[tuple[str, str], Any] = {}
         self.queues: dict[str, Any] = {}
         """Of nova-cell1, by name: what the list says, and under `status` what its members say."""
@@ -67,6 +69,16 @@ class Broker:
                 if vhost not in self.vhosts or name not in self.users:
                     return Answer(404, {"error": "Object Not Found"})
                 return self.row(request, self.permissions, (vhost, name), request.body)
+            case ("api", "topic-permissions", vhost, name) if name not in self.users:
+                return Answer(404, {"error": "Object Not Found"})
+            case ("api", "topic-permissions", vhost, name) if request.method == "PUT":
+                self.topics.setdefault((vhost, name), {})[request.body["exchange"]] = request.body
+                return Answer(201)
+            case ("api", "topic-permissions", vhost, name) if request.method == "DELETE":
+                self.topics.pop((vhost, name))
+                return Answer(204)
+            case ("api", "topic-permissions", vhost, name):
+                return Answer(200, list(self.topics.get((vhost, name), {}).values()))
             case ("api", "policies", vhost, name):
                 return self.row(request, self.policies, (vhost, name), request.body)
             case ("api", "feature-flags"):
@@ -101,6 +113,7 @@ class Broker:
         if request.method == "DELETE":
             del rows[key]
             self.permissions = {k: v for k, v in self.permissions.items() if key not in k}
+            self.topics = {k: v for k, v in self.topics.items() if key not in k}
             return Answer(204)
         return Answer(200, rows[key])
 
@@ -339,6 +352,7 @@ def test_everything_is_made_once(broker: Broker, ctx: Context[Any]) -> None:
 def without_user(broker: Broker) -> None:
     del broker.users["nova-cell1"]
     broker.permissions.clear()
+    broker.topics.clear()
 
 
 def without_vhost(broker: Broker) -> None:
@@ -384,6 +398,72 @@ def test_drift_is_repaired(broker: Broker, ctx: Context[Any], drift: Any) -> Non
     drift(broker)
     assert VHOST.ensure(ctx)
     assert healthy(broker)
+    assert VHOST.ensure(ctx) == []
+
+
+LIMITS = {"configure": "^nova$", "write": "^nova$", "read": ""}
+KEYS = {"nova": r"^compute\."}
+
+
+def limited(ctx: Context[Any], keys: Mapping[str, str] = KEYS) -> Context[Any]:
+    spec = {**ctx.spec.model_dump(by_alias=True), "permissions": {**LIMITS, "routingKeys": keys}}
+    return replace(ctx, spec=VHOST.resource.spec.model_validate(spec))
+
+
+def limits(broker: Broker) -> tuple[Any, dict[str, str]]:
+    at = "nova-cell1", "nova-cell1"
+    return broker.permissions[at], {name: row["write"] for name, row in broker.topics.get(at, {}).items()}
+
+
+def test_a_user_may_do_what_is_said(broker: Broker, ctx: Context[Any]) -> None:
+    assert VHOST.ensure(limited(ctx))[2:] == [
+        "routing keys of nova-cell1 in nova-cell1 repaired: nova",
+        "permissions of nova-cell1 in nova-cell1 created",
+    ]
+    assert limits(broker) == (LIMITS, KEYS)
+    writes = broker.writes
+    assert VHOST.ensure(limited(ctx)) == []
+    assert broker.writes == writes
+
+
+def with_everything_allowed(broker: Broker) -> None:
+    broker.permissions["nova-cell1", "nova-cell1"] = ALL
+
+
+def with_every_routing_key(broker: Broker) -> None:
+    broker.topics.clear()
+
+
+def with_other_routing_keys(broker: Broker) -> None:
+    broker.topics["nova-cell1", "nova-cell1"]["nova"]["write"] = ".*"
+
+
+def with_routing_keys_of_more_exchanges(broker: Broker) -> None:
+    broker.topics["nova-cell1", "nova-cell1"]["other"] = {"exchange": "other", "write": "^x$", "read": ".*"}
+
+
+@pytest.mark.parametrize(
+    "drift",
+    [
+        without_user,
+        with_everything_allowed,
+        with_every_routing_key,
+        with_other_routing_keys,
+        with_routing_keys_of_more_exchanges,
+    ],
+)
+def test_what_a_user_may_do_is_repaired(broker: Broker, ctx: Context[Any], drift: Any) -> None:
+    VHOST.ensure(limited(ctx))
+    drift(broker)
+    assert VHOST.ensure(limited(ctx))
+    assert limits(broker) == (LIMITS, KEYS)
+    assert VHOST.ensure(limited(ctx)) == []
+
+
+def test_limits_that_are_taken_back_are_gone(broker: Broker, ctx: Context[Any]) -> None:
+    VHOST.ensure(limited(ctx))
+    VHOST.ensure(ctx)
+    assert limits(broker) == (ALL, {})
     assert VHOST.ensure(ctx) == []
 
 

@@ -269,7 +269,7 @@ def ensure(ctx: Context[RabbitMQVhostSpec]) -> list[str]:
     user = User(api, spec.user, access.password(ctx, spec.password_secret_ref))
     limit = Limit(api, spec.vhost, spec.queue_limit)
     limits = (limit,) if spec.queue_limit else ()
-    allowed = (each(api, spec.vhost, spec.user, spec.permissions) for each in (Permissions, RoutingKeys))
+    allowed = (each(api, spec.vhost, spec.user, spec.permissions) for each in (RoutingKeys, Permissions))
     changed = loop.ensure((Vhost(api, spec.vhost), user, *allowed, *limits))
     if not limits:
         loop.remove((limit,))
