@@ -284,6 +284,61 @@ async def test_a_second_account_takes_over_and_the_first_one_goes(kind: str, sor
     assert len(cloud.accounts) == len(first)
 
 
+CONSOLE = {("MariaDBDatabase", "nova-cell1-db--console"), ("RabbitMQVhost", "nova-cell1--console")}
+
+
+def of_before(cloud: Cloud) -> None:
+    """As an operator left it whose proxies had the accounts of conductors."""
+    proxy, secret = cloud.children["Deployment", "nova-cell1-novncproxy"], cloud.children["Secret", "nova-credentials"]
+    for known in [known for known in cloud.children if "--console" in known[1]]:
+        cloud.removed(cloud.children.pop(known))
+    held = {name: text for name, text in secret["data"].items() if "--console" not in name}
+    cloud.children["Secret", "nova-credentials"] = {**secret, "data": held}
+    older = json.loads(json.dumps(proxy).replace("nova-cell1--console-config", "nova-cell1-config"))
+    cloud.children["Deployment", "nova-cell1-novncproxy"] = older
+    cloud.roll()
+
+
+def templates(cloud: Cloud) -> dict[str, Any]:
+    return {name: live["spec"]["template"] for (kind, name), live in cloud.children.items() if kind in WORKLOADS}
+
+
+async def test_proxies_of_consoles_get_their_accounts_before_they_are_replaced(release: Release) -> None:
+    cloud = Cloud("Nova", release)
+    await cloud.quiet()
+    of_before(cloud)
+    before, accounts = templates(cloud), dict(cloud.accounts)
+    for _ in range(3):
+        # Servers do not answer yet.
+        await cloud.look()
+        assert templates(cloud) == before
+    assert cloud.children.keys() >= CONSOLE
+    await cloud.quiet()
+    assert {name for name, template in templates(cloud).items() if template != before[name]} == {
+        "nova-cell1-novncproxy"
+    }
+    assert accounts.items() <= cloud.accounts.items()
+    assert len(cloud.accounts) == len(accounts) + 2
+
+
+@pytest.mark.parametrize("sort", ["database", "messaging"])
+@pytest.mark.parametrize("step", [PREPARING, MOVING])
+async def test_proxies_of_consoles_get_their_accounts_while_others_are_replaced(
+    sort: str, step: str, release: Release
+) -> None:
+    cloud = Cloud("Nova", release)
+    await cloud.quiet()
+    accounts, vhosts = len(cloud.accounts), set(cloud.vhosts)
+    cloud.order(sort)
+    while cloud.state(sort) != step:
+        await cloud.look()
+        cloud.actuate()
+    of_before(cloud)
+    await cloud.quiet()
+    assert cloud.state(sort) == IDLE
+    assert (len(cloud.accounts), cloud.vhosts) == (accounts, vhosts)
+
+
 @given(st.lists(st.sampled_from(HAPPENS), min_size=12, max_size=40), st.data())
 @settings(max_examples=20, deadline=None)
 def test_nobody_is_refused_whatever_happens_when(release: Release, happens: list[str], data: st.DataObject) -> None:

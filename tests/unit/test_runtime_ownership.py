@@ -127,6 +127,16 @@ def test_two_accounts_of_one_schema_are_there_while_a_password_is_replaced(scene
     assert (scene.taken(second), scene.taken(thief)) == (set(), {"spec.database"})
 
 
+def test_who_would_read_tables_of_another_resources_schema_is_refused(scene: Scene) -> None:
+    scene.put(SERVICE, "glance", EARLY)
+    scene.plans("glance-db", "glance-db--console")
+    owned = {"owner": (SERVICE, "glance"), "database": "glance"}
+    whole = scene.add("glance-db", EARLY, user="glance", **owned)
+    reader = scene.add("glance-db--console", LATER, user="glance_LIMITED", readableTables=["images"], **owned)
+    thief = scene.add("thief", LATE, database="glance", user="thief", readableTables=["images"])
+    assert (scene.taken(whole), scene.taken(reader), scene.taken(thief)) == (set(), set(), {"spec.database"})
+
+
 def test_an_account_that_comes_back_is_as_old_as_its_cloud(scene: Scene) -> None:
     scene.put(CLOUD, "cloud", EARLY)
     glance = {"apiVersion": SERVICE.api_version, "kind": SERVICE.kind, "metadata": {"name": "glance"}}

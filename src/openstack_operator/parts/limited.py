@@ -34,7 +34,9 @@ def reader(
     schema = urlsplit(base.url).path.removeprefix("/")
     spec = {"mariadbRef": _ref(base.server), "database": schema, "readableTables": [*tables]}
     objects = _accounts(ctx, creds, password, "MariaDBDatabase", ctx.name(name), schema, spec)
-    return replace(base, objects=objects, after=(creds, *after), url=_login(base.url, creds, password, schema))
+    url = _login(base.url, creds, password, schema)
+    # A barrier: what runs with another account goes on with it until this one is there.
+    return replace(base, objects=objects, after=(creds, *after), url=url, barrier=True)
 
 
 def caller(
@@ -55,7 +57,8 @@ def caller(
     # The virtual host stays when this user goes.
     spec = {"rabbitmqRef": _ref(base.server), "vhost": vhost, "permissions": permissions, "deletionPolicy": "Retain"}
     objects = _accounts(ctx, creds, password, "RabbitMQVhost", ctx.name(name), vhost, spec)
-    return replace(base, objects=objects, after=(creds, base), url=_login(base.url, creds, password, vhost))
+    url = _login(base.url, creds, password, vhost)
+    return replace(base, objects=objects, after=(creds, base), url=url, barrier=True)
 
 
 def _ref(server: str) -> dict[str, str]:

@@ -83,8 +83,7 @@ def cell(ctx: Context[NovaSpec], wanted: Cell, shared: Shared) -> Built:
     tokens, calls = consoles.accounts(ctx, name, creds, db, bus, setup[-1])
     limited = consoles.conf(ctx, name, tokens, calls, shown)
     console, proxy, url = _console(ctx, component, limited, tls, screens, after=(*needed, tokens, calls))
-    # Where others make accounts, two steps are one.
-    steps = tuple(dict.fromkeys((db, bus, *setup, conf, conductor, tokens, calls, limited, console, proxy)))
+    steps = (db, bus, *setup, conf, conductor, tokens, calls, limited, console, proxy)
     return Built(
         name=name,
         database=db,

@@ -110,14 +110,15 @@ def accounts(
     whether a port is that of its console.
     """
     # Nova's own name of it; the user may have another one.
-    exchange = re.escape(str(ctx.spec.config.get("DEFAULT", {}).get("control_exchange", "nova")))
+    called = str(ctx.spec.config.get("DEFAULT", {}).get("control_exchange", "nova"))
+    exchange = re.escape(called)
     allowed = {
         # Who publishes declares the exchange first.
         "configure": f"^({exchange}|{_REPLIES})$",
         "write": f"^{exchange}$",
         "read": f"^{_REPLIES}$",
         # Not to conductors, which do with the schema whatever they are told.
-        "routingKeys": {exchange: r"^compute\."},
+        "routingKeys": {called: r"^compute\."},
     }
     return (
         parts.reader(ctx, creds, f"{cell}--console-database", db, _TABLES, name=f"{cell}-db--console", after=(schema,)),
