@@ -126,7 +126,7 @@ def learns(name: str) -> Any:
             KIND,
             "spec.networkPolicies.enabled",
             True,
-            {"NetworkPolicy/cortex ": True, "NetworkPoliciesReady": ""},
+            {"NetworkPolicy/cortex ": True},
             "NetworkPolicy/cortex",
         ),
         row(

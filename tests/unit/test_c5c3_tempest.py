@@ -132,7 +132,7 @@ def asked(field: str, value: Any, key: str) -> Any:
             KIND,
             "spec.networkPolicies.enabled",
             True,
-            {"NetworkPolicy/tempest ": True, "NetworkPoliciesReady": ""},
+            {"NetworkPolicy/tempest ": True},
             "NetworkPolicy/tempest",
         ),
         row(

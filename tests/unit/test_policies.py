@@ -128,7 +128,10 @@ class Cloud:
         manifest = {"kind": "OpenStackControlPlane", "metadata": {"name": "cloud"}, "spec": dict(spec)}
         self.planned: list[Planned] = list(paper.render([manifest], "openstack"))
         self.objects = [obj for planned in self.planned for obj in planned.objects]
-        self.policies = [obj for obj in self.objects if obj["kind"] == "NetworkPolicy"]
+        policies = [obj for obj in self.objects if obj["kind"] == "NetworkPolicy"]
+        self.policies = [obj for obj in policies if obj["spec"]["policyTypes"] == ["Ingress"]]
+        self.egress = [obj for obj in policies if obj["spec"]["policyTypes"] == ["Egress"]]
+        assert len(self.policies) + len(self.egress) == len(policies)
         self.services = {obj["metadata"]["name"]: obj for obj in self.objects if obj["kind"] == "Service"}
         secrets = [obj for obj in self.objects if obj["kind"] == "Secret"]
         self._texts = {obj["metadata"]["name"]: _decoded(obj) for obj in secrets}
@@ -456,3 +459,115 @@ def test_others_may_be_let_into_servers_where_policies_are_not_asked_for() -> No
     shut = [policy for policy in found.policies if COMPONENT not in policy["spec"]["podSelector"]["matchLabels"]]
     assert {policy["metadata"]["name"] for policy in shut} == {"mariadb", "rabbitmq", "memcached", "ovn"}
     assert all(prometheus in policy["spec"]["ingress"][0]["from"] for policy in shut)
+
+
+GOLDENS = [
+    (f"{path.parent.parent.name}-{path.name.partition('.')[0]}", path)
+    for path in sorted((ROOT / "src" / "openstack_operator" / "services").glob("*/cases/*.golden.yaml"))
+]
+METADATA = (
+    "169.254.169.254",
+    "169.254.170.2",
+    "169.254.170.23",
+    "168.63.129.16",
+    "100.100.100.200",
+    "fd00:ec2::254",
+    "fd00:ec2::23",
+    "fd20:ce::254",
+    "fd00:c1::a9fe:a9fe",
+    "fe80::a9fe:a9fe",
+)
+"""Where cloud providers answer their machines: Amazon, Azure, Google, Oracle, Alibaba, OpenStack."""
+
+
+def reach(policy: Object, port: int, address: str = "", protocol: str = "TCP") -> bool:
+    """Whether the pods of a policy reach an address, or, without one, a node that is in no ipBlock."""
+    return any(
+        _open_ports(rule, port, protocol) and ("to" not in rule or any(_block(peer, address) for peer in rule["to"]))
+        for rule in _rules_of(policy)
+    )
+
+
+def _open_ports(rule: Object, port: int, protocol: str) -> bool:
+    ports = rule.get("ports")
+    return ports is None or any(
+        each["protocol"] == protocol and each["port"] <= port <= each.get("endPort", each["port"]) for each in ports
+    )
+
+
+def _block(peer: Object, address: str) -> bool:
+    if not address or "ipBlock" not in peer:
+        return False
+    ip, block = ipaddress.ip_address(address), peer["ipBlock"]
+    closed = any(ip in ipaddress.ip_network(network) for network in block.get("except", ()))
+    return ip in ipaddress.ip_network(block["cidr"]) and not closed
+
+
+@pytest.mark.security
+@pytest.mark.parametrize("golden", [pytest.param(path, id=name) for name, path in GOLDENS])
+def test_what_pods_of_every_kind_reach_is_said_once(golden: Path) -> None:
+    objects = [obj for obj in yaml.load_all(golden.read_text(encoding="utf-8"), yaml.CSafeLoader) if obj]
+    policies = [obj for obj in objects if obj["kind"] == "NetworkPolicy" and "Egress" in obj["spec"]["policyTypes"]]
+    for template in (template for obj in objects for template in _templates(obj)):
+        labels = template["metadata"]["labels"]
+        assert sum(_selects(policy["spec"]["podSelector"], labels) for policy in policies) == 1, labels
+
+
+@pytest.mark.security
+@pytest.mark.parametrize("spec", [*unasked(), pytest.param(SPEC, id="enabled")])
+def test_what_all_pods_of_a_cloud_reach_is_said_once(spec: Mapping[str, Any]) -> None:
+    cloud = Cloud(spec)
+    assert cloud.pods
+    for pods in cloud.pods:
+        assert sum(_selects(policy["spec"]["podSelector"], pods.labels) for policy in cloud.egress) == 1, pods.labels
+
+
+@pytest.fixture(scope="module")
+def egress(cloud: Cloud) -> Object:
+    """The policy of one service, which is the same for all but the pods it selects."""
+    assert len({str(policy["spec"]["egress"]) for policy in cloud.egress}) == 1
+    return cloud.egress[0]
+
+
+@pytest.mark.security
+def test_pods_reach_no_metadata_service(egress: Object) -> None:
+    for address in METADATA:
+        assert not any(reach(egress, port, address) for port in (1, 22, 80, 111, 987, 988, 1023)), address
+        assert not any(reach(egress, port, address, "UDP") for port in (80, 123, 443, 5353)), address
+    # Oracle's machines have their disks there.
+    assert not reach(egress, 3260, "169.254.0.2")
+
+
+def test_pods_reach_everything_else(egress: Object) -> None:
+    # A cache of DNS on the node, and Google's resolver.
+    for address in ("169.254.20.10", "169.254.25.10", "169.254.169.254", "10.96.0.10", "fd00:ec2::253"):
+        assert all(reach(egress, 53, address, protocol) for protocol in ("UDP", "TCP")), address
+    servers = ("10.96.0.1", "10.0.0.1", "100.64.0.1", "192.168.1.1", "203.0.113.7", "fd00:10:96::1", "2001:db8::1")
+    for address in servers:
+        assert all(reach(egress, port, address) for port in (22, 80, 443, 3260, 3306, 30000)), address
+        assert all(reach(egress, port, address, "UDP") for port in (123, 514)), address
+    assert any({"namespaceSelector": {}} in rule.get("to", ()) and "ports" not in rule for rule in _rules_of(egress))
+
+
+def _rules_of(policy: Object) -> list[Object]:
+    rules: list[Object] = policy["spec"]["egress"]
+    return rules
+
+
+def test_pods_reach_nodes_that_are_in_no_block(egress: Object) -> None:
+    """Cilium's are: consoles of guests, Ceph, NodePorts, an Ingress controller, MariaDB and RabbitMQ of others."""
+    for port in (53, 443, 3300, 3306, 5671, 5900, 6789, 6800, 7568, 8443, 30000, 32767):
+        assert reach(egress, port), port
+    assert not reach(egress, 80)
+
+
+def test_what_a_provider_answers_can_be_opened_by_a_policy_of_ones_own() -> None:
+    """As docs/security.md shows it: policies add up, so that one for the pods that need it is enough."""
+    page = (ROOT / "docs" / "security.md").read_text(encoding="utf-8")
+    own = yaml.safe_load(page.partition("<!-- metadata for one's own pods -->\n```yaml\n")[2].partition("```")[0])
+    labels = own["spec"]["podSelector"]["matchLabels"]
+    assert own["metadata"]["namespace"] == "openstack"
+    templates = [template for obj in Cloud({}).objects for template in _templates(obj)]
+    assert any(labels.items() <= template["metadata"]["labels"].items() for template in templates)
+    assert reach(own, 80, "169.254.169.254")
+    assert not reach(own, 80, "169.254.170.2")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from .. import __version__
-from ..kube import NAME, VERSION, Object
+from ..kube import NAME, VERSION, Object, egress
 from .permissions import NAMESPACE, OPERATOR
 
 PORT, METRICS_PORT = 8080, 8443
@@ -17,18 +17,9 @@ room for several namespaces that take all that a namespace may.
 LABELS = {NAME: OPERATOR}
 VERSIONED = {VERSION: __version__}
 """Of the templates of pods; selectors stay as they are."""
-_EVERYWHERE: list[Object] = [
-    *({"protocol": protocol, "port": 53} for protocol in ("UDP", "TCP")),
-    *({"protocol": "TCP", "port": port} for port in (443, 6443, 8443, 16443)),
-]
-"""Ports that are open at every address. Caches of DNS on nodes have link-local addresses; and for some networks, such
-as Cilium, an API server or a node is in no ipBlock. Metadata services of cloud providers answer at port 80."""
-_NETWORKS: list[Object] = [
-    {"ipBlock": {"cidr": "0.0.0.0/0", "except": ["127.0.0.0/8", "169.254.0.0/16", "224.0.0.0/4"]}},
-    {"ipBlock": {"cidr": "::/0", "except": ["::1/128", "fd00:ec2::254/128", "fe80::/10", "ff00::/8"]}},
-]
-"""Where servers of others may be: everywhere but on the pod's own node, link and metadata service, which is
-fd00:ec2::254 at Amazon's over IPv6."""
+_API_SERVERS: list[Object] = [{"protocol": "TCP", "port": port} for port in (443, 6443, 8443, 16443)]
+"""Ports that are open at every address, since an API server may be in no ipBlock. Metadata services of cloud providers
+answer at port 80."""
 POD_CONFINED: Object = {
     "runAsNonRoot": True,
     "runAsUser": 65532,
@@ -73,11 +64,7 @@ def deployment() -> list[Object]:
             "apiVersion": "networking.k8s.io/v1",
             "kind": "NetworkPolicy",
             "metadata": {"name": f"{OPERATOR}-egress", "namespace": NAMESPACE, "labels": LABELS},
-            "spec": {
-                "podSelector": {"matchLabels": LABELS},
-                "policyTypes": ["Egress"],
-                "egress": [{"ports": _EVERYWHERE}, {"to": [{"namespaceSelector": {}}, *_NETWORKS]}],
-            },
+            "spec": egress(LABELS, _API_SERVERS),
         },
     ]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ..plan import Object, keyed_digest
 from .agents import NODES_FIELD, NodeSelection, agents, name_nodes
+from .egress import egress
 from .objects import (
     BESIDE,
     COMPONENT,
@@ -117,6 +118,7 @@ __all__ = [
     "digest",
     "disruption_budget",
     "drop_none",
+    "egress",
     "failure",
     "files",
     "fitting",

@@ -5,6 +5,8 @@ server opens the ports it uses for its own pods, since a server does not know it
 
 Databases, brokers and caches are shut also where nobody asks for policies. Then they open themselves to all pods of
 resources of ours in the namespace, so that none of these is shut out because its own plan is not carried out.
+
+What pods reach is everything but what is there for their node, whatever anybody asks for.
 """
 
 from __future__ import annotations
@@ -42,6 +44,15 @@ _OF_NODES: Mapping[str, Mapping[str, Sequence[int]]] = {"RabbitMQ": _SERVERS["Ra
 _FROM_NODES = frozenset({"MariaDB", "Etcd"})
 """Kinds that are always shut, and that programs of some services use from the nodes' network."""
 
+_ON_NODES: tuple[Object, ...] = (
+    {"protocol": "TCP", "port": 443},
+    # iSCSI is left out: Oracle's machines have their own disks at a link-local address.
+    {"protocol": "TCP", "port": 1024, "endPort": 3259},
+    {"protocol": "TCP", "port": 3261, "endPort": 65535},
+)
+"""What pods may reach on nodes that are in no ipBlock: consoles of guests, Ceph, NodePorts, an Ingress controller.
+Metadata services answer at ports below 1024."""
+
 _PROMETHEUS = {
     "namespaceSelector": {},
     "podSelector": {
@@ -65,9 +76,10 @@ class Way:
 
 
 def policies(ctx: Context[Any], *ways: Way, on_nodes: Sequence[Ref] = ()) -> tuple[Step, ...]:
-    """The policies of a service, where they are wanted or it is of a kind that is always shut: its pods are shut, its
-    `ways` are open, and so is what it refers to, for its pods; and for the nodes, where its programs on their network
-    use that (`on_nodes`).
+    """The policies of a service: its pods reach no metadata service.
+
+    Where policies are wanted or it is of a kind that is always shut, its pods are shut, its `ways` are open, and so is
+    what it refers to, for its pods; and for the nodes, where its programs on their network use that (`on_nodes`).
     """
     wanted, used = _wanted(ctx), _used(ctx, on_nodes)
     always = ctx.kind in _ALWAYS
@@ -77,11 +89,14 @@ def policies(ctx: Context[Any], *ways: Way, on_nodes: Sequence[Ref] = ()) -> tup
     peers = {"from": [_operator(ctx), *wanted.allow_from]}
     shut = kube.network_policy(ctx, ctx.owner, kube.pods_of(ctx.kind, ctx.owner), [peers])
     own = (shut, *opened(ctx, *ways)) if always or wanted.enabled else ()
-    if not (own or used):
-        return ()
     asked = [f"port {port} of {way.component}" for way in ways if way.to == "nodes" for port in way.ports if own]
     asked += [f"{kind}/{name}" for kind, name in _on_nodes(ctx, on_nodes)]
-    return (Step(name="NetworkPolicies", objects=(*own, *used), verdict=_verdict(wanted, asked)),)
+    return (Step(name="NetworkPolicies", objects=(_egress(ctx), *own, *used), verdict=_verdict(wanted, asked)),)
+
+
+def _egress(ctx: Context[Any]) -> Object:
+    spec = kube.egress(kube.pods_of(ctx.kind, ctx.owner), _ON_NODES)
+    return kube.obj(ctx, "NetworkPolicy", ctx.name("egress"), "networking.k8s.io/v1", spec=spec)
 
 
 def _operator(ctx: Context[Any]) -> Object:

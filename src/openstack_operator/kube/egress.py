@@ -1,0 +1,60 @@
+"""What pods reach from their own place in the network: all but what is there for their node alone.
+
+Policies of Kubernetes only allow, and these have no effect where its network does not enforce them. Pods on the network
+of nodes are selected by none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ..plan import Object
+
+NETWORKS: tuple[Object, ...] = (
+    {
+        "ipBlock": {
+            "cidr": "0.0.0.0/0",
+            "except": [
+                "127.0.0.0/8",
+                "169.254.0.0/16",
+                "224.0.0.0/4",
+                "168.63.129.16/32",  # Azure
+                "100.100.100.200/32",  # Alibaba
+            ],
+        }
+    },
+    {
+        "ipBlock": {
+            "cidr": "::/0",
+            "except": [
+                "::1/128",
+                "fe80::/10",
+                "ff00::/8",
+                "fd00:ec2::254/128",  # Amazon
+                "fd00:ec2::23/128",  # Amazon's pod identities
+                "fd20:ce::254/128",  # Google
+                "fd00:c1::a9fe:a9fe/128",  # Oracle
+            ],
+        }
+    },
+)
+"""Where servers may be: everywhere but on a pod's own node, on its link, and at its provider's metadata service. Most
+providers have that at 169.254.169.254, and some besides at an address that is not link-local.
+"""
+DNS: tuple[Object, ...] = tuple({"protocol": protocol, "port": 53} for protocol in ("UDP", "TCP"))
+"""Open at every address: caches of DNS on nodes have link-local ones (169.254.20.10), and Google's resolver is at
+169.254.169.254.
+"""
+
+
+def egress(target: Mapping[str, str], ports: Sequence[Object]) -> Object:
+    """The spec of a policy: the pods `target` selects reach all pods and `NETWORKS` at any port, and every address at
+    `ports` and those of DNS.
+
+    For some networks, such as Cilium, a node or an API server is in no ipBlock: there, pods reach it by `ports` alone.
+    """
+    return {
+        "podSelector": {"matchLabels": dict(target)},
+        "policyTypes": ["Egress"],
+        "egress": [{"ports": [*DNS, *ports]}, {"to": [{"namespaceSelector": {}}, *NETWORKS]}],
+    }
