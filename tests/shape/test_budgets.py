@@ -23,7 +23,7 @@ LARGER = {
     "keystone/federation": 580,
     "mariadb": 1250,
     "neutron": 400,
-    "nova": 1122,
+    "nova": 1160,
     "ovnnetwork": 960,
     "pki": 320,
     "rabbitmq": 560,
