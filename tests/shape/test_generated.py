@@ -183,11 +183,51 @@ METADATA = (
 )
 
 
+PROGRAMS = [
+    ("operator.yaml", "openstack-operator"),
+    ("labels-injector.yaml", "labels-injector"),
+    ("labels-injector.yaml", "labels-injector-certifier"),
+]
+"""Manifests, and the Deployments in them."""
+
+
+def deployed(root: Path, manifest: str, kind: str, name: str) -> dict[str, Any]:
+    (found,) = (
+        obj
+        for obj in load(root / "deploy" / manifest)
+        if (obj["kind"], obj["metadata"].get("namespace"), obj["metadata"]["name"])
+        == (kind, "labels-injector" if "injector" in manifest else "openstack-operator", name)
+    )
+    return found
+
+
 @pytest.mark.security
-def test_the_operators_pods_reach_no_metadata_service(root: Path) -> None:
-    found = {obj["kind"]: obj for obj in load(root / "deploy" / "operator.yaml")}
-    spec = found["NetworkPolicy"]["spec"]
-    assert spec["podSelector"] == found["Deployment"]["spec"]["selector"]
+@pytest.mark.parametrize(("manifest", "name"), PROGRAMS)
+def test_our_own_pods_are_reached_at_the_ports_they_serve_alone(root: Path, manifest: str, name: str) -> None:
+    deployment = deployed(root, manifest, "Deployment", name)["spec"]
+    spec = deployed(root, manifest, "NetworkPolicy", f"{name}-ingress")["spec"]
+    assert spec["podSelector"] == deployment["selector"]
+    assert spec["policyTypes"] == ["Ingress"]
+    assert all(rule.keys() == {"ports"} for rule in spec["ingress"])
+    opened = [port for rule in spec["ingress"] for port in rule["ports"]]
+    served = [port for each in deployment["template"]["spec"]["containers"] for port in each.get("ports", ())]
+    assert sorted(port["port"] for port in opened) == sorted(port["containerPort"] for port in served)
+    assert {port["protocol"] for port in opened} <= {"TCP"}
+
+
+def test_the_page_limits_who_asks_for_metrics_by_the_rule_that_opens_them(root: Path) -> None:
+    page = (root / "docs" / "security.md").read_text(encoding="utf-8")
+    command = page.partition("kubectl patch networkpolicy openstack-operator-ingress")[2].partition("```")[0]
+    (index,) = re.findall(r'"path": "/spec/ingress/(\d+)/from"', command)
+    spec = deployed(root, "operator.yaml", "NetworkPolicy", "openstack-operator-ingress")["spec"]
+    assert [port["port"] for port in spec["ingress"][int(index)]["ports"]] == [8443]
+
+
+@pytest.mark.security
+@pytest.mark.parametrize(("manifest", "name"), PROGRAMS)
+def test_our_own_pods_reach_no_metadata_service(root: Path, manifest: str, name: str) -> None:
+    spec = deployed(root, manifest, "NetworkPolicy", f"{name}-egress")["spec"]
+    assert spec["podSelector"] == deployed(root, manifest, "Deployment", name)["spec"]["selector"]
     assert spec["policyTypes"] == ["Egress"]
     everywhere, somewhere = spec["egress"]
     assert 80 not in {each["port"] for each in everywhere["ports"]}

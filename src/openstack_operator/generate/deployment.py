@@ -60,12 +60,26 @@ def deployment() -> list[Object]:
             "metadata": {"name": OPERATOR, "namespace": NAMESPACE, "labels": LABELS},
             "spec": {"maxUnavailable": 1, "selector": {"matchLabels": LABELS}},
         },
+        *policies(OPERATOR, NAMESPACE, PORT, METRICS_PORT),
+    ]
+
+
+def policies(name: str, namespace: str, *ports: int) -> list[Object]:
+    """The pods of a program of ours are reached at `ports` alone, a rule each, and reach API servers and `NETWORKS`."""
+    labels = {NAME: name}
+    ingress = {
+        "podSelector": {"matchLabels": labels},
+        "policyTypes": ["Ingress"],
+        "ingress": [{"ports": [{"protocol": "TCP", "port": port}]} for port in ports],
+    }
+    return [
         {
             "apiVersion": "networking.k8s.io/v1",
             "kind": "NetworkPolicy",
-            "metadata": {"name": f"{OPERATOR}-egress", "namespace": NAMESPACE, "labels": LABELS},
-            "spec": egress(LABELS, _API_SERVERS),
-        },
+            "metadata": {"name": f"{name}-{way}", "namespace": namespace, "labels": labels},
+            "spec": spec,
+        }
+        for way, spec in (("ingress", ingress), ("egress", egress(labels, _API_SERVERS)))
     ]
 
 

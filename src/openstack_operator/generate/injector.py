@@ -7,7 +7,7 @@ from typing import Any
 
 from ..injector.names import CERTIFICATE, CERTIFIER, CONFIGURATION, HEALTH, INJECTOR, PORT, WEBHOOK
 from ..kube import NAME, Object
-from .deployment import CONFINED, POD_CONFINED, VERSIONED, apart, probe
+from .deployment import CONFINED, POD_CONFINED, VERSIONED, apart, policies, probe
 from .permissions import OPERATOR, WATCH, binding, role
 from .pod_policies import injector_pods
 
@@ -42,6 +42,8 @@ def labels_injector() -> list[Object]:
             spec={"maxUnavailable": 1, "selector": {"matchLabels": _labels(INJECTOR)}},
         ),
         _deployment(CERTIFIER, replicas=1, pod=_certifier()),
+        *policies(INJECTOR, INJECTOR, PORT, HEALTH),
+        *policies(CERTIFIER, INJECTOR),
         webhook({"service": {"name": INJECTOR, "namespace": INJECTOR}}),
     ]
 
