@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 
-from openstack_operator.api import Resource, crd
+from openstack_operator.api import Resource, crd, structural
+from openstack_operator.api.model import IN_KIND
 from openstack_operator.api.schema import flat_schema
+from openstack_operator.api.templates import has_templates
 from openstack_operator.catalogue import RESOURCES
 
 ANNOTATIONS = 262_144
@@ -74,7 +76,11 @@ def test_a_template_keeps_the_limits_of_each_field() -> None:
 
 
 def follows(limit: str, field: dict[str, Any]) -> bool:
-    """Whether a limit of a field says only what its pattern says, or a rule in words."""
+    """Whether a limit of a field says only what its pattern says, or a rule in words; or bounds a free text, list or
+    map, which the kind does that the template becomes.
+    """
+    if limit in ("maxLength", "maxItems", "maxProperties"):
+        return IN_KIND in field
     if limit == "minLength":
         return field[limit] == 1 and not re.search(field["pattern"], "")
     return limit == "pattern" and any("matches(" in rule["rule"] for rule in field["x-kubernetes-validations"])
@@ -121,3 +127,70 @@ def test_no_rule_says_a_thing_twice(resource: Resource[Any]) -> None:
     schema = json.dumps(crd(resource)["spec"]["versions"][0]["schema"])
     for rule in re.findall(r'"rule": "((?:[^"\\]|\\.)*)"', schema):
         assert not re.search(r"(!\(.{12,}\)) (?:&&|[|][|]) \1(?: |$)", rule), rule
+
+
+def bounds_missing(schema: dict[str, Any], path: str) -> Iterator[str]:
+    """Fields that take a text, a list or a map of any size. How deep one without a schema is nested, and so how large
+    it is, no definition can bound.
+    """
+    kind, is_free = schema.get("type"), schema.get("x-kubernetes-preserve-unknown-fields")
+    # The format of a moment bounds it.
+    if (kind == "string" and "enum" not in schema and "format" not in schema) or (is_free and kind is None):
+        yield from () if "maxLength" in schema else (f"{path}: maxLength",)
+    if kind == "array" or (is_free and kind is None):
+        yield from () if "maxItems" in schema else (f"{path}: maxItems",)
+    if "additionalProperties" in schema or is_free:
+        yield from () if "maxProperties" in schema else (f"{path}: maxProperties",)
+    for name, field in schema.get("properties", {}).items():
+        yield from bounds_missing(field, f"{path}.{name}")
+    for name, mark in (("additionalProperties", "*"), ("items", "[]")):
+        if isinstance(inner := schema.get(name), dict):
+            yield from bounds_missing(inner, f"{path}.{mark}")
+
+
+@pytest.mark.security
+@pytest.mark.parametrize("resource", RESOURCES, ids=lambda each: each.crd_name)
+def test_every_text_list_and_map_has_a_bound(resource: Resource[Any]) -> None:
+    schema = crd(resource)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]
+    assert not list(bounds_missing(schema["status"], "status"))
+    # As they are before templates are cut short, which leave bounds to the kind they become.
+    assert not list(bounds_missing(structural(resource.spec, as_c5c3=resource.as_c5c3), "spec"))
+    if not has_templates(flat_schema(resource.spec, as_c5c3=resource.as_c5c3)):
+        assert not list(bounds_missing(schema["spec"], "spec"))
+
+
+@pytest.mark.security
+@pytest.mark.parametrize("kind", ["OpenStackControlPlane", "ControlPlane"])
+def test_a_cloud_bounds_what_is_in_no_template(kind: str) -> None:
+    resource = next(each for each in RESOURCES if each.kind == kind)
+    whole = flat_schema(resource.spec, as_c5c3=resource.as_c5c3)["properties"]
+    own = {
+        name: field for name, field in fields(kind).items() if not has_templates({"properties": {name: whole[name]}})
+    }
+    assert own
+    assert not [missing for name, field in own.items() for missing in bounds_missing(field, name)]
+
+
+def test_a_bound_is_missing_where_there_is_none() -> None:
+    text, free = {"type": "string"}, {"x-kubernetes-preserve-unknown-fields": True}
+    schema = {
+        "type": "object",
+        "properties": {
+            "a": text,
+            "b": {"type": "array", "items": text},
+            "c": {"type": "object", "additionalProperties": text},
+            "d": free,
+            "e": {**free, "type": "object"},
+        },
+    }
+    assert sorted(bounds_missing(schema, "spec")) == [
+        "spec.a: maxLength",
+        "spec.b.[]: maxLength",
+        "spec.b: maxItems",
+        "spec.c.*: maxLength",
+        "spec.c: maxProperties",
+        "spec.d: maxItems",
+        "spec.d: maxLength",
+        "spec.d: maxProperties",
+        "spec.e: maxProperties",
+    ]

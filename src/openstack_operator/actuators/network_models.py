@@ -55,30 +55,30 @@ class OVNChassisSpec(Model):
 class FoundMapping(Model):
     """A physical network, and how a node says it reaches it."""
 
-    physical_network: str
+    physical_network: Annotated[str, Field(max_length=255)]
     """Name of the network."""
-    bridge: str
+    bridge: Annotated[str, Field(max_length=255)]
     """Bridge on the node."""
 
 
 class FoundEncapsulation(Model):
     """How a node says it is reached."""
 
-    type: str
+    type: Annotated[str, Field(max_length=63)]
     """Kind of tunnel."""
-    ip: str
+    ip: Annotated[str, Field(max_length=255)]
     """Address at which its tunnels end."""
 
 
 class OVNChassisStatus(Model):
     """What OVN's southbound database knows of the node."""
 
-    registered_at: str | None = None
+    registered_at: Annotated[str, Field(max_length=32)] | None = None
     """When the operator first found it there (RFC 3339); anew when it was removed meanwhile."""
-    last_heartbeat: str | None = None
+    last_heartbeat: Annotated[str, Field(max_length=32)] | None = None
     """When its ovn-controller last answered OVN, in steps of five minutes (RFC 3339): Neutron asks about twice a
     minute, and nobody without it."""
-    bridge_mappings: list[FoundMapping] | None = None
+    bridge_mappings: Annotated[list[FoundMapping], Field(max_length=64)] | None = None
     """Bridges it has told of."""
     encapsulation: FoundEncapsulation | None = None
     """How it has told others to reach it."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from itertools import islice
 from typing import Annotated, Any, Literal, TypedDict, TypeVar
 
 import msgspec
@@ -70,10 +71,14 @@ def seen(ctx: Context[OVNChassisSpec]) -> Outcome:
     taking = progressing(f"the node has not taken over {', '.join(other)} yet") if other else READY
     beat = _floor(found.heartbeat)
     details = {
-        "registeredAt": found.notes.get(NOTED),
+        # A node writes there what it likes; a status has room for so much.
+        "registeredAt": found.notes.get(NOTED, "")[:32],
         "lastHeartbeat": _stamp(beat) if beat else None,
-        "bridgeMappings": [{"physicalNetwork": name, "bridge": bridge} for name, bridge in found.mappings.items()],
-        "encapsulation": dict(zip(("type", "ip"), found.encaps[0], strict=True)) if found.encaps else None,
+        "bridgeMappings": [
+            {"physicalNetwork": name[:255], "bridge": bridge[:255]}
+            for name, bridge in islice(found.mappings.items(), 64)
+        ],
+        "encapsulation": {"type": found.encaps[0][0][:63], "ip": found.encaps[0][1][:255]} if found.encaps else None,
     }
     told = {CONNECTED: connected, "Ready": taking if connected.ready else connected}
     return Outcome(details={name: value for name, value in details.items() if value}, told=told)

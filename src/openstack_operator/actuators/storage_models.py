@@ -32,7 +32,7 @@ class CinderVolumeTypeSpec(_OfCinder):
     """What it is, shown to people."""
     public: bool = True
     """Whether every project may use it."""
-    extra_specs: dict[str, Annotated[str, Field(max_length=255)]] = {}
+    extra_specs: Annotated[dict[str, Annotated[str, Field(max_length=255)]], Field(max_length=64)] = {}
     """What a backend must have for it, such as `volume_backend_name`, and what drivers make of it; exactly these."""
 
 
@@ -57,16 +57,16 @@ class CinderBackendSpec(_OfCinder):
     """Name of the backend, as in `host@backend#pool`."""
     cluster: Annotated[str, Field(min_length=1, max_length=255)] | None = None
     """Name of the cluster its services form, without the backend; unset where each volume belongs to a host."""
-    hosts: Annotated[list[str], Field(max_length=16)]
+    hosts: Annotated[list[Annotated[str, Field(max_length=255)]], Field(max_length=16)]
     """Its services, each as `host@backend`."""
 
 
 class CinderBackendStatus(Model):
     """What was found of a backend."""
 
-    status: str = ""
+    status: Annotated[str, Field(max_length=63)] = ""
     """Ready, or Down."""
-    message: str = ""
+    message: Annotated[str, Field(max_length=32_768)] = ""
     """What is missing."""
     available_capacity: Measured | None = None
     """Free space of its pools; unset where the storage does not tell."""

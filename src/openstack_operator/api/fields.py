@@ -7,7 +7,7 @@ from typing import Annotated, Any, cast
 
 from pydantic import BeforeValidator, Field
 
-from .model import AS_OBJECT, rule
+from .model import AS_OBJECT, IN_KIND, rule
 
 Name = Annotated[str, Field(min_length=1, max_length=253, pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")]
 """A Kubernetes object name (RFC 1123 subdomain)."""
@@ -273,12 +273,44 @@ DatabaseName = Annotated[
 ]
 """Name of an SQL schema."""
 
-Opaque = Annotated[dict[str, Any], Field(json_schema_extra={"x-kubernetes-preserve-unknown-fields": True})]
+
+def bounded(most: int) -> Any:
+    """Annotation that bounds a text, a list or a map. A template of a control plane leaves the bound to the kind it
+    becomes: its definition has no room for thousands.
+    """
+    return Field(max_length=most, json_schema_extra={IN_KIND: True})
+
+
+BY_NAME: Any = Field(
+    max_length=64, json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]}
+)
+"""Annotation of a list in a status whose entries have a name each."""
+
+ReleaseName = Annotated[str, bounded(63)]
+"""Name of an OpenStack release: 2025.1."""
+
+Labels = Annotated[dict[str, Annotated[str, bounded(63)]], bounded(64)]
+"""Labels of Kubernetes: a value has at most 63 characters there."""
+
+Annotations = Annotated[dict[str, Annotated[str, bounded(65_536)]], bounded(64)]
+"""Annotations of Kubernetes, which has 256 KiB for all those of an object."""
+
+# The operator refuses a large spec as a whole; bounds have the API server name the field. A definition cannot bound how
+# deep a value without a schema is nested.
+Opaque = Annotated[dict[str, Any], bounded(64), Field(json_schema_extra={"x-kubernetes-preserve-unknown-fields": True})]
 """A Kubernetes structure handed through as it stands, checked by the API server where it ends up."""
 
-# The operator refuses a large spec as a whole; bounds have the API server name the field.
 OptionValue = Annotated[
-    Any, Field(json_schema_extra={"x-kubernetes-preserve-unknown-fields": True, "maxItems": 1024, "maxLength": 65536})
+    Any,
+    Field(
+        json_schema_extra={
+            "x-kubernetes-preserve-unknown-fields": True,
+            "maxItems": 1024,
+            "maxLength": 65_536,
+            "maxProperties": 64,
+            IN_KIND: True,
+        }
+    ),
 ]
 
 Options = Annotated[dict[str, OptionValue], Field(max_length=1024)]

@@ -53,6 +53,9 @@ TEMPLATE, TEMPLATES = "template", "templates"
 """Values of that mark: a template, and what only holds some."""
 
 
+IN_KIND = "x-bounded-in-kind"
+"""Marks a schema whose bounds are left out of templates, since the kind a template becomes has them; never leaves this
+package."""
 AS_OBJECT = "x-as-object"
 """Marks a schema with another one, for kinds whose images are objects; never leaves this package."""
 

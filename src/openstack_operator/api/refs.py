@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal, get_args
 
 from pydantic import Field
 
-from .fields import Name
+from .fields import Name, bounded
 from .model import Model, Template
 
 
@@ -154,7 +154,7 @@ class SecretKeyRef(Model):
     field: ClassVar[str] = ".name"
     name: Name
     """Name of the Secret."""
-    key: str = "password"
+    key: Annotated[str, bounded(253)] = "password"
     """Key in the Secret's data."""
 
 

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from .defaults import default_text, with_default
 from .dialects import in_dialect, with_default_objects
-from .model import HANDED_ON, IS_NOW, ON_NODES, Model, rule
+from .model import HANDED_ON, IN_KIND, IS_NOW, ON_NODES, Model, rule
 from .resource import AGE_COLUMN, READY_COLUMNS, Column, Resource
 from .templates import abridged, has_templates, mapped, unmarked
 
@@ -69,6 +69,7 @@ MEMBER: Schema = {
 
 _RELEASE: Schema = {
     "type": "string",
+    "maxLength": 63,
     "description": "The OpenStack release that runs; the one before until a new one runs as a whole.",
 }
 
@@ -80,6 +81,7 @@ _SCALE: Schema = {
     },
     "selector": {
         "type": "string",
+        "maxLength": 1024,
         "description": "Labels of these pods, as a selector.",
     },
 }
@@ -99,16 +101,22 @@ STATUS: Schema = {
             "format": "int64",
             "description": "The generation of the spec the conditions speak of.",
         },
-        "operatorVersion": {"type": "string", "description": "The version of the operator that wrote this."},
-        "phase": {"type": "string", "description": "Where a rollout of several resources is."},
-        "endpoint": {"type": "string", "description": "The address clients call."},
+        "operatorVersion": {
+            "type": "string",
+            "maxLength": 63,
+            "description": "The version of the operator that wrote this.",
+        },
+        "phase": {"type": "string", "maxLength": 63, "description": "Where a rollout of several resources is."},
+        "endpoint": {"type": "string", "maxLength": 1024, "description": "The address clients call."},
         "published": {
             "type": "object",
             "description": "The contract other resources read: addresses and names, never secrets.",
-            "additionalProperties": {"type": "string"},
+            "maxProperties": 256,
+            "additionalProperties": {"type": "string", "maxLength": 65536},
         },
         "members": {
             "type": "array",
+            "maxItems": 64,
             "description": "Members of a cluster, where the operator looks at each.",
             "items": MEMBER,
             "x-kubernetes-list-type": "map",
@@ -116,6 +124,7 @@ STATUS: Schema = {
         },
         "conditions": {
             "type": "array",
+            "maxItems": 1024,
             "description": "What is true and what is not, and why.",
             "items": CONDITION,
             "x-kubernetes-list-type": "map",
@@ -129,7 +138,7 @@ def structural(model: type[Model], *, as_c5c3: bool = False) -> Schema:
     """The OpenAPI schema of a model as a CRD wants it: no $ref, no null, no titles, defaults spelled out. A field has
     one type there, so that an image is either text or an object, as the kind has it; models read both.
     """
-    return unmarked(_marked(model, as_c5c3=as_c5c3), HANDED_ON)
+    return unmarked(unmarked(_marked(model, as_c5c3=as_c5c3), HANDED_ON), IN_KIND)
 
 
 def _marked(model: type[Model], *, as_c5c3: bool) -> Schema:
@@ -220,7 +229,7 @@ def _keyword(name: str, value: Any, defs: Schema) -> Any:
         return value
     if name == "description":
         return " ".join(str(value).split())
-    if name in {HANDED_ON, ON_NODES}:
+    if name in {HANDED_ON, IN_KIND, ON_NODES}:
         return value
     return _flatten(value, defs)
 

@@ -8,17 +8,21 @@ from typing import Annotated, Any, ClassVar, Literal, cast
 from pydantic import Field
 
 from .fields import (
+    Annotations,
     Cidr,
     Hostname,
     Image,
+    Labels,
     Name,
     Opaque,
     Port,
     Quantity,
     Region,
+    ReleaseName,
     Replicas,
     Sections,
     StorageSize,
+    bounded,
     image_object,
     settled,
 )
@@ -38,13 +42,13 @@ class Resources(Model):
 class PodSettings(Model):
     """How pods are placed and sized; set on a service for all its components, or on one component."""
 
-    image: Image | None = None
+    image: Annotated[Image, bounded(512)] | None = None
     """Image to run instead of the release's."""
     resources: Resources | None = None
     """Requests and limits of the main container."""
-    node_selector: dict[str, str] | None = None
+    node_selector: Labels | None = None
     """Labels of the nodes to run on; replaces the default label."""
-    tolerations: list[Opaque] | None = None
+    tolerations: Annotated[list[Opaque], bounded(64)] | None = None
     """Taints the pods tolerate."""
     affinity: Opaque | None = None
     """Kubernetes affinity of the pods."""
@@ -52,10 +56,10 @@ class PodSettings(Model):
     """Whether pods of one program share a node: `soft` puts them on different ones where there are enough, `hard`
     leaves a pod pending rather than let it share. Unset is `soft`; a podAntiAffinity in `affinity` takes the place of
     either. What runs once on every node has no use for it."""
-    topology_spread_constraints: Annotated[list[Opaque], Field(max_length=8)] | None = None
+    topology_spread_constraints: Annotated[list[Opaque], bounded(8)] | None = None
     """How the pods of one program are spread, over zones for one; a constraint without a labelSelector gets that of the
     program's pods. Nothing for what runs once on every node."""
-    priority_class_name: Name | None = None
+    priority_class_name: Annotated[Name, bounded(253)] | None = None
     """PriorityClass of the pods."""
 
 
@@ -135,7 +139,7 @@ class Ingress(Model):
     secret_name: Name | None = None
     """Secret with the certificate of the host, which the controller shows. Unset is the controller's own one, or,
     with an annotation `cert-manager.io/issuer` or `cert-manager.io/cluster-issuer`, one that cert-manager makes."""
-    annotations: dict[str, str] = {}
+    annotations: Annotations = {}
     """Annotations, over the operator's: cert-manager's issuer, timeouts, sizes. Others need the operator's flag
     `--ingress-annotations`."""
 
@@ -229,7 +233,7 @@ class NetworkPolicies(Model):
     """Networks that programs on the nodes' own network come from (nova-compute, ovn-controller and the like, which no
     policy can select): the addresses of the nodes, and those of their tunnels where Kubernetes' network has any. Unset
     leaves what they use open to everybody."""
-    allow_from: Annotated[list[Opaque], Field(max_length=32)] = []
+    allow_from: Annotated[list[Opaque], bounded(32)] = []
     """Others who may reach every port, each a NetworkPolicyPeer as Kubernetes has it: what watches or backs up, and an
     operator whose pods have other labels than its manifest says. Databases, brokers and caches follow this, and
     `nodes`, also without `enabled`."""
@@ -241,7 +245,7 @@ class Monitoring(Model):
     enabled: bool = False
     """Whether programs tell of themselves at a port of their own, RabbitMQ and what stands before APIs with `tls`; and
     a PodMonitor of each is made, where the cluster has Prometheus' operator. A change makes their pods anew."""
-    labels: dict[str, str] = {}
+    labels: Labels = {}
     """Labels of what is made for it, by which a Prometheus chooses: `release: prometheus`."""
 
 
@@ -275,7 +279,7 @@ def as_c5c3(model: Model, dumped: Mapping[str, Any]) -> dict[str, Any]:
 class RunSpec(PodSettings):
     """Fields of everything that runs pods."""
 
-    release: str = "2025.1"
+    release: ReleaseName = "2025.1"
     """OpenStack release to run."""
     image_profile: Literal["debian", "kolla"] = "debian"
     """Which set of images of that release."""

@@ -11,12 +11,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .defaults import split_default, with_default
-from .model import HANDED_ON, IS_NOW, TEMPLATE, WAS_RENAMED
+from .model import HANDED_ON, IN_KIND, IS_NOW, TEMPLATE, WAS_RENAMED
 
 Schema = dict[str, Any]
 
 _INNER = ("items", "additionalProperties")
 _RULES = "x-kubernetes-validations"
+_BOUNDS = ("maxItems", "maxLength", "maxProperties")
 _SHARED = 3
 """Places from which on something counts as a setting that services share."""
 _SENTENCE = re.compile(r"(.*?[\w`)\]'\"])[.;:](?:\s|$)")
@@ -28,7 +29,8 @@ def abridged(schema: Schema) -> Schema:
     A template and its own fields keep their rules and the first sentence of what is said of them; what more than three
     of these say is said by the first one. Below, what more than three places share (how pods are placed, who may
     connect) is said and checked by the kind the template becomes: what that refuses is told by a condition of the
-    cloud, with the path of the field. Each default is said here as well, also where nothing else is.
+    cloud, with the path of the field. So are the bounds of free texts, lists and maps. Each default is said here as
+    well, also where nothing else is.
     """
     return _walk(schema, _Sayings(Counter(_said(schema))))
 
@@ -82,12 +84,12 @@ def mapped(schema: Schema, change: Callable[[Schema], Schema]) -> Schema:
 def _walk(schema: Schema, sayings: _Sayings) -> Schema:
     if schema.get(HANDED_ON) == TEMPLATE:
         return _cut(schema, sayings, 0)
-    bare = {name: value for name, value in schema.items() if name != HANDED_ON}
+    bare = {name: value for name, value in schema.items() if name not in (HANDED_ON, IN_KIND)}
     return mapped(bare, lambda inner: _walk(inner, sayings))
 
 
 def _cut(schema: Schema, sayings: _Sayings, depth: int) -> Schema:
-    found = {name: value for name, value in schema.items() if name != HANDED_ON}
+    found = {name: value for name, value in schema.items() if name not in (HANDED_ON, IN_KIND)}
     if text := _shortened(found.pop("description", ""), whole=depth < 2, sayings=sayings):
         found["description"] = text
     if any("matches(" in rule["rule"] for rule in found.get(_RULES, ())):
@@ -102,6 +104,9 @@ def _cut(schema: Schema, sayings: _Sayings, depth: int) -> Schema:
             rule for rule in found.pop(_RULES) if not sayings.is_shared(_text(rule)) or WAS_RENAMED in rule["message"]
         ]
         found |= {_RULES: rules} if rules else {}
+    if IN_KIND in schema and _RULES not in found:
+        # What a rule costs is reckoned by bounds.
+        found = {name: value for name, value in found.items() if name not in _BOUNDS}
     if found.get("x-kubernetes-int-or-string"):
         found.pop("anyOf", None)
     return mapped(found, lambda inner: _cut(inner, sayings, depth + 1))

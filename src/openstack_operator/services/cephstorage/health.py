@@ -62,7 +62,7 @@ def details(facts: Mapping[str, Any]) -> dict[str, Any]:
         return {}
     # In whole GiB, as Cinder counts, so that a cloud at rest writes no status.
     capacity = {name: f"{facts[name] // 1024**3}Gi" for name in ("total", "used", "available")}
-    return {"health": facts["health"], "capacity": capacity}
+    return {"health": facts["health"][:63], "capacity": capacity}
 
 
 JOB = "pools"

@@ -213,7 +213,7 @@ class Capacity(Model):
 class CephStorageStatus(Model):
     """What Ceph says of itself."""
 
-    health: str | None = None
+    health: Annotated[str, Field(max_length=63)] | None = None
     """HEALTH_OK, HEALTH_WARN or HEALTH_ERR."""
     capacity: Capacity | None = None
     """How full it is."""

@@ -156,14 +156,14 @@ class Backend(AgentSettings):
     """The shares, for type nfs."""
     options: Options = {}
     """Options of the backend's section in cinder.conf. One the operator sets itself is refused."""
-    secret_options: dict[str, SecretKeyRef] = {}
+    secret_options: Annotated[dict[str, SecretKeyRef], Field(max_length=64)] = {}
     """Options of the backend's section whose values are kept in Secrets: passwords, keys."""
     host_access: bool = False
     """Whether the pod of a driver of your own attaches volumes to its node, as iSCSI and Fibre Channel do: it gets the
     node's network and devices. What the operator knows the driver of has what it needs."""
     volume_type: VolumeTypeName | None = None
     """Name of the volume type that is made for this backend; unset takes the backend's."""
-    extra_specs: dict[str, Annotated[str, Field(max_length=255)]] = {}
+    extra_specs: Annotated[dict[str, Annotated[str, Field(max_length=255)]], Field(max_length=64)] = {}
     """Further extra specs of that volume type."""
 
     @property

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import Field
 
 from ...api import (
     AGENT,
+    BY_NAME,
     Column,
     EtcdRef,
     GlanceRef,
@@ -113,9 +114,9 @@ class CinderSpec(ServiceSpec, UsesDatabase, UsesMessaging, UsesCache, UsesIdenti
 class _BackendStatus(Model):
     """A backend as Cinder's scheduler sees it."""
 
-    name: str
+    name: Annotated[str, Field(max_length=63)]
     """Name of the backend."""
-    status: str = ""
+    status: Annotated[str, Field(max_length=63)] = ""
     """Ready, or Down where none of its pods reports, or reports no pool."""
     volumes: int | None = None
     """Number of volumes on it."""
@@ -143,20 +144,17 @@ class C5C3BackendStatus(_BackendStatus):
     """Size of its pools, in GiB; unset where the storage does not tell."""
 
 
-_BY_NAME: Any = Field(json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]})
-
-
 class CinderStatus(Model):
     """What a Cinder tells besides its conditions."""
 
-    backends: Annotated[list[BackendStatus], _BY_NAME] = []
+    backends: Annotated[list[BackendStatus], BY_NAME] = []
     """Backends as Cinder's scheduler sees them; capacities are some seconds old."""
 
 
 class C5C3CinderStatus(Model):
     """The same as c5c3's manifests have it."""
 
-    backends: Annotated[list[C5C3BackendStatus], _BY_NAME] = []
+    backends: Annotated[list[C5C3BackendStatus], BY_NAME] = []
     """Backends as Cinder's scheduler sees them; capacities are some seconds old."""
 
 

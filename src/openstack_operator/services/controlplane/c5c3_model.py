@@ -6,7 +6,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from ...api import Column, Model, Monitoring, Region, Resource, Rule, Templates, rule
+from ...api import Column, Model, Monitoring, Region, ReleaseName, Resource, Rule, Templates, rule
 from .model import (
     CephStorageTemplate,
     CinderTemplate,
@@ -76,7 +76,7 @@ class Global(Model):
 
     region: Region = "RegionOne"
     """Name of the OpenStack region this cloud is."""
-    release: str = "2025.1"
+    release: ReleaseName = "2025.1"
     """OpenStack release every service runs, unless its own template says otherwise."""
     image_profile: Literal["debian", "kolla"] = "debian"
     """Which set of images of that release."""

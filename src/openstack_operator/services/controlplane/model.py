@@ -15,6 +15,7 @@ from ...api import (
     Name,
     NetworkPolicies,
     Region,
+    ReleaseName,
     Replicas,
     Resource,
     Rule,
@@ -160,7 +161,12 @@ class LaterTemplate(Template):
     """A service that is not built yet."""
 
     # What it will take is not known yet, so nothing a user wrote is pruned.
-    model_config = ConfigDict(json_schema_extra={"x-kubernetes-preserve-unknown-fields": True})
+    model_config = ConfigDict(
+        json_schema_extra={
+            "x-kubernetes-preserve-unknown-fields": True,
+            "maxProperties": 64,
+        }
+    )
 
     enabled: bool = False
     """Whether this service runs. Not built yet: turning it on is answered with a condition."""
@@ -209,7 +215,7 @@ class ControlPlaneSpec(Model):
 
     region: Region = "RegionOne"
     """Name of the OpenStack region this cloud is."""
-    release: str = "2025.1"
+    release: ReleaseName = "2025.1"
     """OpenStack release every service runs, unless its own template says otherwise."""
     image_profile: Literal["debian", "kolla"] = "debian"
     """Which set of images of that release."""

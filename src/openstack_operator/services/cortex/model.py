@@ -159,7 +159,10 @@ class CortexSpec(RunSpec, UsesTLS, UsesMonitoring):
 class CortexStatus(Model):
     """What a Cortex tells besides its conditions."""
 
-    active_pipelines: Annotated[list[str], Field(json_schema_extra={"x-kubernetes-list-type": "set"})] = []
+    active_pipelines: Annotated[
+        list[Annotated[str, Field(max_length=63)]],
+        Field(max_length=64, json_schema_extra={"x-kubernetes-list-type": "set"}),
+    ] = []
     """Pipelines that answer."""
 
 

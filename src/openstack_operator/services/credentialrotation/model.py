@@ -130,9 +130,9 @@ class CredentialRotationSpec(Model):
 class CredentialRotationStatus(Model):
     """What a CredentialRotation tells besides its conditions and its phase."""
 
-    last_rotation: str | None = None
+    last_rotation: Annotated[str, Field(max_length=32)] | None = None
     """When it was replaced for the last time (RFC 3339): the one before was gone."""
-    next_rotation: str | None = None
+    next_rotation: Annotated[str, Field(max_length=32)] | None = None
     """When it is due."""
     last_triggered_generation: int | None = None
     """The last change of the spec whose reMint was followed."""

@@ -24,6 +24,7 @@ from ...api import (
     UsesDatabase,
     UsesIdentity,
     UsesMessaging,
+    bounded,
     rule,
     validated,
 )
@@ -61,7 +62,7 @@ class ML2(Model):
     """Physical networks that may carry a flat network; * stands for all of them."""
     network_vlan_ranges: Words = []
     """Physical networks that may carry VLANs, with the tags projects get: physnet1:100:199."""
-    vni_ranges: Annotated[str, Field(pattern=r"^[0-9]+:[0-9]+$")] = "1:8192"
+    vni_ranges: Annotated[str, bounded(21), Field(pattern=r"^[0-9]+:[0-9]+$")] = "1:8192"
     """Geneve network identifiers to hand out: first:last. Every start of Neutron compares them all with the database: a
     second of CPU a process for 65536."""
     max_header_size: Annotated[int, Field(ge=30, le=128)] = 38

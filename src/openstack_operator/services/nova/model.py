@@ -8,6 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal, cast
 from pydantic import Field, model_validator
 
 from ...api import (
+    BY_NAME,
     AgentSettings,
     CachesResults,
     CephSource,
@@ -290,9 +291,9 @@ class NovaSpec(ServiceSpec, UsesMessaging, CachesResults, UsesIdentity):
 class CellStatus(Model):
     """A cell as the cluster shows it."""
 
-    name: str
+    name: Annotated[str, Field(max_length=63)]
     """Name of the cell."""
-    status: str = ""
+    status: Annotated[str, Field(max_length=63)] = ""
     """Ready, or Progressing where something of it is missing; the condition CellsReady says what."""
     compute_nodes: int = 0
     """Nodes of the cell whose nova-compute is connected to the cell's broker."""
@@ -301,10 +302,7 @@ class CellStatus(Model):
 class NovaStatus(Model):
     """What a Nova tells besides its conditions."""
 
-    cells: Annotated[
-        list[CellStatus],
-        Field(json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]}),
-    ] = []
+    cells: Annotated[list[CellStatus], BY_NAME] = []
     """Cells that hold compute nodes."""
 
 

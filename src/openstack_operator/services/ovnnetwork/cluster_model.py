@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
+
+from pydantic import Field
 
 from ...api import (
     AgentSettings,
     Column,
     Image,
+    Labels,
     Model,
     Name,
     NetworkPolicies,
@@ -16,6 +19,7 @@ from ...api import (
     PodSettings,
     Port,
     QuorumReplicas,
+    ReleaseName,
     Resource,
     Resources,
     StorageSize,
@@ -50,7 +54,7 @@ class Controller(Model):
 
     on_nodes = ("node_selector",)
 
-    node_selector: dict[str, str] | None = None
+    node_selector: Labels | None = None
     """Labels of the nodes; unset is as in `ovs`, and without that `openvswitch=enabled`."""
     resources: Resources | None = None
     """Requests and limits of the controller."""
@@ -138,7 +142,7 @@ class OVNClusterSpec(Fabric):
     """One address of each database."""
     tls: ClusterTLS = ClusterTLS()
     """Encryption."""
-    release: str = "2025.1"
+    release: ReleaseName = "2025.1"
     """OpenStack release whose OVN runs where no image is named."""
     retention: Literal["Retain", "Delete"] = "Retain"
     """What becomes of the volumes when this resource is deleted. What is retained is used again by a resource of the
@@ -150,9 +154,9 @@ class OVNClusterSpec(Fabric):
 class Endpoints(Model):
     """An address of each database."""
 
-    northbound: str = ""
+    northbound: Annotated[str, Field(max_length=1024)] = ""
     """Of the northbound database."""
-    southbound: str = ""
+    southbound: Annotated[str, Field(max_length=1024)] = ""
     """Of the southbound database."""
 
 

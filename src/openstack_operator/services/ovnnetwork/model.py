@@ -13,6 +13,7 @@ from ...api import (
     HostAddress,
     Image,
     InterfaceName,
+    Labels,
     Model,
     Name,
     PodSettings,
@@ -47,7 +48,7 @@ class Gateway(Model):
 
     on_nodes = ("node_selector",)
 
-    node_selector: dict[str, str] = {"openstack-gateway": "enabled"}
+    node_selector: Labels = {"openstack-gateway": "enabled"}
     """Labels by which a node of the chassis is a gateway as well."""
 
 

@@ -31,7 +31,7 @@ class IssuerRef(Model):
     kind: Literal["Issuer", "ClusterIssuer"] = "Issuer"
     """Whether it is one of this namespace or of the whole cluster. Other names than those of
     Services here need the operator's flag `--issuer-hosts` for the latter."""
-    group: str = "cert-manager.io"
+    group: Annotated[str, Field(max_length=253)] = "cert-manager.io"
     """API group of the issuer; another one for issuers that are not cert-manager's own."""
 
 

@@ -152,9 +152,9 @@ class Results(Model):
 class TempestStatus(Model):
     """What a Tempest tells besides its conditions."""
 
-    last_run: str | None = None
+    last_run: Annotated[str, Field(max_length=32)] | None = None
     """When the last run that has ended began (RFC 3339)."""
-    last_duration: str | None = None
+    last_duration: Annotated[str, Field(max_length=32)] | None = None
     """How long it took: 45m12s."""
     results: Results | None = None
     """What came of its tests."""
