@@ -171,6 +171,28 @@ def test_a_cloud_bounds_what_is_in_no_template(kind: str) -> None:
     assert not [missing for name, field in own.items() for missing in bounds_missing(field, name)]
 
 
+def repeated(schema: dict[str, Any], path: str) -> Iterator[str]:
+    """Fields without a schema whose every level managedFields repeat: what is not atomic, nor within what is."""
+    if schema.get("x-kubernetes-map-type") == "atomic":
+        return
+    if schema.get("x-kubernetes-preserve-unknown-fields"):
+        yield path
+    if schema.get("type") == "array" and schema.get("x-kubernetes-list-type") != "map":
+        return
+    for name, field in schema.get("properties", {}).items():
+        yield from repeated(field, f"{path}.{name}")
+    for name, mark in (("additionalProperties", "*"), ("items", "[]")):
+        if isinstance(inner := schema.get(name), dict):
+            yield from repeated(inner, f"{path}.{mark}")
+
+
+@pytest.mark.security
+@pytest.mark.parametrize("resource", RESOURCES, ids=lambda each: each.crd_name)
+def test_no_depth_is_repeated_in_managed_fields(resource: Resource[Any]) -> None:
+    schema = crd(resource)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    assert not list(repeated(schema, ""))
+
+
 def test_a_bound_is_missing_where_there_is_none() -> None:
     text, free = {"type": "string"}, {"x-kubernetes-preserve-unknown-fields": True}
     schema = {

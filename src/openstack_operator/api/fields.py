@@ -295,16 +295,22 @@ Labels = Annotated[dict[str, Annotated[str, bounded(63)]], bounded(64)]
 Annotations = Annotated[dict[str, Annotated[str, bounded(65_536)]], bounded(64)]
 """Annotations of Kubernetes, which has 256 KiB for all those of an object."""
 
+_FREE, _ATOMIC = "x-kubernetes-preserve-unknown-fields", {"x-kubernetes-map-type": "atomic"}
 # The operator refuses a large spec as a whole; bounds have the API server name the field. A definition cannot bound how
-# deep a value without a schema is nested.
-Opaque = Annotated[dict[str, Any], bounded(64), Field(json_schema_extra={"x-kubernetes-preserve-unknown-fields": True})]
+# deep a value without a schema is nested. Were it not atomic, managedFields would repeat its levels below some of their
+# own: what the API server takes with 10,000 levels has more then, and it can list that kind no more, for anybody.
+_Structure = Annotated[dict[str, Any], bounded(64), Field(json_schema_extra={_FREE: True})]
+Opaque = Annotated[_Structure, Field(json_schema_extra=dict(_ATOMIC))]
 """A Kubernetes structure handed through as it stands, checked by the API server where it ends up."""
+
+Opaques = list[_Structure]
+"""Several of them. A list is atomic as it is."""
 
 OptionValue = Annotated[
     Any,
     Field(
         json_schema_extra={
-            "x-kubernetes-preserve-unknown-fields": True,
+            _FREE: True,
             "maxItems": 1024,
             "maxLength": 65_536,
             "maxProperties": 64,
@@ -313,7 +319,7 @@ OptionValue = Annotated[
     ),
 ]
 
-Options = Annotated[dict[str, OptionValue], Field(max_length=1024)]
+Options = Annotated[dict[str, OptionValue], Field(max_length=1024, json_schema_extra=dict(_ATOMIC))]
 """Options of a configuration file without sections."""
 
 Sections = Annotated[dict[str, Options], Field(max_length=256)]

@@ -15,6 +15,7 @@ from .fields import (
     Labels,
     Name,
     Opaque,
+    Opaques,
     Port,
     Quantity,
     Region,
@@ -48,7 +49,7 @@ class PodSettings(Model):
     """Requests and limits of the main container."""
     node_selector: Labels | None = None
     """Labels of the nodes to run on; replaces the default label."""
-    tolerations: Annotated[list[Opaque], bounded(64)] | None = None
+    tolerations: Annotated[Opaques, bounded(64)] | None = None
     """Taints the pods tolerate."""
     affinity: Opaque | None = None
     """Kubernetes affinity of the pods."""
@@ -56,7 +57,7 @@ class PodSettings(Model):
     """Whether pods of one program share a node: `soft` puts them on different ones where there are enough, `hard`
     leaves a pod pending rather than let it share. Unset is `soft`; a podAntiAffinity in `affinity` takes the place of
     either. What runs once on every node has no use for it."""
-    topology_spread_constraints: Annotated[list[Opaque], bounded(8)] | None = None
+    topology_spread_constraints: Annotated[Opaques, bounded(8)] | None = None
     """How the pods of one program are spread, over zones for one; a constraint without a labelSelector gets that of the
     program's pods. Nothing for what runs once on every node."""
     priority_class_name: Annotated[Name, bounded(253)] | None = None
@@ -233,7 +234,7 @@ class NetworkPolicies(Model):
     """Networks that programs on the nodes' own network come from (nova-compute, ovn-controller and the like, which no
     policy can select): the addresses of the nodes, and those of their tunnels where Kubernetes' network has any. Unset
     leaves what they use open to everybody."""
-    allow_from: Annotated[list[Opaque], bounded(32)] = []
+    allow_from: Annotated[Opaques, bounded(32)] = []
     """Others who may reach every port, each a NetworkPolicyPeer as Kubernetes has it: what watches or backs up, and an
     operator whose pods have other labels than its manifest says. Databases, brokers and caches follow this, and
     `nodes`, also without `enabled`."""

@@ -164,6 +164,7 @@ class LaterTemplate(Template):
     model_config = ConfigDict(
         json_schema_extra={
             "x-kubernetes-preserve-unknown-fields": True,
+            "x-kubernetes-map-type": "atomic",
             "maxProperties": 64,
         }
     )
