@@ -274,6 +274,7 @@ async def unchecked(client: Client, name: str) -> AsyncGenerator[None]:
     await client.patch_json(CRD, "", name, [{"op": "replace", "path": path, "value": strict}])
 
 
+@pytest.mark.security
 async def test_stored_objects_that_cannot_be_parsed_stop_no_other(cluster: Cluster, root: Path) -> None:
     broken: dict[str, Any] = {
         "number": {"replicas": "many"},
@@ -337,6 +338,7 @@ async def test_a_long_name_is_no_obstacle(cluster: Cluster, root: Path, length: 
         await cluster.ready(RESOURCE["Placement"], name)
 
 
+@pytest.mark.security
 async def test_no_secret_is_told(cluster: Cluster, root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     async with operator(cluster, root):
         await cluster.create(CONTROL_PLANE, "cloud")

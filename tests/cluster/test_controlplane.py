@@ -99,6 +99,7 @@ async def test_what_is_not_built_is_said_and_everything_running_stays(cluster: C
         assert await cluster.get(RESOURCE["Nova"], "nova")
 
 
+@pytest.mark.security
 async def test_a_second_cloud_does_not_steal_the_firsts(cluster: Cluster, root: Path) -> None:
     async with operator(cluster, root):
         await cluster.create(CONTROL_PLANE, "cloud")

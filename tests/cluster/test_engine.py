@@ -242,6 +242,7 @@ async def test_a_secret_of_the_users_own_is_waited_for_and_its_loss_stops_nothin
         assert await cluster.get(DEPLOYMENT, "app-api")
 
 
+@pytest.mark.security
 async def test_a_stored_object_that_cannot_be_parsed_stops_no_other(cluster: Cluster):
     async with cluster.simulator(), cluster.operator():
         await cluster.create(toy.APP, "broken", options={"refused": "yes"})
@@ -251,6 +252,7 @@ async def test_a_stored_object_that_cannot_be_parsed_stops_no_other(cluster: Clu
         await cluster.ready(toy.STACK, "stack")
 
 
+@pytest.mark.security
 async def test_a_fault_of_ours_is_found_by_its_id_and_tells_no_secret(
     cluster: Cluster, capsys: pytest.CaptureFixture[str]
 ):
@@ -291,6 +293,7 @@ async def test_what_a_pass_changed_is_one_line_of_the_log_and_nothing_is_none(cl
             assert [entry["objects"] for entry in lines()] == [["Service/server created"]]
 
 
+@pytest.mark.security
 async def test_an_object_of_another_owner_is_never_taken(cluster: Cluster):
     async with cluster.simulator(), cluster.operator():
         other = await cluster.create(toy.SERVER, "other")
@@ -305,6 +308,7 @@ async def test_an_object_of_another_owner_is_never_taken(cluster: Cluster):
         assert secret and "data" not in secret
 
 
+@pytest.mark.security
 async def test_a_guarded_secret_of_somebody_else_is_not_overwritten(cluster: Cluster):
     async with cluster.operator():
         secret = {"apiVersion": "v1", "kind": "Secret", "metadata": cluster.meta("server-password")}
@@ -314,6 +318,7 @@ async def test_a_guarded_secret_of_somebody_else_is_not_overwritten(cluster: Clu
         assert "Secret/server-password: exists and was not made by the operator" in condition["message"]
 
 
+@pytest.mark.security
 @pytest.mark.parametrize(
     ("kind", "spec"),
     [

@@ -212,6 +212,7 @@ async def test_a_label_of_the_users_own_stays_where_the_node_has_none(site: Site
         await site.labeled("pod", bb="mine")
 
 
+@pytest.mark.security
 async def test_who_asks_for_another_node_is_not_believed(site: Site) -> None:
     node, other = await site.node("a", zone="z1"), await site.node("b", zone="z2")
     async with site.injector() as injector:
@@ -297,6 +298,7 @@ async def _told(client: Client) -> str:
 SERVICE_ACCOUNT = Kind("v1", "ServiceAccount", "serviceaccounts")
 
 
+@pytest.mark.security
 @pytest.mark.parametrize("kind", [SECRET, CONFIGURATION, LEASE, SERVICE_ACCOUNT], ids=lambda kind: kind.plural)
 @pytest.mark.parametrize("name", [INJECTOR, CERTIFIER])
 async def test_what_is_not_granted_is_refused(site: Site, kind: Kind, name: str) -> None:
@@ -305,6 +307,7 @@ async def test_what_is_not_granted_is_refused(site: Site, kind: Kind, name: str)
             await client.page(kind, None, {})
 
 
+@pytest.mark.security
 async def test_the_injector_sees_no_secret_and_the_certifier_no_pod(site: Site) -> None:
     async with account(site.kubeconfig, user(INJECTOR)) as client:
         with pytest.raises(Forbidden):
@@ -317,6 +320,7 @@ async def test_the_injector_sees_no_secret_and_the_certifier_no_pod(site: Site) 
             await client.get(SECRET, INJECTOR, "another")
 
 
+@pytest.mark.security
 def test_the_injector_may_read_nodes_and_patch_pods_and_nothing_else() -> None:
     found: list[Any] = [
         rule

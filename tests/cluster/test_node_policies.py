@@ -29,6 +29,8 @@ from .harness import Cluster, eventually
 from .rest import Rest
 from .test_permissions import ACCOUNT, account
 
+pytestmark = pytest.mark.security
+
 RBAC = "rbac.authorization.k8s.io"
 EDITOR, ALLOWED = "editor", "allowed"
 OWN = "registry.example.org/own:1"

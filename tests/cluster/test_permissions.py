@@ -88,6 +88,7 @@ async def test_a_clouds_whole_life(granted: Path, cluster: Cluster, root: Path) 
     assert [event for event in events if event["involvedObject"]["kind"] == CONTROL_PLANE.kind]
 
 
+@pytest.mark.security
 async def test_rights_in_one_namespace_are_enough_for_an_operator_of_that_one(
     granted: Path, cluster: Cluster, root: Path
 ) -> None:
@@ -152,6 +153,7 @@ async def test_a_pod_is_labeled_only_while_it_is_there(granted: Path, cluster: C
             await client.apply(POD, pod)
 
 
+@pytest.mark.security
 @pytest.mark.parametrize(
     "kind",
     [

@@ -16,6 +16,8 @@ from openstack_operator.runtime.kinds import OTHERS
 from .harness import Cluster, eventually
 from .rest import Rest
 
+pytestmark = pytest.mark.security
+
 SAMPLES = ("minimal", "ha", "ceph", "providers", "two")
 ENFORCE = "pod-security.kubernetes.io/enforce"
 

@@ -91,6 +91,7 @@ def test_permissions_name_everything(root: Path) -> None:
         assert "*" not in (*rule["apiGroups"], *rule["resources"], *rule["verbs"])
 
 
+@pytest.mark.security
 def test_permissions_are_no_way_to_more_of_them(root: Path) -> None:
     risky = {"pods/exec", "pods/attach", "pods/portforward", "serviceaccounts/token", "clusterroles"}
     for rule in whole(root):
@@ -101,6 +102,7 @@ def test_permissions_are_no_way_to_more_of_them(root: Path) -> None:
         assert rule["apiGroups"] != ["rbac.authorization.k8s.io"]
 
 
+@pytest.mark.security
 def test_an_operator_of_some_namespaces_has_the_same_rights_there_and_no_others_elsewhere(root: Path) -> None:
     def flat(rules: list[dict[str, Any]]) -> set[tuple[str, str, str]]:
         return {
@@ -240,6 +242,7 @@ def test_our_own_pods_reach_no_metadata_service(root: Path, manifest: str, name:
         assert not any(address in network for network in closed), address
 
 
+@pytest.mark.security
 def test_the_operator_is_confined(root: Path) -> None:
     deployment = next(obj for obj in load(root / "deploy" / "operator.yaml") if obj["kind"] == "Deployment")
     pod = deployment["spec"]["template"]["spec"]

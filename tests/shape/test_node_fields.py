@@ -22,6 +22,8 @@ from openstack_operator.release_files import ReleaseFiles
 from openstack_operator.render import Paper
 from openstack_operator.runtime.kinds import OTHERS
 
+pytestmark = pytest.mark.security
+
 ROOT = Path(__file__).parent.parent.parent
 CASES = sorted(
     path

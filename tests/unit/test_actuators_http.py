@@ -17,6 +17,8 @@ from openstack_operator.actuators import within
 from openstack_operator.actuators.http import Api
 from openstack_operator.plan import Transient
 
+pytestmark = pytest.mark.security
+
 HEAD = b"HTTP/1.1 200 OK\r\n"
 Speech = Callable[[Event], Iterator[bytes]]
 

@@ -352,6 +352,7 @@ def test_removing_a_user_keeps_the_project(keystone: Identity, url: str) -> None
     assert keystone.one("projects", name="service")
 
 
+@pytest.mark.security
 def test_the_administrator_is_nobodys_user(keystone: Identity, url: str) -> None:
     with pytest.raises(SpecError, match=r"spec\.user: 'admin' administers"):
         USER.ensure(wanted_user(url, user="admin"))
@@ -379,6 +380,7 @@ def test_what_must_exist_is_named_where_it_does_not(url: str, spec: dict[str, An
         USER.ensure(wanted_user(url, **spec))
 
 
+@pytest.mark.security
 def test_what_keystone_refuses_names_the_field_and_shows_no_password(keystone: Identity, url: str) -> None:
     keystone.add("projects", name="service", domain_id="default")
     keystone.fault = Answer(400, {"error": {"message": f"The password {PASSWORD} is too weak"}})
@@ -506,6 +508,7 @@ def without_accents(name: str) -> str:
     return "".join(c for c in normalize("NFD", name.rstrip()) if not combining(c)).casefold()
 
 
+@pytest.mark.security
 @pytest.mark.parametrize("name", ["Admin", "ADMIN", "\xe1dmin"])
 def test_a_name_that_keystone_takes_for_the_administrators_is_refused(keystone: Identity, url: str, name: str) -> None:
     keystone.collation = without_accents
@@ -516,6 +519,7 @@ def test_a_name_that_keystone_takes_for_the_administrators_is_refused(keystone: 
     assert keystone.one("users", name="admin") == before
 
 
+@pytest.mark.security
 @pytest.mark.parametrize("password", [PASSWORD, "another"])
 @pytest.mark.parametrize("name", ["Nova", "nov\xe1"])
 def test_a_name_that_keystone_takes_for_another_users_is_refused(
@@ -530,6 +534,7 @@ def test_a_name_that_keystone_takes_for_another_users_is_refused(
     assert (keystone.one("users", name="nova"), keystone.assigned) == before
 
 
+@pytest.mark.security
 def test_a_user_of_another_resource_is_kept_when_this_one_goes(keystone: Identity, url: str) -> None:
     USER.ensure(wanted_user(url))
     USER.remove(replace(wanted_user(url), taken=frozenset({"spec.user"})))

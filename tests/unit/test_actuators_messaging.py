@@ -500,6 +500,7 @@ def test_a_virtual_host_that_is_retained_outlives_its_user(broker: Broker, ctx: 
     assert broker.users.keys() == {"admin"}
 
 
+@pytest.mark.security
 def test_what_belongs_to_another_resource_is_kept_when_this_one_goes(broker: Broker, ctx: Context[Any]) -> None:
     VHOST.ensure(ctx)
     VHOST.remove(replace(ctx, taken=frozenset({"spec.vhost", "spec.user"})))
@@ -508,6 +509,7 @@ def test_what_belongs_to_another_resource_is_kept_when_this_one_goes(broker: Bro
     assert (set(broker.vhosts), set(broker.users)) == ({"/"}, {"admin", "nova-cell1"})
 
 
+@pytest.mark.security
 def test_the_administrator_is_nobodys_user(broker: Broker, ctx: Context[Any]) -> None:
     taken = replace(ctx, spec=ctx.spec.model_copy(update={"user": "admin"}))
     with pytest.raises(SpecError, match=r"spec\.user: 'admin' administers"):
@@ -536,6 +538,7 @@ def test_trouble_of_the_broker_is_transient(broker: Broker, ctx: Context[Any], s
         VHOST.ensure(ctx)
 
 
+@pytest.mark.security
 def test_what_the_broker_refuses_names_the_field_and_shows_no_password(broker: Broker, ctx: Context[Any]) -> None:
     broker.fault = Answer(400, {"error": "bad_request", "reason": "vhost limit of 1 is reached"})
     with pytest.raises(SpecError, match=r"spec\.vhost: .*raise its vhost_max"):
@@ -559,6 +562,7 @@ def test_a_missing_password_is_a_missing_reference(ctx: Context[Any]) -> None:
         VHOST.ensure(replace(ctx, secrets={**ctx.secrets, "p": {}}))
 
 
+@pytest.mark.security
 def test_names_are_quoted_in_addresses(broker: Broker, ctx: Context[Any]) -> None:
     odd = ctx.spec.model_copy(update={"vhost": "../users/admin", "user": "a/b?c#d"})
     VHOST.ensure(replace(ctx, spec=odd))

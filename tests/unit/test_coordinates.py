@@ -101,6 +101,7 @@ def test_a_schema_is_not_looked_for_on_another_server_unless_a_human_says_it_mov
     assert parts.foundation(elsewhere(DATABASE, moved)).database
 
 
+@pytest.mark.security
 def test_an_authority_is_mounted_without_what_else_is_in_the_secret() -> None:
     secrets = {"db.login": {**LOGIN, "ca.crt": "PEM"}}
     ctx = elsewhere({"database": {"secretRef": {"name": "db.login"}}}, secrets)
@@ -156,6 +157,7 @@ def test_a_broker_is_where_the_spec_or_the_secret_or_nobody_says() -> None:
     assert "heartbeat_timeout_threshold" not in bus(alone).options()["oslo_messaging_rabbit"]
 
 
+@pytest.mark.security
 def test_a_broker_is_checked_by_its_authority() -> None:
     assert bus({"secretRef": {"name": "bus"}}, **{"ca.crt": "PEM"}).url.endswith(
         ":5671/%2F?ssl=true&ssl_ca_file=/etc/openstack-trust/bus/ca.crt&ssl_enforce_hostname_verification=true"
@@ -239,6 +241,7 @@ def test_who_has_to_register_the_endpoints_is_said() -> None:
     assert f"'widget' of region RegionOne (internal {url}, public {url})" in entry.verdict.message
 
 
+@pytest.mark.security
 @pytest.mark.parametrize("authority", ["ca.crt", "cacert"])
 def test_a_keystone_is_checked_by_the_authority_beside_its_login(authority: str) -> None:
     ctx = elsewhere({"keystone": KEYSTONE}, {"login": {**APP, authority: "PEM"}})

@@ -102,6 +102,7 @@ def test_behind_a_front_it_listens_to_that_alone(release: Release) -> None:
     assert "RequestHeader set X-Forwarded-Proto http early" in files(planned(release, OPENID))["apache2.conf"]
 
 
+@pytest.mark.security
 def test_what_a_client_says_of_itself_is_forgotten_first(release: Release) -> None:
     conf = files(planned(release, OPENID, SAML))["apache2.conf"]
     before = conf[: conf.index("<VirtualHost")]
@@ -216,6 +217,7 @@ def test_a_file_that_is_not_there_names_its_field(release: Release, provider: di
         planned(release, provider)
 
 
+@pytest.mark.security
 def test_a_secret_that_apache_would_change_is_refused(release: Release) -> None:
     with pytest.raises(SpecError, match=r"identityProviders\[0\].openid.clientSecretRef: .*\$\{"):
         planned(release, OPENID, secrets={"sso": {"secret": "a${PATH}b"}})
@@ -244,11 +246,13 @@ def test_a_protocol_of_several_providers_has_no_place_of_its_own(release: Releas
     assert "Listen 127.0.0.1:5012\n" in both
 
 
+@pytest.mark.security
 def test_a_mapping_cannot_write_configuration(release: Release) -> None:
     rule = {"remote": [{"type": "x\nLoadModule y z"}, {"type": 'a" b'}], "local": []}
     assert "loadmodule y" not in files(planned(release, changed(OPENID, mapping=[rule])))["apache2.conf"].lower()
 
 
+@pytest.mark.security
 @pytest.mark.parametrize("word", ['a"b', "a b", "a\nb", "${PATH}", "a\\b"])
 def test_nothing_leaves_its_place_in_the_configuration(word: str) -> None:
     with pytest.raises(ValidationError):

@@ -99,6 +99,7 @@ def test_who_logs_in_is_who_the_provider_says(place: Place) -> None:
     assert len(browser.seen) == seen
 
 
+@pytest.mark.security
 @pytest.mark.parametrize(
     "path",
     ["/v3/auth/tokens", "/v3", "/", "/v3/auth/OS-FEDERATION/websso/saml2", "/v3/%4fS-FEDERATION/x", "//v3/auth/tokens"],
@@ -110,6 +111,7 @@ def test_nobody_says_themselves_who_they_are(place: Place, path: str) -> None:
     assert not [name for name in env if name.startswith(("OIDC", "Shib", "REMOTE_USER", "HTTP_OIDC", "HTTP_REMOTE"))]
 
 
+@pytest.mark.security
 def test_what_is_protected_is_shown_to_nobody_else(place: Place) -> None:
     status, _ = place.asked(AUTH, {"Accept": "application/json", **FORGED})
     assert status in {401, 403}
@@ -140,6 +142,7 @@ def test_a_program_brings_a_token(place: Place) -> None:
     assert browser.seen
 
 
+@pytest.mark.security
 def test_a_stranger_is_not_asked_who_somebody_is(place: Place) -> None:
     redirect = apache.redirect_path("sso")
     for query in ("iss=https%3A%2F%2Fevil.example.org", "code=x&state=y"):

@@ -18,6 +18,8 @@ from tests.e2e.on_federation.provider import Browser
 
 __all__ = ["image"]
 
+pytestmark = pytest.mark.security
+
 
 class Published:
     """A web server with the metadata of a provider."""

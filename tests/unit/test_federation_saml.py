@@ -61,6 +61,7 @@ def test_who_logs_in_is_who_the_provider_says(place: Place) -> None:
     assert not [name for name in env if name.startswith(("HTTP_SHIB", "HTTP_MAIL", "HTTP_REMOTE", "HTTP_OIDC_ISS"))]
 
 
+@pytest.mark.security
 def test_nobody_else_is_believed(place: Place) -> None:
     forged = logged_in(place, **{"ada@example.org": "root@example.org"})
     assert forged[0] >= 400 or not forged[1]
@@ -73,6 +74,7 @@ def test_nobody_else_is_believed(place: Place) -> None:
     assert status >= 400 or not env
 
 
+@pytest.mark.security
 @pytest.mark.parametrize("path", ["/v3/auth/tokens", "/v3", "/v3/%4fS-FEDERATION/x", "//v3/auth/tokens"])
 def test_nobody_says_themselves_who_they_are(place: Place, path: str) -> None:
     status, env = answered(Browser(), f"http://localhost:{place.port}{path}", {"mail": "forged", **FORGED})

@@ -155,6 +155,7 @@ def test_the_api_server_finds_what_the_program_serves() -> None:
     assert f"{service['metadata']['name']}.{service['metadata']['namespace']}.svc" == HOST
 
 
+@pytest.mark.security
 def test_both_programs_are_confined_and_start() -> None:
     for deployment in manifest("Deployment"):
         spec = deployment["spec"]["template"]["spec"]

@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 
 from openstack_operator.services.keystone.serving.identity_generation import Generation
 
+pytestmark = pytest.mark.security
+
 
 @dataclass
 class Database:

@@ -174,6 +174,7 @@ def test_the_line_that_tells_the_cause(name: str) -> None:
     assert cause_line(log) == line
 
 
+@pytest.mark.security
 @pytest.mark.parametrize(
     "secret",
     [
@@ -188,6 +189,7 @@ def test_the_line_that_is_quoted_has_no_password(secret: str) -> None:
     assert cause_line(log).startswith(secret.partition(":")[0])
 
 
+@pytest.mark.security
 @pytest.mark.parametrize("part", ["[", "-", "2026-", "1 ", " File", "*** ", "a|", "{", "=", " <"])
 def test_long_logs_are_no_trouble(part: str) -> None:
     # A pattern that takes quadratic time takes hours for these.

@@ -40,6 +40,7 @@ async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
     writer.close()
 
 
+@pytest.mark.security
 def test_only_members_hear_members(tmp_path: Path, port: int) -> None:
     async def asked(folder: Path, name: str = NAME) -> bytes:
         return await wire.ask("127.0.0.1", "/", name, folder, port)
@@ -78,6 +79,7 @@ def test_a_new_certificate_is_shown_and_half_of_one_is_not(tmp_path: Path, port:
     asyncio.run(run())
 
 
+@pytest.mark.security
 def test_who_has_no_certificate_listens_to_nobody(tmp_path: Path, port: int) -> None:
     async def run() -> None:
         await wire.Listener(answer, tmp_path, port).follow()

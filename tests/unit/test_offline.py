@@ -131,6 +131,7 @@ def test_what_cannot_be_read_is_said_with_its_line(text: str | bytes, says: str)
     assert any(says in problem for problem in problems(text)), problems(text)
 
 
+@pytest.mark.security
 def test_aliases_of_aliases_are_counted_as_what_they_stand_for() -> None:
     levels = "\n".join(f"l{n}: &l{n} [{', '.join([f'*l{n - 1}'] * 10)}]" for n in range(1, 12))
     assert any("has more than 250,000 values" in each for each in problems(f"l0: &l0 [x, x]\n{levels}\n"))
@@ -327,6 +328,7 @@ def test_what_every_object_needs(text: str, says: str) -> None:
     assert any(says in str(error) for error in result.errors), result.findings
 
 
+@pytest.mark.security
 def test_a_secret_in_plain_text_is_not_repeated() -> None:
     result = surveyed("apiVersion: v1\nkind: Secret\nmetadata: {name: s}\ndata: {a: hunter2!}")
     assert "hunter2" not in str(result.errors)
@@ -567,6 +569,7 @@ def judged(loaded: Sequence[Document]) -> Survey:
     return survey(loaded, SERVICES, ACTUATORS, ReleaseFiles(), namespace="openstack", rules=RULES)
 
 
+@pytest.mark.security
 @given(VALUES)
 @QUIET
 def test_any_value_is_judged(value: Any) -> None:
@@ -580,6 +583,7 @@ def _is_empty_list(value: Any) -> bool:
     return isinstance(value, dict) and str(value.get("kind")).endswith("List")
 
 
+@pytest.mark.security
 @given(st.binary(max_size=200) | st.text(max_size=200).map(lambda text: text.encode()))
 @QUIET
 def test_any_bytes_are_judged(content: bytes) -> None:
@@ -595,6 +599,7 @@ SPECS = {
 }
 
 
+@pytest.mark.security
 @given(st.data(), st.sampled_from(sorted(SPECS)))
 @settings(QUIET, max_examples=40)
 def test_any_spec_is_judged(data: st.DataObject, kind: str) -> None:

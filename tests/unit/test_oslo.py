@@ -101,6 +101,7 @@ def test_a_list_is_one_line_an_entry(tmp_path: Path) -> None:
     assert read(tmp_path, rendered, cfg.MultiStrOpt("o")) == ["a", "b, c"]
 
 
+@pytest.mark.security
 def test_a_line_break_starts_no_new_option(tmp_path: Path) -> None:
     rendered = oslo.render({"g": {"o": "first\nadmin_token = stolen", "p": "x"}})
     assert "stolen" in read(tmp_path, rendered, cfg.StrOpt("o"))

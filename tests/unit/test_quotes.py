@@ -6,6 +6,8 @@ import pytest
 
 from openstack_operator.kube import last_log, one_line, quote
 
+pytestmark = pytest.mark.security
+
 
 @pytest.mark.parametrize(
     ("text", "masked"),

@@ -76,6 +76,7 @@ def test_a_new_broker_with_a_certificate_encrypts_from_the_start(release: Releas
     assert runs(planned(release, replicas, None)) == (replicas, False)
 
 
+@pytest.mark.security
 def test_both_sides_of_a_connection_are_checked(release: Release) -> None:
     secrets = {name: secret_data(obj) for (_, name), obj in applied(planned(release, 3, ASKED)).items()}
     server, client = secrets["rabbitmq-config"]["inter_node_tls.config"].split("{client,")

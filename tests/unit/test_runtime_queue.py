@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from patience import PATIENCE
@@ -136,6 +137,7 @@ async def got(queue: WorkQueue[str]) -> str:
     return ""
 
 
+@pytest.mark.security
 async def test_a_group_leaves_as_many_workers_as_it_has():
     queue = WorkQueue[str]("t", workers=16, group=lambda key: key[0])
     for number in range(30):
@@ -155,6 +157,7 @@ async def test_a_group_leaves_as_many_workers_as_it_has():
     assert await got(queue) == "a8"
 
 
+@pytest.mark.security
 async def test_groups_take_turns():
     queue = WorkQueue[str]("t", group=lambda key: key[0])
     for key in ("a0", "a1", "a2", "b0", "c0", "c1"):
@@ -162,6 +165,7 @@ async def test_groups_take_turns():
     assert [await queue.get() for _ in range(6)] == ["a0", "b0", "c0", "a1", "c1", "a2"]
 
 
+@pytest.mark.security
 async def test_a_worker_that_waits_for_its_group_goes_on_when_another_is_done():
     queue = WorkQueue[str]("t", workers=2, group=lambda key: key[0])
     queue.add("a0")

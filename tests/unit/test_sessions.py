@@ -6,6 +6,8 @@ import gc
 import sys
 from typing import Any
 
+import pytest
+
 from openstack_operator.actuators import http, keystone, messaging
 from openstack_operator.actuators.http import IDLE, Api, Sessions
 
@@ -68,12 +70,14 @@ def client_of(api: Api) -> Any:
     return api._client  # pyright: ignore[reportPrivateUsage]
 
 
+@pytest.mark.security
 def test_no_password_is_in_what_a_session_is_found_by() -> None:
     sessions = Sessions(Session)
     sessions("u", SECRET)
     assert SECRET not in repr(vars(sessions))
 
 
+@pytest.mark.security
 def test_no_cache_of_functions_is_keyed_by_a_password() -> None:
     """lru_cache keeps its arguments for as long as it lives."""
     names = [name for name in sys.modules if name.startswith("openstack_operator.")]
