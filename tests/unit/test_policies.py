@@ -281,9 +281,19 @@ def test_the_world_reaches_nothing(cloud: Cloud) -> None:
     assert not reached_from_outside(cloud)
 
 
-def test_what_is_exposed_is_for_everybody() -> None:
-    wanted = {"enabled": True, "nodes": [NODES]}
-    exposed = Cloud({"networkPolicies": wanted, "expose": {"type": "NodePort", "host": "h"}})
+@pytest.mark.parametrize(
+    "expose",
+    [
+        {"type": "NodePort", "host": "h"},
+        {"type": "LoadBalancer"},
+        {"type": "Ingress", "domain": "cloud.example.org"},
+        {"type": "Gateway", "domain": "cloud.example.org", "gateway": {"parentRefs": [{"name": "gateway"}]}},
+    ],
+    ids=lambda expose: expose["type"],
+)
+def test_what_is_exposed_is_for_everybody(expose: Mapping[str, Any]) -> None:
+    """Controllers of Ingresses and Gateways, of any namespace and on nodes, are among these."""
+    exposed = Cloud({"networkPolicies": {"enabled": True, "nodes": [NODES]}, "expose": expose})
     assert reached_from_outside(exposed) == {
         *((kind, component, port) for (kind, component), port in APIS.items() if kind != "cinder"),
         ("nova", "cell1-novncproxy", 6080),
@@ -414,9 +424,19 @@ def _used_from_nodes(cloud: Cloud) -> set[tuple[str, str]]:
     return {(kind, component) for kind, _, component, _ in used if kind != "memcached"} | ovn
 
 
+def with_and_without() -> Iterator[ParameterSet]:
+    """The specs of `unasked`, and each of them with policies."""
+    for param in unasked():
+        (spec,) = param.values
+        yield param
+        assert isinstance(spec, dict)
+        policies = {**spec.get("networkPolicies", {}), "enabled": True}
+        yield pytest.param(spec | {"networkPolicies": policies}, id=f"{param.id}-enabled")
+
+
 @pytest.mark.security
-@pytest.mark.parametrize("spec", [*unasked()])
-def test_a_cloud_that_asks_for_no_policies_reaches_its_servers(spec: Mapping[str, Any]) -> None:
+@pytest.mark.parametrize("spec", [*with_and_without()])
+def test_a_cloud_reaches_its_servers_with_and_without_policies(spec: Mapping[str, Any]) -> None:
     cloud = Cloud(spec)
     seen = 0
     for who in cloud.pods:
