@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Generator
+import signal
+import subprocess
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from patience import PATIENCE
 
 from images import catalog
 from images.engine import Buildah
@@ -29,3 +32,27 @@ def image_root(name: str) -> Generator[Path]:
         pytest.skip(f"the image is not built; python -m images build {name}")
     with engine.root(catalog.reference(name)) as root:
         yield root
+
+
+@contextmanager
+def inside(
+    root: Path, uid: int, *command: str, env: Mapping[str, str], output: int = subprocess.DEVNULL
+) -> Generator[subprocess.Popen[str]]:
+    """A program as a pod runs it: in the image's root, as its user, alone with its children. What it says goes to
+    nobody, or to the `output` of subprocess."""
+    script = 'mount --rbind /dev "$1/dev" && mount -t proc proc "$1/proc" && exec setsid chroot --userspec="$0:$0" "$@"'
+    process = subprocess.Popen(
+        ["unshare", "--mount", "--pid", "--fork", "sh", "-ec", script, str(uid), str(root), *command],
+        env={"PATH": "/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", **env},
+        stdout=output,
+        text=True,
+    )
+    try:
+        yield process
+    finally:
+        # The first of its processes, and with it all others: a signal to unshare would leave them.
+        if process.poll() is None:
+            for child in Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split():
+                os.kill(int(child), signal.SIGKILL)
+            process.kill()
+        process.wait(PATIENCE)
