@@ -251,8 +251,8 @@ def test_the_operator_is_confined(root: Path) -> None:
     assert container["securityContext"]["readOnlyRootFilesystem"] is True
     assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
     assert {"startupProbe", "readinessProbe", "livenessProbe"} <= set(container)
-    assert container["resources"]["requests"]["memory"] == "160Mi"
-    assert container["resources"]["limits"] == {"memory": "512Mi"}
+    assert container["resources"]["requests"] == {"cpu": "100m", "memory": "160Mi", "ephemeral-storage": "64Mi"}
+    assert container["resources"]["limits"] == {"memory": "512Mi", "ephemeral-storage": "1Gi"}
 
 
 def test_the_reference_shows_what_is_in_a_status(files: dict[Path, str]) -> None:

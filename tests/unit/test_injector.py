@@ -163,6 +163,8 @@ def test_both_programs_are_confined_and_start() -> None:
         for container in spec["containers"]:
             assert container["securityContext"]["readOnlyRootFilesystem"] is True
             assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+            assert {"memory", "ephemeral-storage"} <= container["resources"]["requests"].keys()
+            assert container["resources"]["limits"].keys() == {"memory", "ephemeral-storage"}
             assert command_line().parse_args(container["args"]).command == container["name"]
 
 

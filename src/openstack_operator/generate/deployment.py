@@ -15,6 +15,9 @@ MEMORY = "512Mi"
 room for several namespaces that take all that a namespace may.
 """
 LABELS = {NAME: OPERATOR}
+_DISK, _MOST_DISK = "64Mi", "1Gi"
+"""What a program writes to the disk of its node: its log, of which the kubelet keeps 50 MiB, and next to nothing in
+/tmp."""
 VERSIONED = {VERSION: __version__}
 """Of the templates of pods; selectors stay as they are."""
 _API_SERVERS: list[Object] = [{"protocol": "TCP", "port": port} for port in (443, 6443, 8443, 16443)]
@@ -124,12 +127,20 @@ def _container() -> Object:
         "startupProbe": probe("/readyz", period=1, failures=600),
         "readinessProbe": probe("/readyz", period=5, failures=2),
         "livenessProbe": probe("/healthz", period=10, failures=3),
-        "resources": {"requests": {"cpu": "100m", "memory": "160Mi"}, "limits": {"memory": MEMORY}},
+        "resources": resources("100m", "160Mi", MEMORY),
         "securityContext": CONFINED,
         "volumeMounts": [
             {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108  (an emptyDir)
             {"name": "releases", "mountPath": RELEASES, "readOnly": True},
         ],
+    }
+
+
+def resources(cpu: str, memory: str, limit: str) -> Object:
+    """What a container requests, and the most memory and disk it may have."""
+    return {
+        "requests": {"cpu": cpu, "memory": memory, "ephemeral-storage": _DISK},
+        "limits": {"memory": limit, "ephemeral-storage": _MOST_DISK},
     }
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..injector.names import CERTIFICATE, CERTIFIER, CONFIGURATION, HEALTH, INJECTOR, PORT, WEBHOOK
 from ..kube import NAME, Object
-from .deployment import CONFINED, POD_CONFINED, VERSIONED, apart, policies, probe
+from .deployment import CONFINED, POD_CONFINED, VERSIONED, apart, policies, probe, resources
 from .permissions import OPERATOR, WATCH, binding, role
 from .pod_policies import injector_pods
 
@@ -120,8 +120,8 @@ def _injector() -> Object:
         "securityContext": {**POD_CONFINED, "fsGroup": POD_CONFINED["runAsGroup"]},
         "containers": [
             {
-                # Measured: 56 MiB without a pod, and 1.3 KiB for each.
-                **_container("inject-labels", *options, memory="96Mi"),
+                # Measured: 56 MiB without a pod, and 1.3 KiB for each. A cluster has 150,000 at most.
+                **_container("inject-labels", *options, memory="96Mi", limit="512Mi"),
                 "ports": [{"name": "https", "containerPort": PORT}, {"name": "health", "containerPort": HEALTH}],
                 "startupProbe": probe("/healthz", period=1, failures=60),
                 "readinessProbe": probe("/readyz", period=5, failures=2),
@@ -138,16 +138,16 @@ def _certifier() -> Object:
         "enableServiceLinks": False,
         "terminationGracePeriodSeconds": 15,
         "securityContext": POD_CONFINED,
-        "containers": [_container("certify-injector", memory="64Mi")],
+        "containers": [_container("certify-injector", memory="64Mi", limit="256Mi")],
     }
 
 
-def _container(command: str, *options: str, memory: str) -> Object:
+def _container(command: str, *options: str, memory: str, limit: str) -> Object:
     return {
         "name": command,
         "image": f"{OPERATOR}:latest",
         "imagePullPolicy": "IfNotPresent",
         "args": [command, "--log-format=json", *options],
-        "resources": {"requests": {"cpu": "10m", "memory": memory}},
+        "resources": resources("10m", memory, limit),
         "securityContext": CONFINED,
     }
