@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 import socket
 import subprocess
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import pymysql
 import pytest
 from image_root import image_root, inside
 from patience import until
+from pymysql.constants import ER
+from pymysql.cursors import Cursor
 from remotes import context
 from test_nova_consoles import files, made, passwords, planned
 
@@ -209,6 +212,42 @@ def rabbitmq(stack: ExitStack) -> tuple[int, int]:
     return amqp, management
 
 
+STATEMENTS = [
+    "INSERT INTO console_auth_tokens (host) VALUES ('x')",
+    "UPDATE instances SET host = 'x'",
+    "DELETE FROM services",
+    "SELECT * FROM instances INTO OUTFILE '/tmp/x'",
+    "ALTER TABLE instances ADD x INT",
+    "DROP TABLE instances",
+    "CREATE TABLE other (x INT)",
+    "GRANT SELECT ON nova_cell1.instances TO nova_cell1_LIMITED@'%'",
+    "CREATE DATABASE other",
+    "SELECT 1 FROM mysql.global_priv",
+]
+DENIED = {
+    ER.TABLEACCESS_DENIED_ERROR,
+    ER.DBACCESS_DENIED_ERROR,
+    ER.ACCESS_DENIED_ERROR,
+    ER.SPECIFIC_ACCESS_DENIED_ERROR,
+}
+
+
+@contextmanager
+def connected(port: int, user: str, password: str) -> Generator[Cursor]:
+    connection = pymysql.connect(host="127.0.0.1", port=port, user=user, password=password, database="nova_cell1")
+    with closing(connection), connection.cursor() as cursor:
+        yield cursor
+
+
+def code(cursor: Cursor, statement: str) -> int:
+    """Of the error that the server answers with; 0 where there is none."""
+    try:
+        cursor.execute(statement)
+    except pymysql.MySQLError as error:
+        return int(error.args[0])
+    return 0
+
+
 def test_nova_reads_tokens_and_servers_by_an_account_that_does_nothing_else(stack: ExitStack, mariadb: int) -> None:
     at = {"host": "127.0.0.1", "port": str(mariadb)}
     root = {"root": "rootpw"}
@@ -221,6 +260,17 @@ def test_nova_reads_tokens_and_servers_by_an_account_that_does_nothing_else(stac
     assert DATABASE.ensure(limited) == ["account nova_cell1_LIMITED repaired: privileges"]
     assert DATABASE.ensure(limited) == []
     assert program.run(PROXY, program.run(TOKEN)) == "node-1 5900"
+    readable = set(limited.spec.readable_tables)
+    with connected(mariadb, "root", "rootpw") as admin:
+        admin.execute("SELECT table_name FROM information_schema.tables WHERE table_schema = 'nova_cell1'")
+        tables = {name for (name,) in admin.fetchall()}
+    assert readable < tables
+    with connected(mariadb, "nova_cell1_LIMITED", passwords(RESULT)["cell1--console-database"]) as proxy:
+        assert {
+            table for table in tables if code(proxy, f"SELECT 1 FROM {table}") != ER.TABLEACCESS_DENIED_ERROR
+        } == readable
+        for statement in STATEMENTS:
+            assert code(proxy, statement) in DENIED, statement
 
 
 REFUSED = 403

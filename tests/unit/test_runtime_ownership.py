@@ -130,10 +130,12 @@ def test_two_accounts_of_one_schema_are_there_while_a_password_is_replaced(scene
 def test_who_would_read_tables_of_another_resources_schema_is_refused(scene: Scene) -> None:
     scene.put(SERVICE, "glance", EARLY)
     scene.plans("glance-db", "glance-db--console")
-    owned = {"owner": (SERVICE, "glance"), "database": "glance"}
-    whole = scene.add("glance-db", EARLY, user="glance", **owned)
-    reader = scene.add("glance-db--console", LATER, user="glance_LIMITED", readableTables=["images"], **owned)
-    thief = scene.add("thief", LATE, database="glance", user="thief", readableTables=["images"])
+    tables, owner = ["images"], (SERVICE, "glance")
+    whole = scene.add("glance-db", EARLY, owner, database="glance", user="glance")
+    reader = scene.add(
+        "glance-db--console", LATER, owner, database="glance", user="glance_LIMITED", readableTables=tables
+    )
+    thief = scene.add("thief", LATE, database="glance", user="thief", readableTables=tables)
     assert (scene.taken(whole), scene.taken(reader), scene.taken(thief)) == (set(), set(), {"spec.database"})
 
 
