@@ -210,8 +210,8 @@ def test_our_own_pods_are_reached_at_the_ports_they_serve_alone(root: Path, mani
     spec = deployed(root, manifest, "NetworkPolicy", f"{name}-ingress")["spec"]
     assert spec["podSelector"] == deployment["selector"]
     assert spec["policyTypes"] == ["Ingress"]
-    assert all(rule.keys() == {"ports"} for rule in spec["ingress"])
-    opened = [port for rule in spec["ingress"] for port in rule["ports"]]
+    assert all(rule.keys() == {"ports"} for rule in spec.get("ingress", []))
+    opened = [port for rule in spec.get("ingress", []) for port in rule["ports"]]
     served = [port for each in deployment["template"]["spec"]["containers"] for port in each.get("ports", ())]
     assert sorted(port["port"] for port in opened) == sorted(port["containerPort"] for port in served)
     assert {port["protocol"] for port in opened} <= {"TCP"}

@@ -1,5 +1,6 @@
 
 A CephStorage appears, with a Ceph of its own.
+  + NetworkPolicy/cephstorage-egress
   + Secret/cephstorage-keys
   + Secret/cephstorage-daemon-config
   + Secret/cephstorage-record

@@ -1,5 +1,6 @@
 
 CephStorage is Ceph does not answer yet.
+  + NetworkPolicy/cinder-egress
   + Secret/cinder-credentials
   + MariaDBDatabase/cinder-db
   + RabbitMQVhost/cinder-messaging

@@ -1,5 +1,6 @@
 
 A Keystone appears.
+  + NetworkPolicy/keystone-egress
   + Secret/keystone-credentials
   + MariaDBDatabase/keystone-db
   + Secret/keystone-admin

@@ -1,5 +1,6 @@
 
 Neutron is not ready: API: neutron-api: 0/1 pods ready.
+  + NetworkPolicy/nova-egress
   + Secret/nova-credentials
   + MariaDBDatabase/nova-api-db
   + MariaDBDatabase/nova-cell0-db
@@ -13,6 +14,7 @@ Neutron is not ready: API: neutron-api: 0/1 pods ready.
   + RabbitMQVhost/nova-cell1
   + Secret/nova-cell1-setup
   + Secret/nova-cell1-config
+  + Secret/nova-cell1--console-config
   + Service/nova-cell1-novncproxy
   + Secret/nova-migration-ca
   + Secret/nova-migration
@@ -24,7 +26,7 @@ Neutron is not ready: API: neutron-api: 0/1 pods ready.
   NeutronReady: Progressing, not ready: API: neutron-api: 0/1 pods ready
   SchemaReady: Waiting, waiting for Database
   ConductorReady: Waiting, waiting for Identity, Neutron, Messaging, Schema
-  CellsReady: Waiting, waiting for Database, Schema; waiting for Identity, Neutron, Messaging, Cell1Setup
+  CellsReady: Waiting, waiting for Database, Schema; waiting for Identity, Neutron, Messaging, Cell1Setup; waiting for Cell1Setup; waiting for Messaging; waiting for Identity, Neutron, Messaging, Cell1Setup, Database
   ComputeReady: Waiting, waiting for Identity, Neutron, Cell1Conductor
   SchedulerReady: Waiting, waiting for Identity, Neutron, Messaging, Schema, Cell1Setup
   APIReady: Waiting, waiting for Identity, Neutron, Messaging, Schema, Cell1Setup
@@ -35,10 +37,11 @@ Neutron is not ready: API: neutron-api: 0/1 pods ready.
 
 Finished: MariaDBDatabase, RabbitMQVhost, KeystoneUser.
   + Job/nova-db-sync-…
+  + RabbitMQVhost/nova-cell1--console
   NeutronReady: Progressing, not ready: API: neutron-api: 0/1 pods ready
   SchemaReady: Progressing, job nova-db-sync-… is running
   ConductorReady: Waiting, waiting for Neutron, Schema
-  CellsReady: Waiting, waiting for Schema; waiting for Neutron, Cell1Setup
+  CellsReady: Waiting, waiting for Schema; waiting for Neutron, Cell1Setup; waiting for Cell1Setup; waiting for Neutron, Cell1Setup, Database, Messaging
   ComputeReady: Waiting, waiting for Neutron, Cell1Conductor
   SchedulerReady: Waiting, waiting for Neutron, Schema, Cell1Setup
   APIReady: Waiting, waiting for Neutron, Schema, Cell1Setup
@@ -51,7 +54,7 @@ Finished: Job.
   + Job/nova-cell1-setup-…
   NeutronReady: Progressing, not ready: API: neutron-api: 0/1 pods ready
   ConductorReady: Waiting, waiting for Neutron
-  CellsReady: Waiting, waiting for Neutron, Cell1Setup
+  CellsReady: Waiting, waiting for Neutron, Cell1Setup; waiting for Cell1Setup; waiting for Neutron, Cell1Setup, Database, Messaging
   ComputeReady: Waiting, waiting for Neutron, Cell1Conductor
   SchedulerReady: Waiting, waiting for Neutron, Cell1Setup
   APIReady: Waiting, waiting for Neutron, Cell1Setup
@@ -63,7 +66,7 @@ Finished: Job.
 Neutron is ready.
   + StatefulSet/nova-conductor
   ConductorReady: Progressing, nova-conductor: 0/1 pods ready
-  CellsReady: Waiting, waiting for Cell1Setup
+  CellsReady: Waiting, waiting for Cell1Setup; waiting for Cell1Setup, Database, Messaging
   ComputeReady: Waiting, waiting for Cell1Conductor
   SchedulerReady: Waiting, waiting for Cell1Setup
   APIReady: Waiting, waiting for Cell1Setup

@@ -1,5 +1,6 @@
 
 A Placement appears; its database answers, Keystone does not yet.
+  + NetworkPolicy/placement-egress
   + Secret/placement-credentials
   + MariaDBDatabase/placement-db
   + KeystoneUser/placement-user

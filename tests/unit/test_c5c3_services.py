@@ -129,6 +129,13 @@ NOVA_TABLES = {
     "Secret/nova-cell1-config nova.conf [database] connection": "nova",
 }
 CELL_IS_TOLD = "Job/nova-cell1-setup pod.containers[main].env[CELL_DIGEST]"
+CONSOLE_READS = ("MariaDBDatabase/nova-cell1-db--console ", "Secret/nova-cell1--console-config nova.conf [database]")
+"""The account of a cell's proxy of consoles, and where it logs in."""
+CONSOLE_CALLS = (
+    "RabbitMQVhost/nova-cell1--console ",
+    "Secret/nova-cell1--console-config nova.conf [DEFAULT] transport_url",
+    "Secret/nova-cell1--console-config nova.conf [oslo_messaging_rabbit]",
+)
 
 
 def nova_schema(path: str, name: str, *which: str) -> ParameterSet:
@@ -141,7 +148,8 @@ def nova_schema(path: str, name: str, *which: str) -> ParameterSet:
         places = [each for each in NOVA_TABLES if found[cell] in each and (cell == "cell1") == ("cell1" in each)]
         expected |= dict.fromkeys(places, url)
         expected |= {f"MariaDBDatabase/nova-{cell}-db spec.{field}": called for field in ("database", "user")}
-    return row("Nova", path, name, expected, CELL_IS_TOLD if "cell1" in which else "-")
+    also = (CELL_IS_TOLD, *CONSOLE_READS) if "cell1" in which else ("-",)
+    return row("Nova", path, name, expected, *also)
 
 
 @pytest.mark.parametrize(
@@ -161,6 +169,7 @@ def nova_schema(path: str, name: str, *which: str) -> ParameterSet:
             ),
             "Secret/nova-credentials ",
             CELL_IS_TOLD,
+            *CONSOLE_READS,
             "published.databaseRotation",
             "uses MariaDB/mariadb",
         ),
@@ -196,6 +205,7 @@ def broker(kind: str) -> ParameterSet:
         *(f"Secret/{secret} {name} [oslo_messaging_rabbit]" for secret, name in files.items()),
         f"Secret/{low}-credentials ",
         CELL_IS_TOLD,
+        *CONSOLE_CALLS,
         "published.messagingRotation",
         "uses RabbitMQ/rabbitmq",
     )

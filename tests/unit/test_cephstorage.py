@@ -246,7 +246,7 @@ def test_rook_is_told_what_is_wanted_and_asked_what_there_is(release: Release) -
     named = {ref.name for _, ref in whole_secrets(CEPH_STORAGE.spec.model_validate(spec))}
     assert "rook-ceph-client-cinder" in named
     first = planned(release, spec)
-    assert {obj["kind"] for obj in first.objects} == {"CephCluster", "CephBlockPool", "CephClient"}
+    assert {obj["kind"] for obj in first.objects} == {"CephCluster", "CephBlockPool", "CephClient", "NetworkPolicy"}
     assert first.outcome.published == {}
     told = {f"rook-ceph-client-{user}": {user: KEY} for user in ("cinder", "glance", "nova", "cinder-backup")}
     told |= {"rook-ceph-mon": {"fsid": "f"}, "rook-ceph-config": {"mon_host": "[v2:10.0.0.1:3300,v1:10.0.0.1:6789]"}}

@@ -1,10 +1,11 @@
-"""Nothing that is told during a pass is lost, not even where the resource goes during it."""
+"""Nothing that happens during a pass is lost: not where the resource goes, nor where an answer is the first to tell."""
 
 from __future__ import annotations
 
 import asyncio
 from typing import Any, cast
 
+import pytest
 from patience import eventually
 
 from openstack_operator.catalogue import SERVICES
@@ -22,7 +23,9 @@ KIND = Kind.of(MEMCACHED)
 REQUEST = Request(KIND.handle, "x", "cache")
 META = {"namespace": "x", "uid": "uid-1", "resourceVersion": "1"}
 OWNER = {"apiVersion": MEMCACHED.api_version, "kind": KIND.kind, "name": "cache", "uid": "uid-1", "controller": True}
-CACHE = {"apiVersion": MEMCACHED.api_version, "kind": KIND.kind, "metadata": {**META, "name": "cache"}, "spec": {}}
+CACHE_META = {**META, "name": "cache", "generation": 1}
+CACHE = {"apiVersion": MEMCACHED.api_version, "kind": KIND.kind, "metadata": CACHE_META, "spec": {}}
+SERVICES_OF_IT = [service for service in SERVICES if service.resource is MEMCACHED]
 GOING = {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": [RECREATED], "ownerReferences": [OWNER]}
 LABELS = {
     "app.kubernetes.io/managed-by": MANAGED_BY,
@@ -60,15 +63,53 @@ class Overtaken:
 
 
 async def test_a_workload_of_a_resource_that_goes_during_a_pass_goes_too() -> None:
-    services = [service for service in SERVICES if service.resource is MEMCACHED]
     client = Recording()
-    manager = Manager(cast("Client", client), services, [], cast("Any", None))
+    manager = Manager(cast("Client", client), SERVICES_OF_IT, [], cast("Any", None))
     manager._passes[KIND.handle] = Overtaken(manager)  # pyright: ignore[reportPrivateUsage]
     manager.world.stores[KIND].put(entry(CACHE, KIND))
     work = asyncio.ensure_future(manager._work())  # pyright: ignore[reportPrivateUsage]
     try:
         await eventually("the workload let go", lambda: client.left == [[]])
         assert manager.world.stores[STATEFUL_SET].get("x", "cache") is None
+    finally:
+        work.cancel()
+        await asyncio.gather(work, return_exceptions=True)
+
+
+class Answered:
+    """A pass whose own write is answered with what somebody else did before it."""
+
+    def __init__(self, manager: Manager, answer: Object) -> None:
+        self._store = manager.world.stores[KIND]
+        self._answer = answer
+        self.passes = 0
+
+    async def reconcile(self, request: Request, held: Cached) -> Next:
+        self.passes += 1
+        self._store.put(entry(self._answer, KIND), by=request)
+        return Next()
+
+
+@pytest.mark.parametrize(
+    ("change", "passes"),
+    [({"deletionTimestamp": "2026-01-01T00:00:00Z"}, 2), ({"generation": 2}, 2), ({"labels": {"a": "b"}}, 1)],
+    ids=["deleted", "another spec", "nothing to do"],
+)
+async def test_what_the_answer_to_a_write_tells_first_is_looked_at(change: dict[str, Any], passes: int) -> None:
+    manager = Manager(cast("Client", Recording()), SERVICES_OF_IT, [], cast("Any", None))
+    answer = {**CACHE, "metadata": {**CACHE_META, **change, "resourceVersion": "2"}}
+    manager._passes[KIND.handle] = answered = Answered(manager, answer)  # pyright: ignore[reportPrivateUsage]
+    manager.world.stores[KIND].put(entry(CACHE, KIND))
+    last = Request(KIND.handle, "x", "last")
+    work = asyncio.ensure_future(manager._work())  # pyright: ignore[reportPrivateUsage]
+    try:
+        await eventually("the pass", lambda: answered.passes >= passes)
+        # One that was woken at the same time would have had its pass by the time this one has its own.
+        await asyncio.sleep(0)
+        manager._wake(last)  # pyright: ignore[reportPrivateUsage]
+        queue = manager._queues[KIND.handle]  # pyright: ignore[reportPrivateUsage]
+        await eventually("the queue to be empty", lambda: not (len(queue) or queue._timers))  # pyright: ignore[reportPrivateUsage]
+        assert answered.passes == passes
     finally:
         work.cancel()
         await asyncio.gather(work, return_exceptions=True)

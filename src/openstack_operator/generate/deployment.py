@@ -73,7 +73,8 @@ def policies(name: str, namespace: str, *ports: int) -> list[Object]:
     ingress = {
         "podSelector": {"matchLabels": labels},
         "policyTypes": ["Ingress"],
-        "ingress": [{"ports": [{"protocol": "TCP", "port": port}]} for port in ports],
+        # An empty list is none to the API server, and would be written again with each apply.
+        **({"ingress": [{"ports": [{"protocol": "TCP", "port": port}]} for port in ports]} if ports else {}),
     }
     return [
         {

@@ -185,7 +185,7 @@ class Manager:
         if not self._active:
             return
         for request in self._affected(change):
-            if request != change.by:
+            if request != change.by or _overtaken(change, request):
                 self._wake(request)
 
     def _turned(self) -> None:
@@ -249,6 +249,17 @@ class Manager:
         """Those whose plans look at Nodes. Who is kept by an actuator looks at them when it is looked at."""
         kinds = (kind for kind in self.world.catalog.on_nodes if isinstance(self._passes[kind.handle], Reconciler))
         return self._requests(kinds)
+
+
+def _overtaken(change: Change, by: Request) -> bool:
+    """Whether the answer to a write of that resource's own pass shows what somebody else did before it: deleted the
+    object, or changed the spec of the resource. The watch tells nothing more of it.
+    """
+    if change.old is None or change.new is None:
+        return False
+    old, new = change.old.meta, change.new.meta
+    itself = Request(change.kind.handle, new.namespace, new.name) == by
+    return old.deletion_timestamp != new.deletion_timestamp or (itself and old.generation != new.generation)
 
 
 def _spec_changed(change: Change) -> bool:
