@@ -17,7 +17,7 @@ def explained(resources: Sequence[Resource[Any]], path: str) -> str:
 
     Raises LookupError naming the nearest names and the choices.
     """
-    resource, fields = _kind(resources, re.sub(r"\[[^\]]*\]", "", path).strip("."))
+    resource, fields = _kind(resources, re.sub(r"\[[^\[\]]*\]", "", path).strip("."))
     schema, place = _root(resource), resource.kind
     if fields and fields[0] in {"spec", "status", "metadata"}:
         place = f"{place}.{fields[0]}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -33,16 +33,21 @@ def agrees(_: Context[Any]) -> tuple[str, ...]:
 
 @asynccontextmanager
 async def operator(
-    cluster: Cluster, root: Path, *, releases: ReleaseFiles | None = None, skip: tuple[str, ...] = ()
+    cluster: Cluster,
+    root: Path,
+    *,
+    releases: ReleaseFiles | None = None,
+    skip: tuple[str, ...] = (),
+    also: Sequence[str] = (),
 ) -> AsyncGenerator[Manager]:
     """The operator with every service; its actuators agree with everything. Workloads are ready at once, except for
-    the kinds to `skip`.
+    the kinds to `skip`, and in the namespaces that it serves `also`.
     """
     client = Client.connect()
     remotes = [replace(actuator, ensure=agrees, remove=agrees) for actuator in ACTUATORS]
     releases = releases or ReleaseFiles(root / "releases")
     patience = Patience(first=0.2, later=0.2, retrying=0.5, missing=0.2)
-    manager = Manager(client, SERVICES, remotes, releases, [cluster.namespace], patience=patience)
+    manager = Manager(client, SERVICES, remotes, releases, [cluster.namespace, *also], patience=patience)
     async with running(manager.run()), cluster.simulator(*skip):
         yield manager
     await client.close()

@@ -21,7 +21,7 @@ _UNITS = {
 
 def seconds(text: str) -> timedelta:
     """What a duration stands for: 90s, 24h, 7d, 1h30m. Raises ValueError for one of millions of years."""
-    total = sum(int(count) * _SECONDS[unit] for count, unit in re.findall("([0-9]+)([dhms])", text))
+    total = sum(int(count) * _SECONDS[unit] for count, unit in re.findall("(?<![0-9])([0-9]+)([dhms])", text))
     try:
         return timedelta(seconds=total)
     except OverflowError:

@@ -114,7 +114,10 @@ def _allows(entries: Iterable[str], namespace: str, value: str, *, is_host: bool
 
 def _matches(pattern: str, value: str) -> bool:
     """Whether a pattern, of which `*` is any characters, is all of the value."""
-    return re.fullmatch(".*".join(map(re.escape, pattern.split("*"))), value) is not None
+    first, *rest = map(re.escape, pattern.split("*"))
+    # Each part is where it comes first: to go back for another place takes a power of the length, and finds no more.
+    middle = "".join(f"(?>.*?{part})" for part in rest[:-1])
+    return re.fullmatch(first + middle + "".join(f".*{last}" for last in rest[-1:]), value) is not None
 
 
 def _contains(network: str, address: str) -> bool:
