@@ -69,7 +69,8 @@ async def test_a_cloud_on_servers_of_others_becomes_ready_and_goes(cluster: Clus
         await cluster.delete(C5C3_CONTROL_PLANE, "cloud", "Background")
 
         async def gone() -> bool:
-            return not any([await made(cluster, handle) for handle in KINDS])
+            accounts = [await ours(cluster, kind) for kind in ("MariaDBDatabase", "RabbitMQVhost")]
+            return not any([*accounts, *[await made(cluster, handle) for handle in KINDS]])
 
         await eventually(gone)
 
