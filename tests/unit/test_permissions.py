@@ -286,3 +286,12 @@ def test_validate_warns_of_what_it_cannot_know_to_be_allowed(
     assert "--ingress-annotations" not in capsys.readouterr().err
     assert main(["render", "-f", str(file)]) == 0
     assert SNIPPET in capsys.readouterr().out
+
+
+MANY = Permissions(issuer_hosts=("*".join("a" * 60) + "*b",))
+
+
+def test_an_entry_with_many_stars_takes_no_power_of_a_names_length(release: Release) -> None:
+    # To go back for another place of each star takes years of this.
+    with pytest.raises(SpecError):
+        made(PLACEMENT, {"expose": {"type": "NodePort", "host": "a" * 253}, **TLS}, release, permissions=MANY)
