@@ -62,8 +62,10 @@ class Settings:
 
     @property
     def version(self) -> str:
-        """Of this operator, with its build as Semantic Versioning has it: 0.1.0+1f2e3d."""
-        return f"{__version__}+{self.build}" if self.build else __version__
+        """Of this operator, with its build as Semantic Versioning has it: 0.1.0+1f2e3d. Cut to the 63 characters that
+        the definition of a status allows: the API server would refuse every status otherwise.
+        """
+        return f"{__version__}+{self.build}"[:63] if self.build else __version__
 
 
 def serve(settings: Settings, actuators: Sequence[Actuator] = ACTUATORS) -> int:

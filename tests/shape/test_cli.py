@@ -13,6 +13,7 @@ import pytest
 
 from openstack_operator import __version__
 from openstack_operator.api import Resource, crd
+from openstack_operator.api.schema import STATUS
 from openstack_operator.catalogue import RESOURCES
 from openstack_operator.cli import command_line, main, run_settings
 from openstack_operator.explain import explained
@@ -36,6 +37,8 @@ def test_builds_of_a_version_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.delenv("OPERATOR_BUILD", raising=False)
     assert version() == __version__
     assert version("--build", "1f2e") == f"{__version__}+1f2e"
+    allowed = STATUS["properties"]["operatorVersion"]["maxLength"]
+    assert len(version("--build", "f" * 64)) == allowed
     monkeypatch.setenv("OPERATOR_BUILD", "3d4c")
     assert version() == f"{__version__}+3d4c"
 
