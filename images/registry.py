@@ -72,8 +72,8 @@ class Digests:
         known = self.get(reference)
         if known and known != digest and not pushed:
             raise CommandError(
-                f"{reference}: the registry serves {digest}, and this machine knows {known}: somebody has replaced the"
-                f" image. Find out who. To take what the registry serves, remove {self.path}"
+                f"{reference}: the registry serves {digest}, and this machine knows {known}: another image has the"
+                f" same tag. Find out who pushed it. To accept the registry's image, delete {self.path}"
             )
         if known != digest:
             self._known[reference] = digest

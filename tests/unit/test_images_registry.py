@@ -88,7 +88,7 @@ def test_an_image_that_somebody_replaced_is_not_run(served: Path) -> None:
     before = registry.pinned(TARGET, ["keystone"])
     replaced(served, f"sha256:{'0' * 64}")
     assert registry.pinned(TARGET, ["keystone"]) == before
-    with pytest.raises(CommandError, match=f"serves sha256:{'0' * 64}, and this machine knows sha256:.*remove"):
+    with pytest.raises(CommandError, match=f"serves sha256:{'0' * 64}, and this machine knows sha256:.*delete"):
         registry.push(ENGINE, TARGET, ["keystone"])
 
 

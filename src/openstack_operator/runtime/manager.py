@@ -127,16 +127,16 @@ class Manager:
     async def _worker(self, queue: WorkQueue[Request]) -> None:
         while True:
             request = await queue.get()
-            there = self.world.held(request) is not None
-            if not there:
-                # Not after the pass: what is told meanwhile has to be looked at.
+            existed = self.world.held(request) is not None
+            if not existed:
+                # Before the pass, not after it: a change during the pass sets a timer that has to stay.
                 queue.drop(request)
             with metrics.ACTIVE.labels(request.kind).track_inprogress():
                 then = await self._guard.run(self._passes[request.kind], request)
             if self.world.held(request) is None:
                 queue.forget(request)
-                if there:
-                    # It went meanwhile: what is left of it is seen to by a pass over one that is gone.
+                if existed:
+                    # Deleted during the pass: another pass cleans up after it.
                     queue.add(request)
             elif then.retry:
                 queue.retry(request, slowly=then.slowly)
@@ -252,8 +252,8 @@ class Manager:
 
 
 def _overtaken(change: Change, by: Request) -> bool:
-    """Whether the answer to a write of that resource's own pass shows what somebody else did before it: deleted the
-    object, or changed the spec of the resource. The watch tells nothing more of it.
+    """Whether the response to a write of this resource's own pass shows a change by another client: it deleted the
+    object, or changed the spec of the resource. The watch then sends no event for that change.
     """
     if change.old is None or change.new is None:
         return False
