@@ -1,7 +1,6 @@
-"""What pods reach from their own place in the network: all but what is there for their node alone.
+"""Egress of pods: they reach every address except the loopback, link-local and metadata addresses of their node.
 
-Policies of Kubernetes only allow, and these have no effect where its network does not enforce them. Pods on the network
-of nodes are selected by none.
+A NetworkPolicy has no effect where the cluster's network does not enforce it, nor on pods with `hostNetwork`.
 """
 
 from __future__ import annotations

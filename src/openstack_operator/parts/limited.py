@@ -1,4 +1,4 @@
-"""Accounts that may do less than their service's own, for a program that strangers speak with."""
+"""Accounts with fewer rights than their service's own, for a program that users reach from outside the cluster."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .remote import remote
 from .sources import Database, Messaging
 
 _LIMITED = "_LIMITED"
-"""How its name ends. No name of Kubernetes' has these characters, so that it is nobody else's."""
+"""Suffix of the account's name. No Kubernetes name contains these characters, so no other resource uses the name."""
 
 
 def reader(

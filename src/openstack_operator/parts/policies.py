@@ -6,7 +6,7 @@ server opens the ports it uses for its own pods, since a server does not know it
 Databases, brokers and caches are shut also where nobody asks for policies. Then they open themselves to all pods of
 resources of ours in the namespace, so that none of these is shut out because its own plan is not carried out.
 
-What pods reach is everything but what is there for their node, whatever anybody asks for.
+An egress policy is always there: pods reach every address except loopback, link-local and metadata addresses.
 """
 
 from __future__ import annotations
