@@ -92,8 +92,13 @@ class Answered:
 
 @pytest.mark.parametrize(
     ("change", "passes"),
-    [({"deletionTimestamp": "2026-01-01T00:00:00Z"}, 2), ({"generation": 2}, 2), ({"labels": {"a": "b"}}, 1)],
-    ids=["deleted", "another spec", "nothing to do"],
+    [
+        ({"deletionTimestamp": "2026-01-01T00:00:00Z"}, 2),
+        ({"generation": 2}, 2),
+        ({"annotations": {"tempest.openstack.c5c3.io/run-now": "now"}}, 2),
+        ({"labels": {"a": "b"}}, 1),
+    ],
+    ids=["deleted", "another spec", "another annotation", "nothing to do"],
 )
 async def test_what_the_answer_to_a_write_tells_first_is_looked_at(change: dict[str, Any], passes: int) -> None:
     manager = Manager(cast("Client", Recording()), SERVICES_OF_IT, [], cast("Any", None))

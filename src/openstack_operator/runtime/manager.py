@@ -253,13 +253,14 @@ class Manager:
 
 def _overtaken(change: Change, by: Request) -> bool:
     """Whether the response to a write of this resource's own pass shows a change by another client: it deleted the
-    object, or changed the spec of the resource. The watch then sends no event for that change.
+    object, or changed the spec or the annotations of the resource. The watch then sends no event for that change.
     """
     if change.old is None or change.new is None:
         return False
     old, new = change.old.meta, change.new.meta
     itself = Request(change.kind.handle, new.namespace, new.name) == by
-    return old.deletion_timestamp != new.deletion_timestamp or (itself and old.generation != new.generation)
+    asked = (old.generation, old.annotations) != (new.generation, new.annotations)
+    return old.deletion_timestamp != new.deletion_timestamp or (itself and asked)
 
 
 def _spec_changed(change: Change) -> bool:
