@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import uuid
 from typing import Any
 
 import pytest
@@ -63,10 +64,32 @@ async def test_what_was_orphaned_is_adopted_with_its_passwords(cluster: Cluster,
 
 async def _orphan(cluster: Cluster) -> None:
     """As `kubectl delete --cascade=orphan` does it."""
+    for kind in (SECRET, STATEFUL_SET):
+        await _garbage_collector_saw(cluster, kind)
     await cluster.delete(toy.SERVER, "server", "Orphan")
 
     async def gone() -> bool:
         return await cluster.get(toy.SERVER, "server") is None
+
+    await eventually(gone)
+
+
+async def _garbage_collector_saw(cluster: Cluster, kind: Kind) -> None:
+    """Returns once Kubernetes' garbage collector has seen all there was of a kind. What it has not seen when the owner
+    goes, it orphans not, but deletes: a marker of the kind whose owner is absent goes once all before it was seen.
+    """
+    absent = {"apiVersion": "v1", "kind": "ConfigMap", "name": "absent", "uid": str(uuid.uuid4())}
+    meta = {**cluster.meta("marker"), "ownerReferences": [absent]}
+    container = {"name": "main", "image": "example.org/marker"}
+    labels = {"app": "marker"}
+    template = {"metadata": {"labels": labels}, "spec": {"containers": [container]}}
+    spec = {"replicas": 0, "serviceName": "marker", "selector": {"matchLabels": labels}, "template": template}
+    content = {"spec": spec} if kind is STATEFUL_SET else {}
+    body = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": meta, **content}
+    await cluster.client.create(kind, body)
+
+    async def gone() -> bool:
+        return await cluster.get(kind, "marker") is None
 
     await eventually(gone)
 
