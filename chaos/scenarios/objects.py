@@ -155,9 +155,10 @@ EDITS = (
     Edit(
         "secret",
         "nova-config",
-        lambda item: [{"op": "replace", "path": f"/data/{next(iter(item['data']))}", "value": "eA=="}],
-        "data",
-        lambda item: item["data"],
+        # Not its first key: a drawn value that is set by hand is kept.
+        lambda _: [{"op": "replace", "path": "/data/nova.conf", "value": "eA=="}],
+        "configuration",
+        lambda item: item["data"]["nova.conf"],
     ),
     Edit(
         "deployment",
