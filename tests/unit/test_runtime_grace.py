@@ -97,13 +97,18 @@ class Cluster:
         self.now = 0.0
         self.stores = {KIND: Store(KIND, lambda _: None)}
         self.status: dict[str, Any] = {}
-        world: Any = SimpleNamespace(publish=self.publish, resource=self.resource, client=self, stores=self.stores)
+        world: Any = SimpleNamespace(
+            publish=self.publish, published=self.published, resource=self.resource, client=self, stores=self.stores
+        )
         recorder: Any = SimpleNamespace(tell=self.tell)
         self.reporter = Reporter(world, recorder, patience=Patience(first=0, later=0), clock=lambda: self.now)
         self.reporter.grace.wall_clock = lambda: BEGAN + timedelta(seconds=self.now)
 
     def publish(self, *_: object) -> bool:
         return False
+
+    def published(self, _: Cached) -> dict[str, str]:
+        return {}
 
     def resource(self, _: str) -> Kind:
         return KIND

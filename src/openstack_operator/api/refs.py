@@ -108,6 +108,10 @@ class CortexRef(Ref):
     optional: ClassVar[bool] = True
 
 
+OPTIONAL_KINDS = frozenset(ref.kind for ref in (OptionalNovaRef, CortexRef))
+"""Kinds that other services run without, and are configured anew for once they come."""
+
+
 class PKIRef(Ref):
     """A PKI in the same namespace."""
 

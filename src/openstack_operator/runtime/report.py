@@ -11,6 +11,7 @@ from typing import Any
 import structlog
 
 from .. import __version__
+from ..api.refs import OPTIONAL_KINDS
 from ..kube import conditions
 from ..plan import Object, SpecError, State, Verdict
 from .client import Conflict, Missing
@@ -101,14 +102,17 @@ class Reporter:
         live = held.decode()
         old: Object = live.get("status") or {}
         report, grace = self._with_grace(request, held, report)
-        if report.published is not None and self.world.publish(held, report.published):
-            for user in self.world.users.of(self.world.target(request)):
-                self.wake(user)
+        # Users plan without what is optional until it publishes. An operator that starts anew has to find it in the
+        # status, or it would take back what they were configured with.
+        durably = self._is_news(held, report) and self.world.target(request)[0] in OPTIONAL_KINDS
+        if not durably:
+            self._publish(request, held, report)
         new = status(report, old, held.meta.generation, self.version)
         if same(new, old):
+            self._publish(request, held, report)
             self._pending.pop(request, None)
             return grace
-        if (wait := self._settling(request, report, old, new)) > 0:
+        if not durably and (wait := self._settling(request, report, old, new)) > 0:
             return wait if grace is None else min(wait, grace)
         kind = self.world.resource(request.kind)
         body = {
@@ -126,11 +130,22 @@ class Reporter:
         except SpecError as error:
             # An object that was stored under an older schema may be refused as a whole.
             _log.warning("cannot write status", kind=request.kind, name=request.name, error=str(error))
+            self._publish(request, held, report)
             return grace
         self._pending.pop(request, None)
         self.world.stores[kind].put(entry(written, kind), by=request)
+        self._publish(request, held, report)
         await self.recorder.tell(held, kind, old, new, is_service=report.is_service)
         return grace
+
+    def _is_news(self, held: Cached, report: Report) -> bool:
+        return report.published is not None and self.world.published(held) != report.published
+
+    def _publish(self, request: Request, held: Cached, report: Report) -> None:
+        """Has users of the resource plan with what it publishes now."""
+        if report.published is not None and self.world.publish(held, report.published):
+            for user in self.world.users.of(self.world.target(request)):
+                self.wake(user)
 
     def forget(self, request: Request) -> None:
         """The resource is gone."""

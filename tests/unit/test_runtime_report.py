@@ -1,0 +1,64 @@
+"""When users of a resource learn what it publishes."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from openstack_operator.plan import progressing
+from openstack_operator.runtime.kinds import Kind
+from openstack_operator.runtime.report import Report, Reporter
+from openstack_operator.runtime.store import Cached, Meta, Request, Store
+
+USER = Request("Neutron", "openstack", "neutron")
+
+
+class World:
+    """Notes, one after the other, what is written and who is woken."""
+
+    def __init__(self, role: str) -> None:
+        self.role = role
+        self.kind = Kind("openstack.k8s.io/v1alpha1", role, f"{role.lower()}s")
+        self.client, self.users = self, SimpleNamespace(of=self.of)
+        self.stores = {self.kind: Store(self.kind, lambda _: None)}
+        self.known: dict[str, str] = {}
+        self.seen: list[str] = []
+
+    def of(self, _: object) -> list[Request]:
+        return [USER]
+
+    def resource(self, _: str) -> Kind:
+        return self.kind
+
+    def target(self, request: Request) -> tuple[str, str, str]:
+        return self.role, request.namespace, request.name
+
+    def published(self, _: Cached) -> dict[str, str]:
+        return self.known
+
+    def publish(self, _: Cached, published: dict[str, str]) -> bool:
+        news, self.known = self.known != published, published
+        return news
+
+    async def apply_status(self, kind: Kind, body: dict[str, Any]) -> dict[str, Any]:
+        del kind
+        self.seen.append(f"wrote {body['status']['published']}")
+        return {**body, "metadata": {**body["metadata"], "resourceVersion": "1"}}
+
+    async def tell(self, *_: object, **__: object) -> None:
+        pass
+
+
+@pytest.mark.parametrize(
+    ("role", "seen"), [("Nova", ["wrote {'port': '1'}", "woke neutron"]), ("Keystone", ["woke neutron"])]
+)
+async def test_what_others_plan_without_is_in_the_status_before_they_are_woken(role: str, seen: list[str]):
+    world: Any = World(role)
+    reporter = Reporter(world, world, lambda user: world.seen.append(f"woke {user.name}"))
+    held = Cached(Meta(role.lower(), uid="u", creation_timestamp="2026-01-01T00:00:00Z"), b"{}")
+    found = Report(conditions={"Ready": progressing("0/1 pods ready")}, published={"port": "1"})
+    for _ in range(2):
+        await reporter.report(Request(role, "openstack", role.lower()), held, found)
+    assert world.seen == seen
