@@ -27,8 +27,10 @@ SEARCHES = {"search", "sub", "subn", "split", "findall", "finditer"}
 METHODS = {"compile", "match", "fullmatch", *SEARCHES}
 LENGTH, GROWTH = 3_000, 4
 LINEAR, QUADRATIC = GROWTH, GROWTH**2
-SHORT = 28
-"""Characters after which an expression of exponential time has taken seconds already."""
+SHORT = 24
+"""Characters on which an expression of exponential time takes seconds."""
+MUCH = 0.25
+"""Seconds of CPU that nothing else takes for so few characters."""
 LITTLE = 0.002
 """Seconds of CPU of which nothing can be said."""
 BLOCKS = 3
@@ -171,7 +173,7 @@ def _once(expression: Expression, text: str) -> float:
 def slow(expression: Expression) -> str:
     """A text of which an answer takes more than linear time; empty where there is none."""
     for text in hostile(expression.pattern, SHORT):
-        if _once(expression, text) > 1:
+        if _once(expression, text) > MUCH:
             return text
     for short, long in zip(
         hostile(expression.pattern, LENGTH), hostile(expression.pattern, LENGTH * GROWTH), strict=True
