@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from openstack_operator.runtime.kinds import DAEMON_SET, DEPLOYMENT, EVENT, STATEFUL_SET, Kind
+from openstack_operator.runtime.store import Cached, Store
 
 from . import toy
 from .harness import Cluster, eventually
@@ -82,6 +85,34 @@ async def test_that_of_a_resource_that_is_deleted_goes_with_all_that_belongs_to_
     async with cluster.simulator(), cluster.operator():
         await has_server(cluster)
         await has_dependent(cluster, STATEFUL_SET, "server-db")
+        await cluster.delete(toy.SERVER, "server", policy)
+        await gone(cluster, (Kind.of(toy.SERVER), "server"), (STATEFUL_SET, "server-db"), (CONFIG_MAP, "server-db"))
+
+
+class Deaf:
+    """A store as its informer sees it, which is never told that something is changed or gone."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    def put(self, new: Cached) -> None:
+        pass
+
+    def remove(self, last: Cached) -> None:
+        pass
+
+
+@pytest.mark.parametrize("policy", ["Background", "Foreground"])
+async def test_that_of_a_resource_of_whose_deletion_nothing_was_heard_goes_too(cluster: Cluster, policy: str):
+    async with cluster.simulator(), cluster.operator() as manager:
+        await has_server(cluster)
+        await has_dependent(cluster, STATEFUL_SET, "server-db")
+        [informer] = [each for each in manager.world.informers if each.store.kind == Kind.of(toy.SERVER)]
+        late: Any = Deaf(informer.store)
+        informer.store = late
         await cluster.delete(toy.SERVER, "server", policy)
         await gone(cluster, (Kind.of(toy.SERVER), "server"), (STATEFUL_SET, "server-db"), (CONFIG_MAP, "server-db"))
 

@@ -17,7 +17,7 @@ from ..plan import READY, Context, Drifted, Outcome, SpecError, State, Transient
 from . import metrics
 from .client import Forbidden
 from .events import RECREATION
-from .finalizers import PATIENCE, add, delete, drop, going, release
+from .finalizers import PATIENCE, add, comes_back, delete, drop, going, release
 from .gather import ADMIN_SECRET, parse
 from .kinds import NAMESPACE, Kind
 from .limits import check_limits
@@ -135,7 +135,7 @@ class Actuating:
             await self._report(request, held, Report(conditions={"Ready": verdict}, partial=True))
             return Next(after=_LOOK_AGAIN)
         world = self._parts.world
-        returns = world.plans.recreates(world.resource(request.kind), held.meta)
+        returns = await comes_back(world, world.resource(request.kind), held.meta)
         if returns is None and going(held) < PATIENCE:
             verdict = Verdict(State.PROGRESSING, "deleting: waiting for its owner to be looked at", "Deleting")
             await self._report(request, held, Report(conditions={"Ready": verdict}, partial=True))

@@ -28,7 +28,7 @@ from ..plan.steps import WORKLOADS
 from .carry_over import with_last_node_ports, with_live_claims
 from .client import Conflict, Forbidden, Missing, NotAdmitted
 from .compare import covers
-from .finalizers import delete, finish_deletion, is_deletion_pending, orphan_pods
+from .finalizers import delete, finish_deletion, is_deletion_pending, is_there, orphan_pods
 from .jobs import last_words
 from .kinds import CLAIM, DAEMON_SET, DEPLOYMENT, JOB, OTHERS, POD, SECRET, SERVICE, STATEFUL_SET, Kind
 from .memo import Memo
@@ -143,7 +143,7 @@ class Applier:
         # What is guarded is created, which fails where the name is taken.
         found = held or (None if guarded else await self._unlabeled(kind, wanted))
         if held and is_deletion_pending(kind, held) and held.meta.owner_labels == self._labels:
-            await orphan_pods(self._world, self._request, kind, held)
+            await self._orphan_pods(kind, held)
         if found:
             self._check(kind, found, wanted)
         if not held and kind is DAEMON_SET:
@@ -177,6 +177,12 @@ class Applier:
         if not covers(body, result):
             self._memo.learn(new, stamp)
         return await self._judged(kind, new, result)
+
+    async def _orphan_pods(self, kind: Kind, held: Cached) -> None:
+        """Keeps the pods of a workload that somebody deleted; Transient where its owner goes as well."""
+        if not await is_there(self._world, self._request):
+            raise Transient(f"{self._owner_kind.kind}/{self._owner.meta.name} is being deleted")
+        await orphan_pods(self._world, self._request, kind, held)
 
     def _remember(self, kind: Kind, body: Object, held: Cached | None, live: Object | None) -> None:
         """Notes a write, and a roll-out that begins with it; the log and Events have them once the pass is over."""

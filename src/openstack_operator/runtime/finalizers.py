@@ -11,7 +11,7 @@ from ..plan import Object
 from ..plan.steps import WORKLOADS
 from .client import Conflict, Missing
 from .kinds import Kind
-from .store import Cached, Request
+from .store import Cached, Meta, Request
 from .world import World, entry
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger()
@@ -59,6 +59,32 @@ def is_deletion_pending(kind: Kind, held: Cached) -> bool:
     return kind.kind in WORKLOADS and held.meta.deletion_timestamp is not None and RECREATED in held.meta.finalizers
 
 
+async def is_there(world: World, request: Request) -> bool:
+    """Whether a resource that is known is in the cluster, the same one, and is not being deleted. Raises Transient.
+
+    When a resource goes, Kubernetes deletes what belongs to it, and the watches tell of both in any order.
+    """
+    kind, known = world.resource(request.kind), world.held(request)
+    live = await world.client.get(kind, request.namespace, request.name)
+    if live is None:
+        if known:
+            world.stores[kind].remove(known)
+        return False
+    new = entry(live, kind)
+    world.stores[kind].put(new)
+    return known is not None and known.meta.uid == new.meta.uid and new.meta.deletion_timestamp is None
+
+
+async def comes_back(world: World, kind: Kind, meta: Meta) -> bool | None:
+    """Whether an object that is being deleted comes back, as `Plans.recreates` has it, by a resource that is in the
+    cluster still. Raises Transient.
+    """
+    while by := world.plans.recreator(kind, meta):
+        if await is_there(world, by):
+            return True
+    return by
+
+
 async def orphan_pods(world: World, request: Request, kind: Kind, held: Cached) -> None:
     """Ends the deletion of a workload that its owner makes again, and keeps its pods: the next workload of that name
     adopts them. Raises Transient.
@@ -89,7 +115,7 @@ async def finish_deletions(world: World, request: Request) -> bool:
     for kind, child in list(world.children(request)):
         if not is_deletion_pending(kind, child):
             continue
-        returns = world.plans.recreates(kind, child.meta)
+        returns = await comes_back(world, kind, child.meta)
         if returns is None and going(child) < PATIENCE:
             unknown = True
         else:

@@ -15,7 +15,7 @@ from .apply import Applier
 from .contention import CONTENDED, advice
 from .diagnosis import Diagnostician
 from .events import RECREATION
-from .finalizers import PATIENCE, drop, finish_deletions, going, is_deletion_pending, orphan, orphan_pods
+from .finalizers import PATIENCE, comes_back, drop, finish_deletions, going, is_deletion_pending, orphan, orphan_pods
 from .gather import Gathered, parse
 from .limits import check_limits
 from .passes import Next, Parts
@@ -132,7 +132,7 @@ class Reconciler:
         """
         if RECREATED in held.meta.finalizers:
             world = self._parts.world
-            returns = world.plans.recreates(world.resource(request.kind), held.meta)
+            returns = await comes_back(world, world.resource(request.kind), held.meta)
             if returns is None and going(held) < PATIENCE:
                 return await self._deleting(request, held, "its owner to be looked at", again=1)
             if returns:

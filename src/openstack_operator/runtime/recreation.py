@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, Literal, NamedTuple, cast
 
 from ..plan import Key, Object, key
 from .kinds import Kind
@@ -76,6 +76,11 @@ class Plans:
         """Whether an object that is being deleted comes back: what controls it has it in its plan, and is there or
         comes back itself. None as long as that is not known, after a start of this process.
         """
+        found = self.recreator(kind, meta)
+        return found if found is None else bool(found)
+
+    def recreator(self, kind: Kind, meta: Meta) -> Request | Literal[False] | None:
+        """As `recreates`, with the resource that is there and by whose plan it comes back, or what owns it does."""
         owner = meta.controller
         if owner is None or not self._world.ours(owner.handle):
             return False
@@ -97,32 +102,36 @@ class Plans:
         wants = self._wants(owner, (kind.handle, meta.name), frozenset()) if owner else False
         return Maker(None if wants is False else owner, known=wants is not None)
 
-    def _wants(self, request: Request, child: Key, seen: frozenset[Request]) -> bool | None:
+    def _wants(self, request: Request, child: Key, seen: frozenset[Request]) -> Request | Literal[False] | None:
         if request in seen:
             # Users write owner references, in a circle if they like.
             return False
         live, plan = self._world.held(request), self._plans.get(request)
         if live is not None and live.meta.deletion_timestamp is None:
-            return child in plan.keys if plan and plan.uid == live.meta.uid else None
+            if not plan or plan.uid != live.meta.uid:
+                return None
+            return request if child in plan.keys else False
         returns = self._returns(request, seen | {request})
         # Where it was never planned here, what it made is what it is going to make.
-        return returns and (plan is None or child in plan.keys)
+        if returns and plan and child not in plan.keys:
+            return False
+        return returns
 
-    def _returns(self, request: Request, seen: frozenset[Request]) -> bool | None:
-        """Whether a resource that is gone, or being deleted, comes back."""
+    def _returns(self, request: Request, seen: frozenset[Request]) -> Request | Literal[False] | None:
+        """Who is there and makes a resource again that is gone, or being deleted."""
         child = request.kind, request.name
         if live := self._world.held(request):
             owner = live.meta.controller
             if owner is None or not self._world.ours(owner.handle):
                 return False
             return self._wants(Request(owner.handle, request.namespace, owner.name), child, seen)
-        owners = [
-            each for each, plan in self._plans.items() if each.namespace == request.namespace and child in plan.keys
-        ]
-        verdicts = [self._wants(owner, child, seen) for owner in owners]
-        if any(verdicts):
-            return True
-        return None if None in verdicts or self._unplanned(request.namespace) else False
+        unknown = self._unplanned(request.namespace)
+        for each, plan in self._plans.items():
+            if each.namespace == request.namespace and child in plan.keys:
+                if found := self._wants(each, child, seen):
+                    return found
+                unknown = unknown or found is None
+        return None if unknown else False
 
     def _unplanned(self, namespace: str) -> bool:
         """Whether there is a resource that was not planned yet, and may want anything."""
