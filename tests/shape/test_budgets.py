@@ -16,14 +16,14 @@ SERVICES = sorted(path.parent for path in (SRC / "services").glob("*/**/__init__
 MODULE, FOLDER, PLAINEST, FUNCTION = 400, 300, 150, 40
 LARGER = {
     "cephstorage": 910,
-    "cinder": 884,
+    "cinder": 890,
     "controlplane": 640,
     "glance": 374,
     "keystone": 550,
     "keystone/federation": 580,
     "mariadb": 1250,
     "neutron": 400,
-    "nova": 1160,
+    "nova": 1180,
     "ovnnetwork": 960,
     "pki": 320,
     "rabbitmq": 560,

@@ -16,6 +16,7 @@ Neutron is not ready: API: neutron-api: 0/1 pods ready.
   + Secret/nova-cell1-config
   + Secret/nova-cell1--console-config
   + Service/nova-cell1-novncproxy
+  + KeystoneUser/nova-compute-user
   + Secret/nova-migration-ca
   + Secret/nova-migration
   + DaemonSet/nova-libvirt

@@ -72,7 +72,9 @@ def options(result: Plan, secret: str, path: Path) -> cfg.ConfigOpts:
     conf.register_opts([cfg.StrOpt("transport_url"), cfg.FloatOpt("cpu_allocation_ratio")])
     conf.register_opts([cfg.StrOpt("connection")], group="database")
     conf.register_opts([cfg.StrOpt("connection")], group="api_database")
-    conf.register_opts([cfg.StrOpt("username"), cfg.StrOpt("metadata_proxy_shared_secret")], group="neutron")
+    conf.register_opts([cfg.StrOpt("username"), cfg.StrOpt("password")], group="placement")
+    names = "username", "password", "metadata_proxy_shared_secret"
+    conf.register_opts([cfg.StrOpt(name) for name in names], group="neutron")
     conf.register_opts([cfg.StrOpt("virt_type"), cfg.IntOpt("tb_cache_size")], group="libvirt")
     conf.register_opts([cfg.StrOpt("novncproxy_base_url")], group="vnc")
     conf(["--config-file", str(path)], default_config_files=[])
@@ -111,8 +113,22 @@ def test_a_compute_node_knows_no_schema(tmp_path: Path) -> None:
     conf = options(planned(), "nova-cell1-compute-config", tmp_path / "nova.conf")
     assert (conf.database.connection, conf.api_database.connection) == (None, None)
     assert conf.transport_url.endswith("/nova-cell1")
-    assert conf.neutron.username == "nova"
+    assert (conf.neutron.username, conf.placement.username) == ("nova-compute", "nova-compute")
     assert conf.neutron.metadata_proxy_shared_secret is None
+
+
+def test_nodes_know_a_user_of_their_own_and_not_novas(tmp_path: Path) -> None:
+    draw = map("drawn-{}-here".format, count()).__next__
+    result = planned(draw=draw)
+    above, node = (
+        options(result, f"{name}-config", tmp_path / name).neutron for name in ("nova", "nova-cell1-compute")
+    )
+    user = made(result)["KeystoneUser", "nova-compute-user"]["spec"]
+    assert (user["user"], user["roles"]) == (node.username, ["reader", "service"])
+    assert node.password.startswith("drawn-")
+    known = made(result)["Secret", "nova-cell1-compute-config"]
+    assert above.password.startswith("drawn-")
+    assert above.password not in "".join(kube.secret_data(known).values())
 
 
 def test_the_metadata_api_knows_neutrons_secret(tmp_path: Path) -> None:
@@ -316,11 +332,14 @@ def with_volumes(attaches: str) -> Plan:
     return planned({"cinderRef": {"name": "cinder"}}, published=PUBLISHED | cinder)
 
 
-def test_every_process_asks_cinder_as_nova_and_inside_the_cluster() -> None:
-    for secret in ("nova-config", "nova-cell1-config", "nova-cell1-compute-config"):
+def test_every_process_asks_cinder_inside_the_cluster_as_its_own_user() -> None:
+    users = {"nova-config": "nova", "nova-cell1-config": "nova", "nova-cell1-compute-config": "nova-compute"}
+    for secret, user in users.items():
         rendered = kube.secret_data(made(with_volumes("ceph"))["Secret", secret])["nova.conf"]
         section = rendered.partition("[cinder]\n")[2].partition("\n\n")[0].splitlines()
-        assert {"catalog_info = volumev3::internalURL", "os_region_name = RegionOne", "username = nova"} <= set(section)
+        assert {"catalog_info = volumev3::internalURL", "os_region_name = RegionOne", f"username = {user}"} <= set(
+            section
+        )
         assert "[cinder]" not in kube.secret_data(made(planned())["Secret", secret])["nova.conf"]
 
 

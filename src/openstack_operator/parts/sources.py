@@ -191,9 +191,12 @@ class Identity(Step):
         return {name: value for name, value in self.options.items() if name == "cafile"}
 
 
-def identity(ctx: Context[Any], creds: Credentials, password: str) -> Identity:
-    """KeystoneUser named after the owner, with the roles services need to act for users; where K-ORC keeps users, with
-    a User of its own. Where the spec says how to log in to a Keystone that is not one of ours nothing is made.
+def identity(
+    ctx: Context[Any], creds: Credentials, password: str, *, program: str = "", roles: Sequence[str] = ()
+) -> Identity:
+    """KeystoneUser named after the owner, with the roles services need to act for users, or `<owner>-<program>`, with
+    those `roles`; where K-ORC keeps users, with a User of its own. Where the spec says how to log in to a Keystone that
+    is not one of ours nothing is made.
     """
     source = ctx.spec.keystone
     if source.auth_url:
@@ -202,24 +205,26 @@ def identity(ctx: Context[Any], creds: Credentials, password: str) -> Identity:
     ref = source.keystone_ref or KEYSTONE
     at = ctx.refs[ref]
     clouds = at.published.get(KORC)
+    name, called = (ctx.name(program, "user"), ctx.name(program)) if program else (ctx.name("user"), ctx.owner)
     wanted = [
         remote(
             ctx,
             "KeystoneUser",
-            each.resource(ctx.name("user")),
+            each.resource(name),
             {
                 "keystoneRef": {"name": ref.name},
-                "user": each.called(ctx.owner),
+                "user": each.called(called),
                 "passwordSecretRef": creds.ref(each.key),
+                **({"roles": [*roles]} if roles else {}),
                 **_kept_by(clouds),
             },
         )
         for each in creds.of(password)
     ]
-    made = _users(ctx, ref, clouds, creds, password) if clouds else ()
+    made = _users(ctx, ref, clouds, creds, password, name, called) if clouds else ()
     user = {
         "auth_type": "password",
-        "username": creds.of(password)[0].called(ctx.owner),
+        "username": creds.of(password)[0].called(called),
         "password": creds[password],
         "user_domain_name": "Default",
         "project_name": "service",
@@ -233,14 +238,15 @@ def _kept_by(clouds: str | None) -> dict[str, str]:
     return {"provider": "k-orc"} if clouds else {}
 
 
-def _users(ctx: Context[Any], ref: Ref, clouds: str, creds: Credentials, password: str) -> tuple[Step, ...]:
+def _users(
+    ctx: Context[Any], ref: Ref, clouds: str, creds: Credentials, password: str, name: str, called: str
+) -> tuple[Step, ...]:
     """Those K-ORC makes. It tries ever more seldom what it fails in, so that it is asked once Keystone is there."""
     found = requires(ctx, "Identity", ref)
-    name = ctx.name("user")
     objects = [
         obj
         for each in creds.of(password)
-        for obj in service_user(ctx, clouds, each.resource(name), each.called(ctx.owner), creds, each)
+        for obj in service_user(ctx, clouds, each.resource(name), each.called(called), creds, each)
     ]
     return found, Step(name="Identity", objects=tuple(objects), after=(creds, found))
 

@@ -36,7 +36,7 @@ def plan(ctx: Context[CinderSpec], tell: Tell = status) -> Plan:
     _check(spec)
     base = parts.foundation(ctx)
     common = config.shared(ctx, base)
-    conf = parts.config(ctx, config.FILE, oslo.merge(common, config.control(ctx)))
+    conf = parts.config(ctx, config.FILE, oslo.merge(common, config.control(ctx)), more=config.POLICY)
     sync = parts.job(ctx, "db-sync", ["cinder-manage", "db", "sync"], conf, after=base.schema, condition="Schema")
     glance = parts.requires(ctx, "Glance", spec.glance_ref)
     running = (*base.steps, glance, sync)

@@ -183,10 +183,15 @@ def schema_name(ctx: Context[NovaSpec], part: str) -> str:
     return parts.sql_name(whole if first else f"{whole}_{part}")
 
 
+COMPUTE_PASSWORD = "compute-identity"  # noqa: S105
+
+
 def passwords(spec: NovaSpec) -> list[str]:
     """Names of the passwords of all accounts, users and virtual hosts that are made here."""
     found = [] if spec.database.secret_ref else ["api-database", "cell0-database"]
     found += parts.drawn(spec)
+    if spec.compute.enabled and not spec.keystone.auth_url:
+        found.append(COMPUTE_PASSWORD)
     for cell in spec.cells:
         sources = {"database": cell.database or spec.database, "messaging": cell.messaging or spec.messaging}
         made = [sort for sort, source in sources.items() if not source.secret_ref]

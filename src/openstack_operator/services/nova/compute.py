@@ -10,7 +10,7 @@ from ... import kube, oslo, parts
 from ...api import CephStorageRef, PodSettings, Ref, Sections, references
 from ...plan import Context, Group, Step
 from . import config, idle, jobs, volumes
-from .cells import Built, Shared
+from .cells import COMPUTE_PASSWORD, Built, Shared
 from .ceph import Disks, disks
 from .consoles import Consoles
 from .migration import LIBVIRT, PORT, Migration
@@ -18,6 +18,8 @@ from .model import NovaSpec
 
 CELL_LABEL = "openstack-cell"
 _NODES = "spec.compute.nodeSelector"
+_ROLES = "reader", "service"
+"""Of the user that every node knows: enough for Placement, Neutron and Cinder, and nothing of Keystone."""
 
 LEAVE_CGROUP = """\
 # Guests outlive this container: its runtime ends what it finds in the container's cgroups, so libvirt and the guests it
@@ -46,11 +48,13 @@ def compute(ctx: Context[NovaSpec], cells: list[Built], shared: Shared, moving: 
         return Group("Compute", ())
     kept = disks(ctx)
     own = oslo.merge(kept.options, moving.options)
-    daemons = [step for cell in cells for step in _nova_compute(ctx, cell, shared, kept, own, first=cell is cells[0])]
+    user = parts.identity(ctx, shared.credentials, COMPUTE_PASSWORD, program="compute", roles=_ROLES)
+    of_nodes = replace(shared, identity=user, needed=(*shared.needed, user))
+    daemons = [step for cell in cells for step in _nova_compute(ctx, cell, of_nodes, kept, own, first=cell is cells[0])]
     live = [ctx.children.get(("DaemonSet", ctx.name(cell.name, "compute")), {}) for cell in cells]
     nodes = sum((each.get("status") or {}).get("desiredNumberScheduled", 0) for each in live)
     found = [jobs.hosts(ctx, shared.config, nodes, after=tuple(daemons))] if nodes else []
-    return Group("Compute", (*kept.steps, *moving.steps, _libvirt(ctx, kept, moving, screens), *daemons, *found))
+    return Group("Compute", (user, *kept.steps, *moving.steps, _libvirt(ctx, kept, moving, screens), *daemons, *found))
 
 
 def on_nodes(spec: NovaSpec) -> list[Ref]:

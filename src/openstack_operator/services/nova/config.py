@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from ... import oslo, parts
 from ...api import Sections
 from ...plan import Context, MissingReference
@@ -26,6 +28,17 @@ COMPUTE_DEFAULTS: Sections = {
 }
 
 
+_OF_NODES = (
+    "os_compute_api:os-migrations:index",
+    "os_compute_api:servers:detail:get_all_tenants",
+    "os_compute_api:servers:allow_all_filters",
+)
+POLICY = {"policy.yaml": json.dumps(dict.fromkeys(_OF_NODES, "rule:context_is_admin or role:service"), indent=1)}
+"""A file: rules of Nova's API by which the user of compute nodes asks what is under way on a node before nova-compute
+ends there.
+"""
+
+
 def database(connection: str) -> Sections:
     """The schema of a process's own cell."""
     return {"database": oslo.options.database(connection)}
@@ -37,7 +50,7 @@ def api_database(connection: str) -> Sections:
 
 
 def clients(ctx: Context[NovaSpec], user: parts.Identity) -> Sections:
-    """How every Nova process calls the other services: as Nova's own user, at their internal endpoints."""
+    """How a Nova process calls the other services: as that user, at their internal endpoints."""
     internal = {"region_name": ctx.spec.region, "valid_interfaces": "internal", **user.trust}
     own = {**user.options, **internal}
     return {

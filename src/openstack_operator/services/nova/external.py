@@ -59,7 +59,8 @@ def scheduler(
         defaults=config.DEFAULTS,
     )
     text = oslo.render(oslo.merge(sections, {"filter_scheduler": _last(ctx)})) + remark
-    return parts.written(ctx, {"nova.conf": text}, suffix="scheduler-config", directory=conf.directory, beside=trust)
+    files = {"nova.conf": text, **config.POLICY}
+    return parts.written(ctx, files, suffix="scheduler-config", directory=conf.directory, beside=trust)
 
 
 def _trust(ctx: Context[NovaSpec], wanted: ExternalScheduler) -> list[kube.Mount]:

@@ -48,7 +48,7 @@ def plan(ctx: Context[NovaSpec]) -> Plan:
     # The map of cells is read once, when a process starts (nova.context.load_cells): another cell, other pods.
     remark = f"# Cells: {', '.join(each.name for each in spec.cells)}\n"
     rendered = oslo.render(parts.options(ctx, wired, defaults=config.DEFAULTS))
-    conf = parts.written(ctx, {"nova.conf": rendered + remark}, directory="/etc/nova")
+    conf = parts.written(ctx, {"nova.conf": rendered + remark, **config.POLICY}, directory="/etc/nova")
     choosing = external.scheduler(ctx, conf, wired, remark, user)
     sync = jobs.schema(ctx, conf, after=(api_db, cell0))
     waits = parts.waits(ctx)
