@@ -22,7 +22,7 @@ LARGER = {
     "keystone": 550,
     "keystone/federation": 580,
     "mariadb": 1250,
-    "neutron": 400,
+    "neutron": 412,
     "nova": 1180,
     "ovnnetwork": 960,
     "pki": 320,

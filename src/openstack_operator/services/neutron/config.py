@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 
 from ... import oslo, parts
@@ -23,6 +24,20 @@ DEFAULTS: Sections = {
     "ovn": {"ovn_emit_need_to_frag": False},
     "securitygroup": {"enable_security_group": True},
 }
+_READS = "(role:reader and project_id:%(project_id)s)"
+_FOR_NODES = {
+    "update_port:device_id": "rule:admin_or_owner or rule:service_api",
+    "get_floatingip": f"rule:admin_only or {_READS} or rule:service_api",
+    "get_subnet": (
+        f"rule:admin_only or {_READS} or (role:reader and rule:network_owner)"
+        " or rule:shared or rule:external_network or rule:service_api"
+    ),
+}
+POLICY = {"policy.yaml": json.dumps(_FOR_NODES, indent=1)}
+"""A file: what nova-compute asks of Neutron, as a user with the role `service`, and Neutron's defaults do not admit.
+Its other rules for ports and networks do. The first one is without a rule in 2025.1; the others are the defaults
+of neutron.conf.policies with that role.
+"""
 
 
 def network(ctx: Context[NeutronSpec]) -> Referent:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ... import kube, oslo, parts
 from ...plan import READY, Context, NotBuilt, Plan, SpecError, Step, progressing
 from .agent import metadata_agent
-from .config import DEFAULTS, network, neutron_conf, patience
+from .config import DEFAULTS, POLICY, network, neutron_conf, patience
 from .model import NeutronSpec
 from .refill import refill, remark
 
@@ -25,7 +25,7 @@ def plan(ctx: Context[NeutronSpec]) -> Plan:
     base = parts.foundation(ctx, "metadata")
     at = network(ctx)
     ovn = Step(name="OVNConnected", verdict=at.verdict)
-    defaults, more = oslo.merge(DEFAULTS, patience(ctx)), {"ml2_conf.ini": _EMPTY_ML2 + remark(ctx)}
+    defaults, more = oslo.merge(DEFAULTS, patience(ctx)), {"ml2_conf.ini": _EMPTY_ML2 + remark(ctx), **POLICY}
     beside = parts.ovn_mounts(at)
     conf = parts.config(ctx, "neutron.conf", neutron_conf(ctx, base), defaults=defaults, more=more, beside=beside)
     ml2 = kube.files("config", conf.secret, "/etc/neutron/plugins/ml2", "ml2_conf.ini")
