@@ -109,8 +109,6 @@ def test_images_in_ceph(release: Release, spec: dict[str, Any]) -> None:
     made = planned(release, spec)
     found = options(made)
     assert found["DEFAULT"]["enabled_backends"] == "rbd:rbd"
-    # What Nova and Cinder need to clone.
-    assert found["DEFAULT"]["show_multiple_locations"] == found["DEFAULT"]["show_image_direct_url"] == "true"
     assert (found["rbd"]["rbd_store_user"], found["rbd"]["rbd_store_pool"]) == ("glance", "images")
     assert found["image_conversion"]["output_format"] == "raw"
     assert found["image_import_opts"]["image_import_plugins"] == "[image_conversion]", "Glance wants a list in brackets"
@@ -118,6 +116,55 @@ def test_images_in_ceph(release: Release, spec: dict[str, Any]) -> None:
     assert {"/etc/ceph/ceph.conf", "/etc/ceph/ceph.client.glance.keyring"} <= mounts
     assert not [obj for obj in made.objects if obj["kind"] == "PersistentVolumeClaim"]
     assert strategy(made) == "RollingUpdate"
+
+
+TELLS = {"OS_DEFAULT__SHOW_IMAGE_DIRECT_URL": "true", "OS_DEFAULT__SHOW_MULTIPLE_LOCATIONS": "true"}
+
+
+def told(made: Plan) -> dict[str, bool]:
+    """Whether each API says where images lie."""
+    programs = {obj["metadata"]["name"]: obj for obj in made.objects if obj["kind"] == "Deployment"}
+    containers = {name: obj["spec"]["template"]["spec"]["containers"][0] for name, obj in programs.items()}
+    env = {name: {each["name"]: each.get("value") for each in main["env"]} for name, main in containers.items()}
+    return {name: found | TELLS == found for name, found in env.items()}
+
+
+def endpoints(made: Plan) -> dict[str, str]:
+    return next(obj for obj in made.objects if obj["kind"] == "KeystoneService")["spec"]["endpoints"]
+
+
+def test_users_are_not_told_where_in_ceph_images_lie(release: Release) -> None:
+    made = planned(release, {"storageType": "ceph", "expose": {"type": "NodePort", "host": "192.0.2.1"}})
+    assert told(made) == {"glance-api": False, "glance-internal-api": True}
+    assert "glance-internal-api." in endpoints(made)["internal"]
+    assert made.outcome.published["internalURL"] == endpoints(made)["internal"]
+    assert "internal" not in endpoints(made)["public"]
+    services = {
+        o["metadata"]["name"]: o["spec"].get("type", "ClusterIP") for o in made.objects if o["kind"] == "Service"
+    }
+    assert services == {"glance-api": "NodePort", "glance-internal-api": "ClusterIP"}
+
+
+def test_one_api_serves_all_where_nobody_clones(release: Release) -> None:
+    for spec in ({}, {"storageType": "swift"}):
+        made = planned(release, spec)
+        assert told(made) == {"glance-api": False}
+        assert endpoints(made)["internal"] == made.outcome.published["internalURL"] == endpoints(made)["public"]
+
+
+def test_one_pod_serves_all_where_a_volume_of_one_node_is_among_the_stores(release: Release) -> None:
+    backends = [{"name": "rbd", "type": "ceph"}, {"name": "file", "type": "pvc"}]
+    assert told(planned(release, {"storage": {"backends": backends}})) == {"glance-api": True}
+    shared = {"backends": backends, "accessMode": "ReadWriteMany"}
+    assert told(planned(release, {"storage": shared})) == {"glance-api": False, "glance-internal-api": True}
+
+
+def test_pods_and_whoever_uses_glance_reach_the_api_inside(release: Release) -> None:
+    made = planned(release, {"storageType": "ceph", "networkPolicies": {"enabled": True}})
+    policies = {o["metadata"]["name"]: o["spec"] for o in made.objects if o["kind"] == "NetworkPolicy"}
+    rules = policies["glance-internal-api"]["ingress"]
+    assert [rule["ports"] for rule in rules] == [[{"port": 9292, "protocol": "TCP"}]]
+    assert rules[0]["from"] == [{"podSelector": {"matchLabels": kube.pods_of("Glance", "glance")}}]
     job = next(obj for obj in made.objects if obj["kind"] == "Job")["spec"]["template"]["spec"]
     assert "keyring" not in str(job), "the schema needs no key of Ceph's"
 

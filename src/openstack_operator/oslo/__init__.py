@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from . import options
-from .sections import merge, overlap, render
+from .sections import merge, overlap, policy, render
 
-__all__ = ["merge", "options", "overlap", "render"]
+__all__ = ["merge", "options", "overlap", "policy", "render"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -38,6 +39,11 @@ def render(sections: Mapping[str, Mapping[str, Any]]) -> str:
             lines += [f"{option} = {_text(entry)}" for entry in values]
         lines.append("")
     return "\n".join(lines)
+
+
+def policy(rules: Mapping[str, str]) -> dict[str, str]:
+    """The file `policy.yaml` with these rules of oslo.policy, by its name; it warns of one in JSON."""
+    return {"policy.yaml": "".join(f"{json.dumps(name)}: {json.dumps(rule)}\n" for name, rule in rules.items())}
 
 
 def _text(value: Any) -> str:

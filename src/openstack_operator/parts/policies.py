@@ -30,7 +30,7 @@ _SERVERS: Mapping[str, Mapping[str, Sequence[int]]] = {
     # Any port: its daemons take the first ones that are free.
     "CephStorage": dict.fromkeys(_CEPH, ()),
     "Keystone": {_API: [5000]},
-    "Glance": {_API: [9292]},
+    "Glance": {_API: [9292], "internal-api": [9292]},
     "Placement": {_API: [8778]},
     "Neutron": {_API: [9696]},
     "Cinder": {_API: [8776]},

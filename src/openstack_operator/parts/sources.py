@@ -262,16 +262,18 @@ def catalog(
     description: str,
     api: Api,
     *,
+    internal: Api | None = None,
     path: str = "",
     keystone: str = "",
     name: str = "catalog",
     after: Sequence[Step],
 ) -> Step:
     """KeystoneService `<owner>-<name>`: what clients find when they ask where this service lives; where K-ORC keeps
-    services, with a Service of its own. `keystone` is the name of the Keystone where the spec does not say it; `name`
-    differs for a second entry. Where Keystone is not one of ours, a step that says what others have to register.
+    services, with a Service of its own. `internal` is the API that the cloud's own services call, where that is another
+    one. `keystone` is the name of the Keystone where the spec does not say it; `name` differs for a second entry. Where
+    Keystone is not one of ours, a step that says what others have to register.
     """
-    endpoints = {"internal": api.internal + path, "public": api.public + path}
+    endpoints = {"internal": (internal or api).internal + path, "public": api.public + path}
     if not keystone and ctx.spec.keystone.auth_url:
         told = ", ".join(f"{interface} {url}" for interface, url in endpoints.items())
         return by_others("Endpoint", f"the catalog's entry {type_!r} of region {ctx.spec.region} ({told})", after)

@@ -93,6 +93,8 @@ class More:
     """Variable of an API whose pods call each other, by address: the URL under which others find this one."""
     large: bool = False
     """Whether an API writes whole images to the node's disk."""
+    runs: str = ""
+    """The component of the release that an API runs, where that is called otherwise."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -131,7 +133,7 @@ def api(
     Its HOME is a scratch folder unless it is a mount. Raises NotBuilt where the image takes no number of processes.
     """
     spec, name = ctx.spec, ctx.name(component)
-    entry = program(ctx, component)
+    entry = program(ctx, more.runs or component)
     expose: Expose = spec.expose if exposed else Expose()
     homes = () if any(mount.path == state(ctx) for mount in mounts) else (state(ctx),)
     size, proxied = size_of(ctx, "Deployment", component, settings), through_proxy(expose)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 from ... import oslo, parts
 from ...api import Sections
 from ...plan import Context, SpecError
@@ -13,7 +11,7 @@ from .model import CinderSpec
 
 FILE, DIRECTORY = "cinder.conf", "/etc/cinder"
 SHARES, LVM = "nfs_shares", "lvm.conf"
-POLICY = {"policy.yaml": json.dumps({"context_is_admin": "role:admin or role:service"})}
+POLICY = oslo.policy({"context_is_admin": "role:admin or role:service"})
 """A file: a rule of Cinder's API. A nova-compute that starts attaches volumes of all projects anew as its own user
 (nova.volume.cinder), and Cinder has no rule for that but the one for administrators.
 """

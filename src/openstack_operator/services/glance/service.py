@@ -8,9 +8,9 @@ from itertools import chain
 
 from ... import kube, oslo, parts
 from ...api import Sections
-from ...plan import Context, Plan
+from ...plan import Context, Plan, Step
 from .model import GlanceSpec, stores
-from .stores import CONFIG, STATE, places, sections
+from .stores import CONFIG, STATE, Place, places, sections
 
 PORT = 9292
 # Where Glance serves HTTP itself, as in Kolla's image, it would fork one process a core; uWSGI does not look.
@@ -22,6 +22,9 @@ ls /etc/glance/metadefs/*.json > /dev/null
 exec glance-manage --config-file /etc/glance/glance-api.conf db load_metadefs --path /etc/glance/metadefs --merge
 """
 _CACHE = f"{STATE}/image-cache"
+_TELLS = {"OS_DEFAULT__SHOW_IMAGE_DIRECT_URL": "true", "OS_DEFAULT__SHOW_MULTIPLE_LOCATIONS": "true"}
+"""Nova and Cinder clone an image only if they are told where it lies, and add the place of a snapshot. Whoever may do
+that reads any image in the pool, so that users get another API. oslo.config reads both before its files."""
 # Glance's own node, metadata services of cloud providers, and the API server: Glance compares whole names, so that each
 # way to write one counts.
 _NOT_THE_WEB = (
@@ -43,24 +46,57 @@ def plan(ctx: Context[GlanceSpec]) -> Plan:
     sync = parts.job(ctx, "db-sync", ["glance-manage", "db_sync"], conf, after=base.schema, condition="Schema")
     # Clients read them, the API does without: it need not wait.
     definitions = parts.job(ctx, "metadefs", ["sh", "-ec", _DEFINE], conf, after=(sync,), condition="Definitions")
+    after = (*base.steps, *storage, sync)
     reading = parts.on_ceph(conf, *clients) if clients else conf
-    mounts = tuple(chain.from_iterable(place.mounts for place in kept))
-    api = parts.api(
-        ctx,
-        "api",
-        PORT,
-        reading,
-        settings=ctx.spec.api,
-        after=(*base.steps, *storage, sync),
-        mounts=(*mounts, *_cache_mount(ctx)),
-        more=parts.More(known_as=_known_as(ctx), containers=_pruner(ctx, reading, mounts), large=True),
-    )
-    if mounts and ctx.spec.storage.access_mode == "ReadWriteOnce":
-        api = _one_at_a_time(api)
-    entry = parts.catalog(ctx, "image", "Image", api, after=(*base.steps, api))
+    cloned = any(store.type == "ceph" for store in stores(ctx.spec))
+    apart = cloned and _may_spread(ctx)
+    api = _api(ctx, "api", reading, kept, after, tells=cloned and not apart)
+    internal = _api(ctx, "internal-api", reading, kept, after, tells=True) if apart else api
+    entry = parts.catalog(ctx, "image", "Image", api, internal=internal, after=(*base.steps, api, internal))
     more = (reading,) if clients else ()
-    steps = (*parts.policies(ctx), *base.steps, *storage, conf, *more, sync, definitions, api, entry)
-    return Plan(*steps, endpoint=api.public, published={**base.credentials.published, **api.published})
+    apis = tuple(dict.fromkeys((api, internal)))
+    # What one pod was sent in two steps, another one fetches from it.
+    ways = [parts.Way("internal-api", [PORT], "service")] if apart else []
+    steps = (*parts.policies(ctx, *ways), *base.steps, *storage, conf, *more, sync, definitions, *apis, entry)
+    told = {**api.published, "internalURL": internal.internal}
+    return Plan(*steps, endpoint=api.public, published={**base.credentials.published, **told})
+
+
+def _may_spread(ctx: Context[GlanceSpec]) -> bool:
+    """Whether pods on different nodes reach all images: they share no volume of one node."""
+    on_volume = any(store.type == "pvc" for store in stores(ctx.spec))
+    return not on_volume or ctx.spec.storage.access_mode == "ReadWriteMany"
+
+
+def _api(
+    ctx: Context[GlanceSpec],
+    component: str,
+    conf: parts.Config,
+    kept: Sequence[Place],
+    after: Sequence[Step],
+    *,
+    tells: bool,
+) -> parts.Api:
+    """An Image API; `tells` whether it says where in Ceph an image lies, and takes places as images."""
+    mounts = tuple(chain.from_iterable(place.mounts for place in kept))
+    made = parts.api(
+        ctx,
+        component,
+        PORT,
+        conf,
+        settings=ctx.spec.api,
+        after=after,
+        mounts=(*mounts, *_cache_mount(ctx)),
+        exposed=component == "api",
+        more=parts.More(
+            env=_TELLS if tells else {},
+            known_as=_known_as(ctx),
+            containers=_pruner(ctx, conf, mounts),
+            large=True,
+            runs="api",
+        ),
+    )
+    return made if _may_spread(ctx) else _one_at_a_time(made)
 
 
 def _glance_conf(ctx: Context[GlanceSpec]) -> Sections:

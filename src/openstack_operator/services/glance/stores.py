@@ -43,14 +43,9 @@ def sections(ctx: Context[GlanceSpec], found: Sequence[Place]) -> Sections:
     """The options of all stores, and of the two folders for what is on its way."""
     there = stores(ctx.spec)
     drivers = {"pvc": "file", "ceph": "rbd", "swift": "swift", "s3": "s3"}
-    cloned = any(store.type == "ceph" for store in there)
     return oslo.merge(
         {
-            "DEFAULT": {
-                "enabled_backends": ",".join(f"{store.name}:{drivers[store.type]}" for store in there),
-                # Nova and Cinder clone an image only if they are told where it lies, and add the place of a snapshot.
-                **({"show_image_direct_url": True, "show_multiple_locations": True} if cloned else {}),
-            },
+            "DEFAULT": {"enabled_backends": ",".join(f"{store.name}:{drivers[store.type]}" for store in there)},
             "glance_store": {"default_backend": there[0].name},
             "os_glance_staging_store": {"filesystem_store_datadir": f"{STATE}/staging"},
             "os_glance_tasks_store": {"filesystem_store_datadir": f"{STATE}/tasks"},

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 
 from ... import oslo, parts
@@ -33,7 +32,7 @@ _FOR_NODES = {
         " or rule:shared or rule:external_network or rule:service_api"
     ),
 }
-POLICY = {"policy.yaml": json.dumps(_FOR_NODES, indent=1)}
+POLICY = oslo.policy(_FOR_NODES)
 """A file: what nova-compute asks of Neutron, as a user with the role `service`, and Neutron's defaults do not admit.
 Its other rules for ports and networks do. The first one is without a rule in 2025.1; the others are the defaults
 of neutron.conf.policies with that role.

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 from ... import oslo, parts
 from ...api import Sections
 from ...plan import Context, MissingReference
@@ -33,7 +31,7 @@ _OF_NODES = (
     "os_compute_api:servers:detail:get_all_tenants",
     "os_compute_api:servers:allow_all_filters",
 )
-POLICY = {"policy.yaml": json.dumps(dict.fromkeys(_OF_NODES, "rule:context_is_admin or role:service"), indent=1)}
+POLICY = oslo.policy(dict.fromkeys(_OF_NODES, "rule:context_is_admin or role:service"))
 """A file: rules of Nova's API by which the user of compute nodes asks what is under way on a node before nova-compute
 ends there.
 """
