@@ -196,7 +196,7 @@ def check(
         elif wanted is not ...:
             assert found[field] == wanted, field
     more = [field for field in found if field not in expected and not field.startswith(also)]
-    assert not more, f"{path} changes more than it says"
+    assert not more, f"{path} changes more than it says: {more[:20]}"
 
 
 def _named(obj: Object) -> str:

@@ -18,7 +18,7 @@ LARGER = {
     "cephstorage": 910,
     "cinder": 890,
     "controlplane": 640,
-    "glance": 374,
+    "glance": 397,
     "keystone": 550,
     "keystone/federation": 580,
     "mariadb": 1250,

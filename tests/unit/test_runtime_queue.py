@@ -59,6 +59,10 @@ class QueueMachine(RuleBasedStateMachine):
     def as_long_as_the_model(self) -> None:
         assert len(self.queue) == len(self.waiting)
 
+    @invariant()
+    def holds_what_waits_or_is_worked_on(self) -> None:
+        assert {key for key in "abcd" if self.queue.holds(key)} == {*self.waiting, *self.working}
+
 
 TestQueue = QueueMachine.TestCase
 
@@ -177,3 +181,14 @@ async def test_a_worker_that_waits_for_its_group_goes_on_when_another_is_done():
     queue.done("a0")
     async with asyncio.timeout(PATIENCE):
         assert await task == "a1"
+
+
+async def test_it_holds_what_comes_soon():
+    now = 0.0
+    queue = WorkQueue[str]("t", lambda: now)
+    queue.add_after("a", 10)
+    assert not queue.holds("a", within=9)
+    now = 2.0
+    assert queue.holds("a", within=9)
+    queue.drop("a")
+    assert not queue.holds("a", within=9)

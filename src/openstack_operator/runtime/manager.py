@@ -66,7 +66,7 @@ class Manager:
     ) -> None:
         """`release_versions` returns something else once a release file has changed."""
         catalog = Catalog([entry.resource for entry in (*services, *actuators)])
-        self.world = World(client, catalog, namespaces, self._changed, self._turned)
+        self.world = World(client, catalog, namespaces, self._changed, self._turned, self._is_due)
         self.world.plans.kinds = tuple(Kind.of(service.resource) for service in services)
         self.cluster_domain = domain
         self._client = client
@@ -192,6 +192,9 @@ class Manager:
         """Has all looked at again: an optional kind came or went, or a release file changed, once in a while."""
         for request in self._requests(self.world.catalog.resources) if self._active else ():
             self._wake(request)
+
+    def _is_due(self, request: Request) -> bool:
+        return self._queues[request.kind].holds(request, _COALESCE)
 
     def _wake(self, request: Request) -> None:
         self._queues[request.kind].add_after(request, _COALESCE)

@@ -89,6 +89,12 @@ class WorkQueue(Generic[K]):
         """The key did well: its next failure is its first."""
         self._failures.pop(key, None)
 
+    def holds(self, key: K, within: float = 0) -> bool:
+        """Whether the key waits for a worker or has one, or will within so many seconds."""
+        timer = self._timers.get(key)
+        soon = timer is not None and timer[0] <= self._clock() + within
+        return soon or key in self._queued or key in self._working
+
     def drop(self, key: K) -> None:
         """What the key stood for is gone: no timer is left for it."""
         self.forget(key)

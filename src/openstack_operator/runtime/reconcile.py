@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from types import MappingProxyType
 
 import structlog
 
+from ..api import Model, references
 from ..kube import RECREATED
 from ..plan import State, Transient, Verdict, carry_out, conditions
 from .apply import Applier
@@ -26,7 +28,7 @@ from .report import Report
 from .scale import scale_status
 from .store import Cached, Request
 from .teardown import FINALIZER, Teardown
-from .turns import Turns
+from .turns import Turns, Used
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger()
 
@@ -68,7 +70,8 @@ class Reconciler:
         world.plans.settle(request, held.meta.uid, plan.objects)
         kind, children = world.resource(request.kind), gathered.children
         applier = Applier(world, self._parts.memo, request, held, kind, context.now, children)
-        turns = Turns(children, world.stores, self._parts.memo.rolling, context.now, applier.replaces_pods)
+        used = partial(self._used, request, context.spec)
+        turns = Turns(children, world.stores, self._parts.memo.rolling, context.now, applier.replaces_pods, used)
         version = self._parts.reporter.version
         diagnostician = Diagnostician(world, request, context.now, self._parts.memo, version)
         rule = world.claims.judge(request, diagnostician.judge)
@@ -102,6 +105,15 @@ class Reconciler:
             return Next(after=then.after, retry=True, slowly=applier.forbidden)
         waits = (then.after, wake, applier.again, turns.again, diagnostician.again)
         return Next(after=min((wait for wait in waits if wait is not None), default=None))
+
+    def _used(self, request: Request, spec: Model) -> Iterator[Used]:
+        """What has to be there for a resource, which is never the other way round."""
+        world = self._parts.world
+        for ref in dict.fromkeys(ref for _, ref in references(spec) if not ref.optional):
+            for kind in world.kinds(ref.kind):
+                its = Request(kind.handle, request.namespace, ref.name)
+                if world.held(its) is not None and (workloads := [*world.children(its)]):
+                    yield Used(f"{ref.kind}/{ref.name}", world.is_due(its), workloads)
 
     async def _tell(
         self, request: Request, held: Cached, applier: Applier, diagnostician: Diagnostician, recreated: Sequence[str]

@@ -1,12 +1,14 @@
-"""One after the other: whose turn it is among the workloads of a resource that replace their pods.
+"""One after the other: whose turn it is among workloads that are to replace their pods.
 
-All at once, the programs of a service would start at the same time on the same nodes, and a mistake in what they have
-in common would reach all of them before anybody sees it.
+All at once, programs would start at the same time on the same nodes, and a mistake in what they have in common would
+reach all of them before anybody sees it. So those of a resource take turns, and come after those of the resources that
+it refers to: Nova after Keystone, both after MariaDB.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from ..kube import rolling
@@ -18,14 +20,31 @@ PATIENCE = timedelta(minutes=5)
 """A roll-out that takes longer is stuck, on a node that is gone for example, and holds nobody up."""
 _BLOCKING = (DEPLOYMENT, STATEFUL_SET)
 """What is waited for. A DaemonSet waits itself, but may have a pod on a node that does not come back for days."""
+_NAMES = frozenset(kind.handle for kind in _BLOCKING)
 
 Since = dict[str, tuple[int | None, datetime]]
 """When a roll-out was first seen, by uid of the workload and with its generation."""
 
 
+_SOON = 0.5
+"""Seconds after which a resource looks again whether one that it refers to has been looked at."""
+
+
+@dataclass(frozen=True)
+class Used:
+    """A resource that another one refers to, and does not do without."""
+
+    name: str
+    """Kind/name."""
+    due: bool
+    """Whether it is about to be looked at, and may have pods to replace of which nobody knows yet."""
+    workloads: Iterable[tuple[Kind, Cached]]
+
+
 class Turns:
     """The workloads of one resource during one pass. `seen` are its children as they were when the pass began, in
-    `stores` they are as it has written them, and `replaces` says whether a workload is to have new pods.
+    `stores` they are as it has written them, `replaces` says whether a workload is to have new pods, and `used` what
+    it comes after.
     """
 
     def __init__(
@@ -35,22 +54,25 @@ class Turns:
         since: Since,
         now: datetime,
         replaces: Callable[[Object], bool],
+        used: Callable[[], Iterable[Used]] = tuple,
     ) -> None:
         self._workloads = {
             (kind.handle, child.meta.name): (stores[kind], child.meta.namespace)
             for kind, child in seen
             if kind in {*_BLOCKING, DAEMON_SET}
         }
-        self._since, self._now, self._replaces = since, now, replaces
+        self._since, self._now, self._replaces, self._used = since, now, replaces, used
         self.again: float | None = None
-        """Seconds after which somebody's patience is over; set where a step was held."""
+        """Seconds after which it may be somebody's turn though nothing tells so; set where a step was held."""
 
     def before(self, step: Step) -> str:
         """What has to be rolled out before this step, as Kind/name; empty where it is its turn."""
         for wanted in step.objects:
             mine = self._live(*key(wanted))
             # One that is on its way already must be free to take another one.
-            if mine and (other := self._other(mine)) and not rolling(mine.decode()) and self._replaces(wanted):
+            if mine is None or not self._replaces(wanted) or rolling(mine.decode()):
+                continue
+            if other := self._other(mine) or self._other_used():
                 return other
         return ""
 
@@ -60,13 +82,29 @@ class Turns:
 
     def _other(self, mine: Cached) -> str:
         for kind, name in self._workloads:
-            held = self._live(kind, name) if kind in {blocking.handle for blocking in _BLOCKING} else None
-            if held is None or held.meta.uid == mine.meta.uid:
-                continue
-            if (left := self._patience(held)) > 0:
-                self.again = left if self.again is None else min(self.again, left)
+            held = self._live(kind, name) if kind in _NAMES else None
+            if held and held.meta.uid != mine.meta.uid and self._is_waited_for(held):
                 return f"{kind}/{name}"
         return ""
+
+    def _other_used(self) -> str:
+        used = [*self._used()]
+        for kind, held in (workload for each in used for workload in each.workloads):
+            if kind in _BLOCKING and self._is_waited_for(held):
+                return f"{kind.handle}/{held.meta.name}"
+        if due := [each.name for each in used if each.due]:
+            self._look_again(_SOON)
+            return due[0]
+        return ""
+
+    def _is_waited_for(self, held: Cached) -> bool:
+        if (left := self._patience(held)) <= 0:
+            return False
+        self._look_again(left)
+        return True
+
+    def _look_again(self, after: float) -> None:
+        self.again = after if self.again is None else min(self.again, after)
 
     def _patience(self, held: Cached) -> float:
         """Seconds for which others wait for this one; 0 where it is not being rolled out."""

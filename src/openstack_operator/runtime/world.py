@@ -75,8 +75,12 @@ class World:
         namespaces: Sequence[str],
         notify: Callable[[Change], None],
         turned: Callable[[], None] = lambda: None,
+        due: Callable[[Request], bool] = lambda _: False,
     ) -> None:
-        """`turned` is called when the API comes to serve an optional kind, or stops to."""
+        """`turned` is called when the API comes to serve an optional kind, or stops to; `due` tells whether a resource
+        is about to be looked at.
+        """
+        self.is_due = due
         self.client = client
         self.catalog = catalog
         self.users = Users()
@@ -225,6 +229,10 @@ class World:
         stores = (self.stores[kind] for kind in self._roles.get(role, ()))
         found = (held for store in stores if (held := store.get(namespace, name)))
         return min(found, key=lambda held: held.meta.creation_timestamp, default=None)
+
+    def kinds(self, role: str) -> Sequence[Kind]:
+        """The kinds, of several groups, that references to a role mean."""
+        return self._roles.get(role, ())
 
     def held(self, request: Request) -> Cached | None:
         """The resource a request is about."""
