@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from openstack_operator.kube import secret_data
-from openstack_operator.plan import SpecError
+from openstack_operator.plan import Release, SpecError
 from openstack_operator.runtime.kinds import CLAIM, DEPLOYMENT, JOB, POD, SECRET, STATEFUL_SET, Kind
 from openstack_operator.runtime.manager import Manager
 from openstack_operator.runtime.report import Patience
@@ -84,6 +85,30 @@ async def test_a_changed_option_rolls_only_what_reads_it(cluster: Cluster):
         await eventually(rolled)
         server = await cluster.get(STATEFUL_SET, "server-db")
         assert generation(server) == generation(before[STATEFUL_SET])
+
+
+async def test_pods_are_replaced_after_those_of_what_they_use(cluster: Cluster):
+    async with cluster.simulator(), cluster.operator():
+        await cluster.create(toy.STACK, "stack")
+        await cluster.ready(toy.STACK, "stack")
+    newer = Release("2025.1", "debian", {"app": replace(toy.RELEASE["app"], image="example.org/app:2")})
+    before = await cluster.get(DEPLOYMENT, "app-api")
+    async with cluster.operator(release=newer):
+        async with cluster.simulator("StatefulSet"):
+
+            async def waits() -> bool:
+                condition = await cluster.condition(toy.APP, "app")
+                return "after StatefulSet/server-db" in condition.get("message", "")
+
+            await eventually(waits)
+            assert generation(await cluster.get(DEPLOYMENT, "app-api")) == generation(before)
+        async with cluster.simulator():
+
+            async def replaced() -> bool:
+                return generation(await cluster.get(DEPLOYMENT, "app-api")) > generation(before)
+
+            await eventually(replaced)
+            await cluster.ready(toy.APP, "app")
 
 
 async def test_a_rollout_is_told_of_when_it_begins_and_ends(cluster: Cluster):
