@@ -133,6 +133,7 @@ def endpoints(made: Plan) -> dict[str, str]:
     return next(obj for obj in made.objects if obj["kind"] == "KeystoneService")["spec"]["endpoints"]
 
 
+@pytest.mark.security
 def test_users_are_not_told_where_in_ceph_images_lie(release: Release) -> None:
     made = planned(release, {"storageType": "ceph", "expose": {"type": "NodePort", "host": "192.0.2.1"}})
     assert told(made) == {"glance-api": False, "glance-internal-api": True}

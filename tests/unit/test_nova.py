@@ -117,6 +117,7 @@ def test_a_compute_node_knows_no_schema(tmp_path: Path) -> None:
     assert conf.neutron.metadata_proxy_shared_secret is None
 
 
+@pytest.mark.security
 def test_nodes_know_a_user_of_their_own_and_not_novas(tmp_path: Path) -> None:
     draw = map("drawn-{}-here".format, count()).__next__
     result = planned(draw=draw)
