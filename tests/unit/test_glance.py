@@ -116,6 +116,8 @@ def test_images_in_ceph(release: Release, spec: dict[str, Any]) -> None:
     assert {"/etc/ceph/ceph.conf", "/etc/ceph/ceph.client.glance.keyring"} <= mounts
     assert not [obj for obj in made.objects if obj["kind"] == "PersistentVolumeClaim"]
     assert strategy(made) == "RollingUpdate"
+    job = next(obj for obj in made.objects if obj["kind"] == "Job")["spec"]["template"]["spec"]
+    assert "keyring" not in str(job), "the schema needs no key of Ceph's"
 
 
 TELLS = {"OS_DEFAULT__SHOW_IMAGE_DIRECT_URL": "true", "OS_DEFAULT__SHOW_MULTIPLE_LOCATIONS": "true"}
@@ -160,14 +162,33 @@ def test_one_pod_serves_all_where_a_volume_of_one_node_is_among_the_stores(relea
     assert told(planned(release, {"storage": shared})) == {"glance-api": False, "glance-internal-api": True}
 
 
-def test_pods_and_whoever_uses_glance_reach_the_api_inside(release: Release) -> None:
+def test_every_pod_of_the_cloud_reaches_the_api_inside(release: Release) -> None:
     made = planned(release, {"storageType": "ceph", "networkPolicies": {"enabled": True}})
     policies = {o["metadata"]["name"]: o["spec"] for o in made.objects if o["kind"] == "NetworkPolicy"}
     rules = policies["glance-internal-api"]["ingress"]
     assert [rule["ports"] for rule in rules] == [[{"port": 9292, "protocol": "TCP"}]]
-    assert rules[0]["from"] == [{"podSelector": {"matchLabels": kube.pods_of("Glance", "glance")}}]
-    job = next(obj for obj in made.objects if obj["kind"] == "Job")["spec"]["template"]["spec"]
-    assert "keyring" not in str(job), "the schema needs no key of Ceph's"
+    ours = {"podSelector": {"matchExpressions": [{"key": kube.KIND, "operator": "Exists"}]}}
+    assert rules[0]["from"] == [ours], "keystoneclient and Tempest call it, too"
+
+
+def test_the_catalog_names_the_api_inside_once_it_is_ready(release: Release) -> None:
+    """A cloud that has one API gets another one: nobody is sent to it before it answers."""
+    former = {"internal": "http://glance-api:9292", "public": "http://192.0.2.1:30000"}
+    catalog = {"kind": "KeystoneService", "metadata": {"name": "glance-catalog"}, "spec": {"endpoints": former}}
+    ctx = context(
+        GLANCE,
+        {"storageType": "ceph"},
+        release=release,
+        published=CONTRACTS | {"CephStorage": CEPH},
+        secrets=SECRETS,
+        owner="glance",
+        children={("KeystoneService", "glance-catalog"): catalog},
+    )
+    made = plan(ctx)
+    assert made.outcome.published["internalURL"] == former["internal"]
+    steps = {step.name: step for step in made}
+    assert steps["InternalAPI"].barrier
+    assert steps["InternalAPI"] in steps["Endpoint"].after
 
 
 def test_only_who_asks_for_ceph_waits_for_it() -> None:

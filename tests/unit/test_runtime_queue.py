@@ -60,8 +60,8 @@ class QueueMachine(RuleBasedStateMachine):
         assert len(self.queue) == len(self.waiting)
 
     @invariant()
-    def holds_what_waits_or_is_worked_on(self) -> None:
-        assert {key for key in "abcd" if self.queue.holds(key)} == {*self.waiting, *self.working}
+    def pending_is_what_waits_or_is_worked_on(self) -> None:
+        assert {key for key in "abcd" if self.queue.is_pending(key)} == {*self.waiting, *self.working}
 
 
 TestQueue = QueueMachine.TestCase
@@ -183,12 +183,12 @@ async def test_a_worker_that_waits_for_its_group_goes_on_when_another_is_done():
         assert await task == "a1"
 
 
-async def test_it_holds_what_comes_soon():
+async def test_what_comes_soon_is_pending():
     now = 0.0
     queue = WorkQueue[str]("t", lambda: now)
     queue.add_after("a", 10)
-    assert not queue.holds("a", within=9)
+    assert not queue.is_pending("a", within=9)
     now = 2.0
-    assert queue.holds("a", within=9)
+    assert queue.is_pending("a", within=9)
     queue.drop("a")
-    assert not queue.holds("a", within=9)
+    assert not queue.is_pending("a", within=9)

@@ -8,7 +8,7 @@ from typing import Any
 from openstack_operator.plan import Object, Step
 from openstack_operator.runtime.kinds import DAEMON_SET, DEPLOYMENT, STATEFUL_SET, Kind
 from openstack_operator.runtime.store import Cached, Request, Store
-from openstack_operator.runtime.turns import PATIENCE, Since, Turns, Used
+from openstack_operator.runtime.turns import PATIENCE, Required, Since, Turns
 from openstack_operator.runtime.world import entry
 
 NOW = datetime(2026, 11, 20, tzinfo=UTC)
@@ -37,13 +37,13 @@ class Stage:
             self.put(kind, held)
         self.replaced = replaced
         self.since: Since = {}
-        self.used: list[Used] = []
+        self.required: list[Required] = []
 
     def put(self, kind: Kind, held: Cached) -> None:
         self.stores[kind].put(held, by=Request("Nova", "n", "nova"))
 
     def turns(self, after: timedelta = timedelta()) -> Turns:
-        return Turns(self.seen, self.stores, self.since, NOW + after, self.replaces, lambda: self.used)
+        return Turns(self.seen, self.stores, self.since, NOW + after, self.replaces, lambda: self.required)
 
     def replaces(self, wanted: Object) -> bool:
         return self.replaced is None or wanted["metadata"]["name"] in self.replaced
@@ -106,23 +106,23 @@ def test_a_workload_that_is_new_waits_for_nobody() -> None:
     assert found.turns().before(step(DEPLOYMENT, "metadata")) == ""
 
 
-def keystone(*, moving: bool = False, due: bool = False, kind: Kind = DEPLOYMENT) -> Used:
-    return Used("Keystone/keystone", due, [(kind, workload(kind, "keystone-api", moving=moving))])
+def keystone(*, moving: bool = False, pending: bool = False, kind: Kind = DEPLOYMENT) -> Required:
+    return Required("Keystone/keystone", pending, [(kind, workload(kind, "keystone-api", moving=moving))])
 
 
 def test_what_a_resource_refers_to_comes_first() -> None:
     found = stage()
-    found.used = [keystone(moving=True)]
+    found.required = [keystone(moving=True)]
     turns = found.turns()
     assert turns.before(API) == "Deployment/keystone-api"
     assert turns.again == PATIENCE.total_seconds()
-    found.used = [keystone()]
+    found.required = [keystone()]
     assert found.turns().before(API) == ""
 
 
-def test_what_is_about_to_be_looked_at_may_have_pods_to_replace() -> None:
+def test_what_is_pending_may_have_pods_to_replace() -> None:
     found = stage()
-    found.used = [keystone(due=True)]
+    found.required = [keystone(pending=True)]
     turns = found.turns()
     assert turns.before(API) == "Keystone/keystone"
     assert turns.again
@@ -131,7 +131,7 @@ def test_what_is_about_to_be_looked_at_may_have_pods_to_replace() -> None:
 
 def test_only_what_is_to_have_new_pods_waits_for_others() -> None:
     found = stage(moving="scheduler", replaced={"scheduler"})
-    found.used = [keystone(moving=True, due=True)]
+    found.required = [keystone(moving=True, pending=True)]
     turns = found.turns()
     assert [turns.before(each) for each in (API, SCHEDULER, COMPUTE)] == ["", "", ""]
     assert turns.again is None
@@ -139,8 +139,15 @@ def test_only_what_is_to_have_new_pods_waits_for_others() -> None:
 
 def test_of_what_is_referred_to_neither_nodes_nor_what_is_stuck_hold_anybody_up() -> None:
     found = stage()
-    found.used = [keystone(moving=True, kind=DAEMON_SET)]
+    found.required = [keystone(moving=True, kind=DAEMON_SET)]
     assert found.turns().before(API) == ""
-    found.used = [keystone(moving=True)]
+    found.required = [keystone(moving=True)]
     assert found.turns().before(API)
+    assert found.turns(PATIENCE).before(API) == ""
+
+
+def test_a_roll_out_is_stuck_though_nobody_waited_for_it() -> None:
+    found = stage(moving="scheduler", replaced=set())
+    assert found.turns().before(API) == ""
+    found.replaced = {"api"}
     assert found.turns(PATIENCE).before(API) == ""

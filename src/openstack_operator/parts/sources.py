@@ -231,7 +231,11 @@ def identity(
         "project_domain_name": "Default",
     }
     options = _auth(ctx, at["internalURL"], user, peers(ctx, at.published))
-    return Identity(name="Identity", objects=tuple(wanted), after=(creds, *made), own=made, options=options)
+    # A barrier: what runs with the user of the service goes on with it until its own is there.
+    after = (creds, *made)
+    return Identity(
+        name="Identity", objects=tuple(wanted), after=after, own=made, options=options, barrier=bool(program)
+    )
 
 
 def _kept_by(clouds: str | None) -> dict[str, str]:

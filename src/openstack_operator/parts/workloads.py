@@ -93,7 +93,7 @@ class More:
     """Variable of an API whose pods call each other, by address: the URL under which others find this one."""
     large: bool = False
     """Whether an API writes whole images to the node's disk."""
-    runs: str = ""
+    release_component: str = ""
     """The component of the release that an API runs, where that is called otherwise."""
 
 
@@ -133,7 +133,7 @@ def api(
     Its HOME is a scratch folder unless it is a mount. Raises NotBuilt where the image takes no number of processes.
     """
     spec, name = ctx.spec, ctx.name(component)
-    entry = program(ctx, more.runs or component)
+    entry = program(ctx, more.release_component or component)
     expose: Expose = spec.expose if exposed else Expose()
     homes = () if any(mount.path == state(ctx) for mount in mounts) else (state(ctx),)
     size, proxied = size_of(ctx, "Deployment", component, settings), through_proxy(expose)

@@ -66,7 +66,7 @@ class Manager:
     ) -> None:
         """`release_versions` returns something else once a release file has changed."""
         catalog = Catalog([entry.resource for entry in (*services, *actuators)])
-        self.world = World(client, catalog, namespaces, self._changed, self._turned, self._is_due)
+        self.world = World(client, catalog, namespaces, self._changed, self._turned, self._is_pending)
         self.world.plans.kinds = tuple(Kind.of(service.resource) for service in services)
         self.cluster_domain = domain
         self._client = client
@@ -193,8 +193,8 @@ class Manager:
         for request in self._requests(self.world.catalog.resources) if self._active else ():
             self._wake(request)
 
-    def _is_due(self, request: Request) -> bool:
-        return self._queues[request.kind].holds(request, _COALESCE)
+    def _is_pending(self, request: Request) -> bool:
+        return self._queues[request.kind].is_pending(request, _COALESCE)
 
     def _wake(self, request: Request) -> None:
         self._queues[request.kind].add_after(request, _COALESCE)

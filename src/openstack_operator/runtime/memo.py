@@ -17,6 +17,8 @@ class Memo:
         self._known: dict[str, tuple[str, str]] = {}
         """What the API server stores in another form than it was written: `1000m` comes back as `1`."""
         self.rolling: Since = {}
+        self.outdated: dict[str, datetime] = {}
+        """Since when workloads of a resource wait to replace their pods."""
         self.short: dict[str, datetime] = {}
         """When a StatefulSet was first seen to lack pods, or last asked for."""
         self.logs: dict[str, str] = {}
@@ -40,7 +42,7 @@ class Memo:
 
     def forget(self, uid: str) -> None:
         """Drops what is known of an object that is gone."""
-        for each in (self._known, self.rolling, self.short, self.logs):
+        for each in (self._known, self.rolling, self.outdated, self.short, self.logs):
             each.pop(uid, None)
         self.rollouts.discard(uid)
         self.endangered.discard(uid)

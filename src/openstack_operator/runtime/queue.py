@@ -89,7 +89,7 @@ class WorkQueue(Generic[K]):
         """The key did well: its next failure is its first."""
         self._failures.pop(key, None)
 
-    def holds(self, key: K, within: float = 0) -> bool:
+    def is_pending(self, key: K, within: float = 0) -> bool:
         """Whether the key waits for a worker or has one, or will within so many seconds."""
         timer = self._timers.get(key)
         soon = timer is not None and timer[0] <= self._clock() + within

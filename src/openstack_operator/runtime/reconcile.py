@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
@@ -12,7 +12,7 @@ import structlog
 
 from ..api import Model, references
 from ..kube import RECREATED
-from ..plan import State, Transient, Verdict, carry_out, conditions
+from ..plan import State, Step, Transient, Verdict, carry_out, conditions
 from .apply import Applier
 from .contention import CONTENDED, advice
 from .diagnosis import Diagnostician
@@ -28,7 +28,8 @@ from .report import Report
 from .scale import scale_status
 from .store import Cached, Request
 from .teardown import FINALIZER, Teardown
-from .turns import Turns, Used
+from .turns import PATIENCE as ROLLOUT
+from .turns import Required, Turns
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger()
 
@@ -70,13 +71,14 @@ class Reconciler:
         world.plans.settle(request, held.meta.uid, plan.objects)
         kind, children = world.resource(request.kind), gathered.children
         applier = Applier(world, self._parts.memo, request, held, kind, context.now, children)
-        used = partial(self._used, request, context.spec)
-        turns = Turns(children, world.stores, self._parts.memo.rolling, context.now, applier.replaces_pods, used)
+        required = partial(self._required, request, context.spec, context.now)
+        turns = Turns(children, world.stores, self._parts.memo.rolling, context.now, applier.replaces_pods, required)
         version = self._parts.reporter.version
         diagnostician = Diagnostician(world, request, context.now, self._parts.memo, version)
         rule = world.claims.judge(request, diagnostician.judge)
         verdicts = await carry_out(plan, applier.apply, rule, applier.present, turns.before)
         world.claims.settle(request, plan.objects)
+        self._note_outdated(held, verdicts, applier, context.now)
         found = conditions(plan, verdicts)
         try:
             await applier.prune(plan, gathered.children)
@@ -106,14 +108,25 @@ class Reconciler:
         waits = (then.after, wake, applier.again, turns.again, diagnostician.again)
         return Next(after=min((wait for wait in waits if wait is not None), default=None))
 
-    def _used(self, request: Request, spec: Model) -> Iterator[Used]:
-        """What has to be there for a resource, which is never the other way round."""
-        world = self._parts.world
+    def _required(self, request: Request, spec: Model, now: datetime) -> Iterator[Required]:
+        """What a resource requires; required references have no cycles."""
+        world, outdated = self._parts.world, self._parts.memo.outdated
         for ref in dict.fromkeys(ref for _, ref in references(spec) if not ref.optional):
             for kind in world.kinds(ref.kind):
                 its = Request(kind.handle, request.namespace, ref.name)
-                if world.held(its) is not None and (workloads := [*world.children(its)]):
-                    yield Used(f"{ref.kind}/{ref.name}", world.is_due(its), workloads)
+                held = world.held(its)
+                if held is not None and (workloads := [*world.children(its)]):
+                    since = outdated.get(held.meta.uid)
+                    waits = since is not None and now < since + ROLLOUT
+                    yield Required(f"{ref.kind}/{ref.name}", waits or world.is_pending(its), workloads)
+
+    def _note_outdated(self, held: Cached, verdicts: Mapping[Step, Verdict], applier: Applier, now: datetime) -> None:
+        """Remembers since when workloads of a resource wait to replace their pods."""
+        waiting = (step for step, verdict in verdicts.items() if step.workloads and not verdict.ready)
+        if any(applier.replaces_pods(obj) for step in waiting for obj in step.workloads):
+            self._parts.memo.outdated.setdefault(held.meta.uid, now)
+        else:
+            self._parts.memo.outdated.pop(held.meta.uid, None)
 
     async def _tell(
         self, request: Request, held: Cached, applier: Applier, diagnostician: Diagnostician, recreated: Sequence[str]

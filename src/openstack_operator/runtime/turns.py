@@ -27,24 +27,24 @@ Since = dict[str, tuple[int | None, datetime]]
 
 
 _SOON = 0.5
-"""Seconds after which a resource looks again whether one that it refers to has been looked at."""
+"""Seconds after which a resource looks again at one that it requires and that is pending."""
 
 
 @dataclass(frozen=True)
-class Used:
-    """A resource that another one refers to, and does not do without."""
+class Required:
+    """A resource that another one refers to and requires."""
 
     name: str
     """Kind/name."""
-    due: bool
-    """Whether it is about to be looked at, and may have pods to replace of which nobody knows yet."""
+    pending: bool
+    """Whether it is queued for reconciliation, or has workloads that wait to replace their pods."""
     workloads: Iterable[tuple[Kind, Cached]]
 
 
 class Turns:
     """The workloads of one resource during one pass. `seen` are its children as they were when the pass began, in
-    `stores` they are as it has written them, `replaces` says whether a workload is to have new pods, and `used` what
-    it comes after.
+    `stores` they are as it has written them, `replaces` says whether a workload is to have new pods, and `required`
+    what it comes after.
     """
 
     def __init__(
@@ -54,16 +54,20 @@ class Turns:
         since: Since,
         now: datetime,
         replaces: Callable[[Object], bool],
-        used: Callable[[], Iterable[Used]] = tuple,
+        required: Callable[[], Iterable[Required]] = tuple,
     ) -> None:
         self._workloads = {
             (kind.handle, child.meta.name): (stores[kind], child.meta.namespace)
             for kind, child in seen
             if kind in {*_BLOCKING, DAEMON_SET}
         }
-        self._since, self._now, self._replaces, self._used = since, now, replaces, used
+        self._since, self._now, self._replaces, self._required = since, now, replaces, required
         self.again: float | None = None
         """Seconds after which it may be somebody's turn though nothing tells so; set where a step was held."""
+        for kind, name in self._workloads:
+            if kind in _NAMES and (held := self._live(kind, name)):
+                # Since when it is rolled out, whoever asks later.
+                self._patience(held)
 
     def before(self, step: Step) -> str:
         """What has to be rolled out before this step, as Kind/name; empty where it is its turn."""
@@ -72,7 +76,7 @@ class Turns:
             # One that is on its way already must be free to take another one.
             if mine is None or not self._replaces(wanted) or rolling(mine.decode()):
                 continue
-            if other := self._other(mine) or self._other_used():
+            if other := self._other(mine) or self._other_required():
                 return other
         return ""
 
@@ -87,14 +91,14 @@ class Turns:
                 return f"{kind}/{name}"
         return ""
 
-    def _other_used(self) -> str:
-        used = [*self._used()]
-        for kind, held in (workload for each in used for workload in each.workloads):
+    def _other_required(self) -> str:
+        required = [*self._required()]
+        for kind, held in (workload for each in required for workload in each.workloads):
             if kind in _BLOCKING and self._is_waited_for(held):
                 return f"{kind.handle}/{held.meta.name}"
-        if due := [each.name for each in used if each.due]:
+        if pending := [each.name for each in required if each.pending]:
             self._look_again(_SOON)
-            return due[0]
+            return pending[0]
         return ""
 
     def _is_waited_for(self, held: Cached) -> bool:

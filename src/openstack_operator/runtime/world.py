@@ -75,12 +75,12 @@ class World:
         namespaces: Sequence[str],
         notify: Callable[[Change], None],
         turned: Callable[[], None] = lambda: None,
-        due: Callable[[Request], bool] = lambda _: False,
+        is_pending: Callable[[Request], bool] = lambda _: False,
     ) -> None:
-        """`turned` is called when the API comes to serve an optional kind, or stops to; `due` tells whether a resource
-        is about to be looked at.
+        """`turned` is called when the API comes to serve an optional kind, or stops to; `is_pending`
+        tells whether a resource is queued for reconciliation.
         """
-        self.is_due = due
+        self.is_pending = is_pending
         self.client = client
         self.catalog = catalog
         self.users = Users()

@@ -22,7 +22,7 @@ ls /etc/glance/metadefs/*.json > /dev/null
 exec glance-manage --config-file /etc/glance/glance-api.conf db load_metadefs --path /etc/glance/metadefs --merge
 """
 _CACHE = f"{STATE}/image-cache"
-_TELLS = {"OS_DEFAULT__SHOW_IMAGE_DIRECT_URL": "true", "OS_DEFAULT__SHOW_MULTIPLE_LOCATIONS": "true"}
+_SHOW_LOCATIONS = {"OS_DEFAULT__SHOW_IMAGE_DIRECT_URL": "true", "OS_DEFAULT__SHOW_MULTIPLE_LOCATIONS": "true"}
 """Nova and Cinder clone an image only if they are told where it lies, and add the place of a snapshot. Whoever may do
 that reads any image in the pool, so that users get another API. oslo.config reads both before its files."""
 # Glance's own node, metadata services of cloud providers, and the API server: Glance compares whole names, so that each
@@ -48,18 +48,25 @@ def plan(ctx: Context[GlanceSpec]) -> Plan:
     definitions = parts.job(ctx, "metadefs", ["sh", "-ec", _DEFINE], conf, after=(sync,), condition="Definitions")
     after = (*base.steps, *storage, sync)
     reading = parts.on_ceph(conf, *clients) if clients else conf
-    cloned = any(store.type == "ceph" for store in stores(ctx.spec))
-    apart = cloned and _may_spread(ctx)
-    api = _api(ctx, "api", reading, kept, after, tells=cloned and not apart)
-    internal = _api(ctx, "internal-api", reading, kept, after, tells=True) if apart else api
+    has_ceph_store = any(store.type == "ceph" for store in stores(ctx.spec))
+    has_internal_api = has_ceph_store and _may_spread(ctx)
+    api = _api(ctx, "api", reading, kept, after, shows_locations=has_ceph_store and not has_internal_api)
+    internal = _api(ctx, "internal-api", reading, kept, after, shows_locations=True) if has_internal_api else api
     entry = parts.catalog(ctx, "image", "Image", api, internal=internal, after=(*base.steps, api, internal))
     more = (reading,) if clients else ()
     apis = tuple(dict.fromkeys((api, internal)))
-    # What one pod was sent in two steps, another one fetches from it.
-    ways = [parts.Way("internal-api", [PORT], "service")] if apart else []
+    ways = [parts.Way("internal-api", [PORT], "cloud")] if has_internal_api else []
     steps = (*parts.policies(ctx, *ways), *base.steps, *storage, conf, *more, sync, definitions, *apis, entry)
-    told = {**api.published, "internalURL": internal.internal}
-    return Plan(*steps, endpoint=api.public, published={**base.credentials.published, **told})
+    # Users of this resource go on with the API that the catalog names until another one is ready.
+    url = _cataloged(ctx) or internal.internal
+    published = {**base.credentials.published, **api.published, "internalURL": url}
+    return Plan(*steps, endpoint=api.public, published=published)
+
+
+def _cataloged(ctx: Context[GlanceSpec]) -> str:
+    """The internal endpoint in the catalog; empty where there is none yet, or others keep the catalog."""
+    entry = ctx.children.get(("KeystoneService", kube.fitting(ctx.name("catalog"))), {})
+    return entry.get("spec", {}).get("endpoints", {}).get("internal", "")
 
 
 def _may_spread(ctx: Context[GlanceSpec]) -> bool:
@@ -75,9 +82,9 @@ def _api(
     kept: Sequence[Place],
     after: Sequence[Step],
     *,
-    tells: bool,
+    shows_locations: bool,
 ) -> parts.Api:
-    """An Image API; `tells` whether it says where in Ceph an image lies, and takes places as images."""
+    """An Image API; `shows_locations` says where in Ceph images are, and takes locations as images."""
     mounts = tuple(chain.from_iterable(place.mounts for place in kept))
     made = parts.api(
         ctx,
@@ -89,14 +96,15 @@ def _api(
         mounts=(*mounts, *_cache_mount(ctx)),
         exposed=component == "api",
         more=parts.More(
-            env=_TELLS if tells else {},
+            env=_SHOW_LOCATIONS if shows_locations else {},
             known_as=_known_as(ctx),
             containers=_pruner(ctx, conf, mounts),
             large=True,
-            runs="api",
+            release_component="api",
         ),
     )
-    return made if _may_spread(ctx) else _one_at_a_time(made)
+    # A barrier where services call it: the catalog names it once it is ready.
+    return replace(made, barrier=component != "api") if _may_spread(ctx) else _one_at_a_time(made)
 
 
 def _glance_conf(ctx: Context[GlanceSpec]) -> Sections:

@@ -24,7 +24,15 @@ DEFAULTS: Sections = {
     "securitygroup": {"enable_security_group": True},
 }
 _READS = "(role:reader and project_id:%(project_id)s)"
+_OF_ADMINS = (
+    "get_port:resource_request",
+    "get_network:segments",
+    "get_network:provider:network_type",
+    "get_network:provider:physical_network",
+    "get_network:provider:segmentation_id",
+)
 _FOR_NODES = {
+    **dict.fromkeys(_OF_ADMINS, "rule:admin_only or rule:service_api"),
     "update_port:device_id": "rule:admin_or_owner or rule:service_api",
     "get_floatingip": f"rule:admin_only or {_READS} or rule:service_api",
     "get_subnet": (
