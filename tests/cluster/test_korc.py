@@ -39,7 +39,7 @@ async def test_a_cloud_whose_catalog_k_orc_keeps_becomes_ready_and_goes(cluster:
         assert conditions(live)["KORCReady"]["status"] == "True"
         found = await theirs(cluster)
         assert {kind: set(found[kind]) for kind in NAMES} == NAMES
-        assert set(found["User"]) == {f"{name}-user" for name in SERVICES}
+        assert set(found["User"]) == {f"{name}-user" for name in (*SERVICES, "nova-compute")}
         assert set(found["Service"]) == {f"{name}-catalog" for name in (*SERVICES, "keystone")}
         assert all(each["spec"]["provider"] == "k-orc" for each in await ours(cluster, "KeystoneUser"))
         secret = secret_data(await cluster.get(SECRET, "k-orc-clouds-yaml"))
