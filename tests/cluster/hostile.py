@@ -150,7 +150,8 @@ def _large(schema: Mapping[str, Any], place: Place) -> Iterator[Attack]:
         content = {"a": TEXT} if place.sort in (TEXTS, STRUCTURE) else TEXT
         yield _attack(f"text-{name}", schema, {place: content}, refusal=refusal, report=_LARGE)
     if place.sort in (LIST, VALUE):
-        content = [_example(place.schema.get("items", {}))] * ITEMS
+        # Of four digits, where any value is taken: 500 KB, which is more than is looked at.
+        content = [_example(place.schema["items"]) if "items" in place.schema else 1_000] * ITEMS
         refusal = "must have at most" if place.bound("maxItems") else ""
         yield _attack(f"items-{name}", schema, {place: content}, refusal=refusal, report=_LARGE)
     if place.sort == STRUCTURE:

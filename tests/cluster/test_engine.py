@@ -111,6 +111,32 @@ async def test_pods_are_replaced_after_those_of_what_they_use(cluster: Cluster):
             await cluster.ready(toy.APP, "app")
 
 
+async def test_a_workload_that_only_bears_the_labels_of_what_is_used_holds_nobody_up(cluster: Cluster):
+    async with cluster.simulator(), cluster.operator():
+        await cluster.create(toy.STACK, "stack")
+        await cluster.ready(toy.STACK, "stack")
+    before = await cluster.get(DEPLOYMENT, "app-api")
+    server, secret = await cluster.get(STATEFUL_SET, "server-db"), await cluster.get(SECRET, "server-password")
+    assert before
+    assert server
+    assert secret
+    owner = {"apiVersion": "v1", "kind": "Secret", "name": "server-password", "uid": secret["metadata"]["uid"]}
+    meta = {**cluster.meta("forged"), "labels": server["metadata"]["labels"]}
+    meta["ownerReferences"] = [{**owner, "controller": True}]
+    spec = {"selector": before["spec"]["selector"], "template": before["spec"]["template"]}
+    # Nobody reports of it, so that it counts as one that replaces its pods.
+    async with cluster.simulator("Deployment"), cluster.operator():
+        body = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": meta, "spec": spec}
+        await cluster.client.create(DEPLOYMENT, body)
+        await cluster.change(toy.STACK, "stack", "/spec/options", {"debug": "true"})
+
+        async def changed() -> bool:
+            return generation(await cluster.get(DEPLOYMENT, "app-api")) > generation(before)
+
+        await eventually(changed)
+        assert await cluster.get(DEPLOYMENT, "forged")
+
+
 async def test_a_rollout_is_told_of_when_it_begins_and_ends(cluster: Cluster):
     async with cluster.simulator(), cluster.operator():
         await cluster.create(toy.STACK, "stack")

@@ -120,15 +120,15 @@ def test_images_in_ceph(release: Release, spec: dict[str, Any]) -> None:
     assert "keyring" not in str(job), "the schema needs no key of Ceph's"
 
 
-TELLS = {"OS_DEFAULT__SHOW_IMAGE_DIRECT_URL": "true", "OS_DEFAULT__SHOW_MULTIPLE_LOCATIONS": "true"}
+SHOWS_LOCATIONS = {"OS_DEFAULT__SHOW_IMAGE_DIRECT_URL": "true", "OS_DEFAULT__SHOW_MULTIPLE_LOCATIONS": "true"}
 
 
-def told(made: Plan) -> dict[str, bool]:
-    """Whether each API says where images lie."""
+def shows_locations(made: Plan) -> dict[str, bool]:
+    """By name of an API: True where it says where images are."""
     programs = {obj["metadata"]["name"]: obj for obj in made.objects if obj["kind"] == "Deployment"}
     containers = {name: obj["spec"]["template"]["spec"]["containers"][0] for name, obj in programs.items()}
     env = {name: {each["name"]: each.get("value") for each in main["env"]} for name, main in containers.items()}
-    return {name: found | TELLS == found for name, found in env.items()}
+    return {name: found | SHOWS_LOCATIONS == found for name, found in env.items()}
 
 
 def endpoints(made: Plan) -> dict[str, str]:
@@ -138,7 +138,7 @@ def endpoints(made: Plan) -> dict[str, str]:
 @pytest.mark.security
 def test_users_are_not_told_where_in_ceph_images_lie(release: Release) -> None:
     made = planned(release, {"storageType": "ceph", "expose": {"type": "NodePort", "host": "192.0.2.1"}})
-    assert told(made) == {"glance-api": False, "glance-internal-api": True}
+    assert shows_locations(made) == {"glance-api": False, "glance-internal-api": True}
     assert "glance-internal-api." in endpoints(made)["internal"]
     assert made.outcome.published["internalURL"] == endpoints(made)["internal"]
     assert "internal" not in endpoints(made)["public"]
@@ -151,15 +151,15 @@ def test_users_are_not_told_where_in_ceph_images_lie(release: Release) -> None:
 def test_one_api_serves_all_where_nobody_clones(release: Release) -> None:
     for spec in ({}, {"storageType": "swift"}):
         made = planned(release, spec)
-        assert told(made) == {"glance-api": False}
+        assert shows_locations(made) == {"glance-api": False}
         assert endpoints(made)["internal"] == made.outcome.published["internalURL"] == endpoints(made)["public"]
 
 
 def test_one_pod_serves_all_where_a_volume_of_one_node_is_among_the_stores(release: Release) -> None:
     backends = [{"name": "rbd", "type": "ceph"}, {"name": "file", "type": "pvc"}]
-    assert told(planned(release, {"storage": {"backends": backends}})) == {"glance-api": True}
+    assert shows_locations(planned(release, {"storage": {"backends": backends}})) == {"glance-api": True}
     shared = {"backends": backends, "accessMode": "ReadWriteMany"}
-    assert told(planned(release, {"storage": shared})) == {"glance-api": False, "glance-internal-api": True}
+    assert shows_locations(planned(release, {"storage": shared})) == {"glance-api": False, "glance-internal-api": True}
 
 
 def test_every_pod_of_the_cloud_reaches_the_api_inside(release: Release) -> None:
@@ -173,7 +173,7 @@ def test_every_pod_of_the_cloud_reaches_the_api_inside(release: Release) -> None
 
 def test_the_catalog_names_the_api_inside_once_it_is_ready(release: Release) -> None:
     """A cloud that has one API gets another one: nobody is sent to it before it answers."""
-    former = {"internal": "http://glance-api:9292", "public": "http://192.0.2.1:30000"}
+    former = endpoints(planned(release, {}))
     catalog = {"kind": "KeystoneService", "metadata": {"name": "glance-catalog"}, "spec": {"endpoints": former}}
     ctx = context(
         GLANCE,

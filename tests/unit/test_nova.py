@@ -127,9 +127,25 @@ def test_nodes_know_a_user_of_their_own_and_not_novas(tmp_path: Path) -> None:
     user = made(result)["KeystoneUser", "nova-compute-user"]["spec"]
     assert (user["user"], user["roles"]) == (node.username, ["reader", "service"])
     assert node.password.startswith("drawn-")
-    known = made(result)["Secret", "nova-cell1-compute-config"]
     assert above.password.startswith("drawn-")
-    assert above.password not in "".join(kube.secret_data(known).values())
+    pods = [obj["spec"]["template"]["spec"] for (kind, _), obj in made(result).items() if kind == "DaemonSet"]
+    mounted = {each["secret"]["secretName"] for pod in pods for each in pod["volumes"] if "secret" in each}
+    secrets = {name: kube.secret_data(obj) for (kind, name), obj in made(result).items() if kind == "Secret"}
+    assert "nova-cell1-compute-config" in mounted
+    assert [name for name in mounted & secrets.keys() if above.password in "".join(secrets[name].values())] == []
+
+
+def test_nodes_go_on_with_novas_user_until_their_own_is_there() -> None:
+    steps = [each for each in planned() if "nova-compute-user" in {obj["metadata"]["name"] for obj in each.objects}]
+    assert [step.barrier for step in steps] == [True]
+
+
+def test_nodes_reach_the_image_api_of_services_where_policies_are_on() -> None:
+    result = planned({"networkPolicies": {"enabled": True, "nodes": ["192.0.2.0/24"]}})
+    policy = made(result)["NetworkPolicy", "nova-uses-glance-glance-internal-api"]["spec"]
+    assert policy["podSelector"]["matchLabels"][kube.COMPONENT] == "internal-api"
+    peers = [peer for rule in policy["ingress"] for peer in rule["from"]]
+    assert {"ipBlock": {"cidr": "192.0.2.0/24"}} in peers
 
 
 def test_the_metadata_api_knows_neutrons_secret(tmp_path: Path) -> None:

@@ -17,8 +17,9 @@ class Memo:
         self._known: dict[str, tuple[str, str]] = {}
         """What the API server stores in another form than it was written: `1000m` comes back as `1`."""
         self.rolling: Since = {}
+        """Since when workloads replace their pods, by uid of the workload."""
         self.outdated: dict[str, datetime] = {}
-        """Since when workloads of a resource wait to replace their pods."""
+        """Since when workloads of a resource wait to replace their pods, by uid of the resource."""
         self.short: dict[str, datetime] = {}
         """When a StatefulSet was first seen to lack pods, or last asked for."""
         self.logs: dict[str, str] = {}

@@ -90,7 +90,7 @@ class WorkQueue(Generic[K]):
         self._failures.pop(key, None)
 
     def is_pending(self, key: K, within: float = 0) -> bool:
-        """Whether the key waits for a worker or has one, or will within so many seconds."""
+        """True where the key waits for a worker or has one, or its timer ends `within` so many seconds."""
         timer = self._timers.get(key)
         soon = timer is not None and timer[0] <= self._clock() + within
         return soon or key in self._queued or key in self._working

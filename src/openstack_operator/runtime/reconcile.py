@@ -28,7 +28,7 @@ from .report import Report
 from .scale import scale_status
 from .store import Cached, Request
 from .teardown import FINALIZER, Teardown
-from .turns import PATIENCE as ROLLOUT
+from .turns import PATIENCE as ROLLOUT_PATIENCE
 from .turns import Required, Turns
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger()
@@ -109,16 +109,19 @@ class Reconciler:
         return Next(after=min((wait for wait in waits if wait is not None), default=None))
 
     def _required(self, request: Request, spec: Model, now: datetime) -> Iterator[Required]:
-        """What a resource requires; required references have no cycles."""
+        """The resources that a resource refers to and requires, of which none requires it."""
         world, outdated = self._parts.world, self._parts.memo.outdated
         for ref in dict.fromkeys(ref for _, ref in references(spec) if not ref.optional):
             for kind in world.kinds(ref.kind):
-                its = Request(kind.handle, request.namespace, ref.name)
-                held = world.held(its)
-                if held is not None and (workloads := [*world.children(its)]):
-                    since = outdated.get(held.meta.uid)
-                    waits = since is not None and now < since + ROLLOUT
-                    yield Required(f"{ref.kind}/{ref.name}", waits or world.is_pending(its), workloads)
+                target = Request(kind.handle, request.namespace, ref.name)
+                if (held := world.held(target)) is None:
+                    continue
+                uid = held.meta.uid
+                # Labels alone make nothing its own: anybody may set them.
+                owned = [each for each in world.children(target) if (by := each[1].meta.controller) and by.uid == uid]
+                if owned:
+                    waits = uid in outdated and now < outdated[uid] + ROLLOUT_PATIENCE
+                    yield Required(f"{ref.kind}/{ref.name}", waits or world.is_pending(target), owned)
 
     def _note_outdated(self, held: Cached, verdicts: Mapping[Step, Verdict], applier: Applier, now: datetime) -> None:
         """Remembers since when workloads of a resource wait to replace their pods."""

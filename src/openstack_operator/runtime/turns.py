@@ -37,7 +37,7 @@ class Required:
     name: str
     """Kind/name."""
     pending: bool
-    """Whether it is queued for reconciliation, or has workloads that wait to replace their pods."""
+    """It is queued for reconciliation, or has workloads that wait to replace their pods."""
     workloads: Iterable[tuple[Kind, Cached]]
 
 

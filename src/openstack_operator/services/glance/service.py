@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import chain
+from urllib.parse import urlsplit
 
 from ... import kube, oslo, parts
 from ...api import Sections
@@ -13,6 +14,7 @@ from .model import GlanceSpec, stores
 from .stores import CONFIG, STATE, Place, places, sections
 
 PORT = 9292
+INTERNAL = "internal-api"
 # Where Glance serves HTTP itself, as in Kolla's image, it would fork one process a core; uWSGI does not look.
 DEFAULTS: Sections = {"DEFAULT": {"workers": 1}}
 # It reports success where it finds no file, and skips a namespace that an interrupted run began unless it merges. What
@@ -23,8 +25,9 @@ exec glance-manage --config-file /etc/glance/glance-api.conf db load_metadefs --
 """
 _CACHE = f"{STATE}/image-cache"
 _SHOW_LOCATIONS = {"OS_DEFAULT__SHOW_IMAGE_DIRECT_URL": "true", "OS_DEFAULT__SHOW_MULTIPLE_LOCATIONS": "true"}
-"""Nova and Cinder clone an image only if they are told where it lies, and add the place of a snapshot. Whoever may do
-that reads any image in the pool, so that users get another API. oslo.config reads both before its files."""
+"""Nova and Cinder clone an image only if Glance shows where it is, and register a snapshot by its location. Who may do
+that reads any image in the pool, so users have another API. oslo.config prefers these variables to its files.
+"""
 # Glance's own node, metadata services of cloud providers, and the API server: Glance compares whole names, so that each
 # way to write one counts.
 _NOT_THE_WEB = (
@@ -51,26 +54,27 @@ def plan(ctx: Context[GlanceSpec]) -> Plan:
     has_ceph_store = any(store.type == "ceph" for store in stores(ctx.spec))
     has_internal_api = has_ceph_store and _may_spread(ctx)
     api = _api(ctx, "api", reading, kept, after, shows_locations=has_ceph_store and not has_internal_api)
-    internal = _api(ctx, "internal-api", reading, kept, after, shows_locations=True) if has_internal_api else api
+    internal = _api(ctx, INTERNAL, reading, kept, after, shows_locations=True) if has_internal_api else api
     entry = parts.catalog(ctx, "image", "Image", api, internal=internal, after=(*base.steps, api, internal))
     more = (reading,) if clients else ()
-    apis = tuple(dict.fromkeys((api, internal)))
-    ways = [parts.Way("internal-api", [PORT], "cloud")] if has_internal_api else []
+    apis = (api, internal) if has_internal_api else (api,)
+    ways = [parts.Way(INTERNAL, [PORT], "cloud")] if has_internal_api else []
     steps = (*parts.policies(ctx, *ways), *base.steps, *storage, conf, *more, sync, definitions, *apis, entry)
-    # Users of this resource go on with the API that the catalog names until another one is ready.
-    url = _cataloged(ctx) or internal.internal
-    published = {**base.credentials.published, **api.published, "internalURL": url}
+    # In a cloud that had one API, services call that until the other one is ready: then the catalog names it.
+    called = api if _is_in_catalog(ctx, api) else internal
+    published = {**base.credentials.published, **api.published, "internalURL": called.internal}
     return Plan(*steps, endpoint=api.public, published=published)
 
 
-def _cataloged(ctx: Context[GlanceSpec]) -> str:
-    """The internal endpoint in the catalog; empty where there is none yet, or others keep the catalog."""
+def _is_in_catalog(ctx: Context[GlanceSpec], api: parts.Api) -> bool:
+    """True where the internal endpoint in the catalog of now is this API; the scheme may be another one."""
     entry = ctx.children.get(("KeystoneService", kube.fitting(ctx.name("catalog"))), {})
-    return entry.get("spec", {}).get("endpoints", {}).get("internal", "")
+    endpoint = entry.get("spec", {}).get("endpoints", {}).get("internal", "")
+    return urlsplit(endpoint).hostname == urlsplit(api.internal).hostname
 
 
 def _may_spread(ctx: Context[GlanceSpec]) -> bool:
-    """Whether pods on different nodes reach all images: they share no volume of one node."""
+    """True where pods on different nodes reach all images: they share no volume of one node."""
     on_volume = any(store.type == "pvc" for store in stores(ctx.spec))
     return not on_volume or ctx.spec.storage.access_mode == "ReadWriteMany"
 
@@ -79,14 +83,14 @@ def _api(
     ctx: Context[GlanceSpec],
     component: str,
     conf: parts.Config,
-    kept: Sequence[Place],
+    image_stores: Sequence[Place],
     after: Sequence[Step],
     *,
     shows_locations: bool,
 ) -> parts.Api:
-    """An Image API; `shows_locations` says where in Ceph images are, and takes locations as images."""
-    mounts = tuple(chain.from_iterable(place.mounts for place in kept))
-    made = parts.api(
+    """An Image API. One that shows locations says where in Ceph an image is, and takes a location as an image."""
+    mounts = tuple(chain.from_iterable(store.mounts for store in image_stores))
+    api = parts.api(
         ctx,
         component,
         PORT,
@@ -94,7 +98,7 @@ def _api(
         settings=ctx.spec.api,
         after=after,
         mounts=(*mounts, *_cache_mount(ctx)),
-        exposed=component == "api",
+        exposed=component != INTERNAL,
         more=parts.More(
             env=_SHOW_LOCATIONS if shows_locations else {},
             known_as=_known_as(ctx),
@@ -104,7 +108,7 @@ def _api(
         ),
     )
     # A barrier where services call it: the catalog names it once it is ready.
-    return replace(made, barrier=component != "api") if _may_spread(ctx) else _one_at_a_time(made)
+    return replace(api, barrier=component == INTERNAL) if _may_spread(ctx) else _one_at_a_time(api)
 
 
 def _glance_conf(ctx: Context[GlanceSpec]) -> Sections:

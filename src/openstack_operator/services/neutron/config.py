@@ -42,7 +42,7 @@ _FOR_NODES = {
 }
 POLICY = oslo.policy(_FOR_NODES)
 """A file: what nova-compute asks of Neutron, as a user with the role `service`, and Neutron's defaults do not admit.
-Its other rules for ports and networks do. The first one is without a rule in 2025.1; the others are the defaults
+Its other rules for ports and networks do. `update_port:device_id` has no rule in 2025.1; the others are the defaults
 of neutron.conf.policies with that role.
 """
 
