@@ -25,7 +25,7 @@ from .test_controlplane import RESOURCE, operator
 
 pytestmark = pytest.mark.skipif(
     not os.environ.get("OPENSTACK_OPERATOR_FUZZ"),
-    reason="takes minutes, and two groups of kinds are not understood yet; set OPENSTACK_OPERATOR_FUZZ=1",
+    reason="takes minutes, and the group of OVNCluster does not end yet; set OPENSTACK_OPERATOR_FUZZ=1",
 )
 
 MEMCACHED = RESOURCE["Memcached"]
