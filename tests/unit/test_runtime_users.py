@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import socket
 import ssl
+import threading
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -69,6 +71,26 @@ async def test_mariadb_is_asked_for_tls(tmp_path: Path) -> None:
         asked = await served
     assert asked[:4] == b"\x20\x00\x00\x01"
     assert int.from_bytes(asked[4:8], "little") & 0x800, "CLIENT_SSL"
+
+
+def test_a_port_that_does_not_say_goodbye_keeps_no_connection(tmp_path: Path) -> None:
+    done = threading.Event()
+
+    def stays(server: socket.socket) -> None:
+        plain, _ = server.accept()
+        with tls(tmp_path).wrap_socket(plain, server_side=True):
+            done.wait()
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        serving = threading.Thread(target=stays, args=(server,))
+        serving.start()
+        try:
+            assert asyncio.run(certificate(*server.getsockname())) == PAIR.cert
+            # A connection that is still open says so when it is collected, and that fails a test.
+            gc.collect()
+        finally:
+            done.set()
+            serving.join()
 
 
 class Listing:

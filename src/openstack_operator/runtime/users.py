@@ -90,7 +90,8 @@ async def certificate(host: str, port: int, *, sql: bool = False) -> str:
                 found: ssl.SSLObject = writer.get_extra_info("ssl_object")
                 return ssl.DER_cert_to_PEM_cert(found.getpeercert(binary_form=True) or b"")
             finally:
-                writer.close()
+                # To close TLS politely is to wait for the other side, which may never answer.
+                writer.transport.abort()
     except (OSError, EOFError):
         return ""
 

@@ -56,7 +56,8 @@ async def ask(host: str, path: str, name: str, folder: Path = CERTIFICATE, port:
                 writer.write(f"GET {path} HTTP/1.0\r\n\r\n".encode())
                 head, _, body = (await reader.read()).partition(b"\r\n\r\n")
             finally:
-                writer.close()
+                # To close TLS politely is to wait for the other side, which may never answer.
+                writer.transport.abort()
     except (OSError, TimeoutError):
         return b""
     return body if head.startswith(b"HTTP/1.0 200") else b""
