@@ -137,6 +137,36 @@ async def test_a_workload_that_only_bears_the_labels_of_what_is_used_holds_nobod
         assert await cluster.get(DEPLOYMENT, "forged")
 
 
+async def test_one_workload_of_a_namespace_replaces_its_pods_at_a_time(cluster: Cluster):
+    names = "one", "two", "three"
+    async with cluster.simulator(), cluster.operator():
+        for name in names:
+            await cluster.create(toy.SERVER, name)
+            await cluster.ready(toy.SERVER, name)
+    newer = Release("2025.1", "debian", {"app": replace(toy.RELEASE["app"], image="example.org/app:2")})
+
+    async def generations() -> list[int]:
+        return sorted([generation(await cluster.get(STATEFUL_SET, f"{name}-db")) for name in names])
+
+    before = await generations()
+    async with cluster.operator(release=newer):
+        # Nobody rolls out, so that the first one holds up the others.
+        async def two_wait() -> bool:
+            messages = [(await cluster.condition(toy.SERVER, name)).get("message", "") for name in names]
+            return sum("after StatefulSet/" in message for message in messages) == 2
+
+        await eventually(two_wait)
+        assert await generations() == [*before[:2], before[2] + 1]
+        async with cluster.simulator():
+
+            async def replaced() -> bool:
+                return await generations() == [each + 1 for each in before]
+
+            await eventually(replaced)
+            for name in names:
+                await cluster.ready(toy.SERVER, name)
+
+
 async def test_a_rollout_is_told_of_when_it_begins_and_ends(cluster: Cluster):
     async with cluster.simulator(), cluster.operator():
         await cluster.create(toy.STACK, "stack")

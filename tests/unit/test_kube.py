@@ -520,3 +520,12 @@ def test_containers_that_run_first_have_limits() -> None:
     wanted = PodSettings(resources=Resources(limits={"memory": "64Mi"}))
     pod = kube.pod(context(), "api", kube.Container(component=NGINX), wanted=wanted, init=[first])
     assert pod["spec"]["initContainers"][0]["resources"]["limits"]["memory"] == "2048Mi"
+
+
+@pytest.mark.parametrize(("strategy", "expected"), [("Recreate", True), ("RollingUpdate", False)])
+def test_a_deployment_that_ends_its_pods_first_is_rolled_out_once_it_has_new_ones(
+    strategy: str, *, expected: bool
+) -> None:
+    live = {"kind": "Deployment", "metadata": {"name": "x"}, "spec": {"replicas": 1, "strategy": {"type": strategy}}}
+    assert kube.rolling({**live, "status": {}}) is expected
+    assert not kube.rolling({**live, "status": {"replicas": 1, "updatedReplicas": 1}})

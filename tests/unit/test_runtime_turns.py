@@ -8,7 +8,7 @@ from typing import Any
 from openstack_operator.plan import Object, Step
 from openstack_operator.runtime.kinds import DAEMON_SET, DEPLOYMENT, STATEFUL_SET, Kind
 from openstack_operator.runtime.store import Cached, Request, Store
-from openstack_operator.runtime.turns import PATIENCE, Required, Since, Turns
+from openstack_operator.runtime.turns import PATIENCE, Required, RolloutMemory, Turns
 from openstack_operator.runtime.world import entry
 
 NOW = datetime(2026, 11, 20, tzinfo=UTC)
@@ -36,14 +36,16 @@ class Stage:
         for kind, held in workloads:
             self.put(kind, held)
         self.replaced = replaced
-        self.since: Since = {}
+        self.memory = RolloutMemory()
         self.required: list[Required] = []
+        self.beside: list[tuple[Kind, Cached]] = []
 
     def put(self, kind: Kind, held: Cached) -> None:
         self.stores[kind].put(held, by=Request("Nova", "n", "nova"))
 
     def turns(self, after: timedelta = timedelta()) -> Turns:
-        return Turns(self.seen, self.stores, self.since, NOW + after, self.replaces, lambda: self.required)
+        others = (lambda: self.required), (lambda: self.beside)
+        return Turns(self.seen, self.stores, self.memory, NOW + after, self.replaces, *others)
 
     def replaces(self, wanted: Object) -> bool:
         return self.replaced is None or wanted["metadata"]["name"] in self.replaced
@@ -151,3 +153,54 @@ def test_a_roll_out_is_stuck_though_nobody_waited_for_it() -> None:
     assert found.turns().before(API) == ""
     found.replaced = {"api"}
     assert found.turns(PATIENCE).before(API) == ""
+
+
+def glance(*, moving: bool = False, generation: int = 2, kind: Kind = DEPLOYMENT) -> tuple[Kind, Cached]:
+    return kind, workload(kind, "glance-api", moving=moving, generation=generation)
+
+
+def test_one_workload_of_a_namespace_replaces_its_pods_at_a_time() -> None:
+    found = stage()
+    found.beside = [glance(moving=True)]
+    turns = found.turns()
+    assert turns.before(API) == "Deployment/glance-api"
+    assert turns.again == 1
+    found.beside = [glance()]
+    assert found.turns().before(API) == ""
+
+
+def test_nobody_waits_for_nodes_of_others() -> None:
+    found = stage()
+    found.beside = [glance(moving=True, kind=DAEMON_SET)]
+    assert found.turns().before(API) == ""
+
+
+def test_who_changes_again_and_again_holds_up_none_that_has_no_use_for_it() -> None:
+    found = stage()
+    found.beside = [glance(moving=True)]
+    assert found.turns().before(API)
+    found.beside = [glance(moving=True, generation=3)]
+    assert found.turns(PATIENCE - timedelta(seconds=1)).before(API)
+    assert found.turns(PATIENCE).before(API) == ""
+    found.beside = [glance(generation=3)]
+    assert found.turns(PATIENCE).before(API) == ""
+    found.beside = [glance(moving=True, generation=4)]
+    assert found.turns(PATIENCE).before(API)
+
+
+def test_two_passes_do_not_begin_in_the_same_moment() -> None:
+    one, other = stage(), Stage(glance())
+    other.memory = one.memory
+    one.beside, other.beside = [glance()], [(DEPLOYMENT, workload(DEPLOYMENT, "api"))]
+    assert one.turns().before(API) == ""
+    turns = other.turns()
+    assert turns.before(step(DEPLOYMENT, "glance-api")) == "Deployment/api"
+    assert turns.again == 1
+    # The write failed, or changed nothing.
+    assert other.turns(timedelta(seconds=5)).before(step(DEPLOYMENT, "glance-api")) == ""
+
+
+def test_what_may_begin_may_go_on() -> None:
+    found = stage()
+    found.beside = [glance()]
+    assert [found.turns().before(API) for _ in range(2)] == ["", ""]

@@ -71,7 +71,11 @@ def rolling(live: Object) -> bool:
         return status.get("updatedNumberScheduled", 0) < status.get("desiredNumberScheduled", 0)
     if live["kind"] == "StatefulSet":
         return status.get("currentRevision") != status.get("updateRevision")
-    return status.get("replicas", 0) > status.get("updatedReplicas", 0)
+    there, updated = status.get("replicas", 0), status.get("updatedReplicas", 0)
+    if (live["spec"].get("strategy") or {}).get("type") == "Recreate":
+        # Its old pods end before it has any new one.
+        there = max(there, live["spec"].get("replicas", 1))
+    return there > updated
 
 
 def _daemons(live: Object) -> Verdict:

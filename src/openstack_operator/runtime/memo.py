@@ -7,7 +7,7 @@ from datetime import datetime
 from .contention import Contention
 from .recreation import Recreations
 from .store import Cached
-from .turns import Since
+from .turns import RolloutMemory
 
 
 class Memo:
@@ -16,8 +16,7 @@ class Memo:
     def __init__(self) -> None:
         self._known: dict[str, tuple[str, str]] = {}
         """What the API server stores in another form than it was written: `1000m` comes back as `1`."""
-        self.rolling: Since = {}
-        """Since when workloads replace their pods, by uid of the workload."""
+        self.rolling = RolloutMemory()
         self.outdated: dict[str, datetime] = {}
         """Since when workloads of a resource wait to replace their pods, by uid of the resource."""
         self.short: dict[str, datetime] = {}
@@ -43,7 +42,7 @@ class Memo:
 
     def forget(self, uid: str) -> None:
         """Drops what is known of an object that is gone."""
-        for each in (self._known, self.rolling, self.outdated, self.short, self.logs):
+        for each in (self._known, self.rolling.seen, self.outdated, self.short, self.logs):
             each.pop(uid, None)
         self.rollouts.discard(uid)
         self.endangered.discard(uid)

@@ -19,6 +19,7 @@ from .diagnosis import Diagnostician
 from .events import RECREATION
 from .finalizers import PATIENCE, comes_back, drop, finish_deletions, going, is_deletion_pending, orphan, orphan_pods
 from .gather import Gathered, parse
+from .kinds import Kind
 from .limits import check_limits
 from .passes import Next, Parts
 from .planning import planned
@@ -28,8 +29,8 @@ from .report import Report
 from .scale import scale_status
 from .store import Cached, Request
 from .teardown import FINALIZER, Teardown
+from .turns import BLOCKING, Required, Turns
 from .turns import PATIENCE as ROLLOUT_PATIENCE
-from .turns import Required, Turns
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger()
 
@@ -72,7 +73,9 @@ class Reconciler:
         kind, children = world.resource(request.kind), gathered.children
         applier = Applier(world, self._parts.memo, request, held, kind, context.now, children)
         required = partial(self._required, request, context.spec, context.now)
-        turns = Turns(children, world.stores, self._parts.memo.rolling, context.now, applier.replaces_pods, required)
+        beside = partial(self._beside, request)
+        memory, replaces = self._parts.memo.rolling, applier.replaces_pods
+        turns = Turns(children, world.stores, memory, context.now, replaces, required, beside)
         version = self._parts.reporter.version
         diagnostician = Diagnostician(world, request, context.now, self._parts.memo, version)
         rule = world.claims.judge(request, diagnostician.judge)
@@ -122,6 +125,15 @@ class Reconciler:
                 if owned:
                     waits = uid in outdated and now < outdated[uid] + ROLLOUT_PATIENCE
                     yield Required(f"{ref.kind}/{ref.name}", waits or world.is_pending(target), owned)
+
+    def _beside(self, request: Request) -> Iterator[tuple[Kind, Cached]]:
+        """The workloads of all other resources of its namespace."""
+        world = self._parts.world
+        for kind in BLOCKING:
+            for workload in world.stores[kind].of_namespace(request.namespace):
+                owner = world.owner(workload.meta) if (by := workload.meta.controller) else None
+                if by and owner and owner != request and (held := world.held(owner)) and held.meta.uid == by.uid:
+                    yield kind, workload
 
     def _note_outdated(self, held: Cached, verdicts: Mapping[Step, Verdict], applier: Applier, now: datetime) -> None:
         """Remembers since when workloads of a resource wait to replace their pods."""
