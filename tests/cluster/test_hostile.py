@@ -12,6 +12,7 @@ import pytest
 from openstack_operator import api
 from openstack_operator.catalogue import RESOURCES
 from openstack_operator.plan import SpecError
+from openstack_operator.runtime.kinds import CHILDREN
 
 from .harness import Cluster, eventually
 from .test_controlplane import RESOURCE, operator
@@ -118,3 +119,11 @@ async def test_the_api_server_bounds_options(cluster: Cluster) -> None:
     ):
         with pytest.raises(SpecError, match=refusal):
             await cluster.create(RESOURCE["Placement"], "bounded", config=config)
+
+
+async def test_every_character_is_stored_as_it_was_applied(cluster: Cluster) -> None:
+    kind = next(kind for kind in CHILDREN if kind.kind == "ConfigMap")
+    metadata = {"name": "text", "namespace": cluster.namespace}
+    applied = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata, "data": UNICODE["a"]}
+    stored = await cluster.client.apply(kind, applied)
+    assert stored["data"] == applied["data"]

@@ -29,6 +29,8 @@ class FaultyApi:
         self.groups: Answer = 200, {"items": []}, {}
         """What discovery answers."""
         self.requests: list[str] = []
+        self.body = b""
+        """Of the last request."""
         self._changed = asyncio.Event()
         self._writers = set[asyncio.StreamWriter]()
 
@@ -86,7 +88,7 @@ class FaultyApi:
             while head := await reader.readuntil(b"\r\n\r\n"):
                 method, target, _ = head.split(b" ", 2)
                 length = next((int(v) for k, _, v in _headers(head) if k == "content-length"), 0)
-                await reader.readexactly(length)
+                self.body = await reader.readexactly(length)
                 self.requests.append(f"{method.decode()} {target.decode()}")
                 known = next((v for k, _, v in _headers(head) if k == "if-none-match"), "")
                 await self._answer(target.decode(), writer, known)

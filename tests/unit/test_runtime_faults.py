@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+import yaml
 from faulty_api import FaultyApi
 from patience import eventually
 
@@ -206,3 +208,13 @@ async def test_what_is_out_of_reach_is_transient(api: FaultyApi, client: Client)
     api.cut()
     with pytest.raises(Transient, match="ConnectError"):
         await client.get(SECRET, "x", "s")
+
+
+@pytest.mark.security
+async def test_a_server_that_reads_yaml_gets_every_character_as_it_is(api: FaultyApi, client: Client):
+    # Halves of surrogate pairs are no text.
+    text = "".join(chr(code) for code in range(0x10000) if not 0xD800 <= code < 0xE000) + "\U0001f4a9\U0010ffff"
+    applied = {"metadata": {"name": "s", "namespace": "x"}, "data": {"text": text, "quote": '"\\u0085"\x85'}}
+    api.answers.append((200, {}, {}))
+    await client.apply(SECRET, applied)
+    assert yaml.safe_load(api.body) == json.loads(api.body) == applied
