@@ -12,6 +12,7 @@ import requests
 from patience import until
 
 from cloud.kubernetes import ROOT
+from tests.e2e.on_tempest import acknowledged
 from tests.e2e.on_tempest.acknowledged import Findings, Identity, watched
 
 ADMIN = {
@@ -97,6 +98,12 @@ class Keystone(Identity):
 
     def _may(self, token: str) -> bool:
         return self.users[token].is_member
+
+
+@pytest.fixture(autouse=True)
+def _precise(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tokens in memory know nothing of seconds."""
+    monkeypatch.setattr(acknowledged, "_REVOKED", 0)
 
 
 def rounds(keystone: Keystone) -> Findings:

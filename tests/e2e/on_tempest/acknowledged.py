@@ -25,6 +25,9 @@ from cloud.kubernetes import Kubernetes, running
 AT_ONCE = 4
 """Requests that look at one change at a time; more than a process has to itself."""
 _SECONDS = 60
+_REVOKED = 1.0
+"""Seconds after a revocation until a new token is of use: Fernet's know the second they were issued in, no less, and
+what was issued in that of a revocation counts as revoked (Tempest's own tests wait as long)."""
 
 
 class Refused(Exception):
@@ -153,6 +156,7 @@ class Worker:
         expect("login of a disabled user", self._several(lambda: self._identity.login(self._who), 2), 401)
         _done(ask("PATCH", f"/users/{self._user}", admin, {"user": {"enabled": True}}))
         expect("login of an enabled user", self._several(lambda: self._identity.login(self._who), 2), 201)
+        time.sleep(_REVOKED)
 
     def _credential(self, token: str) -> requests.Response:
         body = {"application_credential": {"name": uuid.uuid4().hex}}
