@@ -23,10 +23,12 @@ from .harness import Cluster, eventually
 from .hostile import Attack, attacks, definition, places, write
 from .test_controlplane import RESOURCE, operator
 
-pytestmark = pytest.mark.skipif(
-    not os.environ.get("OPENSTACK_OPERATOR_FUZZ"),
-    reason="takes minutes, and the group of OVNCluster does not end yet; set OPENSTACK_OPERATOR_FUZZ=1",
-)
+pytestmark = [
+    pytest.mark.security,
+    pytest.mark.skipif(
+        not os.environ.get("OPENSTACK_OPERATOR_FUZZ"), reason="takes minutes; make test-security runs it"
+    ),
+]
 
 MEMCACHED = RESOURCE["Memcached"]
 GROUPS = 6
