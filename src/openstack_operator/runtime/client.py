@@ -22,6 +22,7 @@ from lightkube.config.kubeconfig import KubeConfig
 from ..kube import MANAGED_BY, quote
 from ..plan import Object, SpecError, Transient
 from . import metrics
+from .bodies import APPLY, encoded
 from .kinds import UNFENCED, Kind
 from .limits import cut_deep
 
@@ -37,9 +38,6 @@ _OK, _NOT_MODIFIED = 200, 304
 SILENCE = 150.0
 """Seconds without a line after which a watch counts as dead; servers send a bookmark about every minute, except for
 what they keep in no cache: Events, and whatever `--watch-cache-sizes` says."""
-_APPLY = "application/apply-patch+yaml"
-# Characters that JSON has as they are and YAML does not: some it refuses, others end a line.
-_NOT_YAML = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 _DISCOVERY = ",".join(
     [
         *(
@@ -51,7 +49,6 @@ _DISCOVERY = ",".join(
 )
 _METADATA_ONLY = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 _METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
-
 
 # What the authorizer and the check of owner references answer; any other 403 is admission refusing the content.
 _NOT_ALLOWED = re.compile(r'User "[^"]*" cannot |cannot set blockOwnerDeletion')
@@ -237,7 +234,7 @@ class Client:
         """
         query = {"fieldManager": f"{FIELD_MANAGER}-left", "force": "false"}
         path = kind.path(obj["metadata"]["namespace"], obj["metadata"]["name"])
-        return _object(await self._request("PATCH", path, obj, _APPLY, params=query))
+        return _object(await self._request("PATCH", path, obj, APPLY, params=query))
 
     async def apply_status(self, kind: Kind, obj: Object) -> Object:
         """Server-side apply of `obj["status"]`. Raises Missing where the object is gone, Conflict for another uid."""
@@ -247,7 +244,7 @@ class Client:
         meta = obj["metadata"]
         query = {"fieldManager": FIELD_MANAGER, "force": "true"}
         path = kind.path(meta["namespace"], meta["name"], sub)
-        return _object(await self._request("PATCH", path, obj, _APPLY, params=query))
+        return _object(await self._request("PATCH", path, obj, APPLY, params=query))
 
     async def create(self, kind: Kind, obj: Object) -> Object:
         """The object as created. Raises Conflict when it exists."""
@@ -318,7 +315,7 @@ class Client:
         if method != "GET":
             self.writes += 1
         extensions = {"trace": self._before_sending} if fenced and method != "GET" else None
-        content = None if body is None else _encoded(body, content_type)
+        content = None if body is None else encoded(body, content_type)
         headers = {**(headers or {}), "Content-Type": content_type} if content else headers
         for attempt in range(_PATIENCE):
             try:
@@ -363,14 +360,6 @@ def retry_after(text: str, now: datetime) -> float:
     except ValueError:
         return 1.0
     return max(0.0, seconds) if math.isfinite(seconds) else 1.0
-
-
-def _encoded(body: Any, content_type: str) -> bytes:
-    """A body as JSON, which an API server that reads it as YAML finds the same in."""
-    content = msgspec.json.encode(body)
-    if content_type != _APPLY or (content.isascii() and b"\x7f" not in content):
-        return content
-    return _NOT_YAML.sub(lambda found: f"\\u{ord(found[0]):04x}", content.decode()).encode()
 
 
 def _object(content: bytes) -> Object:
