@@ -72,18 +72,18 @@ async def _measured(repeat: int, seconds: float) -> list[Row]:
     return _rows(ones, rest, await runs.rollout(_MANY))
 
 
-def _say(what: str) -> None:
-    print(what, file=sys.stderr, flush=True)
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
 
 
 def _rows(ones: Sequence[runs.Rollout], rest: runs.Rest, many: runs.Rollout) -> list[Row]:
     cpu = median(one.cpu for one in ones)
-    made, created = (median(getattr(one.writes, name) for one in ones) for name in ("made", "created"))
+    requests, created = (median(getattr(one.writes, name) for one in ones) for name in ("made", "created"))
     return [
         Row("apply of the minimal control plane to Ready", median(one.seconds for one in ones), "s", 5),
         Row("  CPU of the operator", cpu, "s"),
         Row("  objects created, Events among them", created, ""),
-        Row("API writes per object created", made / created, "", 1.3),
+        Row("API writes per object created", requests / created, "", 1.3),
         Row("steady state: writes", rest.writes, "", 0),
         Row("steady state: CPU, with lease and probes", rest.cpu, "% of core", 0.2),
         Row("  renewals of the lease", rest.renewals, "a minute"),

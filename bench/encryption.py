@@ -33,7 +33,7 @@ def main() -> int:
     finally:
         if session.cluster.kind != "existing":
             module("localcluster", "down")
-    encrypted, plain = (median(found) for found in zip(*pairs, strict=True))
+    encrypted, plain = (median(times) for times in zip(*pairs, strict=True))
     print(f"encrypted {[one for one, _ in pairs]}, median {encrypted} s; plain {[one for _, one in pairs]}, {plain} s")
     print(f"ratio {encrypted / plain:.2f}, goal {_GOAL}: {'met' if encrypted <= _GOAL * plain else 'MISSED'}")
     return int(encrypted > _GOAL * plain)
@@ -48,8 +48,8 @@ def _seconds(session: Session, *, encrypted: bool) -> float:
     sample.parent.mkdir(exist_ok=True)
     sample.write_text(yaml.safe_dump_all(documents))
     cloud = session.converge(sample)
-    gone = ("delete", "namespace", cloud.namespace, f"--timeout={_REMOVAL}s")
-    session.cluster.kubectl(*gone, timeout=_REMOVAL + 10)
+    removal = ("delete", "namespace", cloud.namespace, f"--timeout={_REMOVAL}s")
+    session.cluster.kubectl(*removal, timeout=_REMOVAL + 10)
     return cloud.seconds
 
 

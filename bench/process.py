@@ -49,19 +49,19 @@ class Operator:
     def memory(self) -> tuple[float, float]:
         """MiB resident now and at most so far, libraries included."""
         lines = Path(f"/proc/{self.pid}/status").read_text().splitlines()
-        held = dict(line.split(":", 1) for line in lines)
-        return int(held["VmRSS"].split()[0]) / _MIB, int(held["VmHWM"].split()[0]) / _MIB
+        fields = dict(line.split(":", 1) for line in lines)
+        return int(fields["VmRSS"].split()[0]) / _MIB, int(fields["VmHWM"].split()[0]) / _MIB
 
     async def writes(self) -> Writes:
         """What it counted itself; asking costs it a few milliseconds."""
-        made = created = renewals = 0
+        requests = created = renewals = 0
         for family in text_string_to_metric_families(await self.ask("/metrics")):
             for sample in family.samples:
                 if sample.name == "rest_client_requests_total" and sample.labels["method"] not in READS:
-                    made += int(sample.value)
+                    requests += int(sample.value)
                     created += int(sample.value) if sample.labels["code"] == "201" else 0
                     renewals += int(sample.value) if sample.labels["method"] == "PUT" else 0
-        return Writes(made, created, renewals)
+        return Writes(requests, created, renewals)
 
     async def ask(self, path: str) -> str:
         """What it answers. Raises OSError while it does not, or is not ready."""
@@ -87,34 +87,34 @@ async def operator(kubeconfig: Path, log: Path, *options: str) -> AsyncGenerator
     with log.open("wb") as output:
         process = await asyncio.create_subprocess_exec(*command, stdout=output, stderr=output, env=environment)
     try:
-        running = Operator(process.pid, port)
-        await _until_ready(running, process, log)
-        yield running
+        instance = Operator(process.pid, port)
+        await _until_ready(instance, process, log)
+        yield instance
     finally:
         with suppress(ProcessLookupError):
             process.terminate()
         await process.wait()
 
 
-async def _until_ready(running: Operator, process: asyncio.subprocess.Process, log: Path) -> None:
+async def _until_ready(instance: Operator, process: asyncio.subprocess.Process, log: Path) -> None:
     for _ in range(300):
         if process.returncode is not None:
             break
         try:
-            await running.ask("/readyz")
+            await instance.ask("/readyz")
         except OSError:
             await asyncio.sleep(0.1)
             continue
-        await _until_idle(running)
+        await _until_idle(instance)
         return
     raise RuntimeError(f"the operator did not start:\n{_tail(log)}")
 
 
-async def _until_idle(running: Operator) -> None:
+async def _until_idle(instance: Operator) -> None:
     """Returns once half a second went by with next to no work done: starting is over."""
     before = -1.0
-    while running.cpu() - before > 0.02:
-        before = running.cpu()
+    while instance.cpu() - before > 0.02:
+        before = instance.cpu()
         await asyncio.sleep(0.5)
 
 

@@ -51,52 +51,54 @@ class Rest:
 
 async def rollout(count: int) -> Rollout:
     """Makes so many control planes at once, each in a namespace of its own."""
-    async with stage() as cluster, operator(cluster.kubeconfig, cluster.directory / "operator.log") as running:
-        return await _rolled_out(cluster, running, count)
+    async with stage() as cluster, operator(cluster.kubeconfig, cluster.directory / "operator.log") as instance:
+        return await _rolled_out(cluster, instance, count)
 
 
 async def rollout_and_rest(seconds: float) -> tuple[Rollout, Rest]:
     """Makes one control plane, then watches two operators, started anew, do nothing for that time."""
     async with stage() as cluster:
-        async with operator(cluster.kubeconfig, cluster.directory / "operator.log") as running:
-            made = await _rolled_out(cluster, running, 1)
+        async with operator(cluster.kubeconfig, cluster.directory / "operator.log") as instance:
+            first_rollout = await _rolled_out(cluster, instance, 1)
         # One as deployed, and one without a lease, so that each write can be seen. Both must plan the same, and
         # NetworkPolicies name the namespace of the operator, which is that of its lease.
         await cluster.namespaces([MANAGED_BY])
         plain = operator(cluster.kubeconfig, cluster.directory / "plain.log")
         leading = operator(cluster.kubeconfig, cluster.directory / "leading.log", f"--lease-namespace={MANAGED_BY}")
         async with plain as alone, leading as leader:
-            return made, await _rest(alone, leader, seconds)
+            return first_rollout, await _rest(alone, leader, seconds)
 
 
-async def _rolled_out(cluster: Stage, running: Operator, count: int) -> Rollout:
+async def _rolled_out(cluster: Stage, instance: Operator, count: int) -> Rollout:
     names = [f"cloud-{number}" for number in range(count)]
     await cluster.namespaces(names)
-    writes, cpu, start = await running.writes(), running.cpu(), time.perf_counter()
+    writes, cpu, start = await instance.writes(), instance.cpu(), time.perf_counter()
     await cluster.clouds(names)
-    seconds, cpu = time.perf_counter() - start, running.cpu() - cpu
-    return Rollout(seconds=seconds, cpu=cpu, writes=await _settled(running) - writes, peak=running.memory()[1])
+    seconds, cpu = time.perf_counter() - start, instance.cpu() - cpu
+    return Rollout(
+        seconds=seconds, cpu=cpu, writes=await _writes_until_idle(instance) - writes, peak=instance.memory()[1]
+    )
 
 
-async def _settled(running: Operator) -> Writes:
+async def _writes_until_idle(instance: Operator) -> Writes:
     """What it wrote until it rested. Raises RuntimeError where it never does: it would go in circles."""
-    before, now = None, await running.writes()
+    before, now = None, await instance.writes()
     for _ in range(_LOOKS):
         if now == before:
             return now
         await asyncio.sleep(_SETTLED)
-        before, now = now, await running.writes()
+        before, now = now, await instance.writes()
     raise RuntimeError(f"the operator writes without an end: {now.made} requests so far; its log says what")
 
 
 async def _rest(alone: Operator, leader: Operator, seconds: float) -> Rest:
-    restart = (await _settled(alone)).made
+    restart = (await _writes_until_idle(alone)).made
     before, counted = await leader.writes(), await alone.writes()
     cpu, end = leader.cpu(), time.monotonic() + seconds
-    while (left := end - time.monotonic()) > 0:
+    while (remaining := end - time.monotonic()) > 0:
         await leader.ask("/readyz")
         await leader.ask("/healthz")
-        await asyncio.sleep(min(_PERIOD, left))
+        await asyncio.sleep(min(_PERIOD, remaining))
     cpu = (leader.cpu() - cpu) / seconds * 100
     mine, leaders = await alone.writes() - counted, await leader.writes() - before
     memory, peak = leader.memory()

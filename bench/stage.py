@@ -51,11 +51,11 @@ class Stage:
         """Applies the minimal control plane to each of these namespaces; returns once all are Ready."""
         (sample,) = [document for document in load(SAMPLE) if document["kind"] == CONTROL_PLANE.kind]
         kind = Kind.of(CONTROL_PLANE)
-        wanted = [self._ready.setdefault(name, asyncio.Event()) for name in names]
+        events = [self._ready.setdefault(name, asyncio.Event()) for name in names]
         async with asyncio.timeout(_PATIENCE):
             for name in names:
                 await self.client.create(kind, {**sample, "metadata": {**sample["metadata"], "namespace": name}})
-            await asyncio.gather(*(event.wait() for event in wanted))
+            await asyncio.gather(*(event.wait() for event in events))
 
     def changed(self, change: Change) -> None:
         """Takes note of control planes that became Ready."""
@@ -70,17 +70,17 @@ async def stage() -> AsyncGenerator[Stage]:
     with tempfile.TemporaryDirectory() as directory, apiserver.running(directory) as kubeconfig:
         os.environ["KUBECONFIG"] = str(kubeconfig)
         client = Client.connect()
-        found = Stage(client, kubeconfig, Path(directory))
+        cluster = Stage(client, kubeconfig, Path(directory))
         # Not all at once: a machine that does other things lets the API server answer too late.
         for at in range(0, len(RESOURCES), 4):
             await asyncio.gather(*(_install(client, crd(resource)) for resource in RESOURCES[at : at + 4]))
         await asyncio.sleep(_NEW)
         simulator = Simulator(client)
-        watcher = Informer(client, Store(Kind.of(CONTROL_PLANE), found.changed))
+        watcher = Informer(client, Store(Kind.of(CONTROL_PLANE), cluster.changed))
         tasks: list[asyncio.Future[Any]] = [asyncio.ensure_future(part.run()) for part in (simulator, watcher)]
         try:
             await asyncio.gather(simulator.synced(), watcher.synced.wait())
-            yield found
+            yield cluster
         finally:
             for task in tasks:
                 task.cancel()

@@ -18,45 +18,47 @@ from cloud.proof import CLOUD, replaced
 from .site import Site
 
 TIMEOUT = 10.0
-"""Seconds a client waits for an answer, unless it is told to be patient."""
+"""Seconds a client waits for an answer, unless a scenario sets more (`Stage.patience`)."""
 _RENEWED = 60.0
 _REFUSALS = 3
 
 
 class Access:
-    """Who we are at Keystone, and the token all clients share: a login costs it more than any other request."""
+    """The login at Keystone, and the token all clients share: a login costs it more than any other request."""
 
     def __init__(self, site: Site) -> None:
         self._site, self._lock = site, threading.Lock()
         self._plugin: Password | None = None
-        self._made = 0.0
+        self._created_at = 0.0
         self.timeout = TIMEOUT
         self.verify: str | bool = True
-        """What clients check APIs by, as requests takes it; known with the first login."""
+        """CA file by which clients verify APIs, as requests takes it; set with the first login."""
 
     def plugin(self) -> Password:
-        """What logs in, once for all. Raises CloudError where the API server does not answer and nothing is known."""
+        """Return the plugin that logs in for all clients. Raises CloudError if it has to read the Secret and the API
+        server does not answer.
+        """
         with self._lock:
             if self._plugin is None:
                 files = self._site.secret("keystone-clouds")
                 clouds = yaml.safe_load(files["clouds.yaml"])
                 if authorities := files.get("ca.crt"):
                     trust = ROOT / "build" / "chaos-ca.crt"
-                    # Others may be reading it: it is written again when all is asked for anew.
+                    # Other threads may be reading it: each new plugin writes it again.
                     replaced(trust, authorities)
                     self.verify = str(trust)
-                known = clouds["clouds"][CLOUD]["auth"]
+                login = clouds["clouds"][CLOUD]["auth"]
                 fields = ("username", "password", "project_name", "user_domain_name", "project_domain_name")
-                self._plugin = Password(auth_url=known["auth_url"], **{field: known[field] for field in fields})
-                self._made = time.monotonic()
+                self._plugin = Password(auth_url=login["auth_url"], **{field: login[field] for field in fields})
+                self._created_at = time.monotonic()
             return self._plugin
 
     def forget(self) -> None:
-        """What is known may be outdated, as an API that is exposed anew has another port: it is read and asked for
-        again, once a minute at most.
+        """Drop the login, at most once a minute, so that the next request reads the Secret and logs in again: the
+        catalog may be outdated, as an API that is exposed again has another port.
         """
         with self._lock:
-            if time.monotonic() - self._made > _RENEWED:
+            if time.monotonic() - self._created_at > _RENEWED:
                 self._plugin = None
 
 
@@ -105,17 +107,17 @@ class Api:
         """The body of the answer to one request."""
         return self.call(service, method, path, **options).json()
 
-    def listed(self, service: str, path: str, what: str) -> list[dict[str, Any]]:
+    def listed(self, service: str, path: str, key: str) -> list[dict[str, Any]]:
         """All objects of a list, page by page."""
-        found: list[dict[str, Any]] = []
+        objects: list[dict[str, Any]] = []
         while path:
             page = self.json(service, "GET", path)
-            found += page[what]
-            path = _next(page, what)
-        return found
+            objects += page[key]
+            path = _next(page, key)
+        return objects
 
 
-def _next(page: dict[str, Any], what: str) -> str:
-    """Where a list goes on, in the forms of Neutron and Nova, of Glance and of Keystone; empty at its end."""
-    following = [link["href"] for link in page.get(f"{what}_links", []) if link["rel"] == "next"]
+def _next(page: dict[str, Any], key: str) -> str:
+    """Return the next page's path, in the forms of Neutron and Nova, of Glance and of Keystone; empty at the end."""
+    following = [link["href"] for link in page.get(f"{key}_links", []) if link["rel"] == "next"]
     return following[0] if following else page.get("next") or page.get("links", {}).get("next") or ""

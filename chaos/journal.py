@@ -1,4 +1,4 @@
-"""What was asked of the cloud, when, and what came of it."""
+"""Requests to the cloud, with their times and results."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ FOREVER = float("inf")
 
 @dataclass(frozen=True)
 class Attempt:
-    """One request, never repeated: whoever tries again makes another attempt."""
+    """One request, never repeated: a second try is another attempt."""
 
     kind: str
     began: float
     """Seconds of the machine's monotonic clock."""
     ended: float
     key: str = ""
-    """What was written, by a name that is given once; empty for requests that write nothing."""
+    """Name of what was written, used only once; empty for requests that write nothing."""
     error: str = ""
     """Empty when it was acknowledged."""
 
@@ -49,8 +49,8 @@ class Journal:
     def between(self, since: float, until: float = FOREVER, kind: str | None = None) -> list[Attempt]:
         """Attempts that ended in a span of time, in the order they ended."""
         with self._lock:
-            found = [a for a in self._attempts if since <= a.ended <= until and kind in {None, a.kind}]
-        return sorted(found, key=lambda attempt: attempt.ended)
+            attempts = [a for a in self._attempts if since <= a.ended <= until and kind in {None, a.kind}]
+        return sorted(attempts, key=lambda attempt: attempt.ended)
 
     def acknowledged(self, kind: str) -> set[str]:
         """Keys of the writes of a kind that the cloud said it has."""
@@ -79,12 +79,12 @@ class Journal:
 
     def errors(self, since: float, until: float = FOREVER) -> dict[str, list[str]]:
         """Up to three different errors by kind."""
-        found: dict[str, list[str]] = {}
+        by_kind: dict[str, list[str]] = {}
         for attempt in self.between(since, until):
-            known = found.setdefault(attempt.kind, []) if attempt.error else []
-            if attempt.error and attempt.error not in known and len(known) < 3:
-                known.append(attempt.error)
-        return dict(sorted(found.items()))
+            examples = by_kind.setdefault(attempt.kind, []) if attempt.error else []
+            if attempt.error and attempt.error not in examples and len(examples) < 3:
+                examples.append(attempt.error)
+        return dict(sorted(by_kind.items()))
 
 
 def longest_gap(attempts: Iterable[Attempt], since: float, until: float, interval: float) -> float:

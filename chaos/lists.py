@@ -1,6 +1,6 @@
-"""Lists of objects for who looks again and again: over one connection that stays open.
+"""Lists of objects for frequent polling, over one connection that stays open.
 
-kubectl starts anew for each look and asks first what there is; each second, that is CPU the cloud waits for.
+kubectl starts a process for each list and first discovers the API; each second, that is CPU the cloud waits for.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _OURS = "/apis/openstack.k8s.io/v1alpha1"
 _CATEGORY = "openstack"
 _POD = "Pod"
 _TURNS = 5
-"""Looks after which a kind whose objects were well is asked for again, while others are not."""
+"""Polls after which a kind whose objects were well is listed again, while objects of other kinds are not well."""
 
 
 class Lists:
@@ -36,7 +36,7 @@ class Lists:
         config = yaml.safe_load(kubeconfig.read_text())
         cluster, user = config["clusters"][0]["cluster"], config["users"][0]["user"]
         self._context = ssl.create_default_context(cadata=_decoded(cluster["certificate-authority-data"]))
-        # Only files can be loaded; these are gone before anything is asked.
+        # Only files can be loaded; these are removed before the first request.
         with tempfile.TemporaryDirectory() as folder:
             pem = Path(folder) / "client.pem"
             pem.touch(mode=0o600)

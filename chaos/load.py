@@ -10,7 +10,7 @@ from .journal import Attempt, Journal, now
 
 
 class Client(Protocol):
-    """Something that is asked of the cloud again and again."""
+    """A request that is sent to the cloud again and again."""
 
     @property
     def kind(self) -> str: ...

@@ -1,4 +1,4 @@
-"""When a cloud is itself again: the last moment at which anything was wrong, looked back at from a quiet while."""
+"""Recovery of a cloud: the last moment at which anything was wrong, looked back at from a quiet while."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _PAUSE = 1.0
 
 @dataclass
 class Recovery:
-    """How a cloud came back."""
+    """Course of a cloud's recovery."""
 
     began: float
     """Moment, on the journal's clock, from which time is counted."""
@@ -24,35 +24,35 @@ class Recovery:
     """From then to the end of the last trouble."""
     done: bool = False
     troubles: dict[str, str] = field(default_factory=dict[str, str])
-    """What is still wrong, where it was not done in time."""
+    """Pods, resources and requests that are still wrong, if the cloud did not recover in time."""
     steps: dict[str, float] = field(default_factory=dict[str, float])
-    """What had been wrong → seconds until it was right for good."""
+    """Name of a trouble → seconds until it ended for good."""
 
     def timeline(self) -> list[tuple[float, str]]:
         """The steps in the order they were done."""
-        return sorted((seconds, what) for what, seconds in self.steps.items())
+        return sorted((seconds, step) for step, seconds in self.steps.items())
 
 
 def recovered(site: Site, load: Load, began: float, timeout: float, quiet: float = QUIET) -> Recovery:
     """Watches until nothing was wrong for `quiet` seconds: every pod and resource Ready, every kind of the load
     acknowledged since `began`, and no request failed.
     """
-    found = Recovery(began)
+    recovery = Recovery(began)
     last: dict[str, float] = {}
     while True:
         troubles = {**site.troubles(), **{f"load/{kind}": "no answer yet" for kind in load.silent(began)}}
-        seen = now()
-        for what in troubles:
-            last[what] = seen
+        checked_at = now()
+        for trouble in troubles:
+            last[trouble] = checked_at
         for attempt in load.journal.between(began):
             if attempt.error:
                 last[f"load/{attempt.kind}"] = max(attempt.ended, last.get(f"load/{attempt.kind}", 0.0))
         worst = max([began, *last.values()])
-        if not troubles and seen - worst >= quiet:
-            found.done = True
-        if found.done or seen - began > timeout:
-            found.seconds = round(worst - began, 1)
-            found.troubles = {} if found.done else troubles
-            found.steps = {what: round(moment - began, 1) for what, moment in last.items()}
-            return found
+        if not troubles and checked_at - worst >= quiet:
+            recovery.done = True
+        if recovery.done or checked_at - began > timeout:
+            recovery.seconds = round(worst - began, 1)
+            recovery.troubles = {} if recovery.done else troubles
+            recovery.steps = {trouble: round(moment - began, 1) for trouble, moment in last.items()}
+            return recovery
         time.sleep(_PAUSE)

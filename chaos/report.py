@@ -1,4 +1,4 @@
-"""What runs found, as a table in docs/reliability.md."""
+"""Results of runs, as a table in docs/reliability.md."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ def update(report: Path, page: Path = PAGE) -> None:
     page.write_text(f"{before}{BEGIN}\n\n{table(json.loads(report.read_text()))}\n{END}{after}")
 
 
-def table(found: dict[str, Any]) -> str:
+def table(report: dict[str, Any]) -> str:
     """Markdown of all scenarios that were run."""
     lines = [
         "| | scenario | passed | recovered | acknowledged writes lost | requests failed | longest outage | servers |",
         "| --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
-    for number, result in found["scenarios"].items():
+    for number, result in report["scenarios"].items():
         cells = (
             number,
             result["title"],

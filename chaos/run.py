@@ -79,8 +79,8 @@ class Run:
         self.load = Load(Journal(JOURNAL), [*self.writers, *self._readers()])
 
     def all(self, chosen: Sequence[int], tell: Callable[[Sequence[Result]], object] = len) -> list[Result]:
-        """A result for each scenario, of which `tell` is told one after the other. Raises CloudError where the cloud is
-        not itself again between two.
+        """Return a result for each scenario; `tell` is called with all results so far after each. Raises CloudError if
+        the cloud does not recover between two.
         """
         results: list[Result] = []
         with self.load:
@@ -95,7 +95,7 @@ class Run:
         return results
 
     def one(self, scenario: Scenario) -> Result:
-        """What a scenario did."""
+        """Run a scenario and return its result."""
         result = Result(scenario.number, scenario.title)
         stage = Stage(self.site, self.access, self.load, self.writers, self.guests, result)
         self.console.print(f"[bold]==> {scenario.number}. {scenario.title}[/bold]", highlight=False)
@@ -103,13 +103,13 @@ class Run:
         began = now()
         try:
             scenario.act(stage)
-        except Exception as error:  # what a scenario ends with is its own affair, and the next one's turn
+        except Exception as error:  # a scenario that fails, with whatever error, must not end the run
             result.problems.append(f"{type(error).__name__}: {error}")
         ended = now()
         verify(self.load.journal, self.writers, result)
         verify_members(self.site, result)
-        kept = {guest.node for guest in self.guests} - (scenario.restarts or set())
-        self._servers(before, result, kept if scenario.restarts is not None else set())
+        steady_nodes = {guest.node for guest in self.guests} - (scenario.restarts or set())
+        self._servers(before, result, steady_nodes if scenario.restarts is not None else set())
         result.failed = self.load.journal.failed(began, ended)
         result.errors = self.load.journal.errors(began, ended)
         result.outages = self.load.journal.outages(began, ended, self.load.intervals)
@@ -118,16 +118,16 @@ class Run:
         self._say(result)
         return result
 
-    def _servers(self, before: dict[str, str], result: Result, kept: set[str]) -> None:
+    def _servers(self, before: dict[str, str], result: Result, steady_nodes: set[str]) -> None:
         try:
-            verify_servers(self.api, self.guests, before, result, kept)
+            verify_servers(self.api, self.guests, before, result, steady_nodes)
         except CloudError as error:
             result.problems.append(str(error))
 
-    def _settle(self, what: str) -> None:
-        found = recovered(self.site, self.load, now(), _SETTLED)
-        if not found.done:
-            raise CloudError(f"{what} is not well after {_SETTLED:.0f} s: {found.troubles}")
+    def _settle(self, subject: str) -> None:
+        recovery = recovered(self.site, self.load, now(), _SETTLED)
+        if not recovery.done:
+            raise CloudError(f"{subject} is not well after {_SETTLED:.0f} s: {recovery.troubles}")
 
     def _say(self, result: Result) -> None:
         mark = "[green]passed[/green]" if result.passed else "[red]failed[/red]"
@@ -170,15 +170,15 @@ class Run:
         following = [*self.guests[1:], *self.guests[:1]]
         return [
             *(servers.Floating(guest) for guest in self.guests),
-            *(servers.Between(guest, other) for guest, other in zip(self.guests, following, strict=True)),
+            *(servers.Between(guest, peer) for guest, peer in zip(self.guests, following, strict=True)),
             *(servers.Console(Api(self.access), guest) for guest in self.guests),
         ]
 
 
 def write(path: Path, results: Sequence[Result]) -> None:
     """The file holds the results, beside those of other scenarios it held before."""
-    known: dict[str, Any] = json.loads(path.read_text())["scenarios"] if path.exists() else {}
-    known |= {str(result.number): asdict(result) for result in results}
-    ordered = {number: known[number] for number in sorted(known, key=int)}
+    scenarios: dict[str, Any] = json.loads(path.read_text())["scenarios"] if path.exists() else {}
+    scenarios |= {str(result.number): asdict(result) for result in results}
+    ordered = {number: scenarios[number] for number in sorted(scenarios, key=int)}
     path.parent.mkdir(exist_ok=True)
     path.write_text(json.dumps({"at": time.strftime("%Y-%m-%d"), "scenarios": ordered}, indent=2) + "\n")

@@ -17,7 +17,7 @@ from .site import Site
 
 @dataclass
 class Result:
-    """What a scenario cost."""
+    """Result of a scenario: the loss, the outages and the time it took."""
 
     number: int
     title: str
@@ -31,7 +31,7 @@ class Result:
     outages: dict[str, float] = field(default_factory=dict[str, float])
     """Longest time in seconds without an acknowledged request, by kind."""
     servers: str = ""
-    """What became of the servers."""
+    """State of the servers afterwards, in words."""
     acknowledged: int = 0
     """Writes acknowledged from the begin of the run to the end of this scenario."""
     took: float = 0.0
@@ -39,14 +39,14 @@ class Result:
     problems: list[str] = field(default_factory=list[str])
     """Why it did not pass."""
     facts: dict[str, Any] = field(default_factory=dict[str, Any])
-    """What else was measured."""
+    """Other measurements."""
     errors: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
     timelines: dict[str, list[tuple[float, str]]] = field(default_factory=dict[str, list[tuple[float, str]]])
 
 
 @dataclass
 class Stage:
-    """What a scenario works with."""
+    """The cloud, the load and the result that a scenario works with."""
 
     site: Site
     access: Access
@@ -60,19 +60,19 @@ class Stage:
         return self.load.journal
 
     def await_recovery(
-        self, what: str, since: float | None = None, timeout: float = 300, quiet: float = QUIET
+        self, event: str, since: float | None = None, timeout: float = 300, quiet: float = QUIET
     ) -> float:
-        """Seconds after `since`, by default now, in which the cloud was itself again; `what` was over then.
+        """Return the seconds after `since`, by default now, in which the cloud recovered from `event`.
 
         A cloud that is not in time is a problem of the scenario, which goes on.
         """
-        found: Recovery = recovered(self.site, self.load, now() if since is None else since, timeout, quiet)
-        self.result.seconds = max(self.result.seconds, found.seconds)
-        self.result.timelines[what] = found.timeline()
-        if not found.done:
-            wrong = "; ".join(f"{name}: {why}" for name, why in sorted(found.troubles.items()))
-            self.result.problems.append(f"{what}: not recovered after {timeout:.0f} s: {wrong[:800]}")
-        return found.seconds
+        recovery: Recovery = recovered(self.site, self.load, now() if since is None else since, timeout, quiet)
+        self.result.seconds = max(self.result.seconds, recovery.seconds)
+        self.result.timelines[event] = recovery.timeline()
+        if not recovery.done:
+            wrong = "; ".join(f"{name}: {why}" for name, why in sorted(recovery.troubles.items()))
+            self.result.problems.append(f"{event}: not recovered after {timeout:.0f} s: {wrong[:800]}")
+        return recovery.seconds
 
     @contextmanager
     def patience(self, seconds: float) -> Generator[None]:
@@ -104,7 +104,7 @@ class Scenario:
     title: str
     act: Act
     restarts: frozenset[str] | None
-    """Nodes whose servers start anew by the nature of the fault; None for every node."""
+    """Nodes whose servers restart by the nature of the fault; None for every node."""
 
 
 SCENARIOS: dict[int, Scenario] = {}

@@ -33,13 +33,13 @@ class Guest:
     floating: str
 
     def page(self, path: str) -> str:
-        """What the server's own web server answers, asked from the external network."""
+        """Return the answer of the server's own web server to a request from the external network."""
         with urllib.request.urlopen(f"http://{self.floating}/{path}", timeout=_ANSWER) as answer:
             return answer.read().decode().strip()
 
-    def become(self, other: Guest) -> None:
+    def become(self, replacement: Guest) -> None:
         """Another server is the node's from now on, for those who ask this one too."""
-        self.id, self.fixed, self.floating = other.id, other.fixed, other.floating
+        self.id, self.fixed, self.floating = replacement.id, replacement.fixed, replacement.floating
 
     def boot(self) -> str:
         """A text that is another one after each start of the server."""
@@ -47,44 +47,44 @@ class Guest:
 
 
 def guests(connect: Callable[[], Connection], nodes: Sequence[str]) -> list[Guest]:
-    """A server on each node, made where there is none, which answers on a floating IP. Each try connects anew: what a
-    connection found out about a service that did not answer, it never asks again.
+    """Return a server on each node, created if missing, which answers on a floating IP. Each try opens a new
+    connection: one that met a service that did not answer never tries that service again.
 
-    Raises CloudError where there is none after some tries: a cloud that has just been made is slow on a busy machine.
+    Raises CloudError if one is missing after some tries: a cloud that has just been made is slow on a busy machine.
     """
     return until("a server on each node", lambda: _guests(connect(), nodes), _PATIENCE, 5)
 
 
 def _guests(conn: Connection, nodes: Sequence[str]) -> list[Guest]:
     try:
-        return _made(conn, nodes)
+        return _ready_guests(conn, nodes)
     except (SDKException, ClientException) as error:
         raise CloudError(str(error)) from None
 
 
-def _made(conn: Connection, nodes: Sequence[str]) -> list[Guest]:
+def _ready_guests(conn: Connection, nodes: Sequence[str]) -> list[Guest]:
     image, flavor = proof.image(conn), proof.flavor(conn)
     network, external, group = proof.networks(conn)
     servers = {node: _server(conn, node, image, flavor, network, group) for node in nodes}
-    found: list[Guest] = []
+    guests: list[Guest] = []
     for node, server in servers.items():
         active = conn.compute.wait_for_server(server, interval=1, wait=_BOOT_TIMEOUT)
         port = next(iter(conn.network.ports(device_id=active.id)))
         address = proof.floating(conn, external, port)
-        found.append(Guest(node, active.id, port.fixed_ips[0]["ip_address"], address))
-    for guest in found:
+        guests.append(Guest(node, active.id, port.fixed_ips[0]["ip_address"], address))
+    for guest in guests:
         until(f"the page of the server on {guest.node}", lambda g=guest: _answers(g), _BOOT_TIMEOUT)
-    return found
+    return guests
 
 
 def _server(conn: Connection, node: str, image: Any, flavor: Any, network: Any, group: Any) -> Any:
     name = f"chaos-{node}"
-    found = conn.compute.find_server(name)
-    if found and conn.compute.get_server(found).status == "ERROR":
-        conn.compute.delete_server(found)
-        conn.compute.wait_for_delete(found)
-        found = None
-    return found or conn.compute.create_server(
+    server = conn.compute.find_server(name)
+    if server and conn.compute.get_server(server).status == "ERROR":
+        conn.compute.delete_server(server)
+        conn.compute.wait_for_delete(server)
+        server = None
+    return server or conn.compute.create_server(
         name=name,
         image_id=image.id,
         flavor_id=flavor.id,
@@ -157,16 +157,16 @@ class Console:
         return ""
 
 
-def statuses(api: Api, found: Sequence[Guest]) -> dict[str, str]:
+def statuses(api: Api, guests: Sequence[Guest]) -> dict[str, str]:
     """Node → status of its server as Nova has it."""
     listed = {server["id"]: server["status"] for server in api.listed("compute", "/servers/detail", "servers")}
-    return {guest.node: listed.get(guest.id, "gone") for guest in found}
+    return {guest.node: listed.get(guest.id, "gone") for guest in guests}
 
 
-def boots(found: Sequence[Guest]) -> dict[str, str]:
+def boots(guests: Sequence[Guest]) -> dict[str, str]:
     """Node → what tells one start of its server from another; empty where it does not answer."""
     texts: dict[str, str] = {}
-    for guest in found:
+    for guest in guests:
         try:
             texts[guest.node] = guest.boot()
         except OSError:

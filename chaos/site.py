@@ -59,13 +59,13 @@ class Site:
 
     def pods(self, selector: str = OURS, namespace: str | None = None) -> list[Object]:
         """Pods that are to keep running: none of a job's, none that is on its way out."""
-        found = self.items("pods", "-l", selector, namespace=namespace)
-        return [pod for pod in found if lasting(pod)]
+        pods = self.items("pods", "-l", selector, namespace=namespace)
+        return [pod for pod in pods if lasting(pod)]
 
     def members(self, component: str) -> list[Object]:
         """Pods of a StatefulSet by its name, in order."""
-        found = [pod for pod in self.pods() if pod["metadata"]["name"].rpartition("-")[0] == component]
-        return sorted(found, key=lambda pod: pod["metadata"]["name"])
+        pods = [pod for pod in self.pods() if pod["metadata"]["name"].rpartition("-")[0] == component]
+        return sorted(pods, key=lambda pod: pod["metadata"]["name"])
 
     def run(self, pod: str, *command: str, container: str = "", stdin: str | None = None) -> str:
         """Standard output of a command in a pod. Raises CloudError when it fails."""
@@ -94,24 +94,24 @@ class Site:
         raise CloudError(f"no pod of the operator leads: the lease is held by {holder or 'nobody'}")
 
     def troubles(self) -> dict[str, str]:
-        """What is not as it should be: pods, resources, and the control plane, each with why; all in one look."""
+        """Return the pods, resources and the control plane that are not well, each with the reason; all in one look."""
         try:
             listed = self.watched()
         except CloudError as error:
             return {"kube-apiserver": str(error).strip().splitlines()[-1]}
-        told = {f"{item['kind']}/{item['metadata']['name']}": _trouble(item) for item in listed}
-        return {name: why for name, why in told.items() if why}
+        reasons = {f"{item['kind']}/{item['metadata']['name']}": _trouble(item) for item in listed}
+        return {name: why for name, why in reasons.items() if why}
 
     def inside(self, node: str, *command: str, timeout: float = 120) -> str:
         """Standard output of a command in a node's own namespaces. Raises CloudError when it fails."""
         from localcluster.cluster import command_in  # noqa: PLC0415  # it needs root, which reports do not
 
-        done = subprocess.run(
+        result = subprocess.run(
             command_in(self.machine, node, *command), capture_output=True, text=True, timeout=timeout, check=False
         )
-        if done.returncode:
-            raise CloudError(f"{node}: {' '.join(command)}: {(done.stderr or done.stdout).strip()[-500:]}")
-        return done.stdout
+        if result.returncode:
+            raise CloudError(f"{node}: {' '.join(command)}: {(result.stderr or result.stdout).strip()[-500:]}")
+        return result.stdout
 
 
 def _trouble(item: Object) -> str:
@@ -124,14 +124,14 @@ def _trouble(item: Object) -> str:
 
 
 def lasting(pod: Object) -> bool:
-    """Whether a pod is to keep running."""
+    """Return True if a pod is to keep running."""
     owners = {owner["kind"] for owner in pod["metadata"].get("ownerReferences", [])}
-    done = pod["status"].get("phase") in {"Succeeded", "Failed"}
-    return "Job" not in owners and not done and "deletionTimestamp" not in pod["metadata"]
+    ended = pod["status"].get("phase") in {"Succeeded", "Failed"}
+    return "Job" not in owners and not ended and "deletionTimestamp" not in pod["metadata"]
 
 
 def ready(pod: Object) -> bool:
-    """Whether a pod says that it is."""
+    """Return True if a pod's condition Ready is True."""
     return any(c["type"] == "Ready" and c["status"] == "True" for c in pod["status"].get("conditions", []))
 
 
@@ -140,14 +140,14 @@ def names(pods: Sequence[Object]) -> list[str]:
     return [pod["metadata"]["name"] for pod in pods]
 
 
-def until(what: str, look: Callable[[], T | None], timeout: float, pause: float = 1.0) -> T:
-    """The first true answer of `look`, whose CloudErrors are taken for none. Raises CloudError naming `what`."""
+def until(event: str, look: Callable[[], T | None], timeout: float, pause: float = 1.0) -> T:
+    """Return the first true answer of `look`, whose CloudErrors count as none. Raises CloudError naming `event`."""
     deadline, last = time.monotonic() + timeout, ""
     while time.monotonic() < deadline:
         try:
-            if found := look():
-                return found
+            if answer := look():
+                return answer
         except CloudError as error:
             last = f" ({str(error).strip()[-300:]})"
         time.sleep(pause)
-    raise CloudError(f"{what}: not within {timeout:.0f} s{last}")
+    raise CloudError(f"{event}: not within {timeout:.0f} s{last}")

@@ -1,4 +1,4 @@
-"""What is written to the cloud: rows, messages, users, networks, ports and images."""
+"""Writes to the cloud: rows, messages, users, networks, ports and images."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ def _key() -> str:
 def expose(site: Site) -> dict[str, int]:
     """NodePort by name: the Services `mariadb` and `rabbitmq` can be reached from this machine by the same pods."""
     ports: dict[str, int] = {}
-    for name, known in _EXPOSED.items():
+    for name, port_names in _EXPOSED.items():
         spec = site.get("service", name)["spec"]
         served = {each["name"]: each["port"] for each in spec["ports"]}
-        port = next(served[each] for each in known if each in served)
+        port = next(served[each] for each in port_names if each in served)
         site.kubernetes.apply(
             {
                 "apiVersion": "v1",
@@ -54,8 +54,8 @@ def expose(site: Site) -> dict[str, int]:
 
 
 def trust(site: Site, name: str) -> ssl.SSLContext | None:
-    """What the load checks a server by; None where that shows no certificate. It comes by the address of a node, which
-    no certificate bears.
+    """Return the TLS context by which the load verifies a server; None for a server without a certificate. It does not
+    check host names: the load connects to the address of a node, which no certificate has.
     """
     secret = (site.get(ours(name), name).get("status") or {}).get("published", {}).get("trustSecret")
     if not secret:
@@ -145,14 +145,14 @@ class Messages:
 
     def present(self) -> set[str]:
         channel = self._new()
-        found: set[str] = set()
+        messages: set[str] = set()
         with contextlib.closing(channel.connection):
             # Nothing is acknowledged, so all of it is back in the queue once the connection is closed.
             while True:
                 method, _, body = channel.basic_get(_QUEUE)
                 if method is None:
-                    return found
-                found.add((body or b"").decode())
+                    return messages
+                messages.add((body or b"").decode())
 
     def _new(self) -> BlockingChannel:
         connection = pika.BlockingConnection(
@@ -168,7 +168,7 @@ class Messages:
             )
         )
         channel = connection.channel()
-        # Read again and again, a message must not count as one that nobody could handle.
+        # Messages are read again and again, and must not count as poison messages.
         kind = {"x-queue-type": "quorum", "x-delivery-limit": -1}
         channel.queue_declare(_QUEUE, durable=True, arguments=kind)
         channel.confirm_delivery()
@@ -199,44 +199,44 @@ class Turnover:
     and what Neutron goes through when it starts does not grow with the time a run took.
     """
 
-    def __init__(self, api: Api, what: str) -> None:
-        self._api, self._what = api, what
-        self._kept: deque[tuple[str, str]] = deque()
+    def __init__(self, api: Api, resource: str) -> None:
+        self._api, self._resource = api, resource
+        self._existing: deque[tuple[str, str]] = deque()
         """Key and id, the oldest first."""
-        self._going: set[str] = set()
-        """Keys whose removal was asked for and not answered yet: they may be there or not."""
+        self._deleting: set[str] = set()
+        """Keys whose deletion was requested and not answered yet: they may exist or not."""
         self._removed: set[str] = set()
 
     def replace(self, **fields: Any) -> str:
         """The key of a new one. Raises what keystoneauth raises, with nothing made where the oldest could not go."""
-        if len(self._kept) >= _KEPT:
-            self._remove(*self._kept[0])
+        if len(self._existing) >= _KEPT:
+            self._remove(*self._existing[0])
         key = _key()
-        body = {self._what: {"name": key, **fields}}
-        made = self._api.json("network", "POST", f"/v2.0/{self._what}s", json=body)
-        self._kept.append((key, made[self._what]["id"]))
+        body = {self._resource: {"name": key, **fields}}
+        answer = self._api.json("network", "POST", f"/v2.0/{self._resource}s", json=body)
+        self._existing.append((key, answer[self._resource]["id"]))
         return key
 
     def _remove(self, key: str, id_: str) -> None:
-        asked = key in self._going
-        self._going.add(key)
+        is_repeated = key in self._deleting
+        self._deleting.add(key)
         try:
-            self._api.call("network", "DELETE", f"/v2.0/{self._what}s/{id_}")
+            self._api.call("network", "DELETE", f"/v2.0/{self._resource}s/{id_}")
         except NotFound:
-            # One that nobody asked to go is lost, and is looked for in vain.
-            if asked:
+            # One whose deletion was never requested is lost, and must count as missing.
+            if is_repeated:
                 self._removed.add(key)
         else:
             self._removed.add(key)
-        self._going.discard(key)
-        self._kept.popleft()
+        self._deleting.discard(key)
+        self._existing.popleft()
 
     def present(self) -> set[str]:
         """Those there are, and those that were there until they were to go."""
-        listed = self._api.listed("network", f"/v2.0/{self._what}s?fields=name", f"{self._what}s")
-        # The load goes on meanwhile. What is on its way out is asked for after the list, which may lack it already, and
-        # before what is known to be out, where it is once that was answered.
-        going = set(self._going)
+        listed = self._api.listed("network", f"/v2.0/{self._resource}s?fields=name", f"{self._resource}s")
+        # The load goes on meanwhile. The keys being deleted are read after the list, which may lack them already, and
+        # before the deleted ones, which they join once the request was answered.
+        going = set(self._deleting)
         return {each["name"] for each in listed} | going | self._removed
 
 
@@ -282,8 +282,8 @@ class Images:
     def attempt(self, number: int) -> str:
         del number
         key = _key()
-        wanted = {"name": key, "disk_format": "raw", "container_format": "bare"}
-        image = self.api.json("image", "POST", "/v2/images", json=wanted)
+        body = {"name": key, "disk_format": "raw", "container_format": "bare"}
+        image = self.api.json("image", "POST", "/v2/images", json=body)
         headers = {"Content-Type": "application/octet-stream"}
         self.api.call("image", "PUT", f"/v2/images/{image['id']}/file", data=_content(key), headers=headers)
         return key
@@ -299,10 +299,10 @@ class Images:
             if (image["name"] or "").startswith(MARK) and image["status"] == "active"
         }
         before = sorted(self._sound & set(active))
-        again = random.sample(before, min(_AGAIN, len(before)))
-        for name in (*again, *sorted(set(active) - self._sound)):
-            held = self.api.call("image", "GET", f"/v2/images/{active[name]}/file").content
-            (self._sound.add if held == _content(name) else self._sound.discard)(name)
+        rechecked = random.sample(before, min(_AGAIN, len(before)))
+        for name in (*rechecked, *sorted(set(active) - self._sound)):
+            data = self.api.call("image", "GET", f"/v2/images/{active[name]}/file").content
+            (self._sound.add if data == _content(name) else self._sound.discard)(name)
         return self._sound & set(active)
 
 

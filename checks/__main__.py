@@ -52,11 +52,11 @@ def _look(tools: Path, folder: Path) -> int:
         # CPU that no other container wants is free (docs/operations.md): a limit of it makes answers late.
         options = ("--output-format", "json", "--ignore-container-cpu-limit")
         score = _run([str(tools / "kube-score"), "score", *options, "-"], text)
-        found = list(_findings(json.loads(score.stdout)))
-        everything += found
-        left = [finding for finding in found if not explained(finding)]
-        print(f"{sample}: kube-score: {len(found)} critical findings, {len(left)} of them not explained")
-        for finding in left:
+        findings = list(_findings(json.loads(score.stdout)))
+        everything += findings
+        unexplained = [finding for finding in findings if not explained(finding)]
+        print(f"{sample}: kube-score: {len(findings)} critical findings, {len(unexplained)} of them not explained")
+        for finding in unexplained:
             failed = True
             print(f"    {finding}")
     for words in unused(everything):
@@ -73,10 +73,10 @@ def _rendered(sample: str) -> str:
     """The objects of a sample, without those of the user that the operator reads."""
     manifest = ROOT / "deploy" / "samples" / f"controlplane_{sample}.yaml"
     command = [sys.executable, "-m", "openstack_operator.cli", "render", "-f", str(manifest)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise BuildError(f"render of {manifest.name} failed:\n{done.stderr}")
-    return done.stdout
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    if result.returncode:
+        raise BuildError(f"render of {manifest.name} failed:\n{result.stderr}")
+    return result.stdout
 
 
 def _run(command: list[str], text: str) -> subprocess.CompletedProcess[str]:

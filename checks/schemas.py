@@ -30,7 +30,7 @@ def write(folder: Path, definitions: Iterable[Path]) -> None:
     """
     shared = json.loads(_swagger().read_text(encoding="utf-8"))["definitions"]
     (folder / _SHARED).write_text(
-        json.dumps({"definitions": {name: _own(name, each) for name, each in shared.items()}})
+        json.dumps({"definitions": {name: _closed(name, each) for name, each in shared.items()}})
     )
     for name, schema in shared.items():
         for kind in schema.get(_KINDS, ()):
@@ -40,23 +40,23 @@ def write(folder: Path, definitions: Iterable[Path]) -> None:
             names, group = document["spec"]["names"], document["spec"]["group"]
             for version in document["spec"]["versions"]:
                 kind = {"group": group, "version": version["name"], "kind": names["kind"]}
-                own = strict(version["schema"]["openAPIV3Schema"])
+                content = strict(version["schema"]["openAPIV3Schema"])
                 metadata = {"$ref": f"{_SHARED}#/definitions/io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"}
-                own["properties"] |= {
+                content["properties"] |= {
                     "apiVersion": {"type": "string"},
                     "kind": {"type": "string"},
                     "metadata": metadata,
                 }
-                _save(folder, kind, own)
+                _save(folder, kind, content)
 
 
 def _swagger() -> Path:
     """Of the Go module, whose content the checksum database vouches for."""
     command = ["go", "mod", "download", "-json", f"k8s.io/kubernetes@v{KUBERNETES}"]
-    done = subprocess.run(command, cwd=SOURCES / "kubernetes", capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise BuildError(f"`{' '.join(command)}` failed: {done.stderr.strip()[-500:]}")
-    return Path(json.loads(done.stdout)["Dir"]) / "api" / "openapi-spec" / "swagger.json"
+    result = subprocess.run(command, cwd=SOURCES / "kubernetes", capture_output=True, text=True, check=False)
+    if result.returncode:
+        raise BuildError(f"`{' '.join(command)}` failed: {result.stderr.strip()[-500:]}")
+    return Path(json.loads(result.stdout)["Dir"]) / "api" / "openapi-spec" / "swagger.json"
 
 
 def _save(folder: Path, kind: Mapping[str, str], schema: Schema) -> None:
@@ -65,7 +65,7 @@ def _save(folder: Path, kind: Mapping[str, str], schema: Schema) -> None:
     (folder / f"{name}.json").write_text(json.dumps(schema))
 
 
-def _own(name: str, schema: Schema) -> Schema:
+def _closed(name: str, schema: Schema) -> Schema:
     """A definition that refuses what it does not name."""
     return _SPECIAL.get(name) or strict(schema)
 
@@ -76,12 +76,12 @@ def strict(schema: Any) -> Any:
     """
     if not isinstance(schema, dict):
         return [strict(each) for each in schema] if isinstance(schema, list) else schema
-    found = {key: strict(value) for key, value in schema.items() if key != "properties"}
+    closed = {key: strict(value) for key, value in schema.items() if key != "properties"}
     if "properties" in schema:
-        found["properties"] = {name: strict(each) for name, each in schema["properties"].items()}
-        found.setdefault("additionalProperties", bool(found.get("x-kubernetes-preserve-unknown-fields")))
-    if found.pop("x-kubernetes-int-or-string", False):
-        pattern = {"pattern": found.pop("pattern")} if "pattern" in found else {}
-        found.pop("type", None)
-        found["anyOf"] = [{"type": "string", **pattern}, {"type": "integer"}]
-    return found
+        closed["properties"] = {name: strict(each) for name, each in schema["properties"].items()}
+        closed.setdefault("additionalProperties", bool(closed.get("x-kubernetes-preserve-unknown-fields")))
+    if closed.pop("x-kubernetes-int-or-string", False):
+        pattern = {"pattern": closed.pop("pattern")} if "pattern" in closed else {}
+        closed.pop("type", None)
+        closed["anyOf"] = [{"type": "string", **pattern}, {"type": "integer"}]
+    return closed

@@ -36,7 +36,7 @@ def up(sample: Path, nodes: int, timeout: float) -> None:
     session.console.print(_usage(facts, session.cluster.kubeconfig), highlight=False, soft_wrap=True)
 
 
-def again(namespace: str, console: Console) -> None:
+def prove_again(namespace: str, console: Console) -> None:
     """Boots a server in the cloud that runs."""
     cluster, watch = running(), Stopwatch(console)
     proof.standing(cluster, namespace)
@@ -77,7 +77,7 @@ def main() -> int:
             case "up":
                 up(arguments.sample, arguments.nodes, arguments.timeout)
             case "proof":
-                again(arguments.namespace, console)
+                prove_again(arguments.namespace, console)
             case _:
                 down()
     except KeyboardInterrupt:

@@ -33,10 +33,10 @@ def documents(path: Path) -> list[Object]:
     try:
         # The definitions are a megabyte, for which the parser written in Python takes seconds.
         loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-        found = cast("list[Object | None]", list(yaml.load_all(path.read_text(), Loader=loader)))
+        objects = cast("list[Object | None]", list(yaml.load_all(path.read_text(), Loader=loader)))
     except (OSError, yaml.YAMLError) as error:
         raise CloudError(f"{path}: {error}") from None
-    return [doc for doc in found if doc]
+    return [doc for doc in objects if doc]
 
 
 def images(sample: Path) -> list[str]:
@@ -44,9 +44,9 @@ def images(sample: Path) -> list[str]:
     spec = _plane(documents(sample), sample)["spec"]
     if spec.get("imageProfile") == "kolla":
         return ["operator"]
-    asked = {name for name in OPTIONAL if spec.get(name, {}).get("enabled")} | {spec.get("storageBackend")}
+    enabled = {name for name in OPTIONAL if spec.get(name, {}).get("enabled")} | {spec.get("storageBackend")}
     federated = spec.get("keystone", {}).get("federation", {}).get("enabled")
-    unused = {*OPTIONAL, FEDERATION} - asked - ({FEDERATION} if federated else set())
+    unused = {*OPTIONAL, FEDERATION} - enabled - ({FEDERATION} if federated else set())
     return [name for name in json.loads(module("images", "list")) if name not in unused]
 
 
@@ -107,14 +107,14 @@ def operator(registry: str, replicas: int = 1) -> list[Object]:
     """
     deploy = ROOT / "deploy"
     paths = [deploy / "rbac.yaml", *sorted((deploy / "optional-roles").glob("*.yaml")), deploy / "operator.yaml"]
-    found = [doc for path in paths for doc in documents(path)]
-    found.sort(key=lambda doc: doc["kind"] != "Namespace")
+    manifests = [doc for path in paths for doc in documents(path)]
+    manifests.sort(key=lambda doc: doc["kind"] != "Namespace")
     origin = [f"--registry={registry}"] if registry else []
     with ThreadPoolExecutor() as pool:
-        listed, pinned = (pool.submit(module, "images", what, *origin) for what in ("list", "release"))
+        listed, pinned = (pool.submit(module, "images", command, *origin) for command in ("list", "release"))
     image = json.loads(listed.result())["operator"]
     data = {"2025.1.yaml": pinned.result()}
-    for doc in found:
+    for doc in manifests:
         if doc["kind"] == "Deployment":
             doc["spec"]["replicas"] = replicas
             (container,) = doc["spec"]["template"]["spec"]["containers"]
@@ -129,9 +129,9 @@ def operator(registry: str, replicas: int = 1) -> list[Object]:
     }
     # The Deployment comes last: its pods would wait for the ConfigMap in a back-off otherwise.
     return [
-        *(doc for doc in found if doc["kind"] != "Deployment"),
+        *(doc for doc in manifests if doc["kind"] != "Deployment"),
         release,
-        *(d for d in found if d["kind"] == "Deployment"),
+        *(d for d in manifests if d["kind"] == "Deployment"),
     ]
 
 
@@ -151,21 +151,21 @@ def control_plane(cluster: Kubernetes, sample: Path, namespace: str | None = Non
     """Applies a sample, exposed on a node's address unless the user's own cluster is served by what the sample says;
     returns the control plane.
     """
-    found = documents(sample)
-    plane = _plane(found, sample)
+    objects = documents(sample)
+    plane = _plane(objects, sample)
     if namespace:
-        for doc in found:
+        for doc in objects:
             doc["metadata"]["name" if doc["kind"] == "Namespace" else "namespace"] = namespace
     if cluster.kind != "existing" or "expose" not in plane["spec"]:
         # The host has no route to ClusterIPs, on purpose; a NodePort on the node's address it reaches.
         plane["spec"]["expose"] = {"type": "NodePort", "host": cluster.address()}
     _await_removal(cluster, plane["metadata"])
-    cluster.apply(*found)
+    cluster.apply(*objects)
     return plane
 
 
-def _plane(found: list[Object], sample: Path) -> Object:
-    for doc in found:
+def _plane(objects: list[Object], sample: Path) -> Object:
+    for doc in objects:
         if doc["kind"] == "OpenStackControlPlane":
             doc.setdefault("spec", {})
             return doc

@@ -32,25 +32,25 @@ class CloudError(Exception):
 def run(*command: str, stdin: str | None = None, timeout: float = 600) -> str:
     """Standard output of a command. Raises CloudError with its last words when it fails."""
     try:
-        done = subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=timeout, check=False)
+        result = subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=timeout, check=False)
     except subprocess.TimeoutExpired:
         raise CloudError(f"{' '.join(command[:6])} … did not end within {timeout:.0f} s") from None
-    if done.returncode:
-        words = (done.stderr or done.stdout).strip()[-2000:]
+    if result.returncode:
+        words = (result.stderr or result.stdout).strip()[-2000:]
         raise CloudError(f"{' '.join(command[:6])} … failed:\n{words}")
-    return done.stdout
+    return result.stdout
 
 
 def module(name: str, *arguments: str, timeout: float = 3600) -> str:
     """Standard output of one of the project's own command line modules; its messages go to the terminal."""
     command = [sys.executable, "-m", name, *arguments]
     try:
-        done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, timeout=timeout, check=False)
+        result = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, timeout=timeout, check=False)
     except subprocess.TimeoutExpired:
         raise CloudError(f"python -m {name} {' '.join(arguments)} did not end within {timeout:.0f} s") from None
-    if done.returncode:
+    if result.returncode:
         raise CloudError(f"python -m {name} {' '.join(arguments)} failed; its messages stand above")
-    return done.stdout
+    return result.stdout
 
 
 @dataclass(frozen=True)
@@ -97,9 +97,9 @@ class Kubernetes:
     def address(self) -> str:
         """The address of a control-plane node under which NodePorts answer from here, an external one if there is."""
         for node in self.items("nodes", "-l", "openstack-control-plane=enabled"):
-            known = {entry["type"]: entry["address"] for entry in node["status"]["addresses"]}
-            if found := known.get("ExternalIP") or known.get("InternalIP"):
-                return found
+            addresses = {entry["type"]: entry["address"] for entry in node["status"]["addresses"]}
+            if address := addresses.get("ExternalIP") or addresses.get("InternalIP"):
+                return address
         raise CloudError("no node with the label openstack-control-plane=enabled has an address")
 
 

@@ -32,9 +32,9 @@ def checked(sample: Path, images: Sequence[str]) -> Kubernetes:
 
 def registry(images: Sequence[str]) -> str:
     """The registry the user names for this checkout's images. Raises CloudError that says which they are."""
-    if named := os.environ.get(REGISTRY):
+    if name := os.environ.get(REGISTRY):
         try:
-            return prefix(named)
+            return prefix(name)
         except argparse.ArgumentTypeError as error:
             raise CloudError(f"{REGISTRY}: {error}") from None
     raise CloudError(

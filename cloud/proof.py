@@ -34,22 +34,22 @@ def clouds(cluster: Kubernetes, namespace: str) -> Path:
     files = {name: base64.b64decode(data).decode() for name, data in secret["data"].items()}
     path = ROOT / "build" / "clouds.yaml"
     path.parent.mkdir(exist_ok=True)
-    told = yaml.safe_load(files["clouds.yaml"])
+    config = yaml.safe_load(files["clouds.yaml"])
     if authorities := files.get("ca.crt"):
         trust = path.with_name("ca.crt")
         replaced(trust, authorities)
-        for cloud in told["clouds"].values():
+        for cloud in config["clouds"].values():
             cloud["cacert"] = str(trust)
-    replaced(path, yaml.safe_dump(told, sort_keys=True))
+    replaced(path, yaml.safe_dump(config, sort_keys=True))
     return path
 
 
 def replaced(path: Path, text: str) -> None:
     """The file has the text, for its owner only; whoever reads it meanwhile has one of both, whole."""
-    number, made = tempfile.mkstemp(dir=path.parent)
+    number, temporary = tempfile.mkstemp(dir=path.parent)
     with os.fdopen(number, "w") as file:
         file.write(text)
-    Path(made).replace(path)
+    Path(temporary).replace(path)
 
 
 def connect(cluster: Kubernetes, namespace: str) -> Connection:
@@ -58,20 +58,20 @@ def connect(cluster: Kubernetes, namespace: str) -> Connection:
     return Connection(config=config.get_one(CLOUD))
 
 
-def until(what: str, look: Callable[[], T | None], timeout: float = 60, pause: float = 0.5) -> T:
+def until(event: str, look: Callable[[], T | None], timeout: float = 60, pause: float = 0.5) -> T:
     """The first true answer of `look`. Raises CloudError naming `what` when there is none in time."""
     deadline = time.monotonic() + timeout
     while time.monotonic() < deadline:
-        if found := look():
-            return found
+        if answer := look():
+            return answer
         time.sleep(pause)
-    raise CloudError(f"{what}: not within {timeout:.0f} s")
+    raise CloudError(f"{event}: not within {timeout:.0f} s")
 
 
 def standing(cluster: Kubernetes, namespace: str) -> None:
     """Raises CloudError unless a cloud in the namespace is Ready, saying what there is instead."""
-    known = cluster.exists("crd", PLANES)
-    planes = cluster.items(PLANES, "-n", namespace) if known else []
+    is_installed = cluster.exists("crd", PLANES)
+    planes = cluster.items(PLANES, "-n", namespace) if is_installed else []
     if not planes:
         raise CloudError(f"there is no cloud in namespace {namespace}; `make cloud` deploys one")
     for plane in planes:
@@ -80,7 +80,7 @@ def standing(cluster: Kubernetes, namespace: str) -> None:
             raise CloudError(f"{namespace}/{plane['metadata']['name']} is not Ready: {message}")
 
 
-class Outside:
+class ExternalHost:
     """A place on the external network to reach servers from: this machine where it is the router of that network, else
     a gateway node, by the pod that holds its Open vSwitch.
     """
@@ -108,7 +108,7 @@ def prove(cluster: Kubernetes, namespace: str, watch: Stopwatch) -> dict[str, An
     """Image, flavor, networks, router, security group, keypair, server, floating IP; facts for the report."""
     conn = connect(cluster, namespace)
     with watch.step("proof: image, flavor, networks, router, security group, keypair"):
-        found, size = image(conn), flavor(conn)
+        guest, size = image(conn), flavor(conn)
         network, external, group = networks(conn)
         keypair = conn.compute.find_keypair(NAME) or conn.compute.create_keypair(name=NAME)
     with watch.step("proof: server ACTIVE"):
@@ -116,7 +116,7 @@ def prove(cluster: Kubernetes, namespace: str, watch: Stopwatch) -> dict[str, An
         started = time.monotonic()
         server = conn.compute.create_server(
             name=NAME,
-            image_id=found.id,
+            image_id=guest.id,
             flavor_id=size.id,
             key_name=keypair.name,
             networks=[{"uuid": network.id}],
@@ -133,10 +133,10 @@ def prove(cluster: Kubernetes, namespace: str, watch: Stopwatch) -> dict[str, An
             120,
         )
     with watch.step("proof: floating IP answers ping and TCP from outside"):
-        outside = Outside(cluster, namespace)
+        client = ExternalHost(cluster, namespace)
         address = floating(conn, external, port)
-        until(f"ping of {address}", lambda: outside.run("ping", "-c1", "-W1", address), 60)
-        reply = until(f"HTTP from {address}", lambda: outside.run("curl", "-sS", "-m3", f"http://{address}/"), 60)
+        until(f"ping of {address}", lambda: client.run("ping", "-c1", "-W1", address), 60)
+        reply = until(f"HTTP from {address}", lambda: client.run("curl", "-sS", "-m3", f"http://{address}/"), 60)
     return {
         "server_active_seconds": active,
         "server": server.id,
@@ -149,9 +149,9 @@ def prove(cluster: Kubernetes, namespace: str, watch: Stopwatch) -> dict[str, An
 def image(conn: Connection) -> Any:
     """The guest of the proof, uploaded once."""
     path = Path(module("images", "guest").strip().splitlines()[-1])
-    found = conn.image.find_image(NAME)
-    if found and found.status == "active":
-        return found
+    existing = conn.image.find_image(NAME)
+    if existing and existing.status == "active":
+        return existing
     return conn.image.create_image(
         NAME, filename=str(path), disk_format="qcow2", container_format="bare", visibility="public", wait=True
     )

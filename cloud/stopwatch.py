@@ -40,8 +40,8 @@ class Stopwatch:
         table.add_row("[bold]all[/bold]", f"[bold]{sum(self.steps.values()):.1f}[/bold]")
         return table
 
-    def write(self, path: Path, **more: Any) -> None:
+    def write(self, path: Path, **facts: Any) -> None:
         """JSON with `steps` (seconds by name) and whatever else is given, merged into what the file holds."""
         path.parent.mkdir(parents=True, exist_ok=True)
-        known = json.loads(path.read_text()) if path.exists() else {}
-        path.write_text(json.dumps({**known, "steps": self.steps, **more}, indent=2) + "\n")
+        stored = json.loads(path.read_text()) if path.exists() else {}
+        path.write_text(json.dumps({**stored, "steps": self.steps, **facts}, indent=2) + "\n")

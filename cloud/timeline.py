@@ -27,8 +27,8 @@ def timeline(cluster: Kubernetes, namespace: str, started: float) -> list[dict[s
     for item in cluster.items(",".join(KINDS), "-n", namespace):
         for condition in item.get("status", {}).get("conditions", []):
             if condition["status"] == "True" and condition["type"] not in {"Reconciling", "Stalled"}:
-                what = f"{item['kind']}/{item['metadata']['name']} {condition['type']}"
-                rows.append({"at": _moment(condition["lastTransitionTime"]) - started, "what": what})
+                event = f"{item['kind']}/{item['metadata']['name']} {condition['type']}"
+                rows.append({"at": _moment(condition["lastTransitionTime"]) - started, "what": event})
     for pod in cluster.items("pods", "-n", namespace):
         rows += _pod(pod, started)
     return sorted(({**row, "at": round(row["at"], 1)} for row in rows), key=lambda row: (row["at"], row["what"]))

@@ -25,9 +25,9 @@ def conditions(plane: dict[str, Any]) -> dict[str, dict[str, Any]]:
 
 def ready(plane: dict[str, Any], version: str = "") -> bool:
     """Whether Ready is True for the present spec; with a version, as an operator of that version says."""
-    found, status = conditions(plane).get("Ready", {}), plane.get("status", {})
-    current = found.get("observedGeneration") == plane["metadata"].get("generation")
-    return found.get("status") == "True" and current and version in {"", status.get("operatorVersion")}
+    condition, status = conditions(plane).get("Ready", {}), plane.get("status", {})
+    current = condition.get("observedGeneration") == plane["metadata"].get("generation")
+    return condition.get("status") == "True" and current and version in {"", status.get("operatorVersion")}
 
 
 def wait(
@@ -42,7 +42,7 @@ def wait(
     has looked at all that the cloud is made of; shown meanwhile. Raises CloudError with what it waits for, as soon as
     `in_vain` says why it will not come.
     """
-    started, shown, plane = time.monotonic(), "", dict[str, Any]()
+    started, last_line, plane = time.monotonic(), "", dict[str, Any]()
     version = deploy.version(cluster)
     with Live(console=console, refresh_per_second=4, transient=True) as live:
         while (elapsed := time.monotonic() - started) < timeout:
@@ -53,9 +53,9 @@ def wait(
                 raise CloudError(f"{namespace}/{name} will not be Ready, given up after {elapsed:.0f} s: {reason}")
             live.update(_table(plane, elapsed))
             line = _line(plane)
-            if not console.is_terminal and line != shown:
+            if not console.is_terminal and line != last_line:
                 console.print(f"    {elapsed:5.1f} s  {line}")
-                shown = line
+                last_line = line
             time.sleep(_LOOK)
     message = conditions(plane).get("Ready", {}).get("message", "nothing reported; does the operator run?")
     if ready(plane):
@@ -64,10 +64,10 @@ def wait(
 
 
 def _line(plane: dict[str, Any]) -> str:
-    done = [
+    parts = [
         t.removesuffix("Ready") for t, c in conditions(plane).items() if c["status"] == "True" and t.endswith("Ready")
     ]
-    return f"{plane.get('status', {}).get('phase', 'new')}: ready {', '.join(sorted(done)) or 'nothing yet'}"
+    return f"{plane.get('status', {}).get('phase', 'new')}: ready {', '.join(sorted(parts)) or 'nothing yet'}"
 
 
 def _table(plane: dict[str, Any], elapsed: float) -> Table:

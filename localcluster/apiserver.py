@@ -19,7 +19,7 @@ from . import build, components
 _START_TIMEOUT = 300.0
 """Seconds after which a start is taken for hung; it takes 5 s of CPU alone."""
 _LOOK = 0.05
-"""Seconds between two looks at whether it is ready: it tells nobody, and its start is what tests wait for."""
+"""Seconds between two checks whether it is ready: nothing can be watched before, and tests wait for its start."""
 
 
 @contextlib.contextmanager
@@ -60,7 +60,7 @@ def running(
 
 
 def ready(url: str, authority: Path) -> bool:
-    """Whether the API server says that it is ready, with its default roles in place."""
+    """Return True if the API server says that it is ready, with its default roles in place."""
     trust = ssl.create_default_context(cafile=str(authority))
     try:
         with urllib.request.urlopen(f"{url}/readyz", context=trust, timeout=5) as answer:
@@ -107,7 +107,7 @@ def _wait(plane: components.ControlPlane, server: subprocess.Popen[bytes], log: 
 
 
 def _free_ports(count: int) -> list[int]:
-    """Ports nobody listens on now; held open together so that they differ."""
+    """Return ports on which no process listens now; all are open at the same time, so that they differ."""
     with contextlib.ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
         for each in sockets:

@@ -17,13 +17,13 @@ _PREFIX = "localhost/localcluster"
 
 def addons() -> dict[str, Path]:
     """Name of an image → its archive in the cache, for the images a cluster itself needs; made where missing."""
-    wanted = {
+    sources = {
         "pause": ("kubernetes", ["pause"]),
         "coredns": ("coredns", ["coredns"]),
         "storage": ("storage", ["local-path-provisioner", "volume"]),
     }
     archives: dict[str, Path] = {}
-    for image, (part, names) in wanted.items():
+    for image, (part, names) in sources.items():
         folder = build.ensure(build.PARTS[part])
         reference = reference_of(image)
         archive = folder / f"{image}.tar"

@@ -39,7 +39,7 @@ class Part:
     """Further names of the first binary, which behaves as the name it is called by."""
     ldflags: str = "-s -w"
     minutes: float = 1
-    """How long a cold build takes on two cores, so that the user knows what to wait for."""
+    """Minutes that a cold build takes on two cores, so that the user knows what to wait for."""
     flags: tuple[str, ...] = field(default=("-trimpath",))
 
 
@@ -72,7 +72,7 @@ CHECKS = Part(
 )
 """Tools that look at manifests; no cluster needs them."""
 SETS = {"apiserver": ("kubernetes", "etcd")}
-"""What a caller may ask for by one name; a part is also a set of its own."""
+"""Sets of parts that a caller may build by one name; a part is also a set of its own."""
 
 
 def build(only: str | None = None) -> None:
@@ -95,7 +95,7 @@ def binary(part: str, name: str) -> Path:
 
 
 def folder(part: Part) -> Path:
-    """Where a part's binaries are, keyed by all that goes into them, so that checkouts can share one cache."""
+    """Return the folder of a part's binaries, keyed by all that goes into them, so that checkouts can share a cache."""
     return paths.cache() / "localcluster" / f"{part.name}-{_digest(part)}"
 
 
@@ -104,33 +104,33 @@ def ensure(part: Part) -> Path:
     return once(folder(part), part.name, part.minutes, lambda fresh: _compile(part, fresh))
 
 
-def once(done: Path, name: str, minutes: float, make: Callable[[Path], None]) -> Path:
-    """`done`, a folder of the cache; where it is not there, `make` fills an empty one, which then takes its place.
+def once(target: Path, name: str, minutes: float, make: Callable[[Path], None]) -> Path:
+    """Return `target`, a folder of the cache; if it is missing, `make` fills an empty one, which is renamed to it.
 
     Raises BuildError where Go is missing, and what `make` raises.
     """
-    if done.exists():
-        return done
+    if target.exists():
+        return target
     problem = go_problem()
     if problem:
         raise BuildError(f"go: {problem}")
-    done.parent.mkdir(parents=True, exist_ok=True)
-    with (done.parent / f"{name}.lock").open("w") as lock:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with (target.parent / f"{name}.lock").open("w") as lock:
         # Two checkouts may build at once; the second one finds the work done.
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if not done.exists():
-            _make(done, name, minutes, make)
-    return done
+        if not target.exists():
+            _make(target, name, minutes, make)
+    return target
 
 
-def _make(done: Path, name: str, minutes: float, make: Callable[[Path], None]) -> None:
+def _make(target: Path, name: str, minutes: float, make: Callable[[Path], None]) -> None:
     started = time.monotonic()
     print(f"building {name} (about {minutes:g} min without caches) ...", file=sys.stderr, flush=True)
-    fresh = Path(tempfile.mkdtemp(prefix=f".{name}-", dir=done.parent))
+    fresh = Path(tempfile.mkdtemp(prefix=f".{name}-", dir=target.parent))
     try:
         make(fresh)
         fresh.chmod(0o755)
-        fresh.rename(done)
+        fresh.rename(target)
     except BaseException:
         shutil.rmtree(fresh, ignore_errors=True)
         raise
@@ -158,15 +158,15 @@ def go(module: Path, *arguments: str) -> None:
 
 
 def go_problem() -> str:
-    """What is wrong with the Go installation, with the cure; empty if nothing is."""
+    """Return the fault of the Go installation, with the cure; empty if there is none."""
     cure = "install Go 1.24 or newer from https://go.dev/dl and add it to PATH"
     if not shutil.which("go"):
         return f"not found; {cure}"
-    done = subprocess.run(["go", "env", "GOVERSION"], cwd="/", capture_output=True, text=True, check=False)
-    found = re.match(r"go1\.(\d+)", done.stdout)
+    result = subprocess.run(["go", "env", "GOVERSION"], cwd="/", capture_output=True, text=True, check=False)
+    version = re.match(r"go1\.(\d+)", result.stdout)
     # From 1.21 on, Go fetches the newer version that a module asks for by itself.
-    if not found or int(found[1]) < 21:
-        return f"{done.stdout.strip() or done.stderr.strip()} is too old; {cure}"
+    if not version or int(version[1]) < 21:
+        return f"{result.stdout.strip() or result.stderr.strip()} is too old; {cure}"
     return ""
 
 

@@ -18,7 +18,7 @@ _KUBELETS = {"cpu", "cpuset", "hugetlb", "io", "memory", "pids"}
 
 
 def unified() -> bool:
-    """Whether the machine has cgroup v2 only."""
+    """Return True if the machine has cgroup v2 only."""
     return (ROOT / "cgroup.controllers").exists()
 
 
@@ -45,7 +45,7 @@ def create(name: str) -> None:
 
 
 def _pass_on(parent: Path) -> None:
-    """What is below a v2 cgroup can use the controllers kubelet insists on, as far as the kernel has them."""
+    """Let cgroups below a v2 cgroup use the controllers that kubelet insists on, as far as the kernel has them."""
     for controller in set((parent / "cgroup.controllers").read_text().split()) & _KUBELETS:
         (parent / "cgroup.subtree_control").write_text(f"+{controller}")
 
@@ -68,11 +68,11 @@ def join(name: str) -> None:
 
 def members(name: str) -> set[int]:
     """The processes in the cgroup `name` or below it, in any hierarchy."""
-    found: set[int] = set()
+    pids: set[int] = set()
     for group in _groups(name):
         with contextlib.suppress(OSError):
-            found.update(int(line) for line in (group / "cgroup.procs").read_text().split())
-    return found - {0, os.getpid()}
+            pids.update(int(line) for line in (group / "cgroup.procs").read_text().split())
+    return pids - {0, os.getpid()}
 
 
 def exists(name: str) -> bool:
@@ -97,8 +97,8 @@ def clear(name: str) -> None:
 
 def _groups(name: str) -> list[Path]:
     """Deepest first, as they have to be removed."""
-    found: list[Path] = []
+    groups: list[Path] = []
     for hierarchy in hierarchies():
         for folder, _, _ in os.walk(hierarchy / name, topdown=False):
-            found.append(Path(folder))
-    return found
+            groups.append(Path(folder))
+    return groups

@@ -27,7 +27,7 @@ _ERRORS = (
 
 
 class Backend(Protocol):
-    """Who runs the cluster: the modules cluster, kind and existing."""
+    """Module that runs the cluster: cluster, kind or existing."""
 
     def up(self, cluster: Cluster, nodes: int, labels: dict[str, str], external: str = "") -> None: ...
     def down(self, cluster: Cluster, *, purge: bool = False) -> None: ...
@@ -121,8 +121,8 @@ def _names(arguments: argparse.Namespace) -> list[str]:
 
 
 def _label(text: str) -> tuple[str, str]:
-    key, found, value = text.partition("=")
-    if not found:
+    key, separator, value = text.partition("=")
+    if not separator:
         raise argparse.ArgumentTypeError(f"{text}: expected KEY=VALUE")
     return key, value
 

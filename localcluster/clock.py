@@ -77,25 +77,27 @@ exec crun "$@"
 
 
 def _ahead(key: str, items: str) -> str:
-    """What sed does to put items at the beginning of a list."""
+    """Return the sed command that puts items at the beginning of a list."""
     return f's|"{key}":\\[|&{items}|'
 
 
 def _library() -> Path:
     """The library from the Debian archive, checked by apt as any package, and kept in the cache."""
-    done = paths.cache() / "localcluster" / f"{_SUITE}-{_LIBRARY}"
-    if done.exists():
-        return done
+    library = paths.cache() / "localcluster" / f"{_SUITE}-{_LIBRARY}"
+    if library.exists():
+        return library
     if not shutil.which("apt-get"):
         raise CommandError("set_clock: libfaketime is taken from Debian's archive with apt-get, which is not there")
-    known = run("apt-get", "indextargets", "--format", "$(REPO_URI)", "Origin: Debian", "Created-By: Packages").split()
-    if not known:
+    mirrors = run(
+        "apt-get", "indextargets", "--format", "$(REPO_URI)", "Origin: Debian", "Created-By: Packages"
+    ).split()
+    if not mirrors:
         raise CommandError(
             "set_clock: apt has no source of Debian's archive to take libfaketime from; name one, run apt-get update"
         )
     with tempfile.TemporaryDirectory() as place:
         work = Path(place)
-        (work / "sources.list").write_text(f"deb [signed-by={_KEYRING}] {known[0]} {_SUITE} main\n")
+        (work / "sources.list").write_text(f"deb [signed-by={_KEYRING}] {mirrors[0]} {_SUITE} main\n")
         (work / "lists/partial").mkdir(parents=True)
         options = [
             f"Dir::Etc::sourcelist={work}/sources.list",
@@ -116,7 +118,7 @@ def _library() -> Path:
             "download",
             "libfaketime",
         )
-        fresh = done.with_suffix(".new")
+        fresh = library.with_suffix(".new")
         shutil.copy(next(work.glob(f"usr/lib/*/faketime/{_LIBRARY}")), fresh)
-        fresh.rename(done)
-    return done
+        fresh.rename(library)
+    return library

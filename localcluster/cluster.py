@@ -22,8 +22,8 @@ _MANIFESTS = Path(__file__).parent / "manifests"
 _READY_TIMEOUT = 300.0
 _RECOVERY_TIMEOUT = 15.0
 _ANSWER_LOOK = 0.2
-"""Seconds between two questions to a kube-apiserver that its supervisor may be starting anew, which takes some: nothing
-can be watched before it answers.
+"""Seconds between two requests to a kube-apiserver that its supervisor may be restarting, which takes some: nothing can
+be watched before it answers.
 """
 _READY_LOOK = 0.1
 """Seconds between two looks at several kinds of things, none of which tells of itself. Someone waits for the last."""
@@ -37,7 +37,7 @@ def up(cluster: Cluster, nodes: int, labels: dict[str, str], external: str = "")
     """A cluster of at least `nodes` nodes runs, all Ready and labelled, with DNS and the StorageClasses.
 
     With `external`, as 172.24.4.1/24, the host has that address on the nodes' external network.
-    What runs already is left alone. A cluster whose control plane is gone is taken down first and begun anew.
+    Nodes that run already stay as they are. A cluster whose control plane is gone is taken down first and recreated.
     """
     if not 1 <= nodes <= MAX_NODES:
         raise ClusterError(f"--nodes {nodes}: choose from 1 to {MAX_NODES}")
@@ -102,29 +102,30 @@ def lose_node(cluster: Cluster, name: str) -> None:
 def load(cluster: Cluster, files: list[Path]) -> None:
     """Every running node has the images of the archives, OCI layouts or Docker's; those it has already are skipped."""
     for archive in files:
-        wanted = archives.held_by(archive)
+        images = archives.held_by(archive)
         imports = [
             (each, subprocess.Popen(_ctr(each, "import", "--snapshotter=overlayfs", "-"), stdin=archive.open("rb")))
             for each in running(cluster)
-            if not wanted or not wanted.items() <= present(each).items()
+            if not images or not images.items() <= present(each).items()
         ]
         failed = [each.name for each, process in imports if process.wait()]
         if failed:
             raise ClusterError(f"{archive}: not imported on {', '.join(failed)}; see above")
         for each in running(cluster):
-            if names := outdated(present(each), set(wanted), _used(each)):
+            if names := outdated(present(each), set(images), _used(each)):
                 run(*_ctr(each, "remove", *names))
 
 
-def outdated(there: Mapping[str, str], loaded: Collection[str], used: Collection[str]) -> list[str]:
-    """Names, of all images of a node with their digests, of those whose place one that was loaded has taken: other tags
-    of it that no container uses. Each kept would be a disk that fills with every change.
+def outdated(node_images: Mapping[str, str], loaded: Collection[str], used: Collection[str]) -> list[str]:
+    """Return the names of those images of a node that a loaded one replaces: other tags of it that no container uses.
+
+    `node_images` are the digests of all its images by name. Without their removal each change would fill the disk.
     """
     places = {name.rpartition(":")[0] for name in loaded}
-    kept = {there[name] for name in {*loaded, *used} & there.keys()}
-    old = {digest for name, digest in there.items() if name.rpartition(":")[0] in places} - kept
+    used_digests = {node_images[name] for name in {*loaded, *used} & node_images.keys()}
+    old = {digest for name, digest in node_images.items() if name.rpartition(":")[0] in places} - used_digests
     # Kubernetes knows each by its digest, too.
-    return sorted(name for name, digest in there.items() if digest in old)
+    return sorted(name for name, digest in node_images.items() if digest in old)
 
 
 def _used(each: Node) -> set[str]:
@@ -150,7 +151,7 @@ def command_in(cluster: Cluster, name: str, *command: str) -> list[str]:
 
 
 def status(cluster: Cluster) -> bool:
-    """Whether every node runs; prints which do, and what runs on them."""
+    """Return True if every node runs; print which do, and what runs on them."""
     subnet = network.subnet_of(cluster)
     if subnet is None and not cgroups.exists(cluster.cgroup):
         print(f"cluster {cluster.name}: down")
@@ -169,7 +170,7 @@ def running(cluster: Cluster) -> list[Node]:
 
 
 def kubectl(cluster: Cluster, *arguments: str, stdin: str | None = None) -> str:
-    """What kubectl prints; raises CommandError if it fails."""
+    """Return the output of kubectl; raises CommandError if it fails."""
     return run(*kubectl_command(cluster), *arguments, stdin=stdin)
 
 
@@ -194,7 +195,7 @@ def _start(nodes: Sequence[Node], subnet: ipaddress.IPv4Network) -> None:
 
 
 def _sound(cluster: Cluster) -> bool:
-    """Whether the control plane runs and can be reached; False after a start that broke off, or a reboot."""
+    """Return True if the control plane runs and can be reached; False after an interrupted start, or a reboot."""
     subnet = network.subnet_of(cluster)
     if subnet is None or node.pid(cluster.node(1)) is None:
         return False
@@ -246,19 +247,19 @@ def _apply_addons(cluster: Cluster) -> None:
 
 
 def _all_ready(cluster: Cluster) -> bool:
-    wanted = {each.name for each in running(cluster)}
+    unready = {each.name for each in running(cluster)}
     for item in json.loads(kubectl(cluster, "get", "nodes", "-o", "json"))["items"]:
         conditions = {condition["type"]: condition["status"] for condition in item["status"].get("conditions", [])}
         if conditions.get("Ready") == "True":
-            wanted.discard(item["metadata"]["name"])
-    return not wanted
+            unready.discard(item["metadata"]["name"])
+    return not unready
 
 
-def _await(what: str, done: Callable[[], bool], cluster: Cluster) -> None:
+def _await(subject: str, is_ready: Callable[[], bool], cluster: Cluster) -> None:
     deadline = time.monotonic() + _READY_TIMEOUT
-    while not done():
+    while not is_ready():
         if time.monotonic() > deadline:
-            raise ClusterError(f"{what} did not become ready; see the logs in {cluster.home}/nodes/*/logs")
+            raise ClusterError(f"{subject} did not become ready; see the logs in {cluster.home}/nodes/*/logs")
         if node.pid(cluster.node(1)) is None:
             raise ClusterError(f"node1 ended; see the logs in {cluster.home}/nodes/node1/logs")
         time.sleep(_READY_LOOK)

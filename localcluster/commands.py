@@ -10,8 +10,8 @@ class CommandError(Exception):
 
 
 def run(*command: str, check: bool = True, stdin: str | None = None) -> str:
-    """What the command prints; raises CommandError if it fails, unless `check` is off."""
-    done = subprocess.run(command, capture_output=True, text=True, input=stdin, check=False)
-    if check and done.returncode:
-        raise CommandError(f"`{' '.join(command)}` failed with status {done.returncode}: {done.stderr.strip()}")
-    return done.stdout
+    """Return the output of the command; raises CommandError if it fails, unless `check` is off."""
+    result = subprocess.run(command, capture_output=True, text=True, input=stdin, check=False)
+    if check and result.returncode:
+        raise CommandError(f"`{' '.join(command)}` failed with status {result.returncode}: {result.stderr.strip()}")
+    return result.stdout

@@ -20,7 +20,7 @@ _API_NAMES = ("kubernetes", "kubernetes.default", "kubernetes.default.svc", f"ku
 
 @dataclass(frozen=True)
 class ControlPlane:
-    """Where a control plane listens, and where its files are as its own processes see them."""
+    """Addresses at which a control plane listens, and paths of its files as its own processes see them."""
 
     address: str
     port: int

@@ -1,4 +1,4 @@
-"""What a machine lacks to run a cluster, said plainly."""
+"""Check of a machine for all that a cluster needs to run."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _PACKAGES = {
 
 
 class MissingError(Exception):
-    """What a machine lacks, with how to get it."""
+    """Parts that a machine lacks, with how to get them."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ def missing_packages() -> list[str]:
 
 
 def install_packages() -> None:
-    """The system packages a cluster needs are there; on Debian and its kin what is missing is installed."""
+    """Install the system packages that a cluster needs and this machine lacks, on Debian and its derivatives."""
     missing = missing_packages()
     if not missing:
         return
@@ -114,11 +114,11 @@ def _kernel() -> Iterator[Finding]:
     lacks = "" if Path("/dev/net/tun").exists() else "modprobe tun; virtual machines need it"
     yield Finding("kernel: /dev/net/tun", lacks)
     needed = {"cpu", "cpuset", "memory", "pids"}
-    found = {path.name for path in hierarchies()}
+    controllers = {path.name for path in hierarchies()}
     unified = Path("/sys/fs/cgroup/cgroup.controllers")
     if unified.exists():
-        found = set(unified.read_text().split())
-    lacking = needed - {name for joined in found for name in joined.split(",")}
+        controllers = set(unified.read_text().split())
+    lacking = needed - {name for joined in controllers for name in joined.split(",")}
     yield Finding("kernel: cgroups", f"enable the controllers {', '.join(sorted(lacking))}" if lacking else "")
     if os.geteuid() == 0 and not missing_packages():
         yield from _network()
@@ -136,14 +136,14 @@ def _network() -> Iterator[Finding]:
 
 def _watches(needed: int) -> Finding:
     """A user may have so many in all, clusters together; kubelet and containerd do not work without."""
-    opened: list[int] = []
+    descriptors: list[int] = []
     library = ctypes.CDLL(None)
-    while len(opened) < needed and (descriptor := library.inotify_init1(os.O_CLOEXEC)) >= 0:
-        opened.append(descriptor)
-    for descriptor in opened:
+    while len(descriptors) < needed and (descriptor := library.inotify_init1(os.O_CLOEXEC)) >= 0:
+        descriptors.append(descriptor)
+    for descriptor in descriptors:
         os.close(descriptor)
-    cure = f"{len(opened)} are free: remove other clusters, or sysctl fs.inotify.max_user_instances=1024"
-    return Finding(f"kernel: {needed} inotify instances", cure if len(opened) < needed else "")
+    cure = f"{len(descriptors)} are free: remove other clusters, or sysctl fs.inotify.max_user_instances=1024"
+    return Finding(f"kernel: {needed} inotify instances", cure if len(descriptors) < needed else "")
 
 
 def _in_namespace(script: str) -> bool:

@@ -10,7 +10,7 @@ from .layout import Cluster
 
 
 def up(cluster: Cluster, nodes: int, labels: dict[str, str], external: str = "") -> None:
-    """The user's cluster answers, which is all that is asked of it; its nodes are the user's to label."""
+    """Check that the user's cluster answers, and nothing more; the user labels its nodes."""
     del nodes, labels
     if external:
         raise CommandError(f"--external {external}: the networks of your own cluster are not made from here")

@@ -37,8 +37,8 @@ __all__ = [
 
 _TIMEOUT = 20.0
 _LOOK = 0.05
-"""Seconds between two looks at whether a program runs again, as often as the node's init looks whether it may: it is a
-child of that, whom nobody else can wait for.
+"""Seconds between two checks whether a program runs again, as often as the node's init checks whether it may: only that
+init, its parent, can wait for it.
 """
 _CHAIN = "LOCALCLUSTER-CUT"
 # All ways into and through a node, as hostNetwork pods have the node's own address. kube-proxy has its rules elsewhere.
@@ -73,12 +73,12 @@ def kill_namespace(cluster: Cluster, namespace: str) -> None:
     _kill(groups, namespace)
 
 
-def _kill(groups: list[str], what: str) -> None:
+def _kill(groups: list[str], target: str) -> None:
     deadline = time.monotonic() + _TIMEOUT
     # A process may have been starting another one meanwhile.
     while members := _members(groups):
         _signal(members, signal.SIGKILL)
-        _check(deadline, f"{what}: processes {sorted(members)} do not end")
+        _check(deadline, f"{target}: processes {sorted(members)} do not end")
 
 
 def freeze(cluster: Cluster, namespace: str, pod: str) -> None:
@@ -89,13 +89,13 @@ def freeze(cluster: Cluster, namespace: str, pod: str) -> None:
     if not (groups := _containers(cluster, namespace, pod)):
         raise ClusterError(f"{namespace}/{pod}: no container of it runs")
     deadline = time.monotonic() + _TIMEOUT
-    while moving := {pid for pid in _members(groups) if _state(pid) not in "TtZX"}:
-        _signal(moving, signal.SIGSTOP)
-        _check(deadline, f"{namespace}/{pod}: processes {sorted(moving)} do not stop")
+    while active := {pid for pid in _members(groups) if _state(pid) not in "TtZX"}:
+        _signal(active, signal.SIGSTOP)
+        _check(deadline, f"{namespace}/{pod}: processes {sorted(active)} do not stop")
 
 
 def thaw(cluster: Cluster, namespace: str, pod: str) -> None:
-    """What `freeze` stopped goes on; raises ClusterError if no container of the pod is there any more."""
+    """Continue the processes that `freeze` stopped; raises ClusterError if the pod has no container any more."""
     _signal(_members(_containers(cluster, namespace, pod)), signal.SIGCONT)
 
 
@@ -106,9 +106,9 @@ def cut(cluster: Cluster, groups: Sequence[Sequence[str]]) -> None:
     open go silent as well. A node that starts again starts without.
     """
     drops = [
-        f"-A {_CHAIN} -s {','.join(one)} -d {','.join(other)} -j DROP"
-        for one, other in permutations(groups, 2)
-        if one and other
+        f"-A {_CHAIN} -s {','.join(source)} -d {','.join(destination)} -j DROP"
+        for source, destination in permutations(groups, 2)
+        if source and destination
     ]
     table = "\n".join(["*mangle", f":{_CHAIN} - [0:0]", *drops, "COMMIT", ""])
     hooks = "; ".join(f"$it -C {hook} -j {_CHAIN} 2>/dev/null || $it -I {hook} -j {_CHAIN}" for hook in _HOOKS)
@@ -142,7 +142,7 @@ def restart_program(cluster: Cluster, node_name: str, program: str, down_seconds
     """
     each = cluster.node_called(node_name)
     boot: dict[str, Any] = json.loads(each.boot_file.read_text())
-    commands = {str(known["name"]): str(known["command"][0]) for known in boot["programs"] if not known.get("once")}
+    commands = {str(entry["name"]): str(entry["command"][0]) for entry in boot["programs"] if not entry.get("once")}
     if program not in commands:
         raise ValueError(f"{program}: {node_name} has no such program; choose from {', '.join(sorted(commands))}")
     before = _program(each, commands[program])
@@ -161,16 +161,16 @@ def compact(cluster: Cluster) -> int:
 
     A watch from before gets 410 as soon as the API server cannot answer it from its own memory: after a restart.
     """
-    first = cluster.node(1)
-    status = _etcd(first, "/v3/kv/range", {"key": base64.b64encode(b"/").decode(), "count_only": True})
+    node1 = cluster.node(1)
+    status = _etcd(node1, "/v3/kv/range", {"key": base64.b64encode(b"/").decode(), "count_only": True})
     revision = int(status["header"]["revision"])
-    _etcd(first, "/v3/kv/compaction", {"revision": revision, "physical": True})
+    _etcd(node1, "/v3/kv/compaction", {"revision": revision, "physical": True})
     return revision
 
 
 def _containers(cluster: Cluster, namespace: str, pod: str = "") -> list[str]:
     """The cgroups of the containers with processes, of one pod or all, as paths below the root of every hierarchy."""
-    found: list[str] = []
+    containers: list[str] = []
     for each in running(cluster):
         identities = _identities(each, namespace, pod)
         groups = {
@@ -180,8 +180,8 @@ def _containers(cluster: Cluster, namespace: str, pod: str = "") -> list[str]:
             for folder, names, _ in os.walk(hierarchy / each.cgroup)
             for name in identities.intersection(names)
         }
-        found += [group for group in groups if cgroups.members(group)]
-    return found
+        containers += [group for group in groups if cgroups.members(group)]
+    return containers
 
 
 def _identities(each: Node, namespace: str, pod: str) -> set[str]:
@@ -197,22 +197,22 @@ def _moved(cluster: Cluster, namespace: str, pod: str = "") -> set[int]:
     """Processes of containers that left the cgroup they were started in, as libvirt does for the sake of its guests:
     the first one of each such container and those of its session. Guests have sessions of their own.
     """
-    found: set[int] = set()
+    pids: set[int] = set()
     for each in running(cluster):
         identities = _identities(each, namespace, pod)
         tasks = [
             line.split() for line in run(*node.command_in(each, "ctr", "-n", "k8s.io", "tasks", "list")).splitlines()
         ]
-        first = {int(words[1]) for words in tasks if words and words[0] in identities and words[2] == "RUNNING"}
+        first_pids = {int(words[1]) for words in tasks if words and words[0] in identities and words[2] == "RUNNING"}
         present = cgroups.members(each.cgroup)
-        here = {pid for pid in present if _on_node(pid) in first and not identities & set(_cgroup(pid).parts)}
+        here = {pid for pid in present if _on_node(pid) in first_pids and not identities & set(_cgroup(pid).parts)}
         sessions = {_session(pid) for pid in here} - {0}
-        found |= here | {pid for pid in present if _session(pid) in sessions}
-    return found
+        pids |= here | {pid for pid in present if _session(pid) in sessions}
+    return pids
 
 
 def _cgroup(pid: int) -> Path:
-    """Where a process is, below the root of some hierarchy; empty if there is none."""
+    """Return the cgroup of a process, below the root of some hierarchy; empty if there is none."""
     try:
         return Path(Path(f"/proc/{pid}/cgroup").read_text(encoding="utf-8").splitlines()[0].rpartition(":")[2])
     except (OSError, IndexError):
@@ -262,10 +262,10 @@ def _check(deadline: float, problem: str) -> None:
 
 def _program(each: Node, command: str) -> int | None:
     """The process, among the children of the node's first one, that was started by this command."""
-    first = node.pid(each)
-    if first is None:
+    init_pid = node.pid(each)
+    if init_pid is None:
         raise ClusterError(f"{each.name} does not run")
-    for pid in Path(f"/proc/{first}/task/{first}/children").read_text().split():
+    for pid in Path(f"/proc/{init_pid}/task/{init_pid}/children").read_text().split():
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):
             if Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[0].decode() == command:
                 return int(pid)

@@ -1,4 +1,4 @@
-"""What a node sees as its machine: the host's programs, read-only, and directories of its own for all state."""
+"""The machine that a node sees: the host's programs, read-only, and directories of its own for all state."""
 
 from __future__ import annotations
 
@@ -90,10 +90,10 @@ def _own_files(home: Path, boot: dict[str, Any]) -> dict[Path, str]:
         "/etc/resolv.conf": "",
         "/etc/machine-id": f"{boot['machine_id']}\n",
     }
-    for setting, wanted in _KERNEL_SETTINGS.items():
+    for setting, value in _KERNEL_SETTINGS.items():
         path = Path("/proc/sys", setting)
-        if path.exists() and path.read_text().strip() != wanted:
-            contents[str(path)] = f"{wanted}\n"
+        if path.exists() and path.read_text().strip() != value:
+            contents[str(path)] = f"{value}\n"
     files: dict[Path, str] = {}
     for target, content in contents.items():
         source = home / "etc" / target.strip("/").replace("/", "-")

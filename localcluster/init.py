@@ -50,7 +50,7 @@ def main() -> None:
     boot: dict[str, Any] = json.loads(Path(sys.argv[1]).read_text())
     Path(boot["pid_file"]).write_text(_identity())
     furnish.furnish(boot)
-    # The starter says that the network is there. If it died instead, so does the node: a half-made one serves nobody.
+    # The starter says when the network is up. If it died instead, the node ends too: half a node is of no use.
     if sys.stdin.readline().strip() != "go":
         sys.exit("the process that started this node is gone")
     for interface in (TUNNELS, EXTERNAL):
@@ -69,7 +69,7 @@ def hold(logs: Path, name: str, seconds: float) -> None:
 
 
 def supervise(programs: list[Program], logs: Path, authority: Path) -> None:
-    """Returns on SIGTERM; until then starts each program when what it waits for is there, and again when it ends.
+    """Return on SIGTERM; until then start each program once what it waits for exists, and again when it ends.
 
     Each writes into a file of its name below `logs`, where `hold` says when it may start at the earliest.
     """
@@ -91,7 +91,7 @@ def _may_start(program: Program, programs: list[Program], urls: dict[str, bool])
     return (
         time.monotonic() >= program.not_before
         and (not program.file or Path(program.file).exists())
-        and all(other.done for other in programs if other.name in program.after)
+        and all(predecessor.done for predecessor in programs if predecessor.name in program.after)
         and urls.get(program.url, True)
     )
 
@@ -141,7 +141,7 @@ def _identity() -> str:
 
 
 def start_time(pid: int) -> str:
-    """When the process started, in clock ticks since boot; the pair of both never comes again before a reboot.
+    """Return when the process started, in clock ticks since boot; with `pid` it is unique until a reboot.
 
     Raises ProcessLookupError if there is none, or only what is left of one until its parent takes notice.
     """

@@ -24,8 +24,8 @@ def up(cluster: Cluster, nodes: int, labels: dict[str, str], external: str = "")
     cluster.kubeconfig.touch(mode=0o600)
     cluster.kubeconfig.write_text(run("kind", "get", "kubeconfig", f"--name={cluster.name}"))
     if labels:
-        wanted = [f"{key}={value}" for key, value in labels.items()]
-        run(*kubectl_command(cluster), "label", "nodes", "--all", "--overwrite", *wanted)
+        assignments = [f"{key}={value}" for key, value in labels.items()]
+        run(*kubectl_command(cluster), "label", "nodes", "--all", "--overwrite", *assignments)
 
 
 def down(cluster: Cluster, *, purge: bool = False) -> None:
@@ -43,11 +43,11 @@ def load(cluster: Cluster, files: list[Path]) -> None:
 
 def images(cluster: Cluster) -> list[tuple[str, str, str]]:
     """(node, image name, digest) of all images."""
-    found: list[tuple[str, str, str]] = []
+    rows: list[tuple[str, str, str]] = []
     for node in _nodes(cluster):
         lines = run("docker", "exec", node, "ctr", "--namespace=k8s.io", "images", "list").splitlines()[1:]
-        found += [(node, line.split()[0], line.split()[2]) for line in lines]
-    return found
+        rows += [(node, line.split()[0], line.split()[2]) for line in lines]
+    return rows
 
 
 def kubectl_command(cluster: Cluster) -> list[str]:
@@ -81,7 +81,7 @@ def _nodes(cluster: Cluster) -> list[str]:
 
 
 def status(cluster: Cluster) -> bool:
-    """Whether the cluster exists; prints its nodes and pods."""
+    """Return True if the cluster exists; print its nodes and pods."""
     if cluster.name not in run("kind", "get", "clusters").split():
         print(f"cluster {cluster.name}: down")
         return False

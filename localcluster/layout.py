@@ -50,7 +50,7 @@ class Cluster:
 
     @property
     def discovered(self) -> Path:
-        """What kubectl remembers of the kinds served; kept by address, a later cluster at this one would read it."""
+        """kubectl's cache of the kinds served; in kubectl's own, keyed by address, a later cluster would read it."""
         return self.home / "discovered"
 
     @property
@@ -84,8 +84,8 @@ class Cluster:
         for node in self.nodes():
             if node.name == name:
                 return node
-        known = ", ".join(node.name for node in self.nodes()) or "none"
-        raise ValueError(f"{name}: there is no such node; there are: {known}")
+        names = ", ".join(node.name for node in self.nodes()) or "none"
+        raise ValueError(f"{name}: there is no such node; there are: {names}")
 
     def nodes(self) -> list[Node]:
         """The nodes that were started at some time and not taken down, running or not."""
@@ -110,7 +110,7 @@ class Node:
 
     @property
     def boot_file(self) -> Path:
-        """What the node's first process reads."""
+        """The file that the node's first process reads."""
         return self.home / "boot.json"
 
     @property
@@ -145,9 +145,9 @@ class Node:
         return str(subnet[_FIRST_HOST + self.index])
 
     def tunnel_address(self, subnet: ipaddress.IPv4Network) -> str:
-        """Where the other nodes send tunnelled packets, with the length of the prefix."""
-        own = tunnel_subnet(subnet)
-        return f"{own[_FIRST_HOST + self.index]}/{own.prefixlen}"
+        """Return the address to which other nodes send tunnelled packets, with the length of the prefix."""
+        tunnels = tunnel_subnet(subnet)
+        return f"{tunnels[_FIRST_HOST + self.index]}/{tunnels.prefixlen}"
 
 
 def subnets(name: str) -> list[ipaddress.IPv4Network]:

@@ -1,4 +1,4 @@
-"""What the host sees of the nodes' networks: three bridges, and a cable for each node to each of them."""
+"""The host's side of the nodes' networks: three bridges, and a cable for each node to each of them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def subnet_of(cluster: Cluster) -> ipaddress.IPv4Network | None:
 
 
 def create(cluster: Cluster) -> ipaddress.IPv4Network:
-    """The cluster's bridges are there, the first one with the first address of the subnet that is returned."""
+    """Create the cluster's bridges, the first one with the first address of the subnet that is returned."""
     present = {str(link.get("ifname")) for link in _json("ip", "-j", "link", "show", "type", "bridge")}
     subnet = subnet_of(cluster)
     for bridge in cluster.bridges:
@@ -44,30 +44,30 @@ def reach_outside(cluster: Cluster, address: str) -> None:
     Raises ValueError for what is no such address, CommandError where another interface has one of that network.
     """
     try:
-        wanted = ipaddress.IPv4Interface(address)
+        interface = ipaddress.IPv4Interface(address)
     except ValueError as error:
         raise ValueError(f"--external {address}: expected an address with its prefix, as 172.24.4.1/24") from error
-    if wanted.network.prefixlen > 30:
+    if interface.network.prefixlen > 30:
         raise ValueError(f"--external {address}: a network of /30 or larger is needed")
     for link in _json("ip", "-j", "-4", "address", "show"):
-        for other in link.get("addr_info", []):
-            taken = ipaddress.IPv4Interface(f"{other['local']}/{other['prefixlen']}")
-            if link["ifname"] != cluster.external and taken.network.overlaps(wanted.network):
-                raise CommandError(f"--external {address}: {link['ifname']} has {taken}; choose another network")
+        for entry in link.get("addr_info", []):
+            used = ipaddress.IPv4Interface(f"{entry['local']}/{entry['prefixlen']}")
+            if link["ifname"] != cluster.external and used.network.overlaps(interface.network):
+                raise CommandError(f"--external {address}: {link['ifname']} has {used}; choose another network")
     run("ip", "-4", "address", "flush", "dev", cluster.external)
-    run("ip", "address", "add", str(wanted), "dev", cluster.external)
+    run("ip", "address", "add", str(interface), "dev", cluster.external)
 
 
 def connect(node: Node, subnet: ipaddress.IPv4Network, pid: int) -> None:
     """The node whose first process is `pid` has its cables and addresses, and routes to the others' pods."""
     address = node.address(subnet)
-    outside: list[str] = []
+    host_batch: list[str] = []
     for (inside, cable), bridge in zip(node.cables.items(), node.cluster.bridges, strict=True):
         # The kernel takes its time to remove the cable of a node that was lost a moment ago.
         run("ip", "link", "delete", cable, check=False)
-        outside.append(f"link add {cable} type veth peer name {inside} netns {pid}")
-        outside.append(f"link set {cable} master {bridge} up")
-    _batch("ip", outside)
+        host_batch.append(f"link add {cable} type veth peer name {inside} netns {pid}")
+        host_batch.append(f"link set {cable} master {bridge} up")
+    _batch("ip", host_batch)
     for inside in (TUNNELS, EXTERNAL):
         complete_checksums(node.cables[inside])
     batch = [
@@ -81,9 +81,9 @@ def connect(node: Node, subnet: ipaddress.IPv4Network, pid: int) -> None:
         # kube-proxy's rules give it the address of a pod.
         f"route add {SERVICE_RANGE} dev eth0",
     ]
-    for other in _possible(node.cluster):
-        if other != node:
-            batch.append(f"route add {other.pod_range} via {other.address(subnet)}")
+    for peer in _possible(node.cluster):
+        if peer != node:
+            batch.append(f"route add {peer.pod_range} via {peer.address(subnet)}")
     _batch("nsenter", batch, f"--net=/proc/{pid}/ns/net", "ip")
 
 
@@ -104,7 +104,7 @@ def _free_subnet(name: str) -> ipaddress.IPv4Network:
         if route.get("dst", "default") != "default" and route.get("type") != "broadcast"
     ]
     for subnet in subnets(name):
-        if not any(subnet.overlaps(other) for other in used):
+        if not any(subnet.overlaps(used_subnet) for used_subnet in used):
             return subnet
     raise CommandError("no free subnet in 10.89.0.0/16: remove clusters with `python -m localcluster down --name NAME`")
 

@@ -47,7 +47,7 @@ def start(nodes: Sequence[Node], subnet: ipaddress.IPv4Network) -> None:
         with contextlib.suppress(BrokenPipeError), process.stdin:
             process.stdin.write(b"go\n")
     for node, process in begun:
-        # Whoever enters a node earlier finds half of its file systems, and may keep the others from being mounted.
+        # A process that enters a node earlier sees half of its file systems, and may block the mounts of the others.
         _await(node, process, node.furnished_file.exists)
 
 
@@ -84,7 +84,7 @@ def stop(nodes: Sequence[Node]) -> None:
 
 
 def kill(node: Node) -> None:
-    """The node's first process is told to end, and with it the kernel ends all processes and mounts of the node."""
+    """Kill the node's first process; with it the kernel ends all processes and mounts of the node."""
     number = pid(node)
     if number is not None:
         with contextlib.suppress(ProcessLookupError):
@@ -103,10 +103,10 @@ def _log(node: Node) -> Path:
     return node.home / "logs" / "init.log"
 
 
-def _await(node: Node, process: subprocess.Popen[bytes], found: Callable[[], int | None]) -> int:
-    """What `found` finds, once it does; raises NodeError, with the end of the log, if the node ends before that."""
+def _await(node: Node, process: subprocess.Popen[bytes], look: Callable[[], int | None]) -> int:
+    """Return the first true result of `look`; raises NodeError, with the end of the log, if the node ends before."""
     deadline = time.monotonic() + _START_TIMEOUT
-    while not (result := found()):
+    while not (result := look()):
         if process.poll() is not None or time.monotonic() > deadline:
             last = _log(node).read_text(errors="replace").splitlines()[-_LAST_LINES:]
             raise NodeError("\n".join([f"{node.name} does not start; see {_log(node)}, which ends:", *last]))

@@ -1,4 +1,4 @@
-"""What an interface leaves to the hardware, of which a cable between two namespaces has none."""
+"""Work that an interface leaves to the hardware, of which a cable between two namespaces has none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where things are kept between runs."""
+"""Folders of files that stay between runs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def cache() -> Path:
-    """What took long to make and can be made again: `$OPENSTACK_OPERATOR_CACHE`, or a folder in the user's cache."""
+    """Return the folder of files that can be rebuilt: `$OPENSTACK_OPERATOR_CACHE`, or one in the user's cache."""
     chosen = os.environ.get("OPENSTACK_OPERATOR_CACHE")
     if chosen:
         return Path(chosen).absolute()
@@ -15,7 +15,7 @@ def cache() -> Path:
 
 
 def state() -> Path:
-    """What clusters hold: `$OPENSTACK_OPERATOR_STATE`, or a folder among the user's state."""
+    """Return the folder of the clusters' data: `$OPENSTACK_OPERATOR_STATE`, or one in the user's state."""
     chosen = os.environ.get("OPENSTACK_OPERATOR_STATE")
     if chosen:
         return Path(chosen).absolute()

@@ -1,4 +1,4 @@
-"""What runs on a node: its programs with their configuration, as the node's first process reads it."""
+"""The programs of a node with their configuration, as the node's first process reads it."""
 
 from __future__ import annotations
 
@@ -203,7 +203,7 @@ def _kubelet(node: Node) -> dict[str, Any]:
         "imageGCHighThresholdPercent": 100,
         "imageGCLowThresholdPercent": 99,
         "evictionHard": {"memory.available": "0%", "nodefs.available": "0%", "imagefs.available": "0%"},
-        # A cloud that starts anew has a thousand things to say within a minute, each of them a write to etcd.
+        # A cloud that starts reports a thousand events within a minute, each of them a write to etcd.
         "eventRecordQPS": 5,
         "kubeAPIQPS": 200,
         "kubeAPIBurst": 400,

@@ -25,10 +25,10 @@ def target() -> Target:
 
     A `KUBECONFIG` that names a cluster started from here counts as that cluster, not as the user's own.
     """
-    named = os.environ.get("KUBECONFIG", "")
-    own = [part for part in named.split(os.pathsep) if part and not _ours(Path(part))]
-    if own:
-        return Target("existing", f"KUBECONFIG names {own[0]}")
+    kubeconfig = os.environ.get("KUBECONFIG", "")
+    user_files = [part for part in kubeconfig.split(os.pathsep) if part and not _ours(Path(part))]
+    if user_files:
+        return Target("existing", f"KUBECONFIG names {user_files[0]}")
     if shutil.which("kind") and shutil.which("docker") and _docker_answers():
         return Target("kind", "kind is installed and Docker answers")
     return Target("embedded", "KUBECONFIG names no other cluster, and kind with a running Docker was not found")
@@ -40,7 +40,7 @@ def _ours(kubeconfig: Path) -> bool:
 
 def _docker_answers() -> bool:
     try:
-        done = subprocess.run(["docker", "info"], capture_output=True, timeout=10, check=False)
+        result = subprocess.run(["docker", "info"], capture_output=True, timeout=10, check=False)
     except subprocess.TimeoutExpired:
         return False
-    return done.returncode == 0
+    return result.returncode == 0

@@ -44,7 +44,7 @@ def main(arguments: list[str] | None = None) -> int:
 def _options() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m operators", description="Operators of others, for `provider:`.")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    known = f"default: all. One of: {', '.join(OPERATORS)}"
+    help_text = f"default: all. One of: {', '.join(OPERATORS)}"
     for name, text in {
         "build": "build what is missing into the cache; print the archives of images",
         "install": "bring them into the cluster that runs",
@@ -52,7 +52,7 @@ def _options() -> argparse.ArgumentParser:
         "list": "names, modules and images",
     }.items():
         command = commands.add_parser(name, help=text, description=text)
-        command.add_argument("names", nargs="*", metavar="NAME", help=known)
+        command.add_argument("names", nargs="*", metavar="NAME", help=help_text)
     return parser
 
 

@@ -28,8 +28,8 @@ def archive(operator: Operator) -> Path:
 
     Raises BuildError where Go is missing, its module cannot be had, or the build fails.
     """
-    done = paths.cache() / "operators" / f"{operator.name}-{_digest(operator)}"
-    return build.once(done, operator.name, operator.minutes, lambda fresh: _pack(operator, fresh)) / "image.tar"
+    target = paths.cache() / "operators" / f"{operator.name}-{_digest(operator)}"
+    return build.once(target, operator.name, operator.minutes, lambda fresh: _pack(operator, fresh)) / "image.tar"
 
 
 def _pack(operator: Operator, fresh: Path) -> None:

@@ -25,8 +25,8 @@ def definitions(*names: str, only: Collection[str] = ()) -> list[Object]:
     if unknown := sorted(set(names) - set(KINDS)):
         raise ValueError(f"there are no kinds of {', '.join(unknown)}; choose from {', '.join(KINDS)}")
     kinds = [KINDS[name] for name in names]
-    found = folders(each.module for each in kinds)
-    read = [crd for each in kinds for path in paths(found[each.module], each) for crd in load(path)]
+    sources = folders(each.module for each in kinds)
+    read = [crd for each in kinds for path in paths(sources[each.module], each) for crd in load(path)]
     by_name = {crd["metadata"]["name"]: crd for crd in read}
     if lacking := sorted(set(only) - set(by_name)):
         raise ValueError(f"{', '.join(names)}: no definition of {', '.join(lacking)}")
@@ -40,8 +40,8 @@ def paths(module: Path, kinds: Kinds) -> list[Path]:
 
 def load(path: Path) -> list[Object]:
     """The definitions in a file."""
-    found = documents(path.read_text(encoding="utf-8"))
-    return [each for each in found if each["kind"] == "CustomResourceDefinition"]
+    objects = documents(path.read_text(encoding="utf-8"))
+    return [each for each in objects if each["kind"] == "CustomResourceDefinition"]
 
 
 def documents(text: str) -> list[Object]:

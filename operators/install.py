@@ -32,11 +32,11 @@ def install(cluster: Kubernetes, operators: Sequence[Operator]) -> None:
     module("localcluster", "load", *(str(build.archive(operator)) for operator in operators))
     if servers := sorted({server for operator in operators for server in operator.servers}):
         module("images", "load", *servers)
-    wanted = {operator.name: objects(operator) for operator in operators}
-    for found in wanted.values():
-        cluster.apply(*certified(cluster, found))
-    for found in wanted.values():
-        for deployment in (each["metadata"] for each in found if each["kind"] == "Deployment"):
+    objects_by_name = {operator.name: objects(operator) for operator in operators}
+    for operator_objects in objects_by_name.values():
+        cluster.apply(*certified(cluster, operator_objects))
+    for operator_objects in objects_by_name.values():
+        for deployment in (each["metadata"] for each in operator_objects if each["kind"] == "Deployment"):
             where = ("-n", deployment["namespace"], "rollout", "status", f"deployment/{deployment['name']}")
             cluster.kubectl(*where, "--timeout=180s", timeout=190)
 
@@ -56,28 +56,28 @@ def objects(operator: Operator) -> list[Object]:
     """What is installed but for the certificate, made from the manifests in the operator's module."""
     folder = folders([operator.module])[operator.module]
     kubectl = binaries.ensure(binaries.PARTS["kubernetes"]) / "kubectl"
-    found = documents(run(str(kubectl), "kustomize", str(folder / operator.manifests)))
-    found += [obj for name in operator.more for obj in documents((folder / name).read_text(encoding="utf-8"))]
-    own = build.reference(operator)
-    named = {"operator": own} | {name: images.reference(name) for name in operator.servers}
-    environment = {name: value.format(**named) for name, value in operator.environment.items()}
-    return manifests.adapted(found, own, environment)
+    sources = documents(run(str(kubectl), "kustomize", str(folder / operator.manifests)))
+    sources += [obj for name in operator.more for obj in documents((folder / name).read_text(encoding="utf-8"))]
+    reference = build.reference(operator)
+    references = {"operator": reference} | {name: images.reference(name) for name in operator.servers}
+    environment = {name: value.format(**references) for name, value in operator.environment.items()}
+    return manifests.adapted(sources, reference, environment)
 
 
-def certified(cluster: Kubernetes, found: Sequence[Object]) -> list[Object]:
+def certified(cluster: Kubernetes, objects: Sequence[Object]) -> list[Object]:
     """The objects with a certificate: the one that is there while it is good, as the operator has read it."""
-    mounted = manifests.mounted(found)
+    mounted = manifests.mounted(objects)
     if not mounted:
-        return list(found)
-    now, wanted = datetime.now(UTC), pki.Wanted(common="webhooks", names=manifests.hosts(found))
+        return list(objects)
+    now, request = datetime.now(UTC), pki.Wanted(common="webhooks", names=manifests.hosts(objects))
     namespace, name = mounted[0]
     listed = cluster.items("secrets", f"--namespace={namespace}", f"--field-selector=metadata.name={name}")
-    held = secret_data(listed[0] if listed else None)
-    serving, authority = pki.Pair(held.get("tls.key", ""), held.get("tls.crt", "")), held.get("ca.crt", "")
-    if pki.fault(serving, wanted, now, authorities=[authority]):
+    stored = secret_data(listed[0] if listed else None)
+    serving, authority = pki.Pair(stored.get("tls.key", ""), stored.get("tls.crt", "")), stored.get("ca.crt", "")
+    if pki.fault(serving, request, now, authorities=[authority]):
         signer = pki.authority(secrets.token_hex(), "operators", now)
-        serving, authority = pki.issue(signer, wanted, secrets.token_hex(), now), signer.cert
-    return manifests.certified(found, serving, authority)
+        serving, authority = pki.issue(signer, request, secrets.token_hex(), now), signer.cert
+    return manifests.certified(objects, serving, authority)
 
 
 def _ours(cluster: Kubernetes) -> None:

@@ -21,18 +21,19 @@ def adapted(objects: Iterable[Object], image: str, environment: Mapping[str, str
     """All but cert-manager's objects, namespaces first. Deployments run the image with these variables, ask for little,
     and mount a certificate where they serve webhooks.
     """
-    kept = [each for each in objects if not each["apiVersion"].startswith("cert-manager.io/")]
-    served = any("webhooks" in each for each in kept)
-    found = [
-        _deployment(each, image, environment, served=served) if each["kind"] == "Deployment" else each for each in kept
+    remaining = [each for each in objects if not each["apiVersion"].startswith("cert-manager.io/")]
+    served = any("webhooks" in each for each in remaining)
+    adapted_objects = [
+        _deployment(each, image, environment, served=served) if each["kind"] == "Deployment" else each
+        for each in remaining
     ]
-    return sorted(found, key=lambda each: each["kind"] != "Namespace")
+    return sorted(adapted_objects, key=lambda each: each["kind"] != "Namespace")
 
 
 def hosts(objects: Iterable[Object], domain: str = "cluster.local") -> frozenset[str]:
     """The names by which the operator's Services are called."""
-    found = [each["metadata"] for each in objects if each["kind"] == "Service"]
-    names = [f"{meta['name']}.{meta['namespace']}.svc" for meta in found]
+    services = [each["metadata"] for each in objects if each["kind"] == "Service"]
+    names = [f"{meta['name']}.{meta['namespace']}.svc" for meta in services]
     return frozenset((*names, *(f"{name}.{domain}" for name in names)))
 
 
@@ -49,7 +50,7 @@ def mounted(objects: Iterable[Object]) -> list[tuple[str, str]]:
 
 def certified(objects: Iterable[Object], serving: Pair, authority: str) -> list[Object]:
     """The objects, webhooks of which trust the authority, and the Secrets that are mounted, with the certificate."""
-    found = [_trusting(each, authority) if "webhooks" in each else each for each in objects]
+    trusting = [_trusting(each, authority) if "webhooks" in each else each for each in objects]
     data = {"tls.crt": serving.cert, "tls.key": serving.key, "ca.crt": authority}
     secrets = [
         {
@@ -59,9 +60,9 @@ def certified(objects: Iterable[Object], serving: Pair, authority: str) -> list[
             "type": "kubernetes.io/tls",
             "data": {file: _base64(text) for file, text in data.items()},
         }
-        for namespace, name in mounted(found)
+        for namespace, name in mounted(trusting)
     ]
-    return [*found, *secrets]
+    return [*trusting, *secrets]
 
 
 def left(objects: Iterable[Object]) -> list[Object]:
@@ -85,13 +86,13 @@ def _deployment(obj: Object, image: str, environment: Mapping[str, str], *, serv
 
 
 def _container(container: Object, image: str, environment: Mapping[str, str]) -> Object:
-    kept = [each for each in container.get("env", []) if each["name"] not in environment]
+    variables = [each for each in container.get("env", []) if each["name"] not in environment]
     return {
         # The image starts its only program by itself, whatever it is called elsewhere.
         **{name: value for name, value in container.items() if name != "command"},
         "image": image,
         "imagePullPolicy": "IfNotPresent",
-        "env": [*kept, *({"name": name, "value": value} for name, value in environment.items())],
+        "env": [*variables, *({"name": name, "value": value} for name, value in environment.items())],
         "volumeMounts": container.get("volumeMounts", []),
         "resources": _SMALL,
     }

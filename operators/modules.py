@@ -19,30 +19,30 @@ def folders(modules: Iterable[Module]) -> dict[Module, Path]:
 
     Raises BuildError where Go is missing, a version cannot be had, or its content is not what is pinned.
     """
-    wanted = list(dict.fromkeys(modules))
+    unique = list(dict.fromkeys(modules))
     if problem := go_problem():
         raise BuildError(f"go: {problem}")
     # Outside of any module, so that no go.mod has a say in what is meant.
-    done = subprocess.run(
-        ["go", "mod", "download", "-json", *map(str, wanted)],
+    result = subprocess.run(
+        ["go", "mod", "download", "-json", *map(str, unique)],
         cwd="/",
         env=os.environ | {"GOWORK": "off"},
         capture_output=True,
         text=True,
         check=False,
     )
-    found = {f"{each['Path']}@{each['Version']}": each for each in answers(done.stdout)}
-    return {module: checked(module, found.get(str(module), {"Error": done.stderr.strip()})) for module in wanted}
+    downloads = {f"{each['Path']}@{each['Version']}": each for each in answers(result.stdout)}
+    return {module: checked(module, downloads.get(str(module), {"Error": result.stderr.strip()})) for module in unique}
 
 
 def answers(text: str) -> list[dict[str, Any]]:
     """The JSON objects of a text, which `go` writes one after the other."""
-    decoder, found, at = json.JSONDecoder(), list[dict[str, Any]](), 0
+    decoder, values, at = json.JSONDecoder(), list[dict[str, Any]](), 0
     while at < len(text.rstrip()):
         value, end = decoder.raw_decode(text, at)
-        found.append(value)
+        values.append(value)
         at = end + len(text[end:]) - len(text[end:].lstrip())
-    return found
+    return values
 
 
 def checked(module: Module, answer: dict[str, Any]) -> Path:

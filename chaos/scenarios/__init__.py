@@ -1,4 +1,4 @@
-"""What goes wrong, by the part of the cloud it happens to; importing this registers all of it."""
+"""Faults, by the part of the cloud they happen to; importing this registers all of them."""
 
 from ..scenario import SCENARIOS
 from . import changes, controllers, databases, networks, nodes, objects, pods

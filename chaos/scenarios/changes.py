@@ -12,7 +12,7 @@ from ..site import Object, Site, until
 _APIS = ("users", "networks", "ports", "images", "RPC")
 """Kinds of the load that ask an API. Connections to the database and the broker go with the member they are to."""
 _PATIENCE = 60.0
-"""Seconds a client waits, as most do at least: one at a time, everything starts anew on a busy machine."""
+"""Seconds a client waits, as most do at least: one at a time, all pods are replaced on a busy machine."""
 
 
 def steps() -> dict[str, Object]:
@@ -48,12 +48,12 @@ def rolled(stage: Stage) -> None:
             failed = {kind: count for kind, count in stage.journal.failed(began).items() if kind.startswith(_APIS)}
             if failed:
                 refused[component] = failed
-    asked = [attempt for attempt in stage.journal.between(start) if attempt.kind.startswith(_APIS)]
-    slowest = max((attempt.ended - attempt.began for attempt in asked), default=0.0)
-    stage.note(rolled_seconds=took, api_requests=len(asked), slowest_seconds=round(slowest, 1))
+    api_attempts = [attempt for attempt in stage.journal.between(start) if attempt.kind.startswith(_APIS)]
+    slowest = max((attempt.ended - attempt.began for attempt in api_attempts), default=0.0)
+    stage.note(rolled_seconds=took, api_requests=len(api_attempts), slowest_seconds=round(slowest, 1))
     stage.check(not refused, f"requests failed: {refused}")
 
 
 def _pods(site: Site, component: str) -> set[str]:
-    found = site.pods()
-    return {p["metadata"]["uid"] for p in found if p["metadata"]["name"].startswith(f"{component}-")}
+    pods = site.pods()
+    return {p["metadata"]["uid"] for p in pods if p["metadata"]["name"].startswith(f"{component}-")}

@@ -1,4 +1,4 @@
-"""What happens to the operator and to the API server it works with."""
+"""Faults of the operator and of the API server it works with."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ OWNED = "deployments,statefulsets,daemonsets,jobs,services,secrets,poddisruption
 
 
 def state(site: Site) -> dict[str, Object]:
-    """What the operator made, by kind and name."""
-    found = site.items(OWNED, "-l", "app.kubernetes.io/managed-by=openstack-operator")
-    return {f"{item['kind']}/{item['metadata']['name']}": item for item in found}
+    """Return the objects that the operator made, by kind and name."""
+    objects = site.items(OWNED, "-l", "app.kubernetes.io/managed-by=openstack-operator")
+    return {f"{item['kind']}/{item['metadata']['name']}": item for item in objects}
 
 
 def passwords(objects: dict[str, Object]) -> dict[str, Object]:
     """Data of the Secrets that were drawn."""
-    drawn = ("-credentials", "-admin")
-    return {name: o["data"] for name, o in objects.items() if o["kind"] == "Secret" and name.endswith(drawn)}
+    suffixes = ("-credentials", "-admin")
+    return {name: o["data"] for name, o in objects.items() if o["kind"] == "Secret" and name.endswith(suffixes)}
 
 
 @scenario(11, "The operator killed at random moments of a change")
@@ -46,10 +46,10 @@ def killed_in_a_change(stage: Stage) -> None:
     stage.await_recovery(f"{_KILLS} kills of every operator pod", timeout=600)
     after = state(site)
     stage.check(passwords(before) == passwords(after), "a password was drawn again")
-    kept = {name for name in before if not name.startswith(("Job/", "Secret/"))}
-    stage.check(kept <= set(after), f"gone: {sorted(kept - set(after))}")
+    expected = {name for name in before if not name.startswith(("Job/", "Secret/"))}
+    stage.check(expected <= set(after), f"gone: {sorted(expected - set(after))}")
     stage.check(
-        all(before[name]["metadata"]["uid"] == after[name]["metadata"]["uid"] for name in kept & set(after)),
+        all(before[name]["metadata"]["uid"] == after[name]["metadata"]["uid"] for name in expected & set(after)),
         "an object was made anew",
     )
 
@@ -103,7 +103,7 @@ def apiserver(stage: Stage) -> None:
     stage.await_recovery("the restart", began)
     after = state(site)
     stage.check(set(before) == set(after), f"not the same objects: {sorted(set(before) ^ set(after))}")
-    # Whoever still believed an old view would not see this.
+    # An operator that still had an old view would not see this.
     old = site.get("service", "placement-api")["metadata"]["uid"]
     site.kubectl("delete", "service", "placement-api", "-n", site.namespace, "--wait=false")
     until("the deleted Service to be back", lambda: site.get("service", "placement-api")["metadata"]["uid"] != old, 60)

@@ -1,4 +1,4 @@
-"""What happens to the members of MariaDB and RabbitMQ, and to their volumes."""
+"""Faults of the members of MariaDB and RabbitMQ, and of their volumes."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def rabbitmq_partition(stage: Stage) -> None:
     _partition(stage, "RabbitMQ 1|1|1", [[member] for member in members])
 
 
-def _partition(stage: Stage, what: str, groups: list[list[str]]) -> None:
+def _partition(stage: Stage, event: str, groups: list[list[str]]) -> None:
     began = now()
     faults.cut(stage.site.machine, groups)
     try:
@@ -51,8 +51,8 @@ def _partition(stage: Stage, what: str, groups: list[list[str]]) -> None:
     finally:
         faults.heal(stage.site.machine)
     during = stage.journal.outages(began, began + _CUT, stage.load.intervals)
-    stage.note(**{f"during {what}": {kind: gap for kind, gap in during.items() if gap > 1}})
-    stage.await_recovery(f"{what} healed", timeout=600)
+    stage.note(**{f"during {event}": {kind: gap for kind, gap in during.items() if gap > 1}})
+    stage.await_recovery(f"{event} healed", timeout=600)
 
 
 def _addresses(pods: list[Object]) -> list[str]:
@@ -75,17 +75,19 @@ def filled(stage: Stage) -> None:
 
 def _full(stage: Stage, victim: str) -> None:
     site = stage.site
-    left = site.run(victim, "df", "--output=avail", _DATA).split()[-1]
-    stage.check(int(left) < 1024, f"{left} KiB are left on the volume of {victim}: its StorageClass has no bounds")
+    free_kib = site.run(victim, "df", "--output=avail", _DATA).split()[-1]
+    stage.check(
+        int(free_kib) < 1024, f"{free_kib} KiB are left on the volume of {victim}: its StorageClass has no bounds"
+    )
     began = now()
     until("a condition that names the volume", lambda: victim in _said(site), _TOLD, 0.5)
     stage.note(told_seconds=round(now() - began, 1))
     # Data files have room of their own for a while: more is written, by way of another member, until there is none.
     _ask(site, "CREATE TABLE IF NOT EXISTS chaos.ballast (number INT AUTO_INCREMENT PRIMARY KEY, data LONGBLOB)")
-    more = "INSERT INTO chaos.ballast (data) SELECT REPEAT('x', 1048576) FROM chaos.seq_1_to_4"
+    insert = "INSERT INTO chaos.ballast (data) SELECT REPEAT('x', 1048576) FROM chaos.seq_1_to_4"
     for _ in range(_BALLAST):
         # As any client's, a statement fails that is under way while the others agree that the full member is gone.
-        until("four MiB to be written", lambda: _ask(site, more), _TOLD)
+        until("four MiB to be written", lambda: _ask(site, insert), _TOLD)
     time.sleep(_FULL)
     stage.note(said=_said(site), members=site.get(ours("mariadb"), "mariadb")["status"].get("members"))
 
@@ -115,6 +117,6 @@ def _unfilled(site: Site, victim: str) -> bool:
 
 
 def _said(site: Site) -> str:
-    """What the operator says of MariaDB's server."""
-    found = site.get(ours("mariadb"), "mariadb").get("status", {}).get("conditions", [])
-    return next((condition["message"] for condition in found if condition["type"] == "ServerReady"), "")
+    """Return the message of MariaDB's condition ServerReady; empty if it has none."""
+    conditions = site.get(ours("mariadb"), "mariadb").get("status", {}).get("conditions", [])
+    return next((condition["message"] for condition in conditions if condition["type"] == "ServerReady"), "")

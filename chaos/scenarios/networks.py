@@ -1,4 +1,4 @@
-"""What happens to the databases of OVN."""
+"""Faults of the databases of OVN."""
 
 from __future__ import annotations
 
@@ -50,12 +50,12 @@ def northbound_disks(stage: Stage) -> None:
     site = stage.site
     chief = leader(site, "nb")
     # The leader is among them: what remains is a follower that has to be believed.
-    others = [name for name in names(site.members("ovn-nb")) if name != chief]
-    victims = [chief, others[0]]
+    followers = [name for name in names(site.members("ovn-nb")) if name != chief]
+    victims = [chief, followers[0]]
     began = now()
     for victim in victims:
         site.run(victim, "sh", "-c", "find /var/lib/ovn -mindepth 1 -delete")
     for victim in victims:
         faults.kill_pod(site.machine, site.namespace, victim)
-    stage.note(wiped=victims, survivor=others[1])
+    stage.note(wiped=victims, survivor=followers[1])
     stage.await_recovery(f"wiping of {' and '.join(victims)}", began, timeout=600)

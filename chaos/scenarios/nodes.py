@@ -55,8 +55,8 @@ def node_away(stage: Stage) -> None:
 
 
 def _outages(stage: Stage, since: float, until_: float) -> dict[str, float]:
-    found = stage.journal.outages(since, until_, stage.load.intervals)
-    return {kind: gap for kind, gap in found.items() if gap > 1}
+    outages = stage.journal.outages(since, until_, stage.load.intervals)
+    return {kind: gap for kind, gap in outages.items() if gap > 1}
 
 
 @scenario(5, "A node lost for good, its pods and volumes replaced", restarts=frozenset({LOST}))
@@ -88,7 +88,7 @@ def forget_compute(stage: Stage, conn: Connection) -> None:
     def down() -> bool:
         return all(service.state == "down" for service in conn.compute.services(host=LOST, binary="nova-compute"))
 
-    def gone() -> bool:
+    def all_deleted() -> bool:
         for server in lost:
             conn.compute.delete_server(server)
         return not any(conn.compute.find_server(server) for server in lost)
@@ -99,12 +99,14 @@ def forget_compute(stage: Stage, conn: Connection) -> None:
         return True
 
     until("Nova to know that the node is down", _answered(down), 300, 3)
-    until("the lost server to be gone", _answered(gone), 300, 3)
+    until("the lost server to be gone", _answered(all_deleted), 300, 3)
     until("Nova to forget the node", _answered(forgotten), 300, 3)
 
 
 def _answered(look: Callable[[], bool]) -> Callable[[], bool]:
-    """`look`, for which an API that does not answer is one to ask again, as whoever replaces a node does."""
+    """Return `look` with errors of the API turned into CloudErrors, so that it is tried again, as an administrator who
+    replaces a node does.
+    """
 
     def looked() -> bool:
         try:
@@ -116,7 +118,7 @@ def _answered(look: Callable[[], bool]) -> Callable[[], bool]:
 
 
 def replace_volumes(site: Site, node: str) -> None:
-    """Claims whose volumes were on a node that is gone are made anew, with their pods, as docs/operations.md has it."""
+    """Recreate the claims whose volumes were on a node that is gone, with their pods, as docs/operations.md says."""
     for volume in site.items("persistentvolumes"):
         terms = volume["spec"].get("nodeAffinity", {}).get("required", {}).get("nodeSelectorTerms", [])
         where = [v for term in terms for e in term.get("matchExpressions", []) for v in e.get("values", [])]
@@ -125,16 +127,16 @@ def replace_volumes(site: Site, node: str) -> None:
             continue
         site.kubectl("delete", "pvc", claim["name"], "-n", site.namespace, "--wait=false")
         for pod in site.items("pods"):
-            held = [v.get("persistentVolumeClaim", {}).get("claimName") for v in pod["spec"].get("volumes", [])]
-            if claim["name"] in held:
+            claims = [v.get("persistentVolumeClaim", {}).get("claimName") for v in pod["spec"].get("volumes", [])]
+            if claim["name"] in claims:
                 site.kubectl("delete", "pod", pod["metadata"]["name"], "-n", site.namespace, "--force", "--wait=false")
 
 
 def _booted(stage: Stage) -> bool:
     connect = partial(proof.connect, stage.site.kubernetes, stage.site.namespace)
     fresh = servers.guests(connect, [guest.node for guest in stage.guests])
-    for guest, other in zip(stage.guests, fresh, strict=True):
-        guest.become(other)
+    for guest, replacement in zip(stage.guests, fresh, strict=True):
+        guest.become(replacement)
     return True
 
 

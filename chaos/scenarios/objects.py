@@ -65,11 +65,11 @@ def owned(site: Site) -> dict[str, list[Object]]:
 
     Volumes are left out: a claim in use is not deleted before its pod ends, and what it held is gone then.
     """
-    found: dict[str, list[Object]] = {}
+    objects: dict[str, list[Object]] = {}
     for item in site.items(OWNED, "-l", "app.kubernetes.io/managed-by=openstack-operator"):
         if item["kind"] != "OpenStackControlPlane":
-            found.setdefault(item["metadata"]["name"].split("-")[0], []).append(item)
-    return {service: sorted(items, key=_last) for service, items in sorted(found.items())}
+            objects.setdefault(item["metadata"]["name"].split("-")[0], []).append(item)
+    return {service: sorted(items, key=_last) for service, items in sorted(objects.items())}
 
 
 def _last(item: Object) -> tuple[bool, str, str]:
@@ -80,19 +80,19 @@ def _last(item: Object) -> tuple[bool, str, str]:
 def delete(site: Site, item: Object) -> None:
     """Deletes an object, which comes back as another one; raises CloudError where it does not.
 
-    One that went meanwhile is left out: the name of a job is that of its work, and work for what was made anew since
-    has another one.
+    One that was deleted meanwhile is left out: the name of a job is that of its work, and work for objects recreated
+    since has another one.
     """
     group, _, version = item["apiVersion"].rpartition("/")
     kind, meta = f"{item['kind']}.{version}.{group}", item["metadata"]
     if not site.kubectl("delete", kind, meta["name"], "-n", site.namespace, "--wait=false", "--ignore-not-found"):
         return
-    until(f"{item['kind']}/{meta['name']} to come back", lambda: _other(site, kind, meta), _BACK, 0.5)
+    until(f"{item['kind']}/{meta['name']} to come back", lambda: _is_replaced(site, kind, meta), _BACK, 0.5)
 
 
-def _other(site: Site, kind: str, meta: Object) -> bool:
-    found = site.get(kind, meta["name"])["metadata"]
-    return found["uid"] != meta["uid"] and "deletionTimestamp" not in found
+def _is_replaced(site: Site, kind: str, meta: Object) -> bool:
+    live_object = site.get(kind, meta["name"])["metadata"]
+    return live_object["uid"] != meta["uid"] and "deletionTimestamp" not in live_object
 
 
 @dataclass(frozen=True)
@@ -200,12 +200,12 @@ def edited(stage: Stage) -> None:
         patch = json.dumps(edit.patch(before))
         began = now()
         site.kubectl("patch", edit.kind, edit.name, "-n", site.namespace, "--type=json", "-p", patch)
-        what = f"{edit.what} of {edit.kind}/{edit.name}"
+        label = f"{edit.what} of {edit.kind}/{edit.name}"
         try:
-            until(f"{what} to be put right", lambda e=edit, b=before: _right(site, e, b), 60, 0.5)
+            until(f"{label} to be put right", lambda e=edit, b=before: _right(site, e, b), 60, 0.5)
         except CloudError as error:
             stage.check(False, str(error))
-        took[what] = round(now() - began, 1)
+        took[label] = round(now() - began, 1)
     stage.note(put_right_seconds=took)
     stage.await_recovery("the last edit", timeout=600)
 

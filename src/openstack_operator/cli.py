@@ -27,7 +27,7 @@ def main(arguments: Sequence[str] | None = None) -> int:  # noqa: PLR0911  (a ta
     options = parser.parse_args(arguments)
     releases = getattr(options, "releases", None)
     if releases and not Path(releases).is_dir():
-        # Without it, the packaged releases would be used, and nobody would know.
+        # Without it, the packaged releases would be used unnoticed.
         parser.error(f"argument --releases (RELEASES): there is no folder {str(releases)!r}")
     match options.command:
         case "run":
@@ -164,15 +164,15 @@ _PERMISSIONS = {
 
 
 def _permission_options(parser: argparse.ArgumentParser) -> None:
-    """What resources may do beyond their namespace."""
-    for name, (what, example) in _PERMISSIONS.items():
+    """Add the options for permissions beyond a namespace."""
+    for name, (permission, example) in _PERMISSIONS.items():
         variable = name.upper().replace("-", "_")
         parser.add_argument(
             f"--{name}",
             action="append",
             default=[entry for entry in os.environ.get(variable, "").split(",") if entry],
             metavar="[NAMESPACE=]PATTERN",
-            help=f"allow {what}, such as openstack={example}; repeatable, {variable}=a,b",
+            help=f"allow {permission}, such as openstack={example}; repeatable, {variable}=a,b",
         )
 
 
@@ -231,20 +231,20 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _permissions(options: argparse.Namespace) -> Permissions:
-    """What the command line allows. Exits for an entry that is none."""
+    """Return the permissions that the command line grants. Exits for a malformed entry."""
     from .plan import Permissions, wrong_entry
 
-    given = {name: tuple(getattr(options, name.replace("-", "_"))) for name in _PERMISSIONS}
-    for name, entries in given.items():
+    entries_by_option = {name: tuple(getattr(options, name.replace("-", "_"))) for name in _PERMISSIONS}
+    for name, entries in entries_by_option.items():
         for entry in entries:
             if fault := wrong_entry(entry):
                 variable = name.upper().replace("-", "_")
                 sys.exit(f"openstack-operator {options.command}: --{name} ({variable}): {fault}")
     return Permissions(
-        issuer_hosts=given["issuer-hosts"],
-        secret_store_keys=given["secret-store-keys"],
-        ingress_annotations=given["ingress-annotations"],
-        plain_text_to=given["allow-plain-text-to"],
+        issuer_hosts=entries_by_option["issuer-hosts"],
+        secret_store_keys=entries_by_option["secret-store-keys"],
+        ingress_annotations=entries_by_option["ingress-annotations"],
+        plain_text_to=entries_by_option["allow-plain-text-to"],
     )
 
 
@@ -326,10 +326,10 @@ def _generate(options: argparse.Namespace) -> int:
 
     files = generated(options.root)
     if options.check:
-        found = stale(options.root, files)
-        for path in found:
+        stale_paths = stale(options.root, files)
+        for path in stale_paths:
             print(f"{path} is stale; run `make generate`", file=sys.stderr)
-        return 1 if found else 0
+        return 1 if stale_paths else 0
     for path in write(options.root, files):
         print(path)
     return 0

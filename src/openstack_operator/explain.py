@@ -1,4 +1,4 @@
-"""What a field means, from the same schema the API server has."""
+"""Descriptions of fields, from the same schema the API server has."""
 
 from __future__ import annotations
 

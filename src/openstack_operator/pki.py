@@ -20,9 +20,9 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 AUTHORITY, LEAF = timedelta(days=3650), timedelta(days=365)
-"""How long a certificate is good unless it is said otherwise."""
+"""Default lives of certificates."""
 _SKEW = timedelta(hours=1)
-"""What clocks of others may be behind."""
+"""Time by which clocks of other machines may be behind."""
 # FIPS 186-5, appendix A.2: how many keys there are.
 _ORDER = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551
 Private = ec.EllipticCurvePrivateKey | ed25519.Ed25519PrivateKey | rsa.RSAPrivateKey
@@ -37,52 +37,54 @@ class Pair:
 
     @property
     def due(self) -> datetime:
-        """When two thirds of the certificate's life are over. Raises ValueError for what is none."""
-        found = _read(self.cert)
-        return found.not_valid_before_utc + (found.not_valid_after_utc - found.not_valid_before_utc) * 2 / 3
+        """Time at which two thirds of the certificate's life are over. Raises ValueError for what is no certificate."""
+        cert = _read(self.cert)
+        return cert.not_valid_before_utc + (cert.not_valid_after_utc - cert.not_valid_before_utc) * 2 / 3
 
     @property
     def ends(self) -> datetime:
-        """When the certificate is no good any more. Raises ValueError for what is none."""
+        """Time at which the certificate expires. Raises ValueError for what is no certificate."""
         return ends(self.cert)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Wanted:
-    """What a certificate is for."""
+    """Names and uses of a certificate."""
 
     common: str
-    """Whose it is, for people."""
+    """Common name, for people."""
     names: frozenset[str]
     """DNS names, with wildcards as they are, and IP addresses, under which it is called."""
     calls: bool = False
-    """Whether it shows the certificate to whom it calls."""
+    """True if its owner presents it as a client."""
     serves: bool = True
-    """Whether it shows the certificate to who calls it."""
+    """True if its owner presents it as a server."""
     life: timedelta = LEAF
 
 
-def authority(drawn: str, name: str, now: datetime, life: timedelta = AUTHORITY) -> Pair:
+def authority(seed: str, name: str, now: datetime, life: timedelta = AUTHORITY) -> Pair:
     """An authority that signs leaves, and nothing that signs."""
-    key, subject = _key("authority", drawn), _name(name)
-    built = _builder(subject, subject, key, now, life, drawn)
+    key, subject = _key("authority", seed), _name(name)
+    built = _builder(subject, subject, key, now, life, seed)
     built = built.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
     built = built.add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
     return Pair(_private(key), _signed(built.add_extension(_usage(signs=True), critical=True), key))
 
 
-def certificate(held: Pair | None, wanted: Wanted, signer: Pair, draw: Callable[[], str], now: datetime) -> Pair:
-    """The one that is held, while it is good and has a third of its life left; otherwise another by that authority."""
-    good = held is not None and not fault(held, wanted, now, authorities=[signer.cert])
+def certificate(current: Pair | None, request: Wanted, signer: Pair, draw: Callable[[], str], now: datetime) -> Pair:
+    """Return the current one while it is good and has a third of its life left; otherwise a new one by that
+    authority.
+    """
+    good = current is not None and not fault(current, request, now, authorities=[signer.cert])
     # At the end of the authority's life another one would last no longer.
-    if held is not None and good and (now < held.due or held.ends >= signer.ends):
-        return held
-    return issue(signer, wanted, draw(), now)
+    if current is not None and good and (now < current.due or current.ends >= signer.ends):
+        return current
+    return issue(signer, request, draw(), now)
 
 
-def change(held: Pair, now: datetime) -> datetime | None:
-    """When time next changes what is to be done about one: it is due, or it ends; None where both are past."""
-    return next((moment for moment in (held.due, held.ends) if moment > now), None)
+def change(current: Pair, now: datetime) -> datetime | None:
+    """Return the next time at which a certificate is due or expires; None where both are past."""
+    return next((moment for moment in (current.due, current.ends) if moment > now), None)
 
 
 def unreadable(pair: Pair) -> str:
@@ -94,47 +96,47 @@ def unreadable(pair: Pair) -> str:
     return "" if same else "they do not belong together"
 
 
-def issue(signer: Pair, wanted: Wanted, drawn: str, now: datetime) -> Pair:
+def issue(signer: Pair, request: Wanted, drawn: str, now: datetime) -> Pair:
     """A new key and its certificate by that authority."""
-    by, known, own = _read(signer.cert), _loaded(signer.key), _key("leaf", drawn)
-    uses = [ExtendedKeyUsageOID.SERVER_AUTH] if wanted.serves else []
-    uses += [ExtendedKeyUsageOID.CLIENT_AUTH] if wanted.calls else []
-    # It does not outlive who vouches for it.
-    life = min(wanted.life, by.not_valid_after_utc - now)
+    by, signer_key, leaf_key = _read(signer.cert), _loaded(signer.key), _key("leaf", drawn)
+    uses = [ExtendedKeyUsageOID.SERVER_AUTH] if request.serves else []
+    uses += [ExtendedKeyUsageOID.CLIENT_AUTH] if request.calls else []
+    # It does not outlive its authority.
+    life = min(request.life, by.not_valid_after_utc - now)
     built = (
-        _builder(_name(wanted.common), by.subject, own, now, life, drawn)
+        _builder(_name(request.common), by.subject, leaf_key, now, life, drawn)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(_usage(signs=False), critical=True)
         .add_extension(x509.ExtendedKeyUsage(uses), critical=False)
-        # Two authorities of the same name are told apart by it while one takes the place of the other.
-        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(known.public_key()), critical=False)
-        .add_extension(x509.SubjectAlternativeName([_general(name) for name in sorted(wanted.names)]), critical=False)
+        # It distinguishes two authorities of the same name while one replaces the other.
+        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(signer_key.public_key()), critical=False)
+        .add_extension(x509.SubjectAlternativeName([_general(name) for name in sorted(request.names)]), critical=False)
     )
-    return Pair(_private(own), _signed(built, known))
+    return Pair(_private(leaf_key), _signed(built, signer_key))
 
 
-def fault(pair: Pair, wanted: Wanted, now: datetime, *, authorities: Iterable[str]) -> str:
-    """What is wrong with a certificate, in words that follow "the certificate …"; empty where nothing is.
+def fault(pair: Pair, request: Wanted, now: datetime, *, authorities: Iterable[str]) -> str:
+    """Describe what is wrong with a certificate, in words that follow "the certificate …"; empty for a good one.
 
     One that comes from somewhere else has to pass no less than one of ours.
     """
     try:
-        found, key = _read(pair.cert), _loaded(pair.key)
+        cert, key = _read(pair.cert), _loaded(pair.key)
     except (ValueError, TypeError) as error:
         return f"cannot be read: {error}"
-    if found.public_key() != key.public_key():
+    if cert.public_key() != key.public_key():
         return "does not belong to the key beside it"
-    if untimely := _untimely(found, now):
+    if untimely := _untimely(cert, now):
         return untimely
-    if missing := sorted({_canonical(name) for name in wanted.names} - _names(found)):
+    if missing := sorted({_canonical(name) for name in request.names} - _names(cert)):
         return f"lacks {', '.join(missing)}"
-    if wanted.calls and not calls(pair.cert):
+    if request.calls and not calls(pair.cert):
         return "is for servers only; it is to bear the extended key usage clientAuth, too"
     return "" if vouched(pair.cert, authorities) else "is by none of the authorities"
 
 
 def calls(cert: str) -> bool:
-    """Whether one may show the certificate to whom one calls. Raises ValueError for what is none."""
+    """Return True if a client may present the certificate. Raises ValueError for what is no certificate."""
     try:
         uses = _read(cert).extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
     except x509.ExtensionNotFound:
@@ -144,8 +146,8 @@ def calls(cert: str) -> bool:
 
 def common(cert: str) -> str:
     """Whose a certificate is, if it says so: the common name. Raises ValueError for what is none."""
-    found = _read(cert).subject.get_attributes_for_oid(NameOID.COMMON_NAME)
-    return str(found[0].value) if found else ""
+    attributes = _read(cert).subject.get_attributes_for_oid(NameOID.COMMON_NAME)
+    return str(attributes[0].value) if attributes else ""
 
 
 def issuer(cert: str) -> str:
@@ -173,8 +175,8 @@ def each(text: str) -> frozenset[str]:
 
 
 def vouched(chain: str, authorities: Iterable[str]) -> bool:
-    """Whether each certificate of a chain is by the next, and the last by an authority. Raises ValueError for what
-    cannot be read.
+    """Return True if each certificate of a chain is issued by the next, and the last by an authority. Raises ValueError
+    for what cannot be read.
     """
     certs = x509.load_pem_x509_certificates(chain.encode())
     trusted = [cert for text in authorities for cert in x509.load_pem_x509_certificates(text.encode())]
@@ -198,11 +200,11 @@ def _by(cert: x509.Certificate, issuer: x509.Certificate) -> bool:
 
 def _names(cert: x509.Certificate) -> set[str]:
     try:
-        found = cert.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        alternative_names = cert.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except x509.ExtensionNotFound:
         return set()
-    addresses = {str(address) for address in found.get_values_for_type(x509.IPAddress)}
-    return addresses | set(found.get_values_for_type(x509.DNSName))
+    addresses = {str(address) for address in alternative_names.get_values_for_type(x509.IPAddress)}
+    return addresses | set(alternative_names.get_values_for_type(x509.DNSName))
 
 
 def _canonical(name: str) -> str:
@@ -218,8 +220,8 @@ def _general(name: str) -> x509.GeneralName:
         return x509.DNSName(name)
 
 
-def _key(purpose: str, drawn: str) -> ec.EllipticCurvePrivateKey:
-    secret = int.from_bytes(hashlib.sha512(f"{purpose} {drawn}".encode()).digest(), "big")
+def _key(purpose: str, seed: str) -> ec.EllipticCurvePrivateKey:
+    secret = int.from_bytes(hashlib.sha512(f"{purpose} {seed}".encode()).digest(), "big")
     return ec.derive_private_key(secret % (_ORDER - 1) + 1, ec.SECP256R1())
 
 
@@ -228,13 +230,15 @@ def _name(common: str) -> x509.Name:
 
 
 def _builder(
-    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey, now: datetime, life: timedelta, drawn: str
+    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey, now: datetime, life: timedelta, seed: str
 ) -> x509.CertificateBuilder:
-    serial = int.from_bytes(hashlib.sha256(f"{drawn}{now}".encode()).digest()[:16], "big") >> 1
+    serial = int.from_bytes(hashlib.sha256(f"{seed}{now}".encode()).digest()[:16], "big") >> 1
     since = now.replace(microsecond=0)
-    named = x509.CertificateBuilder().subject_name(subject).issuer_name(issuer).public_key(key.public_key())
+    builder = x509.CertificateBuilder().subject_name(subject).issuer_name(issuer).public_key(key.public_key())
     # A certificate of some minutes is not to spend its life in the past.
-    return named.serial_number(serial or 1).not_valid_before(since - min(_SKEW, life / 2)).not_valid_after(since + life)
+    return (
+        builder.serial_number(serial or 1).not_valid_before(since - min(_SKEW, life / 2)).not_valid_after(since + life)
+    )
 
 
 def _usage(*, signs: bool) -> x509.KeyUsage:
@@ -259,10 +263,10 @@ def _signed(built: x509.CertificateBuilder, key: Private) -> str:
 
 
 def _loaded(key: str) -> Private:
-    found = serialization.load_pem_private_key(key.encode(), None)
-    if not isinstance(found, ec.EllipticCurvePrivateKey | ed25519.Ed25519PrivateKey | rsa.RSAPrivateKey):
+    private_key = serialization.load_pem_private_key(key.encode(), None)
+    if not isinstance(private_key, ec.EllipticCurvePrivateKey | ed25519.Ed25519PrivateKey | rsa.RSAPrivateKey):
         raise ValueError("a key of this kind is not for TLS")
-    return found
+    return private_key
 
 
 def _read(cert: str) -> x509.Certificate:

@@ -31,7 +31,7 @@ def packaged() -> Path:
 
 @dataclass
 class _File:
-    """A file as it was last readable, and its releases by profile."""
+    """Last readable version of a file, and its releases by profile."""
 
     version: Version
     content: dict[str, Any]
@@ -41,7 +41,7 @@ class _File:
 
 
 class ReleaseFiles:
-    """Answers which release a spec asks for; a file is read anew when it changes."""
+    """Answers which release a spec asks for; a file is read again when it changes."""
 
     def __init__(self, *folders: Path) -> None:
         """`folders` are looked through in order."""
@@ -69,24 +69,24 @@ class ReleaseFiles:
         return {path.stem: path for folder in reversed(self._folders) for path in sorted(folder.glob("*.yaml"))}
 
     def _current(self, path: Path) -> _File:
-        """The file as it is; as it was where it cannot be read anymore, which is logged once. Raises SpecError where it
-        never could.
+        """Return the present file; its last readable version where it cannot be read any more, which is logged once.
+        Raises SpecError where it never could be read.
         """
-        known, version = self._read.get(path), _version(path) or (0, 0, 0)
-        if known and version in {known.version, known.broken}:
-            return known
+        cached_file, version = self._read.get(path), _version(path) or (0, 0, 0)
+        if cached_file and version in {cached_file.version, cached_file.broken}:
+            return cached_file
         try:
             self._read[path] = _File(version, _content(path))
         except (OSError, ValueError, yaml.YAMLError) as error:
             # PyYAML quotes the file over several lines.
             why = " ".join(str(error).split())[:300]
-            if known is None:
+            if cached_file is None:
                 raise SpecError("spec.release", f"{path.name} cannot be read: {why}") from None
-            if known.broken != version:
+            if cached_file.broken != version:
                 _log.error("release file is broken; the version before stays in use", path=str(path), error=why)
-            known.broken = version
-            return known
-        if known:
+            cached_file.broken = version
+            return cached_file
+        if cached_file:
             _log.info("release file has changed", path=str(path))
         return self._read[path]
 

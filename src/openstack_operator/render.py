@@ -1,4 +1,4 @@
-"""What the operator would create, worked out on paper: plans without a cluster."""
+"""Objects that the operator would create, planned without a cluster."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ class Id(NamedTuple):
 
 @dataclass(frozen=True)
 class Planned:
-    """A resource with what it becomes. `plan` is None for what an actuator works on, and for what nobody can tell
-    without a cluster: it waits for a certificate that cert-manager makes, for one."""
+    """A resource with what it becomes. `plan` is None for the resource of an actuator, and for one that cannot be
+    planned without a cluster: it waits for a certificate of cert-manager, for example."""
 
     id: Id
     plan: Plan | None
@@ -70,18 +70,18 @@ class Reader(Protocol):
         ...
 
     def broken(self, id_: Id, error: Exception) -> None:
-        """A plan ended in an error that is nobody's but the operator's."""
+        """A plan ended in an error of the operator itself."""
         ...
 
     def unplanned(self, id_: Id, refs: Sequence[tuple[str, Ref]]) -> None:
         """A resource waits for what only a cluster can tell, by what of its spec."""
         ...
 
-    def forbidden(self, id_: Id, path: str, what: str) -> None:
+    def forbidden(self, id_: Id, path: str, message: str) -> None:
         """A field asks for what is not known to be allowed, and is planned as if it were."""
         ...
 
-    def absent(self, id_: Id, path: str, what: str) -> None:
+    def absent(self, id_: Id, path: str, reference: str) -> None:
         """A field names something (`Secret/name`) that is in none of the manifests."""
         ...
 
@@ -90,7 +90,7 @@ class Reader(Protocol):
         ...
 
     def assume(self, id_: Id, context: Context[Any], plan: Plan) -> Mapping[tuple[str, str], Object]:
-        """Objects that others make once those of the plan are there, and by which there would be more of it."""
+        """Objects that other operators create once those of the plan exist, and that let the plan create more."""
         ...
 
 
@@ -103,9 +103,9 @@ class Deaf:
 
     def unplanned(self, id_: Id, refs: Sequence[tuple[str, Ref]]) -> None: ...
 
-    def forbidden(self, id_: Id, path: str, what: str) -> None: ...
+    def forbidden(self, id_: Id, path: str, message: str) -> None: ...
 
-    def absent(self, id_: Id, path: str, what: str) -> None: ...
+    def absent(self, id_: Id, path: str, reference: str) -> None: ...
 
     def check(self, id_: Id, manifest: Object) -> Sequence[tuple[str, str]]:
         return ()
@@ -132,8 +132,8 @@ class Paper:
         permissions: Permissions = NO_PERMISSIONS,
         reader: Reader | None = None,
     ) -> None:
-        """`served` are handles of the kinds of others that this cluster has. With a `reader` all problems are told to
-        it and the rest is planned; without, the first one is raised.
+        """`served` are handles of the kinds of other operators that this cluster has. A `reader` gets all problems, and
+        the rest is planned; without one, the first problem is raised.
         """
         self._services = {service.resource.handle: service for service in services}
         resources = (*(service.resource for service in self._services.values()), *(each.resource for each in actuators))
@@ -150,7 +150,7 @@ class Paper:
         self._pending: list[Id] = []
         self._defaults: dict[Id, Mapping[str, str]] = {}
         self.made_from: dict[Id, tuple[Id, Object]] = {}
-        """By resource that a plan makes, whose plan it is, and how it is made."""
+        """By resource in a plan: the owner of the plan, and the resource's object."""
 
     def render(self, manifests: Iterable[Object], namespace: str = "default") -> Iterator[Planned]:
         """Every resource of the manifests, and after it every one of ours made for it, with its plan.
@@ -164,7 +164,7 @@ class Paper:
             yield from self._with_children(id_)
 
     def context(self, manifest: Object, namespace: str = "default") -> Context[Any]:
-        """What the plan of a resource would look at. Raises SpecError for a spec its model refuses."""
+        """Return what the plan of a resource would look at. Raises SpecError for a spec its model refuses."""
         id_ = self._take(manifest, namespace)
         if id_ is None:
             raise LookupError(f"{manifest['kind']} is not a kind of this operator")
@@ -176,15 +176,15 @@ class Paper:
         return self._plan(id_)
 
     def has_secret(self, namespace: str, name: str) -> bool:
-        """Whether a Secret is among the manifests or in a plan."""
+        """Return True if a Secret is among the manifests or in a plan."""
         return (namespace, name) in self._secrets
 
     def has_resource(self, kind: str, namespace: str, name: str) -> bool:
-        """Whether a resource of ours is among the manifests or in a plan; `kind` is what references call it."""
-        return any(Id(each, namespace, name) in self._taken for each in self._by_role(kind))
+        """Return True if a resource of ours is among the manifests or in a plan; `kind` is its name in references."""
+        return any(Id(each, namespace, name) in self._known_ids for each in self._by_role(kind))
 
     @property
-    def _taken(self) -> set[Id]:
+    def _known_ids(self) -> set[Id]:
         return {id_ for id_, manifest in self._manifests.items() if "kind" in manifest}
 
     def _by_role(self, role: str) -> list[str]:
@@ -273,13 +273,15 @@ class Paper:
     def _context(self, id_: Id) -> Context[Any]:
         spec = parse(self._resources[id_.kind], self._manifests[id_])
         permissions = self._permitted(id_)
-        known = {name: data for (namespace, name), data in self._secrets.items() if namespace == id_.namespace}
-        for path, text in plain_text(spec, known, id_.namespace, self._domain, permissions):
+        namespace_secrets = {
+            name: data for (namespace, name), data in self._secrets.items() if namespace == id_.namespace
+        }
+        for path, text in plain_text(spec, namespace_secrets, id_.namespace, self._domain, permissions):
             permissions.refuse(path, text)
         # What nothing waits for is left out: it may itself need what is rendered here.
         refs = {ref: self._referent(id_, path, ref) for path, ref in references(spec) if not ref.optional}
-        for path, wanted in dependencies(spec):
-            self._tell_absent(id_, f"{path}.name", wanted.kind, wanted.name)
+        for path, dependency in dependencies(spec):
+            self._tell_absent(id_, f"{path}.name", dependency.kind, dependency.name)
         return Context(
             kind=self._resources[id_.kind].role,
             owner=id_.name,
@@ -295,7 +297,7 @@ class Paper:
         )
 
     def _permitted(self, id_: Id) -> Permissions:
-        """What the operator is known to allow; of what it may not, the reader is told in place of an error."""
+        """Return the permissions, with which a missing one is reported to the reader instead of raised."""
         return (
             replace(self._permissions, refuse=partial(self._reader.forbidden, id_))
             if self._reader
@@ -306,8 +308,8 @@ class Paper:
         as_good = [handle for handle, service in self._services.items() if service.resource.role == ref.kind]
         if not as_good:
             raise MissingReference(path, f"{user} refers to {ref.kind}/{ref.name}, a kind this operator does not serve")
-        named = [Id(handle, user.namespace, ref.name) for handle in as_good]
-        id_ = next((id_ for id_ in named if id_ in self._manifests), named[0])
+        candidates = [Id(handle, user.namespace, ref.name) for handle in as_good]
+        id_ = next((id_ for id_ in candidates if id_ in self._manifests), candidates[0])
         self._tell_absent(user, f"{path}.name", ref.kind, ref.name)
         self._manifests.setdefault(id_, {"metadata": {"name": ref.name}})
         planned = self._plan(id_)
@@ -339,12 +341,12 @@ class Paper:
         """Data of the Secrets a plan may read: those the spec names, and those its referents publish."""
         contents: dict[str, Mapping[str, str]] = {}
         for path, ref in secret_references(spec):
-            known = self._secret(id_, f"{path}{ref.field}", ref.name)
-            contents[ref.name] = {**contents.get(ref.name, {}), ref.key: known.get(ref.key, f"<{ref.name}.{ref.key}>")}
+            data = self._secret(id_, f"{path}{ref.field}", ref.name)
+            contents[ref.name] = {**contents.get(ref.name, {}), ref.key: data.get(ref.key, f"<{ref.name}.{ref.key}>")}
         for path, ref in whole_secrets(spec):
             optional = isinstance(ref, OptionalSecretRef)
-            if known := self._secret(id_, "" if optional else f"{path}{ref.field}", ref.name):
-                contents[ref.name] = known
+            if data := self._secret(id_, "" if optional else f"{path}{ref.field}", ref.name):
+                contents[ref.name] = data
         for path, ref in logins(spec):
             self._secret(id_, f"{path}{ref.field}", ref.name)
             contents.setdefault(ref.name, {key: f"<{ref.name}.{key}>" for key in ref.keys})
@@ -355,7 +357,7 @@ class Paper:
         return contents
 
     def _secret(self, id_: Id, path: str, name: str) -> Mapping[str, str]:
-        """Known data of a Secret. The reader is told where `path` names one that is nowhere."""
+        """Known data of a Secret. Reports a Secret that `path` names and that does not exist to the reader."""
         if path and self._reader and not self.has_secret(id_.namespace, name):
             self._reader.absent(id_, path, f"Secret/{name}")
         return self._secrets.get((id_.namespace, name), {})

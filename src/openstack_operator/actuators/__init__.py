@@ -1,4 +1,4 @@
-"""What lives outside Kubernetes, from databases and users to volume types, each kept as its resource says."""
+"""Actuators that keep objects outside Kubernetes, from databases and users to volume types, as their resources say."""
 
 from __future__ import annotations
 
@@ -38,21 +38,21 @@ class Entry(NamedTuple):
     remove: Callable[[Context[Any]], None]
     """Removes what `ensure` made; no error where it is gone already."""
     interval: timedelta
-    """How often to look again."""
+    """Time between two looks."""
     seen: Callable[[Context[Any]], Outcome] | None = None
-    """What is out there besides, for the status."""
+    """Further observations of the remote side, for the status."""
     beside: Callable[[Any], str] | None = None
     """For a spec, handle of the kind of another operator that has an object of the same name for the same thing; empty
     where this one is alone."""
     claims: Claims | None = None
-    """What a resource has for itself alone; the others that claim the same leave it alone (`ctx.taken`)."""
+    """Names that a resource has for itself alone; others that claim the same leave them alone (`ctx.taken`)."""
 
 
 _CHEAP = timedelta(seconds=60)
 _DEAR = timedelta(seconds=120)
 """A look at a user costs Keystone a bcrypt hash, a quarter of a second of CPU; and nodes there may be thousands."""
 _NEAR = timedelta(seconds=10)
-"""What is looked at for its own sake, and costs hardly anything."""
+"""Interval for cheap looks that serve the status."""
 
 
 def _by_korc(kind: str) -> Callable[[Any], str]:
@@ -81,8 +81,8 @@ def within(seconds: float, work: Callable[[Context[Any]], WorkT]) -> Callable[[C
 
 
 def _limited(entry: Entry) -> Entry:
-    seen = within(_LONGEST, entry.seen) if entry.seen else None
-    return entry._replace(ensure=within(_LONGEST, entry.ensure), remove=within(_LONGEST, entry.remove), seen=seen)
+    observe = within(_LONGEST, entry.seen) if entry.seen else None
+    return entry._replace(ensure=within(_LONGEST, entry.ensure), remove=within(_LONGEST, entry.remove), seen=observe)
 
 
 _ENTRIES = (

@@ -1,4 +1,4 @@
-"""Where a remote side is and how to log in to it, from what the engine gathered."""
+"""Addresses and logins of remote sides, from what the engine gathered."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..plan import Context, MissingReference, SpecError, Transient
 
 
 def published(ctx: Context[Any], ref: Ref, field: str) -> str:
-    """What the referent publishes under this name. Raises Transient while it has not."""
+    """Return what the referent publishes under this name. Raises Transient while it publishes nothing."""
     referent = ctx.refs.get(ref)
     if referent is None or not referent.published.get(field):
         raise Transient(f"{ref.kind} {ref.name} has not published its {field} yet")
@@ -22,8 +22,8 @@ def admin(ctx: Context[Any], ref: Ref, *keys: str, default: str = "") -> str:
     Raises Transient while there is none and no default.
     """
     secret = published(ctx, ref, "adminSecret")
-    held = ctx.secrets.get(secret, {})
-    if not (value := next((held[key] for key in keys if held.get(key)), default)):
+    secret_data = ctx.secrets.get(secret, {})
+    if not (value := next((secret_data[key] for key in keys if secret_data.get(key)), default)):
         raise Transient(f"Secret {secret} of {ref.kind} {ref.name} has no key {keys[0]!r} yet")
     return value
 

@@ -1,4 +1,4 @@
-"""What servers answer, checked before it is used: an address may lead to something else, or to somebody else."""
+"""Checks of servers' answers before their use: an address may lead to another program, or to another owner's server."""
 
 from __future__ import annotations
 
@@ -50,6 +50,6 @@ def strange(server: str, why: str) -> Transient:
 
 
 def fault(error: msgspec.ValidationError) -> str:
-    """What is wrong with the shape of an answer, without its values."""
+    """Describe what is wrong with the shape of an answer, without its values."""
     # The only message of msgspec's with a value in it.
     return "a word is none of those it may be" if str(error).startswith("Invalid enum value") else str(error)

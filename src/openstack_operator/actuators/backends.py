@@ -46,27 +46,27 @@ def remove(ctx: Context[CinderBackendSpec]) -> None:
 
 
 def details(ctx: Context[CinderBackendSpec]) -> Mapping[str, Any]:
-    """What Cinder knows of the backend, as its status has it. Raises Transient where it cannot be asked."""
+    """Return Cinder's view of the backend as fields of its status. Raises Transient where Cinder does not answer."""
     spec, cinder = ctx.spec, connected(ctx)
     services = cinder.rows("/os-services", "services", _Service, binary="cinder-volume")
     # Its scheduler knows pools by cluster where there is one.
-    known = {f"{spec.cluster}@{spec.backend}"} if spec.cluster else set(spec.hosts)
+    hosts = {f"{spec.cluster}@{spec.backend}"} if spec.cluster else set(spec.hosts)
     pools = [
         pool["capabilities"]
         for pool in cinder.rows("/scheduler-stats/get_pools", "pools", _Pool, detail="true")
-        if pool["name"].rpartition("#")[0] in known
+        if pool["name"].rpartition("#")[0] in hosts
     ]
     up = any(service["host"] in spec.hosts and service["state"] == "up" for service in services)
     message = "" if up and pools else "its driver has not told of any space" if up else "no cinder-volume of it reports"
-    found = {
+    fields = {
         "status": DOWN if message else READY,
         "message": message,
         "availableCapacity": _sum(pools, "free_capacity_gb"),
         "allocatedCapacity": _sum(pools, "allocated_capacity_gb"),
         "totalCapacity": _sum(pools, "total_capacity_gb"),
-        "volumes": sum(_volumes(ctx, place) for place in sorted(known)),
+        "volumes": sum(_volumes(ctx, place) for place in sorted(hosts)),
     }
-    return {name: value for name, value in found.items() if value not in (None, "")}
+    return {name: value for name, value in fields.items() if value not in (None, "")}
 
 
 def seen(ctx: Context[CinderBackendSpec]) -> Outcome:

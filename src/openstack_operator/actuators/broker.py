@@ -1,4 +1,4 @@
-"""What concerns a whole RabbitMQ, whichever virtual host is looked at."""
+"""Alarms and feature flags of a whole RabbitMQ, for any of its virtual hosts."""
 
 from __future__ import annotations
 
@@ -35,22 +35,22 @@ def _mebibytes(size: object) -> str:
 
 
 def flows(api: Api, broker: str) -> None:
-    """Raises Transient where nobody can publish to `broker`, as its resource is called: with a single member short of
+    """Raises Transient where no client can publish to `broker`, the name of its resource: with a single member short of
     disk or memory, RabbitMQ lets the publishers of all members wait (https://www.rabbitmq.com/docs/alarms).
     """
     answer = api.call("GET", "/nodes", params={"columns": "name,disk_free,disk_free_limit,disk_free_alarm,mem_alarm"})
-    found: list[str] = []
+    alarms: list[str] = []
     for node in () if answer is None else read(api.name, answer, list[_Node]):
         member = _member(node["name"], broker)
         if node.get("disk_free_alarm"):
             free, least = _mebibytes(node.get("disk_free")), _mebibytes(node.get("disk_free_limit"))
             less = f"{free} MiB of its volume are free, less than {least}"
-            found.append(f"{member}: {less}; enlarge spec.storageSize of RabbitMQ/{broker}, or empty queues")
+            alarms.append(f"{member}: {less}; enlarge spec.storageSize of RabbitMQ/{broker}, or empty queues")
         if node.get("mem_alarm"):
             raised = f"raise vm_memory_high_watermark.absolute in spec.config of RabbitMQ/{broker}"
-            found.append(f"{member}: its memory is used up; {raised}, or empty queues")
-    if found:
-        raise Transient(f"RabbitMQ: all publishers wait for {'; '.join(found)}")
+            alarms.append(f"{member}: its memory is used up; {raised}, or empty queues")
+    if alarms:
+        raise Transient(f"RabbitMQ: all publishers wait for {'; '.join(alarms)}")
 
 
 def flags(api: Api) -> list[str]:
@@ -59,8 +59,8 @@ def flags(api: Api) -> list[str]:
     RabbitMQ then.
     """
     answer = api.call("GET", "/feature-flags")
-    known = () if answer is None else read(api.name, answer, list[_Flag])
-    disabled = [flag["name"] for flag in known if (flag["state"], flag["stability"]) == ("disabled", "stable")]
+    feature_flags = () if answer is None else read(api.name, answer, list[_Flag])
+    disabled = [flag["name"] for flag in feature_flags if (flag["state"], flag["stability"]) == ("disabled", "stable")]
     enabled = [name for name in disabled if _enabled(api, name)]
     if enabled:
         _log.debug("feature flags enabled", flags=enabled)
@@ -74,7 +74,9 @@ def _member(node: str, broker: str) -> str:
 
 
 def _enabled(api: Api, flag: str) -> bool:
-    """Whether it could be: members that do not run, or not the new version yet, keep it off until another look."""
+    """Return True if the flag could be enabled: members that are down or still of the old version keep it off until
+    later.
+    """
     try:
         api.call("PUT", "/feature-flags/{}/enable", ids=(flag,), json={"name": flag})
     except (Transient, Refused):

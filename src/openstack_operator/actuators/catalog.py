@@ -47,11 +47,11 @@ class Service:
         if len(rows) > 1:
             # Clients use the one with endpoints, and Keystone removes the endpoints of a service with it.
             rows.sort(key=lambda row: -len(self._keystone.rows("endpoints", _Endpoint, service_id=row["id"])))
-        first, *self._duplicates = rows
-        self.id = first["id"]
+        service, *self._duplicates = rows
+        self.id = service["id"]
         return {
-            "enabled": first["enabled"],
-            "description": first.get("description") or "",
+            "enabled": service["enabled"],
+            "description": service.get("description") or "",
             "duplicates": len(self._duplicates),
         }
 
@@ -82,9 +82,9 @@ class KeptService(Service):
         return {}
 
     def find(self) -> Facets | None:
-        found = super().find()
-        if found is None or not found["enabled"]:
-            raise Drifted(f"{self.name} is {'disabled' if found else 'not'} in Keystone, where K-ORC is to keep it")
+        facets = super().find()
+        if facets is None or not facets["enabled"]:
+            raise Drifted(f"{self.name} is {'disabled' if facets else 'not'} in Keystone, where K-ORC is to keep it")
         return {}
 
 
@@ -108,28 +108,28 @@ class Endpoints:
     def find(self) -> Facets | None:
         rows = self._keystone.rows("endpoints", _Endpoint, service_id=self._service.id) if self._service.id else []
         self._rows = [row for row in rows if row["region_id"] == self._region]
-        found: dict[str, list[tuple[str, bool]]] = {row["interface"]: [] for row in self._rows}
+        facets: dict[str, list[tuple[str, bool]]] = {row["interface"]: [] for row in self._rows}
         for row in self._rows:
-            found[row["interface"]].append((row["url"], row["enabled"]))
-        return found or None
+            facets[row["interface"]].append((row["url"], row["enabled"]))
+        return facets or None
 
     def _of(self, interface: str) -> list[_Endpoint]:
         return [row for row in self._rows if row["interface"] == interface]
 
     def create(self) -> None:
-        with suppress(Conflict):  # most often it is there already
+        with suppress(Conflict):  # most often it exists already
             self._keystone.create("region", {"id": self._region})
         self.update(frozenset(self._urls))
 
     def update(self, changed: frozenset[str]) -> None:
         for interface in sorted(changed):
             rows, url = self._of(interface), self._urls.get(interface)
-            kept = rows[:1] if url else []
-            for row in rows[len(kept) :]:
+            remaining = rows[:1] if url else []
+            for row in rows[len(remaining) :]:
                 self._keystone.delete("endpoint", row["id"])
             values = {"url": url, "enabled": True}
-            if kept:
-                self._keystone.update("endpoint", kept[0]["id"], values)
+            if remaining:
+                self._keystone.update("endpoint", remaining[0]["id"], values)
             elif url:
                 place = {"service_id": self._service.id, "region_id": self._region, "interface": interface}
                 self._keystone.create("endpoint", {**place, **values})
@@ -142,7 +142,7 @@ class Endpoints:
 def ensure(ctx: Context[KeystoneServiceSpec]) -> list[str]:
     """Service and endpoints are as the spec says, each once; what was changed comes out."""
     keystone = session(ctx, ctx.spec.keystone_ref)
-    # K-ORC finds Keystone by Keystone's own entry, so that one is there before it, and K-ORC takes it over.
+    # K-ORC finds Keystone by Keystone's own entry, so that one is created first, and K-ORC adopts it.
     keeper = KeptService if ctx.spec.provider == "k-orc" and ctx.spec.type != _IDENTITY else Service
     service = keeper(keystone, ctx.spec)
     return loop.ensure((service, Endpoints(keystone, ctx.spec, service)))

@@ -14,7 +14,7 @@ from .http import Api, Sessions
 from .keystone import Keystone, Row, RowT, session
 
 _ANSWER = 15
-"""Seconds to wait for an answer; the scheduler is asked over the broker for what it knows."""
+"""Seconds to wait for an answer; Cinder asks its scheduler over the broker."""
 
 NAME = "Cinder"
 _VERSION = {"OpenStack-API-Version": "volume 3.60"}
@@ -47,7 +47,7 @@ class Cinder:
         return self._keystone.authorized(request)
 
     def rows(self, path: str, name: str, shape: type[RowT], /, **params: str) -> list[RowT]:
-        """What a collection lists under `name`. Raises Transient where that is of another shape."""
+        """Return what a collection lists under `name`. Raises Transient for an answer of another shape."""
         answer = self.call("GET", path, params=params)
         return member(NAME, answer, name, list[shape]) if answer else []
 

@@ -1,4 +1,4 @@
-"""What each resource claims on a server for itself alone: names, as the server compares them."""
+"""Names that each resource claims on a server for itself alone, as the server compares them."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ def _text(fields: Mapping[str, Any], field: str, default: str = "") -> str:
 
 def _server(spec: Mapping[str, Any], field: str, default: Ref) -> tuple[str, str]:
     ref = spec.get(field)
-    named = cast("Mapping[str, Any]", ref) if isinstance(ref, dict) else {}
-    return default.kind, _text(named, "name", default.name)
+    fields = cast("Mapping[str, Any]", ref) if isinstance(ref, dict) else {}
+    return default.kind, _text(fields, "name", default.name)
 
 
 def _claims(spec: Mapping[str, Any], at: Sequence[str], names: Mapping[str, str], *, folds: bool) -> Iterator[Claim]:
-    """For each of the fields, what its name is of."""
-    for field, what in names.items():
+    """Yield a claim for each field; `names` has the kind of thing that each field names."""
+    for field, kind in names.items():
         if name := _text(spec, field):
-            yield Claim(f"spec.{field}", f"{what} {name!r}", (*at, what, fold(name) if folds else name))
+            yield Claim(f"spec.{field}", f"{kind} {name!r}", (*at, kind, fold(name) if folds else name))
 
 
 def database(spec: Mapping[str, Any]) -> Sequence[Claim]:

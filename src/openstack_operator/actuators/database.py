@@ -52,8 +52,8 @@ class Schema:
         # information_schema compares without regard to case, tables on disk do not.
         for name, character_set, collation in rows:
             if name == self._schema:
-                found = {"character set": character_set, "collation": collation}
-                return {facet: found[facet] for facet in self.wanted}
+                facets = {"character set": character_set, "collation": collation}
+                return {facet: facets[facet] for facet in self.wanted}
         return None
 
     def _write(self, verb: str) -> None:

@@ -1,5 +1,5 @@
 """A time by which a request is over, however slowly a server answers: timeouts of sockets count from one byte to the
-next, so that a server that sends one now and then keeps its client for ever.
+next, so that a server that sends one now and then holds its client without end.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _until = _Until()
 
 @contextmanager
 def deadline(seconds: float) -> Generator[None]:
-    """What this thread reads and writes over streams of a `Backend` is over after that time."""
+    """Limit reads and writes of this thread over streams of a `Backend` to that time in total."""
     before = _until.at
     _until.at = min(before, time.monotonic() + seconds)
     try:
@@ -36,14 +36,14 @@ def deadline(seconds: float) -> Generator[None]:
         _until.at = before
 
 
-def _left(timeout: float | None, error: type[Exception]) -> float | None:
+def _remaining_seconds(timeout: float | None, error: type[Exception]) -> float | None:
     """The timeout of one operation; raises the error where no time is left."""
-    left = _until.at - time.monotonic()
-    if left <= 0:
+    remaining = _until.at - time.monotonic()
+    if remaining <= 0:
         raise error("it takes too long as a whole")
-    if left == float("inf"):
+    if remaining == float("inf"):
         return timeout
-    return left if timeout is None else min(timeout, left)
+    return remaining if timeout is None else min(timeout, remaining)
 
 
 class Backend(httpcore2.SyncBackend):
@@ -60,8 +60,8 @@ class Backend(httpcore2.SyncBackend):
         failed: Exception = httpcore2.ConnectError(f"{host} has no address")
         for address in _addresses(host, port):
             try:
-                left = _left(timeout, httpcore2.ConnectTimeout)
-                return _Stream(super().connect_tcp(address, port, left, local_address, socket_options))
+                remaining = _remaining_seconds(timeout, httpcore2.ConnectTimeout)
+                return _Stream(super().connect_tcp(address, port, remaining, local_address, socket_options))
             except httpcore2.ConnectError as error:
                 failed = error
         raise failed
@@ -79,10 +79,10 @@ class _Stream(httpcore2.NetworkStream):
         self._inner = inner
 
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
-        return self._inner.read(max_bytes, _left(timeout, httpcore2.ReadTimeout))
+        return self._inner.read(max_bytes, _remaining_seconds(timeout, httpcore2.ReadTimeout))
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:
-        self._inner.write(buffer, _left(timeout, httpcore2.WriteTimeout))
+        self._inner.write(buffer, _remaining_seconds(timeout, httpcore2.WriteTimeout))
 
     def close(self) -> None:
         self._inner.close()
@@ -90,8 +90,8 @@ class _Stream(httpcore2.NetworkStream):
     def start_tls(
         self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
     ) -> httpcore2.NetworkStream:
-        left = _left(timeout, httpcore2.ConnectTimeout)
-        return _Stream(self._inner.start_tls(ssl_context, server_hostname, left))
+        remaining = _remaining_seconds(timeout, httpcore2.ConnectTimeout)
+        return _Stream(self._inner.start_tls(ssl_context, server_hostname, remaining))
 
     def get_extra_info(self, info: str) -> Any:
         return self._inner.get_extra_info(info)

@@ -1,5 +1,5 @@
-"""Where the operator connects for a resource: whoever may write one says the address, and the operator's place in the
-network is not theirs.
+"""Limits of where the operator connects for a resource: the writer of a resource chooses the address, but must not use
+the operator's place in the network.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _allowed: tuple[_Network, ...] = ()
 
 
 class AddressRefused(OSError):
-    """The operator does not connect to this address, whoever asks for it."""
+    """The operator connects to this address for no resource."""
 
 
 def allow(networks: Iterable[str]) -> None:
@@ -43,10 +43,10 @@ def addresses(host: str, port: int) -> list[str]:
     """The addresses of a server to connect to. They are to be used instead of the name, which may have others the next
     time. Raises AddressRefused where one is of this machine or of the link, and OSError for a name without any.
     """
-    found = [str(address[0]) for *_, address in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
-    for address in found:
+    ips = [str(address[0]) for *_, address in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
+    for address in ips:
         check(address)
-    return found
+    return ips
 
 
 def check(address: str) -> None:
@@ -60,7 +60,7 @@ def check(address: str) -> None:
 
 
 def _kind(ip: _Address) -> str:
-    """What makes an address one of this machine or of the link; empty for others."""
+    """Return the kind of an address of this machine or of the link; empty for other addresses."""
     kinds = {"loopback": ip.is_loopback, "link-local": ip.is_link_local, "multicast": ip.is_multicast}
     # Linux takes 0.0.0.0 for this machine.
     kinds["unspecified"] = ip.is_unspecified

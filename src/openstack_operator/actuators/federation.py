@@ -61,8 +61,8 @@ class Domain:
         """It stays: others may use it."""
 
 
-class _Named:
-    """One thing of the federation API, which is made under a path of its own."""
+class _FederationObject:
+    """Object of the federation API, which has a path of its own."""
 
     kind = ""
 
@@ -82,8 +82,8 @@ class _Named:
         self._keystone.call("DELETE", self._at)
 
 
-class Mapping(_Named):
-    """Who a provider's users are."""
+class Mapping(_FederationObject):
+    """Mapping of a provider's users to users of Keystone."""
 
     kind, path = "mapping", "spec.mapping"
 
@@ -103,8 +103,8 @@ class Mapping(_Named):
         self._write("PATCH", dict(self.wanted))
 
 
-class Provider(_Named):
-    """The provider itself. To which domain it belongs Keystone lets nobody change."""
+class Provider(_FederationObject):
+    """The provider itself. Keystone does not allow a change of its domain."""
 
     kind, path = "identity_provider", "spec.name"
 
@@ -139,16 +139,16 @@ class Provider(_Named):
         self._write("PATCH", {"enabled": False})
 
 
-class Protocol(_Named):
-    """What the provider speaks, and with it which mapping holds."""
+class Protocol(_FederationObject):
+    """Protocol of the provider, and the mapping that belongs to it."""
 
     kind, path = "protocol", "spec.protocol"
 
     def __init__(self, keystone: Keystone, spec: KeystoneIdentityProviderSpec) -> None:
         super().__init__(keystone, f"identity_providers/{spec.name}/protocols/{spec.protocol}")
         self.name = f"protocol {spec.protocol} of {spec.name}"
-        own = {"remote_id_attribute": spec.remote_id_attribute} if spec.remote_id_attribute else {}
-        self.wanted: Facets = {"mapping_id": spec.name, **own}
+        optional_fields = {"remote_id_attribute": spec.remote_id_attribute} if spec.remote_id_attribute else {}
+        self.wanted: Facets = {"mapping_id": spec.name, **optional_fields}
 
     def find(self) -> Facets | None:
         row = self._row(Row)
@@ -170,9 +170,9 @@ def ensure(ctx: Context[KeystoneIdentityProviderSpec]) -> list[str]:
 
 
 def remove(ctx: Context[KeystoneIdentityProviderSpec]) -> None:
-    """Nobody logs in by the provider any more: it is disabled, or with deletionPolicy Delete gone, with its mapping and
-    its users. Without it Keystone would not know its users again: an ID follows from domain and name, so that the next
-    login would make a user who is there already (shadow_backends/sql.py, create_federated_user).
+    """Disable the provider, or with deletionPolicy Delete remove it with its mapping and its users. With the provider
+    alone removed, Keystone would not recognize its users: an ID follows from domain and name, so that the next login
+    would create a user that already exists (shadow_backends/sql.py, create_federated_user).
     """
     keystone, spec = session(ctx, ctx.spec.keystone_ref), ctx.spec
     provider = Provider(keystone, spec, Domain(keystone, None))
@@ -187,7 +187,7 @@ def remove(ctx: Context[KeystoneIdentityProviderSpec]) -> None:
 
 
 def _known_by(keystone: Keystone, user: str, provider: str) -> bool:
-    """Whether the user came by that provider: a driver may list others, too, as it need not know the filter."""
+    """Return True if the user came by that provider: a driver may ignore the filter and list other users, too."""
     answer = keystone.call("GET", "/users/{}", ids=(user,))
     rows = member(NAME, answer, "user", _User).get("federated") if answer else None
     return any(row.get("idp_id") == provider for row in rows or ())

@@ -30,25 +30,28 @@ class KeystoneIdentityProviderSpec(Model):
     name: Annotated[ProviderName, validated(immutable("the provider's name"))]
     """Its name in Keystone, and that of its mapping."""
     description: Annotated[str, Field(max_length=255)] = ""
-    """What it is, shown to people."""
+    """Description of the provider for people."""
     domain: Annotated[str, Field(min_length=1, max_length=64)] | None = None
-    """Name of the domain its users belong to; made where it does not exist, and kept when this resource goes. Unset has
-    Keystone make one."""
+    """Name of the domain its users belong to; created where it does not exist, and kept when this resource is deleted.
+    Unset lets Keystone create one."""
     remote_ids: Annotated[
         list[Annotated[str, Field(min_length=1, max_length=255)]], Field(min_length=1, max_length=8)
     ] = Field(alias="remoteIDs")
-    """How it calls itself in what it says, exactly these."""
+    """Identifiers by which the provider names itself in its messages, exactly these."""
     protocol: Annotated[
         str, Field(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9_-]+$"), validated(immutable("the protocol"))
     ]
-    """What it speaks: one of Keystone's authentication methods. Keystone knows users by their provider and by this."""
+    """Protocol of the provider: one of Keystone's authentication methods. Keystone knows users by their provider and by
+    this."""
     remote_id_attribute: RemoteIdAttribute | None = Field(default=None, alias="remoteIDAttribute")
-    """The variable that says which provider vouches for a user; unset is as Keystone's configuration has it."""
+    """Variable that holds the identifier of the provider that authenticated a user; unset takes Keystone's
+    configuration."""
     mapping: MappingRules
-    """Who its users are here: rules as Keystone takes them."""
+    """Rules of Keystone that map the provider's users to local ones."""
     deletion_policy: Literal["Retain", "Delete"] = "Retain"
-    """What becomes of it when this resource goes. Retain disables the provider, and lets its users in again when it
-    comes back; Delete removes it, its mapping and its users with their roles and application credentials."""
+    """Treatment of the provider when this resource is deleted. Retain disables it, and enables it again when the
+    resource is created again; Delete removes it, its mapping and its users with their roles and application
+    credentials."""
 
 
 IDENTITY_PROVIDER = Resource(

@@ -30,14 +30,14 @@ CONNECT = 4
 """Seconds to wait for a connection: a Service without endpoints refuses at once, a lost node does not."""
 
 IDLE = 600.0
-"""Seconds after which a session that nobody asks for is given up: a password that was replaced, a server that is gone.
-What uses one looks again within three minutes, and may wait five after it failed.
+"""Seconds after which an unused session is dropped: of a password that was replaced, of a server that no longer exists.
+Users of a session ask for it again within three minutes, or within five after a failure.
 """
 
 _REFUSALS = frozenset({400, 405, 413, 422})
 
 _WHOLE = 4
-"""How many times the wait for one piece of an answer the whole answer may take."""
+"""Factor from the wait for one piece of an answer to the wait for the whole answer."""
 _MOST = 8 * 2**20
 """Bytes of an answer. A page of Keystone's lists has some thousands, the queues of a thousand nodes two millions."""
 _LOGGED = 2000
@@ -49,7 +49,7 @@ SessionT = TypeVar("SessionT")
 
 class Sessions(Generic[SessionT]):
     """Sessions by login: all that log in alike share one. Of more than `most` the one that was used least recently is
-    dropped, and one that nobody asks for in `IDLE` seconds. Keys are digests under a secret of this process, so that no
+    dropped, and one that is unused for `IDLE` seconds. Keys are digests under a secret of this process, so that no
     password is kept here. Threads may share it, and go on with a session that was dropped meanwhile.
     """
 
@@ -107,7 +107,7 @@ class _Transport(httpx2.HTTPTransport):
 
 
 class Api:
-    """One HTTP API under a base URL; threads may share it. Its connections are closed when nobody has it any more."""
+    """One HTTP API under a base URL; threads may share it. Its connections close when nothing refers to it."""
 
     def __init__(
         self, name: str, url: str, *, seconds: float, auth: tuple[str, str] | None = None, trust: str = ""
@@ -145,19 +145,19 @@ class Api:
         Unauthorized, Conflict, Refused or Transient.
         """
         url = self.url + _filled(path, ids)
-        what = f"{method} {path.replace('{}', '…') if ids else path}"
+        call = f"{method} {path.replace('{}', '…') if ids else path}"
         try:
             request = self._client.build_request(method, url, json=json, params=params, headers=headers)
             with deadline(self._whole):
-                response = self._received(self._client.send(request, stream=True), what)
+                response = self._received(self._client.send(request, stream=True), call)
         except (httpx2.NetworkError, httpx2.TimeoutException) as error:
             raise Transient(f"{self.name} is unreachable: {error} ({type(error).__name__})") from None
         except (httpx2.RequestError, httpx2.InvalidURL) as error:
             # The text of these quotes headers, which hold credentials.
             raise Transient(f"{self.name} cannot be asked at {self.url}: {type(error).__name__}") from None
-        return self._judged(response, what, secret=secret)
+        return self._judged(response, call, secret=secret)
 
-    def _received(self, response: httpx2.Response, what: str) -> httpx2.Response:
+    def _received(self, response: httpx2.Response, call: str) -> httpx2.Response:
         """The answer with its content. Raises Transient for one that is larger than any of these APIs gives."""
         content = bytearray()
         try:
@@ -170,12 +170,12 @@ class Api:
         finally:
             response.close()
         status, headers = response.status_code, response.headers
-        shown = {"call": what}
+        extensions = {"call": call}
         return httpx2.Response(
-            status, headers=headers, content=bytes(content), request=response.request, extensions=shown
+            status, headers=headers, content=bytes(content), request=response.request, extensions=extensions
         )
 
-    def _judged(self, response: httpx2.Response, what: str, *, secret: bool) -> httpx2.Response | None:
+    def _judged(self, response: httpx2.Response, call: str, *, secret: bool) -> httpx2.Response | None:
         status = response.status_code
         if response.is_success:
             return response
@@ -183,9 +183,9 @@ class Api:
             return None
         if not secret:
             answer = one_line(response.content[:_LOGGED].decode(errors="replace"))
-            _log.debug("remote refuses", server=self.name, call=what, status=status, answer=answer)
+            _log.debug("remote refuses", server=self.name, call=call, status=status, answer=answer)
         why = http_refusal(self.name, status, response.content)
-        text = f"{self.name}: {what}: HTTP {status}" + (f": {why}" if why else "")
+        text = f"{self.name}: {call}: HTTP {status}" + (f": {why}" if why else "")
         if status == 401:
             raise Unauthorized(text)
         if status == 409:

@@ -82,7 +82,7 @@ class Project:
 
 
 class User:
-    """The user; a login tells whether the password is right, which Keystone shows to nobody."""
+    """The user; only a login tells whether the password is right, since Keystone does not show it."""
 
     path = "spec.user"
 
@@ -129,12 +129,12 @@ class User:
         self._keystone.delete("user", self.id)
 
 
-def _same_name(wanted: str, existing: str) -> None:
+def _same_name(name: str, existing: str) -> None:
     """Raises SpecError where Keystone's database takes the name of another user for the same: its collation may ignore
     case, accents, or spaces at the end.
     """
-    if existing != wanted:
-        text = f"Keystone takes {wanted!r} for the name of a user that is written otherwise; choose another name"
+    if existing != name:
+        text = f"Keystone takes {name!r} for the name of a user that is written otherwise; choose another name"
         raise SpecError("spec.user", text)
 
 
@@ -150,10 +150,10 @@ class KeptUser(User):
     def find(self) -> Facets | None:
         if self.id:
             return self.wanted
-        found = super().find()
-        if found is None or not found["enabled"]:
-            raise Drifted(f"{self.name} is {'disabled' if found else 'not'} in Keystone, where K-ORC is to keep it")
-        return {"password": found["password"]}
+        facets = super().find()
+        if facets is None or not facets["enabled"]:
+            raise Drifted(f"{self.name} is {'disabled' if facets else 'not'} in Keystone, where K-ORC is to keep it")
+        return {"password": facets["password"]}
 
 
 class Roles:
@@ -182,13 +182,13 @@ class Roles:
         self.update(frozenset(self._roles))
 
     def update(self, changed: frozenset[str]) -> None:
-        known = {row["name"]: row["id"] for row in self._keystone.rows("roles", Named)}
+        role_ids = {row["name"]: row["id"] for row in self._keystone.rows("roles", Named)}
         for role in sorted(changed):
-            if role not in known:
+            if role not in role_ids:
                 # A role that the user has and should not have is the server's word.
-                named = f"there is no role {role!r}" if role in self._roles else "a role of the user has just gone"
-                raise SpecError(self.path, f"{named} in Keystone; `openstack role list` shows those that there are")
-            ids = self._project.id, self._user.id, known[role]
+                problem = f"there is no role {role!r}" if role in self._roles else "a role of the user has just gone"
+                raise SpecError(self.path, f"{problem} in Keystone; `openstack role list` shows those that there are")
+            ids = self._project.id, self._user.id, role_ids[role]
             self._keystone.call("PUT" if role in self._roles else "DELETE", _ROLE, ids=ids)
 
     def delete(self) -> None:

@@ -1,4 +1,4 @@
-"""The identity API, as its administrator and as whoever wants to know whether a password works."""
+"""The identity API, as its administrator and as a client that checks a password."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Identified(TypedDict):
 
 
 class Named(Identified):
-    """What has a name besides."""
+    """Row with an id and a name."""
 
     name: str
 
@@ -55,7 +55,7 @@ _ANSWER = 10
 
 @dataclass(frozen=True)
 class Login:
-    """What a login proved: the user exists, is enabled and has this password, and so on for the project."""
+    """Result of a login: the user exists, is enabled and has this password, and so on for the project."""
 
     user: str
     """Id of the user."""
@@ -104,7 +104,9 @@ class Keystone:
         return self.authorized(lambda token: self._api.call(method, path, headers=_token(token), **how))
 
     def authorized(self, request: Callable[[str], httpx2.Response | None]) -> httpx2.Response | None:
-        """What the request answers, given the administrator's token; with a new one where the old is not accepted."""
+        """Return the answer to the request with the administrator's token; with a new one where the old is not
+        accepted.
+        """
         token = self._token or self._log_in("")
         try:
             return request(token)
@@ -145,10 +147,10 @@ class Keystone:
         return self._user
 
     def admits(self, user: str, credential: str, secret: str) -> bool:
-        """Whether an application credential of a user of the domain Default lets in."""
+        """Return True if Keystone accepts an application credential of a user of the domain Default."""
         whose = {"name": user, "domain": {"name": "Default"}}
-        shown = {"name": credential, "secret": secret, "user": whose}
-        identity = {"methods": ["application_credential"], "application_credential": shown}
+        application_credential = {"name": credential, "secret": secret, "user": whose}
+        identity = {"methods": ["application_credential"], "application_credential": application_credential}
         try:
             answer = self._api.call("POST", "/auth/tokens", json={"auth": {"identity": identity}}, secret=True)
         except (Unauthorized, Refused):
@@ -156,7 +158,7 @@ class Keystone:
         return answer is not None
 
     def login(self, user: str, password: str, domain: str, project: str | None = None) -> Login | None:
-        """What a login as this user proves; None where it is not accepted."""
+        """Log in as this user; return None where Keystone does not accept it."""
         credentials = _credentials(user, password, domain, project)
         try:
             answer = self._api.call("POST", "/auth/tokens", json=credentials, secret=True)
@@ -167,7 +169,7 @@ class Keystone:
         return _login(answer)
 
     def rows(self, collection: str, shape: type[RowT], /, **filters: str) -> list[RowT]:
-        """What a collection lists, in an order that does not change. Raises Transient for what is of another shape."""
+        """Return what a collection lists, in an order that does not change. Raises Transient for another shape."""
         answer = self.call("GET", f"/{collection}", params=filters)
         rows = member(NAME, answer, collection, list[shape]) if answer else []
         return sorted(rows, key=lambda row: str(row.get("id", "")))

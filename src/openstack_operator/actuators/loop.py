@@ -9,15 +9,16 @@ from typing import Protocol
 from ..plan import SpecError, Transient
 
 Facets = Mapping[str, object]
-"""What can differ about a thing, by a name fit for a log line. Values are compared, never shown: some are secrets."""
+"""Properties of a thing that can differ, by names fit for a log line. Values are compared, never shown: some are
+secrets."""
 
 
 class Conflict(Transient):
-    """Somebody else made the same thing at the same time."""
+    """Another client created the same thing at the same time."""
 
 
 class Refused(Exception):
-    """The remote side understood and does not accept what it was told; becomes a SpecError, which names the field."""
+    """The remote side understood the request and does not accept it; becomes a SpecError, which names the field."""
 
 
 class Thing(Protocol):
@@ -30,11 +31,11 @@ class Thing(Protocol):
 
     @property
     def wanted(self) -> Facets:
-        """What the spec says."""
+        """Facets as the spec says."""
         ...
 
     def find(self) -> Facets | None:
-        """What the remote side has; None where the thing does not exist."""
+        """Return the facets of the remote side; None where the thing does not exist."""
         ...
 
     def create(self) -> None:
@@ -76,32 +77,32 @@ def _blaming(path: str) -> Generator[None]:
 
 def _ensure_one(thing: Thing) -> str:
     with _blaming(thing.path):
-        found = thing.find()
-        if found is None:
+        actual = thing.find()
+        if actual is None:
             try:
                 thing.create()
             except Conflict:
                 # Another worker was quicker, as for the project all service users share.
-                if (found := thing.find()) is None:
+                if (actual := thing.find()) is None:
                     raise
             else:
                 return f"{thing.name} created"
-        if not (changed := _differences(found, thing.wanted)):
+        if not (changed := _differences(actual, thing.wanted)):
             return ""
         thing.update(changed)
-        return f"{thing.name} repaired: {_shown(changed, thing.wanted)}"
+        return f"{thing.name} repaired: {_describe(changed, thing.wanted)}"
 
 
-def _shown(changed: frozenset[str], wanted: Facets) -> str:
-    """The facets that the spec names, and the number of others: what these are called is the remote side's word."""
-    named = sorted(changed & wanted.keys())
-    more = len(changed) - len(named)
-    return ", ".join([*named, *([f"{more} that the spec does not name"] if more else [])])
+def _describe(changed: frozenset[str], desired: Facets) -> str:
+    """Name the facets of the spec, and count all further ones: their names are the remote side's own text."""
+    names = sorted(changed & desired.keys())
+    unnamed_count = len(changed) - len(names)
+    return ", ".join([*names, *([f"{unnamed_count} that the spec does not name"] if unnamed_count else [])])
 
 
-def _differences(found: Facets, wanted: Facets) -> frozenset[str]:
+def _differences(actual: Facets, desired: Facets) -> frozenset[str]:
     return frozenset(
         facet
-        for facet in {*found, *wanted}
-        if (facet in found, found.get(facet)) != (facet in wanted, wanted.get(facet))
+        for facet in {*actual, *desired}
+        if (facet in actual, actual.get(facet)) != (facet in desired, desired.get(facet))
     )

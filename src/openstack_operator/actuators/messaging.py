@@ -45,7 +45,7 @@ class _UserRow(TypedDict):
 
 
 def matches(password: str, stored: str) -> bool:
-    """Whether a password hash as RabbitMQ keeps it, base64(salt + SHA-256(salt + password)) with a salt of four
+    """Return True if a password hash as RabbitMQ stores it, base64(salt + SHA-256(salt + password)) with a salt of four
     bytes, is that of this password (https://www.rabbitmq.com/docs/passwords).
     """
     try:
@@ -53,8 +53,8 @@ def matches(password: str, stored: str) -> bool:
     # An error of binascii, or one of letters that are not ASCII.
     except ValueError:
         return False
-    salt, found = raw[:4], raw[4:]
-    return hmac.compare_digest(found, hashlib.sha256(salt + password.encode()).digest())
+    salt, digest = raw[:4], raw[4:]
+    return hmac.compare_digest(digest, hashlib.sha256(salt + password.encode()).digest())
 
 
 class Vhost:
@@ -83,12 +83,12 @@ class Vhost:
             return None
         states = read(self._api.name, response, _VhostRow).get("cluster_state")
         # An empty map may be written as a list.
-        known = states.items() if isinstance(states, dict) else ()
-        self._stopped = tuple(sorted(node for node, state in known if state == "stopped"))
+        node_states = states.items() if isinstance(states, dict) else ()
+        self._stopped = tuple(sorted(node for node, state in node_states if state == "stopped"))
         return {"members where it is stopped": self._stopped}
 
     def create(self) -> None:
-        _done(self._api, "PUT", self._at, {"default_queue_type": "quorum"})
+        _send(self._api, "PUT", self._at, {"default_queue_type": "quorum"})
         # None of its queues is one that was seen before.
         queues.forget(self._api, self._vhost)
         if self.find():
@@ -128,7 +128,7 @@ class User:
         return {"password": matches(self._password, body.get("password_hash") or ""), "tags": tuple(body["tags"])}
 
     def create(self) -> None:
-        _done(self._api, "PUT", self._at, {"password": self._password, "tags": ""}, secret=True)
+        _send(self._api, "PUT", self._at, {"password": self._password, "tags": ""}, secret=True)
 
     def update(self, changed: frozenset[str]) -> None:
         self.create()
@@ -138,7 +138,7 @@ class User:
 
 
 class Permissions:
-    """What the user may do in the virtual host: everything, unless the spec says what."""
+    """Permissions of the user in the virtual host: everything, unless the spec limits them."""
 
     path = "spec.permissions"
 
@@ -146,8 +146,8 @@ class Permissions:
         self.name = f"permissions of {user} in {vhost}"
         self._api = api
         self._at = f"/permissions/{quote(vhost, safe='')}/{quote(user, safe='')}"
-        given = {"configure": limits.configure, "write": limits.write, "read": limits.read} if limits else _EVERYTHING
-        self._wanted: dict[str, str] = given
+        rules = {"configure": limits.configure, "write": limits.write, "read": limits.read} if limits else _EVERYTHING
+        self._wanted: dict[str, str] = rules
 
     @property
     def wanted(self) -> Facets:
@@ -160,7 +160,7 @@ class Permissions:
         return {name: body.get(name) for name in _EVERYTHING}
 
     def create(self) -> None:
-        _done(self._api, "PUT", self._at, self._wanted)
+        _send(self._api, "PUT", self._at, self._wanted)
 
     def update(self, changed: frozenset[str]) -> None:
         self.create()
@@ -193,7 +193,7 @@ class RoutingKeys:
     def create(self) -> None:
         for exchange, write in self._keys.items():
             # Who may bind a queue to an exchange is a matter of the permissions to read.
-            _done(self._api, "PUT", self._at, {"exchange": exchange, "write": write, "read": ".*"})
+            _send(self._api, "PUT", self._at, {"exchange": exchange, "write": write, "read": ".*"})
 
     def update(self, changed: frozenset[str]) -> None:
         if changed - self._keys.keys():
@@ -226,7 +226,7 @@ class Limit:
         return {"definition": read(self._api.name, response, dict[str, Any]).get("definition")}
 
     def create(self) -> None:
-        _done(self._api, "PUT", self._at, {"pattern": ".*", "apply-to": "queues", **self.wanted})
+        _send(self._api, "PUT", self._at, {"pattern": ".*", "apply-to": "queues", **self.wanted})
 
     def update(self, changed: frozenset[str]) -> None:
         self.create()
@@ -235,7 +235,7 @@ class Limit:
         self._api.call("DELETE", self._at)
 
 
-def _done(api: Api, method: str, path: str, body: dict[str, Any], *, secret: bool = False) -> None:
+def _send(api: Api, method: str, path: str, body: dict[str, Any], *, secret: bool = False) -> None:
     if api.call(method, path, json=body, secret=secret) is None:
         raise Transient(f"RabbitMQ: {method} {path}: what it belongs to has just gone")
 
@@ -260,8 +260,8 @@ def _administers(ctx: Context[RabbitMQVhostSpec]) -> bool:
 
 
 def ensure(ctx: Context[RabbitMQVhostSpec]) -> list[str]:
-    """Virtual host, user and permissions are as the spec says; what was changed comes out. Raises Transient where
-    nobody can publish.
+    """Virtual host, user and permissions are as the spec says; what was changed comes out. Raises Transient where no
+    client can publish.
     """
     spec, api = ctx.spec, _connect(ctx)
     if _administers(ctx):

@@ -97,26 +97,25 @@ class MariaDBDatabaseSpec(Model):
     collation: Annotated[str, Field(max_length=64, pattern=r"^[a-z0-9_]+$")] | None = None
     """Sort order of new tables; unset takes the server's default for the character set."""
     deletion_policy: Literal["Retain", "Delete"] = "Retain"
-    """Whether the schema goes when this resource does. The account always goes."""
+    """Retain keeps the schema when this resource is deleted, Delete removes it. The account is always removed."""
 
 
 Pattern = Annotated[str, Field(max_length=512)]
-"""A regular expression, as Erlang has them. What it matches anywhere counts, so begin it with `^` and end it with
-`$`."""
+"""A regular expression of Erlang. It matches anywhere in a name, so begin it with `^` and end it with `$`."""
 
 
 class BrokerPermissions(Model):
-    """What a user may do in its virtual host, by names of exchanges and queues; an empty expression allows nothing."""
+    """Permissions of a user in its virtual host, by names of exchanges and queues; an empty expression allows none."""
 
     configure: Pattern = ""
-    """Regular expression of what it may make and delete."""
+    """Regular expression of what the user may create and delete."""
     write: Pattern = ""
-    """Regular expression of what it may publish to; the default exchange is `amq.default`."""
+    """Regular expression of what the user may publish to; the default exchange is `amq.default`."""
     read: Pattern = ""
-    """Regular expression of what it may consume from."""
+    """Regular expression of what the user may consume from."""
     routing_keys: Annotated[dict[str, Pattern], Field(max_length=16)] = {}
-    """By name of a topic exchange, a regular expression of the routing keys with which it may publish there. An
-    exchange that is not named takes all."""
+    """Regular expression of the routing keys with which the user may publish to a topic exchange, by name of the
+    exchange. An exchange that is not named accepts all."""
 
 
 class RabbitMQVhostSpec(Model):
@@ -133,11 +132,12 @@ class RabbitMQVhostSpec(Model):
     password_secret_ref: SecretKeyRef
     """Password of the user; when the Secret changes, the user follows."""
     permissions: BrokerPermissions | None = None
-    """What the user may do in the virtual host; unset is everything."""
+    """Permissions of the user in the virtual host; unset allows everything."""
     queue_limit: Quantity | None = None
-    """What each queue holds at most, in bytes, before it drops its oldest messages; unset sets no limit."""
+    """Most bytes that each queue holds before it drops its oldest messages; unset sets no limit."""
     deletion_policy: Literal["Retain", "Delete"] = "Delete"
-    """Whether the virtual host goes when this resource does, with all queues in it. The user always goes."""
+    """Delete removes the virtual host with all its queues when this resource is deleted, Retain keeps it. The user is
+    always removed."""
 
 
 class KeystoneUserSpec(Model):
@@ -152,26 +152,27 @@ class KeystoneUserSpec(Model):
     domain: Annotated[str, Field(min_length=1, max_length=64), validated(immutable("domain"))] = "Default"
     """Name of the domain of user and project; it must exist."""
     project: Annotated[str, Field(min_length=1, max_length=64), validated(immutable("project"))] = "service"
-    """Name of the project; made where it does not exist, and kept when this resource goes."""
+    """Name of the project; created where it does not exist, and kept when this resource is deleted."""
     roles: Annotated[
         list[Annotated[str, Field(min_length=1, max_length=255)]],
         Field(min_length=1, max_length=32, json_schema_extra={"x-kubernetes-list-type": "set"}),
     ] = ["admin", "service"]
     """Names of the roles the user has in the project, exactly these; they must exist."""
     provider: Keeper = "builtin"
-    """Who makes the user and keeps it enabled: this resource, or K-ORC by a User of openstack.k-orc.cloud with the name
-    of this resource. Its project and roles are this resource's, and so is its removal."""
+    """Operator that creates the user and keeps it enabled: builtin is this resource, k-orc is K-ORC, by a User of
+    openstack.k-orc.cloud with the name of this resource. This resource always manages the project and the roles, and
+    removes the user."""
 
 
 class KeystoneApplicationCredentialSpec(Model):
-    """An application credential of Keystone's administrator, with the roles he has in his project."""
+    """An application credential of Keystone's administrator, with the administrator's roles in its project."""
 
     keystone_ref: Annotated[KeystoneRef, validated(immutable("keystoneRef"))] = KeystoneRef(name="keystone")
-    """Keystone whose administrator has it."""
+    """Keystone whose administrator owns the credential."""
     credential: Annotated[IdentityName, validated(immutable("the credential's name"))]
     """Name of the credential."""
     password_secret_ref: SecretKeyRef
-    """Its secret; when that changes, the credential is made anew."""
+    """Secret of the credential; when it changes, the credential is replaced."""
 
 
 class Endpoints(Model):
@@ -195,18 +196,19 @@ class KeystoneServiceSpec(Model):
         Field(min_length=1, max_length=255, pattern=r"^[a-z0-9]([-a-z0-9_]*[a-z0-9])?$"),
         validated(immutable("the service's type")),
     ]
-    """What clients look for: compute, image, network."""
+    """Type by which clients find the service: compute, image, network."""
     name: Annotated[IdentityName, validated(immutable("the service's name"))]
     """Name of the service, shown to people."""
     description: Annotated[str, Field(max_length=1024)] = ""
-    """What the service is, shown to people."""
+    """Description of the service for people."""
     region: Region = "RegionOne"
     """Region of the endpoints; endpoints in other regions are left alone."""
     endpoints: Endpoints
     """URLs of the service; an interface that is not given here is removed."""
     provider: Keeper = "builtin"
-    """Who makes the service and keeps it enabled and described: this resource, or K-ORC by a Service of
-    openstack.k-orc.cloud with the name of this resource. Its endpoints are this resource's, and so is its removal."""
+    """Operator that creates the service and keeps it enabled and described: builtin is this resource, k-orc is K-ORC,
+    by a Service of openstack.k-orc.cloud with the name of this resource. This resource always manages the endpoints,
+    and removes the service."""
 
 
 DATABASE = Resource(

@@ -10,7 +10,7 @@ from ..api import Address, Column, InterfaceName, Model, OVNNetworkRef, Physical
 
 
 class BridgeMapping(Model):
-    """A physical network, and how a node reaches it."""
+    """Physical network, and the bridge by which a node reaches it."""
 
     physical_network: PhysicalNetwork
     """Name of the network in Neutron."""
@@ -26,34 +26,35 @@ BridgeMappings = Annotated[
 
 
 class Encapsulation(Model):
-    """How packets travel between nodes."""
+    """Tunnel by which packets travel between nodes."""
 
     type: Literal["geneve"] = "geneve"
     """Kind of tunnel."""
     ip: Address | None = None
-    """Address of the node at which its tunnels end; unset is the one all nodes have theirs by."""
+    """Address of the node at which its tunnels end; unset takes that of the network's tunnel interface, or else of the
+    Node in Kubernetes."""
 
 
 class OVNChassisSpec(Model):
-    """A node of an OVN. The operator makes one for each Node that an OVNCluster runs on, called as that; it goes when
-    the Node goes, or is none of the cluster's any more. What is set here holds for this node, in place of what the
-    cluster says; the node takes it over within two minutes, without a restart."""
+    """A node of an OVN. The operator creates one for each Node that an OVNCluster runs on, with the Node's name, and
+    deletes it when the Node is deleted or leaves the cluster. Fields that are set here override the cluster's for this
+    node; the node applies them within two minutes, without a restart."""
 
     cluster_ref: OVNNetworkRef = OVNNetworkRef(name="ovn")
     """OVN it belongs to. Written by the operator."""
     hostname: Annotated[str, Field(max_length=253)] = ""
     """Name of the Node. Written by the operator."""
     system_id: Annotated[str, Field(max_length=253)] = ""
-    """What the node is called in OVN's databases. Written by the operator: the name of the Node."""
+    """Name of the node in OVN's databases. Written by the operator: the name of the Node."""
     bridge_mappings: BridgeMappings | None = None
-    """Bridges of this node; unset are the cluster's, and an empty list is none. A bridge that is not there is made,
-    with nothing in it: which interface belongs into it is the node's matter."""
+    """Bridges of this node; unset takes the cluster's, an empty list sets none. A bridge that does not exist is created
+    without any interface; add the interface on the node."""
     encapsulation: Encapsulation | None = None
-    """How packets reach this node; unset is as the cluster says."""
+    """Tunnel by which packets reach this node; unset takes the cluster's."""
 
 
 class FoundMapping(Model):
-    """A physical network, and how a node says it reaches it."""
+    """Physical network, and the bridge that a node reports for it."""
 
     physical_network: Annotated[str, Field(max_length=255)]
     """Name of the network."""
@@ -62,7 +63,7 @@ class FoundMapping(Model):
 
 
 class FoundEncapsulation(Model):
-    """How a node says it is reached."""
+    """Tunnel that a node reports."""
 
     type: Annotated[str, Field(max_length=63)]
     """Kind of tunnel."""
@@ -71,17 +72,17 @@ class FoundEncapsulation(Model):
 
 
 class OVNChassisStatus(Model):
-    """What OVN's southbound database knows of the node."""
+    """State of the node in OVN's southbound database."""
 
     registered_at: Annotated[str, Field(max_length=32)] | None = None
-    """When the operator first found it there (RFC 3339); anew when it was removed meanwhile."""
+    """Time at which the operator first found the node there (RFC 3339). Removing the node there resets it."""
     last_heartbeat: Annotated[str, Field(max_length=32)] | None = None
-    """When its ovn-controller last answered OVN, in steps of five minutes (RFC 3339): Neutron asks about twice a
-    minute, and nobody without it."""
+    """Time of the last answer of its ovn-controller to OVN, in steps of five minutes (RFC 3339). Neutron asks about
+    twice a minute; without Neutron nothing asks."""
     bridge_mappings: Annotated[list[FoundMapping], Field(max_length=64)] | None = None
-    """Bridges it has told of."""
+    """Bridges that the node reports."""
     encapsulation: FoundEncapsulation | None = None
-    """How it has told others to reach it."""
+    """Tunnel that the node reports to other nodes."""
 
 
 CHASSIS = Resource(

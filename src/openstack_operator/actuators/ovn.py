@@ -22,66 +22,69 @@ NOTED = "openstack-operator:registered-at"
 """Key in external_ids of a Chassis_Private, which is left to others by OVN: when the node was first seen there."""
 _SB = "OVN_Southbound"
 _STEP = timedelta(minutes=5)
-"""Of what is told of heartbeats: those of thousands of nodes, each written as it comes, would be most of what the API
-server does."""
+"""Step of reported heartbeats: those of thousands of nodes, each written as it comes, would be most of the API server's
+work."""
 _SILENT = timedelta(minutes=5)
-"""Without an answer though asked, a node is away. Neutron gives it 75 s, and asks about twice a minute."""
+"""A node that leaves OVN without an answer for so much time is disconnected. Neutron gives it 75 s, and asks about
+twice a minute."""
 
 
 def ensure(ctx: Context[OVNChassisSpec]) -> Sequence[str]:
-    """The node's entry says since when it is there; the entry itself is ovn-controller's to make. Raises Transient."""
-    found = _look(ctx)
-    if not found.registered or NOTED in found.notes:
+    """Note in the node's entry when it was registered; ovn-controller creates the entry itself. Raises Transient."""
+    state = _look(ctx)
+    if not state.registered or NOTED in state.notes:
         return ()
     noted = ["map", [[NOTED, _stamp(ctx.now)]]]
-    # Inserted, so that another one that is there by now stays.
+    # Inserted, so that a note written meanwhile stays.
     mutation: Operation = {"mutations": [["external_ids", "insert", noted]]}
-    _transact(ctx, [{"op": "mutate", "table": "Chassis_Private", "where": _named(ctx), **mutation}])
+    _transact(ctx, [{"op": "mutate", "table": "Chassis_Private", "where": _by_name(ctx), **mutation}])
     return (f"chassis {_name(ctx)} noted as registered",)
 
 
 def remove(ctx: Context[OVNChassisSpec]) -> None:
-    """The database has nothing of the node any more, unless it is one of the cluster's still: then only the resource
-    was deleted, which comes back, and without its entry servers on it would lose their networks. Raises Transient.
+    """Remove all entries of the node, unless it still belongs to the cluster: then only the resource was deleted, which
+    the cluster creates again, and without the entry servers on the node would lose their networks. Raises Transient.
     """
     published = ctx.refs[ctx.spec.cluster_ref].published
     node = ctx.nodes.get(ctx.owner)
     if node and OVN_NODES in published and node.selected(labels(published[OVN_NODES])):
         return
-    own = _named(ctx)
+    by_name = _by_name(ctx)
     # As `ovn-sbctl chassis-del` does it. Ports that were bound there are bound nowhere then.
     _transact(
         ctx,
         [
-            {"op": "delete", "table": "Chassis_Private", "where": own},
-            {"op": "delete", "table": "Chassis", "where": own},
+            {"op": "delete", "table": "Chassis_Private", "where": by_name},
+            {"op": "delete", "table": "Chassis", "where": by_name},
             {"op": "delete", "table": "Encap", "where": [["chassis_name", "==", _name(ctx)]]},
         ],
     )
 
 
 def seen(ctx: Context[OVNChassisSpec]) -> Outcome:
-    """What the database knows of the node. It is Ready once it is connected, and as its spec says. Raises Transient."""
-    found = _look(ctx)
-    if not found.registered:
+    """Return the state of the node in the database. It is Ready once it is connected and matches its spec. Raises
+    Transient.
+    """
+    state = _look(ctx)
+    if not state.registered:
         text = f"{_name(ctx)} has not registered in OVN's southbound database; see the pod of the switch on that node"
         return Outcome(told={CONNECTED: progressing(text), "Ready": progressing(text)})
-    connected = _connected(found, ctx.now)
-    other = [f"spec.{name}" for name, same in _taken_over(ctx.spec, found).items() if not same]
-    taking = progressing(f"the node has not taken over {', '.join(other)} yet") if other else READY
-    beat = _floor(found.heartbeat)
+    connected = _connected(state, ctx.now)
+    pending_fields = [f"spec.{name}" for name, same in _taken_over(ctx.spec, state).items() if not same]
+    taking = progressing(f"the node has not taken over {', '.join(pending_fields)} yet") if pending_fields else READY
+    beat = _floor(state.heartbeat)
     details = {
         # A node writes there what it likes; a status has room for so much.
-        "registeredAt": found.notes.get(NOTED, "")[:32],
+        "registeredAt": state.notes.get(NOTED, "")[:32],
         "lastHeartbeat": _stamp(beat) if beat else None,
         "bridgeMappings": [
             {"physicalNetwork": name[:255], "bridge": bridge[:255]}
-            for name, bridge in islice(found.mappings.items(), 64)
+            for name, bridge in islice(state.mappings.items(), 64)
         ],
-        "encapsulation": {"type": found.encaps[0][0][:63], "ip": found.encaps[0][1][:255]} if found.encaps else None,
+        "encapsulation": {"type": state.encaps[0][0][:63], "ip": state.encaps[0][1][:255]} if state.encaps else None,
     }
-    told = {CONNECTED: connected, "Ready": taking if connected.ready else connected}
-    return Outcome(details={name: value for name, value in details.items() if value}, told=told)
+    conditions = {CONNECTED: connected, "Ready": taking if connected.ready else connected}
+    return Outcome(details={name: value for name, value in details.items() if value}, told=conditions)
 
 
 def labels(text: str) -> dict[str, str]:
@@ -120,62 +123,62 @@ RowT = TypeVar("RowT")
 
 
 @dataclass(frozen=True)
-class _Found:
+class _ChassisState:
     registered: bool = False
     behind: int = 0
-    """Questions of OVN's it has not answered."""
+    """Number of OVN's requests that the node has not answered."""
     heartbeat: datetime | None = None
     notes: Mapping[str, str] = field(default_factory=dict[str, str])
     mappings: Mapping[str, str] = field(default_factory=dict[str, str])
     encaps: Sequence[tuple[str, str]] = ()
 
 
-def _look(ctx: Context[OVNChassisSpec]) -> _Found:
+def _look(ctx: Context[OVNChassisSpec]) -> _ChassisState:
     tables = {
         "SB_Global": ([], ["nb_cfg"]),
-        "Chassis": (_named(ctx), ["other_config", "external_ids"]),
-        "Chassis_Private": (_named(ctx), ["nb_cfg", "nb_cfg_timestamp", "external_ids"]),
+        "Chassis": (_by_name(ctx), ["other_config", "external_ids"]),
+        "Chassis_Private": (_by_name(ctx), ["nb_cfg", "nb_cfg_timestamp", "external_ids"]),
         "Encap": ([["chassis_name", "==", _name(ctx)]], ["type", "ip"]),
     }
-    asked = [
+    operations = [
         {"op": "select", "table": name, "where": where, "columns": columns} for name, (where, columns) in tables.items()
     ]
-    answers = _transact(ctx, asked)
+    answers = _transact(ctx, operations)
     world, chassis = _rows(answers[0], _Global), _rows(answers[1], _Chassis)
     private, encaps = _rows(answers[2], _Private), _rows(answers[3], _Encap)
     if not chassis or not private:
-        return _Found()
-    told, own = chassis[0], private[0]
-    stamp = own["nb_cfg_timestamp"]
+        return _ChassisState()
+    chassis_row, private_row = chassis[0], private[0]
+    stamp = private_row["nb_cfg_timestamp"]
     # Where a node describes itself has moved from one column to the other with OVN 20.09.
-    described = {**_map(told["external_ids"]), **_map(told["other_config"])}
+    described = {**_map(chassis_row["external_ids"]), **_map(chassis_row["other_config"])}
     pairs = (each.split(":", 1) for each in described.get("ovn-bridge-mappings", "").split(",") if ":" in each)
-    return _Found(
+    return _ChassisState(
         registered=True,
-        behind=world[0]["nb_cfg"] - own["nb_cfg"] if world else 0,
+        behind=world[0]["nb_cfg"] - private_row["nb_cfg"] if world else 0,
         heartbeat=datetime.fromtimestamp(stamp / 1000, UTC) if stamp else None,
-        notes=_map(own["external_ids"]),
+        notes=_map(private_row["external_ids"]),
         mappings=dict(sorted((name, bridge) for name, bridge in pairs)),
         encaps=sorted((each["type"], each["ip"]) for each in encaps),
     )
 
 
-def _connected(found: _Found, now: datetime) -> Verdict:
+def _connected(state: _ChassisState, now: datetime) -> Verdict:
     # One question may be on its way.
-    if found.behind <= 1 or (found.heartbeat and now - found.heartbeat < _SILENT):
+    if state.behind <= 1 or (state.heartbeat and now - state.heartbeat < _SILENT):
         return READY
-    since = f"since {_stamp(found.heartbeat)}" if found.heartbeat else "ever"
+    since = f"since {_stamp(state.heartbeat)}" if state.heartbeat else "ever"
     return progressing(f"ovn-controller has not answered OVN {since}; see the pod of the switch on that node")
 
 
-def _taken_over(spec: OVNChassisSpec, found: _Found) -> dict[str, bool]:
-    """Whether the node is as each field says that is set."""
+def _taken_over(spec: OVNChassisSpec, state: _ChassisState) -> dict[str, bool]:
+    """Return, for each field that is set, True if the node has that value."""
     same: dict[str, bool] = {}
     if spec.bridge_mappings is not None:
-        wanted = {each.physical_network: each.bridge for each in spec.bridge_mappings}
-        same["bridgeMappings"] = wanted == found.mappings
+        bridges = {each.physical_network: each.bridge for each in spec.bridge_mappings}
+        same["bridgeMappings"] = bridges == state.mappings
     if spec.encapsulation and spec.encapsulation.ip:
-        same["encapsulation"] = (spec.encapsulation.type, spec.encapsulation.ip) in found.encaps
+        same["encapsulation"] = (spec.encapsulation.type, spec.encapsulation.ip) in state.encaps
     return same
 
 
@@ -193,7 +196,7 @@ def _name(ctx: Context[OVNChassisSpec]) -> str:
     return ctx.owner
 
 
-def _named(ctx: Context[OVNChassisSpec]) -> list[list[str]]:
+def _by_name(ctx: Context[OVNChassisSpec]) -> list[list[str]]:
     return [["name", "==", _name(ctx)]]
 
 

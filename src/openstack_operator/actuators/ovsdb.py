@@ -23,7 +23,7 @@ _log: structlog.stdlib.BoundLogger = structlog.get_logger()
 _PATIENCE = 5.0
 """Seconds in which a member takes a connection, or says the next word."""
 _LONGEST = 8 * 1024 * 1024
-"""Bytes of an answer. What is asked here has a few hundred."""
+"""Most bytes of an answer. Answers to the operator's queries have a few hundred."""
 
 _ERRORS = frozenset(
     {
@@ -55,7 +55,7 @@ Operation = Mapping[str, Any]
 def transact(
     remotes: str, database: str, operations: Sequence[Operation], tls: Mapping[str, str] | None = None
 ) -> list[Any]:
-    """What each operation gave, all of them in one transaction, by the first member that answers. `remotes` is
+    """Return the result of each operation, all in one transaction, from the first member that answers. `remotes` is
     `tcp:host:port[,…]` or `ssl:…`, for which `tls` has `tls.crt`, `tls.key` and `ca.crt`.
 
     Raises Transient where none answers, or the database refuses.
@@ -83,12 +83,12 @@ def _transact(remote: str, database: str, operations: Sequence[Operation], tls: 
     results = answer.get("result")
     if answer.get("error") or not isinstance(results, list):
         raise OSError(f"refused: {_said(answer.get('error'))}")
-    found: list[Any] = results
+    operation_results: list[Any] = results
     # A fault of the transaction as a whole stands behind those of its operations.
-    if faults := [each for each in found if isinstance(each, dict) and each.get("error")]:
+    if faults := [each for each in operation_results if isinstance(each, dict) and each.get("error")]:
         _log.debug("transaction refused", database=database, details=faults[0].get("details"))
         raise OSError(f"refused: {_said(faults[0]['error'])}")
-    return found
+    return operation_results
 
 
 def _said(value: object) -> str:
@@ -97,7 +97,9 @@ def _said(value: object) -> str:
 
 
 def _secured(connection: socket.socket, tls: Mapping[str, str]) -> socket.socket:
-    """The connection by TLS. As OVN's own programs do, it looks at who vouches for a member, not at its name."""
+    """Secure the connection with TLS. Like OVN's own programs, check the authority of a member's certificate, not its
+    name.
+    """
     if missing := sorted({"ca.crt", "tls.crt", "tls.key"} - tls.keys()):
         raise OSError(f"there is no {missing[0]} to call it with")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)

@@ -1,5 +1,5 @@
-"""Queues of a virtual host nobody could ever use again, found over the management API and deleted: clients make them
-anew."""
+"""Deletion of queues of a virtual host that no client could use again, found over the management API: clients create
+them again."""
 
 from __future__ import annotations
 
@@ -35,15 +35,16 @@ class Suspects:
     def __init__(self) -> None:
         self._lock = Lock()
         self._by_vhost: dict[tuple[str, str], tuple[float, dict[str, float]]] = {}
-        """When it was looked at last, and when each was first seen."""
+        """Time of the last look, and time at which each queue was first seen."""
 
     def __len__(self) -> int:
         """The number of virtual hosts with suspects."""
         return len(self._by_vhost)
 
     def update(self, broker: str, vhost: str, names: Collection[str], now: float) -> Mapping[str, float]:
-        """The times at which these were first seen, by name. Others of that virtual host are forgotten, and those of
-        virtual hosts that nobody looks at any more: of one that goes with its broker nobody tells.
+        """Return the times at which these were first seen, by name. Other queues of that virtual host are forgotten,
+        and so are those of virtual hosts that are not looked at any more: no event tells that one was removed with its
+        broker.
         """
         with self._lock:
             looks = self._by_vhost.items()
@@ -72,19 +73,19 @@ _suspects = Suspects()
 
 
 def forget(api: Api, vhost: str) -> None:
-    """What was suspected in the virtual host counts no more: queues that are seen there later are new ones."""
+    """Forget the suspects of the virtual host: queues that appear there later are new ones."""
     _suspects.forget_vhost(api.url, vhost)
 
 
 def usable(api: Api, vhost: str, clock: Callable[[], float] = time.monotonic) -> list[str]:
-    """Nothing in the virtual host of a cluster blocks clients for ever; what was deleted comes out, a sentence each.
-    Raises Transient where something has to be looked at again soon.
+    """Delete what blocks clients in the virtual host of a cluster without end; return a sentence for each deletion.
+    Raises Transient where another look is needed soon.
     """
     columns = {"columns": "name,type,durable,messages"}
     answer = api.call("GET", f"/queues/{quote(vhost, safe='')}", params=columns)
     queues = [] if answer is None else read(api.name, answer, list[_Queue])
-    gone = [(queue["name"], why) for queue in queues if (why := _left_behind(api, vhost, queue))]
-    deleted = [f"queue of {vhost} deleted: {why}" for _, why in gone]
+    orphans = [(queue["name"], why) for queue in queues if (why := _left_behind(api, vhost, queue))]
+    deleted = [f"queue of {vhost} deleted: {why}" for _, why in orphans]
     now, names = clock(), [queue["name"] for queue in queues if _is_suspect(api, vhost, queue)]
     since = _suspects.update(api.url, vhost, names, now)
     waiting = sorted(name for name, first_seen in since.items() if now - first_seen < _AGAIN)
@@ -109,9 +110,10 @@ def _is_suspect(api: Api, vhost: str, queue: _Queue) -> bool:
 
 
 def _never_began(api: Api, vhost: str, name: str) -> bool:
-    """Whether all members are there, none leads and none has a single entry in its log: nothing can be lost with it.
+    """Return True if all members run, none leads and none has a single entry in its log: no message can be lost with
+    it.
 
-    A quorum queue ends like this when all members are killed while it is made: each knows of it and none starts an
+    A quorum queue ends like this when all members are killed during its creation: each knows of it and none starts an
     election (seen with RabbitMQ 4.0.5). One that is only without a majority has members that do not answer so.
     """
     answer = api.call("GET", f"/queues/quorum/{quote(vhost, safe='')}/{{}}/status", ids=(name,))

@@ -34,9 +34,9 @@ class Quota:
 
     def find(self) -> Facets | None:
         answer = self._cinder.call("GET", self._at, ids=self._ids)
-        found = member(NAME, answer, self._key, dict[str, Any]) if answer else {}
-        # Limits nobody named here are not ours to change.
-        return {name: limit for name, limit in found.items() if name in self._limits}
+        limits = member(NAME, answer, self._key, dict[str, Any]) if answer else {}
+        # Limits that the spec does not name are not ours to change.
+        return {name: limit for name, limit in limits.items() if name in self._limits}
 
     def create(self) -> None:
         self.update(frozenset(self._limits))

@@ -1,5 +1,5 @@
-"""Why a server refuses, in the operator's own words: whoever names a server in a resource could otherwise read there
-what an address answers that only the operator reaches.
+"""Reasons for a server's refusal, in the operator's own words: the author of a resource that names a server could
+otherwise read the answers of addresses that only the operator reaches.
 """
 
 from __future__ import annotations
@@ -86,12 +86,12 @@ _SQL: Mapping[int, str] = {
 
 
 def http_refusal(server: str, status: int, content: bytes) -> str:
-    """What an answer of this server's API means; nothing in it is the server's own text."""
+    """Explain an answer of this server's API, without any of the server's own text."""
     phrases = _PHRASES.get(server, {})
-    known = next((sentence for phrase, sentence in phrases.items() if phrase in content), "")
-    return known or _STATUSES.get(status, "it sends to another address; name that one" if 300 <= status < 400 else "")
+    reason = next((sentence for phrase, sentence in phrases.items() if phrase in content), "")
+    return reason or _STATUSES.get(status, "it sends to another address; name that one" if 300 <= status < 400 else "")
 
 
 def sql_refusal(code: int) -> str:
-    """What an error of MariaDB means; empty for one that has no sentence here."""
+    """Explain an error of MariaDB; empty for one that has no sentence here."""
     return _SQL.get(code, "")

@@ -29,7 +29,7 @@ _EXISTS = frozenset({ER.DB_CREATE_EXISTS, ER.CANNOT_USER})
 _REFUSALS = frozenset(
     {ER.UNKNOWN_CHARACTER_SET, ER.UNKNOWN_COLLATION, ER.COLLATION_CHARSET_MISMATCH, ER.TOO_LONG_IDENT}
 )
-"""What the driver takes for trouble of the server's, though only the spec can change it."""
+"""Errors that the driver takes for trouble of the server, though only a change of the spec mends them."""
 
 
 def quoted(identifier: str) -> str:
@@ -93,7 +93,7 @@ def _code(error: pymysql.MySQLError) -> int:
 
 
 def _text(error: pymysql.MySQLError) -> str:
-    """What the error means, without the server's text, which the driver's errors hold."""
+    """Explain the error without the server's text, which the driver's errors hold."""
     if isinstance(error, Trouble):
         return f"MariaDB: {error}"
     # Of the system, which the driver has put into its own.
@@ -128,8 +128,8 @@ def connected(host: str, port: int, password: str, trust: str = "", user: str = 
             password=password,
             charset="utf8mb4",
             autocommit=True,
-            # Without a CA to check against TLS keeps nobody out, and it costs 15 ms of CPU a connection. No password
-            # crosses the wire: logins are challenged, statements carry hashes.
+            # Without a CA to check against, TLS protects from no attacker, and it costs 15 ms of CPU a connection. No
+            # password crosses the wire: logins are challenged, statements carry hashes.
             ssl=ssl.create_default_context(cadata=trust) if trust else None,
             ssl_disabled=not trust,
             connect_timeout=_CONNECT,

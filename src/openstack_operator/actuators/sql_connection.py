@@ -1,6 +1,7 @@
 """A connection to MariaDB that a hostile server cannot hold, fill, or talk into giving the password away.
 
-PyMySQL waits anew for each piece of an answer, keeps all rows, and logs in as the server wishes, also in clear text.
+PyMySQL restarts its timeout for each piece of an answer, keeps all rows, and logs in as the server wishes, also in
+clear text.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ else:
     _Driver = pymysql.connections.Connection
 
 _WHOLE = 40.0
-"""Seconds after which all that is asked over a connection is over."""
+"""Seconds after which all work over a connection ends."""
 
 _MOST = 2 << 20
 """Bytes that are read over a connection; the operator asks for single schemas, accounts and grants."""
@@ -38,11 +39,11 @@ _TELLING = frozenset(
 """Others that there are; what else a server calls one is not quoted."""
 
 NONSENSE = (struct.error, AssertionError, IndexError, RuntimeError, TypeError, ValueError)
-"""What the driver raises over answers that are none of this protocol, or that it must not follow."""
+"""Errors that the driver raises for answers that are not of this protocol, or that it must not follow."""
 
 
 class Trouble(pymysql.OperationalError):
-    """What this module says of a connection; nothing in it is the server's text, as it is in errors of the driver."""
+    """Error of this module about a connection; without the server's text, which errors of the driver hold."""
 
 
 class Connection(_Driver):
@@ -80,8 +81,8 @@ class Connection(_Driver):
     def _challenged(self, method: str) -> None:
         if method not in _CHALLENGES:
             self._force_close()  # pyright: ignore
-            named = repr(method) if method in _TELLING else "another way"
-            raise Trouble(f"the server asks for the password by {named}, which would tell it")
+            method_name = repr(method) if method in _TELLING else "another way"
+            raise Trouble(f"the server asks for the password by {method_name}, which would tell it")
 
     def _read_bytes(self, num_bytes: int) -> bytes:
         """Waits no longer than the connection may last, however slowly the bytes come."""
@@ -90,10 +91,10 @@ class Connection(_Driver):
             self._give_up(f"its answers are longer than {_MOST >> 20} MiB")
         data = bytearray()
         while missing := num_bytes - len(data):
-            left = self._ends - time.monotonic()
-            if left <= 0:
+            remaining = self._ends - time.monotonic()
+            if remaining <= 0:
                 self._give_up(_late())
-            self._current_timeout = min(left, self._read_timeout or left)
+            self._current_timeout = min(remaining, self._read_timeout or remaining)
             self._sock.settimeout(self._current_timeout)
             try:
                 piece = self._rfile.read1(missing)

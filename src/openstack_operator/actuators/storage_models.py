@@ -15,29 +15,30 @@ _Limit = Annotated[int, Field(ge=-1, le=2_147_483_647)]
 
 
 class _OfCinder(Model):
-    """Where the thing is kept, and who lets the operator in."""
+    """Cinder that holds the object, and Keystone that authenticates the operator."""
 
     cinder_ref: _Cinder = CinderRef(name="cinder")
-    """Cinder that keeps it."""
+    """Cinder that holds it."""
     keystone_ref: _Keystone = KeystoneRef(name="keystone")
-    """Keystone whose administrator the operator is there."""
+    """Keystone whose administrator the operator uses."""
 
 
 class CinderVolumeTypeSpec(_OfCinder):
-    """A volume type: what a user may ask for, and the backends that have it."""
+    """A volume type: what users request, and what a backend must have for it."""
 
     name: Annotated[_Word, validated(immutable("the type's name"))]
     """Name of the type."""
     description: Annotated[str, Field(max_length=255)] = ""
-    """What it is, shown to people."""
+    """Description of the type for people."""
     public: bool = True
-    """Whether every project may use it."""
+    """True if every project may use the type."""
     extra_specs: Annotated[dict[str, Annotated[str, Field(max_length=255)]], Field(max_length=64)] = {}
-    """What a backend must have for it, such as `volume_backend_name`, and what drivers make of it; exactly these."""
+    """Capabilities that a backend must have for it, such as `volume_backend_name`, and options for drivers; exactly
+    these."""
 
 
 class CinderQuotaSpec(_OfCinder):
-    """What a project may have at most. What is not named stays as it is."""
+    """Limits of a project. Limits that are not named stay unchanged."""
 
     rules = (settled("project", "the project of a quota"),)
 
@@ -46,12 +47,12 @@ class CinderQuotaSpec(_OfCinder):
     domain: Annotated[str, Field(min_length=1, max_length=64)] = "Default"
     """Name of the project's domain."""
     limits: Annotated[dict[str, _Limit], Field(min_length=1, max_length=64)]
-    """As Cinder calls them: volumes, snapshots, gigabytes, backups, backup_gigabytes, per_volume_gigabytes, groups, and
-    volumes_TYPE, gigabytes_TYPE, snapshots_TYPE of a volume type. -1 is no limit."""
+    """Limits by Cinder's names: volumes, snapshots, gigabytes, backups, backup_gigabytes, per_volume_gigabytes, groups,
+    and volumes_TYPE, gigabytes_TYPE, snapshots_TYPE of a volume type. -1 is no limit."""
 
 
 class CinderBackendSpec(_OfCinder):
-    """A backend as Cinder's scheduler sees it; nothing is made for it."""
+    """A backend as Cinder's scheduler sees it; the operator creates nothing for it."""
 
     backend: Annotated[str, Field(min_length=1, max_length=63)]
     """Name of the backend, as in `host@backend#pool`."""
@@ -62,18 +63,18 @@ class CinderBackendSpec(_OfCinder):
 
 
 class CinderBackendStatus(Model):
-    """What was found of a backend."""
+    """State of a backend in Cinder."""
 
     status: Annotated[str, Field(max_length=63)] = ""
     """Ready, or Down."""
     message: Annotated[str, Field(max_length=32_768)] = ""
-    """What is missing."""
+    """Reason why the backend is down."""
     available_capacity: Measured | None = None
-    """Free space of its pools; unset where the storage does not tell."""
+    """Free space of its pools; unset where the storage does not report it."""
     allocated_capacity: Measured | None = None
     """Size of the volumes made on it."""
     total_capacity: Measured | None = None
-    """Size of its pools; unset where the storage does not tell."""
+    """Size of its pools; unset where the storage does not report it."""
     volumes: int | None = None
     """Number of volumes on it, in all projects."""
 

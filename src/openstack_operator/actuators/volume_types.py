@@ -106,8 +106,8 @@ class ExtraSpecs:
 def ensure(ctx: Context[CinderVolumeTypeSpec]) -> list[str]:
     """The type is as the spec says; what was changed comes out."""
     cinder = connected(ctx)
-    wanted = VolumeType(cinder, ctx.spec)
-    return loop.ensure((wanted, ExtraSpecs(cinder, ctx.spec, wanted)))
+    volume_type = VolumeType(cinder, ctx.spec)
+    return loop.ensure((volume_type, ExtraSpecs(cinder, ctx.spec, volume_type)))
 
 
 def remove(ctx: Context[CinderVolumeTypeSpec]) -> None:

@@ -1,4 +1,4 @@
-"""What users write: models, references, field types, and the CRDs made of them."""
+"""The API that users write: models, references, field types, and the CRDs made of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where in Ceph a service keeps what it keeps."""
+"""Ceph cluster, client and pool of a service's data."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ CEPH = CephStorageRef(name="ceph")
 
 
 class CephClientRef(Model):
-    """A CephClient of Rook's."""
+    """A CephClient of Rook."""
 
     name: Name
     """Name of the CephClient."""
     namespace: Name = "rook-ceph"
-    """Its namespace; nothing is read there."""
+    """Namespace of the CephClient; the operator reads nothing there."""
 
 
 class CephSource(Model):
-    """Where in Ceph a service keeps its data: in a CephStorage of this namespace, unless a Secret says where."""
+    """Ceph cluster and pool of a service's data: a CephStorage of this namespace, unless a Secret names a cluster."""
 
     rules: ClassVar[tuple[Rule, ...]] = (
         rule(
@@ -46,23 +46,23 @@ class CephSource(Model):
     )
 
     ceph_storage_ref: CephStorageRef | None = None
-    """CephStorage to use; without it and cephSecretRef, the one called `ceph`."""
+    """CephStorage to use; without it and cephSecretRef, the one named `ceph`."""
     ceph_secret_ref: SecretRef | None = None
-    """Secret with `ceph.conf`, which must say `fsid` and `mon host`, and `keyring`, which holds the key of one client
+    """Secret with `ceph.conf`, which must set `fsid` and `mon host`, and `keyring`, which holds the key of one client
     with the caps this use needs; or with single values as Rook keeps them: `mon_host`, `fsid`, `userID` and `userKey`.
-    Pools are not made then. Whoever rotates the key puts the new one here."""
+    The operator creates no pools then. After a rotation of the key, put the new one here."""
     ceph_client_ref: CephClientRef | None = None
-    """CephClient the Secret was made of: it names the user, whose key may stand in the Secret under that name. Nothing
-    is read of the CephClient itself, which lies in Rook's namespace."""
+    """CephClient from which the Secret was made: it names the user, whose key may be in the Secret under that name. The
+    operator does not read the CephClient itself, which is in Rook's namespace."""
     pool: PoolName | None = None
-    """Pool of the data; unset takes the one the CephStorage has for this use, with a Secret `volumes`, `images`, `vms`
-    or `backups`. Cannot be changed, since data does not move by itself."""
+    """Pool of the data; unset takes the CephStorage's pool for this use, or with cephSecretRef `volumes`, `images`,
+    `vms` or `backups`. Cannot be changed, since data does not move by itself."""
 
     @property
     def storage(self) -> CephStorageRef | None:
-        """The CephStorage in use; None where a Secret says where."""
+        """CephStorage in use; None if a Secret names the cluster."""
         return None if self.ceph_secret_ref else self.ceph_storage_ref or CEPH
 
     def implied(self) -> Mapping[str, Any]:
-        """The CephStorage that is meant where nobody names one."""
+        """Return the default CephStorage if the spec names none."""
         return {"cephStorageRef": self.storage} if self.storage and not self.ceph_storage_ref else {}

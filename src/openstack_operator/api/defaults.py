@@ -1,4 +1,4 @@
-"""What a field is where nobody sets it, in words for who reads its schema."""
+"""Defaults of fields, in words for readers of the schema."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ _SAID = re.compile(r"(?:^| )Default: (.*)[.]$", re.DOTALL)
 
 
 def default_text(schema: Schema) -> str:
-    """The default of a field, text as it is and all else as JSON; empty where it has none, or an empty one. Of an
-    object only what its own fields do not say of themselves.
+    """The default of a field, text unchanged and all else as JSON; empty if it has none, or an empty one. Of an object
+    only the entries that differ from the defaults of its fields.
     """
     value = schema.get("default")
     if isinstance(value, dict):
@@ -33,18 +33,18 @@ def with_default(text: str, default: str) -> str:
 
 def split_default(text: str) -> tuple[str, str]:
     """A description without the default it ends in, and that default; empty where it says none."""
-    said = _SAID.search(text)
-    return (text[: said.start()], said[1]) if said else (text, "")
+    match = _SAID.search(text)
+    return (text[: match.start()], match[1]) if match else (text, "")
 
 
-def _beyond(value: Mapping[str, Any], known: Mapping[str, Any]) -> dict[str, Any]:
-    """The entries of a default that are others than those known already; an empty one is none."""
-    found: dict[str, Any] = {}
+def _beyond(value: Mapping[str, Any], field_defaults: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the entries of a default that differ from those of its fields; all empty values are the same."""
+    differing: dict[str, Any] = {}
     for name, entry in value.items():
-        base = known.get(name)
+        base = field_defaults.get(name)
         if isinstance(entry, dict) and isinstance(base, (dict, type(None))):
             if rest := _beyond(cast("dict[str, Any]", entry), cast("dict[str, Any]", base or {})):
-                found[name] = rest
+                differing[name] = rest
         elif entry != base and not (entry in _EMPTY and base in _EMPTY):
-            found[name] = entry
-    return found
+            differing[name] = entry
+    return differing

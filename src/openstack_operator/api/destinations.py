@@ -1,4 +1,4 @@
-"""Where the Secrets go that a spec names: to servers that the spec names, too."""
+"""Destinations of the Secrets that a spec names: servers that the spec names as well."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from .model import Destination, Model, Template
 from .refs import SecretKeyRef, SecretRef
 
 ALLOWED_HOSTS = "openstack.k8s.io/allowed-hosts"
-"""Annotation of a Secret: hosts it may be sent to that others name, with commas between them; `*.example.org` stands
-for all names below that, `*` for every host."""
+"""Annotation of a Secret: hosts in specs that it may be sent to, separated by commas; `*.example.org` stands for all
+names below that, `*` for every host."""
 UNKNOWN = ""
 """Host of a server that a spec names in a way that is not understood."""
 
@@ -22,36 +22,36 @@ _ADDRESS = re.compile(
 
 
 def sent(refs: Mapping[str, SecretRef | SecretKeyRef | None], *addresses: str | None) -> list[Destination]:
-    """What `Model.destinations` answers for Secrets, by field, that all go to the same servers; nothing for those that
-    are unset, and where no server is named.
+    """Return `Model.destinations` of Secrets, by field, that all go to the same servers; none for unset Secrets, and
+    none without a server.
     """
-    named = tuple(address for address in addresses if address)
-    return [Destination(field, ref.name, named) for field, ref in refs.items() if ref and named]
+    servers = tuple(address for address in addresses if address)
+    return [Destination(field, ref.name, servers) for field, ref in refs.items() if ref and servers]
 
 
 def destinations(spec: Model) -> list[Destination]:
     """Every Secret in this spec that goes to servers which the spec itself names, with the field's path. What a
-    template names is the concern of the resource made of it.
+    template names belongs to the resource made of it.
     """
-    return list(_found(spec, "spec"))
+    return list(_nested_destinations(spec, "spec"))
 
 
-def _found(value: Any, path: str) -> Iterator[Destination]:
+def _nested_destinations(value: Any, path: str) -> Iterator[Destination]:
     if isinstance(value, Model):
         if isinstance(value, Template):
             return
         for field, secret, addresses in value.destinations():
             yield Destination(f"{path}.{field}", secret, addresses)
         for name, info in type(value).model_fields.items():
-            yield from _found(getattr(value, name), f"{path}.{info.alias or name}")
+            yield from _nested_destinations(getattr(value, name), f"{path}.{info.alias or name}")
     elif isinstance(value, Mapping):
         for name, each in value.items():
             if isinstance(each, Model):
-                yield from _found(each, f"{path}.{name}")
+                yield from _nested_destinations(each, f"{path}.{name}")
     elif isinstance(value, list | tuple):
         for index, each in enumerate(value):
             if isinstance(each, Model):
-                yield from _found(each, f"{path}[{index}]")
+                yield from _nested_destinations(each, f"{path}[{index}]")
 
 
 def host_of(address: str) -> str:
@@ -61,13 +61,13 @@ def host_of(address: str) -> str:
 
 
 def allowed_hosts(annotations: Mapping[str, str]) -> tuple[str, ...]:
-    """What the annotation of a Secret allows."""
+    """Return the hosts that the annotation of a Secret allows."""
     entries = (entry.strip().lower() for entry in annotations.get(ALLOWED_HOSTS, "").split(","))
     return tuple(entry.removesuffix(".") for entry in entries if entry not in ("", ".", "*."))
 
 
 def is_allowed(host: str, allowed: tuple[str, ...]) -> bool:
-    """Whether one of the entries stands for the host. UNKNOWN is none but for `*`."""
+    """Return True if one of the entries matches the host. Only `*` matches UNKNOWN."""
     return any(
         entry == "*" or (host and (host == entry or (entry.startswith("*.") and host.endswith(entry[1:]))))
         for entry in allowed

@@ -22,25 +22,27 @@ def in_dialect(node: Any, *, as_c5c3: bool) -> Any:
         return node
     schema = cast("Schema", node)
     if as_c5c3 and AS_OBJECT in schema:
-        said = {name: schema[name] for name in ("description", "default", ON_NODES) if name in schema}
-        return {**schema[AS_OBJECT], **said}
-    found = {name: in_dialect(value, as_c5c3=as_c5c3) for name, value in schema.items() if name not in _MARKS}
+        overrides = {name: schema[name] for name in ("description", "default", ON_NODES) if name in schema}
+        return {**schema[AS_OBJECT], **overrides}
+    converted = {name: in_dialect(value, as_c5c3=as_c5c3) for name, value in schema.items() if name not in _MARKS}
     if _RULES in schema:
-        found[_RULES] = [own for entry in schema[_RULES] if (own := _own(entry, as_c5c3=as_c5c3))]
+        converted[_RULES] = [
+            dialect_rule for entry in schema[_RULES] if (dialect_rule := _rule_in_dialect(entry, as_c5c3=as_c5c3))
+        ]
     names: dict[str, str] = schema.get(CALLED, {}) if as_c5c3 else {}
     if names:
-        found["properties"] = {names.get(name, name): field for name, field in found["properties"].items()}
-    fields: Schema = found.get("properties", {})
+        converted["properties"] = {names.get(name, name): field for name, field in converted["properties"].items()}
+    fields: Schema = converted.get("properties", {})
     for old, new in schema.get(RENAMED, {}).items():
         if not as_c5c3 or old not in fields:
-            found = _refusing(found, old, new)
-    return found
+            converted = _refusing(converted, old, new)
+    return converted
 
 
 def with_default_objects(schema: Schema) -> Schema:
     """The flat schema of a kind of c5c3's groups, in whose defaults images are objects as well."""
-    found = mapped(schema, with_default_objects)
-    return {**found, "default": _as_objects(schema["default"], schema)} if "default" in schema else found
+    converted = mapped(schema, with_default_objects)
+    return {**converted, "default": _as_objects(schema["default"], schema)} if "default" in schema else converted
 
 
 def _as_objects(value: Any, schema: Schema) -> Any:
@@ -53,20 +55,20 @@ def _as_objects(value: Any, schema: Schema) -> Any:
     return {name: _as_objects(entry, fields[name]) if name in fields else entry for name, entry in entries}
 
 
-def _own(entry: Rule, *, as_c5c3: bool) -> Rule | None:
+def _rule_in_dialect(entry: Rule, *, as_c5c3: bool) -> Rule | None:
     """The rule as it is in that dialect; None where it has none."""
     return entry[THEIRS if as_c5c3 else OURS] if OURS in entry else entry
 
 
 def _refusing(schema: Schema, old: str, new: str) -> Schema:
     """The schema with a field by its earlier name, and a rule that refuses it. Without the field the API server would
-    drop what is in it, and nobody would hear of it.
+    drop its value silently.
     """
     # CEL sees no fields without a type.
     field = {"x-kubernetes-int-or-string": True, "description": f"{IS_NOW}{new}."}
-    told = rule(f"!has(self.{old})", f"{old}{WAS_RENAMED}{new}", f".{old}")
+    refusal = rule(f"!has(self.{old})", f"{old}{WAS_RENAMED}{new}", f".{old}")
     return {
         **schema,
         "properties": {**schema.get("properties", {}), old: field},
-        _RULES: [*schema.get(_RULES, ()), told],
+        _RULES: [*schema.get(_RULES, ()), refusal],
     }

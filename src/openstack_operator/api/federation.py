@@ -33,7 +33,7 @@ RemoteIdAttribute = Annotated[
         )
     ),
 ]
-"""The variable in which Keystone finds who vouches for a user."""
+"""The variable in which Keystone finds the identity provider of a user."""
 
 MappingRules = Annotated[
     list[dict[str, Any]],

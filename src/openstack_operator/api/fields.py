@@ -21,25 +21,25 @@ def validated(*rules: dict[str, Any], **extra: Any) -> Any:
     return Field(json_schema_extra={"x-kubernetes-validations": list(rules), **extra})
 
 
-def immutable(what: str) -> dict[str, Any]:
+def immutable(subject: str) -> dict[str, Any]:
     """CEL rule: a value once set stays."""
-    return rule("self == oldSelf", f"{what} cannot be changed once set; create a new resource instead")
+    return rule("self == oldSelf", f"{subject} cannot be changed once set; create a new resource instead")
 
 
-def settled(field: str, what: str) -> dict[str, Any]:
-    """CEL rule of the object around an optional field: as it was first, set or unset, it stays."""
+def settled(field: str, subject: str) -> dict[str, Any]:
+    """CEL rule of the object around an optional field: it cannot be changed, set or unset later."""
     return rule(
         f"has(self.{field}) == has(oldSelf.{field}) && (!has(self.{field}) || self.{field} == oldSelf.{field})",
-        f"{what} cannot be changed, set or unset later; create a new resource instead",
+        f"{subject} cannot be changed, set or unset later; create a new resource instead",
         f".{field}",
     )
 
 
-def present(field: str, what: str) -> dict[str, Any]:
-    """CEL rule of the object around an optional field: set or unset, it stays so; what is in it has its own rules."""
+def present(field: str, subject: str) -> dict[str, Any]:
+    """CEL rule of the object around an optional field: it cannot be set or unset later. Its content has other rules."""
     return rule(
         f"has(self.{field}) == has(oldSelf.{field})",
-        f"{what} cannot be set or unset later; create a new resource instead",
+        f"{subject} cannot be set or unset later; create a new resource instead",
         f".{field}",
     )
 
@@ -69,7 +69,7 @@ Quantity = Annotated[
 """An amount as Kubernetes writes it: 10Gi, 500m, 2."""
 
 Measured = Annotated[str, Field(max_length=32, pattern=r"^[0-9]+[KMGTP]i$")]
-"""A quantity that a status tells: 120Gi. It has no rules, which would cost for each entry of a list."""
+"""A quantity in a status: 120Gi. It has no rules, whose cost the API server counts for each entry of a list."""
 
 StorageSize = Annotated[
     str,
@@ -107,7 +107,7 @@ _IMAGE_OBJECT: dict[str, Any] = {
             "type": "string",
             "pattern": f"^{_DIGEST}$",
             "maxLength": 71,
-            "description": "Digest of the image, which decides where a tag stands beside it.",
+            "description": "Digest of the image; with a tag too, the digest decides.",
         },
     },
     "x-kubernetes-validations": [
@@ -133,8 +133,8 @@ def image_object(text: str) -> dict[str, str]:
     rest, _, digest = text.partition("@")
     # A colon before a slash is that of a port.
     repository, colon, tag = rest.rpartition(":")
-    named = {"repository": repository, "tag": tag} if colon and "/" not in tag else {"repository": rest}
-    return named | ({"digest": digest} if digest else {})
+    parts = {"repository": repository, "tag": tag} if colon and "/" not in tag else {"repository": rest}
+    return parts | ({"digest": digest} if digest else {})
 
 
 Image = Annotated[
@@ -182,7 +182,7 @@ Schedule = Annotated[
         )
     ),
 ]
-"""When something recurs, as a cron expression in UTC."""
+"""Schedule as a cron expression in UTC."""
 
 Cidr = Annotated[
     str,
@@ -241,7 +241,7 @@ Server = Annotated[
         rule(f"self.matches('^{_SERVER}$')", "not a server; write host:port, such as rabbitmq-0.rabbitmq:5672"),
     ),
 ]
-"""A DNS name or an IPv4 address, and a port where it is not the usual one: rabbitmq-0.rabbitmq:5672."""
+"""A DNS name or an IPv4 address, and a port if it is not the default: rabbitmq-0.rabbitmq:5672."""
 
 _HTTP = "https?://[A-Za-z0-9]([-A-Za-z0-9.]*[A-Za-z0-9])?(:[0-9]{1,5})?(/[-A-Za-z0-9._~/]*)?"
 
@@ -298,10 +298,10 @@ Annotations = Annotated[dict[str, Annotated[str, bounded(65_536)]], bounded(64)]
 _FREE, _ATOMIC = "x-kubernetes-preserve-unknown-fields", {"x-kubernetes-map-type": "atomic"}
 # The operator refuses a large spec as a whole; bounds have the API server name the field. A definition cannot bound how
 # deep a value without a schema is nested. Were it not atomic, managedFields would repeat its levels below some of their
-# own: what the API server takes with 10,000 levels has more then, and it can list that kind no more, for anybody.
+# own: a value that the API server accepts with 10,000 levels has more then, and no client can list that kind any more.
 _Structure = Annotated[dict[str, Any], bounded(64), Field(json_schema_extra={_FREE: True})]
 Opaque = Annotated[_Structure, Field(json_schema_extra=dict(_ATOMIC))]
-"""A Kubernetes structure handed through as it stands, checked by the API server where it ends up."""
+"""A Kubernetes structure passed on unchanged, and checked by the API server in the object it becomes part of."""
 
 Opaques = list[_Structure]
 """Several of them. A list is atomic as it is."""

@@ -48,7 +48,7 @@ ON_NODES = "x-on-nodes"
 """Marks a field that decides what runs on nodes as root; never leaves this package."""
 IS_NOW, WAS_RENAMED = "Renamed; write ", " was renamed; write "
 HANDED_ON = "x-handed-on"
-"""Marks a schema whose defaults are someone else's to fill in; never leaves this package."""
+"""Marks a schema whose defaults another kind fills in; never leaves this package."""
 TEMPLATE, TEMPLATES = "template", "templates"
 """Values of that mark: a template, and what only holds some."""
 
@@ -68,7 +68,7 @@ class Destination(NamedTuple):
     secret: str
     """Its name."""
     addresses: tuple[str, ...]
-    """URLs, hosts with or without a port, or empty text for a server that a spec does not say plainly."""
+    """URLs, hosts with or without a port, or empty text for a server that a spec does not name plainly."""
 
 
 class Model(BaseModel):
@@ -87,32 +87,30 @@ class Model(BaseModel):
     """CEL rules over the whole object, checked by the API server; a subclass adds to its bases'."""
 
     renamed: ClassVar[Mapping[str, str]] = {}
-    """Earlier names of fields, with what to write instead; the API server refuses them by a rule that says so. One that
-    the model still has is left to kinds of c5c3's groups."""
+    """Earlier names of fields, with the names to write instead; the API server refuses them by a rule that says so. One
+    that the model still has is left to kinds of c5c3's groups."""
 
     on_nodes: ClassVar[tuple[str, ...]] = ()
-    """Fields that decide what programs do that are root on nodes; a subclass adds to its bases'. An admission policy
-    lets only those set them who have the verb `run-on-nodes`."""
+    """Fields that decide what programs do as root on nodes; a subclass adds to its bases'. An admission policy lets
+    only users with the verb `run-on-nodes` set them."""
 
     node_folders: ClassVar[tuple[str, ...]] = ()
-    """The same for fields that name a folder of nodes. Everybody may choose one below the operator's own."""
+    """The same for fields that name a folder of nodes. Every user may choose one below the operator's own."""
 
     def implied(self) -> Mapping[str, Any]:
-        """Values that hold though nobody wrote them, by field: references that are there only where another field asks
-        for them.
-        """
+        """Return values of unset fields, by field: default references, which may depend on other fields."""
         return {}
 
     def destinations(self) -> Sequence[Destination]:
-        """Servers that this very model names beside Secrets that are sent to them: whoever writes a spec may not be
-        entitled to the Secret, which has to allow it.
+        """Return the servers that this model itself names beside Secrets that are sent to them. The author of a spec
+        may have no right to read the Secret, so the Secret has to allow the server.
         """
         return ()
 
     @property
     def runs_release(self) -> str:
-        """The OpenStack release that is to run; empty for what is no part of OpenStack itself. Kinds that say one tell
-        in their status which one runs.
+        """OpenStack release to run; empty for kinds that are no part of OpenStack. Kinds with a release report the one
+        that runs in their status.
         """
         return ""
 
@@ -122,28 +120,28 @@ class Model(BaseModel):
 
 
 class CalledOtherwise(Model):
-    """Mixed into what has fields that kinds of c5c3's groups call as their manifests do; either name is read."""
+    """Mixed into models with fields that have other names in c5c3's groups; either name is read."""
 
     c5c3_names: ClassVar[Mapping[str, str]] = {}
     """Names there, by names here."""
 
     @model_validator(mode="before")
     @classmethod
-    def _called(cls, given: Any) -> Any:
-        if not isinstance(given, Mapping):
-            return given
+    def _called(cls, values: Any) -> Any:
+        if not isinstance(values, Mapping):
+            return values
         names = {theirs: ours for ours, theirs in cls.c5c3_names.items()}
-        return {names.get(name, name): value for name, value in cast("Mapping[str, Any]", given).items()}
+        return {names.get(name, name): value for name, value in cast("Mapping[str, Any]", values).items()}
 
 
 class Template(Model):
-    """Mixed into a spec that becomes another resource's. What is unset stays unset, so that the other resource's own
-    defaults hold, and its references are that resource's concern.
+    """Mixed into a spec that becomes another resource's. Unset fields stay unset, so that the other resource's own
+    defaults apply; that resource also resolves the references.
     """
 
     enabled: bool = True
-    """Whether this service runs. Turning it off removes what it made; volumes follow their own retention."""
+    """Run this service. Setting false removes its objects; volumes follow their own retention."""
 
 
 class Templates(Model):
-    """Templates side by side: what is unset among them stays unset, too."""
+    """Several templates side by side, whose unset fields stay unset as well."""

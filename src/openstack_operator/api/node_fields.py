@@ -11,7 +11,7 @@ from .resource import Resource
 from .schema import Schema, flat_schema
 
 FOLDER = "/var/lib/openstack-operator/"
-"""Folders of nodes below this one are everybody's to name."""
+"""Folder of nodes; every user may name folders below it."""
 EACH = "[]"
 """Stands in a path for each entry of a list; entries have names."""
 
@@ -23,7 +23,7 @@ class NodeField:
     path: tuple[str, ...]
     """Below spec: `nova`, `compute`, `image`."""
     default: Any
-    """What the API server fills in; None for nothing."""
+    """Default that the API server fills in; None without one."""
     is_folder: bool
 
     def __str__(self) -> str:

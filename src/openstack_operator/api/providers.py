@@ -1,4 +1,4 @@
-"""Who runs a server: this operator, another one, or somebody else."""
+"""Providers of a server: this operator, another operator, or an external server."""
 
 from __future__ import annotations
 
@@ -30,41 +30,41 @@ PROVIDED: tuple[Rule, ...] = (
 
 
 class ExternalServer(Model):
-    """A server that is not looked after here, and its administrator."""
+    """An external server, and its administrator."""
 
     host: Hostname
     """DNS name or IPv4 address."""
     port: Port | None = None
-    """Its port; unset is the usual one."""
+    """Port of the server; unset is the default of its protocol."""
     secret_ref: LoginSecretRef
-    """A Secret with `username` and `password` of an administrator, by whom accounts are made for services; with
-    `ca.crt` the server is called by TLS and checked by that. The Secret has to allow the host: annotate it with
-    `openstack.k8s.io/allowed-hosts`."""
+    """A Secret with `username` and `password` of an administrator, with which the operator creates accounts for
+    services; with `ca.crt`, connections use TLS and verify the server with it. The Secret has to allow the host:
+    annotate it with `openstack.k8s.io/allowed-hosts`."""
 
     @property
     def addresses(self) -> tuple[str, ...]:
-        """Where what the Secret says is sent to."""
+        """Addresses to which the content of the Secret is sent."""
         return (self.host,)
 
     def destinations(self) -> Sequence[Destination]:
-        """Those of the administrator's Secret."""
+        """Return the destinations of the administrator's Secret."""
         return sent({"secretRef": self.secret_ref}, *self.addresses)
 
 
 class ExternalBroker(ExternalServer):
-    """A RabbitMQ that is not looked after here, and its administrator."""
+    """An external RabbitMQ, and its administrator."""
 
     management_url: Annotated[Url, Field(alias="managementURL")]
-    """Where its management plugin answers, by which virtual hosts and users are made."""
+    """URL of its management plugin, with which the operator creates virtual hosts and users."""
 
     @property
     def addresses(self) -> tuple[str, ...]:
-        """Both, which may be two servers."""
+        """Addresses of both, which may be two servers."""
         return self.host, self.management_url
 
 
 class ExternalCache(Model):
-    """Memcached servers that are not looked after here."""
+    """External Memcached servers."""
 
     servers: Annotated[list[Server], Field(min_length=1, max_length=64)]
-    """Their addresses; ports are 11211 unless they are said."""
+    """Addresses of the servers; the default port is 11211."""

@@ -18,7 +18,7 @@ class Ref(Model):
     kind: ClassVar[str] = ""
     """Kind of the resource in our own API group."""
     optional: ClassVar[bool] = False
-    """Whether nothing waits for it to be there."""
+    """True if nothing waits for it to exist."""
     name: Name
     """Name of the resource."""
 
@@ -102,14 +102,14 @@ class CinderRef(Ref):
 
 
 class CortexRef(Ref):
-    """A Cortex in the same namespace that may come later, or never: who asks it goes on without."""
+    """A Cortex in the same namespace that may come later, or never: its clients work without it."""
 
     kind: ClassVar[str] = "Cortex"
     optional: ClassVar[bool] = True
 
 
 OPTIONAL_KINDS = frozenset(ref.kind for ref in (OptionalNovaRef, CortexRef))
-"""Kinds that other services run without, and are configured anew for once they come."""
+"""Kinds that other services can run without; once such a resource exists, those get a new configuration."""
 
 
 class PKIRef(Ref):
@@ -122,20 +122,20 @@ class SecretRef(Model):
     """A Secret in the same namespace, all of it."""
 
     field: ClassVar[str] = ".name"
-    """Of the reference, the one that is wrong where there is no such Secret."""
+    """Field of the reference that is wrong if there is no such Secret."""
     name: Name
     """Name of the Secret."""
 
 
 class OptionalSecretRef(SecretRef):
-    """A Secret that others make, in their time."""
+    """A Secret that others create, possibly later."""
 
 
 class LoginSecretRef(SecretRef):
-    """A Secret in the same namespace that says how to log in to a server of others."""
+    """A Secret in the same namespace with the login of an external server."""
 
     keys: ClassVar[tuple[str, ...]] = ("username", "password")
-    """What it takes at least."""
+    """Keys that the Secret must have."""
 
 
 class AppSecretRef(LoginSecretRef):
@@ -146,7 +146,7 @@ class AppSecretRef(LoginSecretRef):
 
 
 class SecretFileRef(SecretRef):
-    """A file in a Secret in the same namespace, of as many lines as it likes."""
+    """A file in a Secret in the same namespace, with any number of lines."""
 
     key: Annotated[str, Field(max_length=253, pattern=r"^[-._a-zA-Z0-9]+$")] | None = None
     """Key in the Secret's data."""
@@ -188,27 +188,27 @@ class Dependency(Model):
     name: Name
     """Name of the resource."""
     condition: Annotated[str, Field(max_length=63, pattern="^[A-Z][A-Za-z]*$")] = "Ready"
-    """What has to be true of it: one of its conditions."""
+    """Condition of the resource that has to be true."""
 
 
 def found(spec: Any, kind: type[Any], path: str = "spec") -> Iterator[tuple[str, Any]]:
     """Every value of `kind` in a spec with its path as users write it: (`spec.database.mariadbRef`, ref).
 
-    All the runtime needs to fetch, index and watch what a resource depends on. What a template names is left out:
-    the resource made of it waits for that.
+    The runtime needs no more to fetch, index and watch the dependencies of a resource. The references of a template are
+    left out: the resource made of it waits for them.
     """
     if isinstance(spec, kind):
         yield path, spec
     elif isinstance(spec, Model) and not isinstance(spec, Template):
-        implied = dict(spec.implied())
+        default_refs = dict(spec.implied())
         holds = _fields_of_models(type(spec))
         for name, info in type(spec).model_fields.items():
             field = info.alias or name
             if name in holds:
                 yield from found(getattr(spec, name), kind, f"{path}.{field}")
-            for inner in [each for each in implied if each.startswith(f"{field}.")]:
-                yield from found(implied.pop(inner), kind, f"{path}.{inner}")
-        for name, value in implied.items():
+            for inner in [each for each in default_refs if each.startswith(f"{field}.")]:
+                yield from found(default_refs.pop(inner), kind, f"{path}.{inner}")
+        for name, value in default_refs.items():
             yield from found(value, kind, f"{path}.{name}")
     elif isinstance(spec, Mapping):
         for name, value in spec.items():
@@ -220,7 +220,7 @@ def found(spec: Any, kind: type[Any], path: str = "spec") -> Iterator[tuple[str,
 
 @cache
 def _fields_of_models(model: type[Model]) -> frozenset[str]:
-    """Fields whose values may have models in them. What is free-form has none, however large it is."""
+    """Fields whose values may contain models. A free-form value contains none, however large it is."""
     return frozenset(name for name, info in model.model_fields.items() if _names_model(info.annotation))
 
 
@@ -241,7 +241,7 @@ def secret_references(spec: Model) -> list[tuple[str, SecretKeyRef]]:
 
 
 def logins(spec: Model) -> list[tuple[str, LoginSecretRef]]:
-    """Every Secret this spec points at to log in to a server of others, with the field's path."""
+    """Every Secret this spec points at with the login of an external server, with the field's path."""
     return list(found(spec, LoginSecretRef))
 
 

@@ -26,22 +26,22 @@ _NAME_RULE = rule(
 )
 
 _IN_FULL = (
-    "The fields of each service are those of its own kind, and cut short here: `kubectl explain osnova.spec`, and so "
-    "on, says all of them. What many of them have is described at the first one."
+    "Each service has the fields of its own kind, with shortened descriptions: `kubectl explain osnova.spec`, and so "
+    "on, prints the full ones. A field that many services have is described only at the first one."
 )
 
 CONDITION: Schema = {
     "type": "object",
     "required": ["type", "status", "lastTransitionTime", "reason", "message"],
     "properties": {
-        "type": {"type": "string", "maxLength": 316, "description": "What it is about."},
+        "type": {"type": "string", "maxLength": 316, "description": "Type of the condition."},
         "status": {
             "type": "string",
             "enum": ["True", "False", "Unknown"],
-            "description": "Whether that is so.",
+            "description": "Status of the condition.",
         },
-        "reason": {"type": "string", "maxLength": 1024, "description": "Why, in a word."},
-        "message": {"type": "string", "maxLength": 32768, "description": "Why, in full."},
+        "reason": {"type": "string", "maxLength": 1024, "description": "Reason of the status, in one word."},
+        "message": {"type": "string", "maxLength": 32768, "description": "Reason of the status, in full."},
         "lastTransitionTime": {
             "type": "string",
             "format": "date-time",
@@ -51,7 +51,7 @@ CONDITION: Schema = {
             "type": "integer",
             "format": "int64",
             "minimum": 0,
-            "description": "The generation of the spec it speaks of.",
+            "description": "Generation of the spec that the condition describes.",
         },
     },
 }
@@ -60,29 +60,29 @@ MEMBER: Schema = {
     "type": "object",
     "required": ["name"],
     "properties": {
-        "name": {"type": "string", "maxLength": 253, "description": "The name of its pod."},
-        "role": {"type": "string", "maxLength": 63, "description": "What it does for the others: primary, leader."},
-        "state": {"type": "string", "maxLength": 63, "description": "How it is, in a word."},
-        "message": {"type": "string", "maxLength": 1024, "description": "What it does or waits for, and why."},
+        "name": {"type": "string", "maxLength": 253, "description": "Name of its pod."},
+        "role": {"type": "string", "maxLength": 63, "description": "Role among the members: primary, leader."},
+        "state": {"type": "string", "maxLength": 63, "description": "State of the member, in one word."},
+        "message": {"type": "string", "maxLength": 1024, "description": "Current action or wait, and its reason."},
     },
 }
 
 _RELEASE: Schema = {
     "type": "string",
     "maxLength": 63,
-    "description": "The OpenStack release that runs; the one before until a new one runs as a whole.",
+    "description": "OpenStack release that runs; the previous one until the new one runs completely.",
 }
 
 _SCALE: Schema = {
     "replicas": {
         "type": "integer",
         "format": "int32",
-        "description": "Pods there are, as their workload counts them.",
+        "description": "Number of existing pods, as their workload reports it.",
     },
     "selector": {
         "type": "string",
         "maxLength": 1024,
-        "description": "Labels of these pods, as a selector.",
+        "description": "Label selector of these pods.",
     },
 }
 
@@ -94,30 +94,30 @@ _SCALE_PATHS = {
 
 STATUS: Schema = {
     "type": "object",
-    "description": "What the operator found and did.",
+    "description": "Observed state of the resource.",
     "properties": {
         "observedGeneration": {
             "type": "integer",
             "format": "int64",
-            "description": "The generation of the spec the conditions speak of.",
+            "description": "Generation of the spec that the conditions describe.",
         },
         "operatorVersion": {
             "type": "string",
             "maxLength": 63,
-            "description": "The version of the operator that wrote this.",
+            "description": "Version of the operator that wrote this status.",
         },
-        "phase": {"type": "string", "maxLength": 63, "description": "Where a rollout of several resources is."},
-        "endpoint": {"type": "string", "maxLength": 1024, "description": "The address clients call."},
+        "phase": {"type": "string", "maxLength": 63, "description": "Phase of a rollout of several resources."},
+        "endpoint": {"type": "string", "maxLength": 1024, "description": "Address that clients call."},
         "published": {
             "type": "object",
-            "description": "The contract other resources read: addresses and names, never secrets.",
+            "description": "Contract that other resources read: addresses and names, never secrets.",
             "maxProperties": 256,
             "additionalProperties": {"type": "string", "maxLength": 65536},
         },
         "members": {
             "type": "array",
             "maxItems": 64,
-            "description": "Members of a cluster, where the operator looks at each.",
+            "description": "Members of a cluster, if the operator observes each.",
             "items": MEMBER,
             "x-kubernetes-list-type": "map",
             "x-kubernetes-list-map-keys": ["name"],
@@ -125,7 +125,7 @@ STATUS: Schema = {
         "conditions": {
             "type": "array",
             "maxItems": 1024,
-            "description": "What is true and what is not, and why.",
+            "description": "Conditions of the resource, with their reasons.",
             "items": CONDITION,
             "x-kubernetes-list-type": "map",
             "x-kubernetes-list-map-keys": ["type"],
@@ -160,7 +160,7 @@ def model_schema(model: type[Model], *, as_c5c3: bool = False) -> Schema:
 
 @cache
 def _json_schema(model: type[Model]) -> Schema:
-    """The schema as pydantic makes it, which takes the longest; nobody changes it."""
+    """Return pydantic's schema, cached since it takes the longest; callers must not change it."""
     return model.model_json_schema(by_alias=True)
 
 
@@ -196,7 +196,7 @@ def _handed_on(schema: Schema) -> Schema:
 
 
 def _undefaulted(schema: Schema) -> Schema:
-    """The schema without defaults at any depth; what they were is said in the descriptions."""
+    """The schema without defaults at any depth; the descriptions state them instead."""
     bare = {name: value for name, value in schema.items() if name != "default"}
     if text := with_default(schema.get("description", ""), default_text(schema)):
         bare["description"] = text
@@ -205,7 +205,7 @@ def _undefaulted(schema: Schema) -> Schema:
 
 def _unruled(properties: Schema) -> Schema:
     """The fields without rules at any depth."""
-    found: Schema = {}
+    fields: Schema = {}
     for name, schema in properties.items():
         if schema.get("description", "").startswith(IS_NOW):
             # Without its rule it would be taken for a field; so it is an unknown one.
@@ -216,8 +216,8 @@ def _unruled(properties: Schema) -> Schema:
                 bare |= _unruled({inner: bare[inner]})
         if "properties" in bare:
             bare["properties"] = _unruled(bare["properties"])
-        found[name] = bare
-    return found
+        fields[name] = bare
+    return fields
 
 
 def _keyword(name: str, value: Any, defs: Schema) -> Any:
@@ -246,8 +246,8 @@ def _without_null(schema: Schema) -> Schema:
 def _defaults(value: Any) -> Any:
     """Object defaults spell out unset fields as null, which a structural schema refuses."""
     if isinstance(value, dict):
-        given = cast("Schema", value)
-        return {name: _defaults(entry) for name, entry in given.items() if entry is not None}
+        fields = cast("Schema", value)
+        return {name: _defaults(entry) for name, entry in fields.items() if entry is not None}
     if isinstance(value, list):
         return [_defaults(entry) for entry in cast("list[Any]", value)]
     return value
@@ -282,7 +282,7 @@ def _definition(resource: Resource[Model]) -> Schema:
             "apiVersion": {"type": "string"},
             "kind": {"type": "string"},
             "metadata": {"type": "object"} if resource.of_node else _NAME,
-            "spec": {**spec, "description": f"What is wanted of this {resource.kind}.{where}"},
+            "spec": {**spec, "description": f"Desired state of this {resource.kind}.{where}"},
             "status": _status(resource),
         },
         "x-kubernetes-validations": [*([] if resource.of_node else [_NAME_RULE]), *resource.rules] or None,
@@ -293,7 +293,7 @@ def _definition(resource: Resource[Model]) -> Schema:
         "metadata": {
             "name": resource.crd_name,
             "annotations": {
-                # The group ends in k8s.io, which Kubernetes protects; this says that nobody claims its approval.
+                # Kubernetes protects groups that end in k8s.io; this says that the API claims no approval.
                 "api-approved.kubernetes.io": "unapproved, a community API of openstack-operator"
             },
         }
@@ -327,11 +327,11 @@ def _definition(resource: Resource[Model]) -> Schema:
 
 
 def _status(resource: Resource[Model]) -> Schema:
-    """What every kind reports, and what only this one does."""
-    own: Schema = structural(resource.status, as_c5c3=resource.as_c5c3)["properties"] if resource.status else {}
+    """Return the schema of the status: the fields of every kind, and those of this kind alone."""
+    details: Schema = structural(resource.status, as_c5c3=resource.as_c5c3)["properties"] if resource.status else {}
     release = {"release": _RELEASE} if resource.has_release else {}
     scale = _SCALE if resource.scale else {}
-    return {**STATUS, "properties": {**STATUS["properties"], **release, **scale, **own}}
+    return {**STATUS, "properties": {**STATUS["properties"], **release, **scale, **details}}
 
 
 def _column(column: Column) -> Schema:

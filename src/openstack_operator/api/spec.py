@@ -1,4 +1,4 @@
-"""What the specs of services share; a mixin states a dependency, and the engine does the rest."""
+"""Fields that the specs of services share; a mixin states a dependency, and the engine does the rest."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ from .refs import Dependency, PKIRef, SecretRef
 
 
 class Resources(Model):
-    """What a container asks for and may use at most."""
+    """Resources a container requests, and its limits."""
 
     requests: dict[Literal["cpu", "memory"], Quantity] = {}
-    """What the scheduler reserves."""
+    """Resources the scheduler reserves."""
     limits: dict[Literal["cpu", "memory"], Quantity] = {}
-    """What the container may use at most."""
+    """Maximum the container may use."""
 
 
 class PodSettings(Model):
-    """How pods are placed and sized; set on a service for all its components, or on one component."""
+    """Placement and size of pods; set on a service for all its components, or on one component."""
 
     image: Annotated[Image, bounded(512)] | None = None
     """Image to run instead of the release's."""
@@ -54,12 +54,12 @@ class PodSettings(Model):
     affinity: Opaque | None = None
     """Kubernetes affinity of the pods."""
     anti_affinity: Literal["soft", "hard"] | None = None
-    """Whether pods of one program share a node: `soft` puts them on different ones where there are enough, `hard`
-    leaves a pod pending rather than let it share. Unset is `soft`; a podAntiAffinity in `affinity` takes the place of
-    either. What runs once on every node has no use for it."""
+    """Placement of a program's pods on different nodes: `soft` if enough nodes are available, `hard` always, so that
+    a pod stays pending without a free node. Unset is `soft`; a podAntiAffinity in `affinity` replaces either. Has no
+    effect on programs that run once on every node."""
     topology_spread_constraints: Annotated[Opaques, bounded(8)] | None = None
-    """How the pods of one program are spread, over zones for one; a constraint without a labelSelector gets that of the
-    program's pods. Nothing for what runs once on every node."""
+    """Spread of a program's pods, for example over zones; a constraint without a labelSelector gets that of the
+    program's pods. Has no effect on programs that run once on every node."""
     priority_class_name: Annotated[Name, bounded(253)] | None = None
     """PriorityClass of the pods."""
 
@@ -69,20 +69,20 @@ AGENT = ("image", "node_selector", "tolerations")
 
 
 class AgentSettings(PodSettings):
-    """How pods are placed and sized that are root on their nodes."""
+    """Placement and size of pods that run as root on their nodes."""
 
     on_nodes = AGENT
 
 
 class Component(PodSettings):
-    """One program of a service; what is unset here is taken from the service."""
+    """One program of a service; unset fields take the service's values."""
 
     replicas: Replicas | None = None
     """Number of pods; unset takes the service's."""
 
 
 class Autoscaling(Model):
-    """How the number of pods follows their load: a HorizontalPodAutoscaler, which needs a metrics-server."""
+    """HorizontalPodAutoscaler, which sets the number of pods by their load; needs a metrics-server."""
 
     rules: ClassVar[tuple[Rule, ...]] = (
         rule(
@@ -93,11 +93,11 @@ class Autoscaling(Model):
     )
 
     min_replicas: Annotated[int, Field(ge=1, le=32)] = 2
-    """Never fewer pods."""
+    """Minimum number of pods."""
     max_replicas: Annotated[int, Field(ge=1, le=32)]
-    """Never more pods."""
+    """Maximum number of pods."""
     cpu_utilization: Annotated[int, Field(ge=1, le=1000)] = 80
-    """Percent of the requested CPU that the pods are to use on average; the number of pods follows from it."""
+    """Target for the pods' average CPU use, in percent of the requested CPU; the number of pods follows from it."""
 
 
 class Scalable(Component):
@@ -118,51 +118,52 @@ class Scalable(Component):
     )
 
     autoscaling: Autoscaling | None = None
-    """Let the number of pods follow their load; takes the place of `replicas`."""
+    """Let the number of pods follow their load; replaces `replicas`."""
 
 
 class HttpApi(Scalable):
     """An API over HTTP."""
 
     processes: Annotated[int, Field(ge=1, le=64)] | None = None
-    """Processes each pod may have to answer requests: it begins with one, and starts another one whenever all have been
-    busy for three seconds; Keystone's and Neutron's all run from the start. Those of Nova, Neutron, Keystone and Cinder
-    answer one request at a time. Unset is 8 for Nova, 4 for Cinder, 2 for Keystone and Nova's metadata, 1 for
-    others."""
+    """Maximum number of processes per pod that answer requests: a pod begins with one, and starts another one whenever
+    all have been busy for three seconds; Keystone and Neutron start all of them at once. A process of Nova, Neutron,
+    Keystone or Cinder answers one request at a time. Unset is 8 for Nova, 4 for Cinder, 2 for Keystone and Nova's
+    metadata, 1 for others."""
 
 
 class Ingress(Model):
-    """An Ingress, for the controller that serves it. Those of nginx and both of haproxy are told to let large and long
-    requests through, and to call by TLS where the API has it; others by annotations of yours."""
+    """An Ingress, for the controller that serves it. The operator's annotations let the controllers of nginx and both
+    of haproxy accept large and long requests, and use TLS to an API that has it; configure other controllers by your
+    own annotations."""
 
     class_name: Name | None = None
-    """IngressClass; unset is the cluster's default one."""
+    """IngressClass; unset is the cluster's default."""
     secret_name: Name | None = None
-    """Secret with the certificate of the host, which the controller shows. Unset is the controller's own one, or,
-    with an annotation `cert-manager.io/issuer` or `cert-manager.io/cluster-issuer`, one that cert-manager makes."""
+    """Secret with the certificate of the host, which the controller presents. Unset is the controller's own one, or,
+    with an annotation `cert-manager.io/issuer` or `cert-manager.io/cluster-issuer`, one that cert-manager issues."""
     annotations: Annotations = {}
-    """Annotations, over the operator's: cert-manager's issuer, timeouts, sizes. Others need the operator's flag
+    """Annotations, merged over the operator's: cert-manager's issuer, timeouts, sizes. Others need the operator's flag
     `--ingress-annotations`."""
 
 
 class GatewayParent(Model):
-    """A Gateway, as an HTTPRoute names it."""
+    """A Gateway, as in `parentRefs` of an HTTPRoute."""
 
     name: Name
     """Name of the Gateway."""
     namespace: Name | None = None
-    """Its namespace; unset is this one. It must take routes from here."""
+    """Namespace of the Gateway; unset is this one. The Gateway must accept routes from this namespace."""
     section_name: Name | None = None
-    """Its listener; unset is each that takes the host."""
+    """Listener of the Gateway; unset is every listener that accepts the host."""
     port: Port | None = None
-    """Port of the listener, where its name does not say enough."""
+    """Port of the listener, if its name does not identify it."""
 
 
 class Gateway(Model):
-    """A route of the Gateway API, whose CRDs are the cluster's (`httproutes`, and `backendtlspolicies` with TLS)."""
+    """A route of the Gateway API; the cluster must have its CRDs (`httproutes`, and `backendtlspolicies` with TLS)."""
 
     parent_refs: Annotated[list[GatewayParent], Field(min_length=1, max_length=8)]
-    """Gateways clients call; they have the certificate of the host."""
+    """Gateways that clients call; they hold the certificate of the host."""
 
 
 # A control plane's template leaves out what is not set.
@@ -170,7 +171,7 @@ _PROXIED = "(has(self.type) && self.type in ['Ingress', 'Gateway'])"
 
 
 class Exposure(Model):
-    """How clients outside the Kubernetes cluster come."""
+    """Access for clients outside the Kubernetes cluster."""
 
     rules: ClassVar[tuple[Rule, ...]] = (
         rule(
@@ -186,20 +187,20 @@ class Exposure(Model):
     )
 
     type: Literal["ClusterIP", "NodePort", "LoadBalancer", "Ingress", "Gateway"] = "ClusterIP"
-    """Type of the API's Service; or what stands before it and ends the TLS of clients."""
+    """Type of the API's Service; or the proxy before it, which terminates the TLS of clients."""
     ingress: Ingress | None = None
-    """The Ingress; for type Ingress alone."""
+    """The Ingress; only for type Ingress."""
     gateway: Gateway | None = None
-    """The Gateway; for type Gateway alone."""
+    """The Gateway; only for type Gateway."""
     port: Port | None = None
-    """Port at which clients find the Ingress or the Gateway, by HTTPS; unset is 443."""
+    """HTTPS port of the Ingress or the Gateway; unset is 443."""
 
 
 _DNS = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)+$"
 
 
 def named(field: str) -> tuple[Rule, ...]:
-    """CEL rules: what stands behind a proxy has a name there."""
+    """Return CEL rules that require a DNS name for what is behind a proxy."""
     text = f"self.{field}"
     return (
         rule(f"!{_PROXIED} || has({text})", f"types Ingress and Gateway need a name; set {field}", f".{field}"),
@@ -213,68 +214,67 @@ def named(field: str) -> tuple[Rule, ...]:
 
 
 class Expose(Exposure):
-    """How clients outside the Kubernetes cluster reach an API."""
+    """Access to an API for clients outside the Kubernetes cluster."""
 
     rules: ClassVar[tuple[Rule, ...]] = named("host")
 
     host: Hostname | None = None
-    """Name or address outside clients use; goes into the public endpoint of the catalog. With Ingress and Gateway it is
-    the API's alone: with `nova.example.org` the consoles of a cell are at `nova-cell1-novncproxy.example.org`."""
+    """Name or address that outside clients use; becomes the public endpoint in the catalog. With Ingress and Gateway
+    only the API has it: with `nova.example.org` the consoles of a cell are at `nova-cell1-novncproxy.example.org`."""
 
 
 class NetworkPolicies(Model):
-    """Who may reach pods; needs a network of Kubernetes that enforces NetworkPolicies. Each service shuts its own pods
-    and opens those of others that it uses: turn it on for a whole cloud, or for every service of one.
+    """Restriction of connections to pods; needs a network of Kubernetes that enforces NetworkPolicies. Each service
+    closes its own pods and opens those of other services that it uses: turn it on for a whole cloud, or for every
+    service of one.
     """
 
     enabled: bool = False
-    """Let pods be reached only by those who use them. Otherwise everybody reaches APIs, and all pods of this operator's
-    in the namespace reach its databases, brokers and caches, which are shut to others in any case."""
+    """Accept connections to pods only from the pods that use them. Otherwise every client can connect to APIs, and all
+    pods of this operator in the namespace to its databases, brokers and caches, which are always closed to others."""
     nodes: Annotated[list[Cidr], Field(max_length=64)] = []
-    """Networks that programs on the nodes' own network come from (nova-compute, ovn-controller and the like, which no
-    policy can select): the addresses of the nodes, and those of their tunnels where Kubernetes' network has any. Unset
-    leaves what they use open to everybody."""
+    """Source networks of programs on the nodes' own network (nova-compute, ovn-controller and the like, which no policy
+    can select): the addresses of the nodes, and of their tunnels if Kubernetes' network has any. Unset leaves the ports
+    that these programs use open to every client."""
     allow_from: Annotated[Opaques, bounded(32)] = []
-    """Others who may reach every port, each a NetworkPolicyPeer as Kubernetes has it: what watches or backs up, and an
-    operator whose pods have other labels than its manifest says. Databases, brokers and caches follow this, and
-    `nodes`, also without `enabled`."""
+    """Further clients of every port, each a Kubernetes NetworkPolicyPeer: for monitoring, backups, or an operator whose
+    pods have other labels than its manifest. Databases, brokers and caches apply this and `nodes` also without
+    `enabled`."""
 
 
 class Monitoring(Model):
-    """What a Prometheus is told."""
+    """Metrics for Prometheus."""
 
     enabled: bool = False
-    """Whether programs tell of themselves at a port of their own, RabbitMQ and what stands before APIs with `tls`; and
-    a PodMonitor of each is made, where the cluster has Prometheus' operator. A change makes their pods anew."""
+    """Serve metrics at a separate port, for RabbitMQ and the TLS proxies of APIs with `tls`; and create a PodMonitor
+    for each, if the cluster has the Prometheus operator. A change replaces their pods."""
     labels: Labels = {}
-    """Labels of what is made for it, by which a Prometheus chooses: `release: prometheus`."""
+    """Labels of the PodMonitors and PrometheusRules, by which a Prometheus selects them: `release: prometheus`."""
 
 
 class UsesMonitoring(Model):
-    """Mixed into the spec of a service that can tell of itself."""
+    """Mixed into the spec of a service that can serve metrics."""
 
     monitoring: Monitoring = Monitoring()
-    """What a Prometheus is told."""
+    """Metrics for Prometheus."""
 
 
 def as_c5c3(model: Model, dumped: Mapping[str, Any]) -> dict[str, Any]:
-    """What was dumped of a model, as kinds of c5c3's groups have it: images as objects, and fields by their names
-    there.
-    """
-    made = dict(dumped)
+    """Convert a model's dump to the form of c5c3's groups: images as objects, and fields by their names there."""
+    converted = dict(dumped)
     for name, info in type(model).model_fields.items():
         value, key = getattr(model, name), info.alias or name
-        if key not in made or value is None:
+        if key not in converted or value is None:
             continue
         if isinstance(model, PodSettings) and name == "image":
-            made[key] = image_object(value)
+            converted[key] = image_object(value)
         elif isinstance(value, Model):
-            made[key] = as_c5c3(value, made[key])
+            converted[key] = as_c5c3(value, converted[key])
         elif isinstance(value, list):
-            pairs = zip(cast("list[Any]", value), made[key], strict=True)
-            made[key] = [as_c5c3(each, out) if isinstance(each, Model) else out for each, out in pairs]
+            pairs = zip(cast("list[Any]", value), converted[key], strict=True)
+            converted[key] = [as_c5c3(each, out) if isinstance(each, Model) else out for each, out in pairs]
     names = model.c5c3_names if isinstance(model, CalledOtherwise) else {}
-    return {names.get(name, name): value for name, value in made.items()}
+    return {names.get(name, name): value for name, value in converted.items()}
 
 
 class RunSpec(PodSettings):
@@ -283,38 +283,38 @@ class RunSpec(PodSettings):
     release: ReleaseName = "2025.1"
     """OpenStack release to run."""
     image_profile: Literal["debian", "kolla"] = "debian"
-    """Which set of images of that release."""
+    """Set of images of that release."""
     network_policies: NetworkPolicies = NetworkPolicies()
-    """Who may reach the pods."""
+    """Restriction of connections to the pods."""
 
 
 class CertificateSource(Model):
-    """Who vouches for a service; nobody where neither is set."""
+    """Source of a service's certificate; without one, the service has none."""
 
     rules: ClassVar[tuple[Rule, ...]] = (
         rule("!has(self.pkiRef) || !has(self.secretRef)", "a certificate has one source; remove one", ".secretRef"),
     )
 
     pki_ref: PKIRef | None = None
-    """PKI that makes its certificate, and whose authority its clients trust."""
+    """PKI that issues the certificate, and whose authority clients trust."""
     secret_ref: SecretRef | None = None
-    """A certificate of your own: a Secret with `tls.crt`, `tls.key`, and `ca.crt`, by which clients check it. What is
-    put there later is taken over if it is good; otherwise the last good one stays in use."""
+    """Your own certificate: a Secret with `tls.crt`, `tls.key`, and `ca.crt`, with which clients verify it. A later
+    change of the Secret takes effect if it is valid; otherwise the last valid certificate stays in use."""
     announced: bool = True
-    """Whether clients are told to come with TLS, in the catalog of APIs too. Until then they are given what they check
-    the certificate by, and it is there for who comes with TLS already. A control plane says false by itself while a
-    cloud that runs learns to trust."""
+    """Configure clients to use TLS, also in the catalog of APIs. With false, clients only get the authority to verify
+    the certificate, and the service accepts connections with and without TLS. A control plane sets false by itself
+    while the programs of a running cloud begin to trust the authority."""
     required: bool = False
-    """Whether who comes without TLS is refused, once clients are told. For a cloud that runs, set it when nobody does
-    any more."""
+    """Refuse connections without TLS, once clients are configured to use it. In a running cloud, set this when no
+    client connects without TLS any more."""
 
 
 class UsesTLS(Model):
     """Mixed into the spec of a service that can be reached through TLS."""
 
     tls: CertificateSource | None = None
-    """Encrypt what clients send; unset is plain. Where it is set, clients of this operator's check the certificate and
-    its names."""
+    """Encrypt connections of clients; unset is plain text. If set, clients that this operator configures verify the
+    certificate and its names."""
 
 
 class ServiceSpec(RunSpec, UsesTLS, UsesMonitoring):
@@ -328,14 +328,14 @@ class ServiceSpec(RunSpec, UsesTLS, UsesMonitoring):
     """Extra options, merged over the operator's defaults: section, option, value. An option the operator wires
     itself (addresses, passwords) is refused."""
     expose: Expose = Expose()
-    """How clients outside the cluster reach the API."""
+    """Access to the API for clients outside the cluster."""
     depends_on: Annotated[list[Dependency], Field(max_length=32)] = []
-    """What pods of APIs, workers and agents wait for before they start for the first time, besides what the service
-    uses."""
+    """Conditions of other resources that pods of APIs, workers and agents wait for before they start for the first
+    time, besides those that the service uses."""
 
     @property
     def runs_release(self) -> str:
-        """Its programs are of the release it names."""
+        """Release that the spec names, and its programs run."""
         return self.release
 
 
@@ -365,5 +365,5 @@ class UsesVolume(UsesStorageClass):
     storage_class_name: Name | None = None
     """StorageClass of the volumes; unset takes the cluster's default. Cannot be changed later."""
     retention: Literal["Retain", "Delete"] = "Retain"
-    """What becomes of the volumes when this resource is deleted. What is retained is used again by a resource of the
-    same name."""
+    """Keep or delete the volumes when this resource is deleted. A new resource of the same name uses retained volumes
+    again."""

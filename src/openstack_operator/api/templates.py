@@ -1,5 +1,5 @@
-"""What the definition of a cloud says of its templates: less than the kinds they become, so that it stays small enough
-for `kubectl apply`, which keeps a copy of it in an annotation of at most 262,144 bytes."""
+"""Templates in the definition of a cloud: shorter than the kinds they become, so that it stays small enough for
+`kubectl apply`, which keeps a copy of it in an annotation of at most 262,144 bytes."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ _SENTENCE = re.compile(r"(.*?[\w`)\]'\"])[.;:](?:\s|$)")
 def abridged(schema: Schema) -> Schema:
     """The schema with its templates cut short.
 
-    A template and its own fields keep their rules and the first sentence of what is said of them; what more than three
-    of these say is said by the first one. Below, what more than three places share (how pods are placed, who may
-    connect) is said and checked by the kind the template becomes: what that refuses is told by a condition of the
-    cloud, with the path of the field. So are the bounds of free texts, lists and maps. Each default is said here as
-    well, also where nothing else is.
+    A template and its own fields keep their rules and the first sentence of their descriptions; of a text that more
+    than three of them share, only the first one keeps it. Below, texts and rules that more than three places share
+    (placement of pods, NetworkPolicies) are left to the kind the template becomes: a condition of the cloud reports
+    what that refuses, with the path of the field. So are the bounds of free texts, lists and maps. Each default is
+    stated here as well, even without any other text.
     """
     return _walk(schema, _Sayings(Counter(_said(schema))))
 
 
 @dataclass(frozen=True)
 class _Sayings:
-    """What is said in a schema, and what of that was said already on the way through it."""
+    """Descriptions and rules of a schema, and the sentences that came before on the way through it."""
 
     counts: Mapping[str, int]
-    """How often each description and each rule stands there."""
+    """Number of places of each description and each rule."""
     earlier: set[str] = field(default_factory=set)
     """Sentences that many share, which came before."""
 
@@ -58,7 +58,7 @@ class _Sayings:
 
 
 def has_templates(schema: Schema) -> bool:
-    """Whether there are templates among the schema's own fields or theirs."""
+    """Return True if the schema's own fields, or theirs, contain templates."""
     if schema.get(HANDED_ON) == TEMPLATE:
         return True
     return any(has_templates(field) for field in schema.get("properties", {}).values())
@@ -66,19 +66,19 @@ def has_templates(schema: Schema) -> bool:
 
 def unmarked(schema: Schema, mark: str) -> Schema:
     """The schema without a mark."""
-    found = {name: value for name, value in schema.items() if name != mark}
-    return mapped(found, lambda inner: unmarked(inner, mark))
+    bare = {name: value for name, value in schema.items() if name != mark}
+    return mapped(bare, lambda inner: unmarked(inner, mark))
 
 
 def mapped(schema: Schema, change: Callable[[Schema], Schema]) -> Schema:
     """The schema with each schema in it changed."""
-    found = dict(schema)
-    if "properties" in found:
-        found["properties"] = {name: change(field) for name, field in found["properties"].items()}
+    changed = dict(schema)
+    if "properties" in changed:
+        changed["properties"] = {name: change(field) for name, field in changed["properties"].items()}
     for name in _INNER:
-        if isinstance(found.get(name), dict):
-            found[name] = change(found[name])
-    return found
+        if isinstance(changed.get(name), dict):
+            changed[name] = change(changed[name])
+    return changed
 
 
 def _walk(schema: Schema, sayings: _Sayings) -> Schema:
@@ -89,31 +89,31 @@ def _walk(schema: Schema, sayings: _Sayings) -> Schema:
 
 
 def _cut(schema: Schema, sayings: _Sayings, depth: int) -> Schema:
-    found = {name: value for name, value in schema.items() if name not in (HANDED_ON, IN_KIND)}
-    if text := _shortened(found.pop("description", ""), whole=depth < 2, sayings=sayings):
-        found["description"] = text
-    if any("matches(" in rule["rule"] for rule in found.get(_RULES, ())):
+    short = {name: value for name, value in schema.items() if name not in (HANDED_ON, IN_KIND)}
+    if text := _shortened(short.pop("description", ""), whole=depth < 2, sayings=sayings):
+        short["description"] = text
+    if any("matches(" in rule["rule"] for rule in short.get(_RULES, ())):
         # The rule says the same in words, here or in the kind.
-        found.pop("pattern", None)
-    if found.get("minLength") == 1 and not re.search(found.get("pattern", ""), ""):
+        short.pop("pattern", None)
+    if short.get("minLength") == 1 and not re.search(short.get("pattern", ""), ""):
         # What has no character does not match either.
-        del found["minLength"]
-    if depth >= 2 and _RULES in found:
+        del short["minLength"]
+    if depth >= 2 and _RULES in short:
         # Without its rule an earlier name would be taken for a field.
         rules = [
-            rule for rule in found.pop(_RULES) if not sayings.is_shared(_text(rule)) or WAS_RENAMED in rule["message"]
+            rule for rule in short.pop(_RULES) if not sayings.is_shared(_text(rule)) or WAS_RENAMED in rule["message"]
         ]
-        found |= {_RULES: rules} if rules else {}
-    if IN_KIND in schema and _RULES not in found:
+        short |= {_RULES: rules} if rules else {}
+    if IN_KIND in schema and _RULES not in short:
         # What a rule costs is reckoned by bounds.
-        found = {name: value for name, value in found.items() if name not in _BOUNDS}
-    if found.get("x-kubernetes-int-or-string"):
-        found.pop("anyOf", None)
-    return mapped(found, lambda inner: _cut(inner, sayings, depth + 1))
+        short = {name: value for name, value in short.items() if name not in _BOUNDS}
+    if short.get("x-kubernetes-int-or-string"):
+        short.pop("anyOf", None)
+    return mapped(short, lambda inner: _cut(inner, sayings, depth + 1))
 
 
 def _shortened(text: str, *, whole: bool, sayings: _Sayings) -> str:
-    """What is said of a field: a sentence and its default, or the default alone."""
+    """Shorten the description of a field to a sentence and its default, or the default alone."""
     if text.startswith(IS_NOW):
         return text
     words, default = split_default(text)
@@ -128,7 +128,7 @@ def first_sentence(text: str) -> str:
 
 
 def _said(node: Any) -> Iterator[str]:
-    """Every description and every rule, as often as it stands there."""
+    """Every description and every rule, as often as it occurs."""
     if isinstance(node, dict):
         for name, value in node.items():
             if name == "description" and isinstance(value, str):

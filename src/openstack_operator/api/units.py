@@ -20,7 +20,7 @@ _UNITS = {
 
 
 def seconds(text: str) -> timedelta:
-    """What a duration stands for: 90s, 24h, 7d, 1h30m. Raises ValueError for one of millions of years."""
+    """Convert a duration: 90s, 24h, 7d, 1h30m. Raises ValueError for one of millions of years."""
     total = sum(int(count) * _SECONDS[unit] for count, unit in re.findall("(?<![0-9])([0-9]+)([dhms])", text))
     try:
         return timedelta(seconds=total)
@@ -29,7 +29,7 @@ def seconds(text: str) -> timedelta:
 
 
 def mebibytes(text: str) -> int:
-    """What an amount of memory stands for, in MiB: 512Mi is 512, 1Gi is 1024."""
+    """Convert an amount of memory to MiB: 512Mi is 512, 1Gi is 1024."""
     digits = text.rstrip("ikKMGTP")
     return int(float(digits) * _UNITS[text[len(digits) :]] / 1024**2)
 
@@ -72,7 +72,7 @@ def memory(least: str, most: str) -> Any:
 
 
 def holds(least: str, most: str) -> AfterValidator:
-    """Annotation that bounds an amount of memory where no API server did."""
+    """Annotation that bounds an amount of memory that no API server has checked."""
 
     def check(text: str) -> str:
         if not mebibytes(least) <= mebibytes(text) <= mebibytes(most):

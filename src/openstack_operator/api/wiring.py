@@ -1,4 +1,4 @@
-"""What a service leans on: a resource of ours by its name, or a server of others by where it is and how to log in."""
+"""Dependencies of a service: a resource of ours by its name, or an external server by its address and login."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from .refs import AppSecretRef, KeystoneRef, LoginSecretRef, MariaDBRef, Memcach
 
 MARIADB, RABBITMQ = MariaDBRef(name="mariadb"), RabbitMQRef(name="rabbitmq")
 MEMCACHED, KEYSTONE = MemcachedRef(name="memcached"), KeystoneRef(name="keystone")
-"""Who is meant where nobody says it."""
+"""Default references, for specs that name none."""
 
 
-def _either(ref: str, login: str, default: Ref, what: str) -> tuple[Rule, ...]:
-    """CEL rules: a reference or a Secret, not both; and the one that holds, unset is `default`, stays. A server of ours
-    and one of others do not change places: the account that was made would be dropped under those who use it.
+def _either(ref: str, login: str, default: Ref, subject: str) -> tuple[Rule, ...]:
+    """CEL rules: a reference or a Secret, not both; and the one in use, unset is `default`, cannot be changed. A server
+    of ours and an external one cannot replace each other: the account made on the first would be dropped while in use.
     """
     meant = f"(has(self.{login}) ? '' : has(self.{ref}) ? self.{ref}.name : '{default.name}')"
     return (
         rule(f"!has(self.{ref}) || !has(self.{login})", f"name one; remove {ref} or {login}", f".{login}"),
         rule(
             f"{meant} == {meant.replace('self', 'oldSelf')}",
-            f"{what} cannot be changed once set; create a new resource instead",
+            f"{subject} cannot be changed once set; create a new resource instead",
             f".{ref}",
         ),
     )
 
 
 class DatabaseSource(Model):
-    """Where a service keeps its tables."""
+    """Database server and schema of a service."""
 
     rules: ClassVar[tuple[Rule, ...]] = (
         settled("database", "the database's name"),
@@ -46,31 +46,31 @@ class DatabaseSource(Model):
     )
 
     mariadb_ref: MariaDBRef | None = Field(default=None, alias="mariadbRef")
-    """Server that holds the schema; unset is `mariadb`, unless there is a secretRef. Cannot be changed, since data does
+    """MariaDB that holds the schema; unset is `mariadb`, unless secretRef is set. Cannot be changed, since data does
     not move by itself."""
     secret_ref: LoginSecretRef | None = None
-    """How to log in to a server that is not looked after here: a Secret with `username` and `password`, and where the
-    spec does not say it `host`, `port` and `database`; with `ca.crt` by TLS, checked by that. The schema and the rights
-    of that account are yours to make."""
+    """Login of an external server: a Secret with `username` and `password`, and with `host`, `port` and `database` if
+    the spec does not set them; with `ca.crt`, connections use TLS and verify the server with it. Create the schema and
+    grant that account its rights yourself."""
     host: Hostname | None = None
-    """Server of the schema where there is a secretRef; unset is what the Secret says, and without that the Service
-    `mariadb` of this namespace."""
+    """Host of the external server; unset takes the Secret's, and without that the Service `mariadb` of this namespace.
+    Only with secretRef."""
     port: Port | None = None
-    """Its port; unset is what the Secret says, and without that 3306."""
+    """Port of the external server; unset takes the Secret's, and without that 3306."""
     database: DatabaseName | None = None
     """Name of the schema; unset takes the service's name."""
 
     def implied(self) -> Mapping[str, Any]:
-        """The server nobody named."""
+        """Return the default server if the spec names none."""
         return {} if self.mariadb_ref or self.secret_ref else {"mariadbRef": MARIADB}
 
     def destinations(self) -> Sequence[Destination]:
-        """The server, where not the Secret says it."""
+        """Return the server, unless the Secret names it."""
         return sent({"secretRef": self.secret_ref}, self.host)
 
 
 class MessagingSource(Model):
-    """Where a service sends its RPC."""
+    """Broker of a service's RPC."""
 
     rules: ClassVar[tuple[Rule, ...]] = (
         *_either("rabbitmqRef", "secretRef", RABBITMQ, "the broker"),
@@ -82,28 +82,27 @@ class MessagingSource(Model):
     )
 
     rabbitmq_ref: RabbitMQRef | None = Field(default=None, alias="rabbitmqRef")
-    """Broker; the service gets a virtual host of its own in it. Unset is `rabbitmq`, unless there is a secretRef.
+    """RabbitMQ, in which the service gets a virtual host of its own; unset is `rabbitmq`, unless secretRef is set.
     Cannot be changed."""
     secret_ref: LoginSecretRef | None = None
-    """How to log in to a broker that is not looked after here: a Secret with `username` and `password`; `vhost`, the
-    virtual host, without which it is `/`; where hosts is unset `host` and `port`; with `ca.crt` by TLS, checked by
-    that. The virtual host and the rights of that user are yours to make."""
+    """Login of an external broker: a Secret with `username` and `password`; `vhost`, the virtual host, without which it
+    is `/`; `host` and `port` if hosts is unset; with `ca.crt`, connections use TLS and verify the broker with it.
+    Create the virtual host and grant that user its rights yourself."""
     hosts: Annotated[list[Server], Field(min_length=1, max_length=16)] | None = None
-    """Members of that broker, or one address for all of them, which is better where there is one; unset is what the
-    Secret says, and without that the Service `rabbitmq` of this namespace. Ports are 5672, with TLS 5671, unless they
-    are said."""
+    """Members of the external broker, or preferably one address for all of them; unset takes the Secret's host, and
+    without that the Service `rabbitmq` of this namespace. The default port is 5672, with TLS 5671."""
 
     def implied(self) -> Mapping[str, Any]:
-        """The broker nobody named."""
+        """Return the default broker if the spec names none."""
         return {} if self.rabbitmq_ref or self.secret_ref else {"rabbitmqRef": RABBITMQ}
 
     def destinations(self) -> Sequence[Destination]:
-        """The members, where not the Secret says them."""
+        """Return the members, unless the Secret names them."""
         return sent({"secretRef": self.secret_ref}, *(self.hosts or ()))
 
 
 class ServiceMessaging(MessagingSource):
-    """Where a service sends its RPC, and what it tells the world."""
+    """Broker of a service's RPC, and the one of its notifications."""
 
     rules: ClassVar[tuple[Rule, ...]] = (
         rule(
@@ -115,37 +114,37 @@ class ServiceMessaging(MessagingSource):
     )
 
     notifications_ref: RabbitMQRef | None = None
-    """Broker that takes the service's notifications (oslo.messaging's messagingv2) in a virtual host of their own,
-    where each queue keeps the newest 256 MiB; unset sends none."""
+    """RabbitMQ for the service's notifications (oslo.messaging's messagingv2), in a virtual host of their own, where
+    each queue keeps the newest 256 MiB; unset sends none."""
 
 
 class CacheSource(Model):
-    """Where a service caches tokens."""
+    """Cache of a service's tokens."""
 
     rules: ClassVar[tuple[Rule, ...]] = (
         rule("!has(self.memcachedRef) || !has(self.servers)", "name one; remove memcachedRef or servers", ".servers"),
     )
 
     memcached_ref: MemcachedRef | None = None
-    """The cache; unset is `memcached`, unless servers are named, or an authUrl of Keystone: then nothing is cached."""
+    """Memcached to use; unset is `memcached`, unless servers is set. With an authUrl of Keystone and both unset,
+    nothing is cached."""
     servers: Annotated[list[Server], Field(min_length=1, max_length=16)] | None = None
-    """Memcached servers that are not looked after here, spoken to in plain text; their ports are 11211 unless they are
-    said."""
+    """External Memcached servers, used in plain text; the default port is 11211."""
 
 
 class ResultsSource(CacheSource):
-    """Where a service caches tokens and what it has worked out."""
+    """Cache of a service's tokens and computed results."""
 
     backend: Literal["oslo_cache.memcache_pool", "dogpile.cache.pymemcache"] = "oslo_cache.memcache_pool"
-    """How oslo.cache talks to it. dogpile.cache.pymemcache has no timeout: a server that is cut off, not merely gone,
-    stalls whoever asks it for minutes."""
+    """Driver of oslo.cache. dogpile.cache.pymemcache has no timeout: a server that cannot be reached, rather than
+    stopped, stalls each request to it for minutes."""
 
 
 class AppCredentialRef(Model):
-    """A Secret in the same namespace that says how to log in to Keystone: with `application_credential_id` and
-    `application_credential_secret`, with `clouds.yaml`, or with `username` and `password`, and for these
-    `user_domain_name` and `project_domain_name` (unset is Default) and `project_name` (unset is service). With `ca.crt`
-    or `cacert` Keystone, and what is found through it, is checked by that."""
+    """A Secret in the same namespace with a login for Keystone: `application_credential_id` and
+    `application_credential_secret`, or `clouds.yaml`, or `username` and `password`, and for these `user_domain_name`
+    and `project_domain_name` (unset is Default) and `project_name` (unset is service). With `ca.crt` or `cacert`,
+    clients verify Keystone and the APIs of its catalog with it."""
 
     rules: ClassVar[tuple[Rule, ...]] = (
         rule("!has(self.secretName) || !has(self.name)", "these are the same; set secretName alone", ".secretName"),
@@ -154,19 +153,19 @@ class AppCredentialRef(Model):
     secret_name: Name | None = None
     """Name of the Secret. Its clouds.yaml has one cloud, or one called `openstack`."""
     name: Name | None = None
-    """The same."""
+    """The same as secretName."""
 
     def implied(self) -> Mapping[str, Any]:
-        """The Secret, under the field that names it."""
-        named = {"secretName": self.secret_name, "name": self.name}
-        return {field: AppSecretRef(name=name) for field, name in named.items() if name}
+        """Return the Secret, by the field that names it."""
+        names = {"secretName": self.secret_name, "name": self.name}
+        return {field: AppSecretRef(name=name) for field, name in names.items() if name}
 
 
 _NAMED = "has(self.appCredentialRef) && (has(self.appCredentialRef.secretName) || has(self.appCredentialRef.name))"
 
 
 class IdentitySource(Model):
-    """Who authenticates a service."""
+    """Keystone that authenticates a service."""
 
     rules: ClassVar[tuple[Rule, ...]] = (
         *_either("keystoneRef", "authUrl", KEYSTONE, "keystoneRef"),
@@ -183,20 +182,20 @@ class IdentitySource(Model):
     )
 
     keystone_ref: KeystoneRef | None = None
-    """Keystone that authenticates this service and lists its endpoints; unset is `keystone`, unless there is an
-    authUrl. Cannot be changed."""
+    """Keystone that authenticates this service and lists its endpoints; unset is `keystone`, unless authUrl is set.
+    Cannot be changed."""
     auth_url: AuthUrl | None = None
-    """A Keystone that is not looked after here, or that others fill: nothing is registered there, neither a user nor an
-    endpoint."""
+    """URL of an external Keystone, or of one that others configure: the operator registers neither a user nor an
+    endpoint there."""
     app_credential_ref: AppCredentialRef | None = None
-    """How to log in there, as a user with the role `service`."""
+    """Login for that Keystone, as a user with the role `service`."""
 
     def implied(self) -> Mapping[str, Any]:
-        """The Keystone nobody named."""
+        """Return the default Keystone if the spec names none."""
         return {} if self.keystone_ref or self.auth_url else {"keystoneRef": KEYSTONE}
 
     def destinations(self) -> Sequence[Destination]:
-        """That Keystone."""
+        """Return that Keystone."""
         refs = self.app_credential_ref.implied() if self.app_credential_ref else {}
         return sent({f"appCredentialRef.{name}": ref for name, ref in refs.items()}, self.auth_url)
 
@@ -222,23 +221,23 @@ class UsesCache(Model):
     """Cache of this service."""
 
     def implied(self) -> Mapping[str, Any]:
-        """The cache nobody named."""
+        """Return the default cache if the spec names none."""
         return _implied_cache(self, self.cache)
 
 
 class CachesResults(Model):
-    """Mixed into the spec of a service that also remembers what it has worked out."""
+    """Mixed into the spec of a service that also caches computed results."""
 
     cache: ResultsSource = ResultsSource()
     """Cache of this service."""
 
     def implied(self) -> Mapping[str, Any]:
-        """The cache nobody named."""
+        """Return the default cache if the spec names none."""
         return _implied_cache(self, self.cache)
 
 
 def _implied_cache(spec: Model, source: CacheSource) -> dict[str, MemcachedRef]:
-    """None where Keystone is elsewhere: a service on its own must not wait for a cache its cloud may not have."""
+    """Return no cache with an external Keystone: such a service must not wait for a cache its cloud may not have."""
     alone = isinstance(spec, UsesIdentity) and spec.keystone.auth_url
     return {} if source.memcached_ref or source.servers or alone else {"cache.memcachedRef": MEMCACHED}
 

@@ -34,7 +34,7 @@ OWNED = (
 """Whatever else is found there was made from a model that is gone."""
 
 _SERVED = [kind.handle for kind in OTHERS]
-"""All of them, since permissions are for whatever may be asked for."""
+"""All of them, since permissions cover every kind that a plan may use."""
 
 _HEADER = "# Made by `openstack-operator generate`; change the models instead.\n"
 
@@ -58,10 +58,10 @@ def rendered(root: Path) -> list[Planned]:
 
 def _files(plain: Callable[[Resource[Any]], str], full: Callable[[Resource[Any]], str]) -> dict[str, Resource[Any]]:
     """Names of files, one a kind: the full one where another group's kind has the plain one already."""
-    found: dict[str, Resource[Any]] = {}
+    by_file_name: dict[str, Resource[Any]] = {}
     for resource in RESOURCES:
-        found[plain(resource) if plain(resource) not in found else full(resource)] = resource
-    return found
+        by_file_name[plain(resource) if plain(resource) not in by_file_name else full(resource)] = resource
+    return by_file_name
 
 
 def definition(resource: Resource[Any]) -> Path:
@@ -124,5 +124,5 @@ def write(root: Path, files: Mapping[Path, str]) -> list[Path]:
 
 
 def _orphans(root: Path, files: Mapping[Path, str]) -> set[Path]:
-    found = {path.relative_to(root) for pattern in OWNED for path in root.glob(pattern)}
-    return found - set(files)
+    existing_paths = {path.relative_to(root) for pattern in OWNED for path in root.glob(pattern)}
+    return existing_paths - set(files)

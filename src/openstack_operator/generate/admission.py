@@ -1,4 +1,5 @@
-"""Who may decide what runs on nodes as root: a ValidatingAdmissionPolicy for each kind with such fields."""
+"""Policies for fields that decide what runs on nodes as root: a ValidatingAdmissionPolicy for each kind with such
+fields."""
 
 from __future__ import annotations
 
@@ -52,7 +53,7 @@ def _policy(name: str, rules: Sequence[Object], kinds: Sequence[Resource[Any]]) 
                     for kind in kinds
                 ]
             },
-            # Who has the verb, as the operator has, is asked for nothing else.
+            # A user with the verb, such as the operator, has to meet no other rule.
             "matchConditions": [{"name": f"may-not-{RUN_ON_NODES}", "expression": f"!{_IS_ALLOWED}"}],
             "variables": [
                 {"name": "new", "expression": "object.?spec.orValue(dyn({}))"},
@@ -76,12 +77,12 @@ def _policy_binding(name: str) -> Object:
 
 
 def _rule(field: NodeField) -> Object:
-    """Refuses a field that is neither as it was nor what the operator chooses by itself."""
-    others = f", choose a folder below {FOLDER}" if field.is_folder else ""
+    """Refuse a field that is neither unchanged nor what the operator chooses by itself."""
+    alternative = f", choose a folder below {FOLDER}" if field.is_folder else ""
     return {
         "expression": _is_free(field, field.path, _NEW, _OLD),
         "message": f"{field} decides what runs on nodes as root, which needs the verb {RUN_ON_NODES} "
-        f"(ClusterRole {NODE_AGENTS}); remove it{others}, or ask an administrator of the Kubernetes cluster",
+        f"(ClusterRole {NODE_AGENTS}); remove it{alternative}, or ask an administrator of the Kubernetes cluster",
         "reason": "Forbidden",
     }
 
@@ -100,11 +101,11 @@ def _is_free(field: NodeField, path: Sequence[str], new: str, old: str) -> str:
 
 
 def _by_itself(field: NodeField, value: str) -> list[str]:
-    """What everybody may choose."""
-    found = [] if field.default is None else [f"{value}.value() == {json.dumps(field.default)}"]
+    """Return expressions for values that every user may choose."""
+    expressions = [] if field.default is None else [f"{value}.value() == {json.dumps(field.default)}"]
     if field.is_folder:
-        found.append(f"{value}.value().startsWith('{FOLDER}') && !{value}.value().contains('..')")
-    return found
+        expressions.append(f"{value}.value().startsWith('{FOLDER}') && !{value}.value().contains('..')")
+    return expressions
 
 
 def _optional(path: Sequence[str]) -> str:

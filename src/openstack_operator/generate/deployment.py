@@ -16,8 +16,8 @@ room for several namespaces that take all that a namespace may.
 """
 LABELS = {NAME: OPERATOR}
 _DISK, _MOST_DISK = "64Mi", "1Gi"
-"""What a program writes to the disk of its node: its log, of which the kubelet keeps 50 MiB, and next to nothing in
-/tmp."""
+"""Request and limit of what a program writes to the disk of its node: its log, of which the kubelet keeps 50 MiB, and
+next to nothing in /tmp."""
 VERSIONED = {VERSION: __version__}
 """Of the templates of pods; selectors stay as they are."""
 _API_SERVERS: list[Object] = [{"protocol": "TCP", "port": port} for port in (443, 6443, 8443, 16443)]
@@ -80,10 +80,10 @@ def policies(name: str, namespace: str, *ports: int) -> list[Object]:
         {
             "apiVersion": "networking.k8s.io/v1",
             "kind": "NetworkPolicy",
-            "metadata": {"name": f"{name}-{way}", "namespace": namespace, "labels": labels},
+            "metadata": {"name": f"{name}-{direction}", "namespace": namespace, "labels": labels},
             "spec": spec,
         }
-        for way, spec in (("ingress", ingress), ("egress", egress(labels, _API_SERVERS)))
+        for direction, spec in (("ingress", ingress), ("egress", egress(labels, _API_SERVERS)))
     ]
 
 
@@ -95,8 +95,13 @@ def _pod() -> Object:
         "affinity": apart(LABELS),
         # The standby leads long before; this is how soon a lost node leaves one without a standby no more.
         "tolerations": [
-            {"key": f"node.kubernetes.io/{gone}", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 30}
-            for gone in ("not-ready", "unreachable")
+            {
+                "key": f"node.kubernetes.io/{node_state}",
+                "operator": "Exists",
+                "effect": "NoExecute",
+                "tolerationSeconds": 30,
+            }
+            for node_state in ("not-ready", "unreachable")
         ],
         "securityContext": POD_CONFINED,
         "containers": [_container()],
@@ -123,8 +128,8 @@ def _container() -> Object:
         ],
         "env": [{"name": "POD_NAMESPACE", "valueFrom": {"fieldRef": {"fieldPath": "metadata.namespace"}}}],
         "ports": [{"name": "health", "containerPort": PORT}, {"name": "metrics", "containerPort": METRICS_PORT}],
-        # Asked every second until it is ready, so that nobody waits for the next of the rarer questions after that. As
-        # long as it may take to reach an API server that is away.
+        # Probed every second until it is ready, so that no client waits for the next of the rarer probes after that.
+        # For as long as an API server may be unreachable.
         "startupProbe": probe("/readyz", period=1, failures=600),
         "readinessProbe": probe("/readyz", period=5, failures=2),
         "livenessProbe": probe("/healthz", period=10, failures=3),
@@ -138,7 +143,7 @@ def _container() -> Object:
 
 
 def resources(cpu: str, memory: str, limit: str) -> Object:
-    """What a container requests, and the most memory and disk it may have."""
+    """Return requests of a container, and limits of its memory and disk."""
     return {
         "requests": {"cpu": cpu, "memory": memory, "ephemeral-storage": _DISK},
         "limits": {"memory": limit, "ephemeral-storage": _MOST_DISK},

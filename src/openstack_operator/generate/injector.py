@@ -50,7 +50,7 @@ def labels_injector() -> list[Object]:
 
 def webhook(client: Mapping[str, Any]) -> Object:
     """The configuration by which the API server asks; it never waits long, and goes on without an answer."""
-    others = {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": list(UNASKED)}
+    other_namespaces = {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": list(UNASKED)}
     rule = {"apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods/binding"], "operations": ["CREATE"]}
     return {
         "apiVersion": CONFIGURATION.api_version,
@@ -62,7 +62,7 @@ def webhook(client: Mapping[str, Any]) -> Object:
                 "admissionReviewVersions": ["v1"],
                 "clientConfig": dict(client),
                 "failurePolicy": "Ignore",
-                "namespaceSelector": {"matchExpressions": [others]},
+                "namespaceSelector": {"matchExpressions": [other_namespaces]},
                 "rules": [{**rule, "scope": "Namespaced"}],
                 "sideEffects": "NoneOnDryRun",
                 "timeoutSeconds": 1,
@@ -76,10 +76,14 @@ def _rights() -> list[Object]:
         {"apiGroups": [""], "resources": ["nodes"], "verbs": list(WATCH)},
         {"apiGroups": [""], "resources": ["pods"], "verbs": [*WATCH, "patch"]},
     ]
-    # Whoever may write a webhook's configuration may have it see everything that is written: not the program that is
-    # called from the network, and this one alone.
-    told = {"apiGroups": [CONFIGURATION.group], "resources": [CONFIGURATION.plural], "verbs": ["get", "patch"]}
-    kept = {"apiGroups": [""], "resources": ["secrets"], "verbs": ["get", "update"], "resourceNames": [INJECTOR]}
+    # An account that may write a webhook's configuration can make it see every write: not the program that is called
+    # from the network, and this configuration alone.
+    configuration_rule = {
+        "apiGroups": [CONFIGURATION.group],
+        "resources": [CONFIGURATION.plural],
+        "verbs": ["get", "patch"],
+    }
+    secret_rule = {"apiGroups": [""], "resources": ["secrets"], "verbs": ["get", "update"], "resourceNames": [INJECTOR]}
     here = {"name": CERTIFIER, "namespace": INJECTOR}
     everywhere = {"name": CERTIFIER}
     return [
@@ -87,9 +91,9 @@ def _rights() -> list[Object]:
         role("ClusterRole", {"name": INJECTOR}, pods),
         binding("ClusterRoleBinding", "ClusterRole", {"name": INJECTOR}, account=INJECTOR, of=INJECTOR),
         _object("v1", "ServiceAccount", CERTIFIER),
-        role("ClusterRole", everywhere, [{**told, "resourceNames": [INJECTOR]}]),
+        role("ClusterRole", everywhere, [{**configuration_rule, "resourceNames": [INJECTOR]}]),
         binding("ClusterRoleBinding", "ClusterRole", everywhere, account=CERTIFIER, of=INJECTOR),
-        role("Role", here, [kept]),
+        role("Role", here, [secret_rule]),
         binding("RoleBinding", "Role", here, account=CERTIFIER, of=INJECTOR),
     ]
 

@@ -1,4 +1,4 @@
-"""What the operator may do: exactly the kinds it was seen to make, and a short table of what the engine needs."""
+"""Permissions of the operator: exactly the kinds that its plans create, and a short table of what the engine needs."""
 
 from __future__ import annotations
 
@@ -60,9 +60,9 @@ def namespaced_permissions(rules: Mapping[str, Rules]) -> tuple[list[Object], li
     everywhere: dict[str, Rules] = {
         f"{OPERATOR}-nodes": {nodes: rules[OPERATOR][nodes]},
         # Apart, since metrics are all that is missing without it.
-        f"{OPERATOR}-reviews": {what: rules[OPERATOR][what] for what in reviews},
+        f"{OPERATOR}-reviews": {resource: rules[OPERATOR][resource] for resource in reviews},
     }
-    inside = {what: verbs for what, verbs in rules[OPERATOR].items() if what not in (nodes, *reviews)}
+    inside = {resource: verbs for resource, verbs in rules[OPERATOR].items() if resource not in (nodes, *reviews)}
     once = [obj for name, granted in everywhere.items() for obj in _granted("Cluster", name, granted)]
     return [*_own_namespace(), *once], _granted("", OPERATOR, inside)
 
@@ -96,25 +96,25 @@ def rules(rendered: Iterable[Planned]) -> dict[str, Rules]:
     """Everything the engine does with the kinds of these plans, by the role that grants it."""
     optional = [kind for kind in Catalog(RESOURCES).all if kind.optional]
     roles = {kind.group: kind.optional_role for kind in optional}
-    found: dict[str, Rules] = defaultdict(dict)
+    by_role: dict[str, Rules] = defaultdict(dict)
     for (group, resource), verbs in _all_rules(rendered).items():
-        found[roles.get(group, OPERATOR)][group, resource] = verbs
-    return found
+        by_role[roles.get(group, OPERATOR)][group, resource] = verbs
+    return by_role
 
 
 def _all_rules(rendered: Iterable[Planned]) -> Rules:
-    found: Rules = defaultdict(set)
+    verbs_by_resource: Rules = defaultdict(set)
     for kind in (*CHILDREN, *OTHERS):
-        found[kind.group, kind.plural].update(WATCH)
+        verbs_by_resource[kind.group, kind.plural].update(WATCH)
     for entry in (*SERVICES, *ACTUATORS):
         group, plural = entry.resource.group, entry.resource.plural
         # A finalizer is set by patching the resource; owner references that block its deletion need `finalizers`.
-        found[group, plural].update((*WATCH, "patch"))
-        found[group, f"{plural}/status"].update(("get", "patch"))
-        found[group, f"{plural}/finalizers"].update(("update",))
+        verbs_by_resource[group, plural].update((*WATCH, "patch"))
+        verbs_by_resource[group, f"{plural}/status"].update(("get", "patch"))
+        verbs_by_resource[group, f"{plural}/finalizers"].update(("update",))
         if node_fields(entry.resource):
             # It hands on to the parts of a cloud what an allowed user wrote into the whole.
-            found[group, plural].add(RUN_ON_NODES)
+            verbs_by_resource[group, plural].add(RUN_ON_NODES)
     catalog = Catalog(RESOURCES)
     for planned in rendered:
         for step in planned.plan or ():
@@ -122,20 +122,20 @@ def _all_rules(rendered: Iterable[Planned]) -> Rules:
                 if obj["kind"] == POD.kind:
                     continue
                 kind = catalog.of(obj)
-                found[kind.group, kind.plural].update((*APPLY, *(("update",) if step.guarded else ())))
-    for what, verbs in ENGINE.items():
-        found[what].update(verbs)
-    return found
+                verbs_by_resource[kind.group, kind.plural].update((*APPLY, *(("update",) if step.guarded else ())))
+    for resource, verbs in ENGINE.items():
+        verbs_by_resource[resource].update(verbs)
+    return verbs_by_resource
 
 
-def _grouped(found: Mapping[tuple[str, str], set[str]]) -> list[Object]:
+def _grouped(verbs_by_resource: Mapping[tuple[str, str], set[str]]) -> list[Object]:
     """One rule for all resources of a group with the same verbs."""
-    together: dict[tuple[str, tuple[str, ...]], list[str]] = defaultdict(list)
-    for (group, resource), verbs in sorted(found.items()):
-        together[group, tuple(sorted(verbs))].append(resource)
+    resources_by_verbs: dict[tuple[str, tuple[str, ...]], list[str]] = defaultdict(list)
+    for (group, resource), verbs in sorted(verbs_by_resource.items()):
+        resources_by_verbs[group, tuple(sorted(verbs))].append(resource)
     return [
         {"apiGroups": [group], "resources": resources, "verbs": list(verbs)}
-        for (group, verbs), resources in together.items()
+        for (group, verbs), resources in resources_by_verbs.items()
     ]
 
 

@@ -1,4 +1,4 @@
-"""What accounts with the right to patch pods may change of them: policies that leave labels alone."""
+"""Policies for accounts with the right to patch pods: they may change only some labels and annotations."""
 
 from __future__ import annotations
 
@@ -45,17 +45,17 @@ def _policy(
         _rule(_changes_only("annotations", annotations), f"annotations of a pod{_but(annotations)}"),
     ]
     if required:
-        wanted = [
+        label_checks = [
             f"variables.{side}.?labels[{json.dumps(key)}].orValue('') == {json.dumps(value)}"
             for side in ("new", "old")
             for key, value in required.items()
         ]
-        validations.append(_rule(" && ".join(wanted), f"pods without the labels {_listed(required)}"))
+        validations.append(_rule(" && ".join(label_checks), f"pods without the labels {_listed(required)}"))
     spec = {
         "failurePolicy": "Fail",
         "matchConstraints": {
             "resourceRules": [
-                # Every subresource, too: a right that somebody adds later is not to be a way around.
+                # Every subresource, too: a right that is added later must not bypass the policy.
                 {"apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods", "pods/*"], "operations": ["UPDATE"]}
             ]
         },
@@ -84,24 +84,24 @@ def _policy(
     ]
 
 
-def _rule(expression: str, what: str) -> Object:
-    return {"expression": expression, "message": what, "reason": "Forbidden"}
+def _rule(expression: str, message: str) -> Object:
+    return {"expression": expression, "message": message, "reason": "Forbidden"}
 
 
 def _is_same(path: str) -> str:
-    """Whether a field is as it was, or was and is unset."""
+    """Return an expression that is true if a field is unchanged, or unset before and after."""
     field = ".".join(f"?{part}" for part in path.split("."))
     return f"dyn(object).{field} == dyn(oldObject).{field}"
 
 
 def _changes_only(field: str, names: Collection[str]) -> str:
-    """Whether all entries of a map but these are as they were."""
+    """Return an expression that is true if all entries of a map but these are unchanged."""
     free = json.dumps(sorted(names))
     sides = (("new", "old"), ("old", "new"))
     return " && ".join(
-        f"variables.{one}.?{field}.orValue({{}}).all(key, "
-        f"key in {free} || variables.{one}.{field}[key] == variables.{other}.?{field}[key].orValue(null))"
-        for one, other in sides
+        f"variables.{side}.?{field}.orValue({{}}).all(key, "
+        f"key in {free} || variables.{side}.{field}[key] == variables.{opposite}.?{field}[key].orValue(null))"
+        for side, opposite in sides
     )
 
 

@@ -32,26 +32,26 @@ def reference(resource: Resource[Any], firsts: Mapping[type[Model], Resource[Any
         "## spec",
         "",
     ]
-    if (first := firsts[resource.spec]) is not resource:
+    if (base_kind := firsts[resource.spec]) is not resource:
         return "\n".join(
-            [*lines, *_differing(resource, first), *_status(resource), *_further_rules(resource, first), ""]
+            [*lines, *_differing(resource, base_kind), *_status(resource), *_further_rules(resource, base_kind), ""]
         )
     lines += _table(whole)
     templates = _templates(resource.spec)
-    for name, schema in sorted(_shown(resource.spec, whole, defs).items()):
+    for name, schema in sorted(_sections(resource.spec, whole, defs).items()):
         lines += ["", f"## {name}", "", _line(schema.get("description", "")), ""]
         lines += _handed_on(schema, firsts[templates[name]]) if name in templates else _table(schema)
     return "\n".join([*lines, *_status(resource), *_all_rules(resource), ""])
 
 
-def _differing(resource: Resource[Any], first: Resource[Any]) -> list[str]:
-    """What the spec of a kind of another group has in its own way, of the fields of the first one."""
-    where = f"The fields are those of [{first.handle}]({first.kind.lower()}.md)"
-    own, others = (dict(_fields({"spec": _properties(each)["spec"]})) for each in (resource, first))
-    # A part of a field is told of only where that field has parts in either: an image has none in one of them.
-    whole = {path.rpartition(".")[0] for path in others}
-    new = [path for path in own if path not in others and path.rpartition(".")[0] in whole]
-    rows = [f"| `{path}` | {_type(own[path])} | {_line(own[path].get('description', ''))} |" for path in new]
+def _differing(resource: Resource[Any], base_kind: Resource[Any]) -> list[str]:
+    """Return a table of the fields that the spec of a kind of another group names differently from the first one."""
+    where = f"The fields are those of [{base_kind.handle}]({base_kind.kind.lower()}.md)"
+    fields, base_fields = (dict(_fields({"spec": _properties(each)["spec"]})) for each in (resource, base_kind))
+    # A part of a field is listed only where that field has parts in both: an image has none in one of them.
+    whole = {path.rpartition(".")[0] for path in base_fields}
+    new = [path for path in fields if path not in base_fields and path.rpartition(".")[0] in whole]
+    rows = [f"| `{path}` | {_type(fields[path])} | {_line(fields[path].get('description', ''))} |" for path in new]
     head = ["| field | type | |", "| --- | --- | --- |"]
     images = "; an image is an object with `repository`, `tag` and `digest`"
     return [f"{where}{images}, and these are called otherwise:", "", *head, *rows] if rows else [f"{where}{images}."]
@@ -76,7 +76,7 @@ def _status(resource: Resource[Any]) -> list[str]:
     """The section about the status of a kind."""
     rows = [
         f"| `{path}` | {_type(field)} | {_line(field.get('description', ''))} |"
-        for path, field in _told(_properties(resource)["status"])
+        for path, field in _status_fields(_properties(resource)["status"])
     ]
     return ["", "## status", "", "| field | type | |", "| --- | --- | --- |", *rows]
 
@@ -86,10 +86,10 @@ def _all_rules(resource: Resource[Any]) -> list[str]:
     return _rule_section("What the API server refuses, besides wrong types and choices:", _rules_of(resource))
 
 
-def _further_rules(resource: Resource[Any], first: Resource[Any]) -> list[str]:
+def _further_rules(resource: Resource[Any], base_kind: Resource[Any]) -> list[str]:
     """The section about rules that the first kind of that name does not have."""
-    known = _rules_of(first)
-    further = [rule for rule in _rules_of(resource) if rule not in known]
+    base_rules = _rules_of(base_kind)
+    further = [rule for rule in _rules_of(resource) if rule not in base_rules]
     return _rule_section("What the API server refuses besides:", further)
 
 
@@ -97,12 +97,12 @@ def _rule_section(intro: str, rules: list[str]) -> list[str]:
     return ["", "## Rules", "", intro, "", *rules] if rules else []
 
 
-def _told(schema: Schema, path: str = "") -> Iterable[tuple[str, Schema]]:
+def _status_fields(schema: Schema, path: str = "") -> Iterable[tuple[str, Schema]]:
     """Every field of a status at any depth, by its path; `[]` stands for each entry of a list or a map."""
     for name, field in schema.get("properties", {}).items():
         yield f"{path}{name}", field
         inner = next((field[each] for each in _INNER if isinstance(field.get(each), dict)), None)
-        yield from _told(inner or field, f"{path}{name}{'[]' if inner else ''}.")
+        yield from _status_fields(inner or field, f"{path}{name}{'[]' if inner else ''}.")
 
 
 def _rules_of(resource: Resource[Any]) -> list[str]:
@@ -138,30 +138,30 @@ def _sentence(resource: Resource[Any]) -> str:
 
 def _templates(spec: type[Model]) -> dict[str, type[Model]]:
     """Templates in a spec with the spec each becomes, for those that are specs of another kind."""
-    found: dict[str, type[Model]] = {}
+    specs_by_template: dict[str, type[Model]] = {}
     for info in spec.model_fields.values():
         model = info.annotation
         if isinstance(model, type) and issubclass(model, Model) and not issubclass(model, Template):
-            found |= _templates(model)
+            specs_by_template |= _templates(model)
         elif isinstance(model, type) and issubclass(model, Template):
             specs = [base for base in model.__mro__ if issubclass(base, Model) and base.__name__.endswith("Spec")]
             if specs:
-                found[model.__name__] = specs[0]
-    return found
+                specs_by_template[model.__name__] = specs[0]
+    return specs_by_template
 
 
-def _shown(spec: type[Model], whole: Schema, defs: Schema) -> Schema:
+def _sections(spec: type[Model], whole: Schema, defs: Schema) -> Schema:
     """Models that get a section: all but those only templates of other kinds lead to."""
     templates = _templates(spec)
-    found: Schema = {}
+    models: Schema = {}
     waiting = list(_refs(whole.get("properties", {})))
     while waiting:
         name = waiting.pop()
-        if name not in found:
-            found[name] = defs[name]
+        if name not in models:
+            models[name] = defs[name]
             if name not in templates:
                 waiting += _refs(defs[name].get("properties", {}))
-    return found
+    return models
 
 
 def _refs(node: Any) -> Iterable[str]:
@@ -178,10 +178,12 @@ def _refs(node: Any) -> Iterable[str]:
 
 def _handed_on(schema: Schema, kind: Resource[Any]) -> list[str]:
     """A template repeats no other page: `enabled`, what that page does not have, and where the rest stands."""
-    others = model_schema(kind.spec)["properties"].keys() - {"enabled"}
-    own = {"properties": {name: field for name, field in schema["properties"].items() if name not in others}}
+    linked_names = model_schema(kind.spec)["properties"].keys() - {"enabled"}
+    extra_fields = {
+        "properties": {name: field for name, field in schema["properties"].items() if name not in linked_names}
+    }
     where = f"Every field of [{kind.kind}]({kind.kind.lower()}.md); what is unset there takes its default."
-    return [where, "", *_table(own)]
+    return [where, "", *_table(extra_fields)]
 
 
 def _table(schema: Schema) -> list[str]:

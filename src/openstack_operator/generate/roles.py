@@ -1,4 +1,4 @@
-"""What users may do with resources of ours, as roles for the cluster's administrator to bind."""
+"""Roles of users for resources of ours, for the cluster's administrator to bind."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def user_roles() -> list[Object]:
 
 
 def _aggregated(name: str, rules: Sequence[Object]) -> Object:
-    made = role("ClusterRole", {"name": f"{OPERATOR}-{name}"}, rules)
-    return {**made, "metadata": {**made["metadata"], "labels": {f"{_AGGREGATE}{name}": "true"}}}
+    cluster_role = role("ClusterRole", {"name": f"{OPERATOR}-{name}"}, rules)
+    return {**cluster_role, "metadata": {**cluster_role["metadata"], "labels": {f"{_AGGREGATE}{name}": "true"}}}
 
 
 def _rules(resources: Sequence[Resource[Any]], verbs: Sequence[str], subresource: str = "") -> list[Object]:

@@ -1,7 +1,7 @@
-"""The webhook's certificate: drawn, renewed, and told to the API server, by a program with no other rights.
+"""The webhook's certificate: drawn, renewed, and registered with the API server, by a program with no other rights.
 
 An authority signs one certificate, and its key is thrown away: there is nothing to steal that signs another. At a
-renewal the API server is told to trust the next authority, too, before the next certificate is put in its place.
+renewal the API server trusts the next authority, too, before the next certificate is put in its place.
 """
 
 from __future__ import annotations
@@ -25,34 +25,37 @@ from .names import CONFIGURATION, HOST, INJECTOR, WEBHOOK
 _log: structlog.stdlib.BoundLogger = structlog.get_logger()
 
 _LIFE = timedelta(days=90)
-"""Short enough that a renewal is nothing that nobody has seen for years."""
+"""Short enough that administrators see a renewal more than once a year."""
 _LOOK, _AGAIN = 600.0, 15.0
 """Seconds until it is looked at again, and after a failure."""
 
 
-def renewed(files: Mapping[str, str], wanted: pki.Wanted, draw: Callable[[], str], now: datetime) -> Mapping[str, str]:
+def renewed(files: Mapping[str, str], request: pki.Wanted, draw: Callable[[], str], now: datetime) -> Mapping[str, str]:
     """The same files while their certificate is good and has a third of its life left; otherwise new ones, whose ca.crt
-    still holds who vouched for the old one.
+    still holds the authority of the old one.
     """
-    held, known = pki.Pair(files.get("tls.key", ""), files.get("tls.crt", "")), pki.each(files.get("ca.crt", ""))
-    if not pki.fault(held, wanted, now, authorities=known) and now < held.due:
+    current_pair, authorities = (
+        pki.Pair(files.get("tls.key", ""), files.get("tls.crt", "")),
+        pki.each(files.get("ca.crt", "")),
+    )
+    if not pki.fault(current_pair, request, now, authorities=authorities) and now < current_pair.due:
         return files
-    # A certificate that bears the name of who issued it counts as one that vouches for itself.
-    signer = pki.authority(draw(), f"{wanted.common}-authority", now, _LIFE)
-    pair = pki.issue(signer, wanted, draw(), now)
-    return {"tls.crt": pair.cert, "tls.key": pair.key, "ca.crt": pki.bundle([signer.cert, *sorted(known)], now)}
+    # A certificate with the name of its issuer counts as self-signed.
+    signer = pki.authority(draw(), f"{request.common}-authority", now, _LIFE)
+    pair = pki.issue(signer, request, draw(), now)
+    return {"tls.crt": pair.cert, "tls.key": pair.key, "ca.crt": pki.bundle([signer.cert, *sorted(authorities)], now)}
 
 
 async def certify(client: Client, host: str = HOST, clock: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
     """The Secret holds a good certificate for that host, and the webhook configuration trusts it. Raises Transient,
     SpecError where one of the two is not there or could not be written.
     """
-    wanted = pki.Wanted(common=INJECTOR, names=frozenset({host}), life=_LIFE)
-    live = _there(await client.get(SECRET, INJECTOR, INJECTOR), f"Secret {INJECTOR}/{INJECTOR}")
-    held = secret_data(live)
-    files = renewed(held, wanted, lambda: secrets.token_hex(32), clock())
+    request = pki.Wanted(common=INJECTOR, names=frozenset({host}), life=_LIFE)
+    live = _need(await client.get(SECRET, INJECTOR, INJECTOR), f"Secret {INJECTOR}/{INJECTOR}")
+    current_files = secret_data(live)
+    files = renewed(current_files, request, lambda: secrets.token_hex(32), clock())
     await _trusted(client, files["ca.crt"])
-    if files != held:
+    if files != current_files:
         data = {key: base64.b64encode(text.encode()).decode() for key, text in files.items()}
         await client.replace(SECRET, {**live, "data": data})
         _log.info("certificate renewed", host=host)
@@ -73,15 +76,15 @@ async def keep(client: Client) -> NoReturn:
 async def _trusted(client: Client, authorities: str) -> None:
     """The API server trusts these authorities, and no others, when it asks the webhook."""
     bundle = base64.b64encode(authorities.encode()).decode()
-    live = _there(await client.get(CONFIGURATION, None, INJECTOR), f"{CONFIGURATION.kind} {INJECTOR}")
+    live = _need(await client.get(CONFIGURATION, None, INJECTOR), f"{CONFIGURATION.kind} {INJECTOR}")
     hook = next((each for each in live.get("webhooks") or () if each["name"] == WEBHOOK), None)
-    if _there(hook, f"webhook {WEBHOOK} of {CONFIGURATION.kind} {INJECTOR}")["clientConfig"].get("caBundle") != bundle:
+    if _need(hook, f"webhook {WEBHOOK} of {CONFIGURATION.kind} {INJECTOR}")["clientConfig"].get("caBundle") != bundle:
         changes = {"webhooks": [{"name": WEBHOOK, "clientConfig": {"caBundle": bundle}}]}
         await client.patch(CONFIGURATION, None, INJECTOR, changes, manager=INJECTOR)
         _log.info("authorities told", configuration=INJECTOR)
 
 
-def _there(found: Object | None, what: str) -> Object:
-    if found is None:
-        raise Missing(f"there is no {what}; apply deploy/labels-injector.yaml")
-    return found
+def _need(live: Object | None, name: str) -> Object:
+    if live is None:
+        raise Missing(f"there is no {name}; apply deploy/labels-injector.yaml")
+    return live

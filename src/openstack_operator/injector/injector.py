@@ -27,8 +27,8 @@ _log: structlog.stdlib.BoundLogger = structlog.get_logger()
 _WORKERS, _PAUSE = 4, 0.2
 """At most 20 writes a second: a node's change, or a start among thousands of pods, is not to crowd out others."""
 _FIRST, _LAST = 0.1, 2.0
-"""Seconds within which a pod that differs is looked at again, drawn anew each time: of several replicas the one that
-comes first writes, and the others see it."""
+"""Seconds within which a pod that differs is looked at again, chosen at random each time: of several replicas the first
+one writes, and the others see it."""
 
 
 class Injector:
@@ -49,7 +49,7 @@ class Injector:
 
     @property
     def synced(self) -> bool:
-        """Whether all nodes and pods are known."""
+        """True if all nodes and pods are known."""
         return all(informer.synced.is_set() for informer in self._informers)
 
     async def run(self) -> None:
@@ -60,31 +60,31 @@ class Injector:
         """The pod has the labels of the node it is about to be bound to, if that is known. Raises Transient, SpecError
         where it could not be written.
         """
-        held, node = self._pods.get(*binding.key), self._nodes.get("", binding.node)
-        if held and binding.uid not in ("", held.meta.uid):
-            held = None
-        # A pod is bound once: whoever asks for another node is not its scheduler.
-        if node and not (held and seen(held).node not in ("", binding.node)):
-            await self._write(binding.key, binding.uid, _differing(held, node))
+        pod, node = self._pods.get(*binding.key), self._nodes.get("", binding.node)
+        if pod and binding.uid not in ("", pod.meta.uid):
+            pod = None
+        # A pod is bound once: a request for another node is not from its scheduler.
+        if node and not (pod and seen(pod).node not in ("", binding.node)):
+            await self._write(binding.key, binding.uid, _differing(pod, node))
 
     async def _work(self) -> None:
         for informer in self._informers:
             await informer.synced.wait()
         self._active = True
-        for held in self._pods:
-            if self._change(held):
-                self._queue.add(_key(held))
+        for pod in self._pods:
+            if self._change(pod):
+                self._queue.add(_key(pod))
         _log.info("synced", nodes=len(self._nodes), pods=len(self._pods), differing=len(self._queue))
         await any_of(*(self._worker() for _ in range(_WORKERS)))
 
     async def _worker(self) -> None:
         while True:
             key = await self._queue.get()
-            held = self._pods.get(*key)
-            changes = self._change(held) if held else {}
+            pod = self._pods.get(*key)
+            changes = self._change(pod) if pod else {}
             try:
-                if held and changes:
-                    await self._write(key, held.meta.uid, changes)
+                if pod and changes:
+                    await self._write(key, pod.meta.uid, changes)
                     metrics.RECONCILES.labels(INJECTOR, "success").inc()
                     await asyncio.sleep(_PAUSE)
                 self._queue.forget(key)
@@ -103,39 +103,39 @@ class Injector:
             await self._client.patch(POD, *key, body, manager=INJECTOR)
             _log.info("labeled", namespace=key[0], pod=key[1], **changes)
 
-    def _change(self, held: Cached) -> dict[str, str | None]:
-        """What is to be written to a pod that runs somewhere; a node nobody knows says nothing."""
-        node = self._nodes.get("", seen(held).node)
-        return _differing(held, node) if node else {}
+    def _change(self, pod: Cached) -> dict[str, str | None]:
+        """Return the labels to write to a pod that runs somewhere; none for an unknown node."""
+        node = self._nodes.get("", seen(pod).node)
+        return _differing(pod, node) if node else {}
 
     def _pod_changed(self, change: Change) -> None:
-        for held in (change.old, change.new):
-            if held:
-                on, key = self._on[seen(held).node], _key(held)
-                (on.add if held is change.new else on.discard)(key)
+        for pod in (change.old, change.new):
+            if pod:
+                on, key = self._on[seen(pod).node], _key(pod)
+                (on.add if pod is change.new else on.discard)(key)
         if change.new:
             self._look(change.new)
 
     def _node_changed(self, change: Change) -> None:
         # The kubelet writes more often than that changes.
-        if _wanted(change.old) == _wanted(change.new):
+        if _node_labels(change.old) == _node_labels(change.new):
             return
         for key in self._on.get(change.meta.name, ()):
-            if held := self._pods.get(*key):
-                self._look(held)
+            if pod := self._pods.get(*key):
+                self._look(pod)
 
-    def _look(self, held: Cached) -> None:
-        if self._active and self._change(held):
-            self._queue.add_after(_key(held), random.uniform(_FIRST, _LAST))  # noqa: S311  (spreads, guards nothing)
-
-
-def _key(held: Cached) -> Key:
-    return held.meta.namespace, held.meta.name
+    def _look(self, pod: Cached) -> None:
+        if self._active and self._change(pod):
+            self._queue.add_after(_key(pod), random.uniform(_FIRST, _LAST))  # noqa: S311  (spreads, guards nothing)
 
 
-def _wanted(node: Cached | None) -> dict[str, str]:
+def _key(pod: Cached) -> Key:
+    return pod.meta.namespace, pod.meta.name
+
+
+def _node_labels(node: Cached | None) -> dict[str, str]:
     return labels.of_node(node.meta.name, node.meta.labels) if node else {}
 
 
-def _differing(held: Cached | None, node: Cached) -> dict[str, str | None]:
-    return labels.change(held.meta.labels if held else {}, seen(held).ours if held else (), _wanted(node))
+def _differing(pod: Cached | None, node: Cached) -> dict[str, str | None]:
+    return labels.change(pod.meta.labels if pod else {}, seen(pod).ours if pod else (), _node_labels(node))

@@ -22,9 +22,9 @@ def of_node(name: str, labels: Mapping[str, str]) -> dict[str, str]:
     return fallback | {label: labels[label] for label in LABELS if label in labels}
 
 
-def change(pod: Mapping[str, str], ours: Collection[str], wanted: Mapping[str, str]) -> dict[str, str | None]:
-    """What is to be written to a pod; None removes. Of what its node bears no more only labels that are `ours`, set by
-    the injector, are removed: any other was there before, and something may select by it.
+def change(pod: Mapping[str, str], ours: Collection[str], node_labels: Mapping[str, str]) -> dict[str, str | None]:
+    """Return the labels to write to a pod; None removes. Of labels that its node has lost, only those that are `ours`,
+    set by the injector, are removed: any other is older, and something may select by it.
     """
-    differing = {label: value for label, value in wanted.items() if pod.get(label) != value}
-    return differing | {label: None for label in LABELS if label in pod and label in ours and label not in wanted}
+    differing = {label: value for label, value in node_labels.items() if pod.get(label) != value}
+    return differing | {label: None for label in LABELS if label in pod and label in ours and label not in node_labels}

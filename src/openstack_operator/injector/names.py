@@ -1,4 +1,4 @@
-"""What the injector, its manifest and its tests call the same thing."""
+"""Names that the injector, its manifest and its tests share."""
 
 from __future__ import annotations
 

@@ -11,12 +11,12 @@ from .names import INJECTOR
 
 
 class Seen(msgspec.Struct, frozen=True):
-    """What counts of a pod besides its labels."""
+    """Facts about a pod besides its labels."""
 
     node: str
-    """Where it runs; empty before it is bound."""
+    """Node on which it runs; empty before it is bound."""
     ours: tuple[str, ...]
-    """Labels the injector has set, and nobody else since."""
+    """Labels that the injector set, and that no other client wrote since."""
 
 
 class _Labels(msgspec.Struct):
@@ -51,7 +51,7 @@ class _Pod(msgspec.Struct):
 
 
 _pod = msgspec.json.Decoder(_Pod)
-_seen = msgspec.json.Decoder(Seen)
+_decoder = msgspec.json.Decoder(Seen)
 
 
 def trimmed(item: bytes, _: Kind) -> Cached:
@@ -59,15 +59,15 @@ def trimmed(item: bytes, _: Kind) -> Cached:
     pod = _pod.decode(item)
     meta, spec = pod.metadata, pod.spec
     labels = {label: meta.labels[label] for label in LABELS if label in meta.labels}
-    # The API server keeps the record of who wrote what; whoever writes another value takes the label over.
+    # The API server records the manager of each field; a client that writes another value takes the label over.
     written = {
         name for entry in meta.managed_fields if entry.manager == INJECTOR for name in entry.fields_v1.metadata.names
     }
-    seen = Seen(spec.node_name, tuple(label for label in LABELS if f"f:{label}" in written))
-    kept = Meta(meta.name, meta.uid, meta.resource_version, meta.namespace, labels=labels)
-    return Cached(kept, msgspec.json.encode(seen))
+    facts = Seen(spec.node_name, tuple(label for label in LABELS if f"f:{label}" in written))
+    cached_meta = Meta(meta.name, meta.uid, meta.resource_version, meta.namespace, labels=labels)
+    return Cached(cached_meta, msgspec.json.encode(facts))
 
 
 def seen(item: Cached) -> Seen:
-    """What counts of an entry besides its labels."""
-    return _seen.decode(item.raw)
+    """Return the facts of an entry besides its labels."""
+    return _decoder.decode(item.raw)

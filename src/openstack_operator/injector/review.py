@@ -20,15 +20,15 @@ class Binding:
     node: str
 
 
-class _Named(msgspec.Struct):
+class _ObjectReference(msgspec.Struct):
     kind: str = ""
     name: str = ""
     uid: str = ""
 
 
 class _Object(msgspec.Struct):
-    metadata: _Named = msgspec.field(default_factory=_Named)
-    target: _Named = msgspec.field(default_factory=_Named)
+    metadata: _ObjectReference = msgspec.field(default_factory=_ObjectReference)
+    target: _ObjectReference = msgspec.field(default_factory=_ObjectReference)
 
 
 class _Request(msgspec.Struct, rename="camel"):
@@ -47,7 +47,7 @@ _review = msgspec.json.Decoder(_Review)
 
 
 def answered(content: bytes) -> tuple[Binding | None, bytes]:
-    """What is bound, and the answer, which always allows it; nothing for a dry run, after which nothing may be changed.
+    """Return the binding, and the answer, which always allows it; no binding for a dry run, which may change nothing.
     Raises msgspec's MsgspecError for what is no review.
     """
     request = _review.decode(content).request

@@ -32,7 +32,7 @@ async def inject(client: Client, *, certificate: Path, port: int, health_port: i
     """
     injector = Injector(client)
     webhook = Webhook(injector.bind, certificate)
-    # Counters of this process alone, and nothing of what it looks after: nobody has to be kept from them.
+    # Counters of this process alone, and nothing about pods or nodes: they need no protection.
     health = Health(lambda: injector.synced and webhook.serving, metrics.exposition())
     served = [health.serve((_ANY, health_port))] if health_port else []
     await any_of(injector.run(), webhook.serve((_ANY, port)), *served)

@@ -58,7 +58,7 @@ class Webhook:
             await asyncio.gather(*self._connections, return_exceptions=True)
 
     def _load(self) -> bool:
-        """Whether there is a certificate; new connections see the one that is in the folder now."""
+        """Load the certificate that is in the folder now, for new connections. Return True if there is one."""
         cert, key = self._folder / "tls.crt", self._folder / "tls.key"
         try:
             text = cert.read_text(encoding="utf-8")
@@ -80,7 +80,7 @@ class Webhook:
             while await self._answer(reader, writer):
                 pass
         except (OSError, EOFError, ValueError, TimeoutError, asyncio.LimitOverrunError, asyncio.CancelledError):
-            # Whoever asked went away, or does not speak HTTP; or this program ends.
+            # The client closed the connection, or does not speak HTTP; or this program ends.
             pass
         finally:
             self._connections.discard(task)
@@ -89,7 +89,7 @@ class Webhook:
                 await writer.wait_closed()
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
-        """Whether the connection is kept after one request. Raises ValueError for what is none."""
+        """Answer one request. Return True if the connection stays open. Raises ValueError for what is no request."""
         async with asyncio.timeout(_IDLE):
             head = await reader.readuntil(b"\r\n\r\n")
         length = _length(head)
@@ -98,12 +98,12 @@ class Webhook:
             async with asyncio.timeout(5):
                 body = await reader.readexactly(length)
             status, content = await self._content(body)
-        kept = status == "200 OK"
+        keep_alive = status == "200 OK"
         lines = [f"HTTP/1.1 {status}", "Content-Type: application/json", f"Content-Length: {len(content)}"]
-        lines += [] if kept else ["Connection: close"]
+        lines += [] if keep_alive else ["Connection: close"]
         writer.write("\r\n".join([*lines, "", ""]).encode() + content)
         await writer.drain()
-        return kept
+        return keep_alive
 
     async def _content(self, body: bytes) -> tuple[str, bytes]:
         try:

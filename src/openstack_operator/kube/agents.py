@@ -46,7 +46,7 @@ class NodeSelection:
         return cls(pod.get("nodeSelector") or {}, terms)
 
     def takes(self, name: str, labels: Mapping[str, str]) -> bool:
-        """Whether it takes a node of that name and with those labels."""
+        """Return True if it takes a node of that name and with those labels."""
         if not self.labels.items() <= labels.items():
             return False
         return self.terms is None or any(_matches(term, name, labels) for term in self.terms)
@@ -65,7 +65,7 @@ def name_nodes(names: Iterable[str]) -> str:
 
 
 def _matches(term: Mapping[str, Any], name: str, labels: Mapping[str, str]) -> bool:
-    """Whether all of a term holds; one of nothing takes no node, as Kubernetes has it."""
+    """Return True if all of a term holds; an empty one takes no node, as in Kubernetes."""
     expressions, fields = term.get("matchExpressions") or (), term.get("matchFields") or ()
     if not expressions and not fields:
         return False
@@ -74,7 +74,7 @@ def _matches(term: Mapping[str, Any], name: str, labels: Mapping[str, str]) -> b
 
 
 def _holds(expression: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
-    """Whether labels are as an expression says; `value` is None where there is no such label."""
+    """Return True if labels match an expression; `value` is None where there is no such label."""
     value, values = labels.get(expression["key"]), expression.get("values") or ()
     rules: Mapping[str, bool] = {
         "In": value in values,
@@ -87,9 +87,9 @@ def _holds(expression: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
     return rules.get(expression["operator"], False)
 
 
-def _is_less(one: str | None, other: str | None) -> bool:
-    """Whether the first number is less; text that is none is not."""
+def _is_less(number: str | None, bound: str | None) -> bool:
+    """Return True if the number is below the bound; False for text that is no number."""
     try:
-        return int(one or "") < int(other or "")
+        return int(number or "") < int(bound or "")
     except ValueError:
         return False

@@ -37,8 +37,8 @@ NETWORKS: tuple[Object, ...] = (
         }
     },
 )
-"""Where servers may be: everywhere but on a pod's own node, on its link, and at its provider's metadata service. Most
-providers have that at 169.254.169.254, and some besides at an address that is not link-local.
+"""Addresses at which servers may be: all but those of a pod's own node, of its link, and of its provider's metadata
+service. Most providers have that at 169.254.169.254, some also at an address that is not link-local.
 """
 DNS: tuple[Object, ...] = tuple({"protocol": protocol, "port": 53} for protocol in ("UDP", "TCP"))
 """Open at every address: caches of DNS on nodes have link-local ones (169.254.20.10), and Google's resolver is at

@@ -42,11 +42,11 @@ class _Line:
     level: str
     """Upper case; empty for a line that has none."""
     text: str
-    """What stands behind time, level and logger; of a traceback with its indentation."""
+    """Text behind time, level and logger; of a traceback with its indentation."""
 
     @property
     def is_closing(self) -> bool:
-        """Whether a program logs such lines once it ends, whatever the cause is."""
+        """Return True if a program logs such lines when it ends, for any cause."""
         return not self.text.strip() or bool(_CLOSING.match(self.text)) or self.level not in {"", *_GRAVE}
 
 

@@ -35,13 +35,13 @@ def drop_none(value: Any) -> Any:
 
 def labels(ctx: Context[Any], component: str = "") -> dict[str, str]:
     """Labels by which we find our own again; with a component, a selector for its pods."""
-    own = {
+    owner_labels = {
         "app.kubernetes.io/managed-by": MANAGED_BY,
         "app.kubernetes.io/part-of": "openstack",
         KIND: ctx.kind.lower(),
         INSTANCE: fitting(ctx.owner),
     }
-    return own | ({COMPONENT: fitting(component)} if component else {})
+    return owner_labels | ({COMPONENT: fitting(component)} if component else {})
 
 
 def selector(ctx: Context[Any], component: str) -> dict[str, str]:
@@ -60,11 +60,11 @@ def obj(ctx: Context[Any], kind: str, name: str, api: str = "v1", *, component: 
     return drop_none({"apiVersion": api, "kind": kind, "metadata": metadata, **body})
 
 
-def annotated(wanted: Object, annotations: Mapping[str, str]) -> Object:
+def annotated(manifest: Object, annotations: Mapping[str, str]) -> Object:
     """The same object with more annotations."""
-    metadata = wanted["metadata"]
+    metadata = manifest["metadata"]
     merged = {**metadata.get("annotations", {}), **annotations}
-    return {**wanted, "metadata": {**metadata, "annotations": merged}}
+    return {**manifest, "metadata": {**metadata, "annotations": merged}}
 
 
 BESIDE = "openstack.k8s.io/beside"
@@ -78,7 +78,7 @@ RETAIN = "openstack.k8s.io/retain"
 
 
 IRREPLACEABLE = "openstack.k8s.io/irreplaceable"
-"""Annotation of a Secret that data elsewhere depend on: deleted by hand, it comes back as it was."""
+"""Annotation of a Secret that data elsewhere depend on: deleted by hand, it is restored with the same content."""
 
 
 NODE_PORT = "NodePort"
@@ -86,13 +86,13 @@ NODE_PORT = "NodePort"
 
 
 REMEMBERED = "openstack.k8s.io/remembered"
-"""Annotation of what comes back as it was, too, though another one would do: a Secret, so that clients need not be
-replaced, or a Service with ports of the nodes, so that they need not learn other ones.
+"""Annotation of objects that are also restored with the same content, though new content would do: a Secret, so that
+clients need not be replaced, or a Service with node ports, so that clients need not learn other ones.
 """
 
 
 RECREATED = "openstack.k8s.io/recreation"
-"""Finalizer of a resource that its owner makes again when somebody deletes it: what it made runs on meanwhile."""
+"""Finalizer of a resource that its owner creates again after a deletion: its children keep running meanwhile."""
 
 
 FIELD = "openstack.k8s.io/field"
@@ -142,29 +142,29 @@ def as_owner_says(resource: Mapping[str, Any], message: str) -> str:
     return _FIELD_PATH.sub(lambda path: owner_path(resource, path[0]) or path[0], message)
 
 
-def refused_of_owner(made: Mapping[str, Any], error: SpecError) -> SpecError:
-    """What the API server refused of a resource made from a template (`Nova/nova spec.cells[0]: …`), by the field of
-    its owner; of anything else the same error.
+def refused_of_owner(child: Mapping[str, Any], error: SpecError) -> SpecError:
+    """Return the API server's refusal of a resource made from a template (`Nova/nova spec.cells[0]: …`), by the field
+    of its owner; for anything else the same error.
     """
-    place = owner_path(made, error.path.partition(" ")[2])
+    place = owner_path(child, error.path.partition(" ")[2])
     if place is None:
         return error
-    return SpecError(place, as_owner_says(made, str(error).removeprefix(f"{error.path}: ")))
+    return SpecError(place, as_owner_says(child, str(error).removeprefix(f"{error.path}: ")))
 
 
-def retained(wanted: Object) -> Object:
-    """The same object, kept when its owner is deleted and found again when the owner comes back."""
-    return annotated(wanted, {RETAIN: "true"})
+def retained(manifest: Object) -> Object:
+    """The same object, kept when its owner is deleted and adopted when the owner is created again."""
+    return annotated(manifest, {RETAIN: "true"})
 
 
-def irreplaceable(wanted: Object) -> Object:
-    """The same object, which comes back with what was in it when somebody deletes it (`Context.lost`)."""
-    return annotated(wanted, {IRREPLACEABLE: "true"})
+def irreplaceable(manifest: Object) -> Object:
+    """The same object, which is restored with its content when it is deleted (`Context.lost`)."""
+    return annotated(manifest, {IRREPLACEABLE: "true"})
 
 
-def remembered(wanted: Object) -> Object:
-    """The same object, which comes back like an irreplaceable one."""
-    return annotated(wanted, {REMEMBERED: "true"})
+def remembered(manifest: Object) -> Object:
+    """The same object, which is restored like an irreplaceable one."""
+    return annotated(manifest, {REMEMBERED: "true"})
 
 
 def secret(ctx: Context[Any], name: str, data: Mapping[str, str], *, component: str = "") -> Object:
@@ -190,7 +190,7 @@ def service(
     type_: str | None = None,
 ) -> Object:
     """A Service over the pods `target` selects; headless ones publish members before they are ready."""
-    made = obj(
+    manifest = obj(
         ctx,
         "Service",
         name,
@@ -202,7 +202,7 @@ def service(
             "ports": [{"name": port, "port": number, "protocol": "TCP"} for port, number in ports.items()],
         },
     )
-    return remembered(made) if type_ == NODE_PORT else made
+    return remembered(manifest) if type_ == NODE_PORT else manifest
 
 
 def disruption_budget(ctx: Context[Any], name: str, target: Mapping[str, str]) -> Object:
@@ -220,16 +220,16 @@ def network_policy(ctx: Context[Any], name: str, target: Mapping[str, str], rule
 def labeled_pod(
     live: Mapping[str, Any], labels: Mapping[str, str], annotations: Mapping[str, str] | None = None
 ) -> Object:
-    """That very pod with these labels and annotations, and without those an earlier plan gave it."""
+    """Return that very pod with these labels and annotations, and without those an earlier plan gave it."""
     metadata = {name: live["metadata"][name] for name in ("name", "namespace", "uid")}
     added = {"labels": dict(labels), "annotations": dict(annotations or {}) or None}
     return drop_none({"apiVersion": "v1", "kind": "Pod", "metadata": {**metadata, **added}})
 
 
-def autoscaler(ctx: Context[Any], target: Object, wanted: Autoscaling) -> Object:
+def autoscaler(ctx: Context[Any], target: Object, autoscaling: Autoscaling) -> Object:
     """A HorizontalPodAutoscaler of the same name as the workload it scales."""
     name = target["metadata"]["name"]
-    average = {"type": "Utilization", "averageUtilization": wanted.cpu_utilization}
+    average = {"type": "Utilization", "averageUtilization": autoscaling.cpu_utilization}
     return obj(
         ctx,
         "HorizontalPodAutoscaler",
@@ -237,8 +237,8 @@ def autoscaler(ctx: Context[Any], target: Object, wanted: Autoscaling) -> Object
         "autoscaling/v2",
         spec={
             "scaleTargetRef": {"apiVersion": target["apiVersion"], "kind": target["kind"], "name": name},
-            "minReplicas": wanted.min_replicas,
-            "maxReplicas": wanted.max_replicas,
+            "minReplicas": autoscaling.min_replicas,
+            "maxReplicas": autoscaling.max_replicas,
             "metrics": [{"type": "Resource", "resource": {"name": "cpu", "target": average}}],
         },
     )

@@ -17,28 +17,32 @@ _NODE_STATES = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"
 
 
 def placed(
-    template: Object, wanted: PodSettings, selector: Mapping[str, str], *, several: bool, replaceable: bool
+    template: Object, settings: PodSettings, selector: Mapping[str, str], *, several: bool, replaceable: bool
 ) -> Object:
-    """The template of pods that `selector` selects, spread and kept apart as `wanted` says.
+    """The template of pods that `selector` selects, spread and kept apart as `settings` say.
 
-    Where there are `several`, `replaceable` ones are made anew elsewhere soon after their node is lost. Those of a
+    Where there are `several`, `replaceable` ones are recreated elsewhere soon after their node is lost. Those of a
     StatefulSet never are, whatever they tolerate, since a second one of the same name might then run.
     """
     spec: Object = dict(template["spec"])
     if several:
-        spec["affinity"] = _apart(spec.get("affinity"), wanted.anti_affinity, selector, surging=replaceable)
+        spec["affinity"] = _with_anti_affinity(
+            spec.get("affinity"), settings.anti_affinity, selector, surging=replaceable
+        )
     if several and replaceable:
         spec["tolerations"] = _patient(spec.get("tolerations", []))
-    if constraints := wanted.topology_spread_constraints:
-        own = {"labelSelector": {"matchLabels": dict(selector)}}
-        spec["topologySpreadConstraints"] = [{**own, **constraint} for constraint in constraints]
+    if constraints := settings.topology_spread_constraints:
+        default_selector = {"labelSelector": {"matchLabels": dict(selector)}}
+        spec["topologySpreadConstraints"] = [{**default_selector, **constraint} for constraint in constraints]
     return {**template, "spec": spec}
 
 
-def _apart(affinity: Object | None, how: str | None, selector: Mapping[str, str], *, surging: bool) -> Object:
-    given = affinity or {}
-    if "podAntiAffinity" in given:
-        return given
+def _with_anti_affinity(
+    affinity: Object | None, how: str | None, selector: Mapping[str, str], *, surging: bool
+) -> Object:
+    user_affinity = affinity or {}
+    if "podAntiAffinity" in user_affinity:
+        return user_affinity
     term: Object = {"labelSelector": {"matchLabels": dict(selector)}, "topologyKey": HOST}
     if surging:
         # Only from pods of its own revision: with one on every node, none of the next revision could start otherwise.
@@ -48,16 +52,16 @@ def _apart(affinity: Object | None, how: str | None, selector: Mapping[str, str]
         if how == "hard"
         else {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 100, "podAffinityTerm": term}]}
     )
-    return {**given, "podAntiAffinity": rule}
+    return {**user_affinity, "podAntiAffinity": rule}
 
 
-def _patient(given: list[Object]) -> list[Object]:
+def _patient(tolerations: list[Object]) -> list[Object]:
     """The tolerations, with one of a lost node where the user has none."""
-    if any(not entry.get("key") for entry in given):
-        return given
-    said = {entry["key"] for entry in given}
+    if any(not entry.get("key") for entry in tolerations):
+        return tolerations
+    said = {entry["key"] for entry in tolerations}
     return [
-        *given,
+        *tolerations,
         *(
             {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": GONE}
             for key in _NODE_STATES

@@ -27,7 +27,7 @@ _ADVICE = (
     # pvc x is being deleted, persistentvolumeclaim "x" is being deleted
     ("is being deleted", NEW_CLAIM),
 )
-"""What to do about a refusal, by words of the API server and its controllers."""
+"""Advice about a refusal, by words of the API server and its controllers."""
 _ADVICE_OTHERWISE = "change the policy that is named, or what the pods ask"
 
 

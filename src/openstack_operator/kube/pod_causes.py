@@ -11,10 +11,10 @@ from .pod_facts import LONG_AGO, parse_time, pod_on_node, unready_since
 from .pod_reasons import CONFIGURATION, CRASH_LOOP, IMAGE_PULL, OUT_OF_MEMORY, PROBE, REFUSED, START
 
 STALLED_AFTER = timedelta(minutes=5)
-"""Patience with a cause that may heal by itself (a registry that is away, a node that comes back). Helm and
-Flux wait five minutes, too, and a rollout that takes longer holds nobody up."""
+"""Patience with a cause that may heal by itself (a registry that is away, a node that comes back). Helm and Flux wait
+five minutes, too, and a rollout that takes longer blocks nothing."""
 UNHEALTHY_STALLED_AFTER = timedelta(minutes=10)
-"""The same for pods that run and are not ready: a startup probe is asked for ten minutes."""
+"""The same for pods that run and are not ready: a startup probe lasts up to ten minutes."""
 STALLED_SOON_AFTER = timedelta(minutes=1)
 """The same for what only a change heals, a Secret, a quota or a StorageClass, where that may be on its way."""
 USUAL_START = timedelta(seconds=30)
@@ -43,7 +43,7 @@ class Cause:
     """The sentence after the name of the pod."""
     since: datetime
     stalls: timedelta | None = STALLED_AFTER
-    """For how long it may heal by itself; None for ever."""
+    """Time in which it may heal by itself; None is unlimited."""
     shown_at: datetime | None = None
     """From then on it is worth a word; None is at once."""
     pod: str = ""

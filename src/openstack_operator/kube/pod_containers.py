@@ -28,7 +28,7 @@ from .pods import fails_after
 from .quotes import last_log, one_line
 
 _RESET = timedelta(minutes=10)
-"""A container that ran for so long ended for a reason of its own: the kubelet starts it at once, too."""
+"""A container that ran for that time ended for a new reason: the kubelet, too, restarts it without a delay."""
 
 _PULL = {"ErrImagePull", "ImagePullBackOff", "RegistryUnavailable", "SignatureValidationFailed", "ImageInspectError"}
 _NO_IMAGE = {"InvalidImageName", "ErrImageNeverPull"}
@@ -66,14 +66,14 @@ def _container_cause(
 
 
 def _loops(container: Mapping[str, Any], reason: str, ended: Mapping[str, Any], now: datetime) -> bool:
-    """Whether a container ends again and again, or was ended for its memory. One that ended once may do so, and so may
-    one that has run for long by now; how long it waited for its restart says nothing.
+    """Return True if a container ends again and again, or was ended for its memory. A single end does not count, nor do
+    ends before a long run; how long it waited for its restart does not matter.
     """
     if reason:
         return reason in _CRASH
     repeats = container.get("restartCount", 0) > 1 or ended.get("reason") == "OOMKilled"
-    running = (container.get("state") or {}).get("running") or {}
-    return repeats and now - parse_time(running.get("startedAt") or ended.get("finishedAt"), now) < _RESET
+    running_state = (container.get("state") or {}).get("running") or {}
+    return repeats and now - parse_time(running_state.get("startedAt") or ended.get("finishedAt"), now) < _RESET
 
 
 def _image(pod: Object, container: Mapping[str, Any], reason: str, message: str, about: Sequence[Object]) -> Cause:
@@ -174,10 +174,10 @@ def failed_try_causes(workload: Mapping[str, Any], pods: Sequence[Object]) -> It
 def probe_cause(pod: Object, about: Sequence[Object]) -> Cause | None:
     """A container that runs and does not answer its probes as it should, for longer than a start takes."""
     for container in container_statuses(pod):
-        running = (container.get("state") or {}).get("running") or {}
-        if not running or container.get("ready"):
+        running_state = (container.get("state") or {}).get("running") or {}
+        if not running_state or container.get("ready"):
             continue
-        started = parse_time(running.get("startedAt"), created_at(pod))
+        started = parse_time(running_state.get("startedAt"), created_at(pod))
         if event := latest(event for event in with_reasons(about, {"Unhealthy"}) if last_seen(event) >= started):
             text = f"cannot get ready: container {container['name']} runs, but its {_answer(event['message'])}"
             return cause_of(pod, PROBE, text, UNHEALTHY_STALLED_AFTER, started + USUAL_START)

@@ -71,7 +71,7 @@ def _subject(pods: Sequence[str]) -> str:
 
 
 def _overdue(workload: Mapping[str, Any], verdict: Verdict) -> Verdict:
-    """Of a Deployment that Kubernetes gave up, for a reason nobody knows."""
+    """Verdict on a Deployment past its progress deadline, of which no cause is known."""
     progress = conditions(workload).get("Progressing", {})
     if workload["kind"] == "Deployment" and progress.get("reason") == "ProgressDeadlineExceeded":
         return Verdict(State.FAILED, f"{verdict.message}; {progress.get('message', '')}", "ProgressDeadlineExceeded")

@@ -23,7 +23,7 @@ CONFIG_DIGEST = "openstack.k8s.io/config-digest"
 
 @dataclass(frozen=True, kw_only=True)
 class Mount:
-    """Where something appears in a container, and the volume it comes from."""
+    """Place of a file or folder in a container, and the volume it comes from."""
 
     name: str
     path: str
@@ -33,7 +33,7 @@ class Mount:
     read_only: bool = False
     propagation: str | None = None
     large: bool = False
-    """Whether whole images, sorted tables or copies of volumes are written there."""
+    """True if whole images, sorted tables or copies of volumes are written there."""
 
 
 def scratch(*paths: str, large: bool = False) -> list[Mount]:
@@ -61,25 +61,25 @@ def folder(
     name: str, secret: str, directory: str, *, files: Mapping[str, str] | None = None, mode: int = 0o440
 ) -> Mount:
     """A whole Secret as a folder, or `files` made of its keys; it follows changes of the Secret without a restart."""
-    shown = {"items": [{"key": key, "path": file} for file, key in files.items()]} if files else {}
-    volume = {"secret": {"secretName": secret, "defaultMode": mode, **shown}}
+    items = {"items": [{"key": key, "path": file} for file, key in files.items()]} if files else {}
+    volume = {"secret": {"secretName": secret, "defaultMode": mode, **items}}
     return Mount(name=name, path=directory, volume=volume, read_only=True)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Probe:
-    """How a container is asked; periods in seconds. A startup probe of one second keeps roll-outs short, since
-    readiness is asked the moment it passes. Not on a node whose kubelet is younger than the period, though: there the
-    first question waits for up to a whole one (kubelet's prober spreads what it asks after its own start).
+    """Probe of a container; periods in seconds. A startup probe of one second keeps roll-outs short, since the kubelet
+    probes readiness the moment it passes. Not on a node whose kubelet is younger than the period, though: there the
+    first probe waits for up to a whole one (kubelet's prober spreads its probes after its own start).
 
     To start a program in a container costs some 60 ms of CPU, and after a power cut dozens of containers wait for
-    others for a minute. So a startup probe's command asks again by itself before it gives up.
+    others for a minute. So a startup probe's command retries by itself before it fails.
     """
 
     http: tuple[str, int] | None = None
     """(path, port)"""
     tls: bool = False
-    """Whether that port speaks HTTPS. Kubelet does not look at the certificate."""
+    """True if that port speaks HTTPS. Kubelet does not look at the certificate."""
     tcp: int | None = None
     command: Sequence[str] = ()
     timeout: int = 5
@@ -88,24 +88,23 @@ class Probe:
 
     @classmethod
     def of_api(cls, path: str, port: int, *, tls: bool) -> Probe:
-        """How an API is asked. Its few processes answer after the requests that came before, so one that is busy needs
-        its time. Were it taken out of its Service, clients would be refused where there is no other, and the others
-        would be busier still.
+        """Return the probe of an API. Its few processes answer earlier requests first, so a busy one needs its time.
+        Taken out of its Service, it would leave clients refused where it is the only one, and other pods busier still.
         """
         return cls(http=(path, port), tls=tls, timeout=15, failures=2)
 
     @classmethod
     def of_worker(cls, command: Sequence[str], timeout: int = 5) -> Probe:
-        """How a program is asked that no Service leads to. Only the status shows its answer, and each question is a
-        process: seldom is enough, and two answers in a row are believed (docs/decisions/0042).
+        """Return the probe of a program behind no Service. Only the status shows its result, and each probe is a
+        process: a long period is enough, and two failures in a row count (docs/decisions/0042).
         """
         return cls(command=command, timeout=timeout, period=30, failures=2)
 
     @classmethod
     def of_connection(cls, port: int, command: Sequence[str]) -> Probe:
-        """How a program is asked whether it takes connections, which the kernel does for one that is busy: at a port
-        for plain text, and where there is none (0) by a command that connects to it inside, since a connection without
-        a handshake is an error in the log of who speaks TLS.
+        """Return the probe of a program that takes connections, as the kernel does for a busy one: at a port for plain
+        text, or where there is none (0) by a command that connects inside the container, since a TLS server logs a
+        connection without a handshake as an error.
         """
         return cls(tcp=port) if port else cls(command=command)
 
@@ -127,8 +126,8 @@ class Probe:
         return {"path": self.http[0], "port": self.http[1], **({"scheme": "HTTPS"} if self.tls else {})}
 
     def render_alive(self) -> Object:
-        """The same as a liveness probe: a container that gives no answer for three minutes is started anew. A command
-        is a process each time, and asked half as often.
+        """The same as a liveness probe: a container that gives no answer for three minutes is restarted. A command is a
+        process each time, and runs half as often.
         """
         often = {"period": 60, "failures": 3} if self.command else {"period": 30, "failures": 6}
         return self.render(**often, timeout=10)
@@ -179,7 +178,7 @@ class Container:
     mounts: Sequence[Mount] = ()
     ready: Probe | None = None
     started: Probe | None = None
-    """What ends its start, where it may take longer than ten minutes to be ready; unset takes `ready`."""
+    """Probe that ends its start, where it may take longer than ten minutes to be ready; unset takes `ready`."""
     alive: Probe | None = None
     """Must not fail for a program that is only busy."""
     lifecycle: Mapping[str, Any] | None = None
@@ -254,7 +253,7 @@ def _container(container: Container, settings: PodSettings) -> Object:
 
 
 def _storage(mounts: Sequence[Mount]) -> str:
-    """What a container may write to the disk of its node: its logs, and folders that vanish with the pod."""
+    """Return how much a container may write to the disk of its node: its logs, and folders that vanish with the pod."""
     sizes = [str((mount.volume.get("emptyDir") or {}).get("sizeLimit", "0")) for mount in mounts]
     return storage_limit(sizes, large=any(mount.large for mount in mounts))
 
@@ -270,9 +269,9 @@ def _mount(mount: Mount) -> Object:
 
 
 def settings(service: PodSettings, component: PodSettings | None = None) -> PodSettings:
-    """What a component asks for, completed by what its service asks for."""
-    own = component.model_dump(exclude_none=True) if component else {}
-    merged = service.model_dump(exclude_none=True) | own
+    """Return the settings of a component, completed by those of its service."""
+    component_settings = component.model_dump(exclude_none=True) if component else {}
+    merged = service.model_dump(exclude_none=True) | component_settings
     return PodSettings(**{name: merged[name] for name in PodSettings.model_fields if name in merged})
 
 
@@ -283,8 +282,8 @@ def replicas(service_replicas: int, component: ComponentSettings | None) -> int:
 
 def lacking(affinity: Mapping[str, Any] | None, labels: Mapping[str, str]) -> Object:
     """The affinity, narrowed to nodes that lack at least one of the labels."""
-    given: Object = dict(affinity or {})
-    nodes: Object = given.get("nodeAffinity", {})
+    user_affinity: Object = dict(affinity or {})
+    nodes: Object = user_affinity.get("nodeAffinity", {})
     required: Object = nodes.get("requiredDuringSchedulingIgnoredDuringExecution", {})
     without = [{"key": key, "operator": "NotIn", "values": [value]} for key, value in labels.items()]
     # Terms are alternatives; the expressions in one hold together.
@@ -294,7 +293,7 @@ def lacking(affinity: Mapping[str, Any] | None, labels: Mapping[str, str]) -> Ob
         for expression in without
     ]
     required = {**required, "nodeSelectorTerms": terms}
-    return {**given, "nodeAffinity": {**nodes, "requiredDuringSchedulingIgnoredDuringExecution": required}}
+    return {**user_affinity, "nodeAffinity": {**nodes, "requiredDuringSchedulingIgnoredDuringExecution": required}}
 
 
 def pod(
@@ -313,11 +312,11 @@ def pod(
     volumes = {mount.name: {"name": mount.name, **mount.volume} for c in everyone for mount in c.mounts if mount.volume}
     groups = {c.component.gid for c in containers if not c.root and not c.privileged}
     host_network = spec.get("hostNetwork")
-    named = {NAME: fitting(f"{ctx.kind.lower()}-{component}"), VERSION: _version(containers[0], wanted)}
+    recommended_labels = {NAME: fitting(f"{ctx.kind.lower()}-{component}"), VERSION: _version(containers[0], wanted)}
     return drop_none(
         {
             "metadata": {
-                "labels": labels(ctx, component) | named,
+                "labels": labels(ctx, component) | recommended_labels,
                 "annotations": dict(annotations) if annotations else None,
             },
             "spec": {
@@ -349,13 +348,13 @@ def pod(
 _LABEL = re.compile("[A-Za-z0-9]([-A-Za-z0-9_.]{,61}[A-Za-z0-9])?")
 
 
-def _version(main: Container, wanted: PodSettings) -> str | None:
+def _version(main: Container, pod_settings: PodSettings) -> str | None:
     """The version a pod is labelled with; of an image of the user's its tag. None where that cannot be a label."""
-    image = (main.settings or wanted).image
+    image = (main.settings or pod_settings).image
     tag = image.partition("@")[0].rpartition("/")[2].partition(":")[2] if image else main.component.version
     return tag if _LABEL.fullmatch(tag) else None
 
 
-def _shared(wanted: PodSettings) -> PodSettings:
-    """What applies to containers beside the main one: all but its image and size."""
-    return wanted.model_copy(update={"image": None, "resources": None})
+def _shared(pod_settings: PodSettings) -> PodSettings:
+    """Return the settings of containers beside the main one: all but its image and size."""
+    return pod_settings.model_copy(update={"image": None, "resources": None})

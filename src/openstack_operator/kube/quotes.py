@@ -39,8 +39,8 @@ def _mask_url(url: re.Match[str]) -> str:
 
 def last_log(message: str, containers: int) -> str:
     """The end of a log, as the status of a container that ended quotes it, of a pod with so many `containers`: without
-    passwords, at most 1024 characters. What the kubelet cut in two is left out, for of a URL or a setting that begins
-    before the quote, or ends after it, nobody sees where its password is.
+    passwords, at most 1024 characters. What the kubelet cut in two is left out, since the password in a URL or a
+    setting that begins before the quote, or ends after it, cannot be found.
     """
     size, share = len(message.encode()), _KUBELET_POD // max(containers, 1)
     if size >= min(_KUBELET_LOG, share):

@@ -21,7 +21,7 @@ Rule = Callable[[Object], Verdict]
 
 
 def _observed(live: Object) -> bool:
-    """Whether the status speaks of the present spec."""
+    """Return True if the status is about the present spec."""
     generation = live["metadata"].get("generation", 0)
     return (live.get("status") or {}).get("observedGeneration", 0) >= generation
 
@@ -32,28 +32,28 @@ def _name(live: Object) -> str:
 
 def _rollout(live: Object) -> Verdict:
     """Deployment and StatefulSet: every pod of the newest template is ready, and none of an older one is left."""
-    status, wanted = live.get("status") or {}, live["spec"].get("replicas", 1)
+    status, desired = live.get("status") or {}, live["spec"].get("replicas", 1)
     if not _observed(live):
         return progressing(f"{_name(live)}: not yet seen by its controller")
     updated, ready = status.get("updatedReplicas", 0), status.get("readyReplicas", 0)
     if live["kind"] == "StatefulSet" and status.get("currentRevision") == status.get("updateRevision"):
         updated = status.get("replicas", 0)
-    there = status.get("replicas", 0)
-    if updated >= wanted and ready >= wanted and there == wanted:
+    existing = status.get("replicas", 0)
+    if updated >= desired and ready >= desired and existing == desired:
         return READY
-    return progressing(_progress(live, wanted, ready, updated, there))
+    return progressing(_progress(live, desired, ready, updated, existing))
 
 
-def _progress(live: Object, wanted: int, ready: int, updated: int, there: int) -> str:
-    """How far a workload is: its pods that are ready, and while older ones are replaced, what is left of that."""
-    text = f"{_name(live)}: {min(ready, wanted)}/{wanted} pods ready"
-    older = there - updated
-    if older > 0 and updated < wanted:
-        return f"{text}, {updated}/{wanted} updated to the new pod template"
+def _progress(live: Object, desired: int, ready: int, updated: int, existing: int) -> str:
+    """Describe the progress of a workload: its ready pods, and during a roll-out, the pods still to replace."""
+    text = f"{_name(live)}: {min(ready, desired)}/{desired} pods ready"
+    older = existing - updated
+    if older > 0 and updated < desired:
+        return f"{text}, {updated}/{desired} updated to the new pod template"
     if older > 0:
         # Which of them are ready, Kubernetes does not say.
-        return f"{_name(live)}: {ready}/{there} pods ready, {_pods(older)} of the old pod template still to end"
-    return f"{text}, {_pods(there - wanted)} too many still to end" if there > wanted else text
+        return f"{_name(live)}: {ready}/{existing} pods ready, {_pods(older)} of the old pod template still to end"
+    return f"{text}, {_pods(existing - desired)} too many still to end" if existing > desired else text
 
 
 def _pods(count: int) -> str:
@@ -61,8 +61,8 @@ def _pods(count: int) -> str:
 
 
 def rolling(live: Object) -> bool:
-    """Whether pods of an older template are left: the workload is on its way from one to another. A pod that is not
-    ready for another reason, as a lost node, does not count.
+    """Return True while pods of an older template are left: the workload is being rolled out. A pod that is not ready
+    for another reason, such as a lost node, does not count.
     """
     status = live.get("status") or {}
     if not _observed(live):
@@ -71,22 +71,22 @@ def rolling(live: Object) -> bool:
         return status.get("updatedNumberScheduled", 0) < status.get("desiredNumberScheduled", 0)
     if live["kind"] == "StatefulSet":
         return status.get("currentRevision") != status.get("updateRevision")
-    there, updated = status.get("replicas", 0), status.get("updatedReplicas", 0)
+    existing, updated = status.get("replicas", 0), status.get("updatedReplicas", 0)
     if (live["spec"].get("strategy") or {}).get("type") == "Recreate":
         # Its old pods end before it has any new one.
-        there = max(there, live["spec"].get("replicas", 1))
-    return there > updated
+        existing = max(existing, live["spec"].get("replicas", 1))
+    return existing > updated
 
 
 def _daemons(live: Object) -> Verdict:
     status = live.get("status") or {}
-    wanted = status.get("desiredNumberScheduled", 0)
+    desired = status.get("desiredNumberScheduled", 0)
     if not _observed(live):
         return progressing(f"{_name(live)}: not yet seen by its controller")
     updated, ready = status.get("updatedNumberScheduled", 0), status.get("numberReady", 0)
-    if updated >= wanted and ready >= wanted:
+    if updated >= desired and ready >= desired:
         return READY
-    return progressing(_progress(live, wanted, ready, updated, status.get("currentNumberScheduled", 0)))
+    return progressing(_progress(live, desired, ready, updated, status.get("currentNumberScheduled", 0)))
 
 
 def conditions(live: Mapping[str, Any]) -> dict[str, Object]:
@@ -95,8 +95,8 @@ def conditions(live: Mapping[str, Any]) -> dict[str, Object]:
 
 
 def failure(live: Object) -> str:
-    """How a failed Job ended, with the end of its log where the engine has put that into `status.log`; empty for any
-    other."""
+    """Describe how a failed Job ended, with the end of its log where the engine has put that into `status.log`; empty
+    for any other."""
     condition = conditions(live).get("Failed", {})
     if condition.get("status") != "True":
         return ""
@@ -105,7 +105,7 @@ def failure(live: Object) -> str:
 
 
 def next_try(live: Object) -> datetime | None:
-    """When a failed Job is to be made anew; None for any other."""
+    """Return the time at which a failed Job is to be created again; None for any other."""
     condition = conditions(live).get("Failed", {})
     failed_at = condition.get("lastTransitionTime") if condition.get("status") == "True" else None
     return datetime.fromisoformat(failed_at) + _PAUSE if failed_at else None
@@ -115,16 +115,16 @@ def _job(live: Object) -> Verdict:
     if conditions(live).get("Complete", {}).get("status") == "True":
         return READY
     if ended := failure(live):
-        again = next_try(live)
-        when = f", next try at {again:%H:%M} UTC" if again else ""
+        retry_at = next_try(live)
+        when = f", next try at {retry_at:%H:%M} UTC" if retry_at else ""
         return failed(f"job {_name(live)} failed{when}{ended}", "JobFailed")
     # A try that has not ended tells nothing better than the one before.
     if ended := (live["metadata"].get("annotations") or {}).get(LAST_FAILURE):
         return failed(f"job {_name(live)} failed and is tried again{ended}", "JobFailed")
     tries = (live.get("status") or {}).get("failed", 0)
-    running = f"job {_name(live)} is running" + (f", {tries} tries failed" if tries else "")
+    text = f"job {_name(live)} is running" + (f", {tries} tries failed" if tries else "")
     beside = (live["metadata"].get("annotations") or {}).get(BESIDE) == "true"
-    return Verdict(State.READY, running) if beside else progressing(running)
+    return Verdict(State.READY, text) if beside else progressing(text)
 
 
 def _claim(live: Object) -> Verdict:
@@ -136,7 +136,7 @@ def _claim(live: Object) -> Verdict:
 
 
 def danger(claim: Object) -> str:
-    """What to know of a volume claim that is being deleted and still mounted; empty for any other."""
+    """Warn of a volume claim that is being deleted and still mounted; empty for any other."""
     if not claim["metadata"].get("deletionTimestamp"):
         return ""
     volume = (claim.get("spec") or {}).get("volumeName", "")
@@ -158,18 +158,18 @@ def own(live: Mapping[str, Any]) -> Verdict:
     """A resource of ours answers through its Ready condition, once that speaks of the present spec. A stalled one is
     FAILED for its owner, too; one that only waits for another resource is WAITING there.
     """
-    what = f"{live['kind']}/{live['metadata']['name']}"
+    resource = f"{live['kind']}/{live['metadata']['name']}"
     by_type = conditions(live)
     condition = by_type.get("Ready")
     generation = live["metadata"].get("generation", 0)
     if condition is None:
-        return progressing(f"{what} has not reported yet")
+        return progressing(f"{resource} has not reported yet")
     if condition.get("observedGeneration", 0) < generation:
-        return progressing(f"{what}: the operator is looking at its change")
+        return progressing(f"{resource}: the operator is looking at its change")
     if condition["status"] == "True":
         return READY
     reason = condition.get("reason", "")
-    message = f"{what}: {condition.get('message') or reason}"
+    message = f"{resource}: {condition.get('message') or reason}"
     if by_type.get("Stalled", {}).get("status") == "True":
         return failed(message, reason)
     if reason == "Waiting":
@@ -183,17 +183,17 @@ def _of_owner(live: Object) -> Verdict:
     return replace(verdict, message=as_owner_says(live, verdict.message))
 
 
-def awaited(live: Mapping[str, Any] | None, wanted: Dependency) -> Verdict:
-    """Whether a resource of ours, None where there is none, has the condition somebody waits for."""
-    what = f"{wanted.kind}/{wanted.name}"
-    text = f"waiting for {what} to be {wanted.condition}"
+def awaited(live: Mapping[str, Any] | None, dependency: Dependency) -> Verdict:
+    """Return READY if a resource of ours, None where there is none, has the condition that another one waits for."""
+    resource = f"{dependency.kind}/{dependency.name}"
+    text = f"waiting for {resource} to be {dependency.condition}"
     if live is None:
         return waiting(f"{text}; there is none in this namespace yet", "Waiting")
-    known = conditions(live)
-    if (condition := known.get(wanted.condition)) is None:
+    by_type = conditions(live)
+    if (condition := by_type.get(dependency.condition)) is None:
         # A pass that got nowhere reports these alone.
-        if named := sorted(known.keys() - {"Ready", "Reconciling", "Stalled"}):
-            text = f"{what} has no condition {wanted.condition!r}; choose from Ready, {', '.join(named)}"
+        if choices := sorted(by_type.keys() - {"Ready", "Reconciling", "Stalled"}):
+            text = f"{resource} has no condition {dependency.condition!r}; choose from Ready, {', '.join(choices)}"
             return failed(text, "InvalidSpec")
         return waiting(f"{text}; it has not reported yet", "Waiting")
     current = condition.get("observedGeneration", 0) >= live["metadata"].get("generation", 0)
@@ -203,7 +203,9 @@ def awaited(live: Mapping[str, Any] | None, wanted: Dependency) -> Verdict:
 
 
 def _route(live: Object) -> Verdict:
-    """The API serves inside the cluster, whether a Gateway takes its route or not; why it does not is told."""
+    """READY always, since the API serves inside the cluster without a Gateway, too; the message says why no Gateway
+    takes the route.
+    """
     parents = (live.get("status") or {}).get("parents") or ()
     refused = [
         f"{parent['parentRef']['name']}: {condition.get('message') or condition.get('reason', '')}"
@@ -215,20 +217,20 @@ def _route(live: Object) -> Verdict:
     return Verdict(State.READY, f"{_name(live)}: {message}") if message else READY
 
 
-def _reported(*wanted: str, silent: bool = False) -> Rule:
+def _reported(*types: str, silent: bool = False) -> Rule:
     """Of another operator's kind: these conditions are True, of the present spec unless it is `silent` about that."""
 
     def rule(live: Object) -> Verdict:
-        what, known = f"{live['kind']}/{_name(live)}", conditions(live)
-        if not known:
-            return progressing(f"{what}: nobody has looked at it yet; does its operator run?")
-        for condition in (known.get(name, {}) for name in wanted):
+        subject, by_type = f"{live['kind']}/{_name(live)}", conditions(live)
+        if not by_type:
+            return progressing(f"{subject}: nobody has looked at it yet; does its operator run?")
+        for condition in (by_type.get(name, {}) for name in types):
             if condition.get("status") != "True":
                 text = condition.get("message") or condition.get("reason") or "not ready yet"
-                return progressing(f"{what}: {text}")
-        seen = (live.get("status") or {}).get("observedGeneration")
-        if not silent and seen != live["metadata"].get("generation", seen):
-            return progressing(f"{what}: not yet seen by its operator")
+                return progressing(f"{subject}: {text}")
+        observed = (live.get("status") or {}).get("observedGeneration")
+        if not silent and observed != live["metadata"].get("generation", observed):
+            return progressing(f"{subject}: not yet seen by its operator")
         return READY
 
     return rule
@@ -236,30 +238,30 @@ def _reported(*wanted: str, silent: bool = False) -> Rule:
 
 def _state(live: Object) -> Verdict:
     """Of SAP's operators: one word, of the present spec."""
-    what, status = f"{live['kind']}/{_name(live)}", live.get("status") or {}
+    subject, status = f"{live['kind']}/{_name(live)}", live.get("status") or {}
     if not status.get("state"):
-        return progressing(f"{what}: nobody has looked at it yet; does its operator run?")
+        return progressing(f"{subject}: nobody has looked at it yet; does its operator run?")
     if status["state"] == "Ready" and _observed(live):
         return READY
     text = conditions(live).get("Ready", {}).get("message") or f"state {status['state']}"
-    return progressing(f"{what}: {text}")
+    return progressing(f"{subject}: {text}")
 
 
 def _korc(live: Object) -> Verdict:
-    """K-ORC has nothing left to do for the present spec, and what it speaks of is there. What it calls wrong it leaves
-    so until the spec changes.
+    """READY once K-ORC has nothing left to do for the present spec, and the object exists in OpenStack. After an error
+    K-ORC waits for a change of the spec.
     """
-    what, known = f"{live['kind']}/{_name(live)}", conditions(live)
-    at_work, there = known.get("Progressing"), known.get("Available", {})
+    subject, by_type = f"{live['kind']}/{_name(live)}", conditions(live)
+    at_work, available = by_type.get("Progressing"), by_type.get("Available", {})
     if at_work is None:
-        return progressing(f"{what}: nobody has looked at it yet; does K-ORC run?")
+        return progressing(f"{subject}: nobody has looked at it yet; does K-ORC run?")
     if at_work.get("observedGeneration") != live["metadata"].get("generation", at_work.get("observedGeneration")):
-        return progressing(f"{what}: not yet seen by K-ORC")
-    text = f"{what}: {at_work.get('message') or at_work.get('reason', '')}"
+        return progressing(f"{subject}: not yet seen by K-ORC")
+    text = f"{subject}: {at_work.get('message') or at_work.get('reason', '')}"
     if at_work.get("reason") in {"InvalidConfiguration", "UnrecoverableError"}:
         text = f"{text}; mend what it names, then delete this object: it is made anew, and nothing in Keystone goes"
         return failed(text, "KORCFailed")
-    return READY if at_work["status"] == "False" and there.get("status") == "True" else progressing(text)
+    return READY if at_work["status"] == "False" and available.get("status") == "True" else progressing(text)
 
 
 # mariadb-operator does not say which generation it speaks of.
@@ -293,7 +295,7 @@ def judge(live: Object) -> Verdict:
 
 
 def outdated(live: Object, version: str) -> bool:
-    """Whether what a resource of ours says of itself was written by an operator of another version."""
+    """Return True if an operator of another version wrote the status of a resource of ours."""
     status = live.get("status") or {}
     if not _ours(live) or handle(live["apiVersion"], live["kind"]) in RULES or not status.get("conditions"):
         return False

@@ -1,4 +1,4 @@
-"""What a container asks for, and what it may use at most."""
+"""Requests and limits of a container."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ EPHEMERAL_STORAGE = "ephemeral-storage"
 _LOGS = "64Mi"
 """Kubelet keeps five files of 10 MiB of a container's log; besides these most programs write some kilobytes."""
 _LITTLE, _LARGE = "2Gi", "100Gi"
-"""What a program may write to the disk of its node: logs and locks, or images that it unpacks and tables it sorts."""
+"""Limits of what a program writes to the disk of its node: logs and locks, or images that it unpacks and tables it
+sorts."""
 _SIZE = re.compile(r"(\d+)([kKMGT]?)(?:i?B)?")
 
 
@@ -47,32 +48,32 @@ def peak(size: Any, factor: float) -> str:
     """The memory of a program whose configuration sets a size (`128M`, `2GiB`), of which it takes a multiple; empty
     where the size is none, as where nothing is set or a share of all memory.
     """
-    found = _SIZE.fullmatch(str(size))
-    return f"{int(int(found[1]) * 1024 ** ' KMGT'.index(found[2].upper() or ' ') * factor)}" if found else ""
+    match = _SIZE.fullmatch(str(size))
+    return f"{int(int(match[1]) * 1024 ** ' KMGT'.index(match[2].upper() or ' ') * factor)}" if match else ""
 
 
 def storage_limit(sizes: Iterable[str], *, large: bool) -> str:
-    """What a container may write to the disk of its node: folders of these sizes, and what else it writes."""
+    """Return how much a container may write to the disk of its node: folders of these sizes, and all else."""
     mebibytes = int(sum(map(amount, [*sizes, _LARGE if large else _LITTLE]))) // _MEBI
     return f"{mebibytes // 1024}Gi" if mebibytes % 1024 == 0 else f"{mebibytes}Mi"
 
 
 def requested(settings: PodSettings, *, cpu: str, memory: str) -> tuple[dict[str, str], dict[str, str]]:
     """Requests and limits as the user writes them, the former completed by what was measured."""
-    own = settings.resources.model_dump(exclude_defaults=True) if settings.resources else {}
-    limits: dict[str, str] = own.get("limits", {})
+    user_resources = settings.resources.model_dump(exclude_defaults=True) if settings.resources else {}
+    limits: dict[str, str] = user_resources.get("limits", {})
     # Kubernetes refuses a request above its limit; what the user says of the limit holds for what we only guess.
     measured = {"cpu": cpu, "memory": memory}
     guessed = {name: min(value, limits.get(name, value), key=amount) for name, value in measured.items()}
-    return guessed | own.get("requests", {}), limits
+    return guessed | user_resources.get("requests", {}), limits
 
 
 def resources(settings: PodSettings, *, cpu: str, memory: str, peak: str, storage: str) -> Object:
     """`resources` of a container: what the user says, and for the rest what was measured; `peak` is the memory that
     the configuration allows the program, empty where it says nothing, `storage` what it may write to the node's disk.
 
-    No container has a limit of CPU unless its user sets one: CPU that nobody else wants is free, and a program that
-    waits for its next share answers late.
+    No container has a limit of CPU unless its user sets one: unused CPU is free, and a program that waits for its next
+    share answers late.
     """
     requests, limits = requested(settings, cpu=cpu, memory=memory)
     expected = max(requests["memory"], memory, peak or memory, key=amount)

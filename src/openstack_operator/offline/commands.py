@@ -48,14 +48,14 @@ def render(options: Options) -> int:
         print(_total(result), file=sys.stderr)
         return 1
     objects = result.objects
-    texts = [f"# {id_} becomes:\n{dump_all(made)}" for id_, made in objects]
+    texts = [f"# {id_} becomes:\n{dump_all(children)}" for id_, children in objects]
     _print("---\n".join(texts))
     print(_total(result), file=sys.stderr)
     return 1 if failed else 0
 
 
 def validate(options: Options) -> int:
-    """Prints what would be refused and what nobody can be sure of, or OK."""
+    """Print what would be refused and what cannot be decided offline, or OK."""
     if misused := _misused(options):
         return misused
     result = _survey(options)
@@ -84,11 +84,11 @@ def as_json(result: Survey, *, ok: bool) -> dict[str, Any]:
 
 def _misused(options: Options) -> int:
     """The exit status 2 for options that name what is not there, after saying so; 0 otherwise."""
-    known = [*(kind.handle for kind in OTHERS), "none"]
-    wrong = [name for name in options.serves if name not in known]
+    choices = [*(kind.handle for kind in OTHERS), "none"]
+    wrong = [name for name in options.serves if name not in choices]
     for name in wrong:
-        near = [each for each in known if each.lower().startswith(name.lower())]
-        print(f"--serves {name}: no plan asks for it; choose from {', '.join(near or known)}", file=sys.stderr)
+        near = [each for each in choices if each.lower().startswith(name.lower())]
+        print(f"--serves {name}: no plan asks for it; choose from {', '.join(near or choices)}", file=sys.stderr)
     return 2 if wrong else 0
 
 
@@ -135,13 +135,13 @@ def _total(result: Survey) -> str:
     if result.unplanned:
         parts.append(f"{_count(result.unplanned, 'resource')} could not be planned without a cluster")
     parts += [
-        _count(len(each), what) for each, what in ((result.errors, "error"), (result.warnings, "warning")) if each
+        _count(len(each), noun) for each, noun in ((result.errors, "error"), (result.warnings, "warning")) if each
     ]
     return "; ".join(parts)
 
 
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def _print(text: str) -> None:

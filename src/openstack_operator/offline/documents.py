@@ -31,7 +31,7 @@ class Document:
     """Its place in its document: ("items", 3)."""
 
     def line(self, path: str = "") -> int:
-        """The line of a field, or of the nearest thing around it that is there."""
+        """The line of a field, or of the nearest existing thing around it."""
         return self.lines.nearest((*self.prefix, *steps_to(self.value, path)))
 
     def finding(self, message: str, path: str = "", *, warning: bool = False) -> Finding:

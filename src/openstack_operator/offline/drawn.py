@@ -15,7 +15,7 @@ from ..plan import DRAWN, Key, key
 from ..render import Id, Planned
 
 WORD, ANOTHER = "openstackOperatorDrawsThis", "openstackOperatorDrawsThat"
-"""What the plan and the second plan draw; letters, which stay as they are wherever they are written."""
+"""Passwords that the plan and the second plan draw; letters, which stay unchanged in any notation."""
 
 Twins = Mapping[tuple[Id, Key], Object]
 
@@ -25,22 +25,22 @@ def twins(planned: Iterable[Planned]) -> Twins:
     return {(each.id, key(obj)): obj for each in planned for obj in each.objects if obj["kind"] == "Secret"}
 
 
-def masked(id_: Id, obj: Object, others: Twins) -> Object:
+def masked(id_: Id, obj: Object, twin_objects: Twins) -> Object:
     """The object, in which a placeholder stands for every line of a Secret that follows from what was drawn."""
     if obj["kind"] != "Secret" or "data" not in obj:
         return obj
-    other = secret_data(others.get((id_, key(obj))))
-    data = {name: _masked(text, other.get(name, "")) for name, text in secret_data(obj).items()}
+    twin_data = secret_data(twin_objects.get((id_, key(obj))))
+    data = {name: _masked(text, twin_data.get(name, "")) for name, text in secret_data(obj).items()}
     encoded = {n: base64.b64encode(text.encode(errors="surrogateescape")).decode() for n, text in data.items()}
     return {**obj, "data": encoded}
 
 
-def _masked(text: str, other: str) -> str:
-    if text.replace(WORD, ANOTHER) == other:
+def _masked(text: str, twin_text: str) -> str:
+    if text.replace(WORD, ANOTHER) == twin_text:
         return text.replace(WORD, DRAWN)
     if text.startswith("-----BEGIN "):
         return DRAWN
-    pairs = zip_longest(text.splitlines(keepends=True), other.splitlines(keepends=True), fillvalue="")
+    pairs = zip_longest(text.splitlines(keepends=True), twin_text.splitlines(keepends=True), fillvalue="")
     return "".join(
         line.replace(WORD, DRAWN) if line.replace(WORD, ANOTHER) == counterpart else DRAWN + "\n" * line.endswith("\n")
         for line, counterpart in pairs

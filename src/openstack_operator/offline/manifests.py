@@ -62,11 +62,11 @@ class Checker:
         problems += _metadata(manifest.get("metadata"))
         if problems:
             return Checked(tuple(problems))
-        named = _with_name(manifest)
-        api_version, kind = named["apiVersion"], named["kind"]
+        named_manifest = _with_name(manifest)
+        api_version, kind = named_manifest["apiVersion"], named_manifest["kind"]
         if resource := self._resources.get((api_version, kind)):
             schema = self.schema(resource)
-            stored = with_defaults(schema, named)
+            stored = with_defaults(schema, named_manifest)
             problems = validate(schema, stored, self._rules)
             if not problems or _is_readable(resource, stored):
                 return Checked(tuple(problems), resource, stored)
@@ -76,15 +76,15 @@ class Checker:
         if api_version.rpartition("/")[0] in self._groups:
             return Checked((self._stranger(api_version, kind),))
         if (api_version, kind) != ("v1", "Secret"):
-            return Checked((), None, named)
-        problems = _secret(named)
-        return Checked(tuple(problems), None, None if problems else {**named, **_contents(named)})
+            return Checked((), None, named_manifest)
+        problems = _secret(named_manifest)
+        return Checked(tuple(problems), None, None if problems else {**named_manifest, **_contents(named_manifest)})
 
     def schema(self, resource: Resource[Any]) -> Schema:
         """The schema of its CRD."""
         if resource.crd_name not in self._schemas:
             whole: dict[str, Any] = crd(resource)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
-            # The API server knows metadata itself, and nobody writes a status.
+            # The API server knows metadata itself, and no user writes a status.
             free = {"x-kubernetes-preserve-unknown-fields": True}
             properties = whole["properties"]
             status = {"type": "object", **free}
@@ -112,7 +112,7 @@ class Checker:
 
 
 def _is_readable(resource: Resource[Any], stored: Object) -> bool:
-    """Whether the operator could plan it all the same, so that what its plan refuses is said at once."""
+    """Return True if the operator can plan it despite problems, so that refusals of its plan are reported at once."""
     try:
         resource.spec.model_validate(stored.get("spec") or {})
     except ValidationError:
@@ -124,9 +124,9 @@ def _metadata(metadata: Any) -> list[Problem]:
     if not isinstance(metadata, dict):
         missing = metadata is None
         return [Problem("metadata", "Required value: name it: {name: …}" if missing else "must be an object")]
-    given = cast("dict[str, Any]", metadata)
-    problems = [Problem(f"metadata.{name}", "unknown field; remove it") for name in given if name not in _METADATA]
-    texts = {name: value for name in ("name", "generateName", "namespace") if (value := given.get(name)) is not None}
+    entries = cast("dict[str, Any]", metadata)
+    problems = [Problem(f"metadata.{name}", "unknown field; remove it") for name in entries if name not in _METADATA]
+    texts = {name: value for name in ("name", "generateName", "namespace") if (value := entries.get(name)) is not None}
     problems += [
         Problem(f"metadata.{name}", f"must be text, not {type_name(value)}; put it into quotes")
         for name, value in texts.items()
@@ -139,7 +139,7 @@ def _metadata(metadata: Any) -> list[Problem]:
     if isinstance(namespace := texts.get("namespace"), str) and namespace and not _NAMESPACE.match(namespace):
         problems.append(Problem("metadata.namespace", "use lower case letters, digits and dashes, 63 at most"))
     for field in ("labels", "annotations"):
-        problems += _texts(given.get(field), f"metadata.{field}")
+        problems += _texts(entries.get(field), f"metadata.{field}")
     return problems
 
 

@@ -30,7 +30,9 @@ class RulesUnavailable(Exception):
 
 
 def evaluator() -> Callable[[str, Any], str]:
-    """Answers whether a rule holds for a value: empty, `false`, or why nobody can tell. Raises RulesUnavailable."""
+    """Return a function that checks a rule for a value: empty where it holds, `false` where not, or why it cannot be
+    evaluated. Raises RulesUnavailable.
+    """
     try:
         import cel  # noqa: PLC0415  (an extra, and 30 MiB)
     except ImportError:
@@ -60,9 +62,9 @@ def functions_of(rule: str) -> set[str]:
 
 def amount(quantity: str) -> Fraction:
     """The number that a quantity stands for. Raises ValueError for what is none."""
-    if not (found := _QUANTITY.match(quantity)):
+    if not (match := _QUANTITY.match(quantity)):
         raise ValueError("not a quantity")
-    number, unit = Fraction(found[1] if found[1][-1] != "." else f"{found[1]}0"), found[2] or ""
+    number, unit = Fraction(match[1] if match[1][-1] != "." else f"{match[1]}0"), match[2] or ""
     return number * (_UNITS[unit] if unit in _UNITS else Fraction(10) ** int(unit[1:]))
 
 
@@ -88,10 +90,10 @@ def _parsed(parse: Callable[[str], object]) -> Callable[[str], str]:
 
 
 def _ip(text: str) -> object:
-    found = ip_address(text)
-    if isinstance(found, IPv6Address) and (found.scope_id or found.ipv4_mapped):
+    address = ip_address(text)
+    if isinstance(address, IPv6Address) and (address.scope_id or address.ipv4_mapped):
         raise ValueError("an address with a zone, or an IPv4 address as IPv6")
-    return found
+    return address
 
 
 def _cidr(text: str) -> IPv4Network | IPv6Network:
@@ -106,17 +108,17 @@ def _contains(network: str, address: str) -> bool:
     return ip_address(address) in _cidr(network)
 
 
-def _compare(one: str, other: str) -> int:
-    difference = amount(one) - amount(other)
+def _compare(a: str, b: str) -> int:
+    difference = amount(a) - amount(b)
     return (difference > 0) - (difference < 0)
 
 
-def _greater(one: str, other: str) -> bool:
-    return _compare(one, other) > 0
+def _greater(a: str, b: str) -> bool:
+    return _compare(a, b) > 0
 
 
-def _less(one: str, other: str) -> bool:
-    return _compare(one, other) < 0
+def _less(a: str, b: str) -> bool:
+    return _compare(a, b) < 0
 
 
 def _masked(text: str) -> str:

@@ -13,7 +13,7 @@ from .documents import steps_to, type_name
 
 Schema = Mapping[str, Any]
 RuleCheck = Callable[[str, Any], str]
-"""Evaluates a CEL rule over a value: empty where it holds, `false` where it does not, otherwise why nobody can tell."""
+"""Evaluates a CEL rule over a value: empty where it holds, `false` where not, otherwise why it cannot be evaluated."""
 
 INT64 = 2**63
 _LONGEST = 4096
@@ -22,7 +22,7 @@ _ROUNDS = 10
 """Times that what is left of a value is looked at again: without a field, what is around it may be wrong."""
 BROKEN_RULE = "false"
 _FIELDS_OF_SELF = re.compile(r"\bself\b((?:\.[A-Za-z]\w*\b(?!\())*)")
-"""What a rule looks at; names with parentheses are functions."""
+"""Fields that a rule looks at; names with parentheses are functions."""
 
 
 class Problem(NamedTuple):
@@ -35,11 +35,11 @@ class Problem(NamedTuple):
 def with_defaults(schema: Schema, value: Any) -> Any:
     """A copy as the API server stores it: nulls left out, defaults filled in, numbers of the type the schema names."""
     if isinstance(value, dict):
-        given = cast("dict[str, Any]", value)
+        fields = cast("dict[str, Any]", value)
         properties: Mapping[str, Schema] = schema.get("properties", {})
         rest = _rest(schema)
         filled: dict[str, Any] = {}
-        for name, entry in given.items():
+        for name, entry in fields.items():
             inner = properties.get(name, rest)
             if inner is None:
                 filled[name] = entry
@@ -57,8 +57,8 @@ def with_defaults(schema: Schema, value: Any) -> Any:
 
 
 def validate(schema: Schema, value: Any, rules: RuleCheck | None = None) -> list[Problem]:
-    """Everything the API server would refuse, by path; `value` has its defaults already. A rule is asked where all it
-    looks at is of the right type, though the API server asks none until everything is.
+    """Everything the API server would refuse, by path; `value` has its defaults already. A rule is evaluated where all
+    it looks at is of the right type, though the API server evaluates none until everything is.
     """
     checker = _Checker(rules)
     checker.check(schema, value, "")
@@ -86,8 +86,8 @@ def well_formed(schema: Schema, value: dict[str, Any]) -> tuple[dict[str, Any], 
 
 
 def _field_at(value: Any, path: str) -> tuple[str | int, ...]:
-    """The steps to a field that is there: of what is missing to the object around it, of an item to its list, whose
-    other items would have other indexes without it.
+    """Return the steps to an existing field: for a missing one those to the object around it, for an item those to its
+    list, whose other items would have other indexes without it.
     """
     steps = steps_to(value, path)
     while steps and isinstance(steps[-1], int):
@@ -97,14 +97,14 @@ def _field_at(value: Any, path: str) -> tuple[str | int, ...]:
 
 def _without(value: Any, steps: Sequence[str | int]) -> Any:
     """A copy without the field at the end of the steps."""
-    first, *rest = steps
+    step, *rest = steps
     if isinstance(value, list):
         items = cast("list[Any]", value)
-        return [_without(item, rest) if index == first else item for index, item in enumerate(items)]
+        return [_without(item, rest) if index == step else item for index, item in enumerate(items)]
     fields = cast("dict[str, Any]", value)
     if rest:
-        return {name: _without(field, rest) if name == first else field for name, field in fields.items()}
-    return {name: field for name, field in fields.items() if name != first}
+        return {name: _without(field, rest) if name == step else field for name, field in fields.items()}
+    return {name: field for name, field in fields.items() if name != step}
 
 
 class _Checker:
@@ -112,9 +112,9 @@ class _Checker:
         self._rules = rules
         self.problems: list[Problem] = []
         self.malformed: list[str] = []
-        """Paths of what is wrong, unknown fields aside, so that no rule is asked about it."""
+        """Paths of wrong values, unknown fields aside, for which no rule is evaluated."""
         self.unfit: list[str] = []
-        """Paths of values out of bounds, about which rules are asked as well."""
+        """Paths of values out of bounds, for which rules are evaluated as well."""
 
     def check(self, schema: Schema, value: Any, path: str) -> None:
         """Tries the value and all that is in it."""
@@ -166,7 +166,7 @@ class _Checker:
             self._malformed(f"{path}[{index}]", f"Duplicate value: {entry}")
 
     def _ask(self, schema: Schema, value: Any, path: str, malformed: Sequence[Sequence[str]]) -> bool:
-        """Whether all rules hold that look at nothing malformed."""
+        """Return True if all rules hold that look at nothing malformed."""
         assert self._rules
         before = len(self.problems)
         for rule in schema.get("x-kubernetes-validations") or ():
@@ -186,13 +186,13 @@ def _fields_of(rule: str) -> tuple[tuple[str, ...], ...]:
     return tuple(_components(match[1]) for match in _FIELDS_OF_SELF.finditer(rule))
 
 
-def are_related(path: str, other: str) -> bool:
-    """Whether one of two fields is the other, or within it."""
-    return _are_related(_components(path), _components(other))
+def are_related(path: str, other_path: str) -> bool:
+    """Return True if one of two fields is the other, or within it."""
+    return _are_related(_components(path), _components(other_path))
 
 
-def _are_related(field: Sequence[str], other: Sequence[str]) -> bool:
-    return all(one == another for one, another in zip(field, other, strict=False))
+def _are_related(field: Sequence[str], other_field: Sequence[str]) -> bool:
+    return all(one == another for one, another in zip(field, other_field, strict=False))
 
 
 def _components(path: str) -> tuple[str, ...]:
@@ -216,20 +216,20 @@ def _unknown(name: str, properties: Mapping[str, Schema]) -> str:
 
 
 def _wrong_type(schema: Schema, value: Any) -> str:
-    wanted = schema.get("type")
+    expected = schema.get("type")
     if schema.get("x-kubernetes-int-or-string"):
-        wanted, good = "integer or string", type(value) in {int, str}
-    elif wanted is None or (value is None and schema.get("nullable")):
+        expected, good = "integer or string", type(value) in {int, str}
+    elif expected is None or (value is None and schema.get("nullable")):
         return ""
-    elif wanted == "number":
+    elif expected == "number":
         good = type(value) in {int, float}
-    elif wanted == "integer":
+    elif expected == "integer":
         good = type(value) is int
     else:
-        good = type_name(value) == wanted
+        good = type_name(value) == expected
     if good and type(value) is int and not -INT64 <= value < INT64:
         return f"Invalid value: must be of 64 bits, at most {INT64 - 1}"
-    return "" if good else f"Invalid value: must be of type {wanted}, not {type_name(value)}"
+    return "" if good else f"Invalid value: must be of type {expected}, not {type_name(value)}"
 
 
 def _unfit(schema: Schema, value: Any) -> Iterator[str]:
@@ -262,11 +262,11 @@ def _bounds(schema: Schema, value: float) -> Iterator[str]:
         yield f"Invalid value: {value}: should be less than or equal to {most}"
 
 
-def _size(schema: Schema, what: str, size: int, unit: str) -> Iterator[str]:
-    verb = "be" if what == "Length" else "have"
-    if size < (least := schema.get(f"min{what}", 0)):
+def _size(schema: Schema, keyword: str, size: int, unit: str) -> Iterator[str]:
+    verb = "be" if keyword == "Length" else "have"
+    if size < (least := schema.get(f"min{keyword}", 0)):
         yield f"Invalid value: should {verb} at least {least} {unit}"
-    if size > (most := schema.get(f"max{what}", size)):
+    if size > (most := schema.get(f"max{keyword}", size)):
         yield f"Invalid value: should {verb} at most {most} {unit}"
 
 
@@ -281,11 +281,11 @@ def _repeated(schema: Schema, value: Sequence[Any]) -> Iterator[tuple[int, str]]
     kind, keys = schema.get("x-kubernetes-list-type"), schema.get("x-kubernetes-list-map-keys") or ()
     if kind not in {"map", "set"}:
         return
-    seen: set[str] = set()
+    marks: set[str] = set()
     for index, entry in enumerate(value):
         if kind == "map" and not isinstance(entry, dict):
             continue
         mark = json.dumps({key: entry.get(key) for key in keys} if kind == "map" else entry, default=str)
-        if mark in seen:
+        if mark in marks:
             yield index, mark
-        seen.add(mark)
+        marks.add(mark)

@@ -15,7 +15,8 @@ _TYPE = "kubernetes.io/tls"
 
 
 class Issuers:
-    """Plays cert-manager: each Certificate gets its Secret, by an authority of its issuer's that nobody trusts."""
+    """Stand-in for cert-manager: each Certificate gets its Secret, by an authority of its issuer's that no program
+    trusts."""
 
     def __init__(self) -> None:
         self._authorities: dict[str, pki.Pair] = {}
@@ -25,10 +26,10 @@ class Issuers:
     def answers(self, context: Context[Any], plan: Plan) -> Mapping[tuple[str, str], Object]:
         """Secrets and statuses of the plan's Certificates that the context does not have yet, by their keys."""
         added: dict[tuple[str, str], Object] = {}
-        for wanted in plan.objects:
-            if self.issuer_of(wanted) and key(wanted) not in context.children:
-                added[key(wanted)] = _issued(wanted)
-                added["Secret", wanted["spec"]["secretName"]] = self._secret(context, wanted)
+        for certificate in plan.objects:
+            if self.issuer_of(certificate) and key(certificate) not in context.children:
+                added[key(certificate)] = _issued(certificate)
+                added["Secret", certificate["spec"]["secretName"]] = self._secret(context, certificate)
         return added
 
     def issuer_of(self, obj: Object) -> str:
@@ -48,17 +49,17 @@ class Issuers:
         encoded = {name: base64.b64encode(_bytes(text)).decode() for name, text in data.items()}
         return {**obj, "data": encoded} if "data" in obj else obj
 
-    def _secret(self, context: Context[Any], wanted: Object) -> Object:
-        issuer = self.issuer_of(wanted)
+    def _secret(self, context: Context[Any], certificate: Object) -> Object:
+        issuer = self.issuer_of(certificate)
         if issuer not in self._authorities:
             pair = pki.authority(f"stand-in for {issuer}", f"stand-in for {issuer}", context.now)
             self._authorities[issuer] = pair
             self._words[pair.cert] = f"<the authority of {issuer}>\n"
-        authority, spec, name = self._authorities[issuer], wanted["spec"], wanted["metadata"]["name"]
+        authority, spec, name = self._authorities[issuer], certificate["spec"], certificate["metadata"]["name"]
         calls = "client auth" in spec.get("usages", ())
         names = frozenset([*spec.get("dnsNames", ()), *spec.get("ipAddresses", ())])
-        asked = pki.Wanted(common=spec.get("commonName", name), names=names, calls=calls)
-        leaf = pki.issue(authority, asked, f"{context.namespace}/{name}", context.now)
+        request = pki.Wanted(common=spec.get("commonName", name), names=names, calls=calls)
+        leaf = pki.issue(authority, request, f"{context.namespace}/{name}", context.now)
         self._words[leaf.cert] = f"<the certificate {name} by {issuer}>\n"
         self._words[leaf.key] = f"<the key of certificate {name} by {issuer}>\n"
         files = {"tls.crt": leaf.cert, "tls.key": leaf.key, "ca.crt": authority.cert}
@@ -71,11 +72,11 @@ class Issuers:
         }
 
 
-def _issued(wanted: Object) -> Object:
+def _issued(certificate: Object) -> Object:
     """The Certificate as cert-manager leaves it."""
-    generation = wanted["metadata"].get("generation", 1)
+    generation = certificate["metadata"].get("generation", 1)
     ready = {"type": "Ready", "status": "True", "reason": "Ready", "observedGeneration": generation}
-    return {**wanted, "status": {"conditions": [ready]}}
+    return {**certificate, "status": {"conditions": [ready]}}
 
 
 def _bytes(text: str) -> bytes:

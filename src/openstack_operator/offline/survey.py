@@ -72,19 +72,19 @@ def survey(
     permissions: Permissions = NO_PERMISSIONS,
     rules: RuleCheck | None = None,
 ) -> Survey:
-    """Checks the documents against the CRDs and plans what they hold; `served` are handles of kinds of others, and
-    `permissions` what is known to be allowed.
+    """Checks the documents against the CRDs and plans what they hold; `served` are handles of kinds of other operators,
+    and `permissions` those that the user states.
     """
     resources = [*(each.resource for each in services), *(each.resource for each in actuators)]
     reader = _Reader(Checker(resources, rules), namespace, frozenset(served), resources)
     accepted = reader.accept(documents)
     kinds = AskedKinds(served)
-    known: Mapping[str, Any] = {"domain": domain, "permissions": permissions}
-    paper = Paper(services, actuators, releases, drawn=WORD, served=kinds, reader=reader, **known)
+    options: Mapping[str, Any] = {"domain": domain, "permissions": permissions}
+    paper = Paper(services, actuators, releases, drawn=WORD, served=kinds, reader=reader, **options)
     reader.paper = paper
     planned = tuple(paper.render(accepted, namespace))
     reader.conclude(planned, kinds)
-    again = Paper(services, actuators, releases, drawn=ANOTHER, served=served, reader=_Again(), **known)
+    second_paper = Paper(services, actuators, releases, drawn=ANOTHER, served=served, reader=_SecondReader(), **options)
     return Survey(
         findings=tuple(in_order(reader.findings)),
         resources=len(reader.documents),
@@ -92,12 +92,12 @@ def survey(
         planned=planned,
         unplanned=len(reader.waiting),
         stand_ins=reader.issuers,
-        twins=twins(again.render(accepted, namespace)),
+        twins=twins(second_paper.render(accepted, namespace)),
     )
 
 
-class _Again(Deaf):
-    """Says nothing of a plan of which all was said before."""
+class _SecondReader(Deaf):
+    """Reader of the second plan, of which the first reader reported everything."""
 
     def __init__(self) -> None:
         self._issuers = Issuers()
@@ -196,13 +196,13 @@ class _Reader:
             why = f"{id_} cannot be planned: only a cluster can tell what {ref.kind}/{ref.name} publishes"
             self._tell(id_, path, why, warning=True)
 
-    def forbidden(self, id_: Id, path: str, what: str) -> None:
+    def forbidden(self, id_: Id, path: str, message: str) -> None:
         """A warning: the operator may be told to allow it."""
-        self._tell(id_, path, what, warning=True)
+        self._tell(id_, path, message, warning=True)
 
-    def absent(self, id_: Id, path: str, what: str) -> None:
+    def absent(self, id_: Id, path: str, reference: str) -> None:
         """Kept until all is planned: it may yet be made."""
-        self._absent[id_, path] = what
+        self._absent[id_, path] = reference
 
     def check(self, id_: Id, manifest: Object) -> Sequence[tuple[str, str]]:
         """(path, message) of each mistake that the API server would refuse."""
@@ -220,21 +220,21 @@ class _Reader:
     def conclude(self, planned: Sequence[Planned], kinds: AskedKinds) -> None:
         """Warns of what is in no file and of kinds a cluster has to serve."""
         assert self.paper
-        for (id_, path), what in self._absent.items():
-            kind, _, name = what.partition("/")
-            known = (
+        for (id_, path), reference in self._absent.items():
+            kind, _, name = reference.partition("/")
+            is_planned = (
                 self.paper.has_secret(id_.namespace, name)
                 if kind == "Secret"
                 else self.paper.has_resource(kind, id_.namespace, name)
             )
-            if not known and not self._is_promised(planned, id_.namespace, what):
+            if not is_planned and not self._is_promised(planned, id_.namespace, reference):
                 text = "its values are shown as <…>" if kind == "Secret" else "planned as one with defaults"
-                self._tell(id_, path, f"{what} is in none of the files; {text}", warning=True)
+                self._tell(id_, path, f"{reference} is in none of the files; {text}", warning=True)
         self._tell_kinds(planned, kinds)
 
-    def _is_promised(self, planned: Sequence[Planned], namespace: str, what: str) -> bool:
-        """Whether a Secret is one that a plan publishes, though others write it."""
-        name = what.partition("/")[2]
+    def _is_promised(self, planned: Sequence[Planned], namespace: str, reference: str) -> bool:
+        """Return True if a plan publishes the Secret, though another program writes it."""
+        name = reference.partition("/")[2]
         return any(
             name in each.plan.outcome.published.values()
             for each in planned
@@ -265,8 +265,8 @@ class _Reader:
         assert self.paper
         parents = self.paper.made_from
         while id_ not in self.documents and id_ in parents:
-            parent, made = parents[id_]
-            owner = owner_path(made, path)
+            parent, child = parents[id_]
+            owner = owner_path(child, path)
             if owner is None:
                 message = f"{self._name(id_)} {path}: {message}" if path else f"{self._name(id_)}: {message}"
             id_, path = parent, owner or ""
@@ -275,8 +275,8 @@ class _Reader:
             if (document, path) in self._wrong or any(are_related(path, field) for field in left_out):
                 return
             if left_out and not warning:
-                first, *others = left_out
-                message = f"{message} (judged without {first}{f' and {len(others)} more' if others else ''})"
+                first_field, *rest = left_out
+                message = f"{message} (judged without {first_field}{f' and {len(rest)} more' if rest else ''})"
             self.findings.append(document.finding(message, path, warning=warning))
         elif not warning:
             # What is said of one in no file is that it is in none.

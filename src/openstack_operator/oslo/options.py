@@ -35,7 +35,7 @@ _TOKEN_CACHE = {
 
 @dataclass(frozen=True)
 class Memcached:
-    """Where a service caches."""
+    """Cache servers of a service."""
 
     servers: str = ""
     """host:port[,host:port]; without one nothing is cached."""
@@ -49,8 +49,8 @@ class Memcached:
         if not self.trust:
             return {}
         files = {"certfile": "tls.crt", "keyfile": "tls.key"} if self.certificate else {}
-        own = {f"{prefix}tls_{option}": f"{self.certificate}/{file}" for option, file in files.items()}
-        return {f"{prefix}tls_enabled": True, f"{prefix}tls_cafile": self.trust, **own}
+        file_options = {f"{prefix}tls_{option}": f"{self.certificate}/{file}" for option, file in files.items()}
+        return {f"{prefix}tls_enabled": True, f"{prefix}tls_cafile": self.trust, **file_options}
 
 
 def cache(backend: str, memcached: Memcached) -> dict[str, object]:
@@ -125,7 +125,7 @@ def token_cache(wired: Sections) -> Sections:
 
 
 def defaults() -> Sections:
-    """What users may change: logs to standard error, locks on a writable path."""
+    """Defaults that users may change: logs to standard error, locks on a writable path."""
     return {
         "DEFAULT": {"use_stderr": True},
         "oslo_concurrency": {"lock_path": "/tmp/lock"},  # noqa: S108  (an emptyDir of the pod)

@@ -18,14 +18,16 @@ def merge(*layers: Mapping[str, Mapping[str, Any]]) -> Sections:
     return merged
 
 
-def overlap(one: Mapping[str, Mapping[str, Any]], other: Mapping[str, Mapping[str, Any]]) -> list[str]:
+def overlap(layer: Mapping[str, Mapping[str, Any]], other_layer: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """Options both layers set, as `SECTION.option` in the spelling of the first, sorted."""
-    taken = {_read_as(s, o) for s, options in other.items() for o in options}
-    return sorted(f"{s}.{o}" for s, options in one.items() for o in options if _read_as(s, o) in taken)
+    other_options = {_read_as(s, o) for s, options in other_layer.items() for o in options}
+    return sorted(f"{s}.{o}" for s, options in layer.items() for o in options if _read_as(s, o) in other_options)
 
 
 def _read_as(section: str, option: str) -> tuple[str, str]:
-    """What oslo.config takes a spelling for: case matters in no section but DEFAULT, a dash is an underscore."""
+    """Return the option for which oslo.config takes a spelling: case matters in no section but DEFAULT, a dash is an
+    underscore.
+    """
     return section if section == "DEFAULT" else section.lower(), option.replace("-", "_")
 
 

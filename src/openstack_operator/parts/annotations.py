@@ -1,4 +1,4 @@
-"""Annotations of Ingresses that each user may write: a controller obeys them beyond the namespace they are in."""
+"""Annotations of Ingresses that every user may write: a controller obeys them beyond the namespace they are in."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ NGINX, HAPROXY, HAPROXY_ORG = "nginx.ingress.kubernetes.io", "haproxy-ingress.gi
 CERT_MANAGER = "cert-manager.io"
 _ACME = f"acme.{CERT_MANAGER}"
 
-# A value that is pasted into a controller's configuration says no more than it should, and cannot make it unreadable.
+# A controller pastes the value into its configuration: it must contain no further settings, and not break the file.
 _SECONDS, _SIZE, _TIME = "[0-9]{1,9}", "[0-9]{1,9}[kKmMgG]?", "[0-9]{1,9}(us|ms|[smhd])?"
 _BOOL, _SWITCH, _LIFE = "true|false", "on|off", "([0-9]{1,6}[hms])+"
 _LABEL, _NAME = "[a-z0-9]([-a-z0-9]*[a-z0-9])?", "[a-z0-9]([-a-z0-9.]*[a-z0-9])?"
@@ -48,25 +48,25 @@ _ALLOWED: Mapping[str, str] = {
     **_all(_ACME, _BOOL, "http01-edit-in-place"),
     **_all(_ACME, _NAME, "http01-ingress-class", "http01-ingress-ingressclassname"),
 }
-"""What values each may have. None is taken for a program, a file, a header, or a name in another namespace."""
+"""Pattern of each one's values. None names a program, a file, a header, or an object in another namespace."""
 
 
 def check_annotations(ctx: Context[Any], path: str, annotations: Mapping[str, str], host: str) -> None:
-    """Raises SpecError for an annotation that is not each user's to write, and for a host that the namespace may not
-    have a certificate for of the issuer which the annotations name.
+    """Raises SpecError for an annotation that not every user may write, and for a host for which the namespace may not
+    have a certificate of the issuer that the annotations name.
     """
     for name, value in annotations.items():
         if not _is_harmless(ctx, name, value):
             ctx.permissions.check_annotation(f"{path}.{name}", ctx.namespace, name)
-    named = annotations.get(f"{CERT_MANAGER}/issuer")
+    issuer = annotations.get(f"{CERT_MANAGER}/issuer")
     group = annotations.get(f"{CERT_MANAGER}/issuer-group", CERT_MANAGER)
     kind = annotations.get(f"{CERT_MANAGER}/issuer-kind", "Issuer")
-    if named and serves_cluster(kind, group):
-        check_issuer(ctx, f"{path}.{CERT_MANAGER}/issuer", kind, group, named, [host])
-    if whole := annotations.get(f"{CERT_MANAGER}/cluster-issuer"):
-        check_issuer(ctx, f"{path}.{CERT_MANAGER}/cluster-issuer", "ClusterIssuer", group, whole, [host])
-    # Whoever installed cert-manager says which issuer that is.
-    elif annotations.get("kubernetes.io/tls-acme", "false") != "false" and not named:
+    if issuer and serves_cluster(kind, group):
+        check_issuer(ctx, f"{path}.{CERT_MANAGER}/issuer", kind, group, issuer, [host])
+    if cluster_issuer := annotations.get(f"{CERT_MANAGER}/cluster-issuer"):
+        check_issuer(ctx, f"{path}.{CERT_MANAGER}/cluster-issuer", "ClusterIssuer", group, cluster_issuer, [host])
+    # The installation of cert-manager sets which issuer that is.
+    elif annotations.get("kubernetes.io/tls-acme", "false") != "false" and not issuer:
         check_issuer(ctx, f"{path}.kubernetes.io/tls-acme", "ClusterIssuer", group, "the default one", [host])
 
 

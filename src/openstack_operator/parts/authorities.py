@@ -1,4 +1,4 @@
-"""Which authority signs and which are trusted: one takes the place of another in steps that each wait for proof."""
+"""Authorities that sign and that are trusted: one replaces another in steps, each of which waits for proof."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from ..plan import READY, Context, State, Step, Verdict
 
 @dataclass(frozen=True, kw_only=True)
 class Authorities:
-    """All that is known of them, as one Secret holds it, so that a step is done whole or not at all."""
+    """State of the authorities, in one Secret, so that a step is done completely or not at all."""
 
     signer: pki.Pair
     successor: pki.Pair | None = None
     """Trusted beside the signer, and signs nothing yet."""
     predecessors: str = ""
-    """Certificates of those that are trusted still, and sign nothing any more: nobody has their keys."""
+    """Certificates of authorities that are still trusted but sign nothing any more: their keys are deleted."""
     generation: int = 1
-    """The last one that was asked for."""
+    """Last generation that was ordered."""
     phase_began: datetime
-    """When the present step of a replacement began, or the last one ended."""
+    """Time at which the present step of a replacement began, or the last replacement ended."""
 
     @property
     def trusted(self) -> list[str]:
@@ -58,9 +58,9 @@ def read(files: Mapping[str, str], now: datetime) -> Authorities | None:
         signer=signer,
         successor=successor,
         predecessors="".join(sorted(pki.each(files.get("previous.crt", "")))),
-        # One that an earlier version of the operator made does not say.
+        # A Secret of an earlier version of the operator has no generation.
         generation=int(generation) if generation.isdecimal() else 1,
-        # A wait that nobody knows the beginning of begins anew.
+        # A wait without a valid beginning starts again.
         phase_began=phase_began if phase_began and phase_began.tzinfo and phase_began <= now else now,
     )
 
@@ -79,9 +79,9 @@ def next_state(
     blockers: Sequence[str],
     new_authority: Callable[[], pki.Pair],
 ) -> Authorities:
-    """The authorities that come next, at most one step further; one of them signs. `blockers` names those for whom
-    the present step has to wait, `new_authority` draws one. Where the signer has ended there is nothing left to wait
-    for: nobody trusts it any more.
+    """The next state, at most one step further; one authority in it signs. `blockers` names those for whom the present
+    step has to wait, `new_authority` draws one. If the signer has ended, there is nothing left to wait for: no client
+    trusts it any more.
     """
     if now >= state.signer.ends:
         if state.successor and now < state.successor.ends:
@@ -102,48 +102,48 @@ def _promote(state: Authorities, successor: pki.Pair, now: datetime) -> Authorit
 
 
 def signing_time(state: Authorities, overlap: timedelta) -> datetime:
-    """When the successor begins to sign: it is only trusted for as long as is wanted, but there must be time left to
-    replace what the signer has signed.
+    """Time at which the successor begins to sign: until then it is only trusted, for `overlap`, but enough time must be
+    left to replace the signer's certificates.
     """
     return state.phase_began + max(timedelta(0), min(overlap, (state.signer.ends - state.phase_began) / 2))
 
 
 SECRET_PROPAGATION = timedelta(minutes=5)
-"""Within which pods that are ready have read what changed in a Secret they mount: kubelets take up to two minutes."""
+"""Time within which ready pods have read a change in a Secret they mount: kubelets take up to two minutes."""
 _OVERLAP = timedelta(days=1)
-"""For how long a service's own new authority is only trusted, at least."""
+"""Minimum time for which a service's own new authority is only trusted."""
 _MARGIN = timedelta(days=30)
-"""Time before its end at which an authority is taken away: libvirt and QEMU start with none that has ended."""
+"""Time before its end at which an authority is removed: libvirt and QEMU do not start with one that has ended."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class OwnAuthority:
-    """An authority of a service's own, and whom its users have to trust."""
+    """An authority of a service's own, and the bundle that its clients have to trust."""
 
     signer: pki.Pair
     bundle: str
-    """In PEM."""
+    """Trusted certificates in PEM."""
     step: Step
-    """Writes it down; before that nobody may have a certificate by it."""
+    """Step that stores it; before that it must not sign any certificate."""
     replacement: Step
-    """Progress of a replacement: no fault of the service, which works all the while."""
+    """Progress of a replacement: no failure of the service, which keeps working."""
 
 
 def own_authority(ctx: Context[Any], purpose: str, operation: str, *, readers: Verdict = READY) -> OwnAuthority:
-    """Secret `<owner>-<purpose>-ca`, for whose users files that follow a Secret are enough: nothing restarts.
+    """Secret `<owner>-<purpose>-ca`, whose clients reload files when the Secret changes: nothing restarts.
 
-    It is replaced at two thirds of its life, once all trust the next one: `readers` says whether all are there to read.
-    The one before is trusted until shortly before its end, since nobody has its key any more. `operation` names what
-    fails without it.
+    It is replaced at two thirds of its life, once all trust the next one: `readers` is ready if all of them can read
+    it. The previous one is trusted until shortly before its end, since its key is deleted. `operation` names what fails
+    without it.
     """
     name = ctx.name(f"{purpose}-ca")
     live = ctx.children.get(("Secret", kube.fitting(name))) or ctx.lost.get(kube.fitting(name))
     data, now, owner = kube.secret_data(live), ctx.now, f"{ctx.namespace}/{ctx.owner} {purpose}"
-    # Versions before knew one authority and no state.
+    # Earlier versions stored one authority and no state.
     files = {"tls.crt": data.get("cert", ""), "tls.key": data.get("key", ""), **data}
 
     def new_authority() -> pki.Pair:
-        # By names of their own, no program takes one for another.
+        # Different names, so that no program confuses two of them.
         return pki.authority(ctx.draw(), f"{now:%Y-%m-%dT%H:%MZ} {owner}" if live else owner, now)
 
     state = read(files, now) or Authorities(signer=new_authority(), phase_began=now)
@@ -154,7 +154,7 @@ def own_authority(ctx: Context[Any], purpose: str, operation: str, *, readers: V
         blockers = ["its end"]
     new_state = next_state(state, wanted=1, now=now, overlap=_OVERLAP, blockers=blockers, new_authority=new_authority)
     if now >= state.signer.ends:
-        # So that it can be told, as long as something fails for it.
+        # Kept so that `_progress` can report it as long as something fails because of it.
         new_state = replace(new_state, predecessors=state.signer.cert)
     secret = kube.irreplaceable(kube.secret(ctx, name, new_state.files))
     bundle = pki.bundle(new_state.trusted, now)
@@ -169,13 +169,13 @@ def own_authority(ctx: Context[Any], purpose: str, operation: str, *, readers: V
 
 
 def _deadlines(state: Authorities) -> list[datetime]:
-    """Moments at which time alone changes what is to be done."""
+    """Times at which the next step changes without any other event."""
     deadlines = [signing_time(state, _OVERLAP), state.signer.ends - _MARGIN] if state.successor else [state.signer.due]
     return [*deadlines, *([_removal_time(state)] if state.predecessors else []), state.signer.ends]
 
 
 def _removal_time(state: Authorities) -> datetime:
-    """Until when one that signs nothing any more is kept; one that had ended, so long as something fails for it."""
+    """Time until which a predecessor is kept; one that had ended, for as long as something fails because of it."""
     ends = [pki.ends(cert) - _MARGIN for cert in pki.each(state.predecessors)]
     return max(state.phase_began + SECRET_PROPAGATION, *ends)
 

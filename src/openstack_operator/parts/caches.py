@@ -1,4 +1,4 @@
-"""What a service remembers outside of itself: its Memcached, and what it keeps there."""
+"""Cache of a service: its Memcached, and the options for it."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from .credentials import Credentials
 from .tls import trust_of
 
 TOKEN_CACHE = "token-cache"  # noqa: S105
-"""Name of the password by which a service encrypts what it caches of tokens. Each has its own, so that one that is
-broken into forges no tokens for the others."""
+"""Name of the password with which a service encrypts cached tokens. Each service has its own, so that a compromised one
+cannot forge tokens for the others."""
 CACHE_CLIENT = "clientSecret"
-"""Under which name a Memcached publishes the Secret with the certificate that its clients show."""
+"""Key under which a Memcached publishes the Secret with the certificate that its clients present."""
 _CERTIFICATE = "/etc/openstack-cache-tls"
-"""Where they have it."""
+"""Folder of that certificate in a client."""
 
 
 def memcached(ctx: Context[Any]) -> oslo.options.Memcached:
-    """The service's cache. Raises NotBuilt where its programs could not check whom they speak to."""
+    """The service's cache. Raises NotBuilt if its programs could not verify the server."""
     spec = ctx.spec
     if not isinstance(spec, (UsesCache, CachesResults)):
         return oslo.options.Memcached()
@@ -41,15 +41,15 @@ def memcached(ctx: Context[Any]) -> oslo.options.Memcached:
 
 
 def _server(spec: Any) -> MemcachedRef | None:
-    """The Memcached that a spec says, if it says one."""
+    """The Memcached that a spec names, if it names one."""
     if not isinstance(spec, (UsesCache, CachesResults)) or spec.cache.servers:
         return None
     return spec.cache.memcached_ref or spec.implied().get("cache.memcachedRef")
 
 
 def cache_mounts(ctx: Context[Any], files: Iterable[str]) -> tuple[kube.Mount, ...]:
-    """The certificate for the service's cache, where a file of its configuration names it. Programs read it with each
-    connection, so that it is renewed without a restart.
+    """The certificate for the service's cache, if a file of its configuration names it. Programs read it with each
+    connection, so that a renewal needs no restart.
     """
     ref = _server(ctx.spec)
     secret = ctx.refs[ref].published.get(CACHE_CLIENT) if ref is not None else None
@@ -59,13 +59,13 @@ def cache_mounts(ctx: Context[Any], files: Iterable[str]) -> tuple[kube.Mount, .
 
 
 def cache(ctx: Context[Any]) -> Sections:
-    """[cache] of a service: what it need not work out again."""
+    """[cache] of a service, for its computed results."""
     return {"cache": oslo.options.cache(ctx.spec.cache.backend, memcached(ctx))}
 
 
 def keystone_authtoken(ctx: Context[Any], options: Mapping[str, str], credentials: Credentials) -> Sections:
     """[keystone_authtoken] of a service that logs in with these keystoneauth options. Whether kolla's images have the
-    library that encrypts depends on the service, so with them what is cached is signed alone.
+    library that encrypts depends on the service, so with them cached tokens are only signed.
     """
     encrypted = ctx.spec.image_profile != "kolla"
     protection = (
@@ -75,5 +75,5 @@ def keystone_authtoken(ctx: Context[Any], options: Mapping[str, str], credential
 
 
 def caches_tokens(spec: Any) -> bool:
-    """Whether it checks tokens, and has a field that says where it caches them."""
+    """Return True if the service checks tokens, and has a field for their cache."""
     return isinstance(spec, UsesIdentity) and isinstance(spec, (UsesCache, CachesResults))

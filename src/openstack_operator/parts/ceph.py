@@ -1,4 +1,4 @@
-"""Ceph as a service uses it: where it is, who logs in, and into which pool."""
+"""Ceph as a service uses it: cluster, client and pool."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..plan import Context, Incomplete, MissingReference, Step
 from .config import Config
 
 Use = Literal["volumes", "images", "vms", "backups"]
-"""What a service keeps in Ceph; also the name of its pool, where nobody gives another one."""
+"""Kinds of data that services keep in Ceph; each is also the default name of its pool."""
 
 DIRECTORY = "/etc/ceph"
 
@@ -32,10 +32,10 @@ class Ceph(Step):
     secret: str
     """Secret with `ceph.conf`, `keyring` and, for libvirt, `key` alone."""
     digest: str
-    """Follows all three: a rotated key is another digest."""
+    """Digest of all three: a rotated key gives another digest."""
     key: str
     folder: str = DIRECTORY
-    """Where ceph.conf appears in a container."""
+    """Folder of ceph.conf in a container."""
 
     @property
     def id(self) -> str:
@@ -49,7 +49,7 @@ class Ceph(Step):
 
     @property
     def secret_uuid(self) -> str:
-        """Under which libvirt knows this user's key: the same for whoever asks, as Cinder tells it to Nova."""
+        """UUID of this user's key in libvirt: the same for all services, since Cinder sends it to Nova."""
         return name_uuid(self.fsid, self.user)
 
     @property
@@ -69,8 +69,8 @@ def ceph(
     name: str = "ceph",
     folder: str = "",
 ) -> Ceph:
-    """What `source`, the field `path` of the spec, says of Ceph; its condition is CephConnected. Where it names a
-    Secret of the user's, the step is a Secret `<owner>-<name>` made of that.
+    """The client that `source`, the field `path` of the spec, describes; its condition is CephConnected. If the source
+    names a Secret of the user's, the step is a Secret `<owner>-<name>` made of that.
 
     Raises MissingReference for a Secret that lacks something, Incomplete for a pool the CephStorage does not keep.
     """
@@ -79,8 +79,8 @@ def ceph(
         return _of_secret(ctx, use, source, path=path, name=name, folder=folder)
     at = ctx.refs[source.storage]
     try:
-        user, pool, secret = (at[f"{use}{what}"] for what in ("User", "Pool", "Secret"))
-        held = ctx.secrets[secret]
+        user, pool, secret = (at[f"{use}{field}"] for field in ("User", "Pool", "Secret"))
+        client_files = ctx.secrets[secret]
     except KeyError:
         message = f"CephStorage {source.storage.name!r} has no client for {use}; add it to its pools"
         raise MissingReference(f"{path}.cephStorageRef", message) from None
@@ -95,29 +95,29 @@ def ceph(
         user=user,
         pool=pool,
         secret=secret,
-        digest=kube.digest(dict(held)),
-        key=held["key"],
+        digest=kube.digest(dict(client_files)),
+        key=client_files["key"],
         folder=folder,
     )
 
 
 def _of_secret(ctx: Context[Any], use: Use, source: CephSource, *, path: str, name: str, folder: str) -> Ceph:
     assert source.ceph_secret_ref is not None
-    named = source.ceph_secret_ref.name
+    source_secret = source.ceph_secret_ref.name
     field = f"{path}.cephSecretRef"
-    conf, fsid, monitors = coordinates(ctx.secrets.get(named, {}), named, field)
+    conf, fsid, monitors = coordinates(ctx.secrets.get(source_secret, {}), source_secret, field)
     client = source.ceph_client_ref.name if source.ceph_client_ref else ""
-    user, key = login(ctx.secrets.get(named, {}), named, field, client)
+    user, key = login(ctx.secrets.get(source_secret, {}), source_secret, field, client)
     data = {"ceph.conf": conf, "keyring": keyring(user, key), "key": key}
-    wanted = kube.secret(ctx, ctx.name(name), data)
+    client_secret = kube.secret(ctx, ctx.name(name), data)
     return Ceph(
         name="CephConnected",
-        objects=(wanted,),
+        objects=(client_secret,),
         monitors=monitors,
         fsid=fsid,
         user=user,
         pool=source.pool or use,
-        secret=wanted["metadata"]["name"],
+        secret=client_secret["metadata"]["name"],
         digest=kube.digest(data),
         key=key,
         folder=folder,
@@ -125,8 +125,8 @@ def _of_secret(ctx: Context[Any], use: Use, source: CephSource, *, path: str, na
 
 
 def on_ceph(conf: Config, *clients: Ceph) -> Config:
-    """The same configuration, as a step of its own, for pods that log in to Ceph: they mount what that takes, and are
-    made anew with a new key. What starts them names the clients among what it comes after.
+    """The same configuration, as a step of its own, for pods that log in to Ceph: they mount its files, and are
+    replaced for a new key. The step that starts them must be after the clients.
     """
     mounts = [mount for client in clients for mount in client.mounts]
     return replace(
@@ -149,16 +149,16 @@ def coordinates(data: Mapping[str, str], secret: str, field: str) -> tuple[str, 
     them. Raises MissingReference.
     """
     text = data["ceph.conf"] if "ceph.conf" in data else _conf(data, secret, field)
-    # Where the key lies in a container is not the writer's to know.
-    kept = [line for line in text.splitlines() if _option(line)[0] != "keyring"]
-    found = dict(map(_option, kept))
+    # The operator decides where the key is in a container.
+    lines = [line for line in text.splitlines() if _option(line)[0] != "keyring"]
+    options = dict(map(_option, lines))
     for option, example in (("fsid", "fsid = <what `ceph fsid` says>"), ("mon_host", "mon host = 192.0.2.10:6789")):
-        if not found.get(option):
+        if not options.get(option):
             message = (
                 f"ceph.conf of Secret {secret!r} lacks {option.replace('_', ' ')!r}; add a line such as {example!r}"
             )
             raise MissingReference(field, message)
-    return "\n".join([*kept, ""]), found["fsid"].lower(), monitors(found["mon_host"])
+    return "\n".join([*lines, ""]), options["fsid"].lower(), monitors(options["mon_host"])
 
 
 def login(data: Mapping[str, str], secret: str, field: str, client: str = "") -> tuple[str, str]:
@@ -176,15 +176,15 @@ def login(data: Mapping[str, str], secret: str, field: str, client: str = "") ->
 
 def logins(ring: str) -> list[tuple[str, str]]:
     """(user, key) of each client in a keyring, as `ceph auth get` and `ceph-authtool` write it."""
-    found = dict[str, str]()
+    keys = dict[str, str]()
     user = ""
     for line in map(str.strip, ring.splitlines()):
         if line.startswith("["):
             user = line[1:-1] if line.startswith("[client.") and line.endswith("]") else ""
         name, _, value = line.partition("=")
         if user and name.rstrip() == "key" and _KEY.fullmatch(key := value.strip()):
-            found.setdefault(user, key)
-    return list(found.items())
+            keys.setdefault(user, key)
+    return list(keys.items())
 
 
 _KEY = re.compile(r"[A-Za-z0-9+/]+={0,2}")
@@ -211,15 +211,15 @@ def _conf(data: Mapping[str, str], secret: str, field: str) -> str:
 
 
 def _of_rook(data: Mapping[str, str], secret: str, field: str, client: str) -> tuple[str, str]:
-    known = {data["userID"]: data["userKey"]} if {"userID", "userKey"} <= data.keys() else data
+    keys = {data["userID"]: data["userKey"]} if {"userID", "userKey"} <= data.keys() else data
     user = client or data.get("userID", "")
-    if user not in known:
+    if user not in keys:
         hint = f"nor the key of CephClient {client!r}" if client else "nor 'userID' and 'userKey'"
         raise MissingReference(field, f"Secret {secret!r} has no key 'keyring', {hint}")
-    return f"client.{user}", known[user].strip()
+    return f"client.{user}", keys[user].strip()
 
 
 def name_uuid(*words: str) -> str:
-    """A UUID that follows the words (RFC 9562, version 8)."""
-    drawn = hashlib.sha256("/".join(words).encode()).hexdigest()
-    return f"{drawn[:8]}-{drawn[8:12]}-8{drawn[13:16]}-8{drawn[17:20]}-{drawn[20:32]}"
+    """A UUID derived from the words (RFC 9562, version 8)."""
+    digits = hashlib.sha256("/".join(words).encode()).hexdigest()
+    return f"{digits[:8]}-{digits[8:12]}-8{digits[13:16]}-8{digits[17:20]}-{digits[20:32]}"

@@ -1,4 +1,4 @@
-"""clouds.yaml as users have it, read so that one made to harm takes neither time nor memory."""
+"""clouds.yaml of users, read so that a malicious one takes neither time nor memory."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import yaml
 
 _MOST = 64 << 10
-"""Characters; one with a cloud and its certificate has some 4,000."""
+"""Maximum of characters; a file with a cloud and its certificate has some 4,000."""
 _DEEPEST = 16
 _LOADER: Any = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
 """Reads every value as text: numbers and dates are no part of a login."""
@@ -28,7 +28,7 @@ def cloud_auth(text: str) -> Mapping[str, str]:
 
 
 def _check(text: str) -> None:
-    """Raises ValueError for what costs more to read than it is long."""
+    """Raises ValueError for a text that costs more to read than its length suggests."""
     if len(text) > _MOST:
         raise ValueError(f"is longer than {_MOST >> 10} KiB; keep the cloud alone that is used")
     depth = 0

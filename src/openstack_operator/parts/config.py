@@ -1,4 +1,4 @@
-"""Configuration in three layers: our defaults, the user's options, what the operator wires."""
+"""Configuration in three layers: our defaults, the user's options, the operator's own options."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .caches import cache_mounts
 from .tls import TRUST, authority, trusts
 
 DIGEST_KEY = "digest-key"
-"""The key in a Secret of configuration under which the digests of pods follow it; none of its files."""
+"""Key in a Secret of configuration that keys the digest in pods' annotations; none of its files."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -24,10 +24,10 @@ class Config(Step):
     secret: str
     digest: str
     directory: str
-    """Where the files appear in a container."""
+    """Folder of the files in a container."""
     files: Sequence[str]
     beside: Sequence[kube.Mount] = ()
-    """What else a program needs that reads it, such as the key of a storage."""
+    """Further mounts of programs that read it, such as the key of a storage."""
 
     @property
     def mounts(self) -> list[kube.Mount]:
@@ -45,30 +45,30 @@ def layered(
     defaults: Sections, user: Sections, wired: Sections, path: str = "spec.config", *, multiline: bool = True
 ) -> Sections:
     """Sections with later layers winning. Raises SpecError where the user, in the field `path`, sets an option the
-    operator wires, or writes what a file of options cannot hold; not `multiline`, as that of MariaDB, it has one line
-    for each option.
+    operator wires, or writes a value that a file of options cannot hold; without `multiline`, as for MariaDB, each
+    option has one line.
     """
     for section, values in user.items():
         if not _SECTION.fullmatch(section):
             raise SpecError(f"{path}.{section!r}", "not a section's name; leave out brackets and spaces around it")
         for option, value in values.items():
             _check(f"{path}.{section}", option, value, multiline=multiline)
-    if taken := oslo.overlap(user, wired):
-        named = ", ".join(taken)
-        raise SpecError(f"{path}.{taken[0]}", f"the operator sets {named} itself; remove it from config")
+    if wired_options := oslo.overlap(user, wired):
+        names = ", ".join(wired_options)
+        raise SpecError(f"{path}.{wired_options[0]}", f"the operator sets {names} itself; remove it from config")
     return oslo.merge(defaults, user, wired)
 
 
-# A line break in a name would start a section of its own, past the check for what is wired.
+# A line break in a name would start a section of its own, past the check for wired options.
 _SECTION = re.compile(r"[^\s\[\]]([^\x00-\x1f\x7f-\x9f\u2028\u2029\[\]]*[^\s\[\]])?")
 _OPTION = re.compile(r"[^\s\x00-\x1f\x7f-\x9f\[\]=:#;]+")
-# Readers of configuration take more than a line feed for the end of a line: what follows would be an option of its own,
-# past the check for what is wired. A tab is none of them.
+# Readers of configuration accept more than a line feed as the end of a line: the rest would be an option of its own,
+# past the check for wired options. A tab is none of them.
 _CONTROL = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")
 
 
 def is_one_line(value: Any) -> bool:
-    """Whether a value is text, a number or a boolean that stays on one line of a configuration file."""
+    """Return True if a value is text, a number or a boolean that fits on one line of a configuration file."""
     return isinstance(value, (str, int, float)) and "\n" not in str(value) and not _CONTROL.search(str(value))
 
 
@@ -95,7 +95,7 @@ def config(
     directory: str = "",
     beside: Sequence[kube.Mount] = (),
 ) -> Config:
-    """Secret `<owner>-<suffix>` with `file` rendered from the three layers, and `more` files as they are; `beside` is
+    """Secret `<owner>-<suffix>` with `file` rendered from the three layers, and `more` files unchanged; `beside` is
     mounted with them.
 
     It is a Secret since configuration holds passwords.
@@ -118,21 +118,21 @@ def written(
     beside: Sequence[kube.Mount] = (),
     whole: bool = False,
 ) -> Config:
-    """Secret `<owner>-<suffix>` with files as they are; `beside` is mounted with them. Who mounts all of the Secret
-    wants it `whole`: with nothing but the files.
+    """Secret `<owner>-<suffix>` with files unchanged; `beside` is mounted with them. A pod that mounts all of the
+    Secret needs it `whole`: with only the files.
     """
     name = kube.fitting(ctx.name(suffix))
-    held = kube.secret_data(ctx.children.get(("Secret", name)) or ctx.lost.get(name))
-    # The digest stands in annotations of pods, which more people may read than Secrets: a password that a user chose
-    # could be guessed by it.
-    key = {} if whole else {DIGEST_KEY: held.get(DIGEST_KEY) or ctx.draw()}
-    wanted = kube.secret(ctx, name, {**data, **key})
+    stored = kube.secret_data(ctx.children.get(("Secret", name)) or ctx.lost.get(name))
+    # The digest is in annotations of pods, which more people may read than Secrets: a password that a user chose could
+    # be guessed with it.
+    key = {} if whole else {DIGEST_KEY: stored.get(DIGEST_KEY) or ctx.draw()}
+    secret = kube.secret(ctx, name, {**data, **key})
     trusted = trusts(ctx)
     return Config(
         name="Config",
-        objects=(wanted if whole else kube.remembered(wanted),),
+        objects=(secret if whole else kube.remembered(secret),),
         secret=name,
-        # Programs read whom they trust when they start.
+        # Programs read the authorities they trust when they start.
         digest=kube.keyed_digest(key.get(DIGEST_KEY, ""), {**data, **trusted}),
         directory=directory,
         files=tuple(data),
@@ -141,7 +141,7 @@ def written(
 
 
 def _trusted(ctx: Context[Any], secrets: Iterable[str]) -> Iterator[kube.Mount]:
-    """Authorities as folders; of what else is in a Secret of the user's, nothing is shown."""
+    """Authorities as folders, without any other key of a user's Secret."""
     users = {ref.name for _, ref in logins(ctx.spec)}
     for name in secrets:
         volume = kube.fitting(f"trust-{name.replace('.', '-')}")

@@ -1,4 +1,4 @@
-"""Servers that are not looked after here: where they are and how to log in, as the spec and a Secret say."""
+"""External servers: their addresses and logins, from the spec and a Secret."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .tls import authority, trust_in
 
 @dataclass(frozen=True)
 class Login:
-    """What a Secret of the user's says of a server; a key that is empty counts as missing."""
+    """A user's Secret with the login of a server; an empty key counts as missing."""
 
     field: str
     """Path of the reference to it."""
@@ -25,25 +25,25 @@ class Login:
     data: Mapping[str, str]
 
     def __getitem__(self, key: str) -> str:
-        """A value there must be. Raises MissingReference naming field, Secret and key."""
-        if found := self.get(key):
-            return found
+        """A required value. Raises MissingReference naming field, Secret and key."""
+        if value := self.get(key):
+            return value
         fault = "is empty" if key in self.data else "is missing"
         raise MissingReference(self.field, f"key {key!r} of Secret {self.secret!r} {fault}")
 
     def get(self, key: str) -> str:
-        """A value that may be missing, as empty text then. Raises Incomplete for what is no text of one line."""
-        found = self.data.get(key, "")
-        if not found.isprintable():
+        """An optional value, empty text if missing. Raises Incomplete for a value that is no text of one line."""
+        value = self.data.get(key, "")
+        if not value.isprintable():
             raise Incomplete(self.field, f"key {key!r} of Secret {self.secret!r} is no text of one line")
-        return found
+        return value
 
-    def matching(self, key: str, pattern: str, what: str) -> str:
-        """A value that may be missing, of that pattern. Raises Incomplete that says `what` it is not."""
-        found = self.get(key)
-        if found and not re.fullmatch(pattern, found):
-            raise Incomplete(self.field, f"key {key!r} of Secret {self.secret!r} is not {what}")
-        return found
+    def matching(self, key: str, pattern: str, expected: str) -> str:
+        """An optional value of that pattern. Raises Incomplete, which says that it is not `expected`."""
+        value = self.get(key)
+        if value and not re.fullmatch(pattern, value):
+            raise Incomplete(self.field, f"key {key!r} of Secret {self.secret!r} is not {expected}")
+        return value
 
     @property
     def account(self) -> str:
@@ -52,12 +52,12 @@ class Login:
 
     @property
     def trust(self) -> str:
-        """Path of the authorities the server is checked by; empty where it is spoken to in plain text."""
+        """Path of the authorities to verify the server with; empty for plain text."""
         return trust_in(self.secret) if authority(self.data) else ""
 
 
 def login(ctx: Context[Any], ref: LoginSecretRef, field: str) -> Login:
-    """What the Secret says that the spec names at `field`. Raises MissingReference where there is none."""
+    """Return the login in the Secret that the spec names at `field`. Raises MissingReference if there is none."""
     if ref.name not in ctx.secrets:
         raise MissingReference(f"{field}{ref.field}", f"there is no Secret {ref.name!r} in this namespace")
     return Login(field, ref.name, ctx.secrets[ref.name])
@@ -67,16 +67,16 @@ _HOST = r"[A-Za-z0-9]([-A-Za-z0-9.]*[A-Za-z0-9])?"
 
 
 def address(at: Login, host: str | None, port: int | None, otherwise: tuple[str, int]) -> tuple[str, int]:
-    """(host, port) as the spec says, or else the Secret, or else `otherwise`. Raises SpecError."""
-    told = at.matching("port", "[0-9]{1,5}", "a number of a port")
+    """(host, port) of the spec, or else of the Secret, or else `otherwise`. Raises SpecError."""
+    port_text = at.matching("port", "[0-9]{1,5}", "a number of a port")
     return (
         host or at.matching("host", _HOST, "a DNS name or an IPv4 address") or otherwise[0],
-        port or int(told or otherwise[1]),
+        port or int(port_text or otherwise[1]),
     )
 
 
 def schema_of(ctx: Context[Any], source: DatabaseSource, otherwise: str, *, path: str = "spec.database") -> str:
-    """Name of a schema as the spec says, or else the Secret, or else `otherwise`. Raises SpecError."""
+    """Name of a schema in the spec, or else in the Secret, or else `otherwise`. Raises SpecError."""
     if source.database or source.secret_ref is None:
         return source.database or otherwise
     at = login(ctx, source.secret_ref, f"{path}.secretRef")
@@ -84,15 +84,16 @@ def schema_of(ctx: Context[Any], source: DatabaseSource, otherwise: str, *, path
 
 
 def remembered(ctx: Context[Any], name: str, server: str, path: str) -> kube.Object:
-    """Secret `<owner>-<name>` that keeps where the tables are, since the schema is made once and data does not move by
-    itself: what names another server later may be a slip. Raises SpecError then.
+    """Secret `<owner>-<name>` that stores the server of the tables, since the schema is made once and data does not
+    move by itself: a spec that names another server later may be a mistake. Raises SpecError then.
     """
     secret = kube.secret(ctx, ctx.name(name), {"server": server})
-    named = secret["metadata"]["name"]
-    known = kube.secret_data(ctx.children.get(("Secret", named))).get("server", server)
-    if known != server:
+    secret_name = secret["metadata"]["name"]
+    stored_server = kube.secret_data(ctx.children.get(("Secret", secret_name))).get("server", server)
+    if stored_server != server:
         text = (
-            f"the tables are on {known}, and this is {server}; move them and delete Secret {named!r}, or take it back"
+            f"the tables are on {stored_server}, and this is {server}; "
+            f"move them and delete Secret {secret_name!r}, or take it back"
         )
         raise SpecError(path, text)
     return secret
@@ -102,30 +103,30 @@ _USER = {"user_domain_name": "Default", "project_name": "service", "project_doma
 
 
 def keystone_login(ctx: Context[Any], ref: AppCredentialRef | None) -> tuple[dict[str, str], str]:
-    """(keystoneauth options, path of the authorities) of what the Secret holds: an application credential, a
-    clouds.yaml, or a user with a password. Raises MissingReference where it holds none of them.
+    """(keystoneauth options, path of the authorities) of the login in the Secret: an application credential, a
+    clouds.yaml, or a user with a password. Raises MissingReference if it holds none of them.
     """
-    if not (named := ref.implied() if ref else {}):
+    if not (secrets := ref.implied() if ref else {}):
         raise SpecError("spec.keystone.appCredentialRef", "say how to log in at authUrl; set secretName")
-    name, secret = next(iter(named.items()))
+    name, secret = next(iter(secrets.items()))
     at = login(ctx, secret, f"spec.keystone.appCredentialRef.{name}")
-    held = at if at.data.keys() & {_ID, "username"} or _CLOUDS not in at.data else _cloud(at)
-    if _ID in held.data:
-        found = {"auth_type": "v3applicationcredential", _ID: held[_ID], _SECRET: held[_SECRET]}
-    elif "username" in held.data:
-        found = {"auth_type": "password", "username": held["username"], "password": held["password"]}
-        found |= {option: held.get(option) or usual for option, usual in _USER.items()}
+    credentials = at if at.data.keys() & {_ID, "username"} or _CLOUDS not in at.data else _cloud(at)
+    if _ID in credentials.data:
+        auth = {"auth_type": "v3applicationcredential", _ID: credentials[_ID], _SECRET: credentials[_SECRET]}
+    elif "username" in credentials.data:
+        auth = {"auth_type": "password", "username": credentials["username"], "password": credentials["password"]}
+        auth |= {option: credentials.get(option) or usual for option, usual in _USER.items()}
     else:
         text = f"Secret {at.secret!r} holds no login; give it {_ID} and {_SECRET}, {_CLOUDS}, or username and password"
         raise MissingReference(at.field, text)
-    return found, at.trust
+    return auth, at.trust
 
 
 _ID, _SECRET, _CLOUDS = "application_credential_id", "application_credential_secret", "clouds.yaml"
 
 
 def _cloud(at: Login) -> Login:
-    """What clouds.yaml says of its one cloud, or of the one called `openstack`. Raises Incomplete."""
+    """Return the login of the only cloud in clouds.yaml, or of the one named `openstack`. Raises Incomplete."""
     try:
         return Login(at.field, at.secret, cloud_auth(at.data[_CLOUDS]))
     except ValueError as error:

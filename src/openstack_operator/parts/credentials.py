@@ -1,4 +1,4 @@
-"""Passwords drawn once and kept: what the cluster holds wins over a new draw."""
+"""Passwords that are drawn once: a value in the cluster wins over a new draw."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ class Credentials(Step):
     values: Mapping[str, str]
     accounts: Mapping[str, Sequence[Account]] = field(default_factory=dict[str, Sequence[Account]])
     published: Mapping[str, str] = field(default_factory=dict[str, str])
-    """How far what was ordered of it is, by `<sort>Rotation`."""
+    """State of each ordered replacement, by `<sort>Rotation`."""
 
     def of(self, name: str) -> Sequence[Account]:
-        """The accounts there are to be with the password of that name, the one in use first."""
+        """The accounts to make with the password of that name, the one in use first."""
         return self.accounts.get(name) or (Account(key=name),)
 
     def __getitem__(self, name: str) -> str:
@@ -48,28 +48,27 @@ def credentials(
 ) -> Credentials:
     """Secret `<owner>-<suffix>` with a password each for `names`; `given` are known values stored beside them.
 
-    `retain` keeps the Secret when its owner goes: passwords are part of data that outlives it. Those `of_data` stand in
-    the owner's own volumes alone, which no other password opens. Those of accounts are replaced by order where it
-    `rotates`. A Secret that somebody deletes comes back as it was, a password that is taken
-    out of it is drawn anew.
+    `retain` keeps the Secret when its owner is deleted: passwords are part of data that outlives it. Passwords
+    `of_data` exist only in the owner's own volumes, which no other password opens. With `rotates`, an order replaces
+    those of accounts. A deleted Secret is restored with its content; a password removed from it is drawn again.
     """
     secret = ctx.name(suffix)
     live = ctx.children.get(("Secret", kube.fitting(secret)))
-    held = kube.secret_data(live or ctx.lost.get(kube.fitting(secret)))
+    stored = kube.secret_data(live or ctx.lost.get(kube.fitting(secret)))
     if rotates:
-        found = replaced(ctx, kube.fitting(secret), held, names)
+        replacement = replaced(ctx, kube.fitting(secret), stored, names)
     else:
-        found = Replaced(values={**held, **{name: held.get(name) or ctx.draw() for name in names}})
-    values = {**found.values, **(given or {})}
-    made = kube.secret(ctx, secret, values)
-    wanted = kube.irreplaceable(made) if of_data else kube.remembered(made)
+        replacement = Replaced(values={**stored, **{name: stored.get(name) or ctx.draw() for name in names}})
+    values = {**replacement.values, **(given or {})}
+    new_secret = kube.secret(ctx, secret, values)
+    marked_secret = kube.irreplaceable(new_secret) if of_data else kube.remembered(new_secret)
     return Credentials(
         name="Credentials",
-        objects=(kube.retained(wanted) if retain else wanted,),
+        objects=(kube.retained(marked_secret) if retain else marked_secret,),
         guarded=True,
         secret=kube.fitting(secret),
         values=values,
-        accounts=found.accounts,
-        published=found.published,
-        wake=found.wake,
+        accounts=replacement.accounts,
+        published=replacement.published,
+        wake=replacement.wake,
     )

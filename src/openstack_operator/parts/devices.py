@@ -14,7 +14,7 @@ DEVICES = (
 )
 """Mounts of such a pod. Devices appear in the node's /dev; /etc/iscsi says under which name the node logs in."""
 
-# One program a node speaks for the kernel's initiator. It may be the node's own, or that of another pod.
+# One program on a node serves the kernel's initiator. It may be the node's own, or that of another pod.
 _ISCSID = """\
 modprobe -q iscsi_tcp || true
 cd /etc/iscsi
@@ -26,7 +26,7 @@ exec "$@"
 
 
 def iscsid(ctx: Context[Any]) -> kube.Container:
-    """The container that speaks for the initiator of the node, on whose network the pod must be."""
+    """The container that serves the initiator of the node, on whose network the pod must be."""
     entry = ctx.release["iscsid"]
     return kube.Container(
         name="iscsid",

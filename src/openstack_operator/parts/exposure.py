@@ -1,5 +1,5 @@
-"""How clients outside the cluster reach an API: by a port or an address of its Service, through an Ingress, or through
-a Gateway.
+"""Access to an API for clients outside the cluster: by a port or an address of its Service, through an Ingress, or
+through a Gateway.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ _GATEWAY_API = "gateway.networking.k8s.io/v1"
 
 
 def public_url(ctx: Context[Any], component: str, port: int, expose: Expose, scheme: str = "http") -> str | None:
-    """URL outside clients use; None until Kubernetes has said which port or address it gave. Raises SpecError where a
-    name is missing.
+    """URL that outside clients use; None until Kubernetes has assigned a port or address. Raises SpecError if a name is
+    missing.
     """
     if through_proxy(expose):
         number = f":{expose.port}" if expose.port not in (None, 443) else ""
@@ -34,23 +34,23 @@ def public_url(ctx: Context[Any], component: str, port: int, expose: Expose, sch
 
 
 def public_host(ctx: Context[Any], service: str, expose: Expose) -> str:
-    """By what name or address clients outside call the Service; empty where they do not, or it is not known yet."""
+    """Name or address with which clients outside call the Service; empty if they do not, or it is not known yet."""
     if expose.type != "LoadBalancer":
         return (expose.host or "") if expose.type == "NodePort" else ""
     live = ctx.children.get(("Service", kube.fitting(service)), {})
-    given = (live.get("status") or {}).get("loadBalancer", {}).get("ingress") or [{}]
-    return expose.host or given[0].get("hostname") or given[0].get("ip") or ""
+    addresses = (live.get("status") or {}).get("loadBalancer", {}).get("ingress") or [{}]
+    return expose.host or addresses[0].get("hostname") or addresses[0].get("ip") or ""
 
 
 def told_before(ctx: Context[Any], expose: Expose) -> str:
-    """The URL clients were told last, while a Service that was made anew is given its port or address."""
+    """The last URL in the catalog, for the time until a recreated Service gets its port or address."""
     live = ctx.children.get(("KeystoneService", kube.fitting(ctx.name("catalog"))), {})
-    told = urlsplit(live.get("spec", {}).get("endpoints", {}).get("public", ""))
-    return f"{told.scheme}://{told.netloc}" if expose.type != "ClusterIP" and told.netloc else ""
+    url = urlsplit(live.get("spec", {}).get("endpoints", {}).get("public", ""))
+    return f"{url.scheme}://{url.netloc}" if expose.type != "ClusterIP" and url.netloc else ""
 
 
 def through_proxy(expose: Expose) -> bool:
-    """Whether who calls is a proxy that has ended the client's TLS."""
+    """Return True if a proxy that terminates the clients' TLS calls the API."""
     return expose.type in ("Ingress", "Gateway")
 
 
@@ -62,64 +62,64 @@ def service_type(expose: Expose) -> str:
 def public_endpoint(
     ctx: Context[Any], component: str, port: int, expose: Expose, certificate: Certified
 ) -> tuple[Step, ...]:
-    """The Ingress or HTTPRoute `<owner>-<component>`, where one is wanted. It calls by TLS, and checks the certificate
-    of the pods, as soon as clients are told to. Raises SpecError where something is missing.
+    """The Ingress or HTTPRoute `<owner>-<component>`, if the spec asks for one. It uses TLS, and verifies the
+    certificate of the pods, as soon as clients are configured to. Raises SpecError if a field is missing.
     """
     if not through_proxy(expose):
         return ()
-    made = _ingress if expose.type == "Ingress" else _route
-    return (Step(name="PublicEndpoint", objects=made(ctx, component, port, expose, certificate)),)
+    make_objects = _ingress if expose.type == "Ingress" else _route
+    return (Step(name="PublicEndpoint", objects=make_objects(ctx, component, port, expose, certificate)),)
 
 
 def _name(component: str, expose: Expose) -> str:
-    """`host` of the API; of what stands beside it a sibling of that, which the same wildcard certificate is for."""
+    """`host` of the API; for other components a sibling of it, which the same wildcard certificate covers."""
     if not expose.host:
         raise SpecError("spec.expose.host", f"type {expose.type} needs the name by which clients outside come")
-    first, dot, rest = expose.host.partition(".")
-    return expose.host if component == "api" else f"{first}-{component}{dot}{rest}"
+    label, dot, rest = expose.host.partition(".")
+    return expose.host if component == "api" else f"{label}-{component}{dot}{rest}"
 
 
 def _ingress(
     ctx: Context[Any], component: str, port: int, expose: Expose, certificate: Certified
 ) -> tuple[Object, ...]:
-    wanted, host, name = expose.ingress or Ingress(), _name(component, expose), ctx.name(component)
-    check_annotations(ctx, "spec.expose.ingress.annotations", wanted.annotations, host)
+    settings, host, name = expose.ingress or Ingress(), _name(component, expose), ctx.name(component)
+    check_annotations(ctx, "spec.expose.ingress.annotations", settings.annotations, host)
     backend = {"service": {"name": name, "port": {"number": port}}}
-    made = kube.obj(
+    ingress = kube.obj(
         ctx,
         "Ingress",
         name,
         "networking.k8s.io/v1",
         spec={
-            "ingressClassName": wanted.class_name,
-            "tls": [{"hosts": [host], "secretName": _certificate(ctx, component, wanted)}],
+            "ingressClassName": settings.class_name,
+            "tls": [{"hosts": [host], "secretName": _certificate(ctx, component, settings)}],
             "rules": [{"host": host, "http": {"paths": [{"path": "/", "pathType": "Prefix", "backend": backend}]}}],
         },
     )
-    return (kube.annotated(made, {**_PATIENT, **_encrypted(ctx, name, certificate), **wanted.annotations}),)
+    return (kube.annotated(ingress, {**_PATIENT, **_encrypted(ctx, name, certificate), **settings.annotations}),)
 
 
-def _certificate(ctx: Context[Any], component: str, wanted: Ingress) -> str | None:
-    """Secret with the certificate of the host. cert-manager makes one for each Ingress, under another name each."""
-    issued = any(name.startswith(f"{CERT_MANAGER}/") for name in wanted.annotations)
-    return wanted.secret_name or (ctx.name(component, "public-tls") if issued else None)
+def _certificate(ctx: Context[Any], component: str, settings: Ingress) -> str | None:
+    """Secret with the certificate of the host. cert-manager makes one for each Ingress, each with its own name."""
+    issued = any(name.startswith(f"{CERT_MANAGER}/") for name in settings.annotations)
+    return settings.secret_name or (ctx.name(component, "public-tls") if issued else None)
 
 
 _PATIENT = {
-    # An image is larger than a request may be otherwise, and not to be kept in the proxy first.
+    # An image is larger than the default limit of a request, and the proxy must not buffer it first.
     f"{NGINX}/proxy-body-size": "0",
     f"{NGINX}/proxy-request-buffering": "off",
-    # As long as the front of an API waits; and consoles are quiet for long.
+    # As long as an API's TLS proxy waits; and consoles may be silent for long.
     f"{NGINX}/proxy-read-timeout": "3600",
     f"{NGINX}/proxy-send-timeout": "3600",
     f"{HAPROXY}/timeout-server": "10m",
     f"{HAPROXY}/timeout-tunnel": "24h",
 }
-"""What controllers are told; each reads its own annotations, and no other."""
+"""Settings for controllers; each reads only its own annotations."""
 
 
 def _encrypted(ctx: Context[Any], service: str, certificate: Certified) -> Mapping[str, str]:
-    """How controllers are told to call by TLS."""
+    """Annotations with which controllers use TLS to the API."""
     trust = certificate.published.get(TRUSTED)
     if not trust:
         return {}
@@ -171,7 +171,7 @@ def _parents(gateway: Gateway) -> list[Object]:
 
 
 def _checked(ctx: Context[Any], service: str, certificate: Certified) -> tuple[Object, ...]:
-    """How a Gateway is told to call by TLS: it reads authorities from ConfigMaps."""
+    """Objects with which a Gateway uses TLS to the API: it reads authorities from ConfigMaps."""
     if not certificate.authorities:
         return ()
     trust = kube.obj(ctx, "ConfigMap", f"{service}-trust", data={"ca.crt": certificate.authorities})

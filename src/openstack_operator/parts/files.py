@@ -8,7 +8,7 @@ from .. import kube
 from ..plan import Context
 
 
-class _Wanted(Protocol):
+class _VolumeFields(Protocol):
     """The fields of a spec that describe such a volume."""
 
     @property
@@ -21,20 +21,20 @@ class _Wanted(Protocol):
     def retention(self) -> str: ...
 
 
-def claim(ctx: Context[Any], suffix: str, wanted: _Wanted, path: str) -> kube.Object:
+def claim(ctx: Context[Any], suffix: str, fields: _VolumeFields, path: str) -> kube.Object:
     """The PersistentVolumeClaim `<owner>-<suffix>`, which outlives its owner with retention Retain; `path` is the field
-    of the spec that `wanted` stands in.
+    of the spec that holds `fields`.
     """
     spec = {
-        "accessModes": [wanted.access_mode],
-        "storageClassName": wanted.storage_class_name,
-        "resources": {"requests": {"storage": wanted.size}},
+        "accessModes": [fields.access_mode],
+        "storageClassName": fields.storage_class_name,
+        "resources": {"requests": {"storage": fields.size}},
     }
-    made = kube.obj(ctx, "PersistentVolumeClaim", ctx.name(suffix), spec=spec)
-    made = kube.annotated(made, {kube.FIELD: f"{path}.size"})
-    return kube.retained(made) if wanted.retention == "Retain" else made
+    volume_claim = kube.obj(ctx, "PersistentVolumeClaim", ctx.name(suffix), spec=spec)
+    volume_claim = kube.annotated(volume_claim, {kube.FIELD: f"{path}.size"})
+    return kube.retained(volume_claim) if fields.retention == "Retain" else volume_claim
 
 
 def claimed(claim: kube.Object) -> dict[str, Any]:
-    """What a pod says of a volume to mount this claim."""
+    """Volume source with which a pod mounts this claim."""
     return {"persistentVolumeClaim": {"claimName": claim["metadata"]["name"]}}

@@ -17,28 +17,28 @@ _PEERS = 8999
 _METRICS = 8404
 _PLAIN = Certified()
 _PROXIED = {"OS_OSLO_MIDDLEWARE__ENABLE_PROXY_HEADERS_PARSING": "true"}
-"""Environment of an API that believes a proxy how its client came."""
+"""Environment of an API that trusts a proxy's headers about the client's scheme."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Front:
-    """What stands between an API and its clients, or that nothing does."""
+    """The TLS proxy between an API and its clients, or none."""
 
     certificate: Certified = _PLAIN
     listens: str = "0.0.0.0"  # noqa: S104  (of a pod)
-    """Where the API listens."""
+    """Address at which the API listens."""
     containers: Sequence[kube.Container] = ()
     env: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """Of the API."""
+    """Environment of the API."""
     watched: Sequence[Object] = ()
-    """By what a Prometheus finds what it tells of itself."""
+    """Objects by which a Prometheus finds its metrics."""
 
     def __bool__(self) -> bool:
         return bool(self.certificate)
 
     @property
     def scheme(self) -> str:
-        """How clients are told to come."""
+        """Scheme that clients are configured with."""
         return "https" if self.certificate.published else "http"
 
 
@@ -55,23 +55,23 @@ def front(
     service: str = "",
     tunnels: bool = False,
 ) -> Front:
-    """The front of the Deployment `<owner>-<component>`, if the spec asks for a certificate. `host` is a name or
-    address by which clients outside come; `lifecycle` is what the program behind it does before it ends; `proxied`
-    where clients outside come through a proxy that has ended their TLS; `known_as` is a variable of an API's whose pods
-    call each other: the URL under which others find this one; `service` is the Service they are reached by, where it
-    has another name; `tunnels` where a connection may be silent for a day, as that of a console. Raises SpecError as
+    """The TLS proxy of the Deployment `<owner>-<component>`, if the spec asks for a certificate. `host` is a name or
+    address that clients outside call; `lifecycle` holds the hooks of the program behind it; `proxied` is True if
+    clients outside connect through a proxy that has terminated their TLS; `known_as` is a variable of an API whose pods
+    call each other: the URL at which others call this one; `service` is the Service of the pods, if it has another
+    name; `tunnels` is True if a connection may be silent for a day, as that of a console. Raises SpecError as
     `certified` does.
 
-    It takes what begins as TLS does for TLS, and everything else for plain HTTP, so that clients can move from one to
-    the other while both are in use; the latter until TLS is required.
+    It treats a connection that begins as TLS does as TLS, and each other one as plain HTTP, so that clients can move
+    from one to the other while both are in use; plain HTTP until TLS is required.
     """
     service, workload = service or ctx.name(component), ("Deployment", kube.fitting(ctx.name(component)))
-    shown = certified(ctx, service, workloads=(workload,), name=f"{component}-tls", also=(host,) if host else ())
-    own = f"http://127.0.0.1:{_PEERS}/$(POD_IP)" if shown.published else f"http://$(POD_IP):{port}"
+    certificate = certified(ctx, service, workloads=(workload,), name=f"{component}-tls", also=(host,) if host else ())
+    self_url = f"http://127.0.0.1:{_PEERS}/$(POD_IP)" if certificate.published else f"http://$(POD_IP):{port}"
     address = {"POD_IP": {"fieldRef": {"fieldPath": "status.podIP"}}}
-    known = {**address, known_as: own} if known_as else {}
-    if not shown:
-        return Front(certificate=shown, env={**known, **(_PROXIED if proxied else {})})
+    env = {**address, known_as: self_url} if known_as else {}
+    if not certificate:
+        return Front(certificate=certificate, env={**env, **(_PROXIED if proxied else {})})
     # In the group of the API, so that the pod has one group for its volumes.
     entry = replace(ctx.release["haproxy"], gid=program.gid)
     beside = kube.Container(
@@ -80,31 +80,31 @@ def front(
         command=["sh", "-ec", _start(peers=bool(known_as)), "sh", *entry.command],
         env={
             **address,
-            "CONFIG": _config(port, plain=not shown.required, proxied=proxied, tunnels=tunnels)
+            "CONFIG": _config(port, plain=not certificate.required, proxied=proxied, tunnels=tunnels)
             + (_peers(ctx.host(service), port) if known_as else "")
             + (_EXPORTED if monitored(ctx) else ""),
         },
         ports={METRICS: _METRICS} if monitored(ctx) else {},
-        mounts=(*shown.mounts(_CERTIFICATE), *kube.scratch(_RUN)),
+        mounts=(*certificate.mounts(_CERTIFICATE), *kube.scratch(_RUN)),
         alive=kube.Probe(tcp=port),
         lifecycle=lifecycle,
         memory="16Mi",
     )
     return Front(
-        certificate=shown,
+        certificate=certificate,
         listens="127.0.0.1",
         containers=(beside,),
         env={
-            **known,
+            **env,
             **_PROXIED,
-            # What serves HTTP itself reads from its options where.
+            # A program that serves HTTP itself reads its address from its options.
             **({} if any("{listen}" in word for word in program.command) else {"OS_DEFAULT__BIND_HOST": "127.0.0.1"}),
         },
-        watched=watched(ctx, component, _METRICS, shown, service) if monitored(ctx) else (),
+        watched=watched(ctx, component, _METRICS, certificate, service) if monitored(ctx) else (),
     )
 
 
-# A certificate that does not fit its key, as while one of the two is new, is refused, and asked about again.
+# haproxy refuses a certificate that does not fit its key, as while one of the two is new; the script tries again.
 _LOAD = f"""\
 tell() {{ socat -t 5 - UNIX-CONNECT:{_RUN}/admin; }}
 load() {{
@@ -124,13 +124,13 @@ trust() {{
 
 def _start(*, peers: bool) -> str:
     """The script that becomes haproxy."""
-    known, told = (_LOAD + _TRUST, "{ trust; load; }") if peers else (_LOAD, "load")
+    functions, command = (_LOAD + _TRUST, "{ trust; load; }") if peers else (_LOAD, "load")
     written = f"""printf '%s' "$CONFIG" > {_RUN}/haproxy.cfg\n"""
-    return f"""{known}{written}{followed(_CERTIFICATE, told)}exec "$@" -f {_RUN}/haproxy.cfg\n"""
+    return f"""{functions}{written}{followed(_CERTIFICATE, command)}exec "$@" -f {_RUN}/haproxy.cfg\n"""
 
 
-# Of what failed: whose it was, what was asked for without what a console has behind the path, the status, milliseconds,
-# and how it ended.
+# Of each failed request: client, method, path without the query (a console's has a token), status, milliseconds, and
+# how it ended.
 _LOGGED = """\
     log stdout format raw daemon
     log-format "%ci %HM %HPO %ST %TR/%Tw/%Tc/%Tr/%Ta %tsc"
@@ -138,10 +138,10 @@ _LOGGED = """\
 
 
 def _config(port: int, *, plain: bool, proxied: bool, tunnels: bool) -> str:
-    """haproxy.cfg. Each connection carries one request, as it does without a front: an idle one that is closed while
-    its client sends the next would be a request that failed.
+    """haproxy.cfg. Each connection carries one request, as it does without the proxy: closing an idle one while its
+    client sends the next request would make that request fail.
     """
-    # What a proxy before this one says of its client holds.
+    # A header that a proxy before this one set for its client stays.
     unknown = " unless { req.hdr(X-Forwarded-Proto) -m found }" if proxied else ""
     accepted = "req.len gt 0" if plain else "req.payload(0,1) -m bin 16"
     return f"""\
@@ -198,7 +198,7 @@ backend api
 """
 
 
-# As encrypted as the API is: who may know how often it fails may be asked for in a NetworkPolicy.
+# Encrypted as the API is; to restrict who may read how often it fails, use a NetworkPolicy.
 _EXPORTED = f"""
 frontend metrics
     bind "${{POD_IP}}:{_METRICS}" ssl crt {_CERTIFICATE}/tls.crt alpn http/1.1
@@ -208,11 +208,11 @@ frontend metrics
 
 
 def _peers(name: str, port: int) -> str:
-    """More of haproxy.cfg: what the API sends to `/<address of a pod>/...` of a port that is its pod's alone goes to
-    that pod by TLS. An address says nothing in a certificate; that it is a pod of the Service `name` does.
+    """More of haproxy.cfg: requests of the API to `/<address of a pod>/...` at a port only for its pod go to that pod
+    by TLS. The certificate is verified for the name of the Service `name`, since it does not contain the address.
     """
-    # A session that is taken up again would not be checked again. Other authorities are taken up with the next
-    # certificate of its own (crt), so that it has one, and is told of it last (haproxy 3.0).
+    # A resumed session would not be verified again. haproxy 3.0 applies new authorities with the next certificate of
+    # the server line (crt), so that line has one, and the script loads it last.
     checked = f"verify required ca-file {_CERTIFICATE}/ca.crt verifyhost {name} no-ssl-reuse crt {_CERTIFICATE}/tls.crt"
     return f"""
 frontend peers

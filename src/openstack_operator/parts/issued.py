@@ -1,4 +1,4 @@
-"""Certificates that cert-manager makes: what is ordered, and what came of it."""
+"""Certificates that cert-manager makes: requests for them, and their results."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ _API, _TYPE = "cert-manager.io/v1", "kubernetes.io/tls"
 
 @dataclass(frozen=True, kw_only=True)
 class Ordered:
-    """A Certificate of cert-manager's, and the Secret it wrote."""
+    """A Certificate of cert-manager, and the Secret it wrote."""
 
     issuer: str
     objects: tuple[Object, ...]
     files: Mapping[str, str] = field(default_factory=dict[str, str])
-    """`tls.crt`, `tls.key`, and `ca.crt` where the issuer tells it; nothing before the first one is there."""
+    """`tls.crt`, `tls.key`, and `ca.crt` if the issuer provides it; empty before the first one exists."""
     verdict: Verdict = READY
     wake: datetime | None = None
-    """When what was issued ends."""
+    """Time at which the certificate ends."""
 
 
 def ordered(
-    ctx: Context[Any], name: str, by: Mapping[str, str], wanted: pki.Wanted, path: str, *, renewed: float = 2 / 3
+    ctx: Context[Any], name: str, by: Mapping[str, str], request: pki.Wanted, path: str, *, renewed: float = 2 / 3
 ) -> Ordered:
-    """Certificate `<owner>-<name>` by what a PKI publishes of its issuer, made anew when that part of its life is over;
-    `path` is the field of the spec that asks for it. Raises SpecError for names that are not to be had there.
+    """Certificate `<owner>-<name>` by the issuer that a PKI publishes, renewed when the part `renewed` of its life is
+    over; `path` is the field of the spec that asks for it. Raises SpecError for names the namespace may not have.
     """
-    check_issuer(ctx, path, by["issuerKind"], by["issuerGroup"], by["issuerName"], wanted.names)
+    check_issuer(ctx, path, by["issuerKind"], by["issuerGroup"], by["issuerName"], request.names)
     secret, issuer = kube.fitting(ctx.name(name, "issued")), f"{by['issuerKind']}/{by['issuerName']}"
     minutes = int(by["certificateMinutes"])
-    uses = ["digital signature", "key encipherment", "server auth", *(["client auth"] if wanted.calls else [])]
+    uses = ["digital signature", "key encipherment", "server auth", *(["client auth"] if request.calls else [])]
     order = kube.obj(
         ctx,
         "Certificate",
@@ -44,10 +44,10 @@ def ordered(
         _API,
         spec={
             "secretName": secret,
-            # By which it is ours to read.
+            # The operator may only read Secrets with these labels.
             "secretTemplate": {"labels": kube.labels(ctx)},
             "issuerRef": {"name": by["issuerName"], "kind": by["issuerKind"], "group": by["issuerGroup"]},
-            **_sorted(wanted.names),
+            **_sorted(request.names),
             "duration": f"{minutes}m",
             "renewBefore": f"{max(5, int(minutes * (1 - renewed)))}m",
             "usages": uses,
@@ -69,20 +69,20 @@ def ordered(
 
 
 def check_issuer(ctx: Context[Any], path: str, kind: str, group: str, name: str, hosts: Iterable[str]) -> None:
-    """Raises SpecError for names that the namespace may not have of this issuer: one of the whole cluster certifies
-    whatever it is asked for, for others, too.
+    """Raises SpecError for names that the namespace may not have of this issuer: an issuer of the whole cluster
+    certifies any name, also those of other namespaces.
     """
     if serves_cluster(kind, group):
         ctx.permissions.check_issuer_hosts(path, ctx.namespace, ctx.domain, f"{kind}/{name}", hosts)
 
 
 def serves_cluster(kind: str, group: str) -> bool:
-    """Whether an issuer may be one of all namespaces; of which kinds of others are, only cert-manager's are known."""
+    """Return True unless an issuer serves only its namespace, which is known only of cert-manager's kind Issuer."""
     return (kind, group) != ("Issuer", "cert-manager.io")
 
 
 def _sorted(names: frozenset[str]) -> dict[str, list[str]]:
-    """Names and addresses, as cert-manager wants them apart."""
+    """Names and addresses, in the separate fields of a Certificate."""
     addresses = sorted(name for name in names if _is_address(name))
     return {
         "dnsNames": sorted(names - set(addresses)),
@@ -98,8 +98,8 @@ def _is_address(name: str) -> bool:
 
 
 def _adopted(ctx: Context[Any], live: Object | None) -> tuple[Object, ...]:
-    """The Secret cert-manager made, so that it goes with who ordered it, unless cert-manager sees to that itself
-    (--enable-certificate-owner-ref).
+    """The Secret that cert-manager made, so that it is deleted with the owner of the Certificate, unless cert-manager
+    does that itself (--enable-certificate-owner-ref).
     """
     if (
         live is None
@@ -107,17 +107,17 @@ def _adopted(ctx: Context[Any], live: Object | None) -> tuple[Object, ...]:
         or any(ref.get("kind") == "Certificate" for ref in live["metadata"].get("ownerReferences") or ())
     ):
         return ()
-    # Of this type it cannot be made without a certificate, which would be in cert-manager's way.
+    # Before cert-manager makes it, a Secret of this type would need a certificate, and would block cert-manager.
     return (kube.obj(ctx, "Secret", live["metadata"]["name"], type=_TYPE),)
 
 
 def _verdict(live: Object | None, issuer: str, path: str, namespace: str) -> Verdict:
-    """What cert-manager says of the order. Which of its own objects is missing or refuses stands in its requests."""
+    """Return the state of the Certificate. Its CertificateRequests name an issuer that is missing or refuses."""
     if live is None:
         return progressing(f"not ordered from {issuer} yet")
-    found = kube.conditions(live)
-    ready, issuing = found.get("Ready", {}), found.get("Issuing", {})
-    if not found:
+    conditions = kube.conditions(live)
+    ready, issuing = conditions.get("Ready", {}), conditions.get("Issuing", {})
+    if not conditions:
         return progressing(
             f"{issuer}: nobody has looked at Certificate/{live['metadata']['name']}; does cert-manager run?"
         )

@@ -1,4 +1,4 @@
-"""What K-ORC, an operator for what is in Keystone, is asked for: resources of its own, each for one thing there."""
+"""Resources of K-ORC, an operator for the content of Keystone, each for one object there."""
 
 from __future__ import annotations
 
@@ -11,34 +11,38 @@ from .credentials import Credentials
 from .rotation import Account
 
 KORC = "korcClouds"
-"""Under which name a Keystone publishes the Secret K-ORC logs in with, where that keeps users and services."""
+"""Key under which a Keystone publishes the Secret K-ORC logs in with, if K-ORC manages users and services."""
 OPERATOR = "k-orc"
 CLOUD = "openstack"
-"""The one in clouds.yaml."""
+"""Name of the cloud in clouds.yaml."""
 DOMAIN = "default"
-"""The resource that stands for Keystone's domain Default; users and projects refer to theirs."""
+"""Name of the resource for Keystone's domain Default; users and projects refer to their domain."""
 
 _GROUP = "openstack.k-orc.cloud"
 _API = f"{_GROUP}/v1alpha1"
 KEPT = {f"{kind}.{_GROUP}" for kind in ("Domain", "Project", "Role", "User", "Service")}
-"""Handles of the kinds without which it cannot keep a catalog."""
+"""Handles of the kinds that it needs to manage a catalog."""
 
 
 def kept(ctx: Context[Any], clouds: str, kind: str, name: str, resource: Mapping[str, Any], path: str) -> Object:
-    """Something that K-ORC makes and looks after; `path` is the field that says so. When the object goes, the thing
-    stays in Keystone: somebody may have deleted the one under a running cloud. Removed it is by whoever keeps what
-    K-ORC has nothing for.
+    """An object of Keystone that K-ORC manages; `path` is the field that asks for it. It stays in Keystone when the
+    resource is deleted, which may happen by mistake under a running cloud. The resource that manages the rest, which
+    K-ORC does not support, removes it.
     """
     spec = {"managementPolicy": "managed", "managedOptions": {"onDelete": "detach"}, "resource": dict(resource)}
-    return _asked(ctx, clouds, kind, name, spec, path)
+    return _korc_object(ctx, clouds, kind, name, spec, path)
 
 
-def imported(ctx: Context[Any], clouds: str, kind: str, name: str, found: Mapping[str, Any], path: str) -> Object:
-    """Something that is there and that K-ORC only looks at, by what it is found by."""
-    return _asked(ctx, clouds, kind, name, {"managementPolicy": "unmanaged", "import": {"filter": dict(found)}}, path)
+def imported(
+    ctx: Context[Any], clouds: str, kind: str, name: str, import_filter: Mapping[str, Any], path: str
+) -> Object:
+    """An existing object of Keystone that K-ORC only reads, by a filter that finds it."""
+    return _korc_object(
+        ctx, clouds, kind, name, {"managementPolicy": "unmanaged", "import": {"filter": dict(import_filter)}}, path
+    )
 
 
-def _asked(ctx: Context[Any], clouds: str, kind: str, name: str, spec: Mapping[str, Any], path: str) -> Object:
+def _korc_object(ctx: Context[Any], clouds: str, kind: str, name: str, spec: Mapping[str, Any], path: str) -> Object:
     login = {"cloudCredentialsRef": {"secretName": clouds, "cloudName": CLOUD}}
     return kube.annotated(kube.obj(ctx, kind, name, _API, spec={**login, **spec}), {kube.FIELD: path})
 
@@ -46,9 +50,7 @@ def _asked(ctx: Context[Any], clouds: str, kind: str, name: str, spec: Mapping[s
 def service_user(
     ctx: Context[Any], clouds: str, name: str, called: str, creds: Credentials, account: Account
 ) -> tuple[Object, ...]:
-    """User `<name>` with the password of that account. K-ORC applies another one only when it is in a Secret of
-    another name.
-    """
+    """User `<name>` with the password of that account. K-ORC applies a new one only from a Secret of another name."""
     password = creds[account.key]
     secret = kube.secret(ctx, f"{kube.fitting(name, 54)}-{kube.digest(password)}", {"password": password})
     resource = {"name": called, "domainRef": DOMAIN, "enabled": True, "passwordRef": secret["metadata"]["name"]}

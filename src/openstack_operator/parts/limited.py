@@ -27,7 +27,7 @@ def reader(
     after: Sequence[Step],
 ) -> Database:
     """The schema of `base` by an account that reads `tables` and does nothing else: MariaDBDatabase `<owner>-<name>`,
-    made after the steps that make the tables. Where others make accounts, `base` itself.
+    made after the steps that make the tables. If others make the accounts, `base` itself.
     """
     if not base.server:
         return base
@@ -35,7 +35,7 @@ def reader(
     spec = {"mariadbRef": _ref(base.server), "database": schema, "readableTables": [*tables]}
     objects = _accounts(ctx, creds, password, "MariaDBDatabase", ctx.name(name), schema, spec)
     url = _login(base.url, creds, password, schema)
-    # A barrier: what runs with another account goes on with it until this one is there.
+    # A barrier: programs that run with another account keep it until this one exists.
     return replace(base, objects=objects, after=(creds, *after), url=url, barrier=True)
 
 
@@ -49,7 +49,7 @@ def caller(
     name: str,
 ) -> Messaging:
     """The virtual host of `base` by a user with those `permissions` of a RabbitMQVhost: RabbitMQVhost `<owner>-<name>`.
-    Where others make users, `base` itself.
+    If others make the users, `base` itself.
     """
     if not base.server:
         return base
@@ -74,7 +74,7 @@ def _accounts(
     called: str,
     spec: Mapping[str, Any],
 ) -> tuple[Object, ...]:
-    """Ours also where another operator runs the server and has kinds of its own: theirs do not limit as much."""
+    """Our resources, even if another operator runs the server: its kinds cannot restrict accounts this far."""
     return tuple(
         remote(
             ctx,

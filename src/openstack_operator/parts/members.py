@@ -1,4 +1,4 @@
-"""Pods that keep their name, and with it their volume: members of a database, a broker, a cache."""
+"""Pods that keep their name and so their volume: members of a database, a broker, a cache."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Members(Step):
 
 
 def volume(path: str, folder: str) -> kube.Mount:
-    """Where a member has its own volume. A folder of it, since a new file system holds a lost+found."""
+    """Mount of a member's own volume. It is a folder of the volume, since a new file system has a lost+found."""
     return kube.Mount(name=_VOLUME, path=path, volume={}, sub_path=folder)
 
 
@@ -50,12 +50,12 @@ def members(
     path: str = "spec",
     after: Sequence[Step] = (),
 ) -> Members:
-    """StatefulSet `<owner>-<component>` behind the headless Service `service`, never two of its pods taken down at
-    once by a drain, on different nodes where there are enough. `storage` is given where the template mounts a `volume`,
-    `settings` where they are not the spec's, `path` is the field of either.
+    """StatefulSet `<owner>-<component>` behind the headless Service `service`; a drain evicts one of its pods at a
+    time, and they run on different nodes if enough are available. `storage` is for a template that mounts a `volume`,
+    `settings` replaces the spec's, `path` is the field of either.
     """
     target = kube.selector(ctx, component)
-    wanted = kube.workload(
+    stateful_set = kube.workload(
         ctx,
         "StatefulSet",
         component,
@@ -70,9 +70,9 @@ def members(
         name=condition or title(component),
         objects=(
             kube.service(ctx, service, ports, target, headless=True),
-            wanted,
+            stateful_set,
             kube.disruption_budget(ctx, ctx.name(component), target),
-            *(_grown(ctx, wanted, storage, path) if storage else ()),
+            *(_grown(ctx, stateful_set, storage, path) if storage else ()),
         ),
         after=tuple(after),
         hosts=hosts(ctx, component, service, replicas),
@@ -88,23 +88,25 @@ def _claim(storage: UsesVolume) -> Object:
 
 
 def _claims(storage: UsesVolume) -> Object:
-    """One volume a member. That of a member taken away stays: it may come back."""
+    """One volume a member. The volume of a removed member stays, since the member may return."""
     return {
         "volumeClaimTemplates": [{"metadata": {"name": _VOLUME}, "spec": _claim(storage)}],
         "persistentVolumeClaimRetentionPolicy": {"whenDeleted": storage.retention, "whenScaled": "Retain"},
     }
 
 
-def _grown(ctx: Context[Any], wanted: Object, storage: UsesVolume, path: str) -> Sequence[Object]:
-    """The members' claims, where they are to be larger than Kubernetes made them: a StatefulSet never changes its
-    claims. They are marked as retained, for they belong to the StatefulSet and must not go when they are as wanted.
+def _grown(ctx: Context[Any], stateful_set: Object, storage: UsesVolume, path: str) -> Sequence[Object]:
+    """The members' claims, if they are to be larger than Kubernetes made them: a StatefulSet never changes its claims.
+    They are marked as retained, since they belong to the StatefulSet and must not be deleted once they have their size.
     """
-    live = ctx.children.get(("StatefulSet", wanted["metadata"]["name"]))
+    live = ctx.children.get(("StatefulSet", stateful_set["metadata"]["name"]))
     if live is None:
         return ()
-    made = live["spec"]["volumeClaimTemplates"][0]["spec"]["resources"]["requests"]["storage"]
-    if made == storage.storage_size:
+    claimed_size = live["spec"]["volumeClaimTemplates"][0]["spec"]["resources"]["requests"]["storage"]
+    if claimed_size == storage.storage_size:
         return ()
-    names = (f"{_VOLUME}-{wanted['metadata']['name']}-{ordinal}" for ordinal in range(wanted["spec"]["replicas"]))
+    names = (
+        f"{_VOLUME}-{stateful_set['metadata']['name']}-{ordinal}" for ordinal in range(stateful_set["spec"]["replicas"])
+    )
     claims = [kube.obj(ctx, "PersistentVolumeClaim", name, spec=_claim(storage)) for name in names]
     return [kube.retained(kube.annotated(claim, {kube.FIELD: f"{path}.storageSize"})) for claim in claims]

@@ -1,4 +1,4 @@
-"""Programs that tell of themselves at a port of their own, and where a Prometheus finds that."""
+"""Metrics of programs at a separate port, and the objects by which a Prometheus finds them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .policies import Way, opened
 from .tls import Certified
 
 MONITORING = "monitoring.coreos.com/v1"
-"""Of Prometheus' operator, in https://prometheus-operator.dev/docs/api-reference/api/."""
+"""API of the Prometheus operator, in https://prometheus-operator.dev/docs/api-reference/api/."""
 POD_MONITOR, RULES = "PodMonitor", "PrometheusRule"
 METRICS = "metrics"
 """Name of the port."""
@@ -20,47 +20,47 @@ _KEPT = ("app.kubernetes.io/part-of", kube.KIND, kube.INSTANCE, kube.COMPONENT)
 
 
 def monitored(ctx: Context[Any]) -> bool:
-    """Whether programs are to tell of themselves."""
-    return wanted(ctx).enabled
+    """Return True if programs are to serve metrics."""
+    return monitoring_settings(ctx).enabled
 
 
-def wanted(ctx: Context[Any]) -> Monitoring:
-    """What the spec says of it; nothing where it cannot."""
+def monitoring_settings(ctx: Context[Any]) -> Monitoring:
+    """Return the spec's settings for metrics; the defaults if the kind has none."""
     return getattr(ctx.spec, "monitoring", None) or Monitoring()
 
 
 def serves(ctx: Context[Any], kind: str) -> bool:
-    """Whether the cluster has this kind of Prometheus' operator."""
+    """Return True if the cluster has this kind of the Prometheus operator."""
     return not ctx.installed_kinds.missing(handle(MONITORING, kind))
 
 
-def watched(ctx: Context[Any], component: str, port: int, shown: Certified, service: str) -> tuple[Object, ...]:
-    """Of the pods of a component that tell of themselves at `port`: PodMonitor `<owner>-<component>`, where the cluster
-    has the kind, and who may come, where policies are wanted. `service` is a name in the certificate they show.
+def watched(ctx: Context[Any], component: str, port: int, certificate: Certified, service: str) -> tuple[Object, ...]:
+    """Objects for pods of a component with metrics at `port`: PodMonitor `<owner>-<component>`, if the cluster has the
+    kind, and a NetworkPolicy, if the spec enables them. `service` is a name in their certificate.
     """
-    way = opened(ctx, Way(component, [port], "monitoring"))
-    return (*way, *monitor(ctx, ctx.name(component), kube.selector(ctx, component), METRICS, shown, service))
+    ingress = opened(ctx, Way(component, [port], "monitoring"))
+    return (*ingress, *monitor(ctx, ctx.name(component), kube.selector(ctx, component), METRICS, certificate, service))
 
 
 def monitor(
-    ctx: Context[Any], name: str, pods: Mapping[str, str], port: str, shown: Certified, service: str
+    ctx: Context[Any], name: str, pods: Mapping[str, str], port: str, certificate: Certified, service: str
 ) -> tuple[Object, ...]:
-    """A PodMonitor of the pods with these labels, where that is wanted and the cluster has the kind. By TLS where they
-    show a certificate, with `service` as one of its names.
+    """A PodMonitor of the pods with these labels, if the spec enables it and the cluster has the kind. With TLS if they
+    have a certificate, with `service` as one of its names.
     """
     if not (monitored(ctx) and serves(ctx, POD_MONITOR)):
         return ()
-    # The authorities stand beside the certificate.
-    trust = {"ca": {"secret": {"name": shown.secret, "key": "ca.crt"}}, "serverName": ctx.host(service)}
+    # The Secret of the certificate also holds the authorities.
+    trust = {"ca": {"secret": {"name": certificate.secret, "key": "ca.crt"}}, "serverName": ctx.host(service)}
     spec = {
         "selector": {"matchLabels": dict(pods)},
         "podTargetLabels": list(_KEPT),
-        "podMetricsEndpoints": [{"port": port, **({"scheme": "https", "tlsConfig": trust} if shown else {})}],
+        "podMetricsEndpoints": [{"port": port, **({"scheme": "https", "tlsConfig": trust} if certificate else {})}],
     }
     return (found_by(ctx, kube.obj(ctx, POD_MONITOR, name, MONITORING, spec=spec)),)
 
 
 def found_by(ctx: Context[Any], obj: Object) -> Object:
-    """The object with the labels by which a Prometheus chooses."""
+    """The object with the labels by which a Prometheus selects it."""
     metadata = obj["metadata"]
-    return {**obj, "metadata": {**metadata, "labels": {**wanted(ctx).labels, **metadata["labels"]}}}
+    return {**obj, "metadata": {**metadata, "labels": {**monitoring_settings(ctx).labels, **metadata["labels"]}}}

@@ -1,4 +1,4 @@
-"""How components are called in the release, in conditions and in objects."""
+"""Names of components in the release, in conditions and in objects."""
 
 from __future__ import annotations
 

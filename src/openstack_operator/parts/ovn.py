@@ -1,4 +1,4 @@
-"""What a client of OVN's databases shows them, where they are encrypted."""
+"""Certificate of a client of OVN's databases, if they are encrypted."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from .. import kube
 from ..plan import Referent
 
 OVN_TLS = "/etc/ovn-tls"
-"""Folder of a certificate, its key and who is trusted, in a pod that serves or reads the databases."""
+"""Folder of a certificate, its key and its authorities, in a pod that serves or reads the databases."""
 OVN_CLIENT = "clientSecret"
-"""Under which name an OVNNetwork publishes the Secret of it."""
+"""Key under which an OVNNetwork publishes the Secret of it."""
 OVN_NODES = "nodes"
-"""Under which name an OVNCluster publishes the labels of its nodes: label=value[,label=value]."""
+"""Key under which an OVNCluster publishes the labels of its nodes: label=value[,label=value]."""
 _FILES = {"private_key": "tls.key", "certificate": "tls.crt", "ca_cert": "ca.crt"}
 
 
@@ -23,7 +23,7 @@ def ovn_mounts(network: Referent) -> tuple[kube.Mount, ...]:
 
 
 def ovn_options(network: Referent, *databases: str) -> Mapping[str, str]:
-    """Options of a section [ovn] for each database, `nb` or `sb`; none where they speak plain text."""
+    """Options of a section [ovn] for each database, `nb` or `sb`; none if they use plain text."""
     if OVN_CLIENT not in network.published:
         return {}
     return {f"ovn_{name}_{option}": f"{OVN_TLS}/{file}" for name in databases for option, file in _FILES.items()}

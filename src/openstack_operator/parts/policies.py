@@ -1,12 +1,12 @@
-"""Who may reach the pods of a service, as NetworkPolicies: nobody but the operator, until somebody says so.
+"""NetworkPolicies of a service's pods: they accept connections only from the operator, unless a rule allows more.
 
-A server says which of its ports are open to whom by nature: its other members, the namespace, the world. Who uses a
-server opens the ports it uses for its own pods, since a server does not know its clients, and policies add up.
+The plan of a server opens its ports to the clients they always have: its other members, the namespace, the world. The
+plan of a client opens the ports it uses to its own pods, since a server does not know its clients, and policies add up.
 
-Databases, brokers and caches are shut also where nobody asks for policies. Then they open themselves to all pods of
-resources of ours in the namespace, so that none of these is shut out because its own plan is not carried out.
+Databases, brokers and caches are closed even if the spec does not enable policies. Then they open themselves to all
+pods of our resources in the namespace, so that a client whose own plan is not carried out can still connect.
 
-An egress policy is always there: pods reach every address except loopback, link-local and metadata addresses.
+Every service has an egress policy: pods reach every address except loopback, link-local and metadata addresses.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ _SERVERS: Mapping[str, Mapping[str, Sequence[int]]] = {
 """Components of each kind that others refer to, and the ports these use."""
 
 _ALWAYS = frozenset({"MariaDB", "RabbitMQ", "Memcached", "Valkey", "Etcd", "OVNNetwork"})
-"""Kinds whose pods are shut in any case: who reaches them reads or changes what a cloud knows."""
+"""Kinds whose pods are always closed: their clients can read or change a cloud's data."""
 _OF_NODES: Mapping[str, Mapping[str, Sequence[int]]] = {"RabbitMQ": _SERVERS["RabbitMQ"]}
-"""What programs on the nodes' network use in any cloud, of kinds that do not say so themselves."""
+"""Ports that programs on the nodes' network use in any cloud, of kinds without such a rule of their own."""
 _FROM_NODES = frozenset({"MariaDB", "Etcd"})
-"""Kinds that are always shut, and that programs of some services use from the nodes' network."""
+"""Kinds that are always closed, and that programs of some services use from the nodes' network."""
 
 _ON_NODES: tuple[Object, ...] = (
     {"protocol": "TCP", "port": 443},
@@ -50,7 +50,8 @@ _ON_NODES: tuple[Object, ...] = (
     {"protocol": "TCP", "port": 1024, "endPort": 3259},
     {"protocol": "TCP", "port": 3261, "endPort": 65535},
 )
-"""What pods may reach on nodes that are in no ipBlock: consoles of guests, Ceph, NodePorts, an Ingress controller.
+"""Ports of nodes, which are in no ipBlock, that pods may reach: consoles of guests, Ceph, NodePorts, an Ingress
+controller.
 Metadata services answer at ports below 1024."""
 
 _PROMETHEUS = {
@@ -66,32 +67,50 @@ _PROMETHEUS = {
 
 @dataclass(frozen=True)
 class Way:
-    """A way in: ports of a component, any where none is named, and for whom they are open by nature."""
+    """An ingress rule: ports of a component, all if none is named, and the clients to which they are always open."""
 
     component: str
     ports: Sequence[int]
     to: Literal["members", "service", "cloud", "namespace", "nodes", "monitoring", "everybody"]
-    """The other pods of the component, of the resource, of all resources of ours in the namespace, all pods of the
-    namespace, programs on the network of nodes, a Prometheus, or everybody."""
+    """The other pods of the component, of the resource, of all our resources in the namespace, all pods of the
+    namespace, programs on the network of nodes, a Prometheus, or every client."""
 
 
-def policies(ctx: Context[Any], *ways: Way, on_nodes: Sequence[Ref] = ()) -> tuple[Step, ...]:
+def policies(ctx: Context[Any], *ingress_rules: Way, on_nodes: Sequence[Ref] = ()) -> tuple[Step, ...]:
     """The policies of a service: its pods reach no metadata service.
 
-    Where policies are wanted or it is of a kind that is always shut, its pods are shut, its `ways` are open, and so is
-    what it refers to, for its pods; and for the nodes, where its programs on their network use that (`on_nodes`).
+    If the spec enables policies or the kind is always closed, its pods accept only `ingress_rules`; the servers that it
+    refers to are opened for its pods, and for the nodes, if its programs on their network use them (`on_nodes`).
     """
-    wanted, used = _wanted(ctx), _used(ctx, on_nodes)
+    settings, used = _settings(ctx), _used(ctx, on_nodes)
     always = ctx.kind in _ALWAYS
-    if always and not wanted.enabled:
-        ways = (*ways, *(Way(name, ports, "cloud") for name, ports in _SERVERS.get(ctx.kind, {}).items()))
-        ways = (*ways, *(Way(name, ports, "nodes") for name, ports in _OF_NODES.get(ctx.kind, {}).items()))
-    peers = {"from": [_operator(ctx), *wanted.allow_from]}
+    if always and not settings.enabled:
+        ingress_rules = (
+            *ingress_rules,
+            *(Way(name, ports, "cloud") for name, ports in _SERVERS.get(ctx.kind, {}).items()),
+        )
+        ingress_rules = (
+            *ingress_rules,
+            *(Way(name, ports, "nodes") for name, ports in _OF_NODES.get(ctx.kind, {}).items()),
+        )
+    peers = {"from": [_operator(ctx), *settings.allow_from]}
     shut = kube.network_policy(ctx, ctx.owner, kube.pods_of(ctx.kind, ctx.owner), [peers])
-    own = (shut, *opened(ctx, *ways)) if always or wanted.enabled else ()
-    asked = [f"port {port} of {way.component}" for way in ways if way.to == "nodes" for port in way.ports if own]
-    asked += [f"{kind}/{name}" for kind, name in _on_nodes(ctx, on_nodes)]
-    return (Step(name="NetworkPolicies", objects=(_egress(ctx), *own, *used), verdict=_verdict(wanted, asked)),)
+    ingress_policies = (shut, *opened(ctx, *ingress_rules)) if always or settings.enabled else ()
+    open_to_nodes = [
+        f"port {port} of {rule.component}"
+        for rule in ingress_rules
+        if rule.to == "nodes"
+        for port in rule.ports
+        if ingress_policies
+    ]
+    open_to_nodes += [f"{kind}/{name}" for kind, name in _on_nodes(ctx, on_nodes)]
+    return (
+        Step(
+            name="NetworkPolicies",
+            objects=(_egress(ctx), *ingress_policies, *used),
+            verdict=_verdict(settings, open_to_nodes),
+        ),
+    )
 
 
 def _egress(ctx: Context[Any]) -> Object:
@@ -108,81 +127,81 @@ def _operator(ctx: Context[Any]) -> Object:
 
 def _on_nodes(ctx: Context[Any], refs: Sequence[Ref]) -> dict[tuple[str, str], Ref]:
     """The servers that programs on the nodes' network use, and that no other policy opens for them."""
-    kinds = _SERVERS.keys() if _wanted(ctx).enabled else _FROM_NODES
+    kinds = _SERVERS.keys() if _settings(ctx).enabled else _FROM_NODES
     return {(ref.kind, ref.name): ref for ref in refs if ref.kind in kinds}
 
 
 def _used(ctx: Context[Any], on_nodes: Sequence[Ref]) -> list[Object]:
-    """Opens what a service refers to: for its pods where it wants policies, and for nodes where its programs there use
-    what is always shut.
+    """Open the servers a service refers to: for its pods if it enables policies, and for nodes if its programs there
+    use a server that is always closed.
     """
-    there = _on_nodes(ctx, on_nodes)
+    from_nodes = _on_nodes(ctx, on_nodes)
     referred = {(ref.kind, ref.name): ref for _, ref in references(ctx.spec) if ref.kind in _SERVERS}
-    servers = referred | there if _wanted(ctx).enabled else there
-    return [policy for key, ref in servers.items() for policy in _uses(ctx, ref, nodes=key in there)]
+    servers = referred | from_nodes if _settings(ctx).enabled else from_nodes
+    return [policy for key, ref in servers.items() for policy in _uses(ctx, ref, nodes=key in from_nodes)]
 
 
-def opened(ctx: Context[Any], *ways: Way) -> tuple[Object, ...]:
-    """A policy a component that opens its ways, where policies are wanted or the pods are always shut."""
-    wanted = _wanted(ctx)
-    if not wanted.enabled and ctx.kind not in _ALWAYS:
+def opened(ctx: Context[Any], *ingress_rules: Way) -> tuple[Object, ...]:
+    """A policy a component with its ingress rules, if the spec enables policies or the pods are always closed."""
+    settings = _settings(ctx)
+    if not settings.enabled and ctx.kind not in _ALWAYS:
         return ()
     rules: dict[tuple[str, str], list[Object]] = {}
-    for way in ways:
+    for rule in ingress_rules:
         peers = {
-            "members": [_pods(kube.selector(ctx, way.component))],
+            "members": [_pods(kube.selector(ctx, rule.component))],
             "service": [_pods(kube.pods_of(ctx.kind, ctx.owner))],
             "cloud": [{"podSelector": {"matchExpressions": [{"key": kube.KIND, "operator": "Exists"}]}}],
             "namespace": [{"podSelector": {}}],
-            "nodes": _nodes(wanted),
+            "nodes": _nodes(settings),
             "monitoring": [_PROMETHEUS],
             "everybody": None,
         }
-        # An API opens itself in a policy of its own.
-        apart = [way.to] if way.to in {"nodes", "monitoring"} else []
-        name = ctx.name(way.component, *apart)
-        rules.setdefault((name, way.component), []).append(_rule(way.ports, peers[way.to]))
+        # An API is opened by a policy of its own.
+        suffix = [rule.to] if rule.to in {"nodes", "monitoring"} else []
+        name = ctx.name(rule.component, *suffix)
+        rules.setdefault((name, rule.component), []).append(_rule(rule.ports, peers[rule.to]))
     return tuple(
-        kube.network_policy(ctx, name, kube.selector(ctx, component), found)
-        for (name, component), found in rules.items()
+        kube.network_policy(ctx, name, kube.selector(ctx, component), component_rules)
+        for (name, component), component_rules in rules.items()
     )
 
 
 def outside(component: str, port: int, expose: Expose) -> Way:
-    """The way to what users call: the namespace's, and everybody's where it is exposed."""
+    """The ingress rule of an API that users call: for the namespace, and for every client if it is exposed."""
     return Way(component, [port], "namespace" if expose.type == "ClusterIP" else "everybody")
 
 
-def _wanted(ctx: Context[Any]) -> NetworkPolicies:
+def _settings(ctx: Context[Any]) -> NetworkPolicies:
     spec = ctx.spec
     return spec.network_policies if isinstance(spec, RunSpec) else NetworkPolicies()
 
 
 def _uses(ctx: Context[Any], ref: Ref, *, nodes: bool) -> list[Object]:
-    """Opens a server for who refers to it. An API is open to the namespace anyway."""
+    """Open a server for the service that refers to it. An API is open to the namespace anyway."""
     pods = [_pods(kube.pods_of(ctx.kind, ctx.owner))]
-    found: list[Object] = []
+    network_policies: list[Object] = []
     for component, ports in _SERVERS[ref.kind].items():
-        rules = [] if component == _API or not _wanted(ctx).enabled else [_rule(ports, pods)]
+        rules = [] if component == _API or not _settings(ctx).enabled else [_rule(ports, pods)]
         if nodes:
-            rules.append(_rule(ports, _nodes(_wanted(ctx))))
+            rules.append(_rule(ports, _nodes(_settings(ctx))))
         if rules:
             target = kube.pods_of(ref.kind, ref.name) | {kube.COMPONENT: component}
             name = ctx.name("uses", ref.kind.lower(), ref.name, component)
-            found.append(kube.network_policy(ctx, name, target, rules))
-    return found
+            network_policies.append(kube.network_policy(ctx, name, target, rules))
+    return network_policies
 
 
 def _pods(labels: Mapping[str, str]) -> Object:
     return {"podSelector": {"matchLabels": dict(labels)}}
 
 
-def _nodes(wanted: NetworkPolicies) -> list[Object] | None:
-    return [{"ipBlock": {"cidr": cidr}} for cidr in wanted.nodes] or None
+def _nodes(settings: NetworkPolicies) -> list[Object] | None:
+    return [{"ipBlock": {"cidr": cidr}} for cidr in settings.nodes] or None
 
 
 def _rule(ports: Sequence[int], peers: Sequence[Object] | None) -> Object:
-    """A rule without peers is for everybody, one without ports for all of them."""
+    """A rule without peers is for every client, one without ports for all of them."""
     return kube.drop_none(
         {
             "from": list(peers) if peers else None,
@@ -191,8 +210,8 @@ def _rule(ports: Sequence[int], peers: Sequence[Object] | None) -> Object:
     )
 
 
-def _verdict(wanted: NetworkPolicies, asked: Sequence[str]) -> Verdict:
-    if wanted.nodes or not asked:
+def _verdict(settings: NetworkPolicies, open_to_nodes: Sequence[str]) -> Verdict:
+    if settings.nodes or not open_to_nodes:
         return READY
-    text = f"spec.networkPolicies.nodes: unset, so that what nodes use is open to everybody: {', '.join(asked)}"
+    text = f"spec.networkPolicies.nodes: unset, so that what nodes use is open to everybody: {', '.join(open_to_nodes)}"
     return Verdict(State.READY, text)

@@ -1,4 +1,4 @@
-"""What services have on servers, made by our actuators or by the operator that runs the server."""
+"""Accounts and schemas of services on servers, made by our actuators or by the operator that runs the server."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from .rotation import PASSWORD, Account
 API = "openstack.k8s.io/v1alpha1"
 
 CLEANUP = "openstack.k8s.io/cleanup"
-"""Finalizer of resources with a counterpart outside Kubernetes; set at creation, which saves a write each."""
+"""Finalizer of resources with a counterpart outside Kubernetes; set at creation, which saves a write for each."""
 
 MARIADB, RABBITMQ = "mariadbResource", "rabbitmqCluster"
-"""Under which name a server publishes the resource of another operator that has accounts on it made."""
+"""Keys under which a server publishes the resource of another operator that creates accounts on it."""
 _MARIADB, _RABBITMQ = "k8s.mariadb.com/v1alpha1", "rabbitmq.com/v1beta1"
 WATCHED_BY_MARIADB = {"k8s.mariadb.com/watch": ""}
-"""Label of Secrets whose changes mariadb-operator is to see within ten hours."""
+"""Label of Secrets whose changes mariadb-operator has to see before its resync in ten hours."""
 _WATCHED_BY_TOPOLOGY = {"rabbitmq.com/topology-operator": "true"}
 _CONNECTIONS = 1024
-"""Of one account: those of the server. mariadb-operator's own limit is 10; none at all, its 0, turns into that."""
+"""Limit of one account, the same as the server's. mariadb-operator's default is 10, also for 0, no limit."""
 
 
 def remote(ctx: Context[Any], kind: str, name: str, spec: Mapping[str, Any]) -> Object:
     """A resource with a counterpart outside Kubernetes."""
-    wanted = kube.obj(ctx, kind, name, API, spec=spec)
-    wanted["metadata"]["finalizers"] = [CLEANUP]
-    return wanted
+    obj = kube.obj(ctx, kind, name, API, spec=spec)
+    obj["metadata"]["finalizers"] = [CLEANUP]
+    return obj
 
 
 def schema(
@@ -39,9 +39,9 @@ def schema(
     """`<owner>-<name>`: a schema with an account of the same name, or two while its password is replaced."""
     if resource := ctx.refs[server].published.get(MARIADB):
         # The server's own collation of this character set; see `my_cnf` of mariadb.
-        wanted = {"name": called, "characterSet": "utf8mb3", "collate": "utf8mb3_general_ci", **_KEPT}
+        database_fields = {"name": called, "characterSet": "utf8mb3", "collate": "utf8mb3_general_ci", **_KEPT}
         at = {"mariaDbRef": {"name": resource}}
-        base = kube.obj(ctx, "Database", ctx.name(name), _MARIADB, spec={**at, **wanted})
+        base = kube.obj(ctx, "Database", ctx.name(name), _MARIADB, spec={**at, **database_fields})
         accounts = [_by_mariadb_operator(ctx, resource, called, name, creds, each) for each in creds.of(password)]
         return (base, *(obj for objects in accounts for obj in objects))
     return tuple(
@@ -68,13 +68,13 @@ def _by_mariadb_operator(
 ) -> tuple[Object, ...]:
     at, anywhere, user = {"mariaDbRef": {"name": resource}}, "%", account.called(called)
     login = _login(ctx, account.resource(ctx.name(name)), user, creds[account.key], WATCHED_BY_MARIADB)
-    made = {
+    specs = {
         "User": {
             "name": user,
             "host": anywhere,
             "passwordSecretKeyRef": {"name": login["metadata"]["name"], "key": "password"},
             "maxUserConnections": _CONNECTIONS,
-            # Grants go with their account, and data stay.
+            # Grants are deleted with their account, and data stay.
             "cleanupPolicy": "Delete",
         },
         "Grant": {
@@ -87,7 +87,7 @@ def _by_mariadb_operator(
     }
     objects = [
         kube.obj(ctx, kind, account.resource(ctx.name(name)), _MARIADB, spec={**at, **_KEPT, **spec})
-        for kind, spec in made.items()
+        for kind, spec in specs.items()
     ]
     return (login, *(made_with(obj, creds, account) for obj in objects))
 
@@ -103,7 +103,7 @@ def vhost(
     limit: str | None = None,
 ) -> tuple[Object, ...]:
     """`<owner>-<name>`: a virtual host with a user of the same name, or two while its password is replaced; `limit` is
-    a quantity, what each of its queues holds at most.
+    a quantity, the maximum size of each of its queues.
     """
     if cluster := ctx.refs[broker].published.get(RABBITMQ):
         return _by_topology_operator(ctx, cluster, called, name, creds, creds.of(password), limit)
@@ -118,7 +118,7 @@ def vhost(
                 "user": each.called(called),
                 "passwordSecretRef": creds.ref(each.key),
                 **({"queueLimit": limit} if limit else {}),
-                # Of two users of one virtual host, the one in use takes it away with it.
+                # Of two users of one virtual host, only the one in use deletes it.
                 **({} if each.used else {"deletionPolicy": "Retain"}),
             },
         )
@@ -135,15 +135,15 @@ def _by_topology_operator(
     accounts: Sequence[Account],
     limit: str | None,
 ) -> tuple[Object, ...]:
-    def made(kind: str, resource: str, spec: Mapping[str, Any]) -> Object:
+    def topology_object(kind: str, resource: str, spec: Mapping[str, Any]) -> Object:
         return kube.obj(ctx, kind, resource, _RABBITMQ, spec={"rabbitmqClusterReference": {"name": cluster}, **spec})
 
     base = ctx.name(name)
-    objects = [made("Vhost", base, {"name": called, "defaultQueueType": "quorum"})]
+    objects = [topology_object("Vhost", base, {"name": called, "defaultQueueType": "quorum"})]
     if limit:
         most = {"max-length-bytes": int(kube.amount(limit)), "overflow": "drop-head"}
         policy = {"name": "limit", "vhost": called, "pattern": ".*", "applyTo": "queues", "definition": most}
-        objects.append(made("Policy", base, policy))
+        objects.append(topology_object("Policy", base, policy))
     everything = {"configure": ".*", "write": ".*", "read": ".*"}
     for each in accounts:
         resource, user = each.resource(base), each.called(called)
@@ -151,17 +151,17 @@ def _by_topology_operator(
         imported = {"importCredentialsSecret": {"name": login["metadata"]["name"]}}
         objects += [
             login,
-            made_with(made("User", resource, imported), creds, each),
-            made("Permission", resource, {"vhost": called, "user": user, "permissions": everything}),
+            made_with(topology_object("User", resource, imported), creds, each),
+            topology_object("Permission", resource, {"vhost": called, "user": user, "permissions": everything}),
         ]
     return tuple(objects)
 
 
-def made_with(wanted: Object, creds: Credentials, account: Account) -> Object:
-    """The same object, with a note of the password its account has, where its spec does not say it."""
-    metadata = wanted["metadata"]
+def made_with(obj: Object, creds: Credentials, account: Account) -> Object:
+    """The same object, annotated with the password of its account, if its spec does not name it."""
+    metadata = obj["metadata"]
     notes = {**metadata.get("annotations", {}), PASSWORD: f"{creds.secret}/{account.key}"}
-    return {**wanted, "metadata": {**metadata, "annotations": notes}}
+    return {**obj, "metadata": {**metadata, "annotations": notes}}
 
 
 def _login(ctx: Context[Any], name: str, user: str, password: str, labels: Mapping[str, str]) -> Object:
@@ -169,7 +169,7 @@ def _login(ctx: Context[Any], name: str, user: str, password: str, labels: Mappi
     return labeled(kube.secret(ctx, f"{name}-login", {"username": user, "password": password}), labels)
 
 
-def labeled(wanted: Object, labels: Mapping[str, str]) -> Object:
+def labeled(obj: Object, labels: Mapping[str, str]) -> Object:
     """The same object with more labels."""
-    metadata = wanted["metadata"]
-    return {**wanted, "metadata": {**metadata, "labels": {**metadata["labels"], **labels}}}
+    metadata = obj["metadata"]
+    return {**obj, "metadata": {**metadata, "labels": {**metadata["labels"], **labels}}}

@@ -1,4 +1,4 @@
-"""How passwords are replaced: another account beside the one in use, which goes when nobody uses it any more."""
+"""Replacement of passwords: a second account beside the first one, which is removed once no program uses it."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from ..api import handle
 from ..plan import Context, Key, Object, fitting
 
 SORTS = ("database", "messaging", "identity", "application", "admin", "fernet")
-"""What a service may be ordered to replace; which of them it has follows from its spec."""
+"""Credentials that a service can be ordered to replace; which of them it has follows from its spec."""
 
 IDLE, PREPARING, MOVING = "Idle", "Preparing", "Moving"
-"""There is one account; a second one is being made; the second one is in use, and the first one is there as well."""
+"""There is one account; a second one is being made; the second one is in use, and the first one still exists."""
 
 REMOTES = (
     "MariaDBDatabase",
@@ -26,52 +26,52 @@ REMOTES = (
     "User.k8s.mariadb.com",
     "User.rabbitmq.com",
 )
-"""What makes an account."""
+"""Kinds whose resources make an account."""
 
 PASSWORD = "openstack.k8s.io/password"  # noqa: S105
-"""Annotation of what makes an account and has its password elsewhere: `glance-credentials/database.a`."""
+"""Annotation of a resource that makes an account and has its password elsewhere: `glance-credentials/database.a`."""
 
 _LOGINS = ("passwordSecretKeyRef", "importCredentialsSecret")
 """Fields by which accounts of mariadb-operator and of the messaging topology operator name a Secret."""
 
 _AGAIN = timedelta(seconds=15)
-"""Until users are looked at again."""
+"""Interval at which the users of an account are checked."""
 _SAME = timedelta(minutes=5)
-"""After which a pod made within the second of a change has been made because of it: others are gone by then."""
+"""Time after which a pod made in the second of a change was made because of it: older ones are gone by then."""
 _FAR = datetime.max.replace(tzinfo=UTC)
 
 
 def order_name(service: str, sort: str) -> str:
-    """Name of the Secret in which a service finds when it is to replace credentials of a sort (`at`, RFC 3339), and for
-    how long the old ones are kept though nobody uses them (`graceDays`).
+    """Name of the Secret that orders a service to replace credentials of a sort (`at`, RFC 3339), and says how long it
+    keeps the old ones unused (`graceDays`).
     """
     return fitting(f"{service}-{sort}-rotation")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Order:
-    """What was last asked for."""
+    """Latest order to replace credentials."""
 
     at: str = ""
-    """RFC 3339; empty where nothing was."""
+    """RFC 3339; empty without an order."""
     grace: int = 0
     """Days."""
 
 
 def order(ctx: Context[Any], sort: str) -> Order:
-    """What this resource was last asked for; what cannot be read counts as nothing."""
-    told = ctx.secrets.get(order_name(ctx.owner, sort), {})
-    days = told.get("graceDays", "")
-    return Order(at=told.get("at", ""), grace=int(days) if days.isdecimal() else 0) if time(told.get("at")) else Order()
+    """Return the latest order for this resource; one that cannot be read counts as none."""
+    data = ctx.secrets.get(order_name(ctx.owner, sort), {})
+    days = data.get("graceDays", "")
+    return Order(at=data.get("at", ""), grace=int(days) if days.isdecimal() else 0) if time(data.get("at")) else Order()
 
 
 def time(text: str | None) -> datetime | None:
     """A moment as RFC 3339 has it; None for anything else."""
     try:
-        found = datetime.fromisoformat(text or "")
+        parsed = datetime.fromisoformat(text or "")
     except ValueError:
         return None
-    return found if found.tzinfo else None
+    return parsed if parsed.tzinfo else None
 
 
 def stamp(at: datetime) -> str:
@@ -81,88 +81,88 @@ def stamp(at: datetime) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Rotation:
-    """All that is known of it, as one key of a Secret holds it, so that a step is done whole or not at all."""
+    """State of a replacement, in one key of a Secret, so that a step is done completely or not at all."""
 
     second: bool = False
-    """Whether the second of the two accounts is in use."""
+    """True if the second of the two accounts is in use."""
     step: str = IDLE
     since: str = ""
-    """When the present step began."""
+    """Time at which the present step began."""
     order: str = ""
-    """The last order that was taken up."""
+    """Last order that was accepted."""
     grace: int = 0
     """Days."""
     done: str = ""
-    """When something was replaced for the last time."""
+    """Time of the last completed replacement."""
     before: tuple[str, ...] = ()
     """Digests of the configurations that pods had until the second account was in use."""
 
     @property
     def text(self) -> str:
-        """What its key holds."""
-        known = {"second": self.second, "step": self.step, "since": self.since, "order": self.order}
-        return json.dumps({**known, "graceDays": self.grace, "done": self.done, "before": self.before})
+        """Content of its key."""
+        progress = {"second": self.second, "step": self.step, "since": self.since, "order": self.order}
+        return json.dumps({**progress, "graceDays": self.grace, "done": self.done, "before": self.before})
 
     def published(self, waits: Sequence[str] = ()) -> str:
-        """What others may know of it."""
-        told = {"step": self.step, "since": self.since, "order": self.order, "done": self.done, "waits": list(waits)}
-        return json.dumps({name: value for name, value in told.items() if value})
+        """Report the state without anything secret, as JSON."""
+        report = {"step": self.step, "since": self.since, "order": self.order, "done": self.done, "waits": list(waits)}
+        return json.dumps({name: value for name, value in report.items() if value})
 
 
 def read(text: str | None) -> Rotation | None:
-    """What a key holds; None where there is none that makes sense."""
+    """Read the content of a key; None if it is missing or makes no sense."""
     try:
-        found: Any = json.loads(text or "")
+        document: Any = json.loads(text or "")
     except ValueError:
         return None
-    if not isinstance(found, dict) or (known := cast("dict[str, Any]", found)).get("step") not in {
+    if not isinstance(document, dict) or (fields := cast("dict[str, Any]", document)).get("step") not in {
         IDLE,
         PREPARING,
         MOVING,
     }:
         return None
-    days, before = known.get("graceDays"), known.get("before")
+    days, before = fields.get("graceDays"), fields.get("before")
     return Rotation(
-        second=known.get("second") is True,
-        step=known["step"],
-        since=str(known.get("since", "")),
-        order=str(known.get("order", "")),
+        second=fields.get("second") is True,
+        step=fields["step"],
+        since=str(fields.get("since", "")),
+        order=str(fields.get("order", "")),
         grace=days if isinstance(days, int) else 0,
-        done=str(known.get("done", "")),
+        done=str(fields.get("done", "")),
         before=tuple(map(str, cast("list[Any]", before))) if isinstance(before, list) else (),
     )
 
 
 def turned(
-    held: Rotation | None, wanted: Order, now: datetime, *, left: bool, prepared: bool, waits: Sequence[str]
+    stored: Rotation | None, latest_order: Order, now: datetime, *, left: bool, prepared: bool, waits: Sequence[str]
 ) -> Rotation | None:
-    """What comes next, at most one step further; None where nothing was ever asked for. `left` says whether there is
-    something of the account before, `prepared` whether the second account is there, `waits` who may still use the
-    first one.
+    """Return the next state, at most one step further; None if there never was an order. `left` is True if anything of
+    the previous account is left, `prepared` if the second account exists; `waits` names what may still use the first
+    one.
     """
-    known = held or Rotation()
-    if known.step == MOVING:
-        over = not waits and now >= kept_until(known, wanted)
-        return replace(known, step=IDLE, since=stamp(now), done=stamp(now), before=()) if over else held
-    if known.step == PREPARING:
-        return replace(known, step=MOVING, second=not known.second, since=stamp(now)) if prepared else held
-    # What makes an account would be taken for one of the new password, while it says that it is done with the old one.
-    if newer(wanted, known) and not left:
-        return replace(known, step=PREPARING, order=wanted.at, grace=wanted.grace, since=stamp(now))
-    return held
+    rotation = stored or Rotation()
+    if rotation.step == MOVING:
+        over = not waits and now >= kept_until(rotation, latest_order)
+        return replace(rotation, step=IDLE, since=stamp(now), done=stamp(now), before=()) if over else stored
+    if rotation.step == PREPARING:
+        return replace(rotation, step=MOVING, second=not rotation.second, since=stamp(now)) if prepared else stored
+    # A resource left over would count as the account with the new password, while it is ready with the old one.
+    if newer(latest_order, rotation) and not left:
+        return replace(rotation, step=PREPARING, order=latest_order.at, grace=latest_order.grace, since=stamp(now))
+    return stored
 
 
-def newer(wanted: Order, held: Rotation) -> bool:
-    """Whether an order was not taken up yet."""
-    asked, done = time(wanted.at), time(held.order)
-    return asked is not None and (done is None or asked > done)
+def newer(latest_order: Order, rotation: Rotation) -> bool:
+    """Return True if an order was not accepted yet."""
+    ordered_at, accepted_at = time(latest_order.at), time(rotation.order)
+    return ordered_at is not None and (accepted_at is None or ordered_at > accepted_at)
 
 
-def kept_until(held: Rotation, wanted: Order) -> datetime:
-    """Until when what is not used any more is kept; another number of days counts for what is under way, too."""
-    days = wanted.grace if wanted.at == held.order else held.grace
+def kept_until(rotation: Rotation, latest_order: Order) -> datetime:
+    """Time until which an unused account is kept; a changed number of days applies to a running replacement, too."""
+    days = latest_order.grace if latest_order.at == rotation.order else rotation.grace
     try:
-        return (time(held.since) or datetime.min.replace(tzinfo=UTC)) + timedelta(days=days)
+        return (time(rotation.since) or datetime.min.replace(tzinfo=UTC)) + timedelta(days=days)
     except OverflowError:
         return _FAR
 
@@ -175,10 +175,10 @@ class Account:
     """Its password in the Secret of credentials."""
     second: bool = False
     used: bool = True
-    """Whether programs are told of it."""
+    """True if programs are configured with it."""
 
     def called(self, name: str) -> str:
-        """What the server calls it. No name of Kubernetes' has these characters, so that it is nobody else's."""
+        """Name of the account on the server. No Kubernetes name has these characters, so no other resource uses it."""
         return f"{name}_B" if self.second else name
 
     def resource(self, name: str) -> str:
@@ -187,14 +187,14 @@ class Account:
 
 
 def sort_of(password: str) -> str:
-    """Of which sort a password is, by its name; empty for one that is never replaced by order."""
+    """Return the sort of a password by its name; empty for one that no order replaces."""
     last = "messaging" if password == "notifications" else password.rpartition("-")[2]  # noqa: S105
     return last if last in {"database", "messaging", "identity", "application"} else ""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Replaced:
-    """Passwords by key, whose they are, and how far their replacement is."""
+    """Passwords by key, their accounts, and the state of their replacement."""
 
     values: Mapping[str, str]
     accounts: Mapping[str, tuple[Account, ...]] = field(default_factory=dict[str, tuple[Account, ...]])
@@ -203,99 +203,99 @@ class Replaced:
     wake: datetime | None = None
 
 
-def replaced(ctx: Context[Any], secret: str, held: Mapping[str, str], names: Sequence[str]) -> Replaced:
-    """What a Secret of passwords should hold, given what it holds. A password never moves from one key to another that
-    an account is made with: the name alone stands for whichever is in use.
+def replaced(ctx: Context[Any], secret: str, stored: Mapping[str, str], names: Sequence[str]) -> Replaced:
+    """Return what a Secret of passwords should hold, given its content. A password never moves from one account's key
+    to another: only the key `<name>` holds the password of the account in use.
     """
-    values = {**held, **{name: held.get(name) or ("" if sort_of(name) else ctx.draw()) for name in names}}
+    values = {**stored, **{name: stored.get(name) or ("" if sort_of(name) else ctx.draw()) for name in names}}
     accounts: dict[str, tuple[Account, ...]] = {}
     published: dict[str, str] = {}
     wakes: list[datetime] = []
     for sort in dict.fromkeys(filter(None, map(sort_of, names))):
         members = [name for name in names if sort_of(name) == sort]
-        before, wanted = read(held.get(f"rotation.{sort}")), order(ctx, sort)
-        waits = _waits(ctx, secret, held, before, members)
-        prepared = before is not None and _prepared(ctx, secret, held, before, members)
-        others = {_accounts(name, before or Rotation())[1].key for name in members}
-        left = any(key in others for _, _, key in _remotes(ctx, secret))
-        after = turned(before, wanted, ctx.now, left=left, prepared=prepared, waits=waits)
+        before, latest_order = read(stored.get(f"rotation.{sort}")), order(ctx, sort)
+        waits = _waits(ctx, secret, stored, before, members)
+        prepared = before is not None and _prepared(ctx, secret, stored, before, members)
+        unused_keys = {_accounts(name, before or Rotation())[1].key for name in members}
+        leftover = any(key in unused_keys for _, _, key in _remotes(ctx, secret))
+        after = turned(before, latest_order, ctx.now, left=leftover, prepared=prepared, waits=waits)
         if after and before and (before.step, after.step) == (PREPARING, MOVING):
             after = replace(after, before=_digests(ctx))
         if after is None:
-            values |= {name: held.get(name) or ctx.draw() for name in members}
+            values |= {name: stored.get(name) or ctx.draw() for name in members}
             published[f"{sort}Rotation"] = Rotation().published()
             continue
         values[f"rotation.{sort}"] = after.text
         for name in members:
-            accounts[name] = used, other = _accounts(name, after)
-            values[used.key] = values[name] = held.get(used.key) or held.get(name) or ctx.draw()
+            accounts[name] = used, unused = _accounts(name, after)
+            values[used.key] = values[name] = stored.get(used.key) or stored.get(name) or ctx.draw()
             if after.step == IDLE:
-                values.pop(other.key, None)
+                values.pop(unused.key, None)
                 accounts[name] = (used,)
             else:
-                values[other.key] = held.get(other.key) or ctx.draw()
+                values[unused.key] = stored.get(unused.key) or ctx.draw()
         published[f"{sort}Rotation"] = after.published(waits if after == before else ())
         if after.step == MOVING:
-            until = kept_until(after, wanted)
+            until = kept_until(after, latest_order)
             wakes.append(until if after == before and not waits else ctx.now + _AGAIN)
     return Replaced(values=values, accounts=accounts, published=published, wake=min(wakes, default=None))
 
 
 def moving(ctx: Context[Any]) -> bool:
-    """Whether it has to be known who uses what: something of this resource's is replaced, and in use already."""
-    held = kube.secret_data(ctx.children.get(("Secret", kube.fitting(ctx.name("credentials")))))
-    found = (read(text) for key, text in held.items() if key.startswith("rotation."))
-    return any(each is not None and each.step == MOVING for each in found)
+    """Return True if the users of its accounts have to be observed: one is replaced, and the new one is in use."""
+    stored = kube.secret_data(ctx.children.get(("Secret", kube.fitting(ctx.name("credentials")))))
+    rotations = (read(text) for key, text in stored.items() if key.startswith("rotation."))
+    return any(each is not None and each.step == MOVING for each in rotations)
 
 
-def _accounts(name: str, held: Rotation) -> tuple[Account, Account]:
+def _accounts(name: str, state: Rotation) -> tuple[Account, Account]:
     """(the one in use, the other one)."""
-    first, second = Account(key=f"{name}.a"), Account(key=f"{name}.b", second=True)
-    return (second, replace(first, used=False)) if held.second else (first, replace(second, used=False))
+    account_a, account_b = Account(key=f"{name}.a"), Account(key=f"{name}.b", second=True)
+    return (account_b, replace(account_a, used=False)) if state.second else (account_a, replace(account_b, used=False))
 
 
 def _prepared(
-    ctx: Context[Any], secret: str, held: Mapping[str, str], before: Rotation, members: Sequence[str]
+    ctx: Context[Any], secret: str, stored: Mapping[str, str], before: Rotation, members: Sequence[str]
 ) -> bool:
-    """Whether each second account is there, and each first one has a key of its own, so that a change of what is in use
-    is none of its password.
+    """Return True if each second account is ready, and each first one has its own key, so that a change of the account
+    in use does not change the password of either.
     """
-    made = {key: live for _, live, key in _remotes(ctx, secret)}
+    remotes = {key: live for _, live, key in _remotes(ctx, secret)}
     keys = [_accounts(name, before) for name in members]
     return all(
-        used.key in made and other.key in made and other.key in held and kube.judge(made[other.key]).ready
-        for used, other in keys
+        used.key in remotes and unused.key in remotes and unused.key in stored and kube.judge(remotes[unused.key]).ready
+        for used, unused in keys
     )
 
 
 def _remotes(ctx: Context[Any], secret: str) -> Iterator[tuple[Key, Object, str]]:
-    """What makes accounts with passwords of that Secret, and the key of each."""
-    for known, live in ctx.children.items():
-        if known[0] in REMOTES:
+    """Yield the resources that make accounts with passwords of that Secret, with the key of each."""
+    for child, live in ctx.children.items():
+        if child[0] in REMOTES:
             noted = live["metadata"].get("annotations", {}).get(PASSWORD, "").partition("/")
             source = live["spec"].get("passwordSecretRef") or {"name": noted[0], "key": noted[2]}
             if source["name"] == secret:
-                yield known, live, source["key"]
+                yield child, live, source["key"]
 
 
 def _waits(
-    ctx: Context[Any], secret: str, held: Mapping[str, str], before: Rotation | None, members: Sequence[str]
+    ctx: Context[Any], secret: str, stored: Mapping[str, str], before: Rotation | None, members: Sequence[str]
 ) -> list[str]:
-    """Who may still use what is to go, as `Kind/name`."""
+    """Return what may still use the accounts to remove, as `Kind/name`."""
     if before is None or before.step != MOVING:
         return []
     if "pods" not in ctx.facts:
         return ["what the cluster says of its users"]
     pairs = [_accounts(name, before) for name in members]
-    old = [held[other.key] for _, other in pairs if other.key in held]
-    new = [held[used.key] for used, _ in pairs if used.key in held]
-    keys = {other.key for _, other in pairs}
+    old = [stored[unused.key] for _, unused in pairs if unused.key in stored]
+    new = [stored[used.key] for used, _ in pairs if used.key in stored]
+    keys = {unused.key for _, unused in pairs}
     return list(
         dict.fromkeys(
             [
-                # Its virtual host would go with it.
-                *("/".join(known) for known, live, key in _remotes(ctx, secret) if key in keys and _takes_all(live)),
-                *("/".join(known) for known, live in ctx.children.items() if _unfinished(live)),
+                # Its virtual host would be deleted with it.
+                *("/".join(child) for child, live, key in _remotes(ctx, secret) if key in keys and _takes_all(live)),
+                *("/".join(child) for child, live in ctx.children.items() if _unfinished(live)),
                 *_readers(ctx.facts, secret, set(_logins(ctx)), old, new, ctx.now, before.before),
             ]
         )
@@ -303,7 +303,7 @@ def _waits(
 
 
 def _digests(ctx: Context[Any]) -> tuple[str, ...]:
-    """Of the configurations with which pods are started."""
+    """Return the digests of the configurations with which pods start."""
     templates = (live.get("spec", {}).get("template", {}) for live in ctx.children.values())
     return tuple(sorted({digest for each in templates if (digest := _digest(each))}))
 
@@ -317,7 +317,7 @@ def _takes_all(live: Object) -> bool:
 
 
 def _unfinished(live: Object) -> bool:
-    """Whether its pods may be of an older template, or what it does once may not be done."""
+    """Return True if its pods may be of an older template, or its job is not complete."""
     kind = handle(live["apiVersion"], live["kind"])
     if kind == "Job":
         return not kube.judge(live).ready
@@ -325,10 +325,10 @@ def _unfinished(live: Object) -> bool:
 
 
 def _logins(ctx: Context[Any]) -> Iterator[str]:
-    """Secrets by which operators of others make accounts: that of the one before goes with it."""
+    """Secrets with which other operators make accounts: the previous account's is deleted with it."""
     for live in ctx.children.values():
         spec = live.get("spec") or {}
-        yield from (found["name"] for field in _LOGINS if (found := spec.get(field)))
+        yield from (secret_ref["name"] for field in _LOGINS if (secret_ref := spec.get(field)))
         if reference := (spec.get("resource") or {}).get("passwordRef"):
             yield reference
 
@@ -342,8 +342,8 @@ def _readers(
     now: datetime,
     before: Sequence[str],
 ) -> Iterator[str]:
-    """Secrets that hold an old password, and pods that may have read one: a pod reads its files when it starts, and has
-    what they held by then. One of `logins`, by which others make the old account, goes with that one.
+    """Secrets that hold an old password, and pods that may have read one: a pod reads its files when it starts, and
+    keeps their content of then. One of `logins`, with which others make the old account, is deleted with that one.
     """
     changed, making = dict[str, datetime](), set[str]()
     for item in facts["secrets"]:
@@ -356,16 +356,16 @@ def _readers(
         elif any(password in text for password in new):
             changed[name] = _changed(item["metadata"])
     for pod in facts["pods"]:
-        made, read = datetime.fromisoformat(pod["metadata"]["creationTimestamp"]), set(read_by(pod))
+        created, read = datetime.fromisoformat(pod["metadata"]["creationTimestamp"]), set(read_by(pod))
         times = [changed[name] for name in read if name in changed]
-        # Times are whole seconds; one that has a configuration of its own since then was made after it.
+        # Times are whole seconds; a pod with a configuration from after the change was made after it.
         later = before and _digest(pod) not in {"", *before}
-        if making & read or any(made < at or (made == at and not later and now < at + _SAME) for at in times):
+        if making & read or any(created < at or (created == at and not later and now < at + _SAME) for at in times):
             yield f"Pod/{pod['metadata']['name']}"
 
 
 def _changed(metadata: Mapping[str, Any]) -> datetime:
-    """When the content of an object last changed, by the clock of the API server."""
+    """Time at which the content of an object last changed, by the clock of the API server."""
     writers = [entry for entry in metadata.get("managedFields") or () if "f:data" in entry.get("fieldsV1", {})]
     times = (metadata["creationTimestamp"], *(entry["time"] for entry in writers if "time" in entry))
     return max(map(datetime.fromisoformat, times))
@@ -379,9 +379,9 @@ def read_by(pod: Object) -> Iterator[str]:
     for volume in spec.get("volumes") or ():
         sources = (volume, *(volume.get("projected") or {}).get("sources", ()))
         yield from (
-            found.get("secretName") or found["name"] for source in sources if (found := source.get("secret") or {})
+            secret.get("secretName") or secret["name"] for source in sources if (secret := source.get("secret") or {})
         )
     for container in (*(spec.get("initContainers") or ()), *(spec.get("containers") or ())):
         for variable in (*(container.get("env") or ()), *(container.get("envFrom") or ())):
-            named = (variable.get("valueFrom") or {}).get("secretKeyRef") or variable.get("secretRef") or {}
-            yield from (named[key] for key in ("name",) if key in named)
+            reference = (variable.get("valueFrom") or {}).get("secretKeyRef") or variable.get("secretRef") or {}
+            yield from (reference[key] for key in ("name",) if key in reference)

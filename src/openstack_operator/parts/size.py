@@ -1,4 +1,4 @@
-"""How many pods a program has, where their number may follow their load."""
+"""Number of a program's pods, which may follow their load."""
 
 from __future__ import annotations
 
@@ -13,27 +13,28 @@ from ..plan import Context
 
 @dataclass(frozen=True)
 class Size:
-    """How many pods of a program there are."""
+    """Number of a program's pods, and its autoscaling."""
 
     replicas: int | None
-    """As it is written; None once an autoscaler writes it."""
+    """Number to write; None once an autoscaler writes it."""
     autoscaling: Autoscaling | None = None
 
     @property
     def several(self) -> bool:
-        """Whether there may be more than one."""
+        """Return True if there may be more than one."""
         return self.replicas is None or self.replicas > 1 or self.autoscaling is not None
 
     def autoscaler(self, ctx: Context[Any], pods: kube.Object) -> Sequence[kube.Object]:
-        """The autoscaler of these pods, where there is one."""
+        """The autoscaler of these pods, if there is one."""
         return [kube.autoscaler(ctx, pods, self.autoscaling)] if self.autoscaling else []
 
 
 def size_of(ctx: Context[Any], kind: str, name: str, settings: Component | None) -> Size:
     """The number of pods of the workload `<owner>-<name>`.
 
-    An autoscaled one is left alone once the autoscaler has written it. Until then it is written as it is: a field
-    nobody else has written falls back to its default, one pod, as soon as we let go of it (server-side apply).
+    An autoscaled number is not written any more once the autoscaler has written it. Until then its live value is
+    written: a field without another owner falls back to its default, one pod, as soon as we release it (server-side
+    apply).
     """
     scaling = settings.autoscaling if isinstance(settings, Scalable) else None
     if scaling is None:

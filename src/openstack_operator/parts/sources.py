@@ -1,4 +1,4 @@
-"""What a service leans on, each as a step with the settings it gives: database, broker, identity, cache."""
+"""Dependencies of a service, each as a step with its settings: database, broker, identity, cache."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Database(Step):
 
     url: str
     server: str = ""
-    """The resource it is on, if it is on one."""
+    """Resource of its server, if that is one of ours."""
 
 
 def database(
@@ -54,25 +54,25 @@ def database(
     path: str = "spec.database",
 ) -> Database:
     """`<owner>-<name>`: `schema` with an account of the same name and the password of that name, a MariaDBDatabase or
-    what the operator that runs the server has for it. Where `source`, the field `path`, names a Secret, nothing is made
-    but a note of where the schema is. Raises SpecError where it was elsewhere before.
+    the resources of the operator that runs the server. If `source`, the field `path`, names a Secret, only a note of
+    the schema's address is made. Raises SpecError if the schema had another address before.
     """
     if source.secret_ref:
         at = login(ctx, source.secret_ref, f"{path}.secretRef")
         host, port = address(at, source.host, source.port, (ctx.host(MARIADB.name), 3306))
-        known = remembered(ctx, name, f"{host}:{port}/{schema}", path)
+        address_note = remembered(ctx, name, f"{host}:{port}/{schema}", path)
         url = _mysql(at.account, host, port, schema, at.trust)
-        return Database(name="Database", objects=(known,), guarded=True, url=url)
+        return Database(name="Database", objects=(address_note,), guarded=True, url=url)
     server = source.mariadb_ref or MARIADB
     objects = schema_on(ctx, server, schema, name, creds, password)
-    there = ctx.refs[server]
+    server_contract = ctx.refs[server]
     account = f"{creds.of(password)[0].called(schema)}:{quote(creds[password], safe='')}"
-    url = _mysql(account, there["host"], there["port"], schema, trust_of(there.published))
+    url = _mysql(account, server_contract["host"], server_contract["port"], schema, trust_of(server_contract.published))
     return Database(name="Database", objects=objects, after=(creds,), url=url, server=f"MariaDB/{server.name}")
 
 
 def _mysql(account: str, host: str, port: object, schema: str, trust: str) -> str:
-    # With an authority the driver checks the chain, and the name it called.
+    # With an authority the driver verifies the chain, and the name it called.
     return f"mysql+pymysql://{account}@{host}:{port}/{schema}?charset=utf8" + (f"&ssl_ca={trust}" if trust else "")
 
 
@@ -80,15 +80,15 @@ def _mysql(account: str, host: str, port: object, schema: str, trust: str) -> st
 class Messaging(Step):
     """A virtual host of the broker and its user."""
 
-    # One address for all members of a broker of ours: kombu 5.5 that has a list of them never leaves one that takes a
-    # connection and then says nothing. A list of the user's is taken as it is: its first entry alone would be lost with
+    # One address for all members of a broker of ours: with a list of them, kombu 5.5 never leaves a member that accepts
+    # a connection and then does not answer. A list of the user's stays a list: its first entry alone would fail with
     # that member, which happens more often.
     url: str
     server: str = ""
-    """The resource it is on, if it is on one."""
+    """Resource of its server, if that is one of ours."""
     clustered: bool = False
     ports: frozenset[int] = frozenset()
-    """Where it listens, if not where brokers do."""
+    """Ports of the broker, if they are not the default ones."""
 
     @property
     def connected(self) -> kube.Probe:
@@ -96,7 +96,7 @@ class Messaging(Step):
         return connected(self.ports)
 
     def options(self, notifications: Messaging | None = None) -> Sections:
-        """What a client of it is told, with where it sends its notifications."""
+        """Options of a client, with the broker of its notifications."""
         return oslo.options.messaging(
             self.url, clustered=self.clustered, notifications=notifications.url if notifications else ""
         )
@@ -111,17 +111,17 @@ def messaging(
     name: str = "",
     path: str = "spec.messaging",
 ) -> Messaging:
-    """A virtual host of its own for this service, or for what is called `name` in it, so that one service's flood is
-    not another's: a RabbitMQVhost, or what the operator that runs the broker has for it. Where `source`, the field
-    `path`, names a Secret nothing is made, and what has a name is expected in the virtual host `<owner>-<name>`.
+    """A virtual host of its own for this service, or for its part `name`, so that a flood of messages in one does not
+    reach another: a RabbitMQVhost, or the resources of the operator that runs the broker. If `source`, the field
+    `path`, names a Secret, nothing is made, and a part with a name uses the virtual host `<owner>-<name>`.
     """
     if source.secret_ref is None:
         return _vhost(ctx, creds, password, broker=source.rabbitmq_ref or RABBITMQ, name=name)
     at = login(ctx, source.secret_ref, f"{path}.secretRef")
     usual = 5671 if at.trust else 5672
     hosts = [host.partition(":") for host in source.hosts or ()]
-    told = address(at, None, None, (ctx.host(RABBITMQ.name), usual))
-    members = [(host, int(port or usual)) for host, _, port in hosts] or [told]
+    secret_address = address(at, None, None, (ctx.host(RABBITMQ.name), usual))
+    members = [(host, int(port or usual)) for host, _, port in hosts] or [secret_address]
     listed = ",".join(f"{at.account}@{host}:{port}" for host, port in members)
     vhost = ctx.name(name) if name else at.get("vhost") or "/"
     return Messaging(
@@ -133,7 +133,7 @@ def messaging(
 
 
 def _rabbit(hosts: str, vhost: str, trust: str) -> str:
-    # What stands here goes before the options of the same names, so that each broker has its own.
+    # Parameters of the URL win over the options of the same names, so that each broker has its own.
     tls = f"?ssl=true&ssl_ca_file={trust}&ssl_enforce_hostname_verification=true" if trust else ""
     return f"rabbit://{hosts}/{quote(vhost, safe='')}{tls}"
 
@@ -141,7 +141,7 @@ def _rabbit(hosts: str, vhost: str, trust: str) -> str:
 def _vhost(
     ctx: Context[Any], creds: Credentials, password: str, *, broker: RabbitMQRef, name: str, limit: str | None = None
 ) -> Messaging:
-    """`limit` is a quantity: what a queue holds at most before it drops the oldest."""
+    """`limit` is a quantity: the maximum size of a queue before it drops the oldest messages."""
     vhost = ctx.name(name) if name else ctx.owner
     objects = vhost_on(ctx, broker, vhost, name or "messaging", creds, password, limit=limit)
     at = ctx.refs[broker]
@@ -154,12 +154,12 @@ def _vhost(
 
 _NOTIFICATIONS = "notifications"
 _KEPT = "256Mi"
-"""Of notifications, a queue: nobody may be there to read them."""
+"""Maximum size of a queue of notifications, which may have no consumer."""
 
 
 def notifications(ctx: Context[Any], creds: Credentials, *, broker: RabbitMQRef | None) -> Messaging | None:
-    """RabbitMQVhost `<owner>-notifications` for what the service tells the world; None where there is no broker for
-    it. The password is that of `notifying`.
+    """RabbitMQVhost `<owner>-notifications` for the service's notifications; None without a broker for them. The
+    password is that of `notifying`.
     """
     if broker is None:
         return None
@@ -167,15 +167,15 @@ def notifications(ctx: Context[Any], creds: Credentials, *, broker: RabbitMQRef 
 
 
 def drawn(spec: Any) -> tuple[str, ...]:
-    """Names of the passwords a service needs for what is made for it: its database, broker, user and notifications."""
-    wanted = {
+    """Names of the passwords a service needs for its accounts: database, broker, user and notifications."""
+    password_uses = {
         "database": isinstance(spec, UsesDatabase) and not spec.database.secret_ref,
         "messaging": isinstance(spec, UsesMessaging) and not spec.messaging.secret_ref,
         "identity": isinstance(spec, UsesIdentity) and not spec.keystone.auth_url,
         _NOTIFICATIONS: isinstance(spec, UsesMessaging) and spec.messaging.notifications_ref,
         TOKEN_CACHE: caches_tokens(spec),
     }
-    return tuple(name for name, made in wanted.items() if made)
+    return tuple(name for name, is_used in password_uses.items() if is_used)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -187,7 +187,7 @@ class Identity(Step):
 
     @property
     def trust(self) -> dict[str, str]:
-        """By what all APIs are checked that are found through this Keystone: of the options, `cafile`, if any."""
+        """Option with which clients verify all APIs of this Keystone's catalog: `cafile`, if any."""
         return {name: value for name, value in self.options.items() if name == "cafile"}
 
 
@@ -195,8 +195,8 @@ def identity(
     ctx: Context[Any], creds: Credentials, password: str, *, program: str = "", roles: Sequence[str] = ()
 ) -> Identity:
     """KeystoneUser named after the owner, with the roles services need to act for users, or `<owner>-<program>`, with
-    those `roles`; where K-ORC keeps users, with a User of its own. Where the spec says how to log in to a Keystone that
-    is not one of ours nothing is made.
+    those `roles`; if K-ORC manages users, with its User. With an external Keystone nothing is made, since the spec has
+    the login.
     """
     source = ctx.spec.keystone
     if source.auth_url:
@@ -206,7 +206,7 @@ def identity(
     at = ctx.refs[ref]
     clouds = at.published.get(KORC)
     name, called = (ctx.name(program, "user"), ctx.name(program)) if program else (ctx.name("user"), ctx.owner)
-    wanted = [
+    users = [
         remote(
             ctx,
             "KeystoneUser",
@@ -221,7 +221,7 @@ def identity(
         )
         for each in creds.of(password)
     ]
-    made = _users(ctx, ref, clouds, creds, password, name, called) if clouds else ()
+    korc_steps = _users(ctx, ref, clouds, creds, password, name, called) if clouds else ()
     user = {
         "auth_type": "password",
         "username": creds.of(password)[0].called(called),
@@ -231,10 +231,10 @@ def identity(
         "project_domain_name": "Default",
     }
     options = _auth(ctx, at["internalURL"], user, peers(ctx, at.published))
-    # A barrier: what runs with the user of the service goes on with it until its own is there.
-    after = (creds, *made)
+    # A barrier: a program that runs with the service's user keeps it until its own user exists.
+    after = (creds, *korc_steps)
     return Identity(
-        name="Identity", objects=tuple(wanted), after=after, own=made, options=options, barrier=bool(program)
+        name="Identity", objects=tuple(users), after=after, own=korc_steps, options=options, barrier=bool(program)
     )
 
 
@@ -245,14 +245,14 @@ def _kept_by(clouds: str | None) -> dict[str, str]:
 def _users(
     ctx: Context[Any], ref: Ref, clouds: str, creds: Credentials, password: str, name: str, called: str
 ) -> tuple[Step, ...]:
-    """Those K-ORC makes. It tries ever more seldom what it fails in, so that it is asked once Keystone is there."""
-    found = requires(ctx, "Identity", ref)
+    """The users that K-ORC makes. It retries a failure ever more seldom, so they are made once Keystone is ready."""
+    keystone_ready = requires(ctx, "Identity", ref)
     objects = [
         obj
         for each in creds.of(password)
         for obj in service_user(ctx, clouds, each.resource(name), each.called(called), creds, each)
     ]
-    return found, Step(name="Identity", objects=tuple(objects), after=(creds, found))
+    return keystone_ready, Step(name="Identity", objects=tuple(objects), after=(creds, keystone_ready))
 
 
 def _auth(ctx: Context[Any], url: str, login: Mapping[str, str], trust: str) -> dict[str, str]:
@@ -272,18 +272,18 @@ def catalog(
     name: str = "catalog",
     after: Sequence[Step],
 ) -> Step:
-    """KeystoneService `<owner>-<name>`: what clients find when they ask where this service lives; where K-ORC keeps
-    services, with a Service of its own. `internal` is the API that the cloud's own services call, where that is another
-    one. `keystone` is the name of the Keystone where the spec does not say it; `name` differs for a second entry. Where
-    Keystone is not one of ours, a step that says what others have to register.
+    """KeystoneService `<owner>-<name>`: the service's entry in the catalog; if K-ORC manages services, with its
+    Service. `internal` is the API that the cloud's own services call, if that is another one. `keystone` is the name of
+    the Keystone if the spec does not name it; `name` differs for a second entry. With an external Keystone, a step that
+    says what its administrator has to register.
     """
     endpoints = {"internal": (internal or api).internal + path, "public": api.public + path}
     if not keystone and ctx.spec.keystone.auth_url:
-        told = ", ".join(f"{interface} {url}" for interface, url in endpoints.items())
-        return by_others("Endpoint", f"the catalog's entry {type_!r} of region {ctx.spec.region} ({told})", after)
+        urls = ", ".join(f"{interface} {url}" for interface, url in endpoints.items())
+        return by_others("Endpoint", f"the catalog's entry {type_!r} of region {ctx.spec.region} ({urls})", after)
     ref = None if keystone else ctx.spec.keystone.keystone_ref or KEYSTONE
     clouds = ctx.refs[ref].published.get(KORC) if ref else None
-    wanted = remote(
+    entry = remote(
         ctx,
         "KeystoneService",
         ctx.name(name),
@@ -298,38 +298,38 @@ def catalog(
         },
     )
     if not clouds:
-        return Step(name="Endpoint", objects=(wanted,), after=tuple(after))
+        return Step(name="Endpoint", objects=(entry,), after=tuple(after))
     resource = {"type": type_, "name": ctx.owner, "description": description}
     service = kept(ctx, clouds, "Service", ctx.name(name), resource, "spec.keystone")
-    first = Step(name="Endpoint", objects=(service,), after=tuple(after))
-    return Step(name="Endpoint", objects=(wanted,), after=(first,), own=(first,))
+    korc_service = Step(name="Endpoint", objects=(service,), after=tuple(after))
+    return Step(name="Endpoint", objects=(entry,), after=(korc_service,), own=(korc_service,))
 
 
-def by_others(name: str, what: str, after: Sequence[Step] = ()) -> Step:
-    """A step that keeps nobody waiting, and says what takes an administrator of a Keystone that is not one of ours."""
-    text = f"spec.keystone.authUrl comes without an administrator, so others have to make {what}"
+def by_others(name: str, task: str, after: Sequence[Step] = ()) -> Step:
+    """A step that is always ready, and names a task for the administrator of an external Keystone."""
+    text = f"spec.keystone.authUrl comes without an administrator, so others have to make {task}"
     return Step(name=name, verdict=Verdict(State.READY, text), after=tuple(after))
 
 
 def waits(ctx: Context[Any]) -> tuple[Step, ...]:
-    """A step that is ready when everything is that the spec says it depends on, if it says anything. Raises SpecError
-    where that is the resource itself.
+    """A step that is ready when all of the spec's dependsOn are, if it has any. Raises SpecError if one of them is the
+    resource itself.
     """
-    wanted: Sequence[Dependency] = ctx.spec.depends_on
-    if (ctx.kind, ctx.owner) in {(each.kind, each.name) for each in wanted}:
+    dependencies: Sequence[Dependency] = ctx.spec.depends_on
+    if (ctx.kind, ctx.owner) in {(each.kind, each.name) for each in dependencies}:
         raise SpecError("spec.dependsOn", f"{ctx.kind}/{ctx.owner} cannot wait for itself; remove it from the list")
-    found = [ctx.awaited.get(each) or kube.awaited(None, each) for each in wanted]
-    return (Step(name="Dependencies", verdict=worst(found)),) if found else ()
+    verdicts = [ctx.awaited.get(each) or kube.awaited(None, each) for each in dependencies]
+    return (Step(name="Dependencies", verdict=worst(verdicts)),) if verdicts else ()
 
 
 def requires(ctx: Context[Any], name: str, ref: Ref) -> Step:
-    """A step that is ready when the referent is; nothing is applied for it."""
+    """A step that is ready when the referent is; it applies nothing."""
     return Step(name=name, verdict=ctx.refs[ref].verdict)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Foundation:
-    """What the spec's mixins say the service leans on."""
+    """Dependencies of the service, as the mixins of its spec state them."""
 
     credentials: Credentials
     steps: tuple[Step, ...]
@@ -338,11 +338,11 @@ class Foundation:
     messaging: Messaging | None
     identity: Identity | None
     waits: tuple[Step, ...]
-    """What the user has it wait for, among the steps."""
+    """Steps for the dependencies the user adds; part of `steps`."""
 
     @property
     def schema(self) -> tuple[Step, ...]:
-        """What the schema needs: the database alone, so that it is made while Keystone still starts."""
+        """Steps that the schema needs: only the database, so that the job runs while Keystone still starts."""
         return tuple(step for step in (self.credentials, self.database) if step)
 
     @property
@@ -357,12 +357,12 @@ class Foundation:
 
 
 def foundation(ctx: Context[Any], *extra: str, section: str = "database") -> Foundation:
-    """Credentials, database, broker and user as the spec's mixins ask; `extra` are further passwords, `section` the
+    """Credentials, database, broker and user for the spec's mixins; `extra` are further passwords, `section` is the
     name of the database section in the service's configuration.
     """
     spec = ctx.spec
     creds = credentials(ctx, *drawn(spec), *extra, rotates=True)
-    db = bus = user = news = None
+    db = bus = user = notifications_step = None
     waited = waits(ctx)
     layers: list[Sections] = []
     if isinstance(spec, UsesDatabase):
@@ -371,14 +371,14 @@ def foundation(ctx: Context[Any], *extra: str, section: str = "database") -> Fou
         layers.append({section: oslo.options.database(db.url)})
     if isinstance(spec, UsesMessaging):
         bus = messaging(ctx, creds, "messaging", source=spec.messaging)
-        news = notifications(ctx, creds, broker=spec.messaging.notifications_ref)
-        layers.append(bus.options(news))
+        notifications_step = notifications(ctx, creds, broker=spec.messaging.notifications_ref)
+        layers.append(bus.options(notifications_step))
     if isinstance(spec, UsesIdentity):
         user = identity(ctx, creds, "identity")
         layers.append(keystone_authtoken(ctx, user.options, creds))
     return Foundation(
         credentials=creds,
-        steps=(*(step for step in (creds, db, bus, news, user) if step), *waited),
+        steps=(*(step for step in (creds, db, bus, notifications_step, user) if step), *waited),
         waits=waited,
         sections=oslo.merge(*layers),
         database=db,

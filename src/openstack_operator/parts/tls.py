@@ -1,4 +1,4 @@
-"""Certificates of services, and what their clients need to check them."""
+"""Certificates of services, and the authorities with which their clients verify them."""
 
 from __future__ import annotations
 
@@ -13,57 +13,57 @@ from ..plan import Context, Incomplete, MissingReference, SpecError, Step, faile
 from .issued import ordered, serves_cluster
 
 TRUST = "/etc/openstack-trust"
-"""Where a client finds the authorities of its servers: `<Secret>/ca.crt`."""
+"""Folder of the authorities of its servers in a client: `<Secret>/ca.crt`."""
 TRUSTED = "trustSecret"
-"""Under which name a server publishes the Secret with them."""
+"""Key under which a server publishes the Secret with them."""
 
 
 TRUSTS = "openstack.k8s.io/trusts"
-"""Annotation of pods whose program reads whom it trusts only as it starts, though it follows its certificate
-(`Certified.trusts`): they roll when that changes, and with nothing else."""
+"""Annotation of pods whose program reads its authorities only at its start, though it reloads its certificate
+(`Certified.trusts`): they roll out when the authorities change, and only then."""
 
 
 SHOWN = "openstack.k8s.io/shown"
-"""Annotation of a certificate's Secret: all pods have shown it, or one before it, so that clients may count on it also
-while the pods are replaced for another reason."""
+"""Annotation of a certificate's Secret: all pods have presented it, or one before it, so that clients may rely on it
+also while the pods are replaced for another reason."""
 
 
 AUTHORITIES_SINCE = "openstack.k8s.io/authorities-since"
-"""Annotation of a certificate's Secret: when it last got other authorities, or a certificate by another one. A renewal
-by the same authority leaves it, so that certificates of minutes do not delay an authority's replacement for ever."""
+"""Annotation of a certificate's Secret: time at which it last got other authorities, or a certificate by another one. A
+renewal by the same authority leaves it, so that short certificates cannot block an authority's replacement."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Certified:
-    """A certificate in a Secret (`tls.crt`, `tls.key`, and `ca.crt`, who is trusted in turn), or that there is none."""
+    """A certificate in a Secret (`tls.crt`, `tls.key`, and `ca.crt`, the authorities to trust), or none."""
 
     steps: tuple[Step, ...] = ()
     secret: str = ""
     published: Mapping[str, str] = field(default_factory=dict[str, str])
-    """What clients read of it; nothing before they are to be told, nor while there are pods that do not show it, whom
-    they would refuse."""
+    """Contract for clients; empty before they are to use TLS, and while pods do not present it, which clients would
+    refuse."""
     authorities: str = ""
-    """The same, as whoever trusts them needs them: in PEM."""
+    """Authorities that clients trust, in PEM; empty as long as `published` is."""
     required: bool = False
-    """Whether who comes without TLS is refused."""
+    """True if connections without TLS are refused."""
     calls: bool = False
-    """Whether it can be shown to whom one calls, too."""
+    """True if it is valid as a client's certificate, too."""
     common: str = ""
     """Its common name; many have none."""
 
     trusts: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Annotation for pods that have to start anew when it changes whom they trust."""
+    """Annotation for pods that have to restart when the authorities they trust change."""
 
     def __bool__(self) -> bool:
         return bool(self.secret)
 
     @property
     def pending(self) -> tuple[Step, ...]:
-        """What pods wait for that are not there yet: a first certificate that is still being made."""
+        """Steps that new pods wait for: a first certificate that is still being made."""
         return () if self else self.steps
 
     def mounts(self, path: str) -> tuple[kube.Mount, ...]:
-        """The three files in a folder that follows what becomes of them."""
+        """The three files in a folder that is updated with the Secret."""
         return (kube.folder("tls", self.secret, path),) if self else ()
 
 
@@ -78,94 +78,96 @@ def certified(
     calls: bool = False,
 ) -> Certified:
     """Secret `<owner>-<name>` with a certificate for a Service of this namespace, whose pods are those of `workloads`
-    (kind, name), from where the spec says, if it says anything. Made here, it is also for the pods behind the headless
-    Service `members`, in any case for what else they are called (`also`, names and addresses), and for those who call
-    to show it where `calls`. None yet, but steps, where cert-manager is still to make the first one. Raises SpecError
-    where there is no good certificate yet and none to be had.
+    (kind, name), from the source in the spec, if it names one. A certificate made here is also for the pods behind the
+    headless Service `members`; each is for further names and addresses (`also`), and with `calls` for use by clients.
+    Has steps, but no secret yet, while cert-manager makes the first one. Raises SpecError if there is no valid
+    certificate and none can be made.
     """
     spec = ctx.spec
     if not isinstance(spec, UsesTLS) or spec.tls is None:
         return Certified()
     live = ctx.children.get(("Secret", kube.fitting(ctx.name(name))))
-    held = _held(live)
+    stored = _stored_files(live)
     if spec.tls.secret_ref:
-        # The one name clients call it by.
-        wanted = pki.Wanted(common=ctx.owner, names=frozenset({ctx.host(service), *also}), calls=calls)
-        found = _brought(ctx, name, spec.tls.secret_ref.name, wanted, held)
+        # The only name that clients call.
+        request = pki.Wanted(common=ctx.owner, names=frozenset({ctx.host(service), *also}), calls=calls)
+        source = _from_user(ctx, name, spec.tls.secret_ref.name, request, stored)
     elif spec.tls.pki_ref:
-        names = frozenset({*_called(ctx, service, members, spec.tls.pki_ref), *also})
-        wanted = pki.Wanted(common=ctx.owner, names=names, calls=calls)
-        found = _issued(ctx, name, spec.tls.pki_ref, wanted, held)
+        names = frozenset({*_certificate_names(ctx, service, members, spec.tls.pki_ref), *also})
+        request = pki.Wanted(common=ctx.owner, names=names, calls=calls)
+        source = _from_pki(ctx, name, spec.tls.pki_ref, request, stored)
     else:
         return Certified()
-    if not found.files:
-        return Certified(steps=found.before)
-    secret = kube.secret(ctx, ctx.name(name), found.files)
-    named = secret["metadata"]["name"]
+    if not source.files:
+        return Certified(steps=source.before)
+    secret = kube.secret(ctx, ctx.name(name), source.files)
+    secret_name = secret["metadata"]["name"]
     before: Mapping[str, str] = (live or {}).get("metadata", {}).get("annotations") or {}
-    shown = SHOWN in before or all(_shown(ctx, named, each) for each in workloads)
-    if notes := ({SHOWN: "true"} if shown else {}) | _since(before, held, found.files, ctx.now):
+    is_presented = SHOWN in before or all(_is_mounted_by_all(ctx, secret_name, each) for each in workloads)
+    if notes := ({SHOWN: "true"} if is_presented else {}) | _since(before, stored, source.files, ctx.now):
         secret["metadata"]["annotations"] = notes
-    verdict = failed(found.fault, "InvalidSpec") if found.fault else None
-    told = shown and spec.tls.announced
-    due = pki.change(pki.Pair(found.files["tls.key"], found.files["tls.crt"]), ctx.now)
-    kept = Step(name="Certificate", objects=(secret, *found.beside), guarded=True, verdict=verdict, wake=due)
+    verdict = failed(source.fault, "InvalidSpec") if source.fault else None
+    is_advertised = is_presented and spec.tls.announced
+    due = pki.change(pki.Pair(source.files["tls.key"], source.files["tls.crt"]), ctx.now)
+    step = Step(name="Certificate", objects=(secret, *source.beside), guarded=True, verdict=verdict, wake=due)
     return Certified(
-        steps=(*found.before, kept),
-        secret=named,
-        published={TRUSTED: found.trust} if told else {},
-        authorities=found.files["ca.crt"] if told else "",
-        required=told and spec.tls.required,
-        calls=pki.calls(found.files["tls.crt"]),
-        trusts={TRUSTS: kube.digest(found.files["ca.crt"])},
-        common=pki.common(found.files["tls.crt"]),
+        steps=(*source.before, step),
+        secret=secret_name,
+        published={TRUSTED: source.trust} if is_advertised else {},
+        authorities=source.files["ca.crt"] if is_advertised else "",
+        required=is_advertised and spec.tls.required,
+        calls=pki.calls(source.files["tls.crt"]),
+        trusts={TRUSTS: kube.digest(source.files["ca.crt"])},
+        common=pki.common(source.files["tls.crt"]),
     )
 
 
-def _held(live: kube.Object | None) -> dict[str, str]:
-    """The files that are there; none where somebody has made them unreadable."""
+def _stored_files(live: kube.Object | None) -> dict[str, str]:
+    """Return the files of the Secret; none if they are unreadable."""
     files = kube.secret_data(live)
     readable = files.keys() >= _FILES and not pki.unreadable(pki.Pair(files["tls.key"], files["tls.crt"]))
     return {name: files[name] for name in sorted(_FILES)} if readable else {}
 
 
 def _since(
-    annotations: Mapping[str, str], held: Mapping[str, str], files: Mapping[str, str], now: datetime
+    annotations: Mapping[str, str], stored: Mapping[str, str], files: Mapping[str, str], now: datetime
 ) -> dict[str, str]:
-    """The annotation of when the Secret's authorities last changed; none for the first it has."""
-    if not held:
+    """Return the annotation with the time at which the Secret's authorities last changed; none for its first ones."""
+    if not stored:
         return {}
-    same = held["ca.crt"] == files["ca.crt"] and pki.issuer(held["tls.crt"]) == pki.issuer(files["tls.crt"])
+    same = stored["ca.crt"] == files["ca.crt"] and pki.issuer(stored["tls.crt"]) == pki.issuer(files["tls.crt"])
     since = annotations.get(AUTHORITIES_SINCE, "") if same else f"{now:%Y-%m-%dT%H:%M:%SZ}"
     return {AUTHORITIES_SINCE: since} if since else {}
 
 
-def _shown(ctx: Context[Any], secret: str, workload: tuple[str, str]) -> bool:
-    """Whether every pod mounts the Secret, or there is none yet."""
+def _is_mounted_by_all(ctx: Context[Any], secret: str, workload: tuple[str, str]) -> bool:
+    """Return True if every pod of the workload mounts the Secret, or there is no workload yet."""
     live = ctx.children.get(workload)
     if live is None:
         return True
     if "." in workload[0]:
-        # Pods of another operator's, which says when all of them are as they should be.
+        # Pods of another operator, which reports when all of them are up to date.
         return secret in str(live["spec"]) and kube.judge(live).ready
     volumes, status = live["spec"]["template"]["spec"].get("volumes") or (), live.get("status") or {}
     mounted = any((volume.get("secret") or {}).get("secretName") == secret for volume in volumes)
     if workload[0] == "StatefulSet":
         return mounted and status.get("currentRevision") == status.get("updateRevision")
-    seen = status.get("observedGeneration", 0) >= live["metadata"].get("generation", 1)
-    return mounted and seen and status.get("updatedReplicas", 0) == status.get("replicas", 0)
+    is_observed = status.get("observedGeneration", 0) >= live["metadata"].get("generation", 1)
+    return mounted and is_observed and status.get("updatedReplicas", 0) == status.get("replicas", 0)
 
 
 AMONG = "openstack.k8s.io/among-members"
-"""Annotation of pods whose members speak TLS to each other: what `among` said of them."""
+"""Annotation of pods whose members speak TLS to each other: the result of `among` for them."""
 
 
-def among(ctx: Context[Any], shown: Certified, workload: tuple[str, str], *, closes: bool, plain: bool = False) -> str:
-    """How members that look for each other are to speak: empty is plain text, `tls` once every pod takes both, and
-    `only`, where plain text `closes`, once every pod speaks TLS. A new workload begins with the last, unless members
-    are known to each other as `plain` from before it.
+def among(
+    ctx: Context[Any], certificate: Certified, workload: tuple[str, str], *, closes: bool, plain: bool = False
+) -> str:
+    """Return how members speak to each other: empty is plain text, `tls` once every pod accepts both, and `only`, if
+    plain text `closes`, once every pod speaks TLS. A new workload begins with the last, unless its members speak
+    `plain` text from before it.
     """
-    if not shown.published:
+    if not certificate.published:
         return ""
     live = ctx.children.get(workload)
     if not closes or (live is None and plain):
@@ -173,86 +175,90 @@ def among(ctx: Context[Any], shown: Certified, workload: tuple[str, str], *, clo
     if live is None:
         return "only"
     said, status = (live["spec"]["template"]["metadata"].get("annotations") or {}).get(AMONG), live.get("status") or {}
-    seen = status.get("observedGeneration", 0) >= live["metadata"].get("generation", 1)
-    rolled = seen and status.get("currentRevision") == status.get("updateRevision")
+    is_observed = status.get("observedGeneration", 0) >= live["metadata"].get("generation", 1)
+    rolled = is_observed and status.get("currentRevision") == status.get("updateRevision")
     return "only" if said == "only" or (said and rolled) else "tls"
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Found:
+class _Source:
     files: Mapping[str, str]
     trust: str
-    """Secret with `ca.crt` alone, for those who call."""
+    """Secret with only `ca.crt`, for clients."""
     beside: tuple[kube.Object, ...] = ()
     fault: str = ""
-    """Why it is still the one before."""
+    """Reason why the previous certificate is still in use."""
     before: tuple[Step, ...] = ()
-    """What has it made."""
+    """Steps that have it made."""
 
 
-def _issued(ctx: Context[Any], name: str, ref: PKIRef, wanted: pki.Wanted, held: Mapping[str, str]) -> _Found:
-    """One by a PKI, kept until it is due."""
+def _from_pki(ctx: Context[Any], name: str, ref: PKIRef, request: pki.Wanted, stored: Mapping[str, str]) -> _Source:
+    """A certificate by a PKI, kept until it is due."""
     published = ctx.refs[ref]
     if "issuerName" in published.published:
-        return _ordered(ctx, name, ref, wanted, held)
+        return _from_cert_manager(ctx, name, ref, request, stored)
     by, trusted = ctx.secrets[published["authoritySecret"]], ctx.secrets[published["bundleSecret"]]["ca.crt"]
     signer = pki.Pair(by["tls.key"], by["tls.crt"])
     if ctx.now >= signer.ends:
         raise SpecError("spec.tls.pkiRef", f"the authority of PKI/{ref.name} ended at {signer.ends:%Y-%m-%d %H:%M} UTC")
-    wanted = replace(wanted, life=timedelta(minutes=int(published["certificateMinutes"])))
-    known = pki.Pair(held["tls.key"], held["tls.crt"]) if held else None
-    pair = pki.certificate(known, wanted, signer, ctx.draw, ctx.now)
-    return _Found(files={"tls.crt": pair.cert, "tls.key": pair.key, "ca.crt": trusted}, trust=published["bundleSecret"])
+    request = replace(request, life=timedelta(minutes=int(published["certificateMinutes"])))
+    current = pki.Pair(stored["tls.key"], stored["tls.crt"]) if stored else None
+    pair = pki.certificate(current, request, signer, ctx.draw, ctx.now)
+    return _Source(
+        files={"tls.crt": pair.cert, "tls.key": pair.key, "ca.crt": trusted}, trust=published["bundleSecret"]
+    )
 
 
-def _ordered(ctx: Context[Any], name: str, ref: PKIRef, wanted: pki.Wanted, held: Mapping[str, str]) -> _Found:
-    """What cert-manager made for a PKI, as long as it is good; nothing before the first one."""
+def _from_cert_manager(
+    ctx: Context[Any], name: str, ref: PKIRef, request: pki.Wanted, stored: Mapping[str, str]
+) -> _Source:
+    """The certificate that cert-manager made for a PKI, while it is valid; no files before the first one."""
     published = ctx.refs[ref]
-    order = ordered(ctx, name, published.published, wanted, "spec.tls.pkiRef")
+    order = ordered(ctx, name, published.published, request, "spec.tls.pkiRef")
     trusted = ctx.secrets[published["bundleSecret"]]["ca.crt"]
-    fault = _fault({**order.files, "ca.crt": trusted}, wanted, ctx.now) if order.files else ""
-    stays = "; the one before stays in use" if held else ""
+    fault = _fault({**order.files, "ca.crt": trusted}, request, ctx.now) if order.files else ""
+    stays = "; the one before stays in use" if stored else ""
     wrong = failed(f"spec.tls.pkiRef: what {order.issuer} issued: {fault}{stays}", "IssuerFailed") if fault else None
-    taken = {key: order.files[key] for key in ("tls.crt", "tls.key")} if order.files and not fault else held
+    issued = {key: order.files[key] for key in ("tls.crt", "tls.key")} if order.files and not fault else stored
     step = Step(name="Certificate", objects=order.objects, verdict=wrong or order.verdict, wake=order.wake)
-    files = {**taken, "ca.crt": trusted} if taken else {}
-    return _Found(files=files, trust=published["bundleSecret"], before=(step,))
+    files = {**issued, "ca.crt": trusted} if issued else {}
+    return _Source(files=files, trust=published["bundleSecret"], before=(step,))
 
 
-def _brought(ctx: Context[Any], name: str, source: str, wanted: pki.Wanted, held: Mapping[str, str]) -> _Found:
-    """A copy of what the user brought, as long as it is good, so that a bad one that comes later changes nothing."""
-    path, given = "spec.tls.secretRef", ctx.secrets.get(source)
-    if given is None:
+def _from_user(ctx: Context[Any], name: str, source: str, request: pki.Wanted, stored: Mapping[str, str]) -> _Source:
+    """A copy of the user's certificate, while it is valid, so that a later invalid one changes nothing."""
+    path, data = "spec.tls.secretRef", ctx.secrets.get(source)
+    if data is None:
         raise MissingReference(f"{path}.name", f"there is no Secret {source!r} in this namespace")
-    fault = _fault(given, wanted, ctx.now)
-    if fault and not held:
+    fault = _fault(data, request, ctx.now)
+    if fault and not stored:
         raise Incomplete(path, f"Secret {source!r}: {fault}")
-    files = {key: (held if fault else given)[key] for key in sorted(_FILES)}
+    files = {key: (stored if fault else data)[key] for key in sorted(_FILES)}
     trust = kube.secret(ctx, ctx.name(f"{name}-trust"), {"ca.crt": files["ca.crt"]})
     message = f"{path}: Secret {source!r}: {fault}; the one before stays in use" if fault else ""
-    return _Found(files=files, trust=trust["metadata"]["name"], beside=(trust,), fault=message)
+    return _Source(files=files, trust=trust["metadata"]["name"], beside=(trust,), fault=message)
 
 
 _FILES = {"ca.crt", "tls.crt", "tls.key"}
 
 
-def _fault(given: Mapping[str, str], wanted: pki.Wanted, now: datetime) -> str:
-    """What is wrong with files that were brought; empty where nothing is."""
-    if missing := sorted(_FILES - given.keys()):
+def _fault(data: Mapping[str, str], request: pki.Wanted, now: datetime) -> str:
+    """Return the fault of a user's files; empty without one."""
+    if missing := sorted(_FILES - data.keys()):
         return f"it lacks {', '.join(missing)}"
     try:
-        found = pki.fault(pki.Pair(given["tls.key"], given["tls.crt"]), wanted, now, authorities=[given["ca.crt"]])
+        fault = pki.fault(pki.Pair(data["tls.key"], data["tls.crt"]), request, now, authorities=[data["ca.crt"]])
     except ValueError as error:
         return f"ca.crt cannot be read: {error}"
-    return f"the certificate {found}" if found else ""
+    return f"the certificate {fault}" if fault else ""
 
 
-def _called(ctx: Context[Any], service: str, members: str, ref: PKIRef) -> set[str]:
+def _certificate_names(ctx: Context[Any], service: str, members: str, ref: PKIRef) -> set[str]:
     forms = _forms(ctx, service)
     names = {*forms, *(f"*.{form}" for form in _forms(ctx, members) if members)}
     by = ctx.refs[ref].published
     if "issuerName" in by and serves_cluster(by["issuerKind"], by["issuerGroup"]):
-        # Short ones are those of other namespaces, too, and of whoever has such a name outside of the cluster.
+        # Short names also belong to Services of other namespaces, and to hosts of such a name outside of the cluster.
         names = {name for name in names if is_own_service(name, ctx.namespace, ctx.domain)}
     return {*names, "localhost", "127.0.0.1"}
 
@@ -262,8 +268,8 @@ def _forms(ctx: Context[Any], service: str) -> list[str]:
 
 
 def followed(folder: str, command: str) -> str:
-    """The beginning of a shell script: `command` runs whenever the files in a folder have changed, again until it
-    succeeds.
+    """Beginning of a shell script: it runs `command` whenever the files in a folder have changed, and repeats it until
+    it succeeds.
     """
     return f"""\
 (
@@ -280,10 +286,10 @@ def followed(folder: str, command: str) -> str:
 
 def trusts(ctx: Context[Any]) -> dict[str, str]:
     """The authorities of all servers the spec points at, and of its own, by Secret."""
-    names = {found for ref in ctx.refs.values() if (found := ref.published.get(TRUSTED))}
+    names = {secret for ref in ctx.refs.values() if (secret := ref.published.get(TRUSTED))}
     names |= {ref.name for _, ref in logins(ctx.spec) if authority(ctx.secrets.get(ref.name, {}))}
-    if own := _own(ctx):
-        names.add(own)
+    if bundle := _own_bundle(ctx):
+        names.add(bundle)
     return {name: ctx.secrets[name][authority(ctx.secrets[name]) or "ca.crt"] for name in sorted(names)}
 
 
@@ -292,9 +298,9 @@ def authority(data: Mapping[str, str]) -> str:
     return next((key for key in ("ca.crt", "cacert") if data.get(key)), "")
 
 
-def _own(ctx: Context[Any]) -> str:
-    """Secret with those of the PKI that makes its own certificate, if one does; of who calls its peers, which have
-    theirs by the same. Others do not start anew for it.
+def _own_bundle(ctx: Context[Any]) -> str:
+    """Secret with the authorities of the PKI that makes its own certificate, if one does; only for services that call
+    peers, whose certificates are of the same PKI. Others do not restart for it.
     """
     spec = ctx.spec
     ref = spec.tls.pki_ref if isinstance(spec, UsesTLS) and spec.tls and isinstance(spec, UsesIdentity) else None
@@ -302,15 +308,15 @@ def _own(ctx: Context[Any]) -> str:
 
 
 def peers(ctx: Context[Any], keystone: Mapping[str, str]) -> str:
-    """Path of the authorities of the APIs found through a Keystone, of which this is what it publishes; its own where
-    that says nothing, so that a service trusts its peers before it is told to; empty where there are none.
+    """Path of the authorities of the APIs in a Keystone's catalog, given what that Keystone publishes; those of the
+    service's own PKI if it publishes none, so that the service trusts its peers early; empty if there are none.
     """
-    own = _own(ctx)
-    return trust_of(keystone) or (trust_in(own) if own else "")
+    bundle = _own_bundle(ctx)
+    return trust_of(keystone) or (trust_in(bundle) if bundle else "")
 
 
 def trust_of(published: Mapping[str, str]) -> str:
-    """Path of the authorities of a server in its client's container; empty where it shows no certificate."""
+    """Path of the authorities of a server in its client's container; empty if it has no certificate."""
     secret = published.get(TRUSTED)
     return trust_in(secret) if secret else ""
 

@@ -55,46 +55,46 @@ def state(ctx: Context[Any]) -> str:
 
 @dataclass(frozen=True)
 class Workers:
-    """How an API's pod answers several requests at a time, and how much of a CPU it is given for that."""
+    """Processes and threads of an API's pod, and the share of a CPU they request."""
 
     processes: int = 1
-    """At most; the user may say another number."""
+    """Maximum; the user may set another number."""
     threads: int = 4
-    """Of each process."""
+    """Threads of each process."""
     as_needed: bool = True
-    """Whether it begins with one process and starts others while all are busy. Not where others count on each."""
+    """True if it begins with one process and starts more while all are busy. Not for APIs that need every process."""
     cpu: str = "10m"
-    """Request, by which CPUs are shared where all begin at once, as after a power cut."""
+    """Request, by which CPUs are shared when all pods start at once, as after a power cut."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class First:
-    """A server in an API's pods to which clients, or their front, come first."""
+    """A server in an API's pods that clients, or the TLS proxy, call in place of the program."""
 
     container: kube.Container
-    """It listens where its variable LISTEN says: address:port."""
+    """It listens at the address in its variable LISTEN: address:port."""
     command: str
-    """Which of the program's commands serves it alone."""
+    """Name of the program's command that serves only this server."""
     to: str
-    """Where it finds the program: address:port, in the pod."""
+    """Address of the program in the pod: address:port."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class More:
-    """What a program's pods have that others do not."""
+    """Extras of a program's pods."""
 
     env: Mapping[str, Any] = field(default_factory=dict[str, Any])
     containers: Sequence[kube.Container] = ()
     """Beside the program."""
     first: First | None = None
     cpu: str = "10m"
-    """Request of each of several workers, by which CPUs are shared where all begin at once, as after a power cut."""
+    """Request of each of several workers, by which CPUs are shared when all start at once, as after a power cut."""
     known_as: str = ""
-    """Variable of an API whose pods call each other, by address: the URL under which others find this one."""
+    """Variable of an API whose pods call each other, by address: the URL at which the others call this one."""
     large: bool = False
-    """Whether an API writes whole images to the node's disk."""
+    """True if an API writes whole images to the node's disk."""
     release_component: str = ""
-    """The component of the release that an API runs, where that is called otherwise."""
+    """Component of the release that an API runs, if that has another name."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -104,13 +104,13 @@ class Api(Step):
     internal: str
     """URL inside the cluster, without a path."""
     public: str
-    """URL for clients outside; the internal one where nothing is exposed."""
+    """URL for clients outside; the internal one if the API is not exposed."""
     certificate: Certified
-    """What it shows them."""
+    """Certificate that it presents to clients."""
 
     @property
     def published(self) -> dict[str, str]:
-        """What other resources read of it."""
+        """Contract for other resources."""
         return {"internalURL": self.internal, "publicURL": self.public, **self.certificate.published}
 
 
@@ -137,27 +137,27 @@ def api(
     expose: Expose = spec.expose if exposed else Expose()
     homes = () if any(mount.path == state(ctx) for mount in mounts) else (state(ctx),)
     size, proxied = size_of(ctx, "Deployment", component, settings), through_proxy(expose)
-    ending, last = ({"preStop": _while(what, port)} for what in (_CONNECTED, _LISTENED))
-    host, known_as, first = public_host(ctx, name, expose), more.known_as, more.first
+    ending, last = ({"preStop": _while(pattern, port)} for pattern in (_CONNECTED, _LISTENED))
+    host, known_as, proxy = public_host(ctx, name, expose), more.known_as, more.first
     tls = front(ctx, component, port, entry, host=host, lifecycle=ending, proxied=proxied, known_as=known_as)
-    words, at = entry.commands[first.command] if first else entry.command, f"{tls.listens}:{port}"
+    words, at = entry.commands[proxy.command] if proxy else entry.command, f"{tls.listens}:{port}"
     # A connection is accepted by the kernel even while every worker is busy; only a dead master refuses it, and
     # that ends the container.
     alive = None if tls else kube.Probe(tcp=port)
     main = kube.Container(
         component=entry,
-        command=_command(component, words, workers, settings, first.to if first else at),
+        command=_command(component, words, workers, settings, proxy.to if proxy else at),
         env={"OS_OSLO_MESSAGING_RABBIT__PROCESSNAME": f"{ctx.kind.lower()}-{component}", **tls.env, **more.env},
         ports={"http": port},
         mounts=(*config.mounts, *kube.scratch("/tmp", "/run", *homes, large=more.large), *mounts),  # noqa: S108
         ready=kube.Probe.of_api(health, port, tls=bool(tls)),
-        alive=None if first else alive,
-        lifecycle=last if tls or first else ending,
+        alive=None if proxy else alive,
+        lifecycle=last if tls or proxy else ending,
         memory=memory,
         peak=_peak(settings),
         cpu=workers.cpu,
     )
-    beside = (*tls.containers, *_served(first, at, alive, last if tls else ending), *more.containers)
+    beside = (*tls.containers, *_served(proxy, at, alive, last if tls else ending), *more.containers)
     pods = _pods(ctx, "Deployment", component, (main, *beside), config, settings, size, strategy=_SURGING)
     internal = f"{tls.scheme}://{ctx.host(name)}:{port}"
     return Api(
@@ -177,17 +177,17 @@ def api(
 
 
 def _served(
-    first: First | None, at: str, alive: kube.Probe | None, lifecycle: Mapping[str, Any]
+    proxy: First | None, at: str, alive: kube.Probe | None, lifecycle: Mapping[str, Any]
 ) -> tuple[kube.Container, ...]:
-    """The container that stands in the program's place, if one does."""
-    if first is None:
+    """The container that clients call in place of the program, if there is one."""
+    if proxy is None:
         return ()
-    env = {**first.container.env, "LISTEN": at}
-    return (replace(first.container, env=env, alive=alive, lifecycle=lifecycle),)
+    env = {**proxy.container.env, "LISTEN": at}
+    return (replace(proxy.container, env=env, alive=alive, lifecycle=lifecycle),)
 
 
 def _reached(ctx: Context[Any], component: str, port: int, expose: Expose, *, exposed: bool) -> tuple[kube.Object, ...]:
-    """An API's address, its protection from disruption, and who may come."""
+    """An API's Service, its PodDisruptionBudget, and its NetworkPolicies."""
     name, target = ctx.name(component), kube.selector(ctx, component)
     return (
         kube.service(ctx, name, {"http": port}, target, type_=service_type(expose)),
@@ -209,11 +209,11 @@ def _pods(
     **spec: Any,
 ) -> kube.Object:
     """The workload `<owner>-<name>` of these containers."""
-    wanted = kube.settings(ctx.spec, settings)
+    pod_settings = kube.settings(ctx.spec, settings)
     digest = {kube.CONFIG_DIGEST: config.digest}
     template = kube.placed(
-        kube.pod(ctx, name, *containers, wanted=wanted, annotations=digest, grace=grace),
-        wanted,
+        kube.pod(ctx, name, *containers, wanted=pod_settings, annotations=digest, grace=grace),
+        pod_settings,
         kube.selector(ctx, name),
         several=size.several,
         replaceable=kind == "Deployment",
@@ -225,20 +225,20 @@ def _command(
     component: str, words: Sequence[str], workers: Workers, settings: Settings | None, listens: str
 ) -> list[str]:
     """The command of an API with its numbers in it."""
-    asked = settings.processes if isinstance(settings, HttpApi) else None
+    setting = settings.processes if isinstance(settings, HttpApi) else None
     takes = any("{processes}" in word for word in words)
-    if asked and not takes:
+    if setting and not takes:
         message = "the program of this image serves by itself; set its workers in spec.config"
         raise NotBuilt(f"spec.{component}.processes", message)
-    processes = asked or workers.processes
-    found = [word.format(listen=listens, processes=processes, threads=workers.threads) for word in words]
-    return [*found, *(_AS_NEEDED if takes and workers.as_needed and processes > 1 else ())]
+    processes = setting or workers.processes
+    command = [word.format(listen=listens, processes=processes, threads=workers.threads) for word in words]
+    return [*command, *(_AS_NEEDED if takes and workers.as_needed and processes > 1 else ())]
 
 
 def _peak(settings: Settings | None) -> str:
     """The memory of as many processes as the user asks for; the largest take 200 MiB each."""
-    asked = settings.processes if isinstance(settings, HttpApi) else None
-    return f"{256 * asked}Mi" if asked else ""
+    processes = settings.processes if isinstance(settings, HttpApi) else None
+    return f"{256 * processes}Mi" if processes else ""
 
 
 _SURGING = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 0, "maxSurge": 1}}
@@ -248,19 +248,19 @@ _AS_NEEDED = ("--cheaper", "1", "--cheaper-overload", "3")
 
 _WITHDRAWN = 5
 """Seconds until no node sends a pod that ends another connection, from when its endpoint is withdrawn."""
-# As the kernel lists connections (01) and those who wait for some (0A), ports in hexadecimal. A connection that was not
+# As the kernel lists connections (01) and listening sockets (0A), ports in hexadecimal. A connection that was not
 # accepted yet is among them; APIs close each after its answer.
 _CONNECTED = "grep -q ':{port:04X} [0-9A-F]*:[0-9A-F]* 01 '"
-# Whoever is behind a front listens on the loopback alone.
+# A program behind a TLS proxy listens only on the loopback address.
 _LISTENED = "grep ':{port:04X} 0*:0000 0A ' | grep -qv ' 0100007F:'"
 
 
-def _while(what: str, port: int) -> dict[str, Any]:
-    """A preStop hook, at most until the grace period of the pod ends. The front, or who has none, ends when no client
-    is connected: told to stop, servers cut off whom they are serving, and whoever waits to be accepted. What is behind
-    a front ends after it, which would answer for it.
+def _while(pattern: str, port: int) -> dict[str, Any]:
+    """A preStop hook, at most until the grace period of the pod ends. The TLS proxy, or a program without one, stops
+    when no client is connected: on SIGTERM, servers cut off the clients they serve, and those that wait to be accepted.
+    A program behind the proxy stops after it, since the proxy would answer in its place.
     """
-    look = f"cat /proc/net/tcp /proc/net/tcp6 2>/dev/null | {what.format(port=port)}"
+    look = f"cat /proc/net/tcp /proc/net/tcp6 2>/dev/null | {pattern.format(port=port)}"
     return {"exec": {"command": ["sh", "-c", f"sleep {_WITHDRAWN}; while {look}; do sleep 0.2; done"]}}
 
 
@@ -305,9 +305,9 @@ def connected(ports: Collection[int] = ()) -> kube.Probe:
     """Readiness of a program that only speaks RPC: it has an established (01) connection to one of these ports of its
     broker, or to 5671 or 5672 (hexadecimal 1628); without one it does nothing.
     """
-    others = [f"{port:04X}" for port in sorted(ports) if port not in _AMQP]
-    known = "|".join([*others, *(["162[78]"] if len(others) < len(ports) else [])])
-    pattern = ["-Eqs", f":({known}) 01 "] if others else ["-qs", ":162[78] 01 "]
+    other_ports = [f"{port:04X}" for port in sorted(ports) if port not in _AMQP]
+    hex_ports = "|".join([*other_ports, *(["162[78]"] if len(other_ports) < len(ports) else [])])
+    pattern = ["-Eqs", f":({hex_ports}) 01 "] if other_ports else ["-qs", ":162[78] 01 "]
     return kube.Probe.of_worker(["grep", *pattern, "/proc/net/tcp", "/proc/net/tcp6"])
 
 

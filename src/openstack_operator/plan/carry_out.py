@@ -15,7 +15,7 @@ Apply = Callable[[Step], Awaitable[Sequence[Object]]]
 """Writes a step's objects and returns them as they are now. Raises Transient, or SpecError when refused (422)."""
 Judge = Callable[[Object], Verdict]
 Before = Callable[[Step], str]
-"""What a step has to let go first, empty where it is its turn."""
+"""Workload that rolls out before a step, as Kind/name; empty where the step may go."""
 
 
 async def carry_out(
@@ -25,8 +25,8 @@ async def carry_out(
     (it does not exist yet or the blocker is a barrier or was refused): an outage of Keystone never blocks scaling
     Placement, but new pods wait for their schema, and running ones are not rolled onto what could not be made.
 
-    `present` says whether the workloads of a step exist, or all of it where it has none. What surrounds workloads that
-    exist is held by nothing: pods that serve need the Service somebody deleted, whatever else is to change.
+    `present` says whether the workloads of a step exist, or all of it where it has none. What surrounds existing
+    workloads is never held: pods that serve need a Service that was deleted, whatever else is to change.
     """
     verdicts: Verdicts = {}
     refused: set[Step] = set()
@@ -39,33 +39,35 @@ async def carry_out(
         if step.verdict is not None and not step.objects:
             verdicts[step] = step.verdict
         elif blockers:
-            held = waiting("waiting for " + ", ".join(dict.fromkeys(b.name for b in blockers)))
-            verdicts[step] = await _surrounded(step, held, apply, present)
-        elif first := before(step):
-            held = Verdict(State.PROGRESSING, f"changes after {first}, which is being rolled out", turn_after=first)
-            verdicts[step] = await _surrounded(step, held, apply, present)
+            blocked_verdict = waiting("waiting for " + ", ".join(dict.fromkeys(b.name for b in blockers)))
+            verdicts[step] = await _surrounded(step, blocked_verdict, apply, present)
+        elif predecessor := before(step):
+            blocked_verdict = Verdict(
+                State.PROGRESSING, f"changes after {predecessor}, which is being rolled out", turn_after=predecessor
+            )
+            verdicts[step] = await _surrounded(step, blocked_verdict, apply, present)
         else:
             verdicts[step] = await _applied(step, apply, judge, refused)
     return verdicts
 
 
-async def _surrounded(step: Step, held: Verdict, apply: Apply, present: Callable[[Step], bool]) -> Verdict:
+async def _surrounded(step: Step, blocked_verdict: Verdict, apply: Apply, present: Callable[[Step], bool]) -> Verdict:
     """The verdict on a step that is held, after what surrounds its workloads was applied."""
     if not (step.workloads and step.surroundings and present(step)):
-        return held
+        return blocked_verdict
     verdict = await _applied(replace(step, objects=step.surroundings, verdict=None), apply, lambda _: READY, set())
-    return held if verdict.ready else verdict
+    return blocked_verdict if verdict.ready else verdict
 
 
 async def _applied(step: Step, apply: Apply, judge: Judge, refused: set[Step]) -> Verdict:
     try:
-        found = [judge(live) for live in await apply(step)]
+        child_verdicts = [judge(live) for live in await apply(step)]
     except Transient as error:
         return Verdict(State.RETRYING, str(error))
     except SpecError as error:
         refused.add(step)
         return error.verdict
-    return worst([*found, step.verdict or READY])
+    return worst([*child_verdicts, step.verdict or READY])
 
 
 def conditions(plan: Plan, verdicts: Mapping[Step, Verdict]) -> dict[str, Verdict]:
@@ -76,8 +78,8 @@ def conditions(plan: Plan, verdicts: Mapping[Step, Verdict]) -> dict[str, Verdic
     for step, name in plan.condition.items():
         grouped.setdefault(name, []).append(verdicts[step])
     summary = {name: worst(group) for name, group in grouped.items()}
-    found = {condition_type(name): verdict for name, verdict in summary.items()}
-    return {**found, **plan.outcome.told, "Ready": _ready(grouped)}
+    by_type = {condition_type(name): verdict for name, verdict in summary.items()}
+    return {**by_type, **plan.outcome.told, "Ready": _ready(grouped)}
 
 
 def _ready(grouped: Mapping[str, Sequence[Verdict]]) -> Verdict:
@@ -88,8 +90,8 @@ def _ready(grouped: Mapping[str, Sequence[Verdict]]) -> Verdict:
     if not turns:
         return verdict
     waits = "; ".join(
-        f"{count} {'workload changes' if count == 1 else 'workloads change'} after {first}"
-        for first, count in turns.items()
+        f"{count} {'workload changes' if count == 1 else 'workloads change'} after {predecessor}"
+        for predecessor, count in turns.items()
     )
     if verdict.ready:
         return progressing(f"{waits}, which is being rolled out")

@@ -42,7 +42,7 @@ class Node:
     labels: Mapping[str, str] = field(default_factory=dict[str, str])
 
     def selected(self, labels: Mapping[str, str]) -> bool:
-        """Whether a nodeSelector takes it."""
+        """Return True if a nodeSelector takes it."""
         return labels.items() <= self.labels.items()
 
 
@@ -59,7 +59,7 @@ class InstalledKinds:
         return frozenset(handles) - self._handles
 
     def forbidden(self, *handles: str) -> str:
-        """What to do about those of the kinds that the operator may not read; empty where there are none."""
+        """Advise about those of the kinds that the operator may not read; empty where it may read all."""
         return "; ".join(dict.fromkeys(self._forbidden[name] for name in handles if name in self._forbidden))
 
     def check_permitted(self, path: str, *handles: str) -> None:
@@ -82,13 +82,13 @@ class Context(Generic[SpecT]):
     refs: Mapping[Ref, Referent] = field(default_factory=dict[Ref, Referent])
     """Every Ref of the spec, by value; an optional one only once its referent publishes."""
     awaited: Mapping[Dependency, Verdict] = field(default_factory=dict[Dependency, Verdict])
-    """How far what the spec waits for is, by value."""
+    """Verdict on each dependency of the spec, by value."""
     secrets: Mapping[str, Mapping[str, str]] = field(default_factory=dict[str, Mapping[str, str]])
     """Decoded data of the Secrets the spec names, by name."""
     children: Mapping[Key, Object] = field(default_factory=dict[Key, Object])
     """Live objects this resource owns."""
     lost: Mapping[str, Object] = field(default_factory=dict[str, Object])
-    """Its irreplaceable Secrets that somebody deleted while this process watched, as they were, by name."""
+    """Its irreplaceable Secrets that were deleted while this process watched, with their last content, by name."""
     pods: Sequence[Object] = ()
     """Its pods whose template bears the label WATCHED, by name: identity, labels, the operator's annotations,
     `spec.nodeName`, and of the status `phase`, `podIP`, `conditions` and `containerStatuses`.
@@ -98,21 +98,21 @@ class Context(Generic[SpecT]):
     generation: int = 1
     """Of the resource itself: how often its spec was changed."""
     annotations: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Of the resource itself: orders of a human that are no part of what is wanted for good."""
+    """Of the resource itself: one-time orders of a user, which are no part of the spec."""
     taken: frozenset[str] = frozenset()
-    """Fields of the spec by which it names what another resource has on a server: to be left alone."""
+    """Fields of the spec that name what another resource owns on a server: to be left alone."""
     facts: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """What the service's own observe() found; empty for services without one."""
+    """Result of the service's own observe(); empty for services without one."""
     now: datetime = datetime(2026, 1, 1, tzinfo=UTC)
     draw: Callable[[], str] = field(default=lambda: "drawn")
     """A new random password, 32 URL-safe characters."""
     domain: str = "cluster.local"
     """The DNS domain of the Kubernetes cluster."""
     operator_namespace: str = "openstack-operator"
-    """Where the operator's own pods are."""
+    """Namespace of the operator's own pods."""
     installed_kinds: InstalledKinds = field(default_factory=InstalledKinds)
     permissions: Permissions = NO_PERMISSIONS
-    """What the operator's administrator allows beyond the namespace."""
+    """Permissions beyond the namespace that the operator's administrator grants."""
 
     def name(self, *parts: str) -> str:
         """`<owner>-<part>…`, the name of everything made for this resource, at most 63 characters."""

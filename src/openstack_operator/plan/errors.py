@@ -14,11 +14,11 @@ class SpecError(Exception):
 
     reason = "InvalidSpec"
     incomplete = False
-    """Whether what is wrong may be on its way, and is waited for at first."""
+    """True if the missing thing may be on its way, so that the operator waits for it at first."""
 
-    def __init__(self, path: str, message: str, *more: tuple[str, str]) -> None:
+    def __init__(self, path: str, message: str, *other_problems: tuple[str, str]) -> None:
         self.path = path
-        self.problems = ((path, message), *more)
+        self.problems = ((path, message), *other_problems)
         super().__init__("; ".join(f"{field}: {text}" for field, text in self.problems))
 
     @property
@@ -28,7 +28,7 @@ class SpecError(Exception):
 
 
 class Incomplete(SpecError):
-    """What a field needs is not there, or there and not as it has to be, and may come a moment later: the content of a
+    """A field needs something that is missing or not complete, and that may come a moment later: the content of a
     Secret, a definition.
     """
 
@@ -52,4 +52,4 @@ class Transient(Exception):
 
 
 class Drifted(Transient):
-    """What another operator keeps is not as it was asked to keep it, and that one does not look by itself."""
+    """An object that another operator keeps differs from its spec, and that operator does not look by itself."""

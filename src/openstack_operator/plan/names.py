@@ -17,7 +17,7 @@ def digest(value: Any) -> str:
 
 
 def keyed_digest(key: str, value: Any) -> str:
-    """Sixteen hexadecimal characters that follow any JSON value, from which nobody without the key learns anything."""
+    """Sixteen hexadecimal characters that follow any JSON value, and tell nothing about it without the key."""
     return hmac.new(key.encode(), json.dumps(value, sort_keys=True).encode(), hashlib.sha256).hexdigest()[:16]
 
 

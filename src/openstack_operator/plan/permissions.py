@@ -1,4 +1,4 @@
-"""What the operator's administrator allows in resources beyond their own namespace: nothing that is not listed."""
+"""Permissions of resources beyond their own namespace, granted by the operator's administrator: only what is listed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Permissions:
     """Entries are `PATTERN` for all namespaces, or `NAMESPACE=PATTERN`; `*` in either stands for any characters."""
 
     issuer_hosts: tuple[str, ...] = ()
-    """Names and networks that issuers of the whole cluster may be asked to certify."""
+    """Names and networks that resources may let issuers of the whole cluster certify."""
     secret_store_keys: tuple[str, ...] = ()
     """Keys of ClusterSecretStores."""
     ingress_annotations: tuple[str, ...] = ()
@@ -30,7 +30,8 @@ class Permissions:
     plain_text_to: tuple[str, ...] = ()
     """Hosts and networks that logins may be sent to without TLS."""
     refuse: Callable[[str, str], None] = _refuse
-    """Takes the path and what is lacking; raises SpecError. On paper, where nobody knows what is allowed, it tells."""
+    """Takes the path and what is lacking; raises SpecError. Offline, where the permissions are not known, it reports a
+    finding."""
 
     def check_issuer_hosts(self, path: str, namespace: str, domain: str, issuer: str, hosts: Iterable[str]) -> None:
         """Refuses names that an issuer of the whole cluster may not certify for this namespace."""
@@ -57,7 +58,7 @@ class Permissions:
             self._lacks(path, text, "ingress-annotations", namespace, name)
 
     def allows_plain_text(self, namespace: str, host: str) -> bool:
-        """Whether logins may be sent to the host without TLS."""
+        """Return True if logins may be sent to the host without TLS."""
         return _allows(self.plain_text_to, namespace, host, is_host=True)
 
     def _is_certifiable(self, host: str, namespace: str, domain: str) -> bool:
@@ -76,19 +77,19 @@ NO_PERMISSIONS = Permissions()
 
 
 def whom_to_ask(flag: str, namespace: str, entry: str) -> str:
-    """What somebody may do who needs more than is allowed."""
+    """Advise a user who needs more than is allowed."""
     return f"the operator's administrator may allow it by --{flag} '{namespace}={entry}'"
 
 
 def is_own_service(host: str, namespace: str, domain: str) -> bool:
-    """Whether the name is that of a Service of the namespace, or of a pod behind one, in a form that no other namespace
-    and nobody outside of the cluster has.
+    """Return True if the name is that of a Service of the namespace, or of a pod behind one, in a form that no other
+    namespace and no host outside of the cluster has.
     """
     return host.endswith((f".{namespace}.svc", f".{namespace}.svc.{domain}"))
 
 
 def wrong_entry(entry: str) -> str:
-    """What is wrong with an entry of a list; empty for a good one."""
+    """Describe what is wrong with an entry of a list; empty for a good one."""
     namespace, _, pattern = entry.partition("=") if "=" in entry else ("*", "", entry)
     if not pattern or not namespace or any(letter.isspace() for letter in entry):
         return f"{entry!r} is neither PATTERN nor NAMESPACE=PATTERN"
@@ -113,11 +114,11 @@ def _allows(entries: Iterable[str], namespace: str, value: str, *, is_host: bool
 
 
 def _matches(pattern: str, value: str) -> bool:
-    """Whether a pattern, of which `*` is any characters, is all of the value."""
-    first, *rest = map(re.escape, pattern.split("*"))
+    """Return True if a pattern, in which `*` is any characters, matches the whole value."""
+    prefix, *rest = map(re.escape, pattern.split("*"))
     # Each part is where it comes first: to go back for another place takes a power of the length, and finds no more.
     middle = "".join(f"(?>.*?{part})" for part in rest[:-1])
-    return re.fullmatch(first + middle + "".join(f".*{last}" for last in rest[-1:]), value) is not None
+    return re.fullmatch(prefix + middle + "".join(f".*{last}" for last in rest[-1:]), value) is not None
 
 
 def _contains(network: str, address: str) -> bool:

@@ -1,4 +1,4 @@
-"""What a release runs: image, user and commands of each component, as data."""
+"""Components of a release: image, user and commands of each, as data."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Component:
 
     @property
     def command(self) -> Sequence[str]:
-        """What runs it; `{listen}`, `{port}`, `{processes}` and `{threads}` are left for its caller."""
+        """Command that runs it; `{listen}`, `{port}`, `{processes}` and `{threads}` are left for its caller."""
         return self.commands.get("run", ())
 
 
@@ -48,7 +48,7 @@ class Release:
             raise SpecError("spec.imageProfile", message) from None
 
     def __contains__(self, component: str) -> bool:
-        """Whether this component is a process of its own in this profile."""
+        """Return True if this component is a process of its own in this profile."""
         return component in self.components
 
 

@@ -42,16 +42,16 @@ class Step:
     own: tuple[Step, ...] = ()
     """Come with this one, right before it, and report as conditions of their own."""
     wake: datetime | None = None
-    """When time alone changes what it is made of."""
+    """Time at which its objects change without any other cause."""
 
     @property
     def workloads(self) -> tuple[Object, ...]:
-        """What runs pods."""
+        """Objects that run pods."""
         return tuple(obj for obj in self.objects if obj["kind"] in WORKLOADS)
 
     @property
     def surroundings(self) -> tuple[Object, ...]:
-        """What the workloads are reached, counted and protected by."""
+        """Objects by which the workloads are reached, counted and protected."""
         return tuple(obj for obj in self.objects if obj["kind"] not in WORKLOADS)
 
 
@@ -73,27 +73,27 @@ def _flat(items: Iterable[Step | Group]) -> Iterator[Step]:
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """What a plan tells the world about its resource, besides conditions."""
+    """Results of a plan for the status of its resource, besides conditions."""
 
     published: Mapping[str, str] = field(default_factory=dict[str, str])
     """The contract other resources read through a Ref: addresses and names, never secrets."""
     endpoint: str | None = None
     """The address users call, shown in status."""
     wake: datetime | None = None
-    """When time alone changes the plan: the next rotation."""
+    """Time at which the plan changes without any other cause: the next rotation."""
     members: Sequence[Mapping[str, str]] = ()
     """Members of a cluster, each with a unique `name`, and `role`, `state` and `message` where there is one."""
     details: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """Fields of the status that only this kind has, as `Resource.status` declares them."""
     told: Mapping[str, Verdict] = field(default_factory=dict[str, Verdict])
-    """Conditions by type that say what was found elsewhere: Ready does not follow from them."""
+    """Conditions by type about observations elsewhere: Ready does not follow from them."""
 
 
 class Plan:
     """Everything that should exist for one resource. An object left out is deleted.
 
     Pods are an exception, since others make and delete them: one in a plan (name, namespace, uid, labels, annotations)
-    gets those labels and annotations as long as that very pod is there, and loses those that earlier plans gave it.
+    gets those labels and annotations as long as that very pod exists, and loses those that earlier plans gave it.
 
     Raises ValueError when a step comes before one it needs, two steps make the same object, or a Pod has no uid.
     """
@@ -112,15 +112,15 @@ class Plan:
         self._owners: dict[Key, Step] = {}
         for item in items:
             for step in _flat((item,)):
-                for own in step.own:
-                    self._add(own, item.name if isinstance(item, Group) else own.name)
+                for substep in step.own:
+                    self._add(substep, item.name if isinstance(item, Group) else substep.name)
                 self._add(step, item.name)
-        known = tuple({name: value for name, value in member.items() if value} for member in members)
+        member_rows = tuple({name: value for name, value in member.items() if value} for member in members)
         self.outcome = Outcome(
             published=dict(published or {}),
             endpoint=endpoint,
             wake=min((at for at in (wake, *(step.wake for step in self)) if at), default=None),
-            members=known,
+            members=member_rows,
             details=dict(details or {}),
             told=dict(told or {}),
         )
@@ -133,8 +133,8 @@ class Plan:
         for obj in step.objects:
             if obj["kind"] == "Pod" and not obj["metadata"].get("uid"):
                 raise ValueError(f"{step.name} names Pod/{obj['metadata']['name']} without its uid")
-            if (other := self._owners.setdefault(key(obj), step)) is not step:
-                raise ValueError(f"{'/'.join(key(obj))} is made by {other.name} and by {step.name}")
+            if (owner := self._owners.setdefault(key(obj), step)) is not step:
+                raise ValueError(f"{'/'.join(key(obj))} is made by {owner.name} and by {step.name}")
         self.condition[step] = condition
 
     def __iter__(self) -> Iterator[Step]:

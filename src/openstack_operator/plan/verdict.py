@@ -1,4 +1,4 @@
-"""How far a step is, as a value."""
+"""State of a step, as a value."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class State(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What was found when a step was looked at."""
+    """Result of a look at a step."""
 
     state: State
     message: str = ""
@@ -28,7 +28,7 @@ class Verdict:
     turn_after: str = ""
     """The workload whose roll-out this one lets go first, as Kind/name."""
     incomplete: bool = False
-    """Whether all that has failed here lacks something that may be on its way."""
+    """True if all failures here lack something that may be on its way."""
 
     @property
     def ready(self) -> bool:
@@ -63,7 +63,7 @@ def failed(message: str, reason: str, *, incomplete: bool = False) -> Verdict:
 
 
 def all_incomplete(verdicts: Iterable[Verdict]) -> bool:
-    """Whether there are failures, and all of them lack something that may be on its way."""
+    """Return True if there are failures, and all of them lack something that may be on its way."""
     failures = [verdict for verdict in verdicts if verdict.state is State.FAILED]
     return bool(failures) and all(verdict.incomplete for verdict in failures)
 
@@ -72,10 +72,10 @@ def worst(verdicts: Iterable[Verdict]) -> Verdict:
     """The verdict that decides a group; all messages of that state are kept, so that nothing hides behind the first,
     and what is done about lost members whatever happens to their pods.
     """
-    known = list(verdicts)
-    state = max((v.state for v in known), default=State.READY)
-    recoveries = [v for v in known if v.reason == RECOVERY]
-    deciding = list(dict.fromkeys([*(v for v in known if v.state is state), *recoveries]))
+    all_verdicts = list(verdicts)
+    state = max((v.state for v in all_verdicts), default=State.READY)
+    recoveries = [v for v in all_verdicts if v.reason == RECOVERY]
+    deciding = list(dict.fromkeys([*(v for v in all_verdicts if v.state is state), *recoveries]))
     if len(deciding) <= 1:
         return deciding[0] if deciding else READY
     messages = dict.fromkeys(v.message for v in deciding if v.message)
