@@ -248,7 +248,7 @@ def test_what_runs_once_on_every_node_needs_no_more(
     kind: str, base: Any, path: str, value: Any, expected: Leaves, also: tuple[str, ...]
 ) -> None:
     check(kind, base, path, value, expected, also)
-    assert "runs once on every node" in description(kind, path)
+    assert "run once on every node" in description(kind, path)
 
 
 @pytest.mark.proves(KIND, "spec.encapType")

@@ -466,9 +466,9 @@ def test_a_cephstorage_says_itself_which_pool_it_has(kind: str, base: dict[str, 
 def test_where_a_cephclient_is_matters_to_nobody(
     kind: str, base: Any, path: str, value: Any, expected: Leaves, also: tuple[str, ...]
 ) -> None:
-    """What it made is copied here by its owner; `kubectl explain` says that nothing is read there."""
+    """What it made is copied here by its owner; `kubectl explain` says that the operator reads nothing there."""
     check(kind, base, path, value, expected, also, OF_ROOK)
-    assert "nothing is read there" in description(kind, path)
+    assert "the operator reads nothing there" in description(kind, path)
 
 
 @pytest.mark.parametrize(

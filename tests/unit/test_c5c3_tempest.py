@@ -166,7 +166,10 @@ def test_a_pod_that_is_alone_and_that_nobody_calls_needs_no_more(
     kind: str, base: Any, path: str, value: Any, expected: Leaves, also: tuple[str, ...]
 ) -> None:
     check(kind, base, path, value, expected, also)
-    assert re.search("pods of one program|programs on the nodes' own network", description(kind, path))
+    assert re.search(
+        "a program's pods|programs on the nodes' own network",
+        description(kind, path),
+    )
 
 
 @pytest.mark.parametrize(
