@@ -111,7 +111,8 @@ async def test_pods_are_replaced_after_those_of_what_they_use(cluster: Cluster):
             await cluster.ready(toy.APP, "app")
 
 
-async def test_a_workload_that_only_bears_the_labels_of_what_is_used_holds_nobody_up(cluster: Cluster):
+@pytest.mark.parametrize("owner", ["a Secret", "a resource"])
+async def test_a_workload_that_names_an_owner_which_did_not_make_it_blocks_nothing(cluster: Cluster, owner: str):
     async with cluster.simulator(), cluster.operator():
         await cluster.create(toy.STACK, "stack")
         await cluster.ready(toy.STACK, "stack")
@@ -120,11 +121,15 @@ async def test_a_workload_that_only_bears_the_labels_of_what_is_used_holds_nobod
     assert before
     assert server
     assert secret
-    owner = {"apiVersion": "v1", "kind": "Secret", "name": "server-password", "uid": secret["metadata"]["uid"]}
-    meta = {**cluster.meta("forged"), "labels": server["metadata"]["labels"]}
-    meta["ownerReferences"] = [{**owner, "controller": True}]
+    of_secret = {"apiVersion": "v1", "kind": "Secret", "name": "server-password", "uid": secret["metadata"]["uid"]}
+    reference = {**of_secret, "controller": True} if owner == "a Secret" else server["metadata"]["ownerReferences"][0]
+    labels = server["metadata"]["labels"]
+    if owner == "a resource":
+        # With the labels of its owner the operator would delete it.
+        labels = {name: labels[name] for name in ("app.kubernetes.io/managed-by",)}
+    meta = {**cluster.meta("forged"), "labels": labels, "ownerReferences": [reference]}
     spec = {"selector": before["spec"]["selector"], "template": before["spec"]["template"]}
-    # Nobody reports of it, so that it counts as one that replaces its pods.
+    # No controller reports of it, so that it counts as one that is being rolled out.
     async with cluster.simulator("Deployment"), cluster.operator():
         body = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": meta, "spec": spec}
         await cluster.client.create(DEPLOYMENT, body)

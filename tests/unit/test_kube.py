@@ -522,10 +522,39 @@ def test_containers_that_run_first_have_limits() -> None:
     assert pod["spec"]["initContainers"][0]["resources"]["limits"]["memory"] == "2048Mi"
 
 
-@pytest.mark.parametrize(("strategy", "expected"), [("Recreate", True), ("RollingUpdate", False)])
-def test_a_deployment_that_ends_its_pods_first_is_rolled_out_once_it_has_new_ones(
-    strategy: str, *, expected: bool
+def _deployment(strategy: str, reason: str, **status: int) -> Object:
+    conditions = [{"type": "Progressing", "status": "True", "reason": reason}]
+    spec = {"replicas": 1, "strategy": {"type": strategy}}
+    return {
+        "kind": "Deployment",
+        "metadata": {"name": "x"},
+        "spec": spec,
+        "status": {**status, "conditions": conditions},
+    }
+
+
+@pytest.mark.parametrize(
+    ("strategy", "reason", "status", "expected"),
+    [
+        ("Recreate", "NewReplicaSetAvailable", {"replicas": 1}, True),
+        ("Recreate", "NewReplicaSetAvailable", {}, True),
+        ("Recreate", "NewReplicaSetCreated", {"replicas": 1, "updatedReplicas": 1}, True),
+        ("Recreate", "NewReplicaSetAvailable", {"replicas": 1, "updatedReplicas": 1}, False),
+        ("Recreate", "ProgressDeadlineExceeded", {"replicas": 1, "updatedReplicas": 1}, False),
+        ("RollingUpdate", "ReplicaSetUpdated", {"replicas": 1, "updatedReplicas": 1}, False),
+        ("RollingUpdate", "NewReplicaSetAvailable", {}, False),
+    ],
+    ids=[
+        "old pod ends",
+        "none",
+        "new pod starts",
+        "was ready",
+        "never ready",
+        "old pod ended",
+        "none of a rolling one",
+    ],
+)
+def test_a_deployment_that_ends_its_pods_first_rolls_out_until_the_new_ones_were_ready(
+    strategy: str, reason: str, status: dict[str, int], *, expected: bool
 ) -> None:
-    live = {"kind": "Deployment", "metadata": {"name": "x"}, "spec": {"replicas": 1, "strategy": {"type": strategy}}}
-    assert kube.rolling({**live, "status": {}}) is expected
-    assert not kube.rolling({**live, "status": {"replicas": 1, "updatedReplicas": 1}})
+    assert kube.is_rolling_out(_deployment(strategy, reason, **status)) is expected

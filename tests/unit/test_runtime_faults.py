@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from typing import Any
@@ -217,4 +218,5 @@ async def test_a_server_that_reads_yaml_gets_every_character_as_it_is(api: Fault
     applied = {"metadata": {"name": "s", "namespace": "x"}, "data": {"text": text, "quote": '"\\u0085"\x85'}}
     api.answers.append((200, {}, {}))
     await client.apply(SECRET, applied)
+    assert not re.search("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]", api.body.decode()), "PyYAML reads some of them"
     assert yaml.safe_load(api.body) == json.loads(api.body) == applied

@@ -66,6 +66,7 @@ async def test_mariadb_is_asked_for_tls(tmp_path: Path) -> None:
                 return asked
 
     with socket.create_server(("127.0.0.1", 0)) as server:
+        server.settimeout(60)
         served = asyncio.get_running_loop().run_in_executor(None, greets, server)
         assert await certificate(*server.getsockname(), sql=True) == PAIR.cert
         asked = await served
@@ -82,6 +83,8 @@ def test_a_port_that_does_not_say_goodbye_keeps_no_connection(tmp_path: Path) ->
             done.wait()
 
     with socket.create_server(("127.0.0.1", 0)) as server:
+        # If nobody connects, the thread ends all the same.
+        server.settimeout(60)
         serving = threading.Thread(target=stays, args=(server,))
         serving.start()
         try:

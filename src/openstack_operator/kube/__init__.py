@@ -71,7 +71,18 @@ from .pods import (
     settings,
 )
 from .quotes import last_log, one_line, quote
-from .readiness import LAST_FAILURE, awaited, conditions, danger, failure, judge, next_try, outdated, own, rolling
+from .readiness import (
+    LAST_FAILURE,
+    awaited,
+    conditions,
+    danger,
+    failure,
+    is_rolling_out,
+    judge,
+    next_try,
+    outdated,
+    own,
+)
 from .resources import amount, peak, requested
 
 __all__ = [
@@ -127,6 +138,7 @@ __all__ = [
     "host",
     "in_memory",
     "irreplaceable",
+    "is_rolling_out",
     "job",
     "judge",
     "keyed_digest",
@@ -152,7 +164,6 @@ __all__ = [
     "replicas",
     "requested",
     "retained",
-    "rolling",
     "scratch",
     "secret",
     "secret_data",

@@ -14,6 +14,8 @@ from .pod_reasons import POD_REASONS
 
 LAST_FAILURE = "openstack.k8s.io/last-failure"
 """Annotation of a Job that is tried again: how the last try ended."""
+_COMPLETED, _STUCK = "NewReplicaSetAvailable", "ProgressDeadlineExceeded"
+"""Reasons of a Deployment's condition Progressing that end a roll-out."""
 _PAUSE = timedelta(minutes=5)
 """Between a Job's failure and its next try; a try is seven pods over ten minutes, so that this need not grow."""
 
@@ -60,9 +62,9 @@ def _pods(count: int) -> str:
     return f"{count} pod" if count == 1 else f"{count} pods"
 
 
-def rolling(live: Object) -> bool:
-    """Return True while pods of an older template are left: the workload is being rolled out. A pod that is not ready
-    for another reason, such as a lost node, does not count.
+def is_rolling_out(live: Object) -> bool:
+    """Return True while a workload still has pods to replace. A pod that is not ready for another reason, such as a
+    lost node, does not count.
     """
     status = live.get("status") or {}
     if not _observed(live):
@@ -72,10 +74,15 @@ def rolling(live: Object) -> bool:
     if live["kind"] == "StatefulSet":
         return status.get("currentRevision") != status.get("updateRevision")
     existing, updated = status.get("replicas", 0), status.get("updatedReplicas", 0)
-    if (live["spec"].get("strategy") or {}).get("type") == "Recreate":
-        # Its old pods end before it has any new one.
-        existing = max(existing, live["spec"].get("replicas", 1))
-    return existing > updated
+    # A spec that is too large to keep is left out.
+    spec = live.get("spec") or {}
+    if (spec.get("strategy") or {}).get("type") != "Recreate":
+        # The last pod of the older template ends after its successor is ready.
+        return existing > updated
+    # All pods of the older template end first, so it takes until the new ones were ready once. Kubernetes keeps that in
+    # the reason. Where a quota admits no pod, it never ends.
+    completed = conditions(live).get("Progressing", {}).get("reason", _COMPLETED) in {_COMPLETED, _STUCK}
+    return max(existing, spec.get("replicas", 1)) > updated or not completed
 
 
 def _daemons(live: Object) -> Verdict:

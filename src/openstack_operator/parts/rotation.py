@@ -321,7 +321,7 @@ def _unfinished(live: Object) -> bool:
     kind = handle(live["apiVersion"], live["kind"])
     if kind == "Job":
         return not kube.judge(live).ready
-    return kind in {"Deployment", "StatefulSet", "DaemonSet"} and kube.rolling(live)
+    return kind in {"Deployment", "StatefulSet", "DaemonSet"} and kube.is_rolling_out(live)
 
 
 def _logins(ctx: Context[Any]) -> Iterator[str]:

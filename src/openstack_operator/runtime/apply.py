@@ -189,7 +189,7 @@ class Applier:
         name = f"{kind.kind}/{body['metadata']['name']}"
         self.changes.append(f"{name} {'changed' if held else 'created'}")
         if held and live and kind.kind in WORKLOADS and not covers(body["spec"]["template"], live["spec"]["template"]):
-            self._memo.rollouts.add(held.meta.uid)
+            self._memo.announced_rollouts.add(held.meta.uid)
             self.rollouts.append(name)
 
     def _as_applied(self, body: Object, held: Cached, live: Object, stamp: str) -> bool:

@@ -9,12 +9,14 @@ import msgspec
 
 APPLY = "application/apply-patch+yaml"
 """Content type of server-side apply. The API server reads its JSON as YAML."""
-# Characters that may stand in JSON as they are: YAML refuses some, and takes others for the end of a line.
+# JSON allows these without an escape. YAML refuses some of them, and reads others as the end of a line.
 _NOT_YAML = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 
 
-def encoded(body: Any, content_type: str) -> bytes:
-    """Return a body as JSON of which the API server reads every character, with that content type."""
+def encode_body(body: Any, content_type: str) -> bytes:
+    """Return a body as JSON. For server-side apply, escape the characters that YAML refuses or changes, so that the API
+    server stores each as it is (YAML 1.2, 5.1 and 5.4).
+    """
     content = msgspec.json.encode(body)
     if content_type != APPLY or (content.isascii() and b"\x7f" not in content):
         return content

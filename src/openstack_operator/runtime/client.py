@@ -22,7 +22,7 @@ from lightkube.config.kubeconfig import KubeConfig
 from ..kube import MANAGED_BY, quote
 from ..plan import Object, SpecError, Transient
 from . import metrics
-from .bodies import APPLY, encoded
+from .bodies import APPLY, encode_body
 from .kinds import UNFENCED, Kind
 from .limits import cut_deep
 
@@ -315,7 +315,7 @@ class Client:
         if method != "GET":
             self.writes += 1
         extensions = {"trace": self._before_sending} if fenced and method != "GET" else None
-        content = None if body is None else encoded(body, content_type)
+        content = None if body is None else encode_body(body, content_type)
         headers = {**(headers or {}), "Content-Type": content_type} if content else headers
         for attempt in range(_PATIENCE):
             try:

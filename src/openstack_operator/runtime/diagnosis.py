@@ -25,7 +25,7 @@ class Diagnostician:
 
     def __init__(self, world: World, request: Request, now: datetime, memo: Memo, version: str) -> None:
         """`version` is that of this operator. Of the memo's roll-outs, what is done is taken out."""
-        self._world, self._request, self._now, self._rollouts = world, request, now, memo.rollouts
+        self._world, self._request, self._now, self._rollouts = world, request, now, memo.announced_rollouts
         self._version = version
         memo.began = memo.began or now
         self._upgraded = memo.began + _UPGRADE

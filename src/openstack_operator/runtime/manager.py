@@ -7,6 +7,7 @@ import random
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
 
 import structlog
 
@@ -29,6 +30,7 @@ from .queue import WorkQueue
 from .reconcile import Reconciler
 from .registry import Actuator, Releases, Service
 from .report import PATIENCE, Patience, Reporter
+from .rollout_gate import BLOCKING
 from .store import Cached, Change, Request
 from .warnings import says_the_same
 from .world import World
@@ -182,8 +184,12 @@ class Manager:
         """Wakes whoever a change concerns, except for whose own work it was."""
         if change.old and (change.new is None or change.new.meta.uid != change.old.meta.uid):
             self.memo.forget(change.old.meta.uid)
+        # Also while another replica acts, so that this one knows since when when it takes over.
+        waiters = self.memo.rollouts.follow(change, datetime.now(UTC)) if change.kind in BLOCKING else []
         if not self._active:
             return
+        for request in waiters:
+            self._wake(request)
         for request in self._affected(change):
             if request != change.by or _overtaken(change, request):
                 self._wake(request)

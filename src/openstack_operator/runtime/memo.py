@@ -6,8 +6,8 @@ from datetime import datetime
 
 from .contention import Contention
 from .recreation import Recreations
+from .rollout_gate import Rollouts
 from .store import Cached
-from .turns import RolloutMemory
 
 
 class Memo:
@@ -16,15 +16,13 @@ class Memo:
     def __init__(self) -> None:
         self._known: dict[str, tuple[str, str]] = {}
         """What the API server stores in another form than it was written: `1000m` comes back as `1`."""
-        self.rolling = RolloutMemory()
-        self.outdated: dict[str, datetime] = {}
-        """Since when workloads of a resource wait to replace their pods, by uid of the resource."""
+        self.rollouts = Rollouts()
         self.short: dict[str, datetime] = {}
         """When a StatefulSet was first seen to lack pods, or last asked for."""
         self.logs: dict[str, str] = {}
         """End of the log of failed jobs."""
-        self.rollouts: set[str] = set()
-        """Workloads whose pods are being replaced since this process said so."""
+        self.announced_rollouts: set[str] = set()
+        """Workloads of which an Event has said that their pods are being replaced."""
         self.endangered: set[str] = set()
         """Volume claims that are being deleted, of which an Event has told."""
         self.recreations = Recreations()
@@ -42,9 +40,10 @@ class Memo:
 
     def forget(self, uid: str) -> None:
         """Drops what is known of an object that is gone."""
-        for each in (self._known, self.rolling.seen, self.outdated, self.short, self.logs):
+        for each in (self._known, self.short, self.logs):
             each.pop(uid, None)
-        self.rollouts.discard(uid)
+        self.rollouts.forget(uid)
+        self.announced_rollouts.discard(uid)
         self.endangered.discard(uid)
         self.recreations.forget(uid)
         self.contention.forget(uid)

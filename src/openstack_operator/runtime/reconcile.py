@@ -12,7 +12,8 @@ import structlog
 
 from ..api import Model, references
 from ..kube import RECREATED
-from ..plan import State, Step, Transient, Verdict, carry_out, conditions
+from ..plan import Object, State, Step, Transient, Verdict, carry_out, conditions
+from ..plan.steps import WORKLOADS
 from .apply import Applier
 from .contention import CONTENDED, advice
 from .diagnosis import Diagnostician
@@ -26,11 +27,11 @@ from .planning import planned
 from .process import together
 from .registry import Service
 from .report import Report
+from .rollout_gate import PATIENCE as ROLLOUT_PATIENCE
+from .rollout_gate import Required, Rollout, RolloutGate
 from .scale import scale_status
 from .store import Cached, Request
 from .teardown import FINALIZER, Teardown
-from .turns import BLOCKING, Required, Turns
-from .turns import PATIENCE as ROLLOUT_PATIENCE
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger()
 
@@ -72,15 +73,13 @@ class Reconciler:
         world.plans.settle(request, held.meta.uid, plan.objects)
         kind, children = world.resource(request.kind), gathered.children
         applier = Applier(world, self._parts.memo, request, held, kind, context.now, children)
-        required = partial(self._required, request, context.spec, context.now)
-        beside = partial(self._beside, request)
-        memory, replaces = self._parts.memo.rolling, applier.replaces_pods
-        turns = Turns(children, world.stores, memory, context.now, replaces, required, beside)
+        gate = self._gate(request, held, context.spec, context.now, applier, children)
         version = self._parts.reporter.version
         diagnostician = Diagnostician(world, request, context.now, self._parts.memo, version)
         rule = world.claims.judge(request, diagnostician.judge)
-        verdicts = await carry_out(plan, applier.apply, rule, applier.present, turns.before)
+        verdicts = await carry_out(plan, partial(gate.apply, applier.apply), rule, applier.present, gate.blocked_by)
         world.claims.settle(request, plan.objects)
+        gate.close()
         self._note_outdated(held, verdicts, applier, context.now)
         found = conditions(plan, verdicts)
         try:
@@ -106,14 +105,45 @@ class Reconciler:
         )
         then = await self._report(request, held, report)
         wake = _seconds_until(outcome.wake, context.now)
-        if any(verdict.state is State.RETRYING for verdict in found.values()):
-            return Next(after=then.after, retry=True, slowly=applier.forbidden)
-        waits = (then.after, wake, applier.again, turns.again, diagnostician.again)
-        return Next(after=min((wait for wait in waits if wait is not None), default=None))
+        waits = (then.after, wake, applier.again, gate.retry_after, diagnostician.again)
+        after = min((wait for wait in waits if wait is not None), default=None)
+        is_retried = any(verdict.state is State.RETRYING for verdict in found.values())
+        return Next(after=after, retry=is_retried, slowly=is_retried and applier.forbidden)
+
+    def _gate(
+        self,
+        request: Request,
+        held: Cached,
+        spec: Model,
+        now: datetime,
+        applier: Applier,
+        children: Sequence[tuple[Kind, Cached]],
+    ) -> RolloutGate:
+        world = self._parts.world
+
+        def find(obj: Object) -> Cached | None:
+            return world.stores[world.catalog.of(obj)].get(request.namespace, obj["metadata"]["name"])
+
+        def is_made_by_another(rollout: Rollout) -> bool:
+            # Anybody may write an owner reference or labels; what counts is the plan of the resource that they name.
+            maker = world.plans.maker(rollout.kind, rollout.meta).request
+            return maker is not None and maker != request
+
+        return RolloutGate(
+            self._parts.memo.rollouts,
+            request,
+            held.meta.uid,
+            now,
+            find=find,
+            workloads=frozenset(child.meta.uid for kind, child in children if kind.kind in WORKLOADS),
+            replaces_pods=applier.replaces_pods,
+            required=partial(self._required, request, spec, now),
+            is_made_by_another=is_made_by_another,
+        )
 
     def _required(self, request: Request, spec: Model, now: datetime) -> Iterator[Required]:
         """The resources that a resource refers to and requires, of which none requires it."""
-        world, outdated = self._parts.world, self._parts.memo.outdated
+        world, outdated = self._parts.world, self._parts.memo.rollouts.outdated
         for ref in dict.fromkeys(ref for _, ref in references(spec) if not ref.optional):
             for kind in world.kinds(ref.kind):
                 target = Request(kind.handle, request.namespace, ref.name)
@@ -121,27 +151,29 @@ class Reconciler:
                     continue
                 uid = held.meta.uid
                 # Labels alone make nothing its own: anybody may set them.
-                owned = [each for each in world.children(target) if (by := each[1].meta.controller) and by.uid == uid]
-                if owned:
-                    waits = uid in outdated and now < outdated[uid] + ROLLOUT_PATIENCE
-                    yield Required(f"{ref.kind}/{ref.name}", waits or world.is_pending(target), owned)
-
-    def _beside(self, request: Request) -> Iterator[tuple[Kind, Cached]]:
-        """The workloads of all other resources of its namespace."""
-        world = self._parts.world
-        for kind in BLOCKING:
-            for workload in world.stores[kind].of_namespace(request.namespace):
-                owner = world.owner(workload.meta) if (by := workload.meta.controller) else None
-                if by and owner and owner != request and (held := world.held(owner)) and held.meta.uid == by.uid:
-                    yield kind, workload
+                children = [child.meta for _, child in world.children(target)]
+                own = frozenset(meta.uid for meta in children if (by := meta.controller) and by.uid == uid)
+                if own:
+                    since = outdated.get(uid)
+                    is_outdated = since is not None and now < since + ROLLOUT_PATIENCE
+                    yield Required(f"{ref.kind}/{ref.name}", own, queued=world.is_pending(target), outdated=is_outdated)
 
     def _note_outdated(self, held: Cached, verdicts: Mapping[Step, Verdict], applier: Applier, now: datetime) -> None:
-        """Remembers since when workloads of a resource wait to replace their pods."""
-        waiting = (step for step, verdict in verdicts.items() if step.workloads and not verdict.ready)
-        if any(applier.replaces_pods(obj) for step in waiting for obj in step.workloads):
-            self._parts.memo.outdated.setdefault(held.meta.uid, now)
+        """Remembers since when workloads of a resource wait for another pod template. While they wait for their turn no
+        time counts: what requires the resource comes after it, however many come before.
+        """
+        outdated = self._parts.memo.rollouts.outdated
+        waiting = [
+            verdict
+            for step, verdict in verdicts.items()
+            if not verdict.ready and any(map(applier.replaces_pods, step.workloads))
+        ]
+        if any(verdict.turn_after for verdict in waiting):
+            outdated[held.meta.uid] = now
+        elif waiting:
+            outdated.setdefault(held.meta.uid, now)
         else:
-            self._parts.memo.outdated.pop(held.meta.uid, None)
+            outdated.pop(held.meta.uid, None)
 
     async def _tell(
         self, request: Request, held: Cached, applier: Applier, diagnostician: Diagnostician, recreated: Sequence[str]

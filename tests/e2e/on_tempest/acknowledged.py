@@ -26,8 +26,8 @@ AT_ONCE = 4
 """Requests that look at one change at a time; more than a process has to itself."""
 _SECONDS = 60
 _REVOKED = 1.0
-"""Seconds after a revocation until a new token is of use: Fernet's know the second they were issued in, no less, and
-what was issued in that of a revocation counts as revoked (Tempest's own tests wait as long)."""
+"""Seconds after a revocation until a new token is valid. A Fernet token says in which second it was issued; Keystone
+takes one of the second of a revocation for revoked (Tempest's own tests wait as long)."""
 
 
 class Refused(Exception):
@@ -130,7 +130,13 @@ class Worker:
         return [each.result() for each in [self._pool.submit(ask) for _ in range(times)]]
 
     def round(self) -> None:
-        """A grant, its use, its end; the user is disabled, and enabled. Raises Refused."""
+        """Grant a role, use it, revoke it, disable the user and enable it again. Raises Refused."""
+        try:
+            self._round()
+        finally:
+            time.sleep(_REVOKED)
+
+    def _round(self) -> None:
         ask, expect, admin = self._identity.call, self._findings.expect, self._admin
         _done(ask("PUT", self._grant, admin))
         logins = self._several(lambda: self._identity.login(self._who, self._project))
@@ -156,7 +162,6 @@ class Worker:
         expect("login of a disabled user", self._several(lambda: self._identity.login(self._who), 2), 401)
         _done(ask("PATCH", f"/users/{self._user}", admin, {"user": {"enabled": True}}))
         expect("login of an enabled user", self._several(lambda: self._identity.login(self._who), 2), 201)
-        time.sleep(_REVOKED)
 
     def _credential(self, token: str) -> requests.Response:
         body = {"application_credential": {"name": uuid.uuid4().hex}}
