@@ -79,7 +79,7 @@ async def stage() -> AsyncGenerator[Stage]:
         watcher = Informer(client, Store(Kind.of(CONTROL_PLANE), cluster.changed))
         tasks: list[asyncio.Future[Any]] = [asyncio.ensure_future(part.run()) for part in (simulator, watcher)]
         try:
-            await asyncio.gather(simulator.synced(), watcher.synced.wait())
+            await asyncio.gather(simulator.wait_until_synced(), watcher.synced.wait())
             yield cluster
         finally:
             for task in tasks:

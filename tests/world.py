@@ -19,12 +19,12 @@ from openstack_operator.catalogue import ACTUATORS, SERVICES
 from openstack_operator.plan import READY, Object, Verdict, condition_type, conditions, progressing
 from openstack_operator.plan.steps import WORKLOADS
 from openstack_operator.release_files import ReleaseFiles
-from openstack_operator.render import Paper, Planned
-from openstack_operator.runtime.kinds import OTHERS
+from openstack_operator.render import OfflineCluster, Planned
+from openstack_operator.runtime.kinds import EXTERNAL_KINDS
 from openstack_operator.runtime.registry import Releases
 from tests.fields import KINDS, written
 
-SERVED = tuple(each.handle for each in OTHERS)
+SERVED = tuple(each.handle for each in EXTERNAL_KINDS)
 RELEASES = ReleaseFiles(Path(__file__).parent.parent / "releases")
 
 _RUNNING = {*WORKLOADS, "CronJob"}
@@ -94,7 +94,7 @@ def _planned(
     resource = KINDS[kind]
     called = {"name": "ovn" if kind == "OVNCluster" else kind.lower()}
     manifest = {"apiVersion": resource.api_version, "kind": kind, "metadata": called, "spec": spec}
-    paper = Paper(SERVICES, ACTUATORS, releases, drawn="drawn", served=served)
+    paper = OfflineCluster(SERVICES, ACTUATORS, releases, password="drawn", served=served)
     return next(
         planned
         for planned in paper.render([manifest, *beside], "openstack")

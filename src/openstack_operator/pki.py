@@ -1,7 +1,7 @@
-"""Certificates as values: who may be trusted, what is wrong with one that is held, and the next one.
+"""Certificates as values: authorities, certificates by them, and checks of both.
 
-Keys and serial numbers follow from what was drawn, and signatures from what is signed (RFC 6979), so that the same plan
-makes the same files. Keys are P-256, which everything that speaks TLS here takes: OpenSSL, GnuTLS, Erlang and browsers.
+Keys and serial numbers follow from a random seed, and signatures from their content (RFC 6979), so that the same plan
+makes the same files. Keys are P-256, which all TLS libraries here take: OpenSSL, GnuTLS, Erlang and browsers.
 """
 
 from __future__ import annotations
@@ -23,38 +23,38 @@ AUTHORITY, LEAF = timedelta(days=3650), timedelta(days=365)
 """Default lives of certificates."""
 _SKEW = timedelta(hours=1)
 """Time by which clocks of other machines may be behind."""
-# FIPS 186-5, appendix A.2: how many keys there are.
+# FIPS 186-5, appendix A.2: the number of keys.
 _ORDER = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551
 Private = ec.EllipticCurvePrivateKey | ed25519.Ed25519PrivateKey | rsa.RSAPrivateKey
 
 
 @dataclass(frozen=True)
 class Pair:
-    """A private key and the certificate for it, followed by those between it and the authority; both in PEM."""
+    """A private key and its certificate, followed by the intermediate certificates; both in PEM."""
 
     key: str
     cert: str
 
     @property
     def due(self) -> datetime:
-        """Time at which two thirds of the certificate's life are over. Raises ValueError for what is no certificate."""
+        """Time at which two thirds of the certificate's life are over. Raises ValueError for an invalid one."""
         cert = _read(self.cert)
         return cert.not_valid_before_utc + (cert.not_valid_after_utc - cert.not_valid_before_utc) * 2 / 3
 
     @property
     def ends(self) -> datetime:
-        """Time at which the certificate expires. Raises ValueError for what is no certificate."""
+        """Time at which the certificate expires. Raises ValueError for an invalid one."""
         return ends(self.cert)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Wanted:
+class Request:
     """Names and uses of a certificate."""
 
     common: str
     """Common name, for people."""
     names: frozenset[str]
-    """DNS names, with wildcards as they are, and IP addresses, under which it is called."""
+    """DNS names, with wildcards as they are, and IP addresses, by which clients call its owner."""
     calls: bool = False
     """True if its owner presents it as a client."""
     serves: bool = True
@@ -63,20 +63,20 @@ class Wanted:
 
 
 def authority(seed: str, name: str, now: datetime, life: timedelta = AUTHORITY) -> Pair:
-    """An authority that signs leaves, and nothing that signs."""
+    """Return an authority that signs leaves, but no other authority."""
     key, subject = _key("authority", seed), _name(name)
-    built = _builder(subject, subject, key, now, life, seed)
-    built = built.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-    built = built.add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
-    return Pair(_private(key), _signed(built.add_extension(_usage(signs=True), critical=True), key))
+    builder = _builder(subject, subject, key, now, life, seed)
+    builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+    builder = builder.add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+    return Pair(_private(key), _signed(builder.add_extension(_usage(signs=True), critical=True), key))
 
 
-def certificate(current: Pair | None, request: Wanted, signer: Pair, draw: Callable[[], str], now: datetime) -> Pair:
+def certificate(current: Pair | None, request: Request, signer: Pair, draw: Callable[[], str], now: datetime) -> Pair:
     """Return the current one while it is good and has a third of its life left; otherwise a new one by that
     authority.
     """
     good = current is not None and not fault(current, request, now, authorities=[signer.cert])
-    # At the end of the authority's life another one would last no longer.
+    # At the end of the authority's life a new certificate would last no longer.
     if current is not None and good and (now < current.due or current.ends >= signer.ends):
         return current
     return issue(signer, request, draw(), now)
@@ -87,38 +87,38 @@ def change(current: Pair, now: datetime) -> datetime | None:
     return next((moment for moment in (current.due, current.ends) if moment > now), None)
 
 
-def unreadable(pair: Pair) -> str:
-    """Why a certificate and its key are none; empty where they are."""
+def read_error(pair: Pair) -> str:
+    """Return why a certificate and its key cannot be used; empty for a good pair."""
     try:
-        same = _read(pair.cert).public_key() == _loaded(pair.key).public_key()
+        is_same = _read(pair.cert).public_key() == _loaded(pair.key).public_key()
     except (ValueError, TypeError) as error:
         return str(error) or type(error).__name__
-    return "" if same else "they do not belong together"
+    return "" if is_same else "they do not belong together"
 
 
-def issue(signer: Pair, request: Wanted, drawn: str, now: datetime) -> Pair:
-    """A new key and its certificate by that authority."""
-    by, signer_key, leaf_key = _read(signer.cert), _loaded(signer.key), _key("leaf", drawn)
+def issue(signer: Pair, request: Request, seed: str, now: datetime) -> Pair:
+    """Return a new key and its certificate by that authority."""
+    by, signer_key, leaf_key = _read(signer.cert), _loaded(signer.key), _key("leaf", seed)
     uses = [ExtendedKeyUsageOID.SERVER_AUTH] if request.serves else []
     uses += [ExtendedKeyUsageOID.CLIENT_AUTH] if request.calls else []
-    # It does not outlive its authority.
+    # A certificate does not outlive its authority.
     life = min(request.life, by.not_valid_after_utc - now)
-    built = (
-        _builder(_name(request.common), by.subject, leaf_key, now, life, drawn)
+    builder = (
+        _builder(_name(request.common), by.subject, leaf_key, now, life, seed)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(_usage(signs=False), critical=True)
         .add_extension(x509.ExtendedKeyUsage(uses), critical=False)
-        # It distinguishes two authorities of the same name while one replaces the other.
+        # This distinguishes two authorities of the same name while one replaces the other.
         .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(signer_key.public_key()), critical=False)
         .add_extension(x509.SubjectAlternativeName([_general(name) for name in sorted(request.names)]), critical=False)
     )
-    return Pair(_private(leaf_key), _signed(built, signer_key))
+    return Pair(_private(leaf_key), _signed(builder, signer_key))
 
 
-def fault(pair: Pair, request: Wanted, now: datetime, *, authorities: Iterable[str]) -> str:
+def fault(pair: Pair, request: Request, now: datetime, *, authorities: Iterable[str]) -> str:
     """Describe what is wrong with a certificate, in words that follow "the certificate …"; empty for a good one.
 
-    One that comes from somewhere else has to pass no less than one of ours.
+    One from another source must pass the same checks as one of ours.
     """
     try:
         cert, key = _read(pair.cert), _loaded(pair.key)
@@ -132,11 +132,11 @@ def fault(pair: Pair, request: Wanted, now: datetime, *, authorities: Iterable[s
         return f"lacks {', '.join(missing)}"
     if request.calls and not calls(pair.cert):
         return "is for servers only; it is to bear the extended key usage clientAuth, too"
-    return "" if vouched(pair.cert, authorities) else "is by none of the authorities"
+    return "" if is_trusted(pair.cert, authorities) else "is by none of the authorities"
 
 
 def calls(cert: str) -> bool:
-    """Return True if a client may present the certificate. Raises ValueError for what is no certificate."""
+    """Return True if a client may present the certificate. Raises ValueError for an invalid one."""
     try:
         uses = _read(cert).extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
     except x509.ExtensionNotFound:
@@ -145,38 +145,38 @@ def calls(cert: str) -> bool:
 
 
 def common(cert: str) -> str:
-    """Whose a certificate is, if it says so: the common name. Raises ValueError for what is none."""
+    """Return the common name of a certificate; empty if it has none. Raises ValueError for an invalid one."""
     attributes = _read(cert).subject.get_attributes_for_oid(NameOID.COMMON_NAME)
     return str(attributes[0].value) if attributes else ""
 
 
 def issuer(cert: str) -> str:
-    """By whom a certificate says it is, as an RFC 4514 name. Raises ValueError for what is none."""
+    """Return the issuer of a certificate, as an RFC 4514 name. Raises ValueError for an invalid one."""
     return _read(cert).issuer.rfc4514_string()
 
 
 def ends(cert: str) -> datetime:
-    """The time at which a certificate ends. Raises ValueError for what is none."""
+    """Return the time at which a certificate expires. Raises ValueError for an invalid one."""
     return _read(cert).not_valid_after_utc
 
 
 def bundle(authorities: Iterable[str], now: datetime) -> str:
-    """Authorities one after the other, without those whose time is over; each once, in the order they came."""
+    """Return authorities one after the other, without expired ones; each once, in the given order."""
     certs = [cert for text in authorities if text for cert in x509.load_pem_x509_certificates(text.encode())]
     return "".join(dict.fromkeys(_pem(cert) for cert in certs if now < cert.not_valid_after_utc))
 
 
-def each(text: str) -> frozenset[str]:
-    """The certificates in a text, in PEM; none where they cannot be read."""
+def split(text: str) -> frozenset[str]:
+    """Return the certificates in a text, in PEM; none if they cannot be read."""
     try:
         return frozenset(_pem(cert) for cert in x509.load_pem_x509_certificates(text.encode()))
     except ValueError:
         return frozenset()
 
 
-def vouched(chain: str, authorities: Iterable[str]) -> bool:
+def is_trusted(chain: str, authorities: Iterable[str]) -> bool:
     """Return True if each certificate of a chain is issued by the next, and the last by an authority. Raises ValueError
-    for what cannot be read.
+    for invalid ones.
     """
     certs = x509.load_pem_x509_certificates(chain.encode())
     trusted = [cert for text in authorities for cert in x509.load_pem_x509_certificates(text.encode())]
@@ -208,7 +208,7 @@ def _names(cert: x509.Certificate) -> set[str]:
 
 
 def _canonical(name: str) -> str:
-    """The one way to write an address; other names as they are."""
+    """Return the canonical form of an address; other names as they are."""
     general = _general(name)
     return str(general.value)
 
@@ -235,7 +235,7 @@ def _builder(
     serial = int.from_bytes(hashlib.sha256(f"{seed}{now}".encode()).digest()[:16], "big") >> 1
     since = now.replace(microsecond=0)
     builder = x509.CertificateBuilder().subject_name(subject).issuer_name(issuer).public_key(key.public_key())
-    # A certificate of some minutes is not to spend its life in the past.
+    # A certificate of some minutes must not spend its life in the past.
     return (
         builder.serial_number(serial or 1).not_valid_before(since - min(_SKEW, life / 2)).not_valid_after(since + life)
     )
@@ -245,7 +245,7 @@ def _usage(*, signs: bool) -> x509.KeyUsage:
     return x509.KeyUsage(
         digital_signature=not signs,
         content_commitment=False,
-        # libvirt asks for it whatever kind the key is of.
+        # libvirt requires it for every kind of key.
         key_encipherment=not signs,
         data_encipherment=False,
         key_agreement=False,
@@ -256,10 +256,10 @@ def _usage(*, signs: bool) -> x509.KeyUsage:
     )
 
 
-def _signed(built: x509.CertificateBuilder, key: Private) -> str:
+def _signed(builder: x509.CertificateBuilder, key: Private) -> str:
     if isinstance(key, ec.EllipticCurvePrivateKey):
-        return _pem(built.sign(key, hashes.SHA256(), ecdsa_deterministic=True))
-    return _pem(built.sign(key, None if isinstance(key, ed25519.Ed25519PrivateKey) else hashes.SHA256()))
+        return _pem(builder.sign(key, hashes.SHA256(), ecdsa_deterministic=True))
+    return _pem(builder.sign(key, None if isinstance(key, ed25519.Ed25519PrivateKey) else hashes.SHA256()))
 
 
 def _loaded(key: str) -> Private:

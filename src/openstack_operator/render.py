@@ -49,8 +49,8 @@ class Id(NamedTuple):
 
 @dataclass(frozen=True)
 class Planned:
-    """A resource with what it becomes. `plan` is None for the resource of an actuator, and for one that cannot be
-    planned without a cluster: it waits for a certificate of cert-manager, for example."""
+    """A resource with its plan. `plan` is None for the resource of an actuator, and for one that cannot be planned
+    without a cluster: it waits for a certificate of cert-manager, for example."""
 
     id: Id
     plan: Plan | None
@@ -58,44 +58,44 @@ class Planned:
 
     @property
     def objects(self) -> list[Object]:
-        """Everything made for it."""
+        """All objects made for it."""
         return list(self.plan.objects) if self.plan else []
 
 
 class Reader(Protocol):
-    """Listener to all that a plan on paper cannot be sure of."""
+    """Listener to everything that an offline plan cannot be sure of."""
 
     def refused(self, id_: Id, problems: Sequence[tuple[str, str]]) -> None:
-        """The operator would refuse a resource, or the API server would: (path, message) of each problem."""
+        """Hear that the operator or the API server would refuse a resource: (path, message) of each problem."""
         ...
 
     def broken(self, id_: Id, error: Exception) -> None:
-        """A plan ended in an error of the operator itself."""
+        """Hear that a plan ended in an error of the operator itself."""
         ...
 
     def unplanned(self, id_: Id, refs: Sequence[tuple[str, Ref]]) -> None:
-        """A resource waits for what only a cluster can tell, by what of its spec."""
+        """Hear that a resource waits for data that only a cluster has: (path, reference) of each."""
         ...
 
     def forbidden(self, id_: Id, path: str, message: str) -> None:
-        """A field asks for what is not known to be allowed, and is planned as if it were."""
+        """Hear that a field needs a permission that may be missing; it is planned as if it were granted."""
         ...
 
     def absent(self, id_: Id, path: str, reference: str) -> None:
-        """A field names something (`Secret/name`) that is in none of the manifests."""
+        """Hear that a field names an object (`Secret/name`) that is in none of the manifests."""
         ...
 
     def check(self, id_: Id, manifest: Object) -> Sequence[tuple[str, str]]:
-        """(path, message) of each mistake for which the API server would refuse a resource that a plan makes."""
+        """Return (path, message) of each mistake for which the API server would refuse a resource that a plan makes."""
         ...
 
     def assume(self, id_: Id, context: Context[Any], plan: Plan) -> Mapping[tuple[str, str], Object]:
-        """Objects that other operators create once those of the plan exist, and that let the plan create more."""
+        """Return objects that other operators create once the plan's objects exist, and that let it create more."""
         ...
 
 
-class Deaf:
-    """Hears nothing, and knows nothing."""
+class NullReader:
+    """A reader that ignores everything, and assumes nothing."""
 
     def refused(self, id_: Id, problems: Sequence[tuple[str, str]]) -> None: ...
 
@@ -114,10 +114,10 @@ class Deaf:
         return {}
 
 
-class Paper:
+class OfflineCluster:
     """The cluster as it would be: resources of ours by name, each planned once.
 
-    A reference to a resource that is in none of the manifests is answered as that resource would with defaults.
+    A reference to a resource that is in none of the manifests resolves to that resource with defaults.
     """
 
     def __init__(
@@ -126,20 +126,20 @@ class Paper:
         actuators: Iterable[Actuator],
         releases: Releases,
         *,
-        drawn: str = DRAWN,
+        password: str = DRAWN,
         served: Iterable[str] | InstalledKinds = (),
         domain: str = "cluster.local",
         permissions: Permissions = NO_PERMISSIONS,
         reader: Reader | None = None,
     ) -> None:
-        """`served` are handles of the kinds of other operators that this cluster has. A `reader` gets all problems, and
+        """Take as `served` the handles of the external kinds that this cluster has. A `reader` gets all problems, and
         the rest is planned; without one, the first problem is raised.
         """
         self._services = {service.resource.handle: service for service in services}
         resources = (*(service.resource for service in self._services.values()), *(each.resource for each in actuators))
         self._resources: Mapping[str, Resource[Any]] = {resource.handle: resource for resource in resources}
         self._releases = releases
-        self._drawn = drawn
+        self._password = password
         self._installed = served if isinstance(served, InstalledKinds) else InstalledKinds(served)
         self._domain = domain
         self._permissions = permissions
@@ -150,14 +150,14 @@ class Paper:
         self._pending: list[Id] = []
         self._defaults: dict[Id, Mapping[str, str]] = {}
         self.made_from: dict[Id, tuple[Id, Object]] = {}
-        """By resource in a plan: the owner of the plan, and the resource's object."""
+        """Owner of the plan, and the resource's object, by resource in a plan."""
 
     def render(self, manifests: Iterable[Object], namespace: str = "default") -> Iterator[Planned]:
-        """Every resource of the manifests, and after it every one of ours made for it, with its plan.
+        """Yield every resource of the manifests, and after it every one of ours made for it, with its plan.
 
-        Raises SpecError for a spec the operator would refuse, where there is no reader.
+        Raises SpecError for a spec the operator would refuse, if there is no reader.
         """
-        ids = [id_ for manifest in manifests if (id_ := self._take(manifest, namespace))]
+        ids = [id_ for manifest in manifests if (id_ := self._add(manifest, namespace))]
         # Whole clouds first: what others refer to may be made by them.
         ids.sort(key=lambda id_: not self._makes_resources(id_.kind))
         for id_ in ids:
@@ -165,13 +165,13 @@ class Paper:
 
     def context(self, manifest: Object, namespace: str = "default") -> Context[Any]:
         """Return what the plan of a resource would look at. Raises SpecError for a spec its model refuses."""
-        id_ = self._take(manifest, namespace)
+        id_ = self._add(manifest, namespace)
         if id_ is None:
             raise LookupError(f"{manifest['kind']} is not a kind of this operator")
         return self._context(id_)
 
-    def plain(self, id_: Id) -> Planned | None:
-        """A resource with nothing but a name; None where it would be refused."""
+    def plan_defaults(self, id_: Id) -> Planned | None:
+        """Return a resource with nothing but a name; None if it would be refused."""
         self._manifests[id_] = {"metadata": {"name": id_.name}}
         return self._plan(id_)
 
@@ -193,7 +193,7 @@ class Paper:
     def _makes_resources(self, kind: str) -> bool:
         return kind in self._services and self._services[kind].teardown is True
 
-    def _take(self, manifest: Object, namespace: str) -> Id | None:
+    def _add(self, manifest: Object, namespace: str) -> Id | None:
         metadata = manifest["metadata"]
         id_ = Id(
             handle(manifest.get("apiVersion", ""), manifest["kind"]),
@@ -208,17 +208,17 @@ class Paper:
         return id_
 
     def _with_children(self, id_: Id) -> Iterator[Planned]:
-        """The resource and every one of ours its plan makes, at any depth."""
+        """Yield the resource and every one of ours its plan makes, at any depth."""
         planned = self._plan(id_)
         if planned is None:
             return
         yield planned
         # All are known before the first is planned, since they refer to each other.
-        for child in [child for obj in planned.objects if (child := self._take_child(id_, obj))]:
+        for child in [child for obj in planned.objects if (child := self._add_child(id_, obj))]:
             yield from self._with_children(child)
 
-    def _take_child(self, parent: Id, obj: Object) -> Id | None:
-        child = self._take(obj, parent.namespace)
+    def _add_child(self, parent: Id, obj: Object) -> Id | None:
+        child = self._add(obj, parent.namespace)
         if child and self._reader:
             self.made_from[child] = parent, obj
             if problems := self._reader.check(child, obj):
@@ -234,7 +234,7 @@ class Paper:
             raise MissingReference("spec", f"these wait for each other: {circle}")
         self._pending.append(id_)
         try:
-            self._planned[id_] = Planned(id_, *self._worked_out(id_))
+            self._planned[id_] = Planned(id_, *self._compute(id_))
         except Exception as error:
             if self._reader is None:
                 raise
@@ -247,14 +247,14 @@ class Paper:
             self._pending.pop()
         return self._planned[id_]
 
-    def _worked_out(self, id_: Id) -> tuple[Plan | None, Context[Any]]:
+    def _compute(self, id_: Id) -> tuple[Plan | None, Context[Any]]:
         context = self._context(id_)
         service = self._services.get(id_.kind)
         if service is None:
             return None, context
-        if waits := [ref for ref, referent in context.refs.items() if not referent.published]:
+        if pending := [ref for ref, referent in context.refs.items() if not referent.published]:
             if self._reader:
-                self._reader.unplanned(id_, [(path, ref) for path, ref in references(context.spec) if ref in waits])
+                self._reader.unplanned(id_, [(path, ref) for path, ref in references(context.spec) if ref in pending])
             return None, context
         plan = self._with_assumptions(id_, service, context)
         for obj in plan.objects:
@@ -263,7 +263,7 @@ class Paper:
         return plan, context
 
     def _with_assumptions(self, id_: Id, service: Service, context: Context[Any]) -> Plan:
-        """The plan, once more where others would add to the cluster what it waits for."""
+        """Return the plan, made again as long as other operators would add objects to the cluster that it waits for."""
         plan = service.plan(context)
         while self._reader and (added := self._reader.assume(id_, context, plan)):
             context = replace(context, children={**context.children, **added})
@@ -272,16 +272,16 @@ class Paper:
 
     def _context(self, id_: Id) -> Context[Any]:
         spec = parse(self._resources[id_.kind], self._manifests[id_])
-        permissions = self._permitted(id_)
+        permissions = self._reporting_permissions(id_)
         namespace_secrets = {
             name: data for (namespace, name), data in self._secrets.items() if namespace == id_.namespace
         }
         for path, text in plain_text(spec, namespace_secrets, id_.namespace, self._domain, permissions):
             permissions.refuse(path, text)
-        # What nothing waits for is left out: it may itself need what is rendered here.
+        # Optional references are left out: their resources may need this one.
         refs = {ref: self._referent(id_, path, ref) for path, ref in references(spec) if not ref.optional}
         for path, dependency in dependencies(spec):
-            self._tell_absent(id_, f"{path}.name", dependency.kind, dependency.name)
+            self._report_absent(id_, f"{path}.name", dependency.kind, dependency.name)
         return Context(
             kind=self._resources[id_.kind].role,
             owner=id_.name,
@@ -290,13 +290,13 @@ class Paper:
             release=self._releases(spec),
             refs=refs,
             secrets=self._contents(id_, spec, refs),
-            draw=lambda: self._drawn,
+            draw=lambda: self._password,
             domain=self._domain,
             installed_kinds=self._installed,
             permissions=permissions,
         )
 
-    def _permitted(self, id_: Id) -> Permissions:
+    def _reporting_permissions(self, id_: Id) -> Permissions:
         """Return the permissions, with which a missing one is reported to the reader instead of raised."""
         return (
             replace(self._permissions, refuse=partial(self._reader.forbidden, id_))
@@ -305,12 +305,12 @@ class Paper:
         )
 
     def _referent(self, user: Id, path: str, ref: Ref) -> Referent:
-        as_good = [handle for handle, service in self._services.items() if service.resource.role == ref.kind]
-        if not as_good:
+        handles = [handle for handle, service in self._services.items() if service.resource.role == ref.kind]
+        if not handles:
             raise MissingReference(path, f"{user} refers to {ref.kind}/{ref.name}, a kind this operator does not serve")
-        candidates = [Id(handle, user.namespace, ref.name) for handle in as_good]
+        candidates = [Id(handle, user.namespace, ref.name) for handle in handles]
         id_ = next((id_ for id_ in candidates if id_ in self._manifests), candidates[0])
-        self._tell_absent(user, f"{path}.name", ref.kind, ref.name)
+        self._report_absent(user, f"{path}.name", ref.kind, ref.name)
         self._manifests.setdefault(id_, {"metadata": {"name": ref.name}})
         planned = self._plan(id_)
         if planned is None:
@@ -318,13 +318,13 @@ class Paper:
         return Referent(planned.plan.outcome.published if planned.plan else {})
 
     def _published_by_default(self, id_: Id) -> Mapping[str, str]:
-        """The contract of a resource that would be refused, with defaults, so that mistakes in its users show, too."""
+        """Return a refused resource's contract with defaults, so that mistakes in its users show, too."""
         if id_ not in self._defaults:
             self._defaults[id_] = {}
-            plain = Paper(
-                self._services.values(), (), self._releases, drawn=self._drawn, domain=self._domain, reader=Deaf()
-            )
-            planned = plain.plain(id_)
+            services, reader = self._services.values(), NullReader()
+            password, domain = self._password, self._domain
+            cluster = OfflineCluster(services, (), self._releases, password=password, domain=domain, reader=reader)
+            planned = cluster.plan_defaults(id_)
             if planned is None or planned.plan is None:
                 return {}
             self._defaults[id_] = planned.plan.outcome.published
@@ -333,12 +333,12 @@ class Paper:
                     self._secrets.setdefault((id_.namespace, obj["metadata"]["name"]), secret_data(obj))
         return self._defaults[id_]
 
-    def _tell_absent(self, user: Id, path: str, kind: str, name: str) -> None:
+    def _report_absent(self, user: Id, path: str, kind: str, name: str) -> None:
         if self._reader and not self.has_resource(kind, user.namespace, name):
             self._reader.absent(user, path, f"{kind}/{name}")
 
     def _contents(self, id_: Id, spec: Any, refs: Mapping[Ref, Referent]) -> dict[str, Mapping[str, str]]:
-        """Data of the Secrets a plan may read: those the spec names, and those its referents publish."""
+        """Return data of the Secrets a plan may read: those the spec names, and those its referents publish."""
         contents: dict[str, Mapping[str, str]] = {}
         for path, ref in secret_references(spec):
             data = self._secret(id_, f"{path}{ref.field}", ref.name)
@@ -357,7 +357,7 @@ class Paper:
         return contents
 
     def _secret(self, id_: Id, path: str, name: str) -> Mapping[str, str]:
-        """Known data of a Secret. Reports a Secret that `path` names and that does not exist to the reader."""
+        """Return known data of a Secret. Report a Secret that `path` names and that does not exist to the reader."""
         if path and self._reader and not self.has_secret(id_.namespace, name):
             self._reader.absent(id_, path, f"Secret/{name}")
         return self._secrets.get((id_.namespace, name), {})

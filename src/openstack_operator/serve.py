@@ -1,4 +1,4 @@
-"""The operator as a process: connected, watched over, stopped in good order."""
+"""The operator as a process: its connection, its lease and its orderly end."""
 
 from __future__ import annotations
 
@@ -33,44 +33,44 @@ _ANY = "0.0.0.0"  # noqa: S104
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """What the command line decides."""
+    """Settings from the command line."""
 
     namespaces: tuple[str, ...] = ()
-    """Served; empty serves all."""
+    """Namespaces to serve; empty serves all."""
     lease_namespace: str | None = None
-    """Where the lease lies; None acts without one."""
+    """Namespace of the lease; None acts without one."""
     health_port: int = 8080
-    """0 serves no health."""
+    """Port of health checks; 0 serves none."""
     metrics_port: int = 8443
-    """0 serves no metrics."""
+    """Port of metrics over TLS; 0 serves none."""
     metrics_certificate: Path | None = None
     """Folder with tls.crt and tls.key; None has the process make a certificate."""
     metrics_insecure: bool = False
-    """Whether metrics are served at the health port, in plain text and to everybody, and at no other one."""
+    """True if metrics are served at the health port, in plain text and to everybody, and at no other one."""
     releases: Path | None = None
     """Folder of release files that win over the packaged ones."""
     cluster_domain: str = ""
     """DNS domain of the Kubernetes cluster; empty asks /etc/resolv.conf."""
     build: str = ""
-    """Tells builds of the same version apart, in the statuses that this operator writes."""
+    """Identifier of a build of the version, in the statuses that this operator writes."""
     allowed_addresses: tuple[str, ...] = ()
     """Networks that the operator connects to for resources, though their addresses are of this machine or the link."""
     permissions: Permissions = NO_PERMISSIONS
-    """What resources may do beyond their namespace."""
+    """Permissions of resources beyond their namespace."""
     json_logs: bool = True
     debug: bool = False
 
     @property
     def version(self) -> str:
-        """Of this operator, with its build as Semantic Versioning has it: 0.1.0+1f2e3d. Cut to the 63 characters that
-        the definition of a status allows: the API server would refuse every status otherwise.
+        """Version of this operator, with its build as in Semantic Versioning: 0.1.0+1f2e3d. Cut to the 63 characters
+        that the definition of a status allows: the API server would refuse every status otherwise.
         """
         return f"{__version__}+{self.build}"[:63] if self.build else __version__
 
 
 def serve(settings: Settings, actuators: Sequence[Actuator] = ACTUATORS) -> int:
-    """Runs the operator until SIGTERM or SIGINT and returns the exit status. Where the lease was lost, the process
-    begins anew on the spot, as a candidate.
+    """Run the operator until SIGTERM or SIGINT and return the exit status. If the lease is lost, restart the process at
+    once, as a candidate.
     """
     configure(json=settings.json_logs, debug=settings.debug)
     egress.allow(settings.allowed_addresses)
@@ -81,14 +81,14 @@ def serve(settings: Settings, actuators: Sequence[Actuator] = ACTUATORS) -> int:
         _log.error("stopped", error=str(error))
         sys.stdout.flush()
         # Threads that speak to a remote side must not go on, and Python would wait for them: a new program ends them.
-        # To leave it to the kubelet would end in its back-off, minutes in which nobody acts, once the API server has
-        # been slow a few times.
+        # A restart by the kubelet would end in its back-off, minutes without a leader, once the API server has been
+        # slow a few times.
         os.execv(sys.executable, sys.orig_argv)  # noqa: S606  (itself)
     return 0
 
 
 def make_manager(client: Client, settings: Settings, actuators: Sequence[Actuator], leader: Leader | None) -> Manager:
-    """The operator as the settings want it, not running yet."""
+    """Return the operator with these settings, not running yet."""
     releases = ReleaseFiles(*(folder for folder in (settings.releases, packaged()) if folder))
     ports = Ports(
         health=(_ANY, settings.health_port) if settings.health_port else None,

@@ -27,21 +27,21 @@ def context(
     served: Iterable[str] = (),
     **changes: Any,
 ) -> Context[Any]:
-    """A context of a resource named after its kind in the namespace `openstack`, its referents ready.
+    """Return a context of a resource named after its kind in the namespace `openstack`, its referents ready.
 
-    `published` maps a kind to what its resources publish; `served` are handles of kinds of others; `changes`
+    `published` maps a kind to what its resources publish; `served` are handles of external kinds; `changes`
     are further fields of Context.
     """
     parsed = resource.spec.model_validate(spec or {})
     contracts = published or {}
     refs = {ref: Referent(contracts.get(ref.kind, {})) for _, ref in references(parsed)}
-    known: dict[str, Any] = {"owner": resource.role.lower(), "namespace": "openstack", "refs": refs, "now": NOW}
-    known["installed_kinds"] = InstalledKinds(served)
-    return Context(kind=resource.role, spec=parsed, release=release, **(known | changes))
+    fields: dict[str, Any] = {"owner": resource.role.lower(), "namespace": "openstack", "refs": refs, "now": NOW}
+    fields["installed_kinds"] = InstalledKinds(served)
+    return Context(kind=resource.role, spec=parsed, release=release, **(fields | changes))
 
 
 def granted(obj: Object) -> Object:
-    """The object as it stands once its controllers are done with it."""
+    """Return the object in the state in which its controllers leave it."""
     generation = obj["metadata"].get("generation", 1)
     return {
         **obj,
@@ -51,7 +51,7 @@ def granted(obj: Object) -> Object:
 
 
 def granted_status(obj: Mapping[str, Any], generation: int) -> Object:
-    """The status that says: done; empty for kinds whose existence says so."""
+    """Return the status of a finished object; empty for kinds that need none."""
     replicas = obj.get("spec", {}).get("replicas", 1)
     counts = ("replicas", "readyReplicas", "availableReplicas", "updatedReplicas")
     match obj["kind"]:
@@ -65,8 +65,8 @@ def granted_status(obj: Mapping[str, Any], generation: int) -> Object:
             nodes = ("desiredNumberScheduled", "currentNumberScheduled", "updatedNumberScheduled", "numberReady")
             return {"observedGeneration": generation, "numberMisscheduled": 0, **dict.fromkeys(nodes, 1)}
         case "Job":
-            done = [_condition(type_, generation=None) for type_ in ("SuccessCriteriaMet", "Complete")]
-            return {"startTime": _STAMP, "completionTime": _STAMP, "succeeded": 1, "conditions": done}
+            conditions = [_condition(type_, generation=None) for type_ in ("SuccessCriteriaMet", "Complete")]
+            return {"startTime": _STAMP, "completionTime": _STAMP, "succeeded": 1, "conditions": conditions}
         case _ if _ours(obj["apiVersion"]):
             return {"observedGeneration": generation, "conditions": [_condition("Ready", generation=generation)]}
         case _:
@@ -90,9 +90,9 @@ def _condition(type_: str, *, generation: int | None) -> Object:
 
 
 class Simulator:
-    """Plays kubelet and the workload controllers against a real API server: what is applied is done at once.
+    """Stand-in for the kubelet and the workload controllers at a real API server: applied objects finish at once.
 
-    `skip` leaves objects as they are, by (kind, name): for tests of what is not ready.
+    `skip` leaves objects as they are, by (kind, name): for tests of objects that are not ready.
     """
 
     KINDS = (DEPLOYMENT, STATEFUL_SET, DAEMON_SET, JOB)
@@ -106,33 +106,33 @@ class Simulator:
         self._client = client
         self._skip = skip
         self._tasks = set[asyncio.Task[None]]()
-        self._informers = [Informer(client, Store(kind, self._changed), namespace=namespace) for kind in self.KINDS]
+        self._informers = [Informer(client, Store(kind, self._on_change), namespace=namespace) for kind in self.KINDS]
 
     async def run(self) -> None:
-        """Runs until canceled."""
+        """Run until canceled."""
         async with asyncio.TaskGroup() as group:
             for informer in self._informers:
                 group.create_task(informer.run())
 
-    async def synced(self) -> None:
-        """Returns once everything there was has been seen."""
+    async def wait_until_synced(self) -> None:
+        """Return once every existing object was read."""
         for informer in self._informers:
             await informer.synced.wait()
 
-    def _changed(self, change: Change) -> None:
+    def _on_change(self, change: Change) -> None:
         if change.new is None or change.new.meta.deletion_timestamp or self._skip(change.kind.kind, change.meta.name):
             return
         live = change.new.decode()
-        wanted = granted_status(live, change.new.meta.generation)
+        desired = granted_status(live, change.new.meta.generation)
         status = live.get("status") or {}
-        if any(status.get(name, 0) != value for name, value in wanted.items() if name != "conditions"):
-            task = asyncio.create_task(self._finish(change, wanted))
+        if any(status.get(name, 0) != value for name, value in desired.items() if name != "conditions"):
+            task = asyncio.create_task(self._finish(change, desired))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
-    async def _finish(self, change: Change, wanted: Object) -> None:
+    async def _finish(self, change: Change, desired: Object) -> None:
         try:
-            await self._client.merge_status(change.kind, change.meta.namespace, change.meta.name, wanted)
+            await self._client.merge_status(change.kind, change.meta.namespace, change.meta.name, desired)
         except (Transient, SpecError) as error:
-            # Deleted or changed meanwhile, which the watch tells of; a refused status shows as a test that hangs.
+            # Deleted or changed meanwhile, which the watch reports; a refused status shows as a test that hangs.
             print(f"simulator: {change.kind.kind}/{change.meta.name}: {error}")

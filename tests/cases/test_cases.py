@@ -12,7 +12,7 @@ from openstack_operator.kube import IRREPLACEABLE, REMEMBERED
 from openstack_operator.manifests import dump_all, load
 from openstack_operator.plan import Object
 from openstack_operator.release_files import ReleaseFiles
-from openstack_operator.render import Paper
+from openstack_operator.render import OfflineCluster
 
 ROOT = Path(__file__).parent.parent.parent
 FOLDERS = sorted((ROOT / "src" / "openstack_operator" / "services").glob("*/cases"))
@@ -22,7 +22,7 @@ CASES = [path for folder in FOLDERS for path in sorted(folder.glob("*.yaml")) if
 @pytest.mark.parametrize("case", CASES, ids=lambda path: f"{path.parent.parent.name}-{path.stem}")
 def test_case(case: Path, update: bool) -> None:
     golden = case.with_suffix(".golden.yaml")
-    paper = Paper(SERVICES, ACTUATORS, ReleaseFiles(ROOT / "releases"), drawn="drawn")
+    paper = OfflineCluster(SERVICES, ACTUATORS, ReleaseFiles(ROOT / "releases"), password="drawn")
     # The first is the resource the case is about; what its own children become stands in their goldens.
     planned = next(paper.render(load(case), "openstack"))
     text = dump_all([without_programs(obj) for obj in planned.objects])
@@ -58,7 +58,7 @@ def test_at_most_three_cases_a_service() -> None:
 
 @pytest.mark.parametrize("case", CASES, ids=lambda path: f"{path.parent.parent.name}-{path.stem}")
 def test_what_was_drawn_comes_back_when_somebody_deletes_its_secret(case: Path) -> None:
-    paper = Paper(SERVICES, ACTUATORS, ReleaseFiles(ROOT / "releases"), drawn="drawn")
+    paper = OfflineCluster(SERVICES, ACTUATORS, ReleaseFiles(ROOT / "releases"), password="drawn")
     planned = next(paper.render(load(case), "openstack"))
     drawn = base64.b64encode(b"drawn").decode()
     secrets = [obj for obj in planned.objects if obj["kind"] == "Secret" and drawn in obj["data"].values()]

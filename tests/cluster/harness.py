@@ -39,13 +39,13 @@ class Cluster:
         client = Client.connect()
         actuators = toy.actuators(self.remote, changes.pop("interval", 60))
         patience, release = (
-            Patience(first=0.2, later=0.2, retrying=0.5, missing=0.2),
+            Patience(initial=0.2, later=0.2, retrying=0.5, missing=0.2),
             changes.pop("release", toy.RELEASE),
         )
         changes = {"patience": patience, **changes}
         manager = Manager(client, toy.SERVICES, actuators, lambda spec: release, [self.namespace], **changes)
         async with running(manager.run()):
-            await manager.world.synced()
+            await manager.world.wait_until_synced()
             yield manager
         await client.close()
 
@@ -55,7 +55,7 @@ class Cluster:
         client = Client.connect()
         simulator = Simulator(client, self.namespace, lambda kind, name: kind in skip)
         async with running(simulator.run()):
-            await simulator.synced()
+            await simulator.wait_until_synced()
             yield
         await client.close()
 

@@ -11,14 +11,14 @@ from typing import Any
 
 from openstack_operator.plan import Transient
 from openstack_operator.runtime.client import Client, Conflict
-from openstack_operator.runtime.kinds import DEPLOYMENT, OTHERS, SECRET, Kind
+from openstack_operator.runtime.kinds import DEPLOYMENT, EXTERNAL_KINDS, SECRET, Kind
 
 from .harness import Cluster, running
 
 _KORC = "openstack.k-orc.cloud"
 _SECRETS = "external-secrets.io"
 GROUPS = ("k8s.mariadb.com", "rabbitmq.com", "memcached.c5c3.io", "cache.cs.sap.com", _KORC, _SECRETS)
-KINDS = {kind.handle: kind for kind in OTHERS if kind.group in GROUPS and not kind.newer}
+KINDS = {kind.handle: kind for kind in EXTERNAL_KINDS if kind.group in GROUPS and not kind.superseded_by}
 _CLUSTER = ("AllReplicasReady", "ClusterAvailable", "ReconcileSuccess")
 _PERIOD = 0.1
 

@@ -36,7 +36,7 @@ ELSEWHERE = {
 async def operator(cluster: Cluster, root: Path, permissions: Permissions = NO_PERMISSIONS) -> AsyncGenerator[None]:
     """The services alone, with a Secret `login` that may be sent to everybody."""
     client = Client.connect()
-    patience = Patience(first=0.2, later=0.2, retrying=0.5, missing=0.2)
+    patience = Patience(initial=0.2, later=0.2, retrying=0.5, missing=0.2)
     releases = ReleaseFiles(root / "releases")
     served = [cluster.namespace]
     manager = Manager(client, SERVICES, (), releases, served, patience=patience, permissions=permissions)

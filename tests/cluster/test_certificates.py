@@ -51,7 +51,7 @@ async def cert_manager(cluster: Cluster, authority: pki.Pair, refuses: set[str])
         refused = name in refuses
         if not refused:
             names = frozenset({*spec["dnsNames"], *spec.get("ipAddresses", ())})
-            wanted = pki.Wanted(common="x", names=names, life=timedelta(minutes=int(spec["duration"][:-1])))
+            wanted = pki.Request(common="x", names=names, life=timedelta(minutes=int(spec["duration"][:-1])))
             pair = pki.issue(authority, wanted, name, datetime.now(UTC))
             files = {"tls.crt": pair.cert, "tls.key": pair.key, "ca.crt": authority.cert}
             await client.create(
@@ -105,8 +105,8 @@ async def test_certificates_come_from_cert_manager_once_it_is_there(cluster: Clu
         await cluster.ready(PKI, "pki")
         await cluster.ready(MARIADB, "mariadb")
         files = secret_data(await cluster.get(SECRET, "mariadb-tls"))
-        assert pki.each(files["ca.crt"]) == pki.each(by.cert)
-        assert pki.vouched(files["tls.crt"], [by.cert])
+        assert pki.split(files["ca.crt"]) == pki.split(by.cert)
+        assert pki.is_trusted(files["tls.crt"], [by.cert])
         issued = await cluster.get(SECRET, "mariadb-tls-issued")
         assert issued
         assert [ref["kind"] for ref in issued["metadata"]["ownerReferences"]] == ["MariaDB"], "it goes with its user"
@@ -183,7 +183,7 @@ async def test_an_authority_is_replaced_as_users_start_anew(cluster: Cluster, ro
         await cluster.change(PKI, "pki", "/spec/authorityGeneration", 2)
         await said("waits for Pod/reader (reader)")
         trusted = secret_data(await cluster.get(SECRET, "mariadb-tls"))["ca.crt"]
-        assert len(pki.each(trusted)) == 2
+        assert len(pki.split(trusted)) == 2
         await end(cluster, "reader")
         await next_second()
         await pod(cluster, "again", "pki-bundle")
@@ -193,8 +193,8 @@ async def test_an_authority_is_replaced_as_users_start_anew(cluster: Cluster, ro
 
         async def issued_by_it_alone() -> bool:
             files = secret_data(await cluster.get(SECRET, "mariadb-tls"))
-            alone = pki.each(files["ca.crt"]) == pki.each(now["tls.crt"])
-            return alone and pki.vouched(files["tls.crt"], [now["tls.crt"]])
+            alone = pki.split(files["ca.crt"]) == pki.split(now["tls.crt"])
+            return alone and pki.is_trusted(files["tls.crt"], [now["tls.crt"]])
 
         await eventually(issued_by_it_alone)
 

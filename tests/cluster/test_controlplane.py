@@ -46,7 +46,7 @@ async def operator(
     client = Client.connect()
     remotes = [replace(actuator, ensure=agrees, remove=agrees) for actuator in ACTUATORS]
     releases = releases or ReleaseFiles(root / "releases")
-    patience = Patience(first=0.2, later=0.2, retrying=0.5, missing=0.2)
+    patience = Patience(initial=0.2, later=0.2, retrying=0.5, missing=0.2)
     manager = Manager(client, SERVICES, remotes, releases, [cluster.namespace, *also], patience=patience)
     async with running(manager.run()), cluster.simulator(*skip):
         yield manager

@@ -21,7 +21,7 @@ from openstack_operator.plan import Context
 from openstack_operator.release_files import ReleaseFiles
 from openstack_operator.runtime.client import Client, Missing
 from openstack_operator.runtime.informer import Informer
-from openstack_operator.runtime.kinds import NAMESPACE, OTHERS, SECRET, Catalog
+from openstack_operator.runtime.kinds import EXTERNAL_KINDS, NAMESPACE, SECRET, Catalog
 from openstack_operator.runtime.manager import Manager
 from openstack_operator.runtime.report import Patience
 from openstack_operator.runtime.store import Change, Store
@@ -68,7 +68,7 @@ class Cloud:
         """One life of the operator; returns whether it saw the cloud ready and at rest before it died."""
         client, fate = mortal(writes)
         remotes = [replace(actuator, ensure=agrees, remove=agrees) for actuator in ACTUATORS]
-        patience = Patience(first=0.1, later=0.1, retrying=0.1, missing=0.1)
+        patience = Patience(initial=0.1, later=0.1, retrying=0.1, missing=0.1)
         releases = ReleaseFiles(ROOT / "releases")
         manager = Manager(client, SERVICES, remotes, releases, [self.cluster.namespace], patience=patience)
         async with running(manager.run()):
@@ -99,7 +99,7 @@ class Cloud:
                 page = json.loads(await self.cluster.client.page(kind, self.cluster.namespace, {}))
             except Missing:
                 # Kinds of others that are not there have no objects either.
-                if kind not in OTHERS:
+                if kind not in EXTERNAL_KINDS:
                     raise
                 continue
             for live in page["items"]:
@@ -153,7 +153,7 @@ async def cloud(cluster: Cluster, name: str, sample: Path) -> AsyncGenerator[Clo
     informer = Informer(client, Store(SECRET, found.seen), namespace=own.namespace)
     simulator = Simulator(client, own.namespace)
     async with running(informer.run()), running(simulator.run()):
-        await simulator.synced()
+        await simulator.wait_until_synced()
         [plane] = [doc for doc in load(sample) if doc["kind"] == CONTROL_PLANE.kind]
         await own.create(CONTROL_PLANE, "cloud", **plane["spec"])
         yield found

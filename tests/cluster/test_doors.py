@@ -11,7 +11,7 @@ import pytest
 from openstack_operator.catalogue import RESOURCES
 from openstack_operator.kube import conditions
 from openstack_operator.runtime.client import Conflict
-from openstack_operator.runtime.kinds import DEPLOYMENT, OTHERS, Catalog
+from openstack_operator.runtime.kinds import DEPLOYMENT, EXTERNAL_KINDS, Catalog
 from openstack_operator.services.controlplane.c5c3_model import C5C3_CONTROL_PLANE
 
 from .harness import Cluster, eventually
@@ -72,7 +72,9 @@ async def collected(cluster: Cluster, owner: str) -> None:
     """Removes what belonged to an owner that is gone, as Kubernetes does where it has controllers."""
     for kind in Catalog(RESOURCES).all:
         page = (
-            json.loads(await cluster.client.page(kind, cluster.namespace, {})) if kind not in OTHERS else {"items": []}
+            json.loads(await cluster.client.page(kind, cluster.namespace, {}))
+            if kind not in EXTERNAL_KINDS
+            else {"items": []}
         )
         for live in page["items"]:
             if any(reference["uid"] == owner for reference in live["metadata"].get("ownerReferences", ())):

@@ -294,7 +294,7 @@ async def test_everything_missing_is_named_at_once_and_nothing_is_touched(cluste
 
 
 async def test_what_comes_soon_was_never_a_failure(cluster: Cluster):
-    async with cluster.simulator(), cluster.operator(patience=Patience(first=0.1, later=0.1, missing=600)):
+    async with cluster.simulator(), cluster.operator(patience=Patience(initial=0.1, later=0.1, missing=600)):
         await cluster.create(toy.SERVER, "server")
         await cluster.create(toy.APP, "app", password={"name": "mine"})
         condition = await cluster.ready(toy.APP, "app", "Waiting")

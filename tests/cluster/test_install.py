@@ -156,7 +156,7 @@ async def _without_c5c3(kubectl: Kubectl, client: Client, served: Client) -> Non
     cluster = Cluster(client, "plain")
     manager = Manager(served, SERVICES, ACTUATORS, ReleaseFiles(ROOT / "releases"), ["plain"])
     async with running(manager.run()):
-        await asyncio.wait_for(manager.world.synced(), PATIENCE)
+        await asyncio.wait_for(manager.world.wait_until_synced(), PATIENCE)
         await cluster.create(CONTROL_PLANE, "cloud", tempest={"enabled": True})
         condition = await cluster.ready(CONTROL_PLANE, "cloud", "InvalidSpec")
         assert "this cluster serves no tempests.tempest.openstack.c5c3.io" in condition["message"]

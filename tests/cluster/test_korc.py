@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from openstack_operator.kube import RECREATED, conditions, secret_data
-from openstack_operator.runtime.kinds import DEPLOYMENT, OTHERS, SECRET
+from openstack_operator.runtime.kinds import DEPLOYMENT, EXTERNAL_KINDS, SECRET
 from openstack_operator.services.controlplane.c5c3_model import C5C3_CONTROL_PLANE
 from openstack_operator.services.controlplane.model import CONTROL_PLANE
 
@@ -15,7 +15,7 @@ from .playing import played
 from .test_controlplane import operator
 from .test_providers import RESOURCE, made, ours, without
 
-KORC = {kind.kind: kind for kind in OTHERS if kind.group == "openstack.k-orc.cloud"}
+KORC = {kind.kind: kind for kind in EXTERNAL_KINDS if kind.group == "openstack.k-orc.cloud"}
 NAMES = {"Domain": {"default"}, "Project": {"admin", "service"}, "Role": set[str]()}
 SERVICES = {"glance", "placement", "neutron", "nova"}
 ASKED: dict[str, Any] = {"korc": {"enabled": True, "bootstrapResources": ["domains", "projects"]}}

@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 
 from openstack_operator.kube import conditions
-from openstack_operator.runtime.kinds import OTHERS, Kind
+from openstack_operator.runtime.kinds import EXTERNAL_KINDS, Kind
 from openstack_operator.services.controlplane.model import CONTROL_PLANE
 
 from .conftest import CRD, install
 from .harness import Cluster, eventually
 from .test_controlplane import operator
 
-KINDS = [kind for kind in OTHERS if kind.group == "monitoring.coreos.com"]
+KINDS = [kind for kind in EXTERNAL_KINDS if kind.group == "monitoring.coreos.com"]
 
 
 def of(**fields: Any) -> dict[str, Any]:

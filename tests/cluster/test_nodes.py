@@ -55,7 +55,7 @@ async def operator(root: Path, *clusters: Cluster) -> AsyncGenerator[None]:
     """One operator with every service that serves these namespaces."""
     client = Client.connect()
     remotes = [replace(actuator, ensure=agrees, remove=agrees) for actuator in ACTUATORS]
-    patience = Patience(first=0.2, later=0.2, retrying=0.5)
+    patience = Patience(initial=0.2, later=0.2, retrying=0.5)
     namespaces = [each.namespace for each in clusters]
     manager = Manager(client, SERVICES, remotes, ReleaseFiles(root / "releases"), namespaces, patience=patience)
     async with AsyncExitStack() as stack:

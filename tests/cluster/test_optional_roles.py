@@ -48,14 +48,14 @@ async def test_the_operator_runs_without_rights_to_the_kinds_of_others(
     user = f"least-{cluster.namespace}"
     bind(kubeconfig, cluster, user, "rbac.yaml", "rbac-of-namespace.yaml")
     remotes = [replace(actuator, ensure=agrees, remove=agrees) for actuator in ACTUATORS]
-    patience = Patience(first=0.2, later=0.2, retrying=0.5, missing=0.2)
+    patience = Patience(initial=0.2, later=0.2, retrying=0.5, missing=0.2)
     source = {"apiVersion": "v1", "kind": "Secret", "metadata": cluster.meta("source"), "stringData": {"key": "value"}}
     await cluster.client.create(SECRET, source)
     async with account(kubeconfig, f"system:serviceaccount:{NAMESPACE}:{user}") as client, cluster.simulator():
         releases = ReleaseFiles(root / "releases")
         manager = Manager(client, SERVICES, remotes, releases, [cluster.namespace], patience=patience)
         async with running(manager.run()):
-            await asyncio.wait_for(manager.world.synced(), PATIENCE)
+            await asyncio.wait_for(manager.world.wait_until_synced(), PATIENCE)
             await cluster.create(MEMCACHED, "ours", provider="builtin", tls=None)
             await cluster.ready(MEMCACHED, "ours")
             await cluster.create(MEMCACHED, "theirs", provider="memcached-operator", tls=None)
@@ -65,7 +65,7 @@ async def test_the_operator_runs_without_rights_to_the_kinds_of_others(
             assert await cluster.get(THEIRS, "theirs") is None
             # A kind of our own that is optional, too.
             await cluster.create(SECRET_AGGREGATE, "target", sources=[{"secretRef": {"name": "source"}}])
-            assert SECRET_AGGREGATE.handle not in manager.world.served
+            assert SECRET_AGGREGATE.handle not in manager.world.installed_kinds
             # The roles come, and the operator is not started anew.
             roles = "memcached-operator", "c5c3"
             bind(kubeconfig, cluster, user, *(f"optional-roles/{name}.yaml" for name in roles))

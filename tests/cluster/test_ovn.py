@@ -49,7 +49,7 @@ async def operator(cluster: Cluster, root: Path, southbound: Southbound) -> Asyn
 
     looked = {"ensure": there(ovn.ensure), "remove": there(ovn.remove), "seen": there(ovn.seen)}
     actuators = [replace(each, **looked) if each.resource is CHASSIS else each for each in ACTUATORS]
-    client, patience = Client.connect(), Patience(first=0.2, later=0.2, retrying=0.5, missing=0.2)
+    client, patience = Client.connect(), Patience(initial=0.2, later=0.2, retrying=0.5, missing=0.2)
     releases = ReleaseFiles(root / "releases")
     manager = Manager(client, SERVICES, actuators, releases, [cluster.namespace], patience=patience)
     with southbound.serving():

@@ -11,8 +11,8 @@ from openstack_operator.catalogue import ACTUATORS, SERVICES
 from openstack_operator.kube import Object
 from openstack_operator.manifests import load
 from openstack_operator.release_files import ReleaseFiles
-from openstack_operator.render import Paper
-from openstack_operator.runtime.kinds import OTHERS
+from openstack_operator.render import OfflineCluster
+from openstack_operator.runtime.kinds import EXTERNAL_KINDS
 
 from .harness import Cluster, eventually
 from .rest import Rest
@@ -43,7 +43,9 @@ async def test_a_samples_namespace_allows_what_its_pods_need(
 ) -> None:
     manifests = load(root / "deploy" / "samples" / f"controlplane_{sample}.yaml")
     (level,) = (obj["metadata"]["labels"][ENFORCE] for obj in manifests if obj["kind"] == "Namespace")
-    paper = Paper(SERVICES, ACTUATORS, ReleaseFiles(root / "releases"), served=[kind.handle for kind in OTHERS])
+    paper = OfflineCluster(
+        SERVICES, ACTUATORS, ReleaseFiles(root / "releases"), served=[kind.handle for kind in EXTERNAL_KINDS]
+    )
     wanted = pods([obj for planned in paper.render(manifests) for obj in planned.objects])
     rest = Rest(kubeconfig, cluster.namespace)
 

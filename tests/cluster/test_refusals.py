@@ -383,13 +383,13 @@ CHANGED: list[tuple[str, dict[str, Any], dict[str, Any], str, str]] = [
     ("Placement", {}, {"database": {"database": "b"}}, "spec.database.database", "set or unset later"),
     ("Placement", {}, {"database": {"mariadbRef": {"name": "b"}}}, "spec.database.mariadbRef", "create a new"),
     ("Neutron", {}, {"messaging": {"rabbitmqRef": {"name": "b"}}}, "spec.messaging.rabbitmqRef", "create a new"),
-    (CLOUD, {}, {"rabbitmq": {"perService": True}}, "spec.rabbitmq.perService", "keep perService as it was"),
+    (CLOUD, {}, {"rabbitmq": {"perService": True}}, "spec.rabbitmq.perService", "do not change perService"),
     (
         CLOUD,
         {"rabbitmq": {"perService": True}},
         {"rabbitmq": {"perService": False}},
         "rabbitmq.perService",
-        "keep perService as it was",
+        "do not change perService",
     ),
     (
         "Neutron",

@@ -16,7 +16,7 @@ from . import toy
 from .harness import Cluster, at_rest, eventually
 
 # Whoever waits for others to be looked at does so for as long as a test may take.
-PATIENCE = Patience(first=0.2, later=0.2, retrying=0.5, missing=0.2, upgrade=600)
+PATIENCE = Patience(initial=0.2, later=0.2, retrying=0.5, missing=0.2, upgrade=600)
 NAMES = {toy.STACK: "stack", toy.SERVER: "server", toy.ACCOUNT: "account", toy.APP: "app"}
 NEWER = replace(toy.RELEASE, components={"app": replace(toy.RELEASE["app"], image="example.org/app:2")})
 

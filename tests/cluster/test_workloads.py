@@ -65,7 +65,7 @@ async def test_one_that_somebody_deletes_comes_back_to_what_belongs_to_it(cluste
             await came_back(cluster, kind, name, before)
             await cluster.ready(toy.STACK, "stack")
     event = next(each for each in await listed(cluster, EVENT) if each["reason"] == "Recreated")
-    assert event["message"] == f"recreated {kind.kind}/{name}, which somebody deleted"
+    assert event["message"] == f"recreated {kind.kind}/{name}, which a user deleted"
     assert (event["type"], event["count"], event["lastTimestamp"]) == ("Normal", 1, event["firstTimestamp"])
 
 

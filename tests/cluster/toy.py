@@ -217,7 +217,7 @@ def actuators(remote: Remote, interval: float = 60) -> tuple[Actuator, ...]:
             resource=ACCOUNT,
             ensure=remote.ensure,
             remove=remote.remove,
-            seen=remote.seen,
+            observe=remote.seen,
             claims=claims,
             interval=period,
         ),

@@ -12,7 +12,7 @@ from openstack_operator.catalogue import ACTUATORS, RESOURCES, SERVICES
 from openstack_operator.kube import Object
 from openstack_operator.manifests import load
 from openstack_operator.release_files import ReleaseFiles
-from openstack_operator.render import Paper
+from openstack_operator.render import OfflineCluster
 from tests.cluster.harness import Cluster
 from tests.cluster.rest import Rest
 from tests.fields import KINDS, wanted, written
@@ -52,7 +52,7 @@ def test_a_manifest_is_taken_as_it_stands(rest: Rest, root: Path, obj: Object) -
     status, answer = rest.create(wanted)
     assert status == 201, answer["message"]
     # As far as it can be told without the Secrets it names.
-    Paper(SERVICES, ACTUATORS, ReleaseFiles(root / "releases"), drawn="drawn").context(obj)
+    OfflineCluster(SERVICES, ACTUATORS, ReleaseFiles(root / "releases"), password="drawn").context(obj)
 
 
 @pytest.mark.parametrize("obj", ours(), ids=named)

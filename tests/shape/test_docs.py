@@ -15,7 +15,7 @@ from openstack_operator.catalogue import ACTUATORS, SERVICES
 from openstack_operator.kube.objects import IRREPLACEABLE
 from openstack_operator.manifests import dump_all, load
 from openstack_operator.release_files import ReleaseFiles
-from openstack_operator.render import Paper
+from openstack_operator.render import OfflineCluster
 from openstack_operator.runtime.registry import Service
 
 ROOT = Path(__file__).parent.parent.parent
@@ -45,7 +45,7 @@ def walked(module: str) -> dict[str, Any]:
 def test_the_walk_makes_a_whole_service() -> None:
     walked_service = Service(resource=walked("model")["PLACEMENT"], plan=walked("service")["plan"])
     services = [walked_service, *(service for service in SERVICES if service.resource.kind != "Placement")]
-    paper = Paper(services, ACTUATORS, ReleaseFiles(ROOT / "releases"), drawn="drawn")
+    paper = OfflineCluster(services, ACTUATORS, ReleaseFiles(ROOT / "releases"), password="drawn")
     case = ROOT / PLACEMENT / "cases" / "minimal.yaml"
     planned = next(paper.render(load(case), "openstack"))
     assert dump_all(planned.objects) == case.with_suffix(".golden.yaml").read_text(encoding="utf-8")

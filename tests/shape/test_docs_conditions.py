@@ -12,7 +12,7 @@ from openstack_operator.kube import POD_REASONS
 from openstack_operator.manifests import load
 from openstack_operator.plan import Plan, State, Verdict, condition_type, conditions
 from openstack_operator.release_files import ReleaseFiles
-from openstack_operator.render import Paper
+from openstack_operator.render import OfflineCluster
 
 ROOT = Path(__file__).parent.parent.parent
 PAGE = (ROOT / "docs" / "conditions.md").read_text(encoding="utf-8")
@@ -42,7 +42,9 @@ def reported() -> dict[str, set[str]]:
     """Conditions by kind, from the plans of every case."""
     found: dict[str, set[str]] = defaultdict(set)
     for case in sorted(path for path in CASES if not path.stem.endswith(".golden")):
-        for planned in Paper(SERVICES, ACTUATORS, ReleaseFiles(ROOT / "releases")).render(load(case), "openstack"):
+        for planned in OfflineCluster(SERVICES, ACTUATORS, ReleaseFiles(ROOT / "releases")).render(
+            load(case), "openstack"
+        ):
             if planned.plan:
                 kind = planned.context.kind
                 found[kind] |= {condition_type(name) for name in planned.plan.condition.values()}

@@ -21,7 +21,7 @@ from openstack_operator.generate import generated, rendered, stale, write
 from openstack_operator.manifests import load
 from openstack_operator.plan.steps import WORKLOADS
 from openstack_operator.render import Planned
-from openstack_operator.runtime.kinds import CHILDREN, OTHERS, Catalog
+from openstack_operator.runtime.kinds import CHILDREN, EXTERNAL_KINDS, Catalog
 
 
 @pytest.fixture(scope="module")
@@ -160,7 +160,7 @@ def test_everything_that_is_watched_may_be_watched(root: Path) -> None:
         for resource in rule["resources"]
         if {"get", "list", "watch"} <= set(rule["verbs"])
     }
-    assert {(kind.group, kind.plural) for kind in (*CHILDREN, *OTHERS)} <= granted
+    assert {(kind.group, kind.plural) for kind in (*CHILDREN, *EXTERNAL_KINDS)} <= granted
     assert {(resource.group, resource.plural) for resource in RESOURCES} <= granted
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from openstack_operator.api import Resource, crd
 from openstack_operator.catalogue import RESOURCES
-from openstack_operator.runtime.kinds import OTHERS
+from openstack_operator.runtime.kinds import EXTERNAL_KINDS
 
 ROOT = Path(__file__).parent.parent.parent
 PAGES = sorted(
@@ -34,7 +34,7 @@ def names(resource: Resource[Any]) -> list[str]:
 
 def ambiguous() -> set[str]:
     """Names of several groups' kinds, those of other operators among them."""
-    theirs = [name for kind in set(OTHERS) for name in {kind.plural, kind.kind.lower()}]
+    theirs = [name for kind in set(EXTERNAL_KINDS) for name in {kind.plural, kind.kind.lower()}]
     seen = Counter([*(name for each in RESOURCES for name in names(each)), *theirs])
     return {name for name, count in seen.items() if count > 1}
 
@@ -156,7 +156,9 @@ def test_an_object_a_page_names_is_one_of_a_kind() -> None:
     page = (ROOT / "docs" / "conditions.md").read_text(encoding="utf-8")
     cells = [cell for line in page.splitlines() if line.startswith("| ") for cell in line.split(" | ")]
     found = [kind for cell in cells for kind in OBJECT.findall(cell)]
-    clear = {name for each in RESOURCES for name in names(each)} | {kind.kind.lower() for kind in OTHERS} | BUILT_IN
+    clear = (
+        {name for each in RESOURCES for name in names(each)} | {kind.kind.lower() for kind in EXTERNAL_KINDS} | BUILT_IN
+    )
     assert len(found) > 50
     assert {kind for kind in found if kind in AMBIGUOUS} == set()
     assert {kind for kind in found if kind not in clear} == set()

@@ -19,8 +19,8 @@ from openstack_operator.kube import Object, secret_data
 from openstack_operator.manifests import load
 from openstack_operator.plan import SpecError
 from openstack_operator.release_files import ReleaseFiles
-from openstack_operator.render import Paper
-from openstack_operator.runtime.kinds import OTHERS
+from openstack_operator.render import OfflineCluster
+from openstack_operator.runtime.kinds import EXTERNAL_KINDS
 
 pytestmark = pytest.mark.security
 
@@ -31,7 +31,7 @@ CASES = sorted(
     if not path.name.endswith(".golden.yaml")
 )
 KINDS = {resource.handle: resource for resource in RESOURCES}
-SERVED = [kind.handle for kind in OTHERS]
+SERVED = [kind.handle for kind in EXTERNAL_KINDS]
 PLAIN: list[list[Object]] = [
     [{"apiVersion": resource.api_version, "kind": resource.kind, "metadata": {"name": "plain"}}]
     for resource in RESOURCES
@@ -115,7 +115,7 @@ def reached(manifests: list[Object], resource: Resource[Any], fields: Sequence[A
     words = {path: f"word-{number}-end" for number, (path, _) in enumerate(fields)}
     for path, write in fields:
         written(main.setdefault("spec", {}), path, write(words[path]))
-    paper = Paper(SERVICES, ACTUATORS, ReleaseFiles(ROOT / "releases"), served=SERVED)
+    paper = OfflineCluster(SERVICES, ACTUATORS, ReleaseFiles(ROOT / "releases"), served=SERVED)
     try:
         planned = next(each for each in paper.render(changed) if each.id.kind == resource.handle)
     except (SpecError, ValueError):

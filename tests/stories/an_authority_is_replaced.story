@@ -19,7 +19,7 @@ A client runs that started before.
 
 It was made anew since.
   ~ Secret/pki-authority
-  RotationReady: True, Renewing, certificates are by the new authority; the one before is trusted until nobody shows one by it
+  RotationReady: True, Renewing, certificates are by the new authority; the one before is trusted until no server shows one by it
   Ready: True
 
 No Secret holds a certificate by the old authority, and no port shows one.

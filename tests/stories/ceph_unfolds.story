@@ -24,8 +24,8 @@ A CephStorage appears, with a Ceph of its own.
   PoolsReady: Waiting, waiting for Monitors, Manager, OSDs
   StatusReady: Progressing, cephstorage-status: 0/1 pods ready
   CephConnected: Progressing, nothing was heard yet of what the status pod sees
-  HealthReady: Progressing, unknown as long as Ceph cannot be asked
-  Ready: Progressing, Monitors: cephstorage-mon: 0/1 pods ready; Status: cephstorage-status: 0/1 pods ready; CephConnected: nothing was heard yet of what the status pod sees; Health: unknown as long as Ceph cannot be asked
+  HealthReady: Progressing, unknown while Ceph does not answer
+  Ready: Progressing, Monitors: cephstorage-mon: 0/1 pods ready; Status: cephstorage-status: 0/1 pods ready; CephConnected: nothing was heard yet of what the status pod sees; Health: unknown while Ceph does not answer
 
 Finished: StatefulSet.
   ~ Secret/cephstorage-record
@@ -38,28 +38,28 @@ Finished: StatefulSet.
   PoolsReady: Waiting, waiting for Manager, OSDs
   StatusReady: Progressing, cephstorage-status: 0/1 pods ready
   CephConnected: Progressing, nothing was heard yet of what the status pod sees
-  HealthReady: Progressing, unknown as long as Ceph cannot be asked
-  Ready: Progressing, Manager: cephstorage-mgr: 0/1 pods ready; OSDs: cephstorage-osd: 0/1 pods ready; Status: cephstorage-status: 0/1 pods ready; CephConnected: nothing was heard yet of what the status pod sees; Health: unknown as long as Ceph cannot be asked
+  HealthReady: Progressing, unknown while Ceph does not answer
+  Ready: Progressing, Manager: cephstorage-mgr: 0/1 pods ready; OSDs: cephstorage-osd: 0/1 pods ready; Status: cephstorage-status: 0/1 pods ready; CephConnected: nothing was heard yet of what the status pod sees; Health: unknown while Ceph does not answer
 
 Finished: StatefulSet.
   ManagerReady: Progressing, cephstorage-mgr: 0/1 pods ready
   PoolsReady: Waiting, waiting for Manager
   StatusReady: Progressing, cephstorage-status: 0/1 pods ready
   CephConnected: Progressing, nothing was heard yet of what the status pod sees
-  HealthReady: Progressing, unknown as long as Ceph cannot be asked
-  Ready: Progressing, Manager: cephstorage-mgr: 0/1 pods ready; Status: cephstorage-status: 0/1 pods ready; CephConnected: nothing was heard yet of what the status pod sees; Health: unknown as long as Ceph cannot be asked
+  HealthReady: Progressing, unknown while Ceph does not answer
+  Ready: Progressing, Manager: cephstorage-mgr: 0/1 pods ready; Status: cephstorage-status: 0/1 pods ready; CephConnected: nothing was heard yet of what the status pod sees; Health: unknown while Ceph does not answer
 
 Finished: Deployment.
   + Job/cephstorage-pools-…
   PoolsReady: Progressing, job cephstorage-pools-… is running
   CephConnected: Progressing, nothing was heard yet of what the status pod sees
-  HealthReady: Progressing, unknown as long as Ceph cannot be asked
-  Ready: Progressing, Pools: job cephstorage-pools-… is running; CephConnected: nothing was heard yet of what the status pod sees; Health: unknown as long as Ceph cannot be asked
+  HealthReady: Progressing, unknown while Ceph does not answer
+  Ready: Progressing, Pools: job cephstorage-pools-… is running; CephConnected: nothing was heard yet of what the status pod sees; Health: unknown while Ceph does not answer
 
 Finished: Job.
   CephConnected: Progressing, nothing was heard yet of what the status pod sees
-  HealthReady: Progressing, unknown as long as Ceph cannot be asked
-  Ready: Progressing, CephConnected: nothing was heard yet of what the status pod sees; Health: unknown as long as Ceph cannot be asked
+  HealthReady: Progressing, unknown while Ceph does not answer
+  Ready: Progressing, CephConnected: nothing was heard yet of what the status pod sees; Health: unknown while Ceph does not answer
 
 The pod that looks is heard.
   Ready: True

@@ -24,7 +24,7 @@ from openstack_operator.plan import (
     conditions,
     key,
 )
-from openstack_operator.render import Paper
+from openstack_operator.render import OfflineCluster
 from openstack_operator.testing import granted
 
 DIGEST = re.compile(r"(?<=[a-z])-[0-9a-f]{8}\b")
@@ -147,7 +147,7 @@ class Story:
         await self.look()
 
     def _context(self) -> Context[Any]:
-        paper = Paper(SERVICES, ACTUATORS, lambda _: self._release, drawn="drawn")
+        paper = OfflineCluster(SERVICES, ACTUATORS, lambda _: self._release, password="drawn")
         manifest = {"kind": self._kind, "metadata": {"name": self._kind.lower()}, "spec": self._spec}
         context = paper.context(manifest, "openstack")
         refs = {

@@ -146,7 +146,7 @@ def certified(tmp_path: Path, seed: str = "a") -> tuple[ssl.SSLContext, str]:
     """A server's own context, and the authority by which it is checked; another `seed` gives another authority."""
     now = datetime.now(UTC)
     by = pki.authority(seed * 32, "test", now, timedelta(days=2))
-    leaf = pki.issue(by, pki.Wanted(common="sso", names=frozenset({"127.0.0.1", "localhost"})), "b" * 32, now)
+    leaf = pki.issue(by, pki.Request(common="sso", names=frozenset({"127.0.0.1", "localhost"})), "b" * 32, now)
     for name, text in (("cert", leaf.cert), ("key", leaf.key)):
         (tmp_path / name).write_text(text)
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

@@ -127,7 +127,7 @@ def test_a_node_that_is_gone_is_forgotten_and_one_whose_resource_was_deleted_is_
 def test_by_tls_it_shows_a_certificate_and_trusts_who_is_by_the_same_authority(tmp_path: Path) -> None:
     now = datetime.now(UTC)
     theirs, ours = (pki.authority(name, name, now - timedelta(hours=1)) for name in ("theirs", "ours"))
-    wanted = pki.Wanted(common="ovn", names=frozenset({"ovn-sb"}), life=timedelta(days=1), calls=True)
+    wanted = pki.Request(common="ovn", names=frozenset({"ovn-sb"}), life=timedelta(days=1), calls=True)
     shown = {name: pki.issue(by, wanted, name, now) for name, by in (("ours", ours), ("theirs", theirs))}
     for name, text in {"crt": shown["ours"].cert, "key": shown["ours"].key, "ca": ours.cert}.items():
         (tmp_path / name).write_text(text)

@@ -140,7 +140,7 @@ def test_daemons_that_only_bear_the_labels_of_a_resource_keep_no_nodes(clusters:
     clusters.run(clusters.one)
     with pytest.raises(NodesTaken):
         claims.check(clusters.two, daemons())
-    nova = clusters.world.held(clusters.one)
+    nova = clusters.world.get(clusters.one)
     assert nova
     plans.settle(clusters.one, nova.meta.uid, [daemons("nova-cell1-compute")])
     claims.check(clusters.two, daemons())

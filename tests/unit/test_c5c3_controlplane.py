@@ -12,7 +12,7 @@ from _pytest.mark import ParameterSet
 from openstack_operator.catalogue import SERVICES
 from openstack_operator.manifests import load
 from openstack_operator.plan import NotBuilt
-from openstack_operator.render import Paper
+from openstack_operator.render import OfflineCluster
 from tests.fields import HANDED_ON, KINDS, ROOT, description
 from tests.world import RELEASES, Leaves, changes, check, given, row, world
 
@@ -393,7 +393,7 @@ def test_all_a_template_says_is_handed_on(door: str, name: str, path: str, specs
         }
         (made,) = [
             obj
-            for obj in next(Paper(SERVICES, (), RELEASES).render([manifest])).objects
+            for obj in next(OfflineCluster(SERVICES, (), RELEASES).render([manifest])).objects
             if obj["metadata"]["name"].partition("-")[0] == name and obj["kind"] == KIND[name]
         ]
         wanted, found = resource.spec.model_validate(spec), resource.spec.model_validate(made["spec"])

@@ -191,7 +191,9 @@ def test_there_is_nothing_to_change(
 
 
 BY = pki.authority("drawn", "openstack/own", NOW)
-WANTED = pki.Wanted(common="cortex", names=frozenset({"cortex.openstack.svc.cluster.local"}), life=timedelta(days=3650))
+WANTED = pki.Request(
+    common="cortex", names=frozenset({"cortex.openstack.svc.cluster.local"}), life=timedelta(days=3650)
+)
 PAIR = pki.issue(BY, WANTED, "own", NOW)
 MINE = secret("mine", **{"tls.crt": PAIR.cert, "tls.key": PAIR.key, "ca.crt": BY.cert})
 CERTIFIED = {"tls": {"pkiRef": {"name": "internal"}}}

@@ -260,7 +260,7 @@ def test_packets_travel_by_geneve_and_nothing_else_may_be_written() -> None:
 
 BY = pki.authority("drawn", "openstack/own", NOW)
 NAMES = frozenset(f"{wild}ovn-{name}.{HOST}" for name in ("nb", "sb", "relay") for wild in ("*.", ""))
-PAIR = pki.issue(BY, pki.Wanted(common="ovn", names=NAMES, life=timedelta(days=3650), calls=True), "own", NOW)
+PAIR = pki.issue(BY, pki.Request(common="ovn", names=NAMES, life=timedelta(days=3650), calls=True), "own", NOW)
 MINE: Object = {
     "apiVersion": "v1",
     "kind": "Secret",

@@ -202,8 +202,8 @@ def test_what_is_wrong(release: Release, facts: dict[str, Any], condition: str, 
 
 def test_what_only_the_user_can_mend_does_not_look_as_if_it_came_right_by_itself() -> None:
     refused = {"refused": {"client.glance": "denied"}}
-    assert health.connected(FINE | refused, ours=False).state is State.FAILED
-    assert health.connected(FINE | refused, ours=True).state is State.PROGRESSING
+    assert health.connection_verdict(FINE | refused, ours=False).state is State.FAILED
+    assert health.connection_verdict(FINE | refused, ours=True).state is State.PROGRESSING
 
 
 def test_a_mere_warning_is_told(release: Release) -> None:

@@ -15,7 +15,7 @@ from openstack_operator.catalogue import ACTUATORS, SERVICES
 from openstack_operator.kube import COMPUTE, CONTROL_PLANE, GATEWAY, NETWORK, Object, amount, secret_data
 from openstack_operator.manifests import load
 from openstack_operator.release_files import ReleaseFiles
-from openstack_operator.render import Paper
+from openstack_operator.render import OfflineCluster
 from openstack_operator.services.controlplane.service import MEMBERS
 
 ROOT = Path(__file__).parent.parent.parent
@@ -27,7 +27,7 @@ Workloads = dict[str, Object]
 
 def objects(spec: Mapping[str, Any], profile: str = "debian") -> list[Object]:
     """Everything a cloud becomes."""
-    paper = Paper(SERVICES, ACTUATORS, ReleaseFiles(ROOT / "releases"), drawn=DRAWN)
+    paper = OfflineCluster(SERVICES, ACTUATORS, ReleaseFiles(ROOT / "releases"), password=DRAWN)
     wanted = {"imageProfile": profile, **spec}
     manifest = {"kind": "OpenStackControlPlane", "metadata": {"name": "cloud"}, "spec": wanted}
     return [obj for planned in paper.render([manifest], "openstack") for obj in planned.objects]
@@ -312,7 +312,7 @@ def test_no_program_is_killed_for_being_busy() -> None:
 
 def test_the_minimal_cloud_fits_into_eight_gibibytes() -> None:
     manifests = load(ROOT / "deploy" / "samples" / "controlplane_minimal.yaml")
-    paper = Paper(SERVICES, ACTUATORS, ReleaseFiles(ROOT / "releases"))
+    paper = OfflineCluster(SERVICES, ACTUATORS, ReleaseFiles(ROOT / "releases"))
     made = [obj for planned in paper.render(manifests) for obj in planned.objects]
     total = dict.fromkeys((*RUNNING, "Job"), 0.0)
     for obj in made:
@@ -381,7 +381,7 @@ def test_no_change_of_options_repeats_a_job(path: str, value: Any, rolled: set[s
 
 def test_two_minimal_clouds_fit_onto_two_cpus() -> None:
     manifests = load(ROOT / "deploy" / "samples" / "controlplane_minimal.yaml")
-    paper = Paper(SERVICES, ACTUATORS, ReleaseFiles(ROOT / "releases"))
+    paper = OfflineCluster(SERVICES, ACTUATORS, ReleaseFiles(ROOT / "releases"))
     total = 0.0
     for planned in paper.render(manifests):
         for obj in planned.objects:

@@ -12,7 +12,7 @@ import pytest
 from openstack_operator.catalogue import ACTUATORS, RESOURCES, SERVICES
 from openstack_operator.kube import Object, secret_data
 from openstack_operator.release_files import ReleaseFiles
-from openstack_operator.render import Paper
+from openstack_operator.render import OfflineCluster
 from openstack_operator.runtime.gather import parse
 
 ROOT = Path(__file__).parent.parent.parent
@@ -44,7 +44,7 @@ class Made:
     """Everything one resource of a kind becomes, its referents beside it."""
 
     def __init__(self, kind: str, name: str) -> None:
-        paper = Paper(SERVICES, ACTUATORS, ReleaseFiles(ROOT / "releases"), drawn="drawn")
+        paper = OfflineCluster(SERVICES, ACTUATORS, ReleaseFiles(ROOT / "releases"), password="drawn")
         resource = KINDS[kind]
         manifest = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": {"name": name}}
         manifest["spec"] = LEAST.get(kind, {})

@@ -18,7 +18,7 @@ from openstack_operator.api import Dependency, references
 from openstack_operator.catalogue import ACTUATORS, SERVICES
 from openstack_operator.plan import READY, Context, Incomplete, MissingReference, SpecError, State
 from openstack_operator.release_files import ReleaseFiles
-from openstack_operator.render import Paper
+from openstack_operator.render import OfflineCluster
 from openstack_operator.services.keystone.model import KEYSTONE as KEYSTONE_KIND
 from openstack_operator.testing import context
 
@@ -337,7 +337,7 @@ ALONE: dict[str, dict[str, Any]] = {
 def planned(kind: str, root: Path, **spec: Any) -> tuple[list[dict[str, Any]], dict[str, str], dict[str, str]]:
     """Objects, messages of conditions, and options of the first file of configuration, by section.option."""
     manifest = {"kind": kind, "metadata": {"name": kind.lower()}, "spec": {**ALONE[kind], **spec}}
-    paper = Paper(SERVICES, ACTUATORS, ReleaseFiles(root / "releases"), drawn="drawn")
+    paper = OfflineCluster(SERVICES, ACTUATORS, ReleaseFiles(root / "releases"), password="drawn")
     found = next(paper.render([manifest], "openstack"))
     assert found.plan is not None
     told = {step.name: step.verdict.message for step in found.plan if step.verdict}

@@ -136,7 +136,7 @@ def test_with_a_certificate_it_is_behind_a_front_and_alone_with_it() -> None:
     assert result.outcome.published["trustSecret"] == "bundle"
     assert config(result)["listen"] == "127.0.0.1:8080"
     names = kube.secret_data(made(result)["Secret", "cortex-api-tls"])["tls.crt"]
-    wanted = pki.Wanted(common="cortex", names=frozenset({"cortex.openstack.svc.cluster.local"}))
+    wanted = pki.Request(common="cortex", names=frozenset({"cortex.openstack.svc.cluster.local"}))
     key = kube.secret_data(made(result)["Secret", "cortex-api-tls"])["tls.key"]
     assert not pki.fault(pki.Pair(key, names), wanted, NOW, authorities=[by.cert])
 

@@ -21,7 +21,7 @@ from openstack_operator.catalogue import ACTUATORS, SERVICES
 from openstack_operator.parts import moving
 from openstack_operator.parts.rotation import IDLE, MOVING, PREPARING, REMOTES, read, read_by
 from openstack_operator.plan import Key, Object, Plan, Referent, Release, Step, carry_out, key
-from openstack_operator.render import Paper
+from openstack_operator.render import OfflineCluster
 from openstack_operator.testing import NOW, granted
 
 WORKLOADS = {"Deployment", "StatefulSet", "DaemonSet"}
@@ -67,7 +67,7 @@ class Cloud:
         self.orders[f"{self.name}-{sort}-rotation"] = {"at": self.now.isoformat(), "graceDays": "0", **more}
 
     def plan(self) -> Plan:
-        paper = Paper(SERVICES, ACTUATORS, lambda _: self.release, drawn="drawn")
+        paper = OfflineCluster(SERVICES, ACTUATORS, lambda _: self.release, password="drawn")
         manifest = {"kind": self.kind, "metadata": {"name": self.name}, "spec": self.spec}
         ctx = paper.context(manifest, "openstack")
         draw, secrets = lambda: f"password-{next(self.draws):06}", {**ctx.secrets, **self.orders}

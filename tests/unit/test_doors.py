@@ -14,8 +14,8 @@ from openstack_operator.api.fields import image_object
 from openstack_operator.catalogue import ACTUATORS, RESOURCES, SERVICES
 from openstack_operator.kube import Object
 from openstack_operator.plan import NotBuilt, Release, Verdict, progressing
-from openstack_operator.render import Paper
-from openstack_operator.services.controlplane.c5c3 import DOOR, phase, translated
+from openstack_operator.render import OfflineCluster
+from openstack_operator.services.controlplane.c5c3 import API_NAMES, phase, translate
 from openstack_operator.services.controlplane.c5c3_model import C5C3_CONTROL_PLANE, C5C3ControlPlaneSpec
 
 ONE: Object = {
@@ -57,7 +57,7 @@ OTHER: Object = {
 @pytest.fixture
 def objects(release: Release) -> Any:
     def made(manifest: Object) -> dict[tuple[str, str], Object]:
-        paper = Paper(SERVICES, ACTUATORS, lambda _: release, drawn="drawn")
+        paper = OfflineCluster(SERVICES, ACTUATORS, lambda _: release, password="drawn")
         found = [obj for planned in paper.render([manifest], "openstack") for obj in planned.objects]
         return {(obj["kind"], obj["metadata"]["name"]): obj for obj in found}
 
@@ -69,7 +69,7 @@ def test_both_make_the_same_but_for_groups(objects: Any) -> None:
     assert ours.keys() == theirs.keys()
     for name, obj in theirs.items():
         expected = ours[name]
-        if name[0] in DOOR.groups:
+        if name[0] in API_NAMES.groups:
             assert obj["apiVersion"] == f"{name[0].lower()}.openstack.c5c3.io/v1alpha1"
             expected = {**expected, "apiVersion": obj["apiVersion"]}
         if name[0] in LEFT_OPEN:
@@ -100,7 +100,7 @@ def test_a_provider_is_open_unless_it_is_said(objects: Any) -> None:
 def test_each_resource_has_a_name_of_its_own() -> None:
     handles = [resource.handle for resource in RESOURCES]
     assert len(set(handles)) == len(handles)
-    assert {f"{kind}.{group}" for kind, group in DOOR.groups.items()} <= set(handles)
+    assert {f"{kind}.{group}" for kind, group in API_NAMES.groups.items()} <= set(handles)
 
 
 def test_kinds_of_kubernetes_and_ours_go_by_their_name_alone() -> None:
@@ -112,7 +112,7 @@ def test_kinds_of_kubernetes_and_ours_go_by_their_name_alone() -> None:
 
 
 def test_what_is_not_written_keeps_its_default() -> None:
-    spec = translated(C5C3ControlPlaneSpec())
+    spec = translate(C5C3ControlPlaneSpec())
     assert spec.model_fields_set == {"mariadb", "rabbitmq", "memcached"}
     assert all(getattr(spec, name).model_fields_set == {"provider"} for name in spec.model_fields_set)
     assert not spec.valkey.enabled
@@ -144,9 +144,9 @@ def test_rules_are_left_to_the_kinds_that_get_what_is_written() -> None:
 
 def test_a_valkey_that_is_named_runs_unless_it_is_told_not_to() -> None:
     named = {"infrastructure": {"valkey": {}}}
-    assert translated(C5C3ControlPlaneSpec.model_validate(named)).valkey.enabled
+    assert translate(C5C3ControlPlaneSpec.model_validate(named)).valkey.enabled
     told = {"infrastructure": {"valkey": {"enabled": False}}}
-    assert not translated(C5C3ControlPlaneSpec.model_validate(told)).valkey.enabled
+    assert not translate(C5C3ControlPlaneSpec.model_validate(told)).valkey.enabled
 
 
 @pytest.mark.proves("ControlPlane", "status.phase")

@@ -13,7 +13,7 @@ from openstack_operator.cli import main
 from openstack_operator.manifests import load_text
 from openstack_operator.plan import DRAWN, SpecError
 from openstack_operator.release_files import ReleaseFiles
-from openstack_operator.render import Paper
+from openstack_operator.render import OfflineCluster
 from openstack_operator.runtime.gather import refuse_placeholders
 from openstack_operator.runtime.kinds import SECRET, Kind
 from openstack_operator.runtime.store import cached
@@ -39,7 +39,7 @@ def test_nothing_that_follows_from_a_known_word_is_printed(root: Path, capsys: p
     # What is around a password is shown.
     assert f"connection = mysql+pymysql://placement:{DRAWN}@mariadb." in secrets["placement-config"]["placement.conf"]
     for drawn in ("drawn", "", "openstackOperatorDrawsThis"):
-        paper = Paper(SERVICES, ACTUATORS, ReleaseFiles(root / "releases"), drawn=drawn)
+        paper = OfflineCluster(SERVICES, ACTUATORS, ReleaseFiles(root / "releases"), password=drawn)
         for planned in paper.render(load_text((root / SAMPLE).read_text()), "openstack"):
             keys = [
                 obj["data"] for obj in planned.objects if obj["kind"] == "Secret" and "fernet" in str(obj["metadata"])

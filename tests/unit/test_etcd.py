@@ -158,5 +158,5 @@ def test_a_member_shows_its_certificate_to_those_it_calls(release: Release) -> N
     held = kube.secret_data(objects(encrypted(release))["Secret", "etcd-tls"])
     pair = pki.Pair(held["tls.key"], held["tls.crt"])
     names = {"etcd.openstack.svc.cluster.local", "*.etcd-members.openstack.svc.cluster.local", "127.0.0.1"}
-    wanted = pki.Wanted(common="", names=frozenset(names), calls=True)
+    wanted = pki.Request(common="", names=frozenset(names), calls=True)
     assert pki.fault(pair, wanted, NOW, authorities=[held["ca.crt"]]) == ""

@@ -12,7 +12,7 @@ from test_front import CONTRACTS, Objects, conf, objects, planned, pod
 from openstack_operator import kube
 from openstack_operator.plan import Plan, Release, SpecError, State
 from openstack_operator.runtime.client import Client, Missing
-from openstack_operator.runtime.kinds import OTHERS
+from openstack_operator.runtime.kinds import EXTERNAL_KINDS
 from openstack_operator.services.controlplane.model import CONTROL_PLANE
 from openstack_operator.services.controlplane.service import plan as cloud
 from openstack_operator.services.keystone.model import KEYSTONE
@@ -189,7 +189,7 @@ def test_why_a_gateway_does_not_take_a_route_is_told(release: Release) -> None:
 
 
 async def test_a_kind_that_is_not_there_is_named(api: FaultyApi, client: Client, release: Release) -> None:
-    kind = next(kind for kind in OTHERS if kind.kind == "HTTPRoute")
+    kind = next(kind for kind in EXTERNAL_KINDS if kind.kind == "HTTPRoute")
     api.answers.append((404, {"message": "the server could not find the requested resource"}, {}))
     route = objects(plain(release, GATEWAY))["HTTPRoute", "keystone-api"]
     with pytest.raises(Missing, match=r"install the CRD httproutes\.gateway\.networking\.k8s\.io"):

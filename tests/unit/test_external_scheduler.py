@@ -162,7 +162,7 @@ def test_no_proxy_of_the_environment_hears_of_it(scheduler: Scheduler, monkeypat
 def test_its_certificate_is_checked_by_the_authority_given(scheduler: Scheduler, tmp_path: Path) -> None:
     now = datetime.now(UTC)
     signer, stranger = (pki.authority(name, name, now) for name in ("own", "another"))
-    pair = pki.issue(signer, pki.Wanted(common="cortex", names=frozenset({"localhost"})), "drawn", now)
+    pair = pki.issue(signer, pki.Request(common="cortex", names=frozenset({"localhost"})), "drawn", now)
     for name, text in {"key": pair.key, "cert": pair.cert, "own": signer.cert, "another": stranger.cert}.items():
         (tmp_path / name).write_text(text)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

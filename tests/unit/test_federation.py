@@ -175,7 +175,7 @@ def test_where_it_is_off_nothing_of_it_is_there(release: Release) -> None:
 @pytest.mark.parametrize(
     ("providers", "path", "message"),
     [
-        ([], "identityProviders", "nobody to let in"),
+        ([], "identityProviders", "no identity provider"),
         ([OPENID, changed(SAML, name="sso")], r"identityProviders\[1\].name", "'sso' is also that of number 0"),
         ([changed(OPENID, protocol="saml2")], r"identityProviders\[0\].openid", "only then"),
         (

@@ -87,7 +87,7 @@ def test_it_is_certified_under_every_name_and_address_it_is_called_by(release: R
     found = objects(planned(release, KEYSTONE, keystone, expose=exposed))
     held = secret_data(found["Secret", "keystone-api-tls"])
     pair = pki.Pair(held["tls.key"], held["tls.crt"])
-    wanted = pki.Wanted(common="", names=frozenset({"keystone-api", HOST, "192.0.2.7"}))
+    wanted = pki.Request(common="", names=frozenset({"keystone-api", HOST, "192.0.2.7"}))
     assert pki.fault(pair, wanted, NOW, authorities=[held["ca.crt"]]) == ""
 
 
@@ -181,7 +181,7 @@ def test_ovns_certificate_may_be_shown_by_who_calls(release: Release) -> None:
     for name in ("tls", "client-tls"):
         held = secret_data(found["Secret", f"ovnnetwork-{name}"])
         names = frozenset({f"*.ovnnetwork-nb.{DOMAIN}"})
-        wanted = pki.Wanted(common="", names=names, calls=True)
+        wanted = pki.Request(common="", names=names, calls=True)
         assert pki.fault(pki.Pair(held["tls.key"], held["tls.crt"]), wanted, NOW, authorities=[held["ca.crt"]]) == ""
 
 

@@ -25,7 +25,7 @@ from structlog.testing import capture_logs
 from openstack_operator import pki
 from openstack_operator.cli import command_line
 from openstack_operator.generate.injector import labels_injector
-from openstack_operator.injector.certificate import renewed
+from openstack_operator.injector.certificate import renew
 from openstack_operator.injector.labels import LABELS, NAME, change, of_node
 from openstack_operator.injector.names import CONFIGURATION, HOST, INJECTOR, PORT
 from openstack_operator.injector.pods import seen, trimmed
@@ -36,7 +36,7 @@ from openstack_operator.runtime.kinds import POD
 
 BB, ZONE = "kubernetes.metal.cloud.sap/bb", "topology.kubernetes.io/zone"
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
-WANTED = pki.Wanted(common="injector", names=frozenset({"127.0.0.1"}), life=timedelta(days=90))
+WANTED = pki.Request(common="injector", names=frozenset({"127.0.0.1"}), life=timedelta(days=90))
 
 labelings = st.dictionaries(st.sampled_from([*LABELS, "app"]), st.sampled_from(["", "a", "b"]))
 
@@ -180,38 +180,38 @@ def drawn() -> Any:
 
 def test_a_certificate_is_renewed_in_time_and_both_authorities_are_trusted_then() -> None:
     draw = drawn()
-    first = renewed({}, WANTED, draw, NOW)
+    first = renew({}, WANTED, draw, NOW)
     assert set(first) == {"tls.crt", "tls.key", "ca.crt"}
-    assert renewed(first, WANTED, draw, NOW + timedelta(days=59)) == first
+    assert renew(first, WANTED, draw, NOW + timedelta(days=59)) == first
     later = NOW + timedelta(days=61)
-    second = renewed(first, WANTED, draw, later)
+    second = renew(first, WANTED, draw, later)
     for files in (first, second):
         held = pki.Pair(files["tls.key"], files["tls.crt"])
-        assert not pki.fault(held, WANTED, later, authorities=pki.each(second["ca.crt"]))
-    assert len(pki.each(second["ca.crt"])) == 2
+        assert not pki.fault(held, WANTED, later, authorities=pki.split(second["ca.crt"]))
+    assert len(pki.split(second["ca.crt"])) == 2
 
 
 def test_authorities_do_not_pile_up() -> None:
-    files, draw = renewed({}, WANTED, drawn(), NOW), drawn()
+    files, draw = renew({}, WANTED, drawn(), NOW), drawn()
     for renewals in range(1, 6):
-        files = renewed(files, WANTED, draw, NOW + timedelta(days=61 * renewals))
-        assert len(pki.each(files["ca.crt"])) == 2
+        files = renew(files, WANTED, draw, NOW + timedelta(days=61 * renewals))
+        assert len(pki.split(files["ca.crt"])) == 2
 
 
 @pytest.mark.parametrize(
     "broken", [{"tls.crt": "nonsense"}, {"tls.key": ""}, {"ca.crt": ""}, {"ca.crt": "nonsense"}], ids=str
 )
 def test_files_somebody_broke_are_made_anew(broken: dict[str, str]) -> None:
-    first = renewed({}, WANTED, lambda: "first", NOW)
-    mended = renewed({**first, **broken}, WANTED, lambda: "second", NOW)
+    first = renew({}, WANTED, lambda: "first", NOW)
+    mended = renew({**first, **broken}, WANTED, lambda: "second", NOW)
     held = pki.Pair(mended["tls.key"], mended["tls.crt"])
-    assert not pki.fault(held, WANTED, NOW, authorities=pki.each(mended["ca.crt"]))
+    assert not pki.fault(held, WANTED, NOW, authorities=pki.split(mended["ca.crt"]))
 
 
 def test_another_host_needs_another_certificate() -> None:
-    first = renewed({}, WANTED, lambda: "first", NOW)
-    other = pki.Wanted(common="injector", names=frozenset({"other"}), life=WANTED.life)
-    assert renewed(first, other, lambda: "second", NOW) != first
+    first = renew({}, WANTED, lambda: "first", NOW)
+    other = pki.Request(common="injector", names=frozenset({"other"}), life=WANTED.life)
+    assert renew(first, other, lambda: "second", NOW) != first
 
 
 @dataclass
@@ -229,7 +229,7 @@ class Hook:
 
 
 def written(folder: Path, draw: str) -> None:
-    for name, text in renewed({}, WANTED, lambda: draw, datetime.now(UTC)).items():
+    for name, text in renew({}, WANTED, lambda: draw, datetime.now(UTC)).items():
         (folder / name).write_text(text)
 
 
@@ -304,7 +304,7 @@ async def test_a_certificate_without_its_key_changes_nothing(tmp_path: Path) -> 
     async with served(tmp_path) as hook:
         await serving(hook)
         trust = hook.client()
-        (tmp_path / "tls.crt").write_text(renewed({}, WANTED, lambda: "second", datetime.now(UTC))["tls.crt"])
+        (tmp_path / "tls.crt").write_text(renew({}, WANTED, lambda: "second", datetime.now(UTC))["tls.crt"])
         with capture_logs() as logs:
             await eventually("two looks", lambda: len(logs) >= 2)
         assert {log["event"] for log in logs} == {"no certificate"}

@@ -10,13 +10,13 @@ import yaml
 from openstack_operator.catalogue import ACTUATORS, RESOURCES, SERVICES
 from openstack_operator.kube import judge, secret_data
 from openstack_operator.plan import Context, Key, Object, Plan, Release, SpecError, State, Step, key
-from openstack_operator.render import Paper
-from openstack_operator.runtime.kinds import OTHERS
+from openstack_operator.render import OfflineCluster
+from openstack_operator.runtime.kinds import EXTERNAL_KINDS
 from openstack_operator.testing import context
 
 KINDS = {resource.handle: resource for resource in RESOURCES}
 PLANS = {service.resource.handle: service.plan for service in SERVICES}
-SERVED = frozenset(kind.handle for kind in OTHERS)
+SERVED = frozenset(kind.handle for kind in EXTERNAL_KINDS)
 KORC = {handle for handle in SERVED if handle.endswith(".openstack.k-orc.cloud")}
 PUBLISHED = {"MariaDB": {"host": "db", "port": "3306", "adminSecret": "root"}, "Memcached": {"servers": "cache:11211"}}
 
@@ -156,7 +156,7 @@ CLOUD = {
 
 @pytest.fixture
 def cloud(release: Release) -> dict[Key, Object]:
-    paper = Paper(SERVICES, ACTUATORS, lambda _: release, drawn="drawn", served=SERVED)
+    paper = OfflineCluster(SERVICES, ACTUATORS, lambda _: release, password="drawn", served=SERVED)
     found = [obj for planned in paper.render([CLOUD], "openstack") for obj in planned.objects]
     return {key(obj): obj for obj in found}
 
@@ -181,7 +181,7 @@ def test_each_user_and_service_has_one_of_ours_beside_it(cloud: dict[Key, Object
 
 def test_another_password_is_in_a_secret_of_another_name(release: Release) -> None:
     def user(drawn: str) -> Object:
-        paper = Paper(SERVICES, ACTUATORS, lambda _: release, drawn=drawn, served=SERVED)
+        paper = OfflineCluster(SERVICES, ACTUATORS, lambda _: release, password=drawn, served=SERVED)
         found = [obj for planned in paper.render([CLOUD], "openstack") for obj in planned.objects]
         return {key(obj): obj for obj in found}["User.openstack.k-orc.cloud", "glance-user"]["spec"]["resource"]
 

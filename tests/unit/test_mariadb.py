@@ -10,7 +10,7 @@ import pytest
 from openstack_operator import kube
 from openstack_operator.plan import NotBuilt, Object, Plan, Release, SpecError, State, Verdict, key
 from openstack_operator.services.mariadb import roles
-from openstack_operator.services.mariadb.config import SECURED, my_cnf, snapshots
+from openstack_operator.services.mariadb.config import TLS_ONLY, my_cnf, sst_conf
 from openstack_operator.services.mariadb.model import MARIADB
 from openstack_operator.services.mariadb.record import FORCE
 from openstack_operator.services.mariadb.service import plan
@@ -137,7 +137,7 @@ def answer(name: str, *, size: int = 3, status: str = "Primary", **more: Any) ->
 
 
 def chosen(pods: list[Object], facts: dict[str, Any]) -> str:
-    return roles.primary(pods, roles.ready(pods, facts))
+    return roles.primary(pods, roles.ready_members(pods, facts))
 
 
 def test_clients_stay_where_they_are_as_long_as_that_member_serves() -> None:
@@ -272,20 +272,20 @@ def test_what_each_member_is_told_is_wired_too() -> None:
 
 
 def test_copies_go_to_whoever_the_authority_vouches_for_and_where_it_says_who_it_is_to_them_alone() -> None:
-    assert snapshots("mariadb") == "[sst]\nencrypt = 4\nssl_mode = VERIFY_CA\n"
+    assert sst_conf("mariadb") == "[sst]\nencrypt = 4\nssl_mode = VERIFY_CA\n"
     # The script would wait for a name for ever, or put this one into a shell's line.
-    assert snapshots("") == snapshots("x'; touch /tmp/x; '") == "[sst]\nencrypt = 4\n"
+    assert sst_conf("") == sst_conf("x'; touch /tmp/x; '") == "[sst]\nencrypt = 4\n"
 
 
 def test_no_group_of_options_makes_members_speak_in_plain_text_again() -> None:
     """The last group that names the provider's options wins, with all of them."""
     given = {"mariadb": {"wsrep-provider-options": "gcache.size=1G"}}
-    text = my_cnf(given, clustered=True, encrypted=True, among=SECURED)
+    text = my_cnf(given, clustered=True, encrypted=True, peer_tls=TLS_ONLY)
     found = [line for line in text.splitlines() if line.startswith("wsrep_provider_options")]
     assert found == [
-        f"wsrep_provider_options = gcache.size=1G;{SECURED}",
-        f"wsrep_provider_options = gcache.size=128M;gcache.recover=yes;{SECURED}",
+        f"wsrep_provider_options = gcache.size=1G;{TLS_ONLY}",
+        f"wsrep_provider_options = gcache.size=128M;gcache.recover=yes;{TLS_ONLY}",
     ]
     for option in ("socket.ssl=no", "gcache.size=1G; socket.dynamic=yes"):
         with pytest.raises(SpecError, match=r"spec.config.mysqld.wsrep_provider_options: the operator sets socket.ssl"):
-            my_cnf({"mysqld": {"wsrep_provider_options": option}}, clustered=True, encrypted=True, among=SECURED)
+            my_cnf({"mysqld": {"wsrep_provider_options": option}}, clustered=True, encrypted=True, peer_tls=TLS_ONLY)

@@ -12,8 +12,8 @@ import pytest
 from openstack_operator.services.mariadb import galera
 from openstack_operator.services.mariadb.galera import (
     DISCONNECTED,
+    MAJORITY_WAIT,
     NON_PRIMARY,
-    PATIENCE,
     PRIMARY,
     RECOVERY,
     STUCK,
@@ -26,7 +26,7 @@ from openstack_operator.services.mariadb.galera import (
     choose,
     decide,
 )
-from openstack_operator.services.mariadb.member import giving
+from openstack_operator.services.mariadb.member import gives_data
 
 OURS, THEIRS = "11111111-0000-0000-0000-000000000000", "22222222-0000-0000-0000-000000000000"
 LONG = 1000.0
@@ -121,7 +121,9 @@ def willing(heard: Sequence[Member], me: Member) -> tuple[Member, list[Member]]:
 
 
 def decided(me: Member, heard: Sequence[Member], record: Record, waited: float) -> Decision:
-    return decide(me, [m for m in heard if m.name != me.name], record, waited=waited, together=waited, running=waited)
+    return decide(
+        me, [m for m in heard if m.name != me.name], record, waited=waited, since_whole=waited, stage_age=waited
+    )
 
 
 RECORDS = (Record((), seed="mariadb-server-0"), Record((), uuid=OURS))
@@ -141,7 +143,7 @@ def test_never_two_first_members_and_never_one_behind(count: int, alphabet: Sequ
             if candidate is None or candidate not in heard or candidate.stage is not Stage.WAITING:
                 continue
             me, others = willing(heard, candidate)
-            decision = decide(me, others, record, waited=LONG, together=LONG)
+            decision = decide(me, others, record, waited=LONG, since_whole=LONG)
             if decision.act not in {Act.BOOTSTRAP, Act.INITIALIZE}:
                 continue
             starts += 1
@@ -154,7 +156,7 @@ def test_never_two_first_members_and_never_one_behind(count: int, alphabet: Sequ
                 assert not any(m.data for m in world.values()), world
             for missing in choice.voters - {me.name}:
                 fewer = [replace(m, vote="") if m.name == missing else m for m in others]
-                assert decide(me, fewer, record, waited=LONG, together=LONG).act is Act.WAIT, (
+                assert decide(me, fewer, record, waited=LONG, since_whole=LONG).act is Act.WAIT, (
                     "every one of those votes counts"
                 )
         for (one, voters), (other, others_voters) in combinations(quorums, 2):
@@ -222,11 +224,11 @@ def test_galera_has_as_long_as_it_needs_for_members_that_came_back_far_apart() -
     first, second, third = crashed(9, 9, 9).values()
     me = replace(second, vote=first.name, vote_mark=first.mark, ballot=1)
     others = [replace(first, stage=Stage.STARTING), replace(third, stage=Stage.STARTING)]
-    decision = decide(me, others, formed(), waited=60, together=5)
+    decision = decide(me, others, formed(), waited=60, since_whole=5)
     assert (decision.act, decision.release) == (Act.WAIT, True)
-    assert decide(replace(me, vote="", vote_mark=""), others, formed(), waited=60, together=5).act is Act.START
+    assert decide(replace(me, vote="", vote_mark=""), others, formed(), waited=60, since_whole=5).act is Act.START
     cut_off = replace(second, stage=Stage.SERVING, status=NON_PRIMARY)
-    assert decide(cut_off, others, formed(), waited=60, together=5).act is Act.STAY
+    assert decide(cut_off, others, formed(), waited=60, since_whole=5).act is Act.STAY
 
 
 def test_all_stopped_at_once_leaves_no_view_and_the_most_advanced_begins() -> None:
@@ -240,12 +242,12 @@ def test_all_stopped_at_once_leaves_no_view_and_the_most_advanced_begins() -> No
 def test_one_that_never_returns_is_waited_for_and_then_left_behind_by_the_majority_of_the_last_view() -> None:
     world = crashed(5, 7, 9)
     del world["mariadb-server-2"]
-    early = settle(dict(world), formed(), waited=PATIENCE - 5)
+    early = settle(dict(world), formed(), waited=MAJORITY_WAIT - 5)
     assert {d.act for d in early.values()} == {Act.WAIT}
     assert (
         "waits for mariadb-server-2, which may hold later transactions; for 5 s more" in early["mariadb-server-0"].why
     )
-    late = settle(dict(world), formed(), waited=PATIENCE + 1)
+    late = settle(dict(world), formed(), waited=MAJORITY_WAIT + 1)
     assert [d.act for d in late.values()] == [Act.WAIT, Act.BOOTSTRAP]
 
 
@@ -278,19 +280,19 @@ def test_a_vote_is_kept_until_its_receiver_says_it_made_no_use_of_it() -> None:
     world = crashed(5, 7, 9)
     me = replace(world["mariadb-server-0"], vote="mariadb-server-2", vote_mark=world["mariadb-server-2"].mark, ballot=4)
     alone = [world["mariadb-server-1"]]
-    decision = decide(me, alone, formed(), waited=LONG, together=LONG)
+    decision = decide(me, alone, formed(), waited=LONG, since_whole=LONG)
     assert (decision.act, decision.vote, decision.release) == (Act.WAIT, "mariadb-server-2", False)
     assert "may have started the cluster with its vote" in decision.why
     # Galera could form the last view again without us noticing: whoever promised does not take part in that either.
-    early = decide(me, list(world.values())[1:], formed(), waited=1, together=1)
+    early = decide(me, list(world.values())[1:], formed(), waited=1, since_whole=1)
     assert early.act is not Act.START
     # It answers, and has not been part of a primary component since.
     ahead = replace(world["mariadb-server-1"], seqno=10)
-    decision = decide(me, [ahead, world["mariadb-server-2"]], formed(), waited=LONG, together=LONG)
+    decision = decide(me, [ahead, world["mariadb-server-2"]], formed(), waited=LONG, since_whole=LONG)
     assert (decision.vote, decision.release) == ("mariadb-server-2", True)
     # It has been: what it wrote since is in the way.
     moved = replace(world["mariadb-server-2"], view=View("w", frozenset("9")))
-    assert not decide(me, [ahead, moved], formed(), waited=LONG, together=LONG).release
+    assert not decide(me, [ahead, moved], formed(), waited=LONG, since_whole=LONG).release
 
 
 def test_a_vote_for_one_that_starts_without_it_is_given_back() -> None:
@@ -300,58 +302,58 @@ def test_a_vote_for_one_that_starts_without_it_is_given_back() -> None:
     me = replace(third, vote=first.name, vote_mark=first.mark, ballot=1)
     plain = replace(first, stage=Stage.STARTING)
     others = [plain, replace(second, stage=Stage.STARTING)]
-    decision = decide(me, others, formed(), waited=30, together=30)
+    decision = decide(me, others, formed(), waited=30, since_whole=30)
     assert (decision.act, decision.release) == (Act.WAIT, True)
-    assert decide(replace(me, vote="", vote_mark=""), others, formed(), waited=30, together=30).act is Act.START
+    assert decide(replace(me, vote="", vote_mark=""), others, formed(), waited=30, since_whole=30).act is Act.START
     # Once it has taken too long, it is put to the vote.
-    assert not decide(me, others, formed(), waited=LONG, together=LONG).release
-    assert not decide(me, [replace(plain, leads=True), others[1]], formed(), waited=30, together=30).release
+    assert not decide(me, others, formed(), waited=LONG, since_whole=LONG).release
+    assert not decide(me, [replace(plain, leads=True), others[1]], formed(), waited=30, since_whole=30).release
     assert not decide(
-        me, [replace(plain, view=View("w", frozenset("9"))), others[1]], formed(), waited=30, together=30
+        me, [replace(plain, view=View("w", frozenset("9"))), others[1]], formed(), waited=30, since_whole=30
     ).release
 
 
 def test_a_donor_whose_component_broke_meanwhile_starts_anew() -> None:
     me = replace(crashed(9, 9, 9)["mariadb-server-0"], stage=Stage.SERVING, status=PRIMARY)
-    assert decide(me, [], formed(), waited=0, together=0, desynced=50).act is Act.STAY
-    assert decide(me, [], formed(), waited=0, together=0, desynced=61).act is Act.RESTART
+    assert decide(me, [], formed(), waited=0, since_whole=0, desynced_for=50).act is Act.STAY
+    assert decide(me, [], formed(), waited=0, since_whole=0, desynced_for=61).act is Act.RESTART
 
 
 def test_a_member_knows_whether_it_gives_its_data(tmp_path: Path) -> None:
     command = tmp_path / "17" / "cmdline"
     command.parent.mkdir()
     command.write_bytes(b"mariadbd\0--wsrep-node-name=a\0")
-    assert not giving(tmp_path)
+    assert not gives_data(tmp_path)
     command.write_bytes(b"/bin/bash\0-ue\0/usr/bin/wsrep_sst_mariabackup\0--role\0donor\0")
-    assert giving(tmp_path)
+    assert gives_data(tmp_path)
 
 
 def test_a_vote_given_back_does_not_count_whoever_read_it_before() -> None:
     world = crashed(5, 7, 9)
     me, others = willing(list(world.values()), world["mariadb-server-2"])
-    assert decide(me, others, formed(), waited=LONG, together=LONG).act is Act.BOOTSTRAP
+    assert decide(me, others, formed(), waited=LONG, since_whole=LONG).act is Act.BOOTSTRAP
     taken = {"mariadb-server-0": 1}
-    assert decide(me, others, formed(), waited=LONG, together=LONG, refused=taken).act is Act.WAIT
+    assert decide(me, others, formed(), waited=LONG, since_whole=LONG, refusals=taken).act is Act.WAIT
 
 
 def test_an_order_is_carried_out_once_and_only_by_whom_it_names() -> None:
     world = crashed(5, 7, 9)
     order = replace(formed(), force="mariadb-server-0", token="t")
     alone = world["mariadb-server-0"]
-    assert decide(alone, [], order, waited=0, together=0).act is Act.BOOTSTRAP
+    assert decide(alone, [], order, waited=0, since_whole=0).act is Act.BOOTSTRAP
     assert (
-        decide(world["mariadb-server-1"], [world["mariadb-server-2"]], order, waited=LONG, together=LONG).act
+        decide(world["mariadb-server-1"], [world["mariadb-server-2"]], order, waited=LONG, since_whole=LONG).act
         is Act.WAIT
     )
-    assert decide(replace(alone, seen="t"), [], order, waited=LONG, together=LONG).act is Act.WAIT
+    assert decide(replace(alone, seen="t"), [], order, waited=LONG, since_whole=LONG).act is Act.WAIT
     # A new disk knows of no order, the others do.
     others = [replace(m, seen="t") for m in world.values()][1:]
-    assert decide(alone, others, order, waited=1, together=1).act is Act.START
+    assert decide(alone, others, order, waited=1, since_whole=1).act is Act.START
     primary = replace(world["mariadb-server-1"], stage=Stage.SERVING, status=PRIMARY)
-    assert decide(alone, [primary], order, waited=0, together=0).act is Act.START, (
+    assert decide(alone, [primary], order, waited=0, since_whole=0).act is Act.START, (
         "where there is a cluster, it is joined"
     )
-    assert decide(Member(alone.name), [], order, waited=0, together=0).act is Act.REFUSE
+    assert decide(Member(alone.name), [], order, waited=0, since_whole=0).act is Act.REFUSE
 
 
 def test_different_histories_are_for_a_human() -> None:
@@ -360,7 +362,7 @@ def test_different_histories_are_for_a_human() -> None:
     decisions = settle(dict(world), formed(), waited=LONG)
     assert {d.act for d in decisions.values()} == {Act.REFUSE}
     primary = replace(world["mariadb-server-0"], stage=Stage.SERVING, status=PRIMARY)
-    decision = decide(world["mariadb-server-1"], [primary], formed(), waited=LONG, together=LONG)
+    decision = decide(world["mariadb-server-1"], [primary], formed(), waited=LONG, since_whole=LONG)
     assert (decision.act, "delete its volume" in decision.why) == (Act.REFUSE, True)
 
 
@@ -375,14 +377,17 @@ def test_a_single_server_becomes_the_first_member_and_an_old_list_does_not_make_
 
 def test_what_runs_is_left_alone_as_long_as_it_may_come_back_by_itself() -> None:
     me = replace(crashed(5, 7, 9)["mariadb-server-0"], stage=Stage.SERVING, status=DISCONNECTED)
-    assert decide(me, [], formed(), waited=5, together=5, running=5).act is Act.STAY
-    assert decide(me, [], formed(), waited=11, together=11, running=11).act is Act.RESTART
+    assert decide(me, [], formed(), waited=5, since_whole=5, stage_age=5).act is Act.STAY
+    assert decide(me, [], formed(), waited=11, since_whole=11, stage_age=11).act is Act.RESTART
     starting = replace(me, stage=Stage.STARTING, status="")
-    assert decide(starting, [], formed(), waited=LONG, together=LONG, running=STUCK - 1).act is Act.STAY
-    assert decide(starting, [], formed(), waited=LONG, together=LONG, running=STUCK + 1).act is Act.RESTART
-    assert decide(replace(starting, leads=True), [], formed(), waited=LONG, together=LONG, running=LONG).act is Act.STAY
+    assert decide(starting, [], formed(), waited=LONG, since_whole=LONG, stage_age=STUCK - 1).act is Act.STAY
+    assert decide(starting, [], formed(), waited=LONG, since_whole=LONG, stage_age=STUCK + 1).act is Act.RESTART
+    assert (
+        decide(replace(starting, leads=True), [], formed(), waited=LONG, since_whole=LONG, stage_age=LONG).act
+        is Act.STAY
+    )
     alone = replace(me, status=NON_PRIMARY)
-    assert decide(alone, [], formed(), waited=LONG, together=LONG, running=LONG).act is Act.STAY, (
+    assert decide(alone, [], formed(), waited=LONG, since_whole=LONG, stage_age=LONG).act is Act.STAY, (
         "the others may have gone on"
     )
 

@@ -19,7 +19,7 @@ OURS, THEIRS = pki.authority("ours", "pki", NOW), pki.authority("theirs", "pki",
 
 def given(folder: Path, drawn: str, *, by: pki.Pair = OURS, trusts: pki.Pair = OURS, name: str = NAME) -> Path:
     """A certificate in a folder."""
-    pair = pki.issue(by, pki.Wanted(common="mariadb", names=frozenset({name}), calls=True), drawn, NOW)
+    pair = pki.issue(by, pki.Request(common="mariadb", names=frozenset({name}), calls=True), drawn, NOW)
     folder.mkdir(exist_ok=True)
     for file, text in {"tls.crt": pair.cert, "tls.key": pair.key, "ca.crt": trusts.cert}.items():
         (folder / file).write_text(text)
@@ -35,7 +35,7 @@ def port() -> int:
 
 async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     await reader.readline()
-    writer.write(b"HTTP/1.0 200 OK\r\n\r\n" + (b"member" if wire.bears(writer, NAME) else b"stranger"))
+    writer.write(b"HTTP/1.0 200 OK\r\n\r\n" + (b"member" if wire.has_name(writer, NAME) else b"stranger"))
     await writer.drain()
     writer.close()
 

@@ -15,7 +15,7 @@ from openstack_operator.catalogue import ACTUATORS, SERVICES
 from openstack_operator.kube import secret_data
 from openstack_operator.plan import NotBuilt, Object, Plan, Release, key
 from openstack_operator.release_files import ReleaseFiles
-from openstack_operator.render import Paper
+from openstack_operator.render import OfflineCluster
 from openstack_operator.services.keystone.model import KEYSTONE
 from openstack_operator.services.keystone.service import plan as keystone
 from openstack_operator.services.memcached.model import MEMCACHED
@@ -103,7 +103,7 @@ def test_it_is_certified_under_the_name_of_each_server(release: Release) -> None
     _, _, objects = certified(release)
     held = secret_data(objects["Secret", "memcached-tls"])
     pair = pki.Pair(held["tls.key"], held["tls.crt"])
-    wanted = pki.Wanted(common="", names=frozenset({"*.memcached.openstack.svc.cluster.local"}))
+    wanted = pki.Request(common="", names=frozenset({"*.memcached.openstack.svc.cluster.local"}))
     assert pki.fault(pair, wanted, NOW, authorities=[held["ca.crt"]]) == ""
 
 
@@ -134,7 +134,7 @@ def test_who_writes_to_memcached_reads_and_forges_no_token(root: Path, profile: 
     manifests = yaml.safe_load_all((root / "deploy/samples/controlplane_minimal.yaml").read_text())
     (cloud,) = (each for each in manifests if each["kind"] == "OpenStackControlPlane")
     cloud["spec"] |= {"imageProfile": profile, "tls": {"enabled": False}, "cinder": {"enabled": True}}
-    paper = Paper(SERVICES, ACTUATORS, ReleaseFiles(root / "releases"), drawn="drawn")
+    paper = OfflineCluster(SERVICES, ACTUATORS, ReleaseFiles(root / "releases"), password="drawn")
     caching = set[str]()
     for planned in paper.render([cloud], "openstack"):
         for obj in planned.objects:

@@ -16,7 +16,7 @@ from openstack_operator.kube import secret_data
 from openstack_operator.parts import read_by
 from openstack_operator.plan import Context, Object, Plan, Release, key
 from openstack_operator.release_files import ReleaseFiles
-from openstack_operator.render import Paper
+from openstack_operator.render import OfflineCluster
 from openstack_operator.services.keystone.model import KEYSTONE
 from openstack_operator.services.keystone.service import plan as keystone
 from openstack_operator.services.memcached.clients import awaits_clients
@@ -96,7 +96,7 @@ def test_no_client_can_pose_as_a_server(release: Release) -> None:
     pair = pki.Pair(data["tls.key"], data["tls.crt"])
     assert pki.calls(pair.cert)
     for name in ("memcached", "memcached.openstack.svc.cluster.local", "*.memcached.openstack.svc.cluster.local"):
-        wanted = pki.Wanted(common="", names=frozenset({name}))
+        wanted = pki.Request(common="", names=frozenset({name}))
         assert pki.fault(pair, wanted, NOW, authorities=[data["ca.crt"]]) == f"lacks {name}"
 
 
@@ -143,7 +143,7 @@ def test_a_certificate_of_the_users_own_is_for_servers_alone(release: Release) -
     """Nobody but its owner can make one for clients by the same authority."""
     by = pki.authority("theirs", "theirs", NOW - timedelta(days=1))
     names = frozenset({"memcached.openstack.svc.cluster.local", "*.memcached.openstack.svc.cluster.local"})
-    pair = pki.issue(by, pki.Wanted(common="memcached", names=names), "drawn", NOW - timedelta(days=1))
+    pair = pki.issue(by, pki.Request(common="memcached", names=names), "drawn", NOW - timedelta(days=1))
     files = {"ca.crt": by.cert, "tls.crt": pair.cert, "tls.key": pair.key}
     spec = {"tls": {"secretRef": {"name": "mine"}, "required": True}}
     ctx = context(MEMCACHED, spec, release=release, secrets={"mine": files})
@@ -186,7 +186,7 @@ def test_all_clients_of_a_cloud_have_the_certificate_and_nobody_else(root: Path)
     manifests = yaml.safe_load_all((root / "deploy/samples/controlplane_minimal.yaml").read_text())
     (cloud,) = (each for each in manifests if each["kind"] == "OpenStackControlPlane")
     cloud["spec"] |= {"cinder": {"enabled": True}}
-    paper = Paper(SERVICES, ACTUATORS, ReleaseFiles(root / "releases"), drawn="drawn")
+    paper = OfflineCluster(SERVICES, ACTUATORS, ReleaseFiles(root / "releases"), password="drawn")
     made = [obj for planned in paper.render([cloud], "openstack") for obj in planned.objects]
     clients = {
         obj["metadata"]["name"]

@@ -106,7 +106,7 @@ def listens(port: int) -> bool:
 
 
 def issue(by: pki.Pair, name: str, *, calls: bool = False, drawn: str = "drawn") -> pki.Pair:
-    wanted = pki.Wanted(common=name, names=frozenset({name}), calls=calls, life=timedelta(days=1))
+    wanted = pki.Request(common=name, names=frozenset({name}), calls=calls, life=timedelta(days=1))
     return pki.issue(by, wanted, drawn, NOW)
 
 

@@ -76,10 +76,10 @@ class Cloud:
             for mine, theirs in ((before, {}), ({}, before), ({}, {})):
                 trusts, shows = mine.get(one, self.files(one)), theirs.get(other, self.files(other))
                 (_, ca, _), (_, _, cert) = PURPOSES[one], PURPOSES[other]
-                assert pki.vouched(shows[cert], [trusts[ca]]), f"{one} refuses {other} at {self.now}"
+                assert pki.is_trusted(shows[cert], [trusts[ca]]), f"{one} refuses {other} at {self.now}"
                 assert self.now < pki.ends(shows[cert])
                 # libvirt and QEMU refuse to start with an authority that has ended.
-                assert all(self.now < pki.ends(each) for each in pki.each(trusts[ca]))
+                assert all(self.now < pki.ends(each) for each in pki.split(trusts[ca]))
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from operators.catalog import KINDS, OPERATORS, Kinds, Module, chosen
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 AUTHORITY = pki.authority("drawn", "operators", NOW)
-SERVING = pki.issue(AUTHORITY, pki.Wanted(common="webhooks", names=frozenset({"hook.toys.svc"})), "drawn", NOW)
+SERVING = pki.issue(AUTHORITY, pki.Request(common="webhooks", names=frozenset({"hook.toys.svc"})), "drawn", NOW)
 
 OBJECTS: list[dict[str, Any]] = list(
     yaml.safe_load_all("""
@@ -141,7 +141,7 @@ def test_webhooks_trust_who_signed_the_certificate_in_the_secret() -> None:
         base64.b64decode(each["clientConfig"]["caBundle"]).decode()
         for each in only(found, "ValidatingWebhookConfiguration")["webhooks"]
     ]
-    wanted = pki.Wanted(common="webhooks", names=frozenset({"hook.toys.svc"}))
+    wanted = pki.Request(common="webhooks", names=frozenset({"hook.toys.svc"}))
     assert len(bundles) == 2
     assert not pki.fault(pki.Pair(data["tls.key"], data["tls.crt"]), wanted, NOW, authorities=bundles)
     paths = [

@@ -14,11 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from openstack_operator import pki
-from openstack_operator.pki import Pair, Wanted, authority, bundle, certificate, fault, issue
+from openstack_operator.pki import Pair, Request, authority, bundle, certificate, fault, issue
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 OURS, THEIRS = authority("ours", "cloud internal", NOW), authority("theirs", "cloud internal", NOW)
-API = Wanted(common="keystone-api", names=frozenset({"keystone-api.openstack.svc", "192.0.2.1", "2001:db8::1"}))
+API = Request(common="keystone-api", names=frozenset({"keystone-api.openstack.svc", "192.0.2.1", "2001:db8::1"}))
 WEEK = timedelta(days=7)
 
 
@@ -45,7 +45,7 @@ def test_a_certificate_is_kept_for_two_thirds_of_its_life() -> None:
 
 @given(st.timedeltas(timedelta(minutes=1), timedelta(days=4000)))
 def test_no_certificate_is_due_before_it_is_made_or_outlives_its_authority(life: timedelta) -> None:
-    wanted = Wanted(common="x", names=frozenset({"x"}), life=life)
+    wanted = Request(common="x", names=frozenset({"x"}), life=life)
     made = issue(OURS, wanted, "x", NOW)
     assert NOW < made.due < NOW + min(life, pki.AUTHORITY)
     assert fault(made, wanted, NOW, authorities=[OURS.cert]) == ""
@@ -55,7 +55,7 @@ def test_no_certificate_is_due_before_it_is_made_or_outlives_its_authority(life:
 def test_what_is_wrong_is_said() -> None:
     held = issue(OURS, API, "x", NOW)
     others = issue(THEIRS, API, "z", NOW)
-    more = Wanted(common="x", names=API.names | {"b.example", "a.example"})
+    more = Request(common="x", names=API.names | {"b.example", "a.example"})
     said = {
         "cannot be read": fault(Pair("no key", held.cert), API, NOW, authorities=[OURS.cert]),
         "does not belong to the key beside it": fault(Pair(others.key, held.cert), API, NOW, authorities=[OURS.cert]),
@@ -66,7 +66,7 @@ def test_what_is_wrong_is_said() -> None:
         "": fault(others, API, NOW, authorities=[OURS.cert, THEIRS.cert]),
     }
     assert {want: found for want, found in said.items() if not found.startswith(want)} == {}
-    assert fault(held, Wanted(common="x", names=frozenset({"2001:DB8:0::1"})), NOW, authorities=[OURS.cert]) == ""
+    assert fault(held, Request(common="x", names=frozenset({"2001:DB8:0::1"})), NOW, authorities=[OURS.cert]) == ""
 
 
 def test_one_that_is_to_be_shown_to_whom_one_calls_is_made_anew_where_it_may_not() -> None:
@@ -82,7 +82,7 @@ def test_one_that_is_to_be_shown_to_whom_one_calls_is_made_anew_where_it_may_not
 def test_another_authority_or_another_name_is_another_certificate() -> None:
     held = issue(OURS, API, "x", NOW)
     assert certificate(held, API, THEIRS, draws().__next__, NOW) != held
-    fewer = Wanted(common="x", names=frozenset({"192.0.2.1"}))
+    fewer = Request(common="x", names=frozenset({"192.0.2.1"}))
     assert certificate(held, fewer, OURS, draws().__next__, NOW) is held, "what goes may come back"
 
 
@@ -123,7 +123,7 @@ def talk(server: Pair, name: str, trusted: str, tmp_path: Path, *, shown: Pair |
 def test_openssl_takes_them_and_refuses_others(tmp_path: Path) -> None:
     now = datetime.now(UTC)
     ours, theirs = authority("ours", "cloud", now), authority("theirs", "cloud", now)
-    node = Wanted(common="node", names=frozenset({"*.members.svc", "192.0.2.1"}), calls=True)
+    node = Request(common="node", names=frozenset({"*.members.svc", "192.0.2.1"}), calls=True)
     held, foreign = issue(ours, node, "x", now), issue(theirs, node, "x", now)
     both = bundle([theirs.cert, ours.cert], now)
     talk(held, "rabbitmq-0.members.svc", both, tmp_path, shown=held)
@@ -134,7 +134,7 @@ def test_openssl_takes_them_and_refuses_others(tmp_path: Path) -> None:
         talk(foreign, "rabbitmq-0.members.svc", ours.cert, tmp_path)
     with pytest.raises(ssl.SSLError):
         talk(held, "rabbitmq-0.members.svc", ours.cert, tmp_path, shown=foreign)
-    no_client = issue(ours, Wanted(common="api", names=node.names), "y", now)
+    no_client = issue(ours, Request(common="api", names=node.names), "y", now)
     with pytest.raises(ssl.SSLError):
         talk(held, "rabbitmq-0.members.svc", ours.cert, tmp_path, shown=no_client)
 

@@ -19,7 +19,7 @@ from openstack_operator.services.mariadb.service import plan as mariadb
 from openstack_operator.services.ovnnetwork.model import OVN_NETWORK
 from openstack_operator.services.ovnnetwork.service import plan as ovn
 from openstack_operator.services.pki.model import PKI
-from openstack_operator.services.pki.service import plan, replaces
+from openstack_operator.services.pki.service import is_replacing_authority, plan
 from openstack_operator.services.placement.model import PLACEMENT
 from openstack_operator.services.placement.service import plan as placement
 from openstack_operator.testing import NOW, context, granted
@@ -50,7 +50,7 @@ def issued(order: Object, changed: Mapping[str, str] | None = None, *, by: pki.P
     """What cert-manager makes of an order."""
     spec = order["spec"]
     names = frozenset({*spec["dnsNames"], *spec.get("ipAddresses", ())})
-    wanted = pki.Wanted(common="x", names=names, life=timedelta(minutes=900))
+    wanted = pki.Request(common="x", names=names, life=timedelta(minutes=900))
     pair = pki.issue(by, wanted, order["metadata"]["name"], NOW)
     files = {"tls.crt": pair.cert, "tls.key": pair.key, "ca.crt": by.cert} | dict(changed or {})
     return {
@@ -139,14 +139,14 @@ def test_nothing_is_published_before_the_issuer_was_seen_to_work(release: Releas
     assert made.outcome.published == PUBLISHED
     assert secret_data(objects(made)["Secret", "pki-bundle"]) == {"ca.crt": THEIRS.cert}
     assert ("Secret", "pki-authority") not in objects(made)
-    assert not replaces(context(PKI, SPEC, release=release, children=issued(order)))
+    assert not is_replacing_authority(context(PKI, SPEC, release=release, children=issued(order)))
 
 
 def test_an_issuer_that_cannot_be_trusted_is_told_apart(release: Release) -> None:
     order = first(release)
     itself = secret_data(issued(order)["Secret", "pki-probe-issued"])["tls.crt"]
     cases = {
-        "lets each certificate vouch for itself": issued(order, {"ca.crt": itself}),
+        "lets each certificate sign itself": issued(order, {"ca.crt": itself}),
         "hands out no ca.crt; put its authority into a Secret": issued(order, {"ca.crt": ""}),
         "does not belong to the key": issued(order, {"tls.key": THEIRS.key}),
     }
@@ -173,7 +173,7 @@ def test_what_was_told_holds_while_the_issuer_fails_or_changes_its_authority(rel
     assert secret_data(objects(made)["Secret", "pki-bundle"]) == {"ca.crt": THEIRS.cert}
     another = pki.authority("another", "another", NOW)
     made = ordered(release, children={**known, **issued(order, by=another)})
-    found = pki.each(secret_data(objects(made)["Secret", "pki-bundle"])["ca.crt"])
+    found = pki.split(secret_data(objects(made)["Secret", "pki-bundle"])["ca.crt"])
     assert found == {THEIRS.cert, another.cert}, "certificates by the one before are in use"
 
 
@@ -185,10 +185,10 @@ def test_an_authority_of_our_own_stays_until_the_issuer_works(release: Release) 
     assert not verdict(made, "Issuer").ready
     made = ordered(release, children={**own, **issued(objects(made)["Certificate.cert-manager.io", "pki-probe"])})
     assert made.outcome.published == PUBLISHED
-    bundle = pki.each(secret_data(objects(made)["Secret", "pki-bundle"])["ca.crt"])
+    bundle = pki.split(secret_data(objects(made)["Secret", "pki-bundle"])["ca.crt"])
     assert bundle == {THEIRS.cert, secret_data(own["Secret", "pki-authority"])["tls.crt"]}
     back = plan(context(PKI, release=release, children={k: granted(obj) for k, obj in objects(made).items()}))
-    assert bundle < pki.each(secret_data(objects(back)["Secret", "pki-bundle"])["ca.crt"]), "and on the way back"
+    assert bundle < pki.split(secret_data(objects(back)["Secret", "pki-bundle"])["ca.crt"]), "and on the way back"
 
 
 def server(release: Release, **changes: Any) -> Plan:
@@ -204,7 +204,7 @@ def test_a_service_goes_on_as_it_is_until_its_certificate_is_there(release: Rele
     assert "trustSecret" not in made.outcome.published
     later = server(release, children={**plain, **issued(objects(made)["Certificate.cert-manager.io", "mariadb-tls"])})
     files = secret_data(objects(later)["Secret", "mariadb-tls"])
-    assert pki.vouched(files["tls.crt"], [files["ca.crt"]])
+    assert pki.is_trusted(files["tls.crt"], [files["ca.crt"]])
     assert objects(later)["Secret", "mariadb-tls-issued"]["type"] == "kubernetes.io/tls", "it goes with its user"
 
 

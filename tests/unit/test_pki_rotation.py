@@ -17,7 +17,7 @@ from openstack_operator.plan import Component, Context, Object, Plan, Release, V
 from openstack_operator.services.mariadb.model import MARIADB
 from openstack_operator.services.mariadb.service import plan as mariadb
 from openstack_operator.services.pki.model import PKI
-from openstack_operator.services.pki.service import almost, plan, replaces
+from openstack_operator.services.pki.service import is_replacing_authority, needs_served_certificates, plan
 from openstack_operator.testing import NOW, context, granted
 
 SECOND, MINUTE, DAY = timedelta(seconds=1), timedelta(minutes=1), timedelta(days=1)
@@ -139,7 +139,7 @@ class Cloud:
     def works(self) -> bool:
         """Whether the client accepts what the server shows."""
         assert self.shown
-        return pki.vouched(self.shown.cert, [self.trusted])
+        return pki.is_trusted(self.shown.cert, [self.trusted])
 
     @property
     def authorities(self) -> dict[str, str]:
@@ -194,7 +194,7 @@ def test_at_no_time_does_a_client_trust_less_than_a_server_may_show(events: list
                 getattr(cloud, event)()
         assert cloud.works(), event
         assert cloud.shown
-        assert pki.vouched(cloud.shown.cert, [cloud.accepts])
+        assert pki.is_trusted(cloud.shown.cert, [cloud.accepts])
     at_rest(cloud)
     assert set(cloud.authorities) == {"tls.crt", "tls.key", "generation", "since"}
 
@@ -268,15 +268,15 @@ def test_a_certificate_by_the_old_authority_is_refused_afterwards(cloud: Cloud) 
     at_rest(cloud)
     cloud.serve()
     cloud.follow()
-    assert not pki.vouched(old.cert, [cloud.accepts])
-    assert not pki.vouched(old.cert, [secret_data(cloud.children[BUNDLE])["ca.crt"]])
+    assert not pki.is_trusted(old.cert, [cloud.accepts])
+    assert not pki.is_trusted(old.cert, [secret_data(cloud.children[BUNDLE])["ca.crt"]])
 
 
 def test_ports_are_asked_last_and_count(cloud: Cloud) -> None:
     cloud.spec["authorityGeneration"] = 2
-    assert not replaces(cloud.context())
+    assert not is_replacing_authority(cloud.context())
     cloud.look()
-    assert replaces(cloud.context())
+    assert is_replacing_authority(cloud.context())
     cloud.now += MINUTE
     cloud.serve()
     cloud.follow()
@@ -287,10 +287,10 @@ def test_ports_are_asked_last_and_count(cloud: Cloud) -> None:
     def blind() -> dict[str, Any]:
         return {name: found for name, found in cloud.facts().items() if name != "shown"}
 
-    assert not almost(cloud.context(facts=blind())), "the server's certificate is by the old one"
+    assert not needs_served_certificates(cloud.context(facts=blind())), "the server's certificate is by the old one"
     cloud.serve()
     cloud.now += 5 * MINUTE
-    assert almost(cloud.context(facts=blind()))
+    assert needs_served_certificates(cloud.context(facts=blind()))
     assert rotation(cloud.look(facts=blind())).cause == "Renewing"
 
 
@@ -339,7 +339,7 @@ def test_an_authority_that_ended_is_not_waited_for(cloud: Cloud) -> None:
     cloud.now += 3651 * DAY
     cloud.look()
     assert cloud.authorities["tls.crt"] != first
-    assert pki.each(secret_data(cloud.children[BUNDLE])["ca.crt"]) == pki.each(cloud.authorities["tls.crt"])
+    assert pki.split(secret_data(cloud.children[BUNDLE])["ca.crt"]) == pki.split(cloud.authorities["tls.crt"])
     cloud.now += 2 * DAY
     cloud.spec["authorityGeneration"] = 2
     cloud.look()
@@ -381,8 +381,8 @@ def test_a_lost_key_leaves_those_trusted_who_are(cloud: Cloud, lost: str) -> Non
     else:
         cloud.children[AUTHORITY]["data"] = {**cloud.children[AUTHORITY]["data"], "tls.key": "bm9uZQ=="}
     cloud.look()
-    found = pki.each(secret_data(cloud.children[BUNDLE])["ca.crt"])
-    assert found == pki.each(before) | pki.each(cloud.authorities["tls.crt"])
+    found = pki.split(secret_data(cloud.children[BUNDLE])["ca.crt"])
+    assert found == pki.split(before) | pki.split(cloud.authorities["tls.crt"])
     cloud.roll()
     assert cloud.works()
 

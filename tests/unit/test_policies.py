@@ -18,7 +18,7 @@ from _pytest.mark import ParameterSet
 from openstack_operator.catalogue import ACTUATORS, SERVICES
 from openstack_operator.plan import Object, Release, State
 from openstack_operator.release_files import ReleaseFiles
-from openstack_operator.render import Paper, Planned
+from openstack_operator.render import OfflineCluster, Planned
 from openstack_operator.services.memcached.model import MEMCACHED
 from openstack_operator.services.memcached.service import plan as memcached
 from openstack_operator.testing import context
@@ -124,7 +124,7 @@ class Cloud:
     """All objects of a control plane, as they would be in its namespace."""
 
     def __init__(self, spec: Mapping[str, Any]) -> None:
-        paper = Paper(SERVICES, ACTUATORS, ReleaseFiles(ROOT / "releases"))
+        paper = OfflineCluster(SERVICES, ACTUATORS, ReleaseFiles(ROOT / "releases"))
         manifest = {"kind": "OpenStackControlPlane", "metadata": {"name": "cloud"}, "spec": dict(spec)}
         self.planned: list[Planned] = list(paper.render([manifest], "openstack"))
         self.objects = [obj for planned in self.planned for obj in planned.objects]

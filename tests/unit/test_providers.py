@@ -13,13 +13,13 @@ from openstack_operator.parts.credentials import Credentials
 from openstack_operator.parts.remote import schema, vhost
 from openstack_operator.parts.rotation import PASSWORD, Account
 from openstack_operator.plan import Context, InstalledKinds, Key, Object, Release, SpecError, Transient, key
-from openstack_operator.render import Paper
-from openstack_operator.runtime.kinds import OTHERS
+from openstack_operator.render import OfflineCluster
+from openstack_operator.runtime.kinds import EXTERNAL_KINDS
 from openstack_operator.testing import context
 
 KINDS = {resource.handle: resource for resource in RESOURCES}
 PLANS = {service.resource.handle: service.plan for service in SERVICES}
-SERVED = frozenset(kind.handle for kind in OTHERS)
+SERVED = frozenset(kind.handle for kind in EXTERNAL_KINDS)
 OPERATORS = {
     "MariaDB": ("mariadb-operator", "MariaDB.k8s.mariadb.com"),
     "RabbitMQ": ("rabbitmq-cluster-operator", "RabbitmqCluster.rabbitmq.com"),
@@ -195,7 +195,7 @@ CLOUD = {
 
 @pytest.fixture
 def cloud(release: Release) -> dict[Key, Object]:
-    paper = Paper(SERVICES, ACTUATORS, lambda _: release, drawn="drawn", served=SERVED)
+    paper = OfflineCluster(SERVICES, ACTUATORS, lambda _: release, password="drawn", served=SERVED)
     found = [obj for planned in paper.render([CLOUD], "openstack") for obj in planned.objects]
     return {key(obj): obj for obj in found}
 

@@ -16,7 +16,7 @@ from openstack_operator.kube import secret_data
 from openstack_operator.plan import Object, Plan, Release, SpecError, key
 from openstack_operator.services.pki.model import PKI
 from openstack_operator.services.pki.service import plan as authority
-from openstack_operator.services.rabbitmq.entry import STAND_IN
+from openstack_operator.services.rabbitmq.entry import DRAIN
 from openstack_operator.services.rabbitmq.model import RABBITMQ
 from openstack_operator.services.rabbitmq.service import plan
 from openstack_operator.testing import context, granted
@@ -42,7 +42,7 @@ def planned(release: Release, replicas: int, tls: dict[str, Any] | None, childre
 def brought(names: set[str], *, calls: bool) -> dict[str, str]:
     now = datetime(2026, 1, 1, tzinfo=UTC)
     ours = pki.authority("mine", "mine", now)
-    pair = pki.issue(ours, pki.Wanted(common="x", names=frozenset(names), calls=calls), "x", now)
+    pair = pki.issue(ours, pki.Request(common="x", names=frozenset(names), calls=calls), "x", now)
     return {"tls.crt": pair.cert, "tls.key": pair.key, "ca.crt": ours.cert}
 
 
@@ -153,5 +153,5 @@ def test_one_that_stops_waits_for_nobody_who_is_away(tmp_path: Path, answers: st
     tool.write_text(f"#!/bin/sh\necho asked >> {tmp_path}/asked\n{answers}\n")
     tool.chmod(0o755)
     env = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "RABBITMQ_MEMBERS": "localhost 127.255.255.254"}
-    subprocess.run(["sh", "-c", STAND_IN], env=env, check=True, timeout=timedelta(seconds=120).total_seconds())
+    subprocess.run(["sh", "-c", DRAIN], env=env, check=True, timeout=timedelta(seconds=120).total_seconds())
     assert (tmp_path / "asked").read_text().count("asked") == asks

@@ -17,7 +17,7 @@ from openstack_operator.plan import SpecError
 from openstack_operator.release_files import ReleaseFiles
 from openstack_operator.runtime.client import Client
 from openstack_operator.runtime.kinds import Kind
-from openstack_operator.runtime.passes import Next
+from openstack_operator.runtime.passes import Result
 from openstack_operator.runtime.store import Cached, Meta, Request
 from openstack_operator.serve import Settings, make_manager
 
@@ -97,10 +97,10 @@ class Looks:
     def __init__(self) -> None:
         self.number = 0
 
-    async def reconcile(self, request: Request, held: Cached) -> Next:
-        del request, held
+    async def reconcile(self, request: Request, resource: Cached) -> Result:
+        del request, resource
         self.number += 1
-        return Next()
+        return Result()
 
 
 async def test_a_changed_file_wakes_resources_and_an_unchanged_one_does_not(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 from openstack_operator import kube
 from openstack_operator.api import Model, Ref, Resource, SecretKeyRef
 from openstack_operator.plan import Context, MissingReference, Object, Plan, Release, SpecError, Step
-from openstack_operator.render import Paper
+from openstack_operator.render import OfflineCluster
 from openstack_operator.runtime.registry import Service
 
 
@@ -45,8 +45,10 @@ def plan(ctx: Context[NodeSpec]) -> Plan:
     return Plan(Step(name="S", objects=(wanted,)), published=published)
 
 
-def paper() -> Paper:
-    return Paper([Service(resource=NODE, plan=plan)], [], lambda _: Release("r", "debian", {}), drawn="drawn")
+def paper() -> OfflineCluster:
+    return OfflineCluster(
+        [Service(resource=NODE, plan=plan)], [], lambda _: Release("r", "debian", {}), password="drawn"
+    )
 
 
 def node(name: str, **spec: Any) -> Object:

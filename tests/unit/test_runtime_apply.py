@@ -25,12 +25,12 @@ from openstack_operator.plan import (
     progressing,
     waiting,
 )
-from openstack_operator.runtime.apply import Applier, together
+from openstack_operator.runtime.apply import Applier, gather_errors
 from openstack_operator.runtime.client import Missing
 from openstack_operator.runtime.compare import covers
 from openstack_operator.runtime.kinds import SECRET, SERVICE, Catalog, Kind
-from openstack_operator.runtime.memo import Memo
-from openstack_operator.runtime.report import Report, same, status
+from openstack_operator.runtime.memo import ApplyCache
+from openstack_operator.runtime.report import Report, is_same_status, status
 from openstack_operator.runtime.store import Cached, Request, Store
 from openstack_operator.runtime.world import entry
 
@@ -86,12 +86,12 @@ async def test_all_are_run_and_the_gravest_error_is_raised():
             raise error
         return name
 
-    assert await together([work("a", None), work("b", None)]) == ["a", "b"]
+    assert await gather_errors([work("a", None), work("b", None)]) == ["a", "b"]
     errors = [Transient("t"), SpecError("spec", "s"), KeyError("k")]
     with pytest.raises(KeyError):
-        await together([work(str(error), error) for error in errors])
+        await gather_errors([work(str(error), error) for error in errors])
     with pytest.raises(SpecError):
-        await together([work(str(error), error) for error in errors[:2]])
+        await gather_errors([work(str(error), error) for error in errors[:2]])
     assert len(ran) == 7
 
 
@@ -129,7 +129,7 @@ def test_a_transition_is_a_change_of_status_not_of_message():
 def test_a_pass_that_got_nowhere_keeps_what_was_known():
     plan = Report(conditions={"APIReady": READY, "Ready": READY}, published={"url": "x"}, endpoint="x")
     old = status(plan, {}, 1)
-    new = status(Report(conditions={"Ready": failed("no", "InvalidSpec")}, partial=True), old, 2)
+    new = status(Report(conditions={"Ready": failed("no", "InvalidSpec")}, keep_others=True), old, 2)
     assert new["published"] == {"url": "x"}
     assert {c["type"]: c["status"] for c in new["conditions"]} == {
         "APIReady": "True",
@@ -141,7 +141,7 @@ def test_a_pass_that_got_nowhere_keeps_what_was_known():
 
 
 def test_a_remote_side_out_of_reach_leaves_ready_as_it_was():
-    away = Report(conditions={"Ready": READY}, flow=Verdict(State.RETRYING, "no answer"))
+    away = Report(conditions={"Ready": READY}, progress=Verdict(State.RETRYING, "no answer"))
     conditions = found(away)
     assert conditions["Ready"]["status"] == "True"
     assert (conditions["Reconciling"]["status"], conditions["Reconciling"]["reason"]) == ("True", "Retrying")
@@ -170,15 +170,15 @@ def test_a_status_says_which_operator_wrote_it_whatever_became_of_the_pass():
     told = Report(conditions={"Ready": READY}, published={})
     old = status(told, {}, 1, "1.0")
     assert old["operatorVersion"] == "1.0"
-    assert not same(status(told, old, 1, "1.1"), old)
-    got_nowhere = Report(conditions={"Ready": failed("no", "InvalidSpec")}, partial=True)
+    assert not is_same_status(status(told, old, 1, "1.1"), old)
+    got_nowhere = Report(conditions={"Ready": failed("no", "InvalidSpec")}, keep_others=True)
     assert status(got_nowhere, old, 1, "1.1")["operatorVersion"] == "1.1"
 
 
 def test_the_order_of_conditions_is_no_change():
     one = status(Report(conditions={"A": READY, "Ready": READY}), {}, 1)
-    assert same(one, {**one, "conditions": one["conditions"][::-1]})
-    assert not same(one, {**one, "observedGeneration": 2})
+    assert is_same_status(one, {**one, "conditions": one["conditions"][::-1]})
+    assert not is_same_status(one, {**one, "observedGeneration": 2})
 
 
 def test_members_are_told_and_kept_by_a_pass_that_got_nowhere():
@@ -186,9 +186,12 @@ def test_members_are_told_and_kept_by_a_pass_that_got_nowhere():
     plan = Report(conditions={"Ready": READY}, published={}, members=members)
     old = status(plan, {}, 1)
     assert old["members"] == members
-    assert same(old, {**old, "members": members[::-1]})
-    assert not same(old, {**old, "members": members[:1]})
-    assert status(Report(conditions={"Ready": failed("no", "InvalidSpec")}, partial=True), old, 1)["members"] == members
+    assert is_same_status(old, {**old, "members": members[::-1]})
+    assert not is_same_status(old, {**old, "members": members[:1]})
+    assert (
+        status(Report(conditions={"Ready": failed("no", "InvalidSpec")}, keep_others=True), old, 1)["members"]
+        == members
+    )
     assert "members" not in status(Report(conditions={"Ready": READY}, published={}), old, 1)
 
 
@@ -227,7 +230,7 @@ async def test_what_was_changed_since_it_was_planned_with_is_not_overwritten(pla
     owner = entry({"metadata": {"name": "db", "namespace": "ns", "uid": "o", "resourceVersion": "1"}}, owner_kind)
     wanted = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "db-password"}, "data": {"root": "b2xk"}}
     seen = [(SECRET, password(planned_from, "b2xk"))]
-    applier = Applier(world, Memo(), Request("Server", "ns", "db"), owner, owner_kind, datetime.now(UTC), seen)
+    applier = Applier(world, ApplyCache(), Request("Server", "ns", "db"), owner, owner_kind, datetime.now(UTC), seen)
     step = Step(name="Credentials", objects=(wanted,), guarded=True)
     if replaced:
         await applier.apply(step)
@@ -246,7 +249,7 @@ async def test_what_was_deleted_since_it_was_planned_with_is_not_made_again_from
     owner = entry({"metadata": {"name": "db", "namespace": "ns", "uid": "o", "resourceVersion": "1"}}, owner_kind)
     wanted = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "db-password"}, "data": {"root": "b2xk"}}
     seen = [(SECRET, password("8", "b2xk"))] if was_there else []
-    applier = Applier(world, Memo(), Request("Server", "ns", "db"), owner, owner_kind, datetime.now(UTC), seen)
+    applier = Applier(world, ApplyCache(), Request("Server", "ns", "db"), owner, owner_kind, datetime.now(UTC), seen)
     step = Step(name="Credentials", objects=(wanted,), guarded=True)
     if was_there:
         with pytest.raises(Transient, match="deleted meanwhile"):
@@ -276,7 +279,7 @@ async def test_a_definition_that_is_not_there_may_come_a_moment_later(api_versio
     world: Any = SimpleNamespace(client=Unserved(), stores={store.kind: store}, catalog=catalog, foreign=store)
     owner_kind = Kind("v1", "Server", "servers")
     owner = entry({"metadata": {"name": "db", "namespace": "ns", "uid": "o", "resourceVersion": "1"}}, owner_kind)
-    applier = Applier(world, Memo(), Request("Server", "ns", "db"), owner, owner_kind, datetime.now(UTC))
+    applier = Applier(world, ApplyCache(), Request("Server", "ns", "db"), owner, owner_kind, datetime.now(UTC))
     with pytest.raises(Incomplete, match="this cluster serves no "):
         await applier.apply(Step(name="It", objects=(wanted,)))
 
@@ -313,7 +316,7 @@ async def test_a_service_that_comes_back_has_the_node_port_it_had_unless_another
     )
     owner_kind = Kind("v1", "Server", "servers")
     owner = entry({"metadata": {"name": "db", "namespace": "ns", "uid": "o", "resourceVersion": "1"}}, owner_kind)
-    applier = Applier(world, Memo(), Request("Server", "ns", "db"), owner, owner_kind, datetime.now(UTC))
+    applier = Applier(world, ApplyCache(), Request("Server", "ns", "db"), owner, owner_kind, datetime.now(UTC))
     wanted = {
         "apiVersion": "v1",
         "kind": "Service",
@@ -322,4 +325,4 @@ async def test_a_service_that_comes_back_has_the_node_port_it_had_unless_another
     }
     (live,) = await applier.apply(Step(name="Server", objects=(wanted,)))
     assert [port["nodePort"] for port in live["spec"]["ports"]] == [given]
-    assert store.last("ns", "db") is None
+    assert store.last_deleted("ns", "db") is None

@@ -41,7 +41,7 @@ async def test_whoever_answers_is_heard_and_all_are_asked_at_once(
     barrier = asyncio.Barrier(3)
     servers = [await answering(text, barrier) for text in (b'{"seqno": 7}', b"hello", b"[1]")]
     urls = dict(zip(("good", "text", "list"), (url for _, url in servers), strict=True))
-    observe = asking.asking(lambda ctx: {**urls, "gone": "http://127.0.0.1:1/"})
+    observe = asking.member_probe(lambda ctx: {**urls, "gone": "http://127.0.0.1:1/"})
     facts = await observe(client, context(MARIADB, release=release))
     assert facts == {"good": {"seqno": 7}, "text": None, "list": None, "gone": None}
     for server, _ in servers:
@@ -51,7 +51,7 @@ async def test_whoever_answers_is_heard_and_all_are_asked_at_once(
 async def test_nobody_is_waited_for_for_ever(client: Client, release: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(asking, "TIMEOUT", 0.2)
     server, url = await answering(None)
-    observe = asking.asking(lambda ctx: {"silent": url})
+    observe = asking.member_probe(lambda ctx: {"silent": url})
     assert await observe(client, context(MARIADB, release=release)) == {"silent": None}
     server.close()
 

@@ -79,11 +79,11 @@ def test_the_newest_of_nobody_goes_first() -> None:
 def test_a_resource_whose_objects_are_not_kept_is_known() -> None:
     stores = Stores(100)
     stores.maps.put(made("first", at=1, kilobytes=80, **OWN))
-    assert not stores.budget.refused(("x", "keystone", "keystone"))
+    assert not stores.budget.refused_kinds(("x", "keystone", "keystone"))
     stores.maps.put(made("second", at=2, kilobytes=80, **OWN))
-    assert stores.budget.refused(("x", "keystone", "keystone")) == [CONFIG_MAP]
+    assert stores.budget.refused_kinds(("x", "keystone", "keystone")) == [CONFIG_MAP]
     assert stores.budget.lacks(CONFIG_MAP, "x")
-    assert not stores.budget.refused(("x", "glance", "glance"))
+    assert not stores.budget.refused_kinds(("x", "glance", "glance"))
     assert not stores.budget.lacks(SECRET, "x")
     # A list without it says that it is gone.
     listing = Listing(stores.budget, stores.maps, None)
@@ -91,10 +91,10 @@ def test_a_resource_whose_objects_are_not_kept_is_known() -> None:
     # Of another store of the same kind nothing is known by that.
     Listing(stores.budget, Store(CONFIG_MAP, stores.changes.append, stores.budget), None).complete()
     # Until it is complete, nobody plans by it.
-    assert stores.budget.refused(("x", "keystone", "keystone"))
+    assert stores.budget.refused_kinds(("x", "keystone", "keystone"))
     listing.complete()
     stores.maps.replace(None, there, "2")
-    assert not stores.budget.refused(("x", "keystone", "keystone"))
+    assert not stores.budget.refused_kinds(("x", "keystone", "keystone"))
 
 
 def test_what_grows_too_large_is_not_kept_as_it_was() -> None:
@@ -102,7 +102,7 @@ def test_what_grows_too_large_is_not_kept_as_it_was() -> None:
     stores.maps.put(made("ours", at=1, kilobytes=50, **OWN))
     stores.maps.put(made("ours", at=1, version=2, kilobytes=120, **OWN))
     assert stores.names() == set()
-    assert stores.budget.refused(("x", "keystone", "keystone"))
+    assert stores.budget.refused_kinds(("x", "keystone", "keystone"))
     stores.maps.put(made("ours", at=1, version=3, kilobytes=50, **OWN))
     assert stores.names() == {"ours"}
 
@@ -134,7 +134,7 @@ def test_what_went_is_remembered_up_to_a_share() -> None:
         item = replace(item, meta=msgspec.structs.replace(item.meta, annotations={IRREPLACEABLE: "true"}))
         stores.secrets.put(item)
         stores.secrets.remove(made(f"a-{number}", version=2 * number + 2))
-    assert [item.meta.name for item in stores.secrets.lost("keystone", "x", "keystone")] == ["a-0", "a-1"]
+    assert [item.meta.name for item in stores.secrets.deleted("keystone", "x", "keystone")] == ["a-0", "a-1"]
 
 
 class Flooded:

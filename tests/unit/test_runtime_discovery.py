@@ -14,11 +14,11 @@ from patience import eventually
 from openstack_operator.runtime.client import Client
 from openstack_operator.runtime.discovery import Discovery
 from openstack_operator.runtime.informer import Informer
-from openstack_operator.runtime.kinds import OTHERS, Kind
+from openstack_operator.runtime.kinds import EXTERNAL_KINDS, Kind
 from openstack_operator.runtime.store import Store
 
-CERTIFICATE = next(kind for kind in OTHERS if kind.kind == "Certificate")
-EXTERNAL, EXTERNAL_OLD = (kind for kind in OTHERS if kind.kind == "ExternalSecret")
+CERTIFICATE = next(kind for kind in EXTERNAL_KINDS if kind.kind == "Certificate")
+EXTERNAL, EXTERNAL_OLD = (kind for kind in EXTERNAL_KINDS if kind.kind == "ExternalSecret")
 FORBIDDEN: Answer = (403, {"message": 'forbidden: User "operator" cannot get path "/apis"'}, {})
 
 
@@ -43,19 +43,19 @@ class Watched:
     def __init__(self, client: Client, discovery: Discovery, kind: Kind) -> None:
         self.turns = 0
         self.store = Store(kind, lambda change: None)
-        self.informer = Informer(client, self.store, discovery=discovery, turned=self._turned)
+        self.informer = Informer(client, self.store, discovery=discovery, on_kinds_changed=self._turned)
 
     def _turned(self) -> None:
         self.turns += 1
 
-    async def until(self, *, served: bool) -> None:
+    async def wait_until(self, *, served: bool) -> None:
         state = f"{self.store.kind.kind} to be {'' if served else 'not '}served"
-        await eventually(state, lambda: self.informer.synced.is_set() and self.informer.served is served)
+        await eventually(state, lambda: self.informer.synced.is_set() and self.informer.is_served is served)
 
 
 @asynccontextmanager
 async def watched(client: Client, *kinds: Kind) -> AsyncGenerator[list[Watched]]:
-    discovery = Discovery(client, OTHERS, period=0.05)
+    discovery = Discovery(client, EXTERNAL_KINDS, period=0.05)
     informers = [Watched(client, discovery, kind) for kind in kinds]
     tasks = [asyncio.ensure_future(each.run()) for each in (discovery, *(each.informer for each in informers))]
     yield informers
@@ -70,9 +70,9 @@ def lists(api: FaultyApi) -> list[str]:
 
 async def test_what_is_not_there_is_not_asked_for(api: FaultyApi, client: Client):
     api.groups = whole()
-    async with watched(client, *OTHERS) as informers:
+    async with watched(client, *EXTERNAL_KINDS) as informers:
         for each in informers:
-            await each.until(served=False)
+            await each.wait_until(served=False)
         # It is asked again and again.
         await api.asked(3)
     assert lists(api) == []
@@ -82,13 +82,13 @@ async def test_what_is_not_there_is_not_asked_for(api: FaultyApi, client: Client
 async def test_a_kind_that_comes_and_goes(api: FaultyApi, client: Client, answer: Any):
     api.groups = answer()
     async with watched(client, CERTIFICATE) as (certificates,):
-        await certificates.until(served=False)
+        await certificates.wait_until(served=False)
         api.put("a")
         api.groups = answer(CERTIFICATE)
-        await certificates.until(served=True)
+        await certificates.wait_until(served=True)
         assert (len(certificates.store), certificates.turns) == (1, 1)
         api.groups = answer()
-        await certificates.until(served=False)
+        await certificates.wait_until(served=False)
         assert (len(certificates.store), certificates.turns) == (0, 2)
 
 
@@ -102,65 +102,65 @@ async def test_an_answer_that_did_not_change_is_not_sent_again(api: FaultyApi, c
 async def test_of_two_versions_the_newer_one_is_watched(api: FaultyApi, client: Client):
     api.groups = whole(EXTERNAL_OLD)
     async with watched(client, EXTERNAL, EXTERNAL_OLD) as (new, old):
-        await old.until(served=True)
-        assert not new.informer.served
+        await old.wait_until(served=True)
+        assert not new.informer.is_served
         api.groups = whole(EXTERNAL_OLD, EXTERNAL)
-        await new.until(served=True)
-        await old.until(served=False)
+        await new.wait_until(served=True)
+        await old.wait_until(served=False)
 
 
 async def test_a_server_that_is_away_takes_nothing_away(api: FaultyApi, client: Client):
     api.groups = whole(CERTIFICATE)
     async with watched(client, CERTIFICATE) as (certificates,):
-        await certificates.until(served=True)
+        await certificates.wait_until(served=True)
         for answer in (whole(CERTIFICATE, freshness="Stale"), (503, {"message": "down"}, {})):
             api.groups = answer
             # The first may have been on its way, and the last is not answered yet.
             await api.asked(3)
-            assert certificates.informer.served
+            assert certificates.informer.is_served
         assert certificates.turns == 0
 
 
 async def test_who_may_discover_again_does_not_go_by_an_earlier_answer(api: FaultyApi, client: Client):
     api.groups = whole(CERTIFICATE)
     async with watched(client, EXTERNAL) as (secrets,):
-        await secrets.until(served=False)
+        await secrets.wait_until(served=False)
         api.groups = FORBIDDEN
-        await secrets.until(served=True)
+        await secrets.wait_until(served=True)
         api.groups = whole(CERTIFICATE)
-        await secrets.until(served=False)
+        await secrets.wait_until(served=False)
 
 
 async def test_who_may_not_discover_asks_each_kind(api: FaultyApi, client: Client):
     api.groups = FORBIDDEN
     async with watched(client, CERTIFICATE) as (certificates,):
-        await certificates.until(served=True)
+        await certificates.wait_until(served=True)
     api.answers += [FORBIDDEN, (404, {"message": "page not found"}, {})]
     async with watched(client, CERTIFICATE) as (certificates,):
-        await certificates.until(served=False)
+        await certificates.wait_until(served=False)
 
 
 async def test_nobody_waits_for_a_kind_that_may_not_be_read(api: FaultyApi, client: Client):
     api.groups, api.forbidden = whole(CERTIFICATE), True
     api.put("a")
     async with watched(client, CERTIFICATE) as (certificates,):
-        await certificates.until(served=False)
-        assert certificates.informer.forbidden
+        await certificates.wait_until(served=False)
+        assert certificates.informer.is_forbidden
         # The right comes, and nobody starts the operator anew.
         api.forbidden = False
-        await certificates.until(served=True)
-        assert (certificates.informer.forbidden, len(certificates.store), certificates.turns) == (False, 1, 1)
+        await certificates.wait_until(served=True)
+        assert (certificates.informer.is_forbidden, len(certificates.store), certificates.turns) == (False, 1, 1)
 
 
 async def test_what_was_read_stays_when_the_right_goes(api: FaultyApi, client: Client):
     api.groups = whole(CERTIFICATE)
     api.put("a")
     async with watched(client, CERTIFICATE) as (certificates,):
-        await certificates.until(served=True)
+        await certificates.wait_until(served=True)
         api.forbidden = True
         api.cut()
-        await certificates.until(served=False)
-        assert (certificates.informer.forbidden, len(certificates.store)) == (True, 1)
+        await certificates.wait_until(served=False)
+        assert (certificates.informer.is_forbidden, len(certificates.store)) == (True, 1)
         api.groups = whole()
         await eventually("the kind to go", lambda: not certificates.store)
-        assert not certificates.informer.forbidden
+        assert not certificates.informer.is_forbidden

@@ -101,7 +101,7 @@ class Cluster:
             publish=self.publish, published=self.published, resource=self.resource, client=self, stores=self.stores
         )
         recorder: Any = SimpleNamespace(tell=self.tell)
-        self.reporter = Reporter(world, recorder, patience=Patience(first=0, later=0), clock=lambda: self.now)
+        self.reporter = Reporter(world, recorder, patience=Patience(initial=0, later=0), clock=lambda: self.now)
         self.reporter.grace.wall_clock = lambda: BEGAN + timedelta(seconds=self.now)
 
     def publish(self, *_: object) -> bool:

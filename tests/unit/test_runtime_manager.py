@@ -14,7 +14,7 @@ from openstack_operator.plan import Object
 from openstack_operator.runtime.client import Client
 from openstack_operator.runtime.kinds import STATEFUL_SET, Kind
 from openstack_operator.runtime.manager import Manager
-from openstack_operator.runtime.passes import Next
+from openstack_operator.runtime.passes import Result
 from openstack_operator.runtime.store import Cached, Request
 from openstack_operator.runtime.world import entry
 from openstack_operator.services.memcached.model import MEMCACHED
@@ -54,12 +54,12 @@ class Overtaken:
     def __init__(self, manager: Manager) -> None:
         self._stores = manager.world.stores
 
-    async def reconcile(self, request: Request, held: Cached) -> Next:
+    async def reconcile(self, request: Request, resource: Cached) -> Result:
         assert request == REQUEST
-        self._stores[KIND].remove(held)
+        self._stores[KIND].remove(resource)
         self._stores[STATEFUL_SET].put(entry(WORKLOAD, STATEFUL_SET))
         # The pass ends before what was told is due.
-        return Next()
+        return Result()
 
 
 async def test_a_workload_of_a_resource_that_goes_during_a_pass_goes_too() -> None:
@@ -84,10 +84,10 @@ class Answered:
         self._answer = answer
         self.passes = 0
 
-    async def reconcile(self, request: Request, held: Cached) -> Next:
+    async def reconcile(self, request: Request, resource: Cached) -> Result:
         self.passes += 1
         self._store.put(entry(self._answer, KIND), by=request)
-        return Next()
+        return Result()
 
 
 @pytest.mark.parametrize(

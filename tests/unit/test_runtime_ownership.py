@@ -60,7 +60,7 @@ class Scene:
         return self.put(self.kind, name, at, owner, **spec)
 
     def taken(self, held: Cached) -> set[str]:
-        return set(self.ownership.taken(held).problems)
+        return set(self.ownership.conflicts(held).problems)
 
     def plans(self, *names: str) -> None:
         """A Glance that makes those."""
@@ -77,7 +77,7 @@ def scene() -> Scene:
 def test_the_schema_of_an_older_resource_is_its_own(scene: Scene, name: str) -> None:
     mine = scene.add("glance-db", EARLY, database="glance", user="glance")
     thief = scene.add("a-thief", LATE, database=name, user="thief")
-    assert scene.ownership.taken(thief).problems == {
+    assert scene.ownership.conflicts(thief).problems == {
         "spec.database": f"schema {name!r} of MariaDB/mariadb belongs to MariaDBDatabase/glance-db,"
         " which was here first; choose another name"
     }
@@ -155,8 +155,8 @@ def test_after_a_start_nobody_has_a_name_before_its_owner_was_looked_at(scene: S
     thief = scene.add("thief", BEFORE, database="glance", user="thief")
     mine = scene.add("glance-db--b", LATER, (SERVICE, "glance"), database="glance", user="glance_B")
     assert scene.taken(thief), "the owner may be as old as it says"
-    assert scene.ownership.taken(mine).unknown
-    assert not scene.ownership.taken(thief).unknown
+    assert scene.ownership.conflicts(mine).unknown
+    assert not scene.ownership.conflicts(thief).unknown
     scene.plans("glance-db--b")
     assert not scene.taken(mine)
 
@@ -165,10 +165,10 @@ def test_an_owner_that_somebody_wrote_makes_nothing_older(scene: Scene) -> None:
     scene.put(SERVICE, "glance", EARLY)
     mine = scene.add("mine", BEFORE, database="app", user="app")
     thief = scene.add("thief", LATE, (SERVICE, "glance"), database="app", user="thief")
-    assert scene.ownership.taken(thief).unknown
+    assert scene.ownership.conflicts(thief).unknown
     scene.plans("glance-db")
     assert (scene.taken(mine), scene.taken(thief)) == (set(), {"spec.database"})
-    assert not scene.ownership.taken(thief).unknown
+    assert not scene.ownership.conflicts(thief).unknown
 
 
 def test_kinds_with_names_on_servers_claim_them() -> None:

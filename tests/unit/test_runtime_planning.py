@@ -12,7 +12,7 @@ from patience import eventually
 
 from openstack_operator.plan import Plan, SpecError
 from openstack_operator.runtime import planning
-from openstack_operator.runtime.planning import planned
+from openstack_operator.runtime.planning import make_plan
 
 pytestmark = pytest.mark.security
 
@@ -27,7 +27,7 @@ def alive() -> list[threading.Thread]:
 
 async def test_a_plan_is_made_of_its_context() -> None:
     made = cast("Plan", object())
-    assert await planned(service({"here": made}.__getitem__), cast("Any", "here")) is made
+    assert await make_plan(service({"here": made}.__getitem__), cast("Any", "here")) is made
 
 
 @pytest.mark.parametrize("error", [SpecError("spec.a", "wrong"), KeyError("a"), RecursionError()])
@@ -36,7 +36,7 @@ async def test_an_error_is_the_error_of_the_plan(error: Exception) -> None:
         raise error
 
     with pytest.raises(type(error)) as found:
-        await planned(service(fails), cast("Any", None))
+        await make_plan(service(fails), cast("Any", None))
     assert found.value is error
 
 
@@ -56,7 +56,7 @@ async def test_a_plan_that_does_not_end_keeps_nobody_waiting_and_is_ended(monkey
 
     beside = asyncio.ensure_future(others())
     with pytest.raises(SpecError, match=r"spec: takes longer than 10 s to plan; make it smaller"):
-        await planned(service(endless), cast("Any", None))
+        await make_plan(service(endless), cast("Any", None))
     beside.cancel()
     assert turns > 10
     await eventually("its thread to end", lambda: not alive())
@@ -70,7 +70,7 @@ async def test_who_waits_for_a_plan_may_be_canceled() -> None:
         over.wait()
         return cast("Plan", object())
 
-    task = asyncio.ensure_future(planned(service(slow), cast("Any", None)))
+    task = asyncio.ensure_future(make_plan(service(slow), cast("Any", None)))
     await eventually("the plan to begin", going.is_set)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):

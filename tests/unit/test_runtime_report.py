@@ -21,12 +21,12 @@ class World:
     def __init__(self, role: str) -> None:
         self.role = role
         self.kind = Kind("openstack.k8s.io/v1alpha1", role, f"{role.lower()}s")
-        self.client, self.users = self, SimpleNamespace(of=self.of)
+        self.client, self.references = self, SimpleNamespace(users_of=self.users_of)
         self.stores = {self.kind: Store(self.kind, lambda _: None)}
         self.known: dict[str, str] = {}
         self.seen: list[str] = []
 
-    def of(self, _: object) -> list[Request]:
+    def users_of(self, _: object) -> list[Request]:
         return [USER]
 
     def resource(self, _: str) -> Kind:

@@ -9,7 +9,7 @@ import pytest
 from openstack_operator.api import Resource, Scale, crd
 from openstack_operator.catalogue import ACTUATORS, RESOURCES, SERVICES
 from openstack_operator.plan import Object, Release
-from openstack_operator.render import Paper
+from openstack_operator.render import OfflineCluster
 from openstack_operator.runtime.scale import scale_status
 from openstack_operator.services.memcached.model import MEMCACHED
 from openstack_operator.services.memcached.service import plan as memcached
@@ -104,7 +104,7 @@ def _pods(obj: Object) -> int | None:
 def _in_a_cloud(service: str, **template: Any) -> list[Object]:
     spec = {service: {"enabled": True, **template}, "tls": {"enabled": False}}
     cloud = {"apiVersion": "openstack.k8s.io/v1alpha1", "kind": "OpenStackControlPlane", "metadata": {"name": "cloud"}}
-    planned = Paper(SERVICES, ACTUATORS, RELEASES).render([{**cloud, "spec": spec}])
+    planned = OfflineCluster(SERVICES, ACTUATORS, RELEASES).render([{**cloud, "spec": spec}])
     return next(each.objects for each in planned if each.id.name == service)
 
 

@@ -236,7 +236,7 @@ async def test_the_port_for_health_has_metrics_only_where_that_is_said(insecure:
 def written(folder: Path, drawn: str) -> pki.Pair:
     """Another certificate, as cert-manager writes it."""
     signer = pki.authority(drawn, "test", datetime.now(UTC))
-    wanted = pki.Wanted(common="metrics", names=frozenset({"metrics"}))
+    wanted = pki.Request(common="metrics", names=frozenset({"metrics"}))
     pair = pki.issue(signer, wanted, drawn, datetime.now(UTC))
     (folder / "tls.crt").write_text(pair.cert)
     (folder / "tls.key").write_text(pair.key)

@@ -7,7 +7,7 @@ from typing import Any
 
 from openstack_operator.plan import Object
 from openstack_operator.runtime.kinds import STATEFUL_SET
-from openstack_operator.runtime.shortage import ASKED, PATIENCE, asked
+from openstack_operator.runtime.shortage import NUDGED_AT, PATIENCE, nudge
 from openstack_operator.runtime.store import Cached
 from openstack_operator.runtime.world import entry
 
@@ -18,37 +18,37 @@ WANTED: Object = {"kind": "StatefulSet", "metadata": {"name": "db"}}
 def held(pods: int, *, seen: int = 2, annotation: str = "") -> Cached:
     meta: dict[str, Any] = {"name": "db", "namespace": "ns", "uid": "u", "resourceVersion": "9", "generation": 2}
     if annotation:
-        meta["annotations"] = {ASKED: annotation}
+        meta["annotations"] = {NUDGED_AT: annotation}
     live = {"metadata": meta, "spec": {"replicas": 3}, "status": {"replicas": pods, "observedGeneration": seen}}
     return entry({"apiVersion": "apps/v1", "kind": "StatefulSet", **live}, STATEFUL_SET)
 
 
 def word(found: tuple[Object, float | None]) -> tuple[str, float | None]:
-    return found[0]["metadata"].get("annotations", {}).get(ASKED, ""), found[1]
+    return found[0]["metadata"].get("annotations", {}).get(NUDGED_AT, ""), found[1]
 
 
 def test_one_with_all_its_pods_is_left_alone():
     since = {"u": NOW}
-    assert word(asked(held(3), WANTED, since, NOW)) == ("", None)
+    assert word(nudge(held(3), WANTED, since, NOW)) == ("", None)
     assert since == {}
 
 
 def test_one_that_lacks_pods_is_asked_for_after_a_while_and_again():
     since: dict[str, datetime] = {}
     wait = PATIENCE.total_seconds()
-    assert word(asked(held(2), WANTED, since, NOW)) == ("", wait)
-    assert word(asked(held(2), WANTED, since, NOW + PATIENCE / 3)) == ("", wait * 2 / 3)
+    assert word(nudge(held(2), WANTED, since, NOW)) == ("", wait)
+    assert word(nudge(held(2), WANTED, since, NOW + PATIENCE / 3)) == ("", wait * 2 / 3)
     later = NOW + PATIENCE
-    assert word(asked(held(2), WANTED, since, later)) == ("2026-01-01T00:00:15+00:00", wait)
+    assert word(nudge(held(2), WANTED, since, later)) == ("2026-01-01T00:00:15+00:00", wait)
     # What was written stays until there is a reason to write again.
     one = held(2, annotation="2026-01-01T00:00:15+00:00")
-    assert word(asked(one, WANTED, since, later + timedelta(seconds=5))) == ("2026-01-01T00:00:15+00:00", wait - 5)
-    assert word(asked(one, WANTED, since, later + PATIENCE)) == ("2026-01-01T00:00:30+00:00", wait)
+    assert word(nudge(one, WANTED, since, later + timedelta(seconds=5))) == ("2026-01-01T00:00:15+00:00", wait - 5)
+    assert word(nudge(one, WANTED, since, later + PATIENCE)) == ("2026-01-01T00:00:30+00:00", wait)
     whole = held(3, annotation="2026-01-01T00:00:30+00:00")
-    assert word(asked(whole, WANTED, since, later + PATIENCE * 2)) == ("2026-01-01T00:00:30+00:00", None)
+    assert word(nudge(whole, WANTED, since, later + PATIENCE * 2)) == ("2026-01-01T00:00:30+00:00", None)
 
 
 def test_one_whose_controller_has_not_seen_it_is_asked_for_too():
     since: dict[str, datetime] = {}
-    asked(held(3, seen=1), WANTED, since, NOW)
-    assert word(asked(held(3, seen=1), WANTED, since, NOW + PATIENCE))[0]
+    nudge(held(3, seen=1), WANTED, since, NOW)
+    assert word(nudge(held(3, seen=1), WANTED, since, NOW + PATIENCE))[0]

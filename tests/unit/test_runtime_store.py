@@ -153,15 +153,15 @@ def test_what_is_irreplaceable_is_remembered_until_it_is_back():
     store.put(item("x", "b", 2, "u2", labels=labels))
     store.remove(item("x", "a", 3, "u1", **kept))
     store.remove(item("x", "b", 4, "u2", labels=labels))
-    assert [found.decode()["data"] for found in store.lost("MariaDB", "x", "mariadb")] == [{"v": "1"}]
-    assert store.lost("MariaDB", "y", "mariadb") == store.lost("RabbitMQ", "x", "mariadb") == []
+    assert [found.decode()["data"] for found in store.deleted("MariaDB", "x", "mariadb")] == [{"v": "1"}]
+    assert store.deleted("MariaDB", "y", "mariadb") == store.deleted("RabbitMQ", "x", "mariadb") == []
     store.put(item("x", "a", 5, "u3", **kept))
-    assert store.lost("MariaDB", "x", "mariadb") == []
+    assert store.deleted("MariaDB", "x", "mariadb") == []
 
     store.replace("x", [], "6")
-    assert [found.meta.uid for found in store.lost("MariaDB", "x", "mariadb")] == ["u3"]
+    assert [found.meta.uid for found in store.deleted("MariaDB", "x", "mariadb")] == ["u3"]
     store.forget(("x", "mariadb", "mariadb"))
-    assert store.lost("MariaDB", "x", "mariadb") == []
+    assert store.deleted("MariaDB", "x", "mariadb") == []
 
 
 def test_what_its_own_resource_takes_away_is_not_remembered():
@@ -174,7 +174,7 @@ def test_what_its_own_resource_takes_away_is_not_remembered():
         store.put(item("x", name, 1, name, **kept))
         store.remove(item("x", name, 2, name, **kept))
     store.give_up(item("x", "a", 1, "a", **kept))
-    assert [found.meta.name for found in store.lost("PKI", "x", "pki")] == ["b"]
+    assert [found.meta.name for found in store.deleted("PKI", "x", "pki")] == ["b"]
 
 
 def test_a_pod_is_trimmed_to_what_a_plan_may_see():

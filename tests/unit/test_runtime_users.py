@@ -16,12 +16,12 @@ import msgspec
 
 from openstack_operator import pki
 from openstack_operator.plan import Context, Release
-from openstack_operator.runtime.users import certificate, users
+from openstack_operator.runtime.users import certificate, tls_observer
 from openstack_operator.services.pki.model import PKI
 from openstack_operator.testing import context
 
 BY = pki.authority("ours", "ours", datetime.now(UTC))
-PAIR = pki.issue(BY, pki.Wanted(common="x", names=frozenset({"localhost"})), "x", datetime.now(UTC))
+PAIR = pki.issue(BY, pki.Request(common="x", names=frozenset({"localhost"})), "x", datetime.now(UTC))
 
 
 def tls(folder: Path, *, mutual: bool = False) -> ssl.SSLContext:
@@ -126,8 +126,8 @@ async def test_only_what_is_needed_is_looked_at_and_no_key(tmp_path: Path, relea
         pods = [{"metadata": {"name": name}, "spec": spec, "status": {"podIP": host}} for name in ("a", "b")]
         client: Any = Listing(secrets=[held, other], pods=pods)
         ctx = context(PKI, release=release)
-        assert await users(lambda _: False, nearly)(client, ctx) == {}
-        observe = users(lambda _: True, nearly)
+        assert await tls_observer(lambda _: False, nearly)(client, ctx) == {}
+        observe = tls_observer(lambda _: True, nearly)
         found = await observe(client, ctx)
         assert [set(item["data"]) for item in found["secrets"]] == [{"ca.crt", "tls.crt"}]
         assert len(found["pods"]) == 2

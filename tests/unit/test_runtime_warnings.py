@@ -11,7 +11,7 @@ from openstack_operator.runtime.client import Client
 from openstack_operator.runtime.kinds import POD, STATEFUL_SET, WARNING, Catalog, Kind
 from openstack_operator.runtime.pods import trimmed
 from openstack_operator.runtime.store import Cached, Change, Request, cached
-from openstack_operator.runtime.warnings import says_the_same, warning
+from openstack_operator.runtime.warnings import is_repetition, warning
 from openstack_operator.runtime.world import World
 from openstack_operator.services.mariadb.model import MARIADB
 
@@ -61,7 +61,7 @@ def event(kind: str, name: str, *, version: int = 9, text: str = "no", namespace
     ],
 )
 def test_it_concerns_who_made_what_it_is_about(world: World, kind: str, name: str, whom: Request | None):
-    assert world.warned(Change(WARNING, None, event(kind, name))) == whom
+    assert world.event_subject(Change(WARNING, None, event(kind, name))) == whom
 
 
 def test_of_two_names_the_longer_one_counts(world: World):
@@ -70,7 +70,7 @@ def test_of_two_names_the_longer_one_counts(world: World):
     labels = LABELS | {"app.kubernetes.io/instance": "my-db"}
     put(world, STATEFUL_SET, "my-db-server", 5, labels=labels, ownerReferences=[owner])
     for name in ("data-db-server-0", "data-my-db-server-0"):
-        found = world.warned(Change(WARNING, None, event("PersistentVolumeClaim", name)))
+        found = world.event_subject(Change(WARNING, None, event("PersistentVolumeClaim", name)))
         assert found
         assert f"data-{found.name}-server-0" == name
 
@@ -105,10 +105,10 @@ def test_times_are_read_however_they_are_written():
 
 def test_what_is_repeated_wakes_nobody():
     one, again, other = event("Pod", "a"), event("Pod", "a", version=10), event("Pod", "a", version=11, text="yes")
-    assert not says_the_same(Change(WARNING, None, one))
-    assert says_the_same(Change(WARNING, one, again))
-    assert not says_the_same(Change(WARNING, again, other))
-    assert says_the_same(Change(WARNING, other, None))
+    assert not is_repetition(Change(WARNING, None, one))
+    assert is_repetition(Change(WARNING, one, again))
+    assert not is_repetition(Change(WARNING, again, other))
+    assert is_repetition(Change(WARNING, other, None))
 
 
 def test_an_event_is_cut_without_its_passwords() -> None:

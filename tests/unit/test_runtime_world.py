@@ -39,7 +39,7 @@ def secret(version: int) -> Cached:
 
 
 def lost(world: World) -> list[str]:
-    return [held.meta.name for held in world.stores[SECRET].lost("PKI", "x", "internal")]
+    return [held.meta.name for held in world.stores[SECRET].deleted("PKI", "x", "internal")]
 
 
 @pytest.mark.parametrize("first", ["resource", "secret"])

@@ -15,7 +15,7 @@ from openstack_operator.catalogue import ACTUATORS, SERVICES
 from openstack_operator.kube import CONFIG_DIGEST, secret_data
 from openstack_operator.plan import Incomplete, Object, Plan, Release, SpecError, key
 from openstack_operator.release_files import ReleaseFiles
-from openstack_operator.render import Paper
+from openstack_operator.render import OfflineCluster
 from openstack_operator.services.keystone.model import KEYSTONE
 from openstack_operator.services.keystone.service import plan as keystone
 from openstack_operator.services.mariadb.model import MARIADB
@@ -74,7 +74,7 @@ def test_a_server_is_certified_under_every_name_it_is_called_by(release: Release
         "mariadb.openstack.svc.cluster.local",
         "localhost",
     }
-    wanted = pki.Wanted(common="", names=frozenset({*names, "*.mariadb-members.openstack.svc.cluster.local"}))
+    wanted = pki.Request(common="", names=frozenset({*names, "*.mariadb-members.openstack.svc.cluster.local"}))
     assert pki.fault(pair, wanted, NOW, authorities=[held["ca.crt"]]) == ""
 
 
@@ -95,7 +95,7 @@ def test_a_certificate_is_kept_until_two_thirds_of_its_life_are_over(release: Re
 def brought(release: Release, *, names: set[str] = BROUGHT, now: datetime = NOW, **changes: Any) -> Plan:
     """A MariaDB with a certificate of the user's."""
     by = pki.authority("theirs", "theirs", NOW - DAY)
-    pair = pki.issue(by, pki.Wanted(common="db", names=frozenset(names), life=30 * DAY), "drawn", NOW - DAY)
+    pair = pki.issue(by, pki.Request(common="db", names=frozenset(names), life=30 * DAY), "drawn", NOW - DAY)
     files = {"ca.crt": by.cert, "tls.crt": pair.cert, "tls.key": pair.key} | changes.pop("files", {})
     spec = {"tls": {"secretRef": {"name": "mine"}}}
     return mariadb(context(MARIADB, spec, release=release, secrets={"mine": files}, now=now, **changes))
@@ -168,7 +168,7 @@ def test_members_of_a_cluster_that_runs_are_one_until_all_of_them_can_encrypt(re
 def test_a_certificate_for_servers_only_is_none_for_members(release: Release) -> None:
     """Of a cluster that shows it to its clients already, the members go on as they are."""
     by = pki.authority("theirs", "theirs", NOW - DAY)
-    pair = pki.issue(by, pki.Wanted(common="db", names=frozenset(BROUGHT), life=30 * DAY), "drawn", NOW - DAY)
+    pair = pki.issue(by, pki.Request(common="db", names=frozenset(BROUGHT), life=30 * DAY), "drawn", NOW - DAY)
     secrets = {"mine": {"ca.crt": by.cert, "tls.crt": pair.cert, "tls.key": pair.key}}
     spec = {"tls": {"secretRef": {"name": "mine"}}}
     one = mariadb(context(MARIADB, spec, release=release, secrets=secrets))
@@ -280,7 +280,7 @@ def encrypted_cloud() -> list[Object]:
     spec = {"cinder": {"enabled": True}, "etcd": {"enabled": True}, "storageBackend": "ceph"}
     metadata = {"name": "cloud", "namespace": "openstack"}
     docs = [{"apiVersion": PKI.api_version, "kind": "OpenStackControlPlane", "metadata": metadata, "spec": spec}]
-    paper = Paper(SERVICES, ACTUATORS, ReleaseFiles(ROOT / "releases"), drawn="drawn")
+    paper = OfflineCluster(SERVICES, ACTUATORS, ReleaseFiles(ROOT / "releases"), password="drawn")
     return [obj for planned in paper.render(docs, "openstack") for obj in planned.objects]
 
 

@@ -17,7 +17,7 @@ from openstack_operator.catalogue import ACTUATORS, SERVICES
 from openstack_operator.kube import Object
 from openstack_operator.plan import Release, SpecError
 from openstack_operator.release_files import ReleaseFiles
-from openstack_operator.render import Paper
+from openstack_operator.render import OfflineCluster
 from openstack_operator.runtime.registry import Service
 from openstack_operator.services.placement.model import PlacementSpec
 
@@ -107,7 +107,7 @@ def test_every_spec_has_an_answer(service: Service) -> None:
             "spec": spec,
         }
         try:
-            next(Paper(SERVICES, ACTUATORS, release, drawn="drawn").render([manifest], "openstack"))
+            next(OfflineCluster(SERVICES, ACTUATORS, release, password="drawn").render([manifest], "openstack"))
         except SpecError as error:
             assert error.path.startswith("spec")
 

@@ -10,8 +10,8 @@ from ..api import Resource, crd, model_schema
 from ..catalogue import ACTUATORS, RESOURCES, SERVICES
 from ..manifests import dump, dump_all, load
 from ..release_files import ReleaseFiles
-from ..render import Paper, Planned
-from ..runtime.kinds import OTHERS
+from ..render import OfflineCluster, Planned
+from ..runtime.kinds import EXTERNAL_KINDS
 from .admission import node_policies
 from .deployment import deployment
 from .injector import labels_injector
@@ -33,7 +33,7 @@ OWNED = (
 )
 """Whatever else is found there was made from a model that is gone."""
 
-_SERVED = [kind.handle for kind in OTHERS]
+_SERVED = [kind.handle for kind in EXTERNAL_KINDS]
 """All of them, since permissions cover every kind that a plan may use."""
 
 _HEADER = "# Made by `openstack-operator generate`; change the models instead.\n"
@@ -52,7 +52,7 @@ def rendered(root: Path) -> list[Planned]:
     return [
         planned
         for objects in manifests
-        for planned in Paper(SERVICES, ACTUATORS, releases, served=_SERVED).render(objects)
+        for planned in OfflineCluster(SERVICES, ACTUATORS, releases, served=_SERVED).render(objects)
     ]
 
 

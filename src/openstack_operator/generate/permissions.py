@@ -9,7 +9,7 @@ from ..api import node_fields
 from ..catalogue import ACTUATORS, RESOURCES, SERVICES
 from ..kube import Object
 from ..render import Planned
-from ..runtime.kinds import ACCESS_REVIEW, CHILDREN, OTHERS, POD, TOKEN_REVIEW, Catalog
+from ..runtime.kinds import ACCESS_REVIEW, CHILDREN, EXTERNAL_KINDS, POD, TOKEN_REVIEW, Catalog
 
 OPERATOR = "openstack-operator"
 NAMESPACE = "openstack-operator"
@@ -104,7 +104,7 @@ def rules(rendered: Iterable[Planned]) -> dict[str, Rules]:
 
 def _all_rules(rendered: Iterable[Planned]) -> Rules:
     verbs_by_resource: Rules = defaultdict(set)
-    for kind in (*CHILDREN, *OTHERS):
+    for kind in (*CHILDREN, *EXTERNAL_KINDS):
         verbs_by_resource[kind.group, kind.plural].update(WATCH)
     for entry in (*SERVICES, *ACTUATORS):
         group, plural = entry.resource.group, entry.resource.plural

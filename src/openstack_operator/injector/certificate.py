@@ -30,13 +30,13 @@ _LOOK, _AGAIN = 600.0, 15.0
 """Seconds until it is looked at again, and after a failure."""
 
 
-def renewed(files: Mapping[str, str], request: pki.Wanted, draw: Callable[[], str], now: datetime) -> Mapping[str, str]:
+def renew(files: Mapping[str, str], request: pki.Request, draw: Callable[[], str], now: datetime) -> Mapping[str, str]:
     """The same files while their certificate is good and has a third of its life left; otherwise new ones, whose ca.crt
     still holds the authority of the old one.
     """
     current_pair, authorities = (
         pki.Pair(files.get("tls.key", ""), files.get("tls.crt", "")),
-        pki.each(files.get("ca.crt", "")),
+        pki.split(files.get("ca.crt", "")),
     )
     if not pki.fault(current_pair, request, now, authorities=authorities) and now < current_pair.due:
         return files
@@ -50,10 +50,10 @@ async def certify(client: Client, host: str = HOST, clock: Callable[[], datetime
     """The Secret holds a good certificate for that host, and the webhook configuration trusts it. Raises Transient,
     SpecError where one of the two is not there or could not be written.
     """
-    request = pki.Wanted(common=INJECTOR, names=frozenset({host}), life=_LIFE)
+    request = pki.Request(common=INJECTOR, names=frozenset({host}), life=_LIFE)
     live = _need(await client.get(SECRET, INJECTOR, INJECTOR), f"Secret {INJECTOR}/{INJECTOR}")
     current_files = secret_data(live)
-    files = renewed(current_files, request, lambda: secrets.token_hex(32), clock())
+    files = renew(current_files, request, lambda: secrets.token_hex(32), clock())
     await _trusted(client, files["ca.crt"])
     if files != current_files:
         data = {key: base64.b64encode(text.encode()).decode() for key, text in files.items()}

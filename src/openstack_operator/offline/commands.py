@@ -14,7 +14,7 @@ from ..catalogue import ACTUATORS, SERVICES
 from ..manifests import dump_all
 from ..plan import NO_PERMISSIONS, Permissions
 from ..release_files import ReleaseFiles, packaged
-from ..runtime.kinds import OTHERS
+from ..runtime.kinds import EXTERNAL_KINDS
 from .documents import read
 from .findings import Finding, in_order
 from .rules import RulesUnavailable, evaluator
@@ -84,7 +84,7 @@ def as_json(result: Survey, *, ok: bool) -> dict[str, Any]:
 
 def _misused(options: Options) -> int:
     """The exit status 2 for options that name what is not there, after saying so; 0 otherwise."""
-    choices = [*(kind.handle for kind in OTHERS), "none"]
+    choices = [*(kind.handle for kind in EXTERNAL_KINDS), "none"]
     wrong = [name for name in options.serves if name not in choices]
     for name in wrong:
         near = [each for each in choices if each.lower().startswith(name.lower())]

@@ -58,7 +58,7 @@ class Issuers:
         authority, spec, name = self._authorities[issuer], certificate["spec"], certificate["metadata"]["name"]
         calls = "client auth" in spec.get("usages", ())
         names = frozenset([*spec.get("dnsNames", ()), *spec.get("ipAddresses", ())])
-        request = pki.Wanted(common=spec.get("commonName", name), names=names, calls=calls)
+        request = pki.Request(common=spec.get("commonName", name), names=names, calls=calls)
         leaf = pki.issue(authority, request, f"{context.namespace}/{name}", context.now)
         self._words[leaf.cert] = f"<the certificate {name} by {issuer}>\n"
         self._words[leaf.key] = f"<the key of certificate {name} by {issuer}>\n"

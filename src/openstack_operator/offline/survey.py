@@ -10,8 +10,8 @@ from typing import Any
 from ..api import Ref, Resource, handle
 from ..kube import Object, owner_path
 from ..plan import NO_PERMISSIONS, Context, InstalledKinds, Permissions, Plan
-from ..render import Deaf, Id, Paper, Planned
-from ..runtime.kinds import OTHERS
+from ..render import Id, NullReader, OfflineCluster, Planned
+from ..runtime.kinds import EXTERNAL_KINDS
 from ..runtime.registry import Actuator, Releases, Service
 from .documents import Document
 from .drawn import ANOTHER, WORD, Twins, masked, twins
@@ -80,11 +80,13 @@ def survey(
     accepted = reader.accept(documents)
     kinds = AskedKinds(served)
     options: Mapping[str, Any] = {"domain": domain, "permissions": permissions}
-    paper = Paper(services, actuators, releases, drawn=WORD, served=kinds, reader=reader, **options)
+    paper = OfflineCluster(services, actuators, releases, password=WORD, served=kinds, reader=reader, **options)
     reader.paper = paper
     planned = tuple(paper.render(accepted, namespace))
     reader.conclude(planned, kinds)
-    second_paper = Paper(services, actuators, releases, drawn=ANOTHER, served=served, reader=_SecondReader(), **options)
+    second_paper = OfflineCluster(
+        services, actuators, releases, password=ANOTHER, served=served, reader=_SecondReader(), **options
+    )
     return Survey(
         findings=tuple(in_order(reader.findings)),
         resources=len(reader.documents),
@@ -96,7 +98,7 @@ def survey(
     )
 
 
-class _SecondReader(Deaf):
+class _SecondReader(NullReader):
     """Reader of the second plan, of which the first reader reported everything."""
 
     def __init__(self) -> None:
@@ -130,7 +132,7 @@ class _Reader:
         self._namespace = namespace
         self._served = served
         self._kinds = {resource.handle: resource.kind for resource in resources}
-        self.paper: Paper | None = None
+        self.paper: OfflineCluster | None = None
         self.findings: list[Finding] = []
         self.documents: dict[Id, Document] = {}
         self.others = 0
@@ -287,4 +289,4 @@ class _Reader:
         return f"{self._kinds.get(id_.kind, id_.kind)}/{id_.name}"
 
 
-_FOREIGN = {kind.handle: f"{kind.kind} ({kind.api_version})" for kind in OTHERS}
+_FOREIGN = {kind.handle: f"{kind.kind} ({kind.api_version})" for kind in EXTERNAL_KINDS}

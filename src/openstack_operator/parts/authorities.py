@@ -57,7 +57,7 @@ def read(files: Mapping[str, str], now: datetime) -> Authorities | None:
     return Authorities(
         signer=signer,
         successor=successor,
-        predecessors="".join(sorted(pki.each(files.get("previous.crt", "")))),
+        predecessors="".join(sorted(pki.split(files.get("previous.crt", "")))),
         # A Secret of an earlier version of the operator has no generation.
         generation=int(generation) if generation.isdecimal() else 1,
         # A wait without a valid beginning starts again.
@@ -67,7 +67,7 @@ def read(files: Mapping[str, str], now: datetime) -> Authorities | None:
 
 def _pair(files: Mapping[str, str], name: str) -> pki.Pair | None:
     pair = pki.Pair(files.get(f"{name}.key", ""), files.get(f"{name}.crt", ""))
-    return None if pki.unreadable(pair) else pair
+    return None if pki.read_error(pair) else pair
 
 
 def next_state(
@@ -176,14 +176,14 @@ def _deadlines(state: Authorities) -> list[datetime]:
 
 def _removal_time(state: Authorities) -> datetime:
     """Time until which a predecessor is kept; one that had ended, for as long as something fails because of it."""
-    ends = [pki.ends(cert) - _MARGIN for cert in pki.each(state.predecessors)]
+    ends = [pki.ends(cert) - _MARGIN for cert in pki.split(state.predecessors)]
     return max(state.phase_began + SECRET_PROPAGATION, *ends)
 
 
 def _progress(state: Authorities, operation: str, readers: Verdict, now: datetime) -> Verdict:
     has_ended = state.predecessors and not pki.bundle([state.predecessors], now)
     if has_ended and now < state.phase_began + SECRET_PROPAGATION:
-        ended = max(pki.ends(cert) for cert in pki.each(state.predecessors))
+        ended = max(pki.ends(cert) for cert in pki.split(state.predecessors))
         cause = f"the authority of {operation} ended at {ended:%Y-%m-%d %H:%M} UTC, before another could replace it"
         effect = f"{operation} fail until all nodes have read the new one, in 5 minutes"
         return Verdict(State.PROGRESSING, f"{cause}; {effect}")

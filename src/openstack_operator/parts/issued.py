@@ -28,7 +28,7 @@ class Ordered:
 
 
 def ordered(
-    ctx: Context[Any], name: str, by: Mapping[str, str], request: pki.Wanted, path: str, *, renewed: float = 2 / 3
+    ctx: Context[Any], name: str, by: Mapping[str, str], request: pki.Request, path: str, *, renewed: float = 2 / 3
 ) -> Ordered:
     """Certificate `<owner>-<name>` by the issuer that a PKI publishes, renewed when the part `renewed` of its life is
     over; `path` is the field of the spec that asks for it. Raises SpecError for names the namespace may not have.
@@ -64,7 +64,7 @@ def ordered(
         objects=(kube.annotated(order, {kube.FIELD: path}), *_adopted(ctx, live)),
         files={key: files[key] for key in ("tls.crt", "tls.key", "ca.crt") if files.get(key)} if whole else {},
         verdict=_verdict(ctx.children.get(key(order)), issuer, path, ctx.namespace),
-        wake=pki.change(pair, ctx.now) if whole and not pki.unreadable(pair) else None,
+        wake=pki.change(pair, ctx.now) if whole and not pki.read_error(pair) else None,
     )
 
 

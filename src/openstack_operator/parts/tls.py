@@ -90,11 +90,11 @@ def certified(
     stored = _stored_files(live)
     if spec.tls.secret_ref:
         # The only name that clients call.
-        request = pki.Wanted(common=ctx.owner, names=frozenset({ctx.host(service), *also}), calls=calls)
+        request = pki.Request(common=ctx.owner, names=frozenset({ctx.host(service), *also}), calls=calls)
         source = _from_user(ctx, name, spec.tls.secret_ref.name, request, stored)
     elif spec.tls.pki_ref:
         names = frozenset({*_certificate_names(ctx, service, members, spec.tls.pki_ref), *also})
-        request = pki.Wanted(common=ctx.owner, names=names, calls=calls)
+        request = pki.Request(common=ctx.owner, names=names, calls=calls)
         source = _from_pki(ctx, name, spec.tls.pki_ref, request, stored)
     else:
         return Certified()
@@ -125,7 +125,7 @@ def certified(
 def _stored_files(live: kube.Object | None) -> dict[str, str]:
     """Return the files of the Secret; none if they are unreadable."""
     files = kube.secret_data(live)
-    readable = files.keys() >= _FILES and not pki.unreadable(pki.Pair(files["tls.key"], files["tls.crt"]))
+    readable = files.keys() >= _FILES and not pki.read_error(pki.Pair(files["tls.key"], files["tls.crt"]))
     return {name: files[name] for name in sorted(_FILES)} if readable else {}
 
 
@@ -192,7 +192,7 @@ class _Source:
     """Steps that have it made."""
 
 
-def _from_pki(ctx: Context[Any], name: str, ref: PKIRef, request: pki.Wanted, stored: Mapping[str, str]) -> _Source:
+def _from_pki(ctx: Context[Any], name: str, ref: PKIRef, request: pki.Request, stored: Mapping[str, str]) -> _Source:
     """A certificate by a PKI, kept until it is due."""
     published = ctx.refs[ref]
     if "issuerName" in published.published:
@@ -210,7 +210,7 @@ def _from_pki(ctx: Context[Any], name: str, ref: PKIRef, request: pki.Wanted, st
 
 
 def _from_cert_manager(
-    ctx: Context[Any], name: str, ref: PKIRef, request: pki.Wanted, stored: Mapping[str, str]
+    ctx: Context[Any], name: str, ref: PKIRef, request: pki.Request, stored: Mapping[str, str]
 ) -> _Source:
     """The certificate that cert-manager made for a PKI, while it is valid; no files before the first one."""
     published = ctx.refs[ref]
@@ -225,7 +225,7 @@ def _from_cert_manager(
     return _Source(files=files, trust=published["bundleSecret"], before=(step,))
 
 
-def _from_user(ctx: Context[Any], name: str, source: str, request: pki.Wanted, stored: Mapping[str, str]) -> _Source:
+def _from_user(ctx: Context[Any], name: str, source: str, request: pki.Request, stored: Mapping[str, str]) -> _Source:
     """A copy of the user's certificate, while it is valid, so that a later invalid one changes nothing."""
     path, data = "spec.tls.secretRef", ctx.secrets.get(source)
     if data is None:
@@ -242,7 +242,7 @@ def _from_user(ctx: Context[Any], name: str, source: str, request: pki.Wanted, s
 _FILES = {"ca.crt", "tls.crt", "tls.key"}
 
 
-def _fault(data: Mapping[str, str], request: pki.Wanted, now: datetime) -> str:
+def _fault(data: Mapping[str, str], request: pki.Request, now: datetime) -> str:
     """Return the fault of a user's files; empty without one."""
     if missing := sorted(_FILES - data.keys()):
         return f"it lacks {', '.join(missing)}"

@@ -1,4 +1,4 @@
-"""Members of a cluster are asked directly what they know: it is newer than what Kubernetes knows of them."""
+"""Direct questions to the members of a cluster: their answers are newer than what Kubernetes knows of them."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from .client import Client
 
 Questions = Callable[[Context[Any]], Mapping[str, str]]
-"""URLs to ask, by the name of who answers; pure."""
+"""The URLs to ask, by the name of the member that answers; pure."""
 
 TIMEOUT = 1.0
 """Seconds; a pass waits that long at most, however many do not answer."""
 
 
-def asking(questions: Questions) -> Observer:
-    """An observer whose facts are the JSON objects that were answered, by name; None for who did not."""
+def member_probe(questions: Questions) -> Observer:
+    """Return an observer whose facts are the JSON objects that members answered, by name; None where one did not."""
 
     async def observe(client: Client, ctx: Context[Any]) -> Mapping[str, Any]:
         urls = questions(ctx)
@@ -36,7 +36,7 @@ async def _ask(http: httpx.AsyncClient, url: str) -> Any:
     try:
         async with asyncio.timeout(TIMEOUT):
             response = await http.get(url, timeout=TIMEOUT)
-            found = response.json() if response.status_code == 200 else None
+            answer = response.json() if response.status_code == 200 else None
     except (httpx.HTTPError, TimeoutError, ValueError):
         return None
-    return found if isinstance(found, dict) else None
+    return answer if isinstance(answer, dict) else None

@@ -18,34 +18,34 @@ if TYPE_CHECKING:
 _log: structlog.stdlib.BoundLogger = structlog.get_logger()
 
 BYTES = 32 << 20
-"""Of the objects of a namespace. A highly available cloud has half a mebibyte."""
+"""Limit for the objects of a namespace. A highly available cloud has half a mebibyte."""
 OBJECTS = 20_000
 _ROOM = 0.9
-"""To what share of both it is emptied, so that not each further object has all of them sorted anew."""
+"""Share of both to which a full namespace is emptied, so that not each further object has all of them sorted."""
 _EACH = 1024
-"""Bytes that an object takes besides what it holds."""
+"""Bytes that an object takes besides its content."""
 _NAMES = 1000
 """Owners of refused objects that are remembered, for each kind and namespace; beyond that all count as such."""
 _UNCLAIMED = 4
-"""The share of a list that what belongs to nobody may take is one in so many."""
+"""Objects that belong to no resource may take one part in so many of a list."""
 
 
 @dataclass
 class _Usage:
-    """What a namespace takes, and what of it is not kept."""
+    """Memory that a namespace takes, and the owners of its objects that are not kept."""
 
     bytes: int = 0
     objects: int = 0
     owners: defaultdict[Store, set[OwnerLabels]] = field(default_factory=lambda: defaultdict(set))
-    """Whom the labels of refused objects name."""
-    told: bool = False
+    """Owners that the labels of refused objects name."""
+    is_logged: bool = False
 
 
 class Budget:
-    """Counts the objects of several stores by namespace, and makes room where they are too many."""
+    """A count of the objects of several stores by namespace, which makes room where they are too many."""
 
     def __init__(self, is_claimed: Callable[[Kind, Meta], bool], *, limit: int = BYTES, objects: int = OBJECTS) -> None:
-        """`is_claimed` says whether an object is a resource of ours, or was made for one that is there."""
+        """`is_claimed` says whether an object is a resource of ours, or was made for one that exists."""
         self.limit = limit
         self._objects = objects
         self.is_claimed = is_claimed
@@ -53,44 +53,44 @@ class Budget:
         self.stores: list[Store] = []
 
     def count(self, item: Cached, sign: int) -> None:
-        """A store holds an object more (1), or less (-1)."""
+        """Count an object that a store takes in (1) or drops (-1)."""
         usage = self._usages[item.meta.namespace]
         usage.bytes += sign * size(item)
         usage.objects += sign
 
     def admits(self, store: Store, old: Cached | None, new: Cached) -> bool:
-        """Whether a store may take in an object in place of `old`; others may have to go for it."""
+        """Return whether a store may take in an object in place of `old`. The stores may drop other objects for it."""
         usage = self._usages[new.meta.namespace]
-        more = size(new) - (size(old) if old else 0)
+        growth = size(new) - (size(old) if old else 0)
         if not new.meta.namespace or (
-            usage.bytes + more <= self.limit and usage.objects + (old is None) <= self._objects
+            usage.bytes + growth <= self.limit and usage.objects + (old is None) <= self._objects
         ):
             return True
-        return self._make_room(store, new, usage, more, int(old is None))
+        return self._make_room(store, new, usage, growth, int(old is None))
 
     def lacks(self, kind: Kind, namespace: str) -> bool:
-        """Whether objects of a kind are there that are not kept."""
+        """Return whether the namespace has objects of a kind that are not kept."""
         usage = self._usages.get(namespace)
         return bool(usage and any(names for store, names in usage.owners.items() if store.kind is kind))
 
-    def refused(self, owner: OwnerLabels) -> list[Kind]:
-        """Kinds of which objects are not kept that were made for that resource, as far as anybody can say."""
+    def refused_kinds(self, owner: OwnerLabels) -> list[Kind]:
+        """Return the kinds of which objects made for that resource are not kept, as far as is known."""
         usage = self._usages.get(owner[0])
         owners = usage.owners.items() if usage else ()
         return [store.kind for store, names in owners if owner in names or len(names) >= _NAMES]
 
-    def _make_room(self, store: Store, new: Cached, usage: _Usage, more: int, one: int) -> bool:
-        """Takes out what belongs to nobody, and then the newest, until there is room; whether the new one stays."""
+    def _make_room(self, store: Store, new: Cached, usage: _Usage, growth: int, count: int) -> bool:
+        """Drop objects that belong to no resource, then the newest, until there is room. Return whether `new` stays."""
         namespace, name = new.meta.namespace, new.meta.name
-        there = [(each, item) for each in self.stores for item in each.of_namespace(namespace)]
-        held = [(each, item) for each, item in there if (each, item.meta.name) != (store, name)]
-        held.append((store, new))
-        held.sort(key=lambda pair: pair[1].meta.creation_timestamp, reverse=True)
-        held.sort(key=lambda pair: self.is_claimed(pair[0].kind, pair[1].meta))
-        excess = usage.bytes + more - int(self.limit * _ROOM)
-        surplus = usage.objects + one - int(self._objects * _ROOM)
+        entries = [(each, item) for each in self.stores for item in each.of_namespace(namespace)]
+        candidates = [(each, item) for each, item in entries if (each, item.meta.name) != (store, name)]
+        candidates.append((store, new))
+        candidates.sort(key=lambda pair: pair[1].meta.creation_timestamp, reverse=True)
+        candidates.sort(key=lambda pair: self.is_claimed(pair[0].kind, pair[1].meta))
+        excess = usage.bytes + growth - int(self.limit * _ROOM)
+        surplus = usage.objects + count - int(self._objects * _ROOM)
         stays = True
-        for each, item in held:
+        for each, item in candidates:
             if excess <= 0 and surplus <= 0:
                 break
             excess, surplus = excess - size(item), surplus - 1
@@ -102,52 +102,52 @@ class Budget:
         return stays
 
     def refuse(self, store: Store, item: Cached) -> None:
-        """Notes that an object is not kept."""
+        """Note that an object is not kept."""
         namespace = item.meta.namespace
         _add(self._usages[namespace].owners[store], item.meta)
-        self.tell(namespace)
+        self.report(namespace)
 
     def set_refused(self, store: Store, namespace: str | None, owners: Mapping[str, set[OwnerLabels]]) -> None:
-        """Of a store, objects that name these owners are not kept, by namespace, and no others there."""
+        """Note that of a store the objects that name these owners are not kept, by namespace, and no others."""
         for name, usage in self._usages.items():
             if namespace in (None, name):
                 usage.owners.pop(store, None)
         for name, names in owners.items():
             self._usages[name].owners[store] = set(names)
 
-    def tell(self, namespace: str) -> None:
-        """The metrics count, and the log says once, that a namespace holds too much."""
+    def report(self, namespace: str) -> None:
+        """Count in the metrics, and log once, that a namespace holds too much."""
         metrics.REFUSED.labels(namespace).inc()
         usage = self._usages[namespace]
-        if not usage.told:
-            usage.told = True
+        if not usage.is_logged:
+            usage.is_logged = True
             _log.warning("a namespace holds too much; the newest is not kept", namespace=namespace, limit=self.limit)
 
 
 class Listing:
-    """What may be kept of a list while it comes in."""
+    """Limits to what is kept of a list while it comes in."""
 
     def __init__(self, budget: Budget, store: Store, namespace: str | None) -> None:
         self._budget = budget
         self._store = store
         self._namespace = namespace
-        self._taken = Counter[tuple[str, bool]]()
+        self._bytes = Counter[tuple[str, bool]]()
         self._owners: defaultdict[str, set[OwnerLabels]] = defaultdict(set)
 
     def keeps(self, item: Cached) -> bool:
-        """Whether there is room for an object; what belongs to nobody has the smaller share."""
+        """Return whether there is room for an object. Objects that belong to no resource have the smaller share."""
         namespace, budget = item.meta.namespace, self._budget
         claimed, bytes_ = budget.is_claimed(self._store.kind, item.meta), size(item)
         limit = budget.limit if claimed else budget.limit // _UNCLAIMED
-        if namespace and self._taken[namespace, claimed] + bytes_ > limit:
+        if namespace and self._bytes[namespace, claimed] + bytes_ > limit:
             _add(self._owners[namespace], item.meta)
-            budget.tell(namespace)
+            budget.report(namespace)
             return False
-        self._taken[namespace, claimed] += bytes_
+        self._bytes[namespace, claimed] += bytes_
         return True
 
     def complete(self) -> None:
-        """The store takes in the list now: what was refused before may be gone, and this was refused of it."""
+        """Note that the store takes in the list now: earlier refusals may be gone, and those of this list count."""
         self._budget.set_refused(self._store, self._namespace, self._owners)
 
 
@@ -157,7 +157,7 @@ def _add(owners: set[OwnerLabels], meta: Meta) -> None:
 
 
 def size(item: Cached) -> int:
-    """Bytes that an object takes, about: its labels and annotations are kept twice."""
+    """Return the bytes that an object takes, about: its labels and annotations are kept twice."""
     meta = item.meta
     texts = (len(name) + len(text) for each in (meta.labels, meta.annotations) for name, text in each.items())
     owners = sum(len(owner.name) + len(owner.uid) for owner in meta.owner_references)

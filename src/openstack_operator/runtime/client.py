@@ -59,16 +59,16 @@ class LeadershipLostError(Exception):
 
 
 class Conflict(Transient):
-    """Our view of the object was stale, or it exists already."""
+    """A stale view of the object, or an object that exists already."""
 
 
 class Forbidden(Transient):
-    """The operator lacks a permission; somebody has to grant it, so asking again soon is no use."""
+    """A missing permission of the operator; an administrator has to grant it, so asking again soon is no use."""
 
 
 @contextmanager
 def naming_role(kind: Kind) -> Generator[None]:
-    """Of an optional kind, Forbidden says which role is to be bound."""
+    """Make Forbidden say, of an optional kind, which role is to be bound."""
     try:
         yield
     except Forbidden as error:
@@ -79,17 +79,17 @@ def naming_role(kind: Kind) -> Generator[None]:
 
 
 def not_permitted(kind: Kind) -> str:
-    """What to do where the operator has no right to an optional kind."""
+    """Return what to do where the operator has no right to an optional kind."""
     role, name = kind.optional_role, f"{kind.plural}.{kind.group}"
     manifest = f"deploy/optional-roles/{role.removeprefix(f'{MANAGED_BY}-')}.yaml"
     return f"the operator has no right to {name}; bind it to the role {role} ({manifest})"
 
 
 class NotAdmitted(SpecError):
-    """Admission refused the content: a plugin, a quota or a webhook, which may think otherwise without telling us."""
+    """Content that admission refused: a plugin, a quota or a webhook, which may change its answer without an event."""
 
 
-class Gone(Transient):
+class ResourceExpired(Transient):
     """The version to continue from is no longer kept (410)."""
 
 
@@ -98,27 +98,27 @@ class TooLarge(Transient):
 
 
 class Missing(Transient):
-    """The object, its namespace or its whole kind is not there (404)."""
+    """The object, its namespace or its whole kind does not exist (404)."""
 
 
 class Client:
-    """A connection to one API server, and what is asked without it."""
+    """A connection to one API server, and another to members of clusters."""
 
     def __init__(self, http: httpx.AsyncClient) -> None:
         self._http = http
         self.writes = 0
         """Requests made that may change something."""
         self.fence: Callable[[], None] = lambda: None
-        """Asked at the very moment a write is sent; raises where this process may not act. Not for the lease itself."""
+        """Check at the very moment a write is sent; raises where this process may not act. Not for the lease itself."""
 
     @classmethod
     def connect(cls) -> Self:
-        """The cluster $KUBECONFIG names; without it the one this pod runs in, then ~/.kube/config.
+        """Connect to the cluster $KUBECONFIG names; without it to the one this pod runs in, then ~/.kube/config.
 
         Raises lightkube's ConfigError where there is none.
         """
-        named = os.environ.get("KUBECONFIG")
-        config = (KubeConfig.from_file(named) if named else KubeConfig.from_env()).get()
+        kubeconfig = os.environ.get("KUBECONFIG")
+        config = (KubeConfig.from_file(kubeconfig) if kubeconfig else KubeConfig.from_env()).get()
         if config is None:
             raise Transient("the kubeconfig names no cluster")
         # A proxy of the environment is meant for the world outside, not for the cluster; each watch holds a connection.
@@ -131,20 +131,20 @@ class Client:
         return cls(httpx.AsyncClient(**settings, limits=limits))
 
     async def close(self) -> None:
-        """Ends all connections."""
+        """End all connections."""
         await self._http.aclose()
         if "members" in self.__dict__:
             await self.members.aclose()
 
     @cached_property
     def members(self) -> httpx.AsyncClient:
-        """For members of clusters, which are asked themselves. They change, and with them their addresses: no
-        connection is kept, and a proxy of the environment is meant for the world outside.
+        """The client for questions to members of clusters. They change, and with them their addresses: it keeps no
+        connection, and a proxy of the environment is meant for the world outside.
         """
         return httpx.AsyncClient(trust_env=False, limits=httpx.Limits(max_keepalive_connections=0))
 
     async def get(self, kind: Kind, namespace: str | None, name: str) -> Object | None:
-        """The object as it is now, None where there is none."""
+        """Return the object as it is now, None where there is none."""
         try:
             with naming_role(kind):
                 return _object(await self._request("GET", kind.path(namespace, name)))
@@ -152,8 +152,8 @@ class Client:
             return None
 
     async def discover(self, etag: str = "") -> tuple[bytes | None, str]:
-        """An APIGroupDiscoveryList (KEP-3352) and its ETag, or the APIGroupList of a server that knows none; None in
-        place of one that is the same as that of the given ETag.
+        """Return an APIGroupDiscoveryList (KEP-3352) and its ETag, or the APIGroupList of a server that knows none;
+        None in place of one that is the same as that of the given ETag.
         """
         headers = {"Accept": _DISCOVERY, **({"If-None-Match": etag} if etag else {})}
         response = await self._send("GET", "/apis", headers=headers)
@@ -162,7 +162,7 @@ class Client:
     async def page(
         self, kind: Kind, namespace: str | None, params: Mapping[str, str], *, metadata_only: bool = False
     ) -> bytes:
-        """One page of a list as JSON. Raises Gone for an old `continue` in `params`, TooLarge for too much at once."""
+        """Return a page of a list as JSON. Raises ResourceExpired for an old `continue`, TooLarge for too much."""
         headers = {"Accept": _METADATA_LIST} if metadata_only else {}
         query = {"limit": str(PAGE), **params}
         path = kind.path(namespace)
@@ -194,7 +194,7 @@ class Client:
     async def watch(
         self, kind: Kind, namespace: str | None, params: Mapping[str, str], *, metadata_only: bool = False
     ) -> AsyncIterator[bytes]:
-        """Lines of a watch, one event each, until the server ends it. Raises as the other verbs do."""
+        """Yield the lines of a watch, one event each, until the server ends it. Raises as the other verbs do."""
         query = {"watch": "1", "allowWatchBookmarks": "true", **params}
         # Lines as they are sent: nothing is to be unpacked.
         headers = {"Accept-Encoding": "identity"} | ({"Accept": _METADATA_ONLY} if metadata_only else {})
@@ -215,8 +215,8 @@ class Client:
             raise Transient(f"watch of {kind.plural}: {type(error).__name__} {error}") from error
 
     async def apply(self, kind: Kind, obj: Object) -> Object:
-        """Server-side apply: every field of `obj` is as given afterwards. Returns the whole object. Raises Missing,
-        with the CRD to install, for an optional kind that is not there.
+        """Apply `obj` on the server: every field of it is as given afterwards. Returns the whole object. Raises
+        Missing, with the CRD to install, for an optional kind that is not installed.
         """
         try:
             with naming_role(kind):
@@ -228,16 +228,16 @@ class Client:
             message = f"this cluster does not serve {kind.kind} ({kind.api_version}); install the CRD {crd}"
             raise Missing(message) from error
 
-    async def hand_over(self, kind: Kind, obj: Object) -> Object:
-        """The fields of `obj` stay as they are when `apply` no longer names them. Raises Conflict where they are not
-        as given anymore: then they have another owner already.
+    async def release_fields(self, kind: Kind, obj: Object) -> Object:
+        """Make the fields of `obj` stay as they are when `apply` no longer names them. Raises Conflict where they have
+        other values by now: then they have another owner already.
         """
         query = {"fieldManager": f"{FIELD_MANAGER}-left", "force": "false"}
         path = kind.path(obj["metadata"]["namespace"], obj["metadata"]["name"])
         return _object(await self._request("PATCH", path, obj, APPLY, params=query))
 
     async def apply_status(self, kind: Kind, obj: Object) -> Object:
-        """Server-side apply of `obj["status"]`. Raises Missing where the object is gone, Conflict for another uid."""
+        """Apply `obj["status"]` on the server. Raises Missing where the object is gone, Conflict for another uid."""
         return await self._apply(kind, obj, "status")
 
     async def _apply(self, kind: Kind, obj: Object, sub: str | None) -> Object:
@@ -247,31 +247,31 @@ class Client:
         return _object(await self._request("PATCH", path, obj, APPLY, params=query))
 
     async def create(self, kind: Kind, obj: Object) -> Object:
-        """The object as created. Raises Conflict when it exists."""
+        """Create an object, and return it. Raises Conflict when it exists."""
         path = kind.path(obj["metadata"]["namespace"])
         query = {"fieldManager": FIELD_MANAGER}
         return _object(await self._request("POST", path, obj, params=query, fenced=kind not in UNFENCED))
 
     async def replace(self, kind: Kind, obj: Object, sub: str | None = None) -> Object:
-        """The object as replaced. Raises Conflict when `metadata.resourceVersion` is not the present one."""
+        """Replace an object, and return it. Raises Conflict where `metadata.resourceVersion` is not the present one."""
         meta = obj["metadata"]
         path, query = kind.path(meta["namespace"], meta["name"], sub), {"fieldManager": FIELD_MANAGER}
         return _object(await self._request("PUT", path, obj, params=query, fenced=kind not in UNFENCED))
 
     async def patch_json(self, kind: Kind, namespace: str, name: str, operations: list[Object]) -> Object:
-        """JSON patch (RFC 6902). Raises SpecError when a test in it fails, Missing when the object is gone."""
+        """Send a JSON patch (RFC 6902). Raises SpecError when a test in it fails, Missing when the object is gone."""
         path = kind.path(namespace, name)
         return _object(await self._request("PATCH", path, operations, "application/json-patch+json"))
 
     async def merge(self, kind: Kind, obj: Object) -> Object:
-        """Merge patch (RFC 7386): lists are as given, whoever added to them. Raises Conflict for another uid."""
+        """Send a merge patch (RFC 7386): it replaces whole lists. Raises Conflict for another uid."""
         meta = obj["metadata"]
         path, query = kind.path(meta["namespace"], meta["name"]), {"fieldManager": FIELD_MANAGER}
         return _object(await self._request("PATCH", path, obj, "application/merge-patch+json", params=query))
 
     async def patch(self, kind: Kind, namespace: str | None, name: str, changes: Object, *, manager: str) -> Object:
-        """Strategic merge patch: maps are merged, None removes, entries of lists are found by their key. Raises Missing
-        where the object is gone, SpecError where `metadata.uid` is that of another.
+        """Send a strategic merge patch: maps are merged, None removes, entries of lists are found by their key. Raises
+        Missing where the object is gone, SpecError where `metadata.uid` is that of another.
         """
         path, query = kind.path(namespace, name), {"fieldManager": manager}
         return _object(
@@ -279,27 +279,27 @@ class Client:
         )
 
     async def merge_status(self, kind: Kind, namespace: str, name: str, status: Object) -> Object:
-        """Merge patch (RFC 7386) of the status."""
+        """Send a merge patch (RFC 7386) of the status."""
         path = kind.path(namespace, name, "status")
         return _object(await self._request("PATCH", path, {"status": status}, "application/merge-patch+json"))
 
     async def delete(self, kind: Kind, namespace: str, name: str, uid: str, policy: str) -> Object | None:
-        """Deletes exactly the object with that uid; `policy` is Background, Foreground or Orphan.
+        """Delete exactly the object with that uid; `policy` is Background, Foreground or Orphan.
 
         Returns what is left of it while finalizers hold it, None when it is gone. Raises Conflict for another uid.
         """
         body = {"preconditions": {"uid": uid}, "propagationPolicy": policy}
         try:
             with naming_role(kind):
-                left = _object(await self._request("DELETE", kind.path(namespace, name), body))
+                remainder = _object(await self._request("DELETE", kind.path(namespace, name), body))
         except Missing:
             return None
-        return left if left.get("kind") == kind.kind and "uid" in left.get("metadata", {}) else None
+        return remainder if remainder.get("kind") == kind.kind and "uid" in remainder.get("metadata", {}) else None
 
     async def _request(
-        self, method: str, path: str, body: Any = None, content_type: str = "application/json", **more: Any
+        self, method: str, path: str, body: Any = None, content_type: str = "application/json", **options: Any
     ) -> bytes:
-        return (await self._send(method, path, body, content_type, **more)).content
+        return (await self._send(method, path, body, content_type, **options)).content
 
     async def _send(
         self,
@@ -335,22 +335,22 @@ class Client:
         raise Transient(f"{method} {path}: the connection was closed twice")
 
     async def _wait_or_raise(self, response: httpx.Response, content: bytes, request: str, attempt: int) -> None:
-        """Raises what an answer means; where a server is overloaded and says how long, waits instead."""
+        """Raise what an answer means; where a server is overloaded and says how long, wait instead."""
         wait = retry_after(response.headers.get("Retry-After", ""), datetime.now(UTC))
         if response.status_code != 429 or wait > _LONGEST_WAIT or attempt + 1 == _PATIENCE:
             raise _error(response.status_code, content, request)
         await asyncio.sleep(wait)
 
     async def _before_sending(self, event: str, _: Mapping[str, Any]) -> None:
-        """Not earlier, since a process may be frozen while it waits for a connection. Without its body, which is sent
-        last, a request is none.
+        """Check the fence. Not earlier, since a process may be frozen while it waits for a connection. Without its
+        body, which is sent last, no request is complete.
         """
         if event.endswith((".send_request_headers.started", ".send_request_body.started")):
             self.fence()
 
 
 def retry_after(text: str, now: datetime) -> float:
-    """Seconds to wait as a server said, in seconds or as an HTTP date (RFC 9110, 10.2.3); 1 where it said neither."""
+    """Return the seconds that a server says to wait, in seconds or as a date (RFC 9110, 10.2.3); 1 for neither."""
     try:
         return max(0.0, (parsedate_to_datetime(text).replace(tzinfo=UTC) - now).total_seconds())
     except ValueError:
@@ -367,7 +367,7 @@ def _object(content: bytes) -> Object:
 
 
 def _error(code: int, content: bytes, request: str) -> Exception:
-    """What an answer means: SpecError where the content was refused, a Transient otherwise."""
+    """Return the error of an answer: SpecError where the server refused the content, a Transient otherwise."""
     try:
         status = cast("Object", msgspec.json.decode(cut_deep(content)))
     except msgspec.DecodeError:
@@ -381,20 +381,20 @@ def _error(code: int, content: bytes, request: str) -> Exception:
     if code == 403 and _NOT_ALLOWED.search(message):
         return Forbidden(f"the operator lacks a permission: {message}")
     if code == 403:
-        return NotAdmitted(_named(details), message.partition(" is forbidden: ")[2] or message)
-    kind = {404: Missing, 409: Conflict, 410: Gone}.get(code, Transient)
+        return NotAdmitted(_object_name(details), message.partition(" is forbidden: ")[2] or message)
+    kind = {404: Missing, 409: Conflict, 410: ResourceExpired}.get(code, Transient)
     return kind(f"{request}: {code} {message}")
 
 
 def _refusal(details: Mapping[str, Any], message: str) -> SpecError:
-    """What the API server refused, as `Kind/name field: message`."""
-    causes, what = details.get("causes") or [], _named(details)
+    """Return the error for content that the API server refused, as `Kind/name field: message`."""
+    causes, name = details.get("causes") or [], _object_name(details)
     if not causes:
-        return SpecError(what, message)
+        return SpecError(name, message)
     fields = "; ".join(f"{cause.get('field', '')}: {cause.get('message', '')}" for cause in causes[:3])
-    first, _, rest = fields.partition(": ")
-    return SpecError(f"{what} {first}".strip(), rest)
+    field, _, rest = fields.partition(": ")
+    return SpecError(f"{name} {field}".strip(), rest)
 
 
-def _named(details: Mapping[str, Any]) -> str:
+def _object_name(details: Mapping[str, Any]) -> str:
     return f"{details.get('kind', 'object')}/{details.get('name', '')}".rstrip("/")

@@ -1,4 +1,4 @@
-"""Whether an object is as it is wanted, as the API server stores it."""
+"""Comparison of an object as a plan describes it with the one that the API server stores."""
 
 from __future__ import annotations
 
@@ -11,43 +11,43 @@ _QUANTITIES = {"requests", "limits"}
 """Fields of resources whose values are quantities; sizeLimit is one itself."""
 
 
-def covers(wanted: Any, live: Any) -> bool:
-    """Whether everything wanted stands in the live value; zero values may be absent, as the API server drops them."""
-    if isinstance(wanted, Mapping):
-        fields = cast("Mapping[str, Any]", wanted)
+def covers(desired: Any, live: Any) -> bool:
+    """Return whether the live value has all of the desired one; zero values may be absent, as the server drops them."""
+    if isinstance(desired, Mapping):
+        fields = cast("Mapping[str, Any]", desired)
         if not isinstance(live, Mapping):
             return not fields and live is None
-        held = cast("Mapping[str, Any]", live)
-        return all(_covers_field(name, value, held.get(name)) for name, value in fields.items())
-    if isinstance(wanted, (list, tuple)):
-        return _covers_list(cast("Sequence[Any]", wanted), live)
-    return wanted == live or (not wanted and live is None)
+        live_fields = cast("Mapping[str, Any]", live)
+        return all(_covers_field(name, value, live_fields.get(name)) for name, value in fields.items())
+    if isinstance(desired, (list, tuple)):
+        return _covers_list(cast("Sequence[Any]", desired), live)
+    return desired == live or (not desired and live is None)
 
 
-def _covers_field(name: str, wanted: Any, live: Any) -> bool:
+def _covers_field(name: str, desired: Any, live: Any) -> bool:
     if name == "sizeLimit":
-        return _equal(wanted, live)
-    if name in _QUANTITIES and isinstance(wanted, Mapping) and isinstance(live, Mapping):
-        amounts, held = cast("Mapping[str, Any]", wanted), cast("Mapping[str, Any]", live)
-        return all(_equal(value, held.get(resource)) for resource, value in amounts.items())
-    return covers(wanted, live)
+        return _equal(desired, live)
+    if name in _QUANTITIES and isinstance(desired, Mapping) and isinstance(live, Mapping):
+        amounts, live_amounts = cast("Mapping[str, Any]", desired), cast("Mapping[str, Any]", live)
+        return all(_equal(value, live_amounts.get(resource)) for resource, value in amounts.items())
+    return covers(desired, live)
 
 
-def _equal(wanted: Any, live: Any) -> bool:
-    """Whether two quantities are equal: the API server stores 3072Mi as 3Gi, and 1000m as 1."""
-    if wanted == live:
+def _equal(desired: Any, live: Any) -> bool:
+    """Return whether two quantities are equal: the API server stores 3072Mi as 3Gi, and 1000m as 1."""
+    if desired == live:
         return True
     try:
-        return amount(str(wanted)) == amount(str(live))
+        return amount(str(desired)) == amount(str(live))
     except (ValueError, KeyError):
         return False
 
 
-def _covers_list(wanted: Sequence[Any], live: Any) -> bool:
+def _covers_list(desired: Sequence[Any], live: Any) -> bool:
     if not isinstance(live, list):
-        return not wanted and live is None
-    held = cast("list[Any]", live)
-    if len(wanted) == len(held):
-        return all(covers(one, other) for one, other in zip(wanted, held, strict=True))
+        return not desired and live is None
+    entries = cast("list[Any]", live)
+    if len(desired) == len(entries):
+        return all(covers(item, entry) for item, entry in zip(desired, entries, strict=True))
     # Others may add entries of their own, a finalizer or a sidecar; ours must still be among them.
-    return all(any(covers(one, other) for other in held) for one in wanted)
+    return all(any(covers(item, entry) for entry in entries) for item in desired)

@@ -10,7 +10,7 @@ from .kinds import Kind
 CONTENDED = "ChangedByOthers"
 """Reason of an Event about such an object."""
 FREE_CORRECTIONS = 5
-"""Corrections that are made at once; somebody who edits by hand makes fewer within the window."""
+"""Corrections that are made at once; a user who edits by hand makes fewer within the window."""
 LONGEST_PAUSE = 60.0
 """Seconds. What another program changes stays so for this long at most."""
 _WINDOW = timedelta(minutes=10)
@@ -19,17 +19,17 @@ _WINDOW = timedelta(minutes=10)
 
 @dataclass
 class _Writes:
-    """What the operator wrote to one object."""
+    """The operator's writes to one object."""
 
     stamp: str
     """Digest of the content."""
     last: datetime
     corrections: int = 0
-    """How often it wrote the same content again, since something had changed it."""
+    """Times it wrote the same content again, since another program had changed it."""
 
 
 class Contention:
-    """Counts corrections by the uid of the object, and spreads them where they do not help.
+    """A count of corrections by the uid of the object, which spreads them where they do not help.
 
     A correction is a write of what this process itself wrote last. A plan that changes is none, so that no roll-out
     waits here. Two programs that write without a pause would use a core of the API server.
@@ -39,7 +39,7 @@ class Contention:
         self._writes: dict[str, _Writes] = {}
 
     def pause(self, uid: str, stamp: str, now: datetime) -> float:
-        """Seconds before this content may be written again; 0 where it may be written now."""
+        """Return the seconds before this content may be written again; 0 where it may be written now."""
         writes = self._writes.get(uid)
         if writes is None or writes.stamp != stamp or writes.corrections < FREE_CORRECTIONS:
             return 0.0
@@ -48,7 +48,7 @@ class Contention:
         return max(0.0, (due - now).total_seconds())
 
     def note(self, uid: str, stamp: str, now: datetime) -> bool:
-        """Counts a write of this content. Whether the object is one that another program keeps changing."""
+        """Count a write of this content. Return whether another program keeps changing the object."""
         writes = self._writes.get(uid)
         if writes is None or writes.stamp != stamp or now - writes.last > _WINDOW:
             self._writes[uid] = _Writes(stamp, now)
@@ -57,12 +57,12 @@ class Contention:
         return writes.corrections >= FREE_CORRECTIONS
 
     def forget(self, uid: str) -> None:
-        """That object is gone."""
+        """Drop what is known of an object that is gone."""
         self._writes.pop(uid, None)
 
 
 def advice(kind: Kind, name: str, namespace: str) -> str:
-    """What an Event says of an object that another program keeps changing."""
+    """Return what an Event says of an object that another program keeps changing."""
     return (
         f"another program keeps changing {kind.kind}/{name}; the operator corrects it, from now on after a pause of up"
         f" to a minute. To find the program: kubectl get {kind.full_name} {name} -n {namespace} -o yaml"

@@ -9,50 +9,50 @@ from datetime import datetime, timedelta
 from ..kube import danger, diagnose, judge, outdated
 from ..plan import Object, State, Verdict, progressing
 from .kinds import CLAIM, STATEFUL_SET
-from .memo import Memo
+from .memo import ApplyCache
 from .pods import workload_of
 from .store import Request
 from .world import World
 
 _WORKLOADS = {"Deployment", "StatefulSet", "DaemonSet", "Job"}
 _UPGRADE = timedelta(minutes=2)
-"""How long to wait until this version has rewritten a status of another one: an object whose status the API server
+"""Time to wait until this version has rewritten a status of another one: an object whose status the API server
 refuses must not hold up the rest."""
 
 
 class Diagnostician:
-    """Judges the objects of one resource during one pass."""
+    """A judge of the objects of one resource during one pass."""
 
-    def __init__(self, world: World, request: Request, now: datetime, memo: Memo, version: str) -> None:
-        """`version` is that of this operator. Of the memo's roll-outs, what is done is taken out."""
+    def __init__(self, world: World, request: Request, now: datetime, memo: ApplyCache, version: str) -> None:
+        """`version` is that of this operator. Roll-outs that are finished are removed from those of `memo`."""
         self._world, self._request, self._now, self._rollouts = world, request, now, memo.announced_rollouts
         self._version = version
         memo.began = memo.began or now
         self._upgraded = memo.began + _UPGRADE
-        self._told = memo.endangered
-        self.endangered: list[str] = []
+        self._warned_claims = memo.endangered_claims
+        self.volume_warnings: list[str] = []
         """Warnings about volume claims that are being deleted and were not before."""
-        self.outdated = False
-        """Whether something was not looked at yet by this version of the operator."""
+        self.is_outdated = False
+        """True where this version of the operator has not reconciled one of the objects yet."""
         self.rolled_out: list[str] = []
         """Workloads that run on their new template, as Kind/name."""
-        self.again: float | None = None
+        self.recheck_after: float | None = None
         """Seconds after which a verdict changes by time alone."""
 
     def judge(self, live: Object) -> Verdict:
-        """The verdict on a live object; of a workload that is not ready, with why its pods do not start, and of one
-        whose volumes are being deleted with a warning.
+        """Return the verdict on a live object; of a workload that is not ready, with why its pods do not start, and of
+        one whose volumes are being deleted, with a warning.
         """
         verdict = self._judge(live)
         claims = [live] if live["kind"] == CLAIM.kind else self._claims(live)
         dangers = {claim["metadata"]["uid"]: text for claim in claims if (text := danger(claim))}
-        self.endangered += [text for uid, text in dangers.items() if uid not in self._told]
-        self._told.update(dangers)
+        self.volume_warnings += [text for uid, text in dangers.items() if uid not in self._warned_claims]
+        self._warned_claims.update(dangers)
         texts = [text for text in dangers.values() if text not in verdict.message]
         return replace(verdict, message="; ".join(filter(None, [verdict.message, *texts])))
 
     def _claims(self, live: Object) -> list[Object]:
-        """Volume claims that Kubernetes made for a StatefulSet: `<name in its templates>-<its name>-<ordinal>`."""
+        """Return volume claims Kubernetes made for a StatefulSet: `<name in its templates>-<its name>-<ordinal>`."""
         if live["kind"] != STATEFUL_SET.kind:
             return []
         role = self._world.resource(self._request.kind).role
@@ -69,19 +69,19 @@ class Diagnostician:
             self._rollouts.discard(live["metadata"]["uid"])
             self.rolled_out.append(f"{live['kind']}/{live['metadata']['name']}")
         if self._now < self._upgraded and outdated(live, self._version):
-            self.outdated = True
-            self._come_again((self._upgraded - self._now).total_seconds())
-            what = f"{live['kind']}/{live['metadata']['name']}"
-            return progressing(f"{what}: not yet looked at by this operator") if verdict.ready else verdict
+            self.is_outdated = True
+            self._recheck_in((self._upgraded - self._now).total_seconds())
+            name = f"{live['kind']}/{live['metadata']['name']}"
+            return progressing(f"{name}: not yet looked at by this operator") if verdict.ready else verdict
         if live["kind"] not in _WORKLOADS or verdict.state is not State.PROGRESSING:
             return verdict
         diagnosis = diagnose(live, verdict, self._pods(live), self._warnings, self._now)
         if diagnosis.changes_at:
-            self._come_again((diagnosis.changes_at - self._now).total_seconds())
+            self._recheck_in((diagnosis.changes_at - self._now).total_seconds())
         return diagnosis.verdict
 
-    def _come_again(self, seconds: float) -> None:
-        self.again = seconds if self.again is None else min(self.again, seconds)
+    def _recheck_in(self, seconds: float) -> None:
+        self.recheck_after = seconds if self.recheck_after is None else min(self.recheck_after, seconds)
 
     def _pods(self, live: Object) -> list[Object]:
         role = self._world.resource(self._request.kind).role

@@ -1,4 +1,4 @@
-"""Which kinds the API serves: one question, asked again and again, in place of one for each kind that may be absent."""
+"""The kinds that the API serves: one question, repeated, in place of one for each kind that may be absent."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ _answer = msgspec.json.Decoder(_Answer)
 
 
 class Discovery:
-    """Keeps track of which of some kinds the API serves. Of two versions of a kind it counts the newer one alone."""
+    """A record of which kinds the API serves. Of two versions of a kind it counts the newer one alone."""
 
     def __init__(self, client: Client, kinds: Iterable[Kind], *, period: float = PERIOD) -> None:
         self._client = client
@@ -63,7 +63,7 @@ class Discovery:
         self._etag = ""
 
     async def run(self) -> NoReturn:
-        """Asks until canceled; no fault of the API server ends it."""
+        """Ask until canceled; no fault of the API server ends it."""
         while True:
             pause = self._period
             try:
@@ -72,9 +72,9 @@ class Discovery:
                     self._set(self._read(content))
             except (Forbidden, Missing) as error:
                 self._etag = ""
-                # Whoever may list a kind need not be allowed to discover it. Then its own list tells.
+                # An account that may list a kind need not be allowed to discover it. Then listing the kind tells.
                 _log.debug("cannot discover kinds", error=str(error))
-                self._set(kind for kind in self._kinds if not kind.newer)
+                self._set(kind for kind in self._kinds if not kind.superseded_by)
             except (Transient, SpecError, msgspec.MsgspecError) as error:
                 self._etag = ""
                 _log.debug("cannot discover kinds", error=str(error))
@@ -82,13 +82,13 @@ class Discovery:
             await asyncio.sleep(pause * random.uniform(0.5, 1))  # noqa: S311  (spreads load, guards nothing)
 
     async def serves(self, kind: Kind) -> bool:
-        """Whether the API has the kind, once that is known."""
+        """Return whether the API has the kind, once that is known."""
         while self._served is None:
             await self._changed.wait()
         return kind in self._served
 
-    async def until(self, kind: Kind, *, served: bool) -> None:
-        """Returns once the API has the kind, or has it no longer."""
+    async def wait_until(self, kind: Kind, *, served: bool) -> None:
+        """Wait until the API has the kind, or has it no longer."""
         while await self.serves(kind) is not served:
             await self._changed.wait()
 
@@ -102,12 +102,12 @@ class Discovery:
     def _read(self, content: bytes) -> Iterator[Kind]:
         answer = _answer.decode(content)
         whole = {(group.metadata.name, each.version): each for group in answer.items or () for each in group.versions}
-        named = {(group.name, each.version) for group in answer.groups or () for each in group.versions}
+        group_versions = {(group.name, each.version) for group in answer.groups or () for each in group.versions}
 
         def has(kind: Kind) -> bool:
             version = whole.get((kind.group, kind.version))
             if version is None:
-                return (kind.group, kind.version) in named
+                return (kind.group, kind.version) in group_versions
             if version.freshness == "Stale":
                 # Another server answers for this group, and did not: what it said last counts.
                 return kind in (self._served or ())
@@ -115,4 +115,4 @@ class Discovery:
 
         present = {kind for kind in self._kinds if has(kind)}
         versions = {(kind.handle, kind.api_version) for kind in present}
-        return (kind for kind in present if (kind.handle, kind.newer) not in versions)
+        return (kind for kind in present if (kind.handle, kind.superseded_by) not in versions)

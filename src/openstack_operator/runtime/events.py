@@ -1,4 +1,4 @@
-"""Kubernetes Events for what changes for the user, each told once."""
+"""Kubernetes Events for changes that concern the user, each written once."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from .store import Cached
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger()
 _NOTE = 1024
-"""The API server's limit of a message."""
+"""The API server's limit of a message, in characters."""
 
 
 RECREATION = "Recreated"
-"""Reason of an Event about what was gone and comes back."""
+"""Reason of an Event about an object that was gone and comes back."""
 _REFUSALS = {"InvalidSpec", "MissingReference"}
-"""Reasons that are told again with another message: it names another field."""
+"""Reasons that get an Event for each new message: it names another field."""
 
 
-def _stalls_anew(before: Mapping[str, Object], after: Mapping[str, Object]) -> bool:
-    """Whether something does not get better by itself that was not so, or not for this reason."""
-    was, stalled = before.get("Stalled"), after.get("Stalled")
-    if stalled is None or was is None:
+def _is_new_stall(before: Mapping[str, Object], after: Mapping[str, Object]) -> bool:
+    """Return True if the resource now stalls, or stalls for another reason: it does not recover by itself."""
+    before_stalled, stalled = before.get("Stalled"), after.get("Stalled")
+    if stalled is None or before_stalled is None:
         return stalled is not None
-    other = was["message"] != stalled["message"]
-    return was["reason"] != stalled["reason"] or (stalled["reason"] in _REFUSALS and other)
+    is_new_message = before_stalled["message"] != stalled["message"]
+    return before_stalled["reason"] != stalled["reason"] or (stalled["reason"] in _REFUSALS and is_new_message)
 
 
 def _is_news(reason: str) -> bool:
@@ -39,45 +39,45 @@ def _is_news(reason: str) -> bool:
 
 
 class Recorder:
-    """Writes Events."""
+    """A writer of Events."""
 
     def __init__(self, client: Client, host: str = MANAGED_BY) -> None:
         self._client = client
         self._host = host
-        self._told: dict[str, tuple[str, str]] = {}
+        self._latest: dict[str, tuple[str, str]] = {}
 
-    async def tell(self, held: Cached, kind: Kind, old: Object, new: Object, *, is_service: bool) -> None:
-        """Tells of what a new status says that the old one did not: a phase, a Ready that flips, a failure, a cause
-        why pods do not start, a recovery. That an account became ready is news of its owner.
+    async def tell(self, resource: Cached, kind: Kind, old: Object, new: Object, *, is_service: bool) -> None:
+        """Write an Event for each news in a new status: a phase, a Ready that flips, a failure, a cause why pods do not
+        start, a recovery. The owner of an account reports that it became ready.
         """
         before, after = conditions({"status": old}), conditions({"status": new})
         was, ready = before.get("Ready", {}), after["Ready"]
         phase = new.get("phase")
         if phase and phase != old.get("phase"):
-            await self.note(held, kind, "PhaseChanged", f"{kind.kind} is in phase {phase}")
+            await self.note(resource, kind, "PhaseChanged", f"{kind.kind} is in phase {phase}")
         if ready["status"] == "True":
-            if was.get("status") != "True" and (is_service or held.meta.controller is None):
-                await self.note(held, kind, "Ready", f"{kind.kind} is ready")
+            if was.get("status") != "True" and (is_service or resource.meta.controller is None):
+                await self.note(resource, kind, "Ready", f"{kind.kind} is ready")
             return
         lost = was.get("status") == "True" and ready["status"] == "False"
-        if lost or _stalls_anew(before, after) or (ready["reason"] != was.get("reason") and _is_news(ready["reason"])):
-            await self.warn(held, kind, ready["reason"], ready["message"] or f"{kind.kind} is no longer ready")
+        if lost or _is_new_stall(before, after) or (ready["reason"] != was.get("reason") and _is_news(ready["reason"])):
+            await self.warn(resource, kind, ready["reason"], ready["message"] or f"{kind.kind} is no longer ready")
 
-    async def note(self, held: Cached, kind: Kind, reason: str, note: str) -> None:
-        """Tells of something that went as it should."""
-        await self._write(held, kind, "Normal", reason, note)
+    async def note(self, resource: Cached, kind: Kind, reason: str, note: str) -> None:
+        """Write an Event about a success."""
+        await self._write(resource, kind, "Normal", reason, note)
 
-    async def warn(self, held: Cached, kind: Kind, reason: str, note: str) -> None:
-        """Tells of something that needs the user's attention."""
-        await self._write(held, kind, "Warning", reason, note)
+    async def warn(self, resource: Cached, kind: Kind, reason: str, note: str) -> None:
+        """Write an Event about a problem that needs the user's attention."""
+        await self._write(resource, kind, "Warning", reason, note)
 
-    async def _write(self, held: Cached, kind: Kind, type_: str, reason: str, note: str) -> None:
-        meta = held.meta
-        if self._told.get(meta.uid) == (reason, note):
+    async def _write(self, resource: Cached, kind: Kind, type_: str, reason: str, note: str) -> None:
+        meta = resource.meta
+        if self._latest.get(meta.uid) == (reason, note):
             return
-        if len(self._told) > 10_000:
-            self._told.clear()
-        self._told[meta.uid] = reason, note
+        if len(self._latest) > 10_000:
+            self._latest.clear()
+        self._latest[meta.uid] = reason, note
         log = _log.warning if type_ == "Warning" else _log.info
         log("event", kind=kind.handle, namespace=meta.namespace, name=meta.name, reason=reason, note=note[:_NOTE])
         now = datetime.now(UTC)

@@ -38,14 +38,14 @@ class ResourceCollector(Collector):
     """Readiness and conditions of every resource of ours, and when certificates expire."""
 
     def __init__(self, world: World, is_active: Callable[[], bool]) -> None:
-        """Nothing is said while `is_active` is false: of two replicas one speaks."""
+        """While `is_active` is false, the collector says nothing: of two replicas one speaks."""
         self._world = world
         self._is_active = is_active
         self._expiry: dict[tuple[str, str], tuple[str, Iterable[tuple[Sequence[str], float]]]] = {}
         """By namespace and name of a Secret: its version, and labels of its certificates with when they expire."""
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
-        """The gauges as they are now."""
+        """Yield the gauges as they are now."""
         where = ["kind", "namespace", "name"]
         ready = GaugeMetricFamily("openstack_operator_resource_ready", "1 while a resource is Ready.", labels=where)
         condition = GaugeMetricFamily(
@@ -65,28 +65,28 @@ class ResourceCollector(Collector):
 
     def _resources(self, ready: GaugeMetricFamily, condition: GaugeMetricFamily) -> None:
         for kind in self._world.catalog.resources:
-            for held in self._world.stores[kind]:
-                where = [kind.handle, held.meta.namespace, held.meta.name]
-                conditions = (_live.decode(held.raw).status or _Status()).conditions
+            for resource in self._world.stores[kind]:
+                where = [kind.handle, resource.meta.namespace, resource.meta.name]
+                conditions = (_live.decode(resource.raw).status or _Status()).conditions
                 ready.add_metric(where, float(any((c.type, c.status) == ("Ready", "True") for c in conditions)))
                 for each in conditions:
                     condition.add_metric([*where, each.type, each.status], 1.0)
 
     def _certificates(self, expiry: GaugeMetricFamily) -> None:
-        there = set[tuple[str, str]]()
-        for held in self._world.stores[SECRET]:
-            place = held.meta.namespace, held.meta.name
-            there.add(place)
-            known = self._expiry.get(place)
-            if known is None or known[0] != held.meta.resource_version:
-                known = self._expiry[place] = held.meta.resource_version, self._labeled_times(held)
-            for labels, moment in known[1]:
+        places = set[tuple[str, str]]()
+        for secret in self._world.stores[SECRET]:
+            place = secret.meta.namespace, secret.meta.name
+            places.add(place)
+            entry = self._expiry.get(place)
+            if entry is None or entry[0] != secret.meta.resource_version:
+                entry = self._expiry[place] = secret.meta.resource_version, self._labeled_times(secret)
+            for labels, moment in entry[1]:
                 expiry.add_metric(labels, moment)
-        for place in self._expiry.keys() - there:
+        for place in self._expiry.keys() - places:
             del self._expiry[place]
 
     def _labeled_times(self, secret: Cached) -> list[tuple[Sequence[str], float]]:
-        """Expiry times of a Secret's certificates by kind and name of its resource, also of one that left it behind."""
+        """Return the expiry times of a Secret by kind and name of its resource, also of one that left it behind."""
         times = _expiry_times(secret)
         owner = self._world.last_owner(secret.meta) if times else None
         where = (owner.kind if owner else "", secret.meta.namespace, owner.name if owner else "", secret.meta.name)
@@ -94,16 +94,16 @@ class ResourceCollector(Collector):
 
 
 def _expiry_times(secret: Cached) -> dict[str, float]:
-    """Expiry times of a Secret's certificates, by key, in seconds since the epoch: of a bundle, that of the first."""
-    found: dict[str, float] = {}
+    """Return the expiry times of a Secret's certificates by key, in seconds since the epoch; of a bundle, the first."""
+    times: dict[str, float] = {}
     if f'{_CERTIFICATE}"'.encode() not in secret.raw:
-        return found
+        return times
     certificates = {key: text for key, text in secret_data(secret.decode()).items() if key.endswith(_CERTIFICATE)}
     for key, text in certificates.items():
         try:
-            read = x509.load_pem_x509_certificates(text.encode())
+            bundle = x509.load_pem_x509_certificates(text.encode())
         except ValueError:
             continue
-        if read:
-            found[key] = min(each.not_valid_after_utc for each in read).timestamp()
-    return found
+        if bundle:
+            times[key] = min(each.not_valid_after_utc for each in bundle).timestamp()
+    return times

@@ -1,4 +1,4 @@
-"""What a plan may look at, collected before it is made; what is missing is found all at once."""
+"""Inputs of plans, collected before planning; all missing inputs are found at once."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ from .permits import account_refusals, refusals
 from .plain_text import plain_text
 from .registry import Releases
 from .store import Cached, Request, Store
-from .world import Target, World, watched
+from .world import Target, World, condition_kind
 
 ADMIN_SECRET = "adminSecret"  # noqa: S105  (a key of the contract, not a secret)
 
@@ -56,13 +56,13 @@ _PLACEHOLDER = b'"%b"' % base64.b64encode(DRAWN.encode())
 
 
 def parse(resource: Resource[Any], live: Object) -> Model:
-    """The spec as a typed value. Raises SpecError with the path of each field that is wrong."""
+    """Return the spec as a typed value. Raises SpecError with the path of each field that is wrong."""
     try:
         return cast("Model", resource.spec.model_validate(live.get("spec") or {}))
     except pydantic.ValidationError as error:
         # Without the input: it may hold a secret.
-        wrong = [(_path(entry["loc"]), entry["msg"]) for entry in error.errors(include_input=False, include_url=False)]
-        raise SpecError(*wrong[0], *wrong[1:]) from None
+        errors = [(_path(entry["loc"]), entry["msg"]) for entry in error.errors(include_input=False, include_url=False)]
+        raise SpecError(*errors[0], *errors[1:]) from None
 
 
 def _path(location: tuple[int | str, ...]) -> str:
@@ -71,16 +71,16 @@ def _path(location: tuple[int | str, ...]) -> str:
 
 @dataclass
 class Missing:
-    """Inputs a plan cannot do without."""
+    """Required inputs that a plan lacks."""
 
     absent: list[str] = field(default_factory=list[str])
     unpublished: list[str] = field(default_factory=list[str])
     refused: list[str] = field(default_factory=list[str])
-    """What would be done with Secrets and is not allowed."""
+    """Uses of Secrets that are not allowed."""
 
     @property
     def verdict(self) -> Verdict | None:
-        """All of them in one verdict; what does not exist weighs more than what has not reported yet."""
+        """All of them in one verdict; an absent object weighs more than one that has not published yet."""
         if self.refused:
             text = "; ".join([*self.refused, *self.absent, *self.unpublished])
             return failed(text, SpecError.reason, incomplete=True)
@@ -90,18 +90,18 @@ class Missing:
 
 
 class _Nodes(Mapping[str, Node]):
-    """Nodes as plans see them. Made when asked for: most ask for one of thousands, and others for none."""
+    """Nodes as plans see them, made on access: most plans read one of thousands, and others none."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
     def __getitem__(self, name: str) -> Node:
-        if (held := self._store.get("", name)) is None:
+        if (node := self._store.get("", name)) is None:
             raise KeyError(name)
-        return Node(held.meta.uid, held.meta.labels)
+        return Node(node.meta.uid, node.meta.labels)
 
     def __iter__(self) -> Iterator[str]:
-        return iter(sorted(held.meta.name for held in self._store))
+        return iter(sorted(node.meta.name for node in self._store))
 
     def __len__(self) -> int:
         return len(self._store)
@@ -109,16 +109,16 @@ class _Nodes(Mapping[str, Node]):
 
 @dataclass(frozen=True, kw_only=True)
 class Gathered:
-    """A context, or why there is none that can be planned with."""
+    """A context, with the reason why it cannot be planned with, if there is one."""
 
     context: Context[Any]
     children: tuple[tuple[Kind, Cached], ...]
-    """Objects this very resource owns or retains."""
+    """Objects that this resource owns or retains."""
     missing: Verdict | None
 
 
 class Gatherer:
-    """Collects contexts; the only place that reads the clock and draws passwords."""
+    """A collector of contexts; the only place that reads the clock and draws passwords."""
 
     def __init__(
         self,
@@ -134,134 +134,134 @@ class Gatherer:
         self._operator_namespace = operator_namespace
         self._permissions = permissions
 
-    async def gather(self, resource: Resource[Any], held: Cached, spec: Model, *, admin: bool = False) -> Gathered:
-        """The world around one resource, with the Secrets its referents publish; the admin's only with `admin`.
+    async def gather(self, resource: Resource[Any], owner: Cached, spec: Model, *, admin: bool = False) -> Gathered:
+        """Return the context of one resource, with the Secrets its referents publish; the admin's only with `admin`.
 
-        Raises SpecError for an unknown release and for a name that is taken, Transient when a Secret could not be read.
+        Raises SpecError for an unknown release and for a name in use, Transient when a Secret could not be read.
         """
         kind = Kind.of(resource)
-        request = Request(kind.handle, held.meta.namespace, held.meta.name)
-        missing, targets = Missing(), self._alone(request, held)
+        request = Request(kind.handle, owner.meta.namespace, owner.meta.name)
+        missing, targets = Missing(), self._rival_targets(request, owner)
         refs = self._referents(request, spec, missing, targets)
-        waits = self._awaited(request, spec, targets)
-        named = await self._secrets(request, spec, missing, targets)
-        missing.refused += refusals(spec, named, request.namespace)
-        data: dict[str, Mapping[str, str]] = {name: secret_data(each.decode()) for name, each in named.items()}
+        waits = self._dependency_verdicts(request, spec, targets)
+        named_secrets = await self._secrets(request, spec, missing, targets)
+        missing.refused += refusals(spec, named_secrets, request.namespace)
+        data: dict[str, Mapping[str, str]] = {name: secret_data(each.decode()) for name, each in named_secrets.items()}
         plain = plain_text(spec, data, request.namespace, self._domain, self._permissions)
         missing.refused += [f"{path}: {text}" for path, text in plain]
         if admin:
-            refused, waits_for = account_refusals(self._world, kind, held, spec, refs, named)
+            refused, waits_for = account_refusals(self._world, kind, owner, spec, refs, named_secrets)
             missing.refused += refused
             missing.unpublished += waits_for
         data |= await self._published_secrets(request, refs, missing, targets, admin=admin)
-        # Before what was read can change: whoever uses an object is woken by its next change.
-        children = tuple(self._children(request, held))
-        # At once after they were read: one of them may have gone for want of room since the pass began.
+        # Before the objects that were read can change: the next change of an object wakes its users.
+        children = tuple(self._children(request, owner))
+        # At once after they were read: the budget may have dropped one of them since the pass began.
         self._world.check_complete(request)
         refuse_placeholders(children)
         context = Context(
             kind=kind.role,
-            owner=held.meta.name,
-            namespace=held.meta.namespace,
+            owner=owner.meta.name,
+            namespace=owner.meta.namespace,
             spec=spec,
             release=self._releases(spec) if self._releases and not admin else _NO_RELEASE,
             refs=refs,
             awaited=waits,
             secrets=data,
             children={(kind.handle, child.meta.name): child.decode() for kind, child in children},
-            lost={item.meta.name: item.decode() for item in self._world.stores[SECRET].lost(kind.role, *request[1:])},
+            lost={old.meta.name: old.decode() for old in self._world.stores[SECRET].deleted(kind.role, *request[1:])},
             pods=[pod.decode() for pod in self._pods(request) if WATCHED in pod.meta.labels],
             nodes=_Nodes(self._world.nodes),
-            generation=held.meta.generation,
-            annotations=held.meta.annotations,
+            generation=owner.meta.generation,
+            annotations=owner.meta.annotations,
             now=datetime.now(UTC),
             draw=lambda: secrets.token_urlsafe(24),
             domain=self._domain,
             operator_namespace=self._operator_namespace,
-            installed_kinds=self._installed_kinds(held.meta.namespace),
+            installed_kinds=self._installed_kinds(owner.meta.namespace),
             permissions=self._permissions,
         )
         return Gathered(context=context, children=children, missing=missing.verdict)
 
     def _installed_kinds(self, namespace: str) -> InstalledKinds:
-        forbidden = self._world.forbidden(namespace)
+        forbidden = self._world.forbidden_kinds(namespace)
         reasons = {name: not_permitted(kind) for kind in forbidden for name in (kind.handle, kind.versioned)}
-        return InstalledKinds(self._world.served, reasons)
+        return InstalledKinds(self._world.installed_kinds, reasons)
 
     def forget(self, request: Request) -> None:
-        """The resource is gone; nothing wakes it anymore."""
-        self._world.users.set(request, ())
+        """Forget the references of a resource that is gone; nothing wakes it anymore."""
+        self._world.references.set(request, ())
 
-    def _alone(self, request: Request, held: Cached) -> set[Target]:
-        """What tells of the end of another that is called the same. Raises SpecError where that one came first."""
+    def _rival_targets(self, request: Request, owner: Cached) -> set[Target]:
+        """Return the target that shows the end of a rival of the same name. Raises SpecError for an older rival."""
         rivals = self._world.rivals(request)
         targets = {self._world.target(request)} if rivals else set[Target]()
-        self._world.users.set(request, targets)
-        for kind, other in rivals:
-            if self._world.find(*self._world.target(request)) is other:
-                what = f"{kind.kind}/{other.meta.name} of {kind.group} is called the same and was here first"
-                raise SpecError("metadata.name", f"{what}, so that nothing is made of this one; rename or delete it")
+        self._world.references.set(request, targets)
+        for kind, rival in rivals:
+            if self._world.find(*self._world.target(request)) is rival:
+                name = f"{kind.kind}/{rival.meta.name} of {kind.group} is called the same and was here first"
+                raise SpecError("metadata.name", f"{name}, so that nothing is made of this one; rename or delete it")
         return targets
 
     def _referents(self, request: Request, spec: Model, missing: Missing, targets: set[Target]) -> dict[Ref, Referent]:
-        found: dict[Ref, Referent] = {}
+        referents: dict[Ref, Referent] = {}
         for path, ref in references(spec):
             targets.add((ref.kind, request.namespace, ref.name))
-            self._world.users.set(request, targets)
-            held = self._world.find(ref.kind, request.namespace, ref.name)
-            if held is None and (before := self._world.published_before(ref.kind, request.namespace, ref.name)):
-                # What is planned without it, and with it a moment later, would replace pods twice.
-                found[ref] = Referent(before, waiting(f"waiting for {ref.kind}/{ref.name} to come back", "Waiting"))
+            self._world.references.set(request, targets)
+            resource = self._world.find(ref.kind, request.namespace, ref.name)
+            if resource is None and (before := self._world.published_before(ref.kind, request.namespace, ref.name)):
+                # A plan without it, and one with it a moment later, would replace pods twice.
+                referents[ref] = Referent(before, waiting(f"waiting for {ref.kind}/{ref.name} to come back", "Waiting"))
                 continue
-            if ref.optional and (held is None or not self._world.published(held)):
+            if ref.optional and (resource is None or not self._world.published(resource)):
                 continue
-            if held is None:
+            if resource is None:
                 missing.absent.append(f"{path}: there is no {ref.kind} {ref.name!r} in this namespace")
                 continue
-            published = self._world.published(held)
+            published = self._world.published(resource)
             if not published:
                 missing.unpublished.append(f"waiting for {ref.kind}/{ref.name} to publish its address")
-            verdict = own(held.decode())
-            # What is wrong there is told there; here it gets better by itself once it is.
-            found[ref] = Referent(published, verdict if verdict.ready else waiting(verdict.message, "Waiting"))
-        return found
+            verdict = own(resource.decode())
+            # That resource reports its own failure; here it ends by itself once that one is ready.
+            referents[ref] = Referent(published, verdict if verdict.ready else waiting(verdict.message, "Waiting"))
+        return referents
 
-    def _awaited(self, request: Request, spec: Model, targets: set[Target]) -> dict[Dependency, Verdict]:
-        found: dict[Dependency, Verdict] = {}
-        for _, wanted in dependencies(spec):
-            targets.update((kind, request.namespace, wanted.name) for kind in (wanted.kind, watched(wanted)))
-            self._world.users.set(request, targets)
-            held = self._world.find(wanted.kind, request.namespace, wanted.name)
-            found[wanted] = awaited(held.decode() if held else None, wanted)
-        return found
+    def _dependency_verdicts(self, request: Request, spec: Model, targets: set[Target]) -> dict[Dependency, Verdict]:
+        verdicts: dict[Dependency, Verdict] = {}
+        for _, dep in dependencies(spec):
+            targets.update((kind, request.namespace, dep.name) for kind in (dep.kind, condition_kind(dep)))
+            self._world.references.set(request, targets)
+            resource = self._world.find(dep.kind, request.namespace, dep.name)
+            verdicts[dep] = awaited(resource.decode() if resource else None, dep)
+        return verdicts
 
     async def _secrets(
         self, request: Request, spec: Model, missing: Missing, targets: set[Target]
     ) -> dict[str, Cached]:
-        wanted = [*secret_references(spec), *whole_secrets(spec), *_orders(request, spec)]
-        targets.update(("Secret", request.namespace, ref.name) for _, ref in wanted)
-        self._world.users.set(request, targets)
-        found: dict[str, Cached] = {}
-        for path, ref in wanted:
-            held = await self._world.secret(request.namespace, ref.name) if ref.name not in found else None
-            if held is not None:
-                found[ref.name] = held
-            if ref.name not in found and isinstance(ref, OptionalSecretRef):
+        secret_refs = [*secret_references(spec), *whole_secrets(spec), *_orders(request, spec)]
+        targets.update(("Secret", request.namespace, ref.name) for _, ref in secret_refs)
+        self._world.references.set(request, targets)
+        by_name: dict[str, Cached] = {}
+        for path, ref in secret_refs:
+            secret = await self._world.secret(request.namespace, ref.name) if ref.name not in by_name else None
+            if secret is not None:
+                by_name[ref.name] = secret
+            if ref.name not in by_name and isinstance(ref, OptionalSecretRef):
                 continue
-            if ref.name not in found:
+            if ref.name not in by_name:
                 missing.absent.append(f"{path}{ref.field}: there is no Secret {ref.name!r} in this namespace")
             elif isinstance(ref, SecretRef):
                 continue
-            elif (value := secret_data(found[ref.name].decode()).get(ref.key)) is None:
+            elif (value := secret_data(by_name[ref.name].decode()).get(ref.key)) is None:
                 missing.absent.append(f"{path}.key: Secret {ref.name!r} has no key {ref.key!r}")
             elif not value.isprintable():
                 missing.absent.append(f"{path}.key: {ref.key!r} of Secret {ref.name!r} is no text of one line")
-        return found
+        return by_name
 
     async def _published_secrets(
         self, request: Request, refs: Mapping[Ref, Referent], missing: Missing, targets: set[Target], *, admin: bool
     ) -> dict[str, Mapping[str, str]]:
-        """Secrets the contracts name: `<what>Secret` publishes the name of one."""
+        """Return the Secrets that the contracts name: `<what>Secret` publishes the name of one."""
         names = {
             name: f"{ref.kind}/{ref.name}"
             for ref, referent in refs.items()
@@ -269,40 +269,40 @@ class Gatherer:
             if key.endswith("Secret") and (admin or key != ADMIN_SECRET)
         }
         targets.update(("Secret", request.namespace, name) for name in names)
-        self._world.users.set(request, targets)
-        found: dict[str, Mapping[str, str]] = {}
+        self._world.references.set(request, targets)
+        contents: dict[str, Mapping[str, str]] = {}
         for name, referent in names.items():
-            held = await self._world.secret(request.namespace, name)
-            if held is None:
+            secret = await self._world.secret(request.namespace, name)
+            if secret is None:
                 missing.unpublished.append(f"waiting for Secret/{name} of {referent}")
             else:
-                found[name] = secret_data(held.decode())
-        return found
+                contents[name] = secret_data(secret.decode())
+        return contents
 
     def _pods(self, request: Request) -> list[Cached]:
         role = self._world.resource(request.kind).role
         return self._world.pods.owned(request.namespace, role, request.name)
 
-    def _children(self, request: Request, held: Cached) -> list[tuple[Kind, Cached]]:
-        return [(kind, child) for kind, child in self._world.children(request) if _belongs(child, held)]
+    def _children(self, request: Request, owner: Cached) -> list[tuple[Kind, Cached]]:
+        return [(kind, child) for kind, child in self._world.children(request) if _belongs(child, owner)]
 
 
 def _orders(request: Request, spec: Model) -> list[tuple[str, OptionalSecretRef]]:
-    """Where a service is told to replace its passwords, by whoever tells it."""
+    """Return references to the Secrets that order a service to replace its passwords, whatever writes them."""
     names = [order_name(request.name, sort) for sort in SORTS] if isinstance(spec, ServiceSpec) else []
     return [("", OptionalSecretRef(name=name)) for name in names]
 
 
 def _belongs(child: Cached, owner: Cached) -> bool:
-    """What nobody controls belongs to whom its labels name: it was retained or orphaned and outlived an earlier owner
-    of that name, or somebody took its owner references. What is in it must be known, or passwords would be drawn anew.
+    """Return True if an object belongs to an owner. Without a controller it belongs to the resource its labels name: an
+    earlier owner of that name left it, or a user took its owner references. A plan without it would draw new passwords.
     """
     controller = child.meta.controller
     return controller is None or controller.uid == owner.meta.uid
 
 
 def refuse_placeholders(children: Iterable[tuple[Kind, Cached]]) -> None:
-    """Raises SpecError for a Secret of passwords that everybody knows: somebody applied what `render` prints."""
+    """Raise SpecError for a Secret of passwords that everybody knows: a user applied what `render` prints."""
     for kind, child in children:
         if kind is SECRET and _PLACEHOLDER in child.raw:
             message = (

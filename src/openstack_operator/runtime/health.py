@@ -1,4 +1,4 @@
-"""What the kubelet asks the operator: is it alive, is it ready."""
+"""Answers to the kubelet: whether the operator is alive, and whether it is ready."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ _SCRAPES = 4
 
 
 class Health:
-    """Answers GET /healthz and /readyz."""
+    """A server of GET /healthz and /readyz."""
 
     def __init__(self, ready: Callable[[], bool], text: Callable[[], bytes] | None = None) -> None:
-        """With the `text` of metrics, GET /metrics is answered, too, to whoever asks."""
+        """With the `text` of metrics, it answers GET /metrics, too, to every client."""
         self._ready = ready
         self._text = text
         self._beaten = time.monotonic()
         self._scrapes = 0
 
     async def serve(self, address: tuple[str, int]) -> None:
-        """Serves until canceled. Raises OSError where the port is taken."""
+        """Serve until canceled. Raises OSError where the port is taken."""
         server = await asyncio.start_server(self._answer, *address)
         async with server:
             while True:
@@ -52,7 +52,7 @@ class Health:
                 writer.close()
                 await writer.wait_closed()
         except (OSError, EOFError, IndexError, TimeoutError, asyncio.LimitOverrunError):
-            # Whoever asked went away, does not speak HTTP, or does not read.
+            # The client closed the connection, does not speak HTTP, or does not read.
             pass
         finally:
             self._scrapes -= scrapes

@@ -1,4 +1,4 @@
-"""Keeps a store equal to one kind in the cluster, through outages and expired versions."""
+"""Informers: each keeps a store equal to one kind in the cluster, through outages and expired versions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import structlog
 from ..plan import SpecError, Transient
 from . import metrics
 from .budget import Listing
-from .client import PAGE, SILENCE, Client, Forbidden, Gone, Missing, TooLarge
+from .client import PAGE, SILENCE, Client, Forbidden, Missing, ResourceExpired, TooLarge
 from .discovery import Discovery
 from .kinds import Kind
 from .process import any_of
@@ -23,15 +23,15 @@ from .store import Cached, Store, cached
 _log: structlog.stdlib.BoundLogger = structlog.get_logger()
 
 _WATCH_SECONDS = 1500
-"""To begin one anew costs as much as half an hour of bookmarks; servers end it after half an hour by themselves."""
+"""Length of a watch: a new one costs as much as half an hour of bookmarks, and servers end it after half an hour."""
 _QUIET_SECONDS = SILENCE * 0.9
-"""The same where the server may send no bookmarks: such a watch ends, and goes on where it was, before its silence
+"""The same where the server may send no bookmarks: such a watch ends, and continues from its version, before silence
 looks like a dead connection."""
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 30.0
 _LIST_AGAIN = 60.0
-"""Seconds between two lists that were asked for: of what is large, one is work."""
+"""Seconds between two requested lists: a large one is much work."""
 _BREATH = 256
-"""Events after which others may use the loop."""
+"""Events after which other tasks may use the loop."""
 
 
 class _ListMeta(msgspec.Struct, rename="camel"):
@@ -88,20 +88,20 @@ class Informer:
         metadata_only: bool = False,
         read: Callable[[bytes, Kind], Cached] = cached,
         discovery: Discovery | None = None,
-        turned: Callable[[], None] = lambda: None,
+        on_kinds_changed: Callable[[], None] = lambda: None,
         after: Sequence[Informer] = (),
     ) -> None:
-        """`discovery` tells of a kind that may be absent whether it is; none of it is a complete list too. `turned` is
-        called when it comes or goes. `fields` is a field selector; nothing is listed before those in `after` are.
+        """Use `discovery` for a kind that may be absent, whose list is then empty. `on_kinds_changed` is called when it
+        comes or goes. `fields` is a field selector; the informers in `after` list first.
         """
         self.synced = asyncio.Event()
         """Set once the first list is in."""
-        self.served = False
-        """Whether the API has the kind, and lets the operator read it."""
-        self.forbidden = False
-        """Whether the API has the kind, which may be absent, and the operator has no right to it."""
+        self.is_served = False
+        """True if the API has the kind, and lets the operator read it."""
+        self.is_forbidden = False
+        """True if the API has the kind, which may be absent, and the operator has no right to it."""
         self.store = store
-        self._turned = turned
+        self._on_kinds_changed = on_kinds_changed
         self._client = client
         self.namespace = namespace
         self._query = {"labelSelector": selector} if selector else {}
@@ -110,49 +110,49 @@ class Informer:
         self._read = read
         self._discovery = discovery
         self._after = after
-        self._wanted = asyncio.Event()
+        self._list_requested = asyncio.Event()
         self._listed = 0.0
         self._version = ""
-        """Where the watch continues; empty asks for a new list."""
+        """Version from which the watch continues; empty asks for a new list."""
         self._has_bookmarks = False
-        """Whether the last watch brought any."""
+        """True if the last watch brought bookmarks."""
         self._pause = _FIRST_PAUSE
 
     def list_again(self) -> None:
-        """What is watched is listed anew, for something of it was not kept; once a minute at most."""
+        """List the watched objects again, because the store dropped some; once a minute at most."""
         if time.monotonic() - self._listed > _LIST_AGAIN:
-            self._wanted.set()
+            self._list_requested.set()
 
     async def run(self) -> None:
-        """Runs until canceled; no fault of the API server ends it."""
-        for other in self._after:
-            await other.synced.wait()
+        """Run until canceled; no fault of the API server ends it."""
+        for informer in self._after:
+            await informer.synced.wait()
         if self._discovery is None:
             await self._follow()
         while discovery := self._discovery:
             kind = self.store.kind
             if not await discovery.serves(kind):
                 self._empty()
-                await discovery.until(kind, served=True)
+                await discovery.wait_until(kind, served=True)
             self._version, self._pause = "", _FIRST_PAUSE
-            await any_of(self._follow(), discovery.until(kind, served=False))
+            await any_of(self._follow(), discovery.wait_until(kind, served=False))
 
     async def _follow(self) -> NoReturn:
         kind = self.store.kind.kind
         while True:
             try:
                 if not self._version:
-                    self._wanted.clear()
+                    self._list_requested.clear()
                     await self._list()
                     self._listed = time.monotonic()
                     self._set_served(served=True)
-                await any_of(self._watch(), self._wanted.wait())
-                self._version = "" if self._wanted.is_set() else self._version
+                await any_of(self._watch(), self._list_requested.wait())
+                self._version = "" if self._list_requested.is_set() else self._version
                 continue
-            except Gone:
+            except ResourceExpired:
                 self._version = ""
             except (Forbidden, Missing) as error:
-                # The permission or the kind itself is missing: others must go on, and it may still come.
+                # The permission or the kind itself is missing: other informers must go on, and it may still come.
                 if self._discovery and isinstance(error, Missing):
                     self._empty()
                 elif self._discovery:
@@ -161,35 +161,35 @@ class Informer:
                     _log.warning("cannot watch", kind=kind, error=str(error))
                 self._version, self._pause = "", max(self._pause, 5.0)
             except Transient as error:
-                # A watch breaks now and then and is taken up again; a list that fails holds up everything.
+                # A watch breaks now and then and continues; a list that fails delays every plan.
                 log = _log.debug if self._version else _log.warning
                 log("watch broke", kind=kind, error=str(error))
             except (SpecError, msgspec.MsgspecError) as error:
-                # No answer of this API: something else answers at its address, for now.
+                # Not an answer of this API: another program answers at its address, for now.
                 _log.warning("cannot read the answer", kind=kind, error=str(error))
                 self._version = ""
             await asyncio.sleep(self._pause * random.uniform(0.5, 1))  # noqa: S311  (spreads load, guards nothing)
             self._pause = min(self._pause * 2, _LONGEST_PAUSE)
 
     def _empty(self) -> None:
-        """With its definition go all objects of a kind."""
+        """Empty the store: all objects of a kind go with its definition."""
         if self.store.budget:
             Listing(self.store.budget, self.store, self.namespace).complete()
         self.store.replace(self.namespace, ())
         self._set_served(served=False)
 
     def _forbid(self, error: Exception) -> None:
-        """Nobody waits for the kind, and what was seen of it before the right went stays as it was."""
-        log = _log.debug if self.forbidden else _log.warning
+        """Stop waiting for the kind, and keep its objects as of the time when the operator still had the right."""
+        log = _log.debug if self.is_forbidden else _log.warning
         log("cannot watch", kind=self.store.kind.kind, role=self.store.kind.optional_role, error=str(error))
         self._set_served(served=False, forbidden=True)
 
     def _set_served(self, *, served: bool, forbidden: bool = False) -> None:
-        """The store holds what the API has of the kind, as far as the operator may see."""
-        before, now = (self.served, self.forbidden), (served, forbidden)
-        self.served, self.forbidden = now
+        """Record that the store holds what the API has of the kind, as far as the operator may read it."""
+        before, now = (self.is_served, self.is_forbidden), (served, forbidden)
+        self.is_served, self.is_forbidden = now
         if self.synced.is_set() and before != now:
-            self._turned()
+            self._on_kinds_changed()
         self.synced.set()
 
     async def _list(self) -> None:
@@ -219,19 +219,19 @@ class Informer:
         self.store.replace(self.namespace, items, self._version)
 
     def _item(self, content: msgspec.Raw) -> Cached | None:
-        """The entry of one object; None, and a line in the log, for one that cannot be read: others must go on."""
+        """Return the entry of one object; log one that cannot be read and return None: the others must go on."""
         try:
             return self._read(bytes(content), self.store.kind)
         except Exception as error:
             # Not its text: it may quote what the object holds.
             _log.error(
-                "cannot read an object", kind=self.store.kind.kind, error=type(error).__name__, **_named(content)
+                "cannot read an object", kind=self.store.kind.kind, error=type(error).__name__, **_identify(content)
             )
             metrics.PANICS.labels(self.store.kind.kind).inc()
             return None
 
     async def _watch(self) -> None:
-        """Follows changes until the server ends the watch. Raises Gone when the version has expired."""
+        """Follow changes until the server ends the watch. Raises ResourceExpired when the version has expired."""
         longest = _WATCH_SECONDS if self._has_bookmarks else _QUIET_SECONDS
         seconds = str(int(longest * random.uniform(0.8, 1)))  # noqa: S311
         query = {**self._query, "resourceVersion": self._version, "timeoutSeconds": seconds}
@@ -244,7 +244,7 @@ class Informer:
             self._pause = _FIRST_PAUSE
             if event.type == "ERROR":
                 status = _status.decode(event.object)
-                raise Gone(status.message) if status.code == 410 else Transient(status.message)
+                raise ResourceExpired(status.message) if status.code == 410 else Transient(status.message)
             if event.type == "BOOKMARK":
                 self._has_bookmarks = True
                 self._version = _bookmark.decode(event.object).metadata.resource_version
@@ -262,8 +262,8 @@ class Informer:
                 await asyncio.sleep(0)
 
 
-def _named(content: msgspec.Raw) -> dict[str, str]:
-    """Namespace and name of an object; empty where even they cannot be read."""
+def _identify(content: msgspec.Raw) -> dict[str, str]:
+    """Return namespace and name of an object; empty where even they cannot be read."""
     try:
         meta = _identified.decode(content).metadata
     except msgspec.MsgspecError:

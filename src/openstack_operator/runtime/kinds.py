@@ -1,4 +1,4 @@
-"""Where each kind lives in the Kubernetes API."""
+"""The kinds and their collections in the Kubernetes API."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ class Kind:
     kind: str
     plural: str
     alias: str = ""
-    """The kind whose place one of ours takes."""
-    by: str = ""
-    """The operator of others that does what it says, where one of ours does the same."""
-    remade: bool = False
-    """Whether that one goes on making what belongs to an object while the object goes."""
+    """Kind that one of ours replaces."""
+    operator: str = ""
+    """Name of the external operator that serves the kind, if a kind of ours does the same."""
+    recreates_children: bool = False
+    """True if that operator recreates the children of an object while the object is being deleted."""
     finalizer: str = ""
-    """By what that operator keeps an object until it has seen to the thing out there, of kinds of which plans make
-    nothing that is to go with its object: taking it off leaves nothing undone."""
-    newer: str = ""
-    """The apiVersion to take in place of this one where the API serves both, which show the same objects."""
+    """Finalizer by which that operator keeps an object until it has handled the remote side; only of kinds whose remote
+    side need not go with the object, so that it is safe to remove the finalizer."""
+    superseded_by: str = ""
+    """The apiVersion to use instead of this one if the API serves both, which show the same objects."""
     optional: bool = False
-    """Whether a cluster may lack it, or come to have it later."""
+    """True if a cluster may lack it, or install it later."""
 
     @property
     def handle(self) -> str:
-        """What the engine tells it apart by."""
+        """Identifier of the kind in the engine."""
         return handle(self.api_version, self.kind)
 
     @property
@@ -43,19 +43,19 @@ class Kind:
 
     @property
     def full_name(self) -> str:
-        """What kubectl takes for no other kind: `novas.openstack.k8s.io`; the plural alone in the core group."""
+        """Unambiguous name for kubectl: `novas.openstack.k8s.io`; the plural alone in the core group."""
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
     @property
     def optional_role(self) -> str:
-        """The ClusterRole that grants the operator the kind, of one whose role is bound only where it is used; empty
-        for others, which the operator's own role grants.
+        """ClusterRole that grants the operator the kind, if that role is bound only where the kind is used; empty for
+        other kinds, which the operator's own role grants.
         """
         return f"{MANAGED_BY}-{_OPTIONAL_ROLES.get(self.group, _C5C3)}" if self.optional else ""
 
     @property
     def role(self) -> str:
-        """What references and labels call it."""
+        """Name of the kind in references and labels."""
         return self.alias or self.kind
 
     @property
@@ -69,7 +69,7 @@ class Kind:
         return self.api_version.rpartition("/")[2]
 
     def path(self, namespace: str | None = None, name: str | None = None, sub: str | None = None) -> str:
-        """The URL path of the collection, of one object, or of its subresource."""
+        """Return the URL path of the collection, of one object, or of its subresource."""
         parts = ["apis" if "/" in self.api_version else "api", self.api_version]
         if namespace:
             parts += ["namespaces", namespace]
@@ -78,7 +78,7 @@ class Kind:
 
     @classmethod
     def of(cls, resource: Resource[Any]) -> Kind:
-        """The kind of one of our own resources."""
+        """Return the kind of one of our own resources."""
         return cls(resource.api_version, resource.kind, resource.plural, resource.alias, optional=resource.on_request)
 
 
@@ -96,13 +96,13 @@ LEASE = Kind("coordination.k8s.io/v1", "Lease", "leases")
 TOKEN_REVIEW = Kind("authentication.k8s.io/v1", "TokenReview", "tokenreviews")
 ACCESS_REVIEW = Kind("authorization.k8s.io/v1", "SubjectAccessReview", "subjectaccessreviews")
 UNFENCED = frozenset({LEASE, TOKEN_REVIEW, ACCESS_REVIEW})
-"""What a replica may write that does not lead. The API server keeps no reviews: they are questions."""
+"""Kinds that a replica may write while it does not lead. The API server does not store reviews: they are questions."""
 EVENT = Kind("v1", "Event", "events")
 """Of the core group, whose field selectors are documented. events.k8s.io refuses `lastTimestamp` and `count`, by which
 tools sort and count Events.
 """
 WARNING = EVENT
-"""Events as they are read."""
+"""The kind by which Events are read."""
 
 CHILDREN = (
     SECRET,
@@ -119,30 +119,30 @@ CHILDREN = (
     Kind("networking.k8s.io/v1", "NetworkPolicy", "networkpolicies"),
     Kind("networking.k8s.io/v1", "Ingress", "ingresses"),
 )
-"""Kinds a plan may hold besides resources of ours. Each is watched and needs its line of RBAC, so none stands here that
-no service makes."""
+"""Kinds a plan may have besides resources of ours. Each is watched and needs its line of RBAC, so the list has only
+kinds that a service makes."""
 
 _SECRETS = "external-secrets.io"
-_ROOK, _GATEWAY = "ceph.rook.io/v1", "gateway.networking.k8s.io/v1"
+_ROOK, _GATEWAY, _C5C3_MEMCACHED = "ceph.rook.io/v1", "gateway.networking.k8s.io/v1", "memcached.c5c3.io/v1beta1"
 _MARIADB, _RABBITMQ, _KORC = "k8s.mariadb.com/v1alpha1", "rabbitmq.com/v1beta1", "openstack.k-orc.cloud"
-_OTHERS = (
+_EXTERNAL_KINDS = (
     *(Kind(_ROOK, kind, f"{kind.lower()}s") for kind in ("CephCluster", "CephBlockPool", "CephClient")),
     Kind("cert-manager.io/v1", "Certificate", "certificates"),
     Kind(_GATEWAY, "HTTPRoute", "httproutes"),
     Kind(_GATEWAY, "BackendTLSPolicy", "backendtlspolicies"),
-    Kind(_MARIADB, "MariaDB", "mariadbs", by="mariadb-operator"),
+    Kind(_MARIADB, "MariaDB", "mariadbs", operator="mariadb-operator"),
     *(Kind(_MARIADB, kind, f"{kind.lower()}s") for kind in ("Database", "User", "Grant")),
-    Kind(_RABBITMQ, "RabbitmqCluster", "rabbitmqclusters", by="rabbitmq-cluster-operator"),
+    Kind(_RABBITMQ, "RabbitmqCluster", "rabbitmqclusters", operator="rabbitmq-cluster-operator"),
     *(Kind(_RABBITMQ, kind, f"{kind.lower()}s") for kind in ("Vhost", "User", "Permission")),
     Kind(_RABBITMQ, "Policy", "policies"),
-    Kind("memcached.c5c3.io/v1beta1", "Memcached", "memcacheds", by="memcached-operator", remade=True),
-    Kind("cache.cs.sap.com/v1alpha1", "Valkey", "valkeys", by="valkey-operator"),
+    Kind(_C5C3_MEMCACHED, "Memcached", "memcacheds", operator="memcached-operator", recreates_children=True),
+    Kind("cache.cs.sap.com/v1alpha1", "Valkey", "valkeys", operator="valkey-operator"),
     *(
-        Kind(f"{_KORC}/v1alpha1", kind, f"{kind.lower()}s", by="k-orc", finalizer=f"{_KORC}/{kind.lower()}")
+        Kind(f"{_KORC}/v1alpha1", kind, f"{kind.lower()}s", operator="k-orc", finalizer=f"{_KORC}/{kind.lower()}")
         for kind in ("Domain", "Project", "Role", "User", "Service")
     ),
     Kind(f"{_SECRETS}/v1", "ExternalSecret", "externalsecrets"),
-    Kind(f"{_SECRETS}/v1beta1", "ExternalSecret", "externalsecrets", newer=f"{_SECRETS}/v1"),
+    Kind(f"{_SECRETS}/v1beta1", "ExternalSecret", "externalsecrets", superseded_by=f"{_SECRETS}/v1"),
     Kind(f"{_SECRETS}/v1alpha1", "PushSecret", "pushsecrets"),
     *(Kind("monitoring.coreos.com/v1", kind, f"{kind.lower()}s") for kind in ("PodMonitor", "PrometheusRule")),
 )
@@ -158,24 +158,24 @@ _OPTIONAL_ROLES = {
     "openstack.k-orc.cloud": "k-orc",
     "rabbitmq.com": "rabbitmq-operators",
 }
-"""Which project's role grants the kinds of an API group."""
+"""Project whose role grants the kinds, by API group."""
 _C5C3 = "c5c3"
 """The same for our own kinds that are installed on request."""
-OTHERS = tuple(replace(kind, optional=True) for kind in _OTHERS)
-"""Kinds of other operators a plan may hold. They may not be there at all, or come later, or go."""
+EXTERNAL_KINDS = tuple(replace(kind, optional=True) for kind in _EXTERNAL_KINDS)
+"""Kinds of other operators that a plan may have. A cluster may lack them, or install or remove them later."""
 
 
 class Catalog:
-    """Every kind the engine works with, found by what an object says of itself."""
+    """Every kind the engine works with, by apiVersion and kind."""
 
     def __init__(self, resources: Iterable[Resource[Any]]) -> None:
-        known = tuple(resources)
-        self.resources = tuple(Kind.of(resource) for resource in known)
-        self.on_nodes = tuple(Kind.of(resource) for resource in known if resource.nodes)
+        definitions = tuple(resources)
+        self.resources = tuple(Kind.of(resource) for resource in definitions)
+        self.on_nodes = tuple(Kind.of(resource) for resource in definitions if resource.nodes)
         """Kinds whose resources look at Nodes."""
-        self.all = (*CHILDREN, *OTHERS, *self.resources)
-        self._known = {(kind.api_version, kind.kind): kind for kind in self.all}
+        self.all = (*CHILDREN, *EXTERNAL_KINDS, *self.resources)
+        self._by_type = {(kind.api_version, kind.kind): kind for kind in self.all}
 
     def of(self, obj: Mapping[str, Any]) -> Kind:
-        """The kind of an object. Raises KeyError for one that is not watched, which no plan may hold."""
-        return self._known[obj["apiVersion"], obj["kind"]]
+        """Return the kind of an object. Raises KeyError for one that is not watched, which no plan may have."""
+        return self._by_type[obj["apiVersion"], obj["kind"]]

@@ -24,16 +24,16 @@ _BEAT = 1.0
 
 
 def boottime() -> float:
-    """Seconds that go on while the machine sleeps, which Python's monotonic clock does not count on Linux."""
+    """Return seconds that also count while the machine sleeps, unlike Python's monotonic clock on Linux."""
     return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
 class Leader:
-    """A candidate. Times in seconds: others wait `lease` after the last renewal, we give up `renew` after it. The lease
-    is renewed every `every`, and asked for every `retry` as long as it is not ours or a renewal failed.
+    """A candidate. Times in seconds: others wait `lease` after the last renewal, we give up `renew` after it. A leader
+    renews the lease every `every`; a candidate, or a leader whose renewal failed, tries every `retry`.
 
-    With `connect` it is renewed in a thread with a connection of its own: large resources of one user, which keep the
-    event loop busy for seconds, must not cost the leader its lease. A loop that is stuck for `stuck` does cost it.
+    With `connect` a thread with its own connection renews the lease: large resources of one user, which keep the event
+    loop busy for seconds, must not cost the leader its lease. A loop that is stuck for `stuck` does cost it.
 
     From now on the client writes only while the lease is ours.
     """
@@ -56,31 +56,31 @@ class Leader:
         self._client = client
         self._connect = connect
         self._stuck = stuck
-        self._beaten = math.inf
-        """When the loop that does the work last gave a sign of life."""
+        self._last_beat = math.inf
+        """Time of the last sign of life of the loop that does the work."""
         self.namespace, self._name, self._identity = namespace, name, identity
         self._lease, self._renew, self._every, self._retry = lease, renew, every, retry
         self._clock = clock
         self._until = -math.inf
-        """When the lease ends as far as this process is concerned."""
-        self._seen: tuple[str, float] = "", 0.0
-        """Version of the lease as last read, and when it was first seen by our own clock: clocks of machines differ."""
-        self._own: tuple[str, str, int] | None = None
-        """Version, time of acquisition and transitions of the lease as we wrote it last: it is renewed unread."""
+        """Time at which this process stops using the lease."""
+        self._observed: tuple[str, float] = "", 0.0
+        """Version of the lease as last read, and the time of our own clock at its first reading: clocks differ."""
+        self._last_written: tuple[str, str, int] | None = None
+        """Version, time of acquisition and transitions of the lease as we wrote it last: we renew it unread."""
         client.fence = self._may_write
         self._metric = metrics.LEADER.labels(name)
 
     async def lead(self, work: Callable[[], Awaitable[None]]) -> None:
-        """Waits for the lease, then does the work for as long as the lease is ours, and gives it up at the end.
+        """Wait for the lease, then do the work for as long as the lease is ours, and release it at the end.
 
         Raises LeadershipLostError when it could not be renewed, after the work was stopped.
         """
-        while not await self._acquire():  # noqa: ASYNC110  (nothing tells of a lease that lapses)
+        while not await self._acquire():  # noqa: ASYNC110  (nothing reports a lease that lapses)
             await asyncio.sleep(self._retry)
         _log.info("leading", identity=self._identity)
         self._metric.set(1)
         task = asyncio.ensure_future(work())
-        renewal = asyncio.create_task(self._keep_apart(self._connect()) if self._connect else self._keep())
+        renewal = asyncio.create_task(self._renew_in_thread(self._connect()) if self._connect else self._keep_lease())
         try:
             await asyncio.wait((task, renewal), return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -97,68 +97,68 @@ class Leader:
             raise self._lost()
         await task
 
-    async def _keep_apart(self, client: Client) -> None:
-        """Renews in a thread until that has failed for too long, and tells it meanwhile that this loop is alive."""
-        here, ended = asyncio.get_running_loop(), asyncio.Event()
-        there = asyncio.new_event_loop()
-        keeping = there.create_task(self._keep())
-        ours, self._client = self._client, client
+    async def _renew_in_thread(self, client: Client) -> None:
+        """Renew in a thread until that has failed for too long, and show it meanwhile that this loop is alive."""
+        main_loop, ended = asyncio.get_running_loop(), asyncio.Event()
+        lease_loop = asyncio.new_event_loop()
+        renewal = lease_loop.create_task(self._keep_lease())
+        own_client, self._client = self._client, client
 
         def run() -> None:
             try:
                 with contextlib.suppress(asyncio.CancelledError):
-                    there.run_until_complete(keeping)
-                there.run_until_complete(client.close())
+                    lease_loop.run_until_complete(renewal)
+                lease_loop.run_until_complete(client.close())
             finally:
-                there.close()
-                here.call_soon_threadsafe(ended.set)
+                lease_loop.close()
+                main_loop.call_soon_threadsafe(ended.set)
 
-        self._beaten = self._clock()
+        self._last_beat = self._clock()
         Thread(target=run, name="lease", daemon=True).start()
         try:
             while not ended.is_set():
-                self._beaten = self._clock()
+                self._last_beat = self._clock()
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(ended.wait(), _BEAT)
         finally:
             # It may have ended by itself.
             with contextlib.suppress(RuntimeError):
-                there.call_soon_threadsafe(keeping.cancel)
+                lease_loop.call_soon_threadsafe(renewal.cancel)
             await ended.wait()
-            self._client = ours
+            self._client = own_client
 
-    async def _keep(self) -> None:
-        """Renews until that has failed for too long, or the loop that does the work is stuck."""
+    async def _keep_lease(self) -> None:
+        """Renew until that has failed for too long, or the loop that does the work is stuck."""
         pause = self._every
-        while (left := self._until - self._clock()) > 0:
+        while (remaining := self._until - self._clock()) > 0:
             # The last try begins while there is time for it.
-            await asyncio.sleep(pause if pause < left else max(0.1, left / 2))
-            if self._clock() - self._beaten > self._stuck:
+            await asyncio.sleep(pause if pause < remaining else max(0.1, remaining / 2))
+            if self._clock() - self._last_beat > self._stuck:
                 _log.warning("the lease is not renewed", error=f"the event loop is stuck for {self._stuck:g} s")
                 pause = self._retry
                 continue
             pause = self._every if await self._acquire() else self._retry
 
     async def _acquire(self) -> bool:
-        """Whether the lease is ours now; from when it was asked for on, since the others count from when it was given.
+        """Return True if the lease is ours now: from the request on, since the others count from the later write.
 
         An answer that does not come must not use up the time for another try.
         """
         started = self._clock()
         try:
             async with asyncio.timeout(self._renew / 2):
-                taken = await self._extend() or await self._take()
+                is_acquired = await self._extend() or await self._take()
         except (Transient, SpecError, TimeoutError) as error:
             _log.warning("cannot take the lease", error=str(error) or type(error).__name__)
             return False
-        # A process that was frozen on its way here has lost what it was given.
-        if taken and self._clock() < started + self._renew:
+        # A process that was frozen on its way here has lost the lease again.
+        if is_acquired and self._clock() < started + self._renew:
             self._until = started + self._renew
             return True
         return False
 
     def _may_write(self) -> None:
-        """Raises LeadershipLostError where another replica may act already."""
+        """Raise LeadershipLostError if another replica may act already."""
         if self._clock() >= self._until:
             raise self._lost()
 
@@ -166,14 +166,14 @@ class Leader:
         return LeadershipLostError(f"lease {self.namespace}/{self._name} was not renewed in {self._renew:g} s")
 
     async def _extend(self) -> bool:
-        """Whether our own lease was renewed. What nobody else has written since needs not be read, and what somebody
-        has is refused with a conflict.
+        """Return True if our own lease was renewed. It is not read first: if another client wrote it since, the API
+        server refuses the write with a conflict.
         """
-        own, self._own = self._own, None
-        if own is None:
+        last_written, self._last_written = self._last_written, None
+        if last_written is None:
             return False
         try:
-            await self._write(*own)
+            await self._write(*last_written)
         except (Conflict, Missing):
             return False
         return True
@@ -185,9 +185,9 @@ class Leader:
             return True
         spec, version = live.get("spec") or {}, live["metadata"]["resourceVersion"]
         holder = spec.get("holderIdentity") or ""
-        if self._seen[0] != version:
-            self._seen = version, self._clock()
-        expired = self._clock() - self._seen[1] > (spec.get("leaseDurationSeconds") or self._lease)
+        if self._observed[0] != version:
+            self._observed = version, self._clock()
+        expired = self._clock() - self._observed[1] > (spec.get("leaseDurationSeconds") or self._lease)
         if holder not in ("", self._identity) and not expired:
             return False
         acquired = spec.get("acquireTime") if holder == self._identity else _now()
@@ -196,15 +196,15 @@ class Leader:
         return True
 
     async def _write(self, version: str, acquired: str, transitions: int) -> None:
-        """Makes the lease ours, against that version of it; without one there must be none."""
+        """Make the lease ours if it still has that version; without a version, create it."""
         meta = {"resourceVersion": version} if version else {}
         write = self._client.replace if version else self._client.create
         live = await write(LEASE, self._lease_object(meta, acquired, transitions))
         if written := live.get("metadata", {}).get("resourceVersion"):
-            self._own = written, acquired, transitions
+            self._last_written = written, acquired, transitions
 
     async def _release(self) -> None:
-        """Lets another replica start at once; without this it waits for the lease to lapse."""
+        """Let another replica start at once; without this it waits for the lease to lapse."""
         with contextlib.suppress(Transient, SpecError, TimeoutError):
             async with asyncio.timeout(self._retry):
                 live = await self._client.get(LEASE, self.namespace, self._name)
@@ -228,5 +228,5 @@ class Leader:
 
 
 def _now() -> str:
-    """Now, as metav1.MicroTime."""
+    """Return the current time as metav1.MicroTime."""
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

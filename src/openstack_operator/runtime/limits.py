@@ -1,8 +1,8 @@
 """Keeps JSON out of this process that is nested too deeply or too large for it.
 
-The API server accepts 10,000 levels in a field without a schema. Each level takes a frame of whoever decodes it, and
+The API server accepts 10,000 levels in a field without a schema. Each level takes a frame of its decoder, and
 Python ends a program's work with RecursionError after about 1,000. It accepts a megabyte of empty lists, too:
-these take 20 MB and 0.13 s each time somebody decodes them, and nobody else runs meanwhile.
+these take 20 MB and 0.13 s each time that they are decoded, and nothing else runs meanwhile.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ import msgspec
 from ..plan import SpecError
 
 LEVELS = 100
-"""What is nested deeper is cut. No field that Kubernetes or this operator defines has a fifth of it."""
+"""Levels of nesting; deeper ones are cut. No field that Kubernetes or this operator defines has a fifth of it."""
 CUT = f"(cut: nested deeper than {LEVELS} levels)"
-"""Stands where something was cut."""
+"""Text in place of something that was cut."""
 _MARK = msgspec.json.encode(CUT)
 
 KIBIBYTES = 256
-"""A spec or a status that is larger is left out. The largest sample has a twentieth of it."""
+"""Size of a spec or a status above which it is left out. The largest sample has a twentieth of it."""
 _LARGE = f"(left out: larger than {KIBIBYTES} KiB)"
 """The only field of what was left out."""
 _LARGE_MARK = msgspec.Raw(msgspec.json.encode({_LARGE: ""}))
@@ -36,7 +36,7 @@ _OPENS, _CLOSES = b"[{", b"]}"
 
 
 def cut_deep(content: bytes) -> bytes:
-    """The JSON; in one that is nested so deep that decoding it could fail, CUT stands for what is below LEVELS."""
+    """Return the JSON, with CUT for what is below LEVELS where it is nested so deep that decoding it could fail."""
     if content.count(b"{") + content.count(b"[") <= LEVELS:
         return content
     try:
@@ -44,13 +44,13 @@ def cut_deep(content: bytes) -> bytes:
     except RecursionError:
         return _cut(content)
     except msgspec.DecodeError:
-        # Whoever reads it says what is wrong with it.
+        # Its reader says what is wrong with it.
         return content
     return content
 
 
 def leave_out_large(fields: Mapping[str, msgspec.Raw]) -> dict[str, msgspec.Raw]:
-    """The fields of an object; for a spec and a status that are too large stands a note of it."""
+    """Return the fields of an object, with a note in place of a spec and a status that are too large."""
     return {
         name: _LARGE_MARK if name in ("spec", "status") and memoryview(value).nbytes > KIBIBYTES << 10 else value
         for name, value in fields.items()
@@ -58,42 +58,42 @@ def leave_out_large(fields: Mapping[str, msgspec.Raw]) -> dict[str, msgspec.Raw]
 
 
 def check_limits(content: bytes) -> None:
-    """Raises SpecError with the path of a field of this resource's spec in which something was cut or left out."""
+    """Raise SpecError with the path of a field of this resource's spec in which something was cut or left out."""
     if _LARGE.encode() in content and _LARGE in msgspec.json.decode(content).get("spec", {}):
         raise SpecError("spec", f"is larger than {KIBIBYTES} KiB; make it smaller")
     if _MARK not in content:
         return
-    left: list[tuple[tuple[int | str, ...], Any]] = [((), msgspec.json.decode(content).get("spec"))]
-    while left:
-        path, value = left.pop()
+    pending: list[tuple[tuple[int | str, ...], Any]] = [((), msgspec.json.decode(content).get("spec"))]
+    while pending:
+        path, value = pending.pop()
         if value == CUT:
             # The first levels say which field it is.
             field = "spec" + "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path[:4])
             raise SpecError(field, f"is nested deeper than {LEVELS} levels; make it flatter")
         if isinstance(value, dict):
-            left += [((*path, name), inner) for name, inner in cast("dict[str, Any]", value).items()]
+            pending += [((*path, name), inner) for name, inner in cast("dict[str, Any]", value).items()]
         elif isinstance(value, list):
-            left += [((*path, index), inner) for index, inner in enumerate(cast("list[Any]", value))]
+            pending += [((*path, index), inner) for index, inner in enumerate(cast("list[Any]", value))]
 
 
 def _cut(content: bytes) -> bytes:
-    kept: list[bytes] = []
+    pieces: list[bytes] = []
     depth = start = 0
     for token in _TOKEN.finditer(content):
-        first = content[token.start()]
-        if first in _OPENS:
+        byte = content[token.start()]
+        if byte in _OPENS:
             depth += 1
             if depth == LEVELS + 1:
-                kept += content[start : token.start()], _MARK
-        elif first in _CLOSES:
+                pieces += content[start : token.start()], _MARK
+        elif byte in _CLOSES:
             if depth == LEVELS + 1:
                 start = token.end()
             depth -= 1
-    return b"".join([*kept, content[start:]])
+    return b"".join([*pieces, content[start:]])
 
 
 def _deepest() -> int:
-    """Levels that can be decoded from here."""
+    """Return the levels that can be decoded from here."""
     low, high = 0, 100_000
     while high - low > 1:
         middle = (low + high) // 2

@@ -9,7 +9,7 @@ import structlog
 
 
 def configure(*, json: bool | None = None, debug: bool = False) -> None:
-    """Logs go to stderr from now on; unset, `json` follows whether that is a terminal."""
+    """Send logs to stderr from now on; unset, `json` follows whether that is a terminal."""
     as_json = not sys.stderr.isatty() if json is None else json
     renderer = structlog.processors.JSONRenderer() if as_json else structlog.dev.ConsoleRenderer()
     structlog.configure(

@@ -1,4 +1,4 @@
-"""Runs everything: informers, queues, workers, and stops in good order."""
+"""The running operator: informers, queues and workers, and the order in which they stop."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .. import __version__
 from ..kube import MANAGED_BY, conditions, own
 from ..plan import NO_PERMISSIONS, Permissions, Verdict
 from . import metrics
-from .actuate import Actuating
+from .actuate import ActuatorReconciler
 from .client import Client
 from .events import Recorder
 from .exposition import ResourceCollector
@@ -23,7 +23,7 @@ from .finalizers import is_deletion_pending
 from .gather import Gatherer
 from .kinds import NODE, POD, SECRET, WARNING, Catalog, Kind
 from .leader import Leader
-from .passes import Guard, Parts, Pass
+from .passes import Engine, ErrorBoundary, Pass
 from .ports import NO_PORTS, Ports, serve
 from .process import any_of, until_stopped
 from .queue import WorkQueue
@@ -32,7 +32,7 @@ from .registry import Actuator, Releases, Service
 from .report import PATIENCE, Patience, Reporter
 from .rollout_gate import BLOCKING
 from .store import Cached, Change, Request
-from .warnings import says_the_same
+from .warnings import is_repetition
 from .world import World
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger()
@@ -66,9 +66,9 @@ class Manager:
         release_versions: Callable[[], object] = tuple,
         permissions: Permissions = NO_PERMISSIONS,
     ) -> None:
-        """`release_versions` returns something else once a release file has changed."""
+        """Require that `release_versions` returns another value once a release file has changed."""
         catalog = Catalog([entry.resource for entry in (*services, *actuators)])
-        self.world = World(client, catalog, namespaces, self._changed, self._turned, self._is_pending)
+        self.world = World(client, catalog, namespaces, self._on_change, self._wake_all, self._is_pending)
         self.world.plans.kinds = tuple(Kind.of(service.resource) for service in services)
         self.cluster_domain = domain
         self._client = client
@@ -79,13 +79,13 @@ class Manager:
         self._queues: dict[str, WorkQueue[Request]] = {}
         self._active = False
         gatherer = Gatherer(self.world, releases, domain, leader.namespace if leader else MANAGED_BY, permissions)
-        parts = Parts(self.world, gatherer, Reporter(self.world, Recorder(client), self._wake, patience, version))
-        self.memo = parts.memo
-        self._guard = Guard(parts)
+        engine = Engine(self.world, gatherer, Reporter(self.world, Recorder(client), self._wake, patience, version))
+        self.memo = engine.memo
+        self._boundary = ErrorBoundary(engine)
         self._threads = ThreadPoolExecutor(workers, "actuator")
         self._passes: dict[str, Pass] = {
-            **{Kind.of(service.resource).handle: Reconciler(service, parts) for service in services},
-            **{Kind.of(actuator.resource).handle: Actuating(actuator, parts, self._threads) for actuator in actuators},
+            **{Kind.of(service.resource).handle: Reconciler(service, engine) for service in services},
+            **{Kind.of(each.resource).handle: ActuatorReconciler(each, engine, self._threads) for each in actuators},
         }
         # Threads that wait for a remote side must not keep the rest from being worked on.
         local, remote = (
@@ -96,7 +96,7 @@ class Manager:
         self._queues |= {Kind.of(actuator.resource).handle: remote for actuator in actuators}
 
     async def run(self) -> None:
-        """Runs until SIGTERM or SIGINT, or until canceled; what is being written then is finished or was not begun.
+        """Run until SIGTERM or SIGINT, or until canceled; a write in progress is finished, and no other is begun.
 
         Raises LeadershipLostError when another replica took over.
         """
@@ -104,20 +104,20 @@ class Manager:
 
     async def _run(self) -> None:
         text = metrics.exposition(ResourceCollector(self.world, lambda: self._active))
-        served = serve(self._ports, self._client, self.world.is_ready, text)
+        servers = serve(self._ports, self._client, self.world.is_ready, text)
         try:
-            watching = [self.world.discovery.run(), *(informer.run() for informer in self.world.informers)]
-            await any_of(self._lead(), *watching, *served)
+            watches = [self.world.discovery.run(), *(informer.run() for informer in self.world.informers)]
+            await any_of(self._lead(), *watches, *servers)
         finally:
             self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def _lead(self) -> None:
-        await self.world.synced()
+        await self.world.wait_until_synced()
         _log.info("synced", objects=sum(map(len, self.world.stores.values())))
         await (self._leader.lead(self._work) if self._leader else self._work())
 
     async def _work(self) -> None:
-        """Reconciles until canceled."""
+        """Reconcile until canceled."""
         self._active = True
         queues = dict.fromkeys(self._queues.values())
         try:
@@ -129,27 +129,27 @@ class Manager:
     async def _worker(self, queue: WorkQueue[Request]) -> None:
         while True:
             request = await queue.get()
-            existed = self.world.held(request) is not None
+            existed = self.world.get(request) is not None
             if not existed:
                 # Before the pass, not after it: a change during the pass sets a timer that has to stay.
                 queue.drop(request)
             with metrics.ACTIVE.labels(request.kind).track_inprogress():
-                then = await self._guard.run(self._passes[request.kind], request)
-            if self.world.held(request) is None:
+                result = await self._boundary.run(self._passes[request.kind], request)
+            if self.world.get(request) is None:
                 queue.forget(request)
                 if existed:
                     # Deleted during the pass: another pass cleans up after it.
                     queue.add(request)
-            elif then.retry:
-                queue.retry(request, slowly=then.slowly)
+            elif result.retry:
+                queue.retry(request, slowly=result.slowly)
             else:
                 queue.forget(request)
-            if then.after is not None:
-                queue.add_after(request, then.after)
+            if result.after is not None:
+                queue.add_after(request, result.after)
             queue.done(request)
 
     async def _resync(self) -> None:
-        """Looks at everything once, then again and again, spread over the time in between; never ends."""
+        """Look at every resource once, then again every `_RESYNC` seconds, spread over that time; never end."""
         for request in (*self._requests(self.world.catalog.resources), *self._pending_deletions()):
             self._queues[request.kind].add(request)
         while True:
@@ -158,44 +158,44 @@ class Manager:
                 self._queues[request.kind].add_after(request, random.uniform(0, _RESYNC))  # noqa: S311
 
     async def _follow_releases(self) -> None:
-        """Looks at everything once a release file has changed; never ends."""
+        """Look at every resource each time a release file has changed; never end."""
         versions = self._release_versions()
         while True:
             await asyncio.sleep(self.release_pause)
             before, versions = versions, self._release_versions()
             if versions != before:
-                self._turned()
+                self._wake_all()
 
     def _requests(self, kinds: Iterable[Kind]) -> list[Request]:
         return [
-            Request(kind.handle, held.meta.namespace, held.meta.name)
+            Request(kind.handle, resource.meta.namespace, resource.meta.name)
             for kind in kinds
-            for held in self.world.stores[kind]
+            for resource in self.world.stores[kind]
         ]
 
     def _pending_deletions(self) -> Iterator[Request]:
-        """Owners of the workloads whose deletion is pending."""
+        """Yield the owners of the workloads whose deletion is pending."""
         for kind, store in self.world.stores.items():
-            for held in store:
-                if is_deletion_pending(kind, held) and (owner := self.world.last_owner(held.meta)):
+            for workload in store:
+                if is_deletion_pending(kind, workload) and (owner := self.world.last_owner(workload.meta)):
                     yield owner
 
-    def _changed(self, change: Change) -> None:
-        """Wakes whoever a change concerns, except for whose own work it was."""
+    def _on_change(self, change: Change) -> None:
+        """Wake the resources that a change concerns, except for the resource whose pass made it."""
         if change.old and (change.new is None or change.new.meta.uid != change.old.meta.uid):
             self.memo.forget(change.old.meta.uid)
-        # Also while another replica acts, so that this one knows since when when it takes over.
+        # Also while another replica acts, so that this one knows when a roll-out began once it takes over.
         waiters = self.memo.rollouts.follow(change, datetime.now(UTC)) if change.kind in BLOCKING else []
         if not self._active:
             return
         for request in waiters:
             self._wake(request)
         for request in self._affected(change):
-            if request != change.by or _overtaken(change, request):
+            if request != change.by or _is_overtaken(change, request):
                 self._wake(request)
 
-    def _turned(self) -> None:
-        """Has all looked at again: an optional kind came or went, or a release file changed, once in a while."""
+    def _wake_all(self) -> None:
+        """Wake all resources, after an optional kind came or went, or a release file changed; this is rare."""
         for request in self._requests(self.world.catalog.resources) if self._active else ():
             self._wake(request)
 
@@ -206,74 +206,74 @@ class Manager:
         self._queues[request.kind].add_after(request, _COALESCE)
 
     def _affected(self, change: Change) -> list[Request]:
-        """Whoever a change concerns; the resource alone where an object that nobody foresaw keeps that from being found
-        out. Whoever watches a kind goes on.
+        """Return the resources that a change concerns; the changed resource alone if an unforeseen object breaks this
+        computation, so that the watch of its kind goes on.
         """
         try:
-            return self._concerned(change)
+            return self._requests_for(change)
         except Exception as error:
             meta, kind = change.meta, change.kind
             frames = "".join(traceback.format_tb(error.__traceback__))
-            what = {"kind": kind.kind, "namespace": meta.namespace, "name": meta.name}
-            _log.error("cannot tell whom a change concerns", error=type(error).__name__, frames=frames, **what)
+            fields = {"kind": kind.kind, "namespace": meta.namespace, "name": meta.name}
+            _log.error("cannot tell whom a change concerns", error=type(error).__name__, frames=frames, **fields)
             metrics.PANICS.labels(kind.kind).inc()
             return [Request(kind.handle, meta.namespace, meta.name)] if kind in self.world.catalog.resources else []
 
-    def _concerned(self, change: Change) -> list[Request]:
+    def _requests_for(self, change: Change) -> list[Request]:
         meta, kind = change.meta, change.kind
-        found = self.world.endangered(change)
+        requests = self.world.deleted_claim_owners(change)
         if self.world.claims.frees(change) or (kind is NODE and _node_changed(change)):
-            found += self.world.claims.refused()
+            requests += self.world.claims.refused()
         if kind in self.world.catalog.resources:
             if _spec_changed(change):
-                found.append(Request(kind.handle, meta.namespace, meta.name))
+                requests.append(Request(kind.handle, meta.namespace, meta.name))
             if _contract(change.old) != _contract(change.new):
-                found += self.world.users.of((kind.role, meta.namespace, meta.name))
+                requests += self.world.references.users_of((kind.role, meta.namespace, meta.name))
                 if change.by is None:
-                    # Somebody may have written the status by hand.
-                    found.append(Request(kind.handle, meta.namespace, meta.name))
-            for condition in _turned(change):
-                found += self.world.users.of((f"{kind.role}.{condition}", meta.namespace, meta.name))
+                    # A user may have written the status by hand.
+                    requests.append(Request(kind.handle, meta.namespace, meta.name))
+            for condition in _changed_conditions(change):
+                requests += self.world.references.users_of((f"{kind.role}.{condition}", meta.namespace, meta.name))
         elif kind is NODE:
-            return [*found, *self._on_nodes()] if _node_changed(change) else []
+            return [*requests, *self._on_nodes()] if _node_changed(change) else []
         elif kind is SECRET:
-            found += self.world.users.of((kind.role, meta.namespace, meta.name))
+            requests += self.world.references.users_of((kind.role, meta.namespace, meta.name))
         elif kind is POD:
-            # What may be seen of a pod; the kubelet writes more often than that changes.
-            same = change.old and change.new and change.old.raw == change.new.raw
-            owner = None if same else self.world.labeled(meta)
+            # The part of a pod that the operator shows; the kubelet writes more often than that changes.
+            is_same = change.old and change.new and change.old.raw == change.new.raw
+            owner = None if is_same else self.world.labeled_owner(meta)
             return [owner] if owner else []
         elif kind is WARNING:
-            owner = None if says_the_same(change) else self.world.warned(change)
+            owner = None if is_repetition(change) else self.world.event_subject(change)
             return [owner] if owner else []
         if meta.node and not _spec_changed(change):
-            # What there is on each node is told of every few minutes, and by thousands.
-            return found
+            # Kubernetes reports the objects of each node every few minutes, by thousands.
+            return requests
         deletion_pending = change.new is not None and is_deletion_pending(kind, change.new)
         if owner := self.world.last_owner(meta) if deletion_pending else self.world.owner(meta):
-            found.append(owner)
-        return found
+            requests.append(owner)
+        return requests
 
     def _on_nodes(self) -> list[Request]:
-        """Those whose plans look at Nodes. Who is kept by an actuator looks at them when it is looked at."""
+        """Return the resources whose plans look at Nodes. Those of actuators look at Nodes in their next pass."""
         kinds = (kind for kind in self.world.catalog.on_nodes if isinstance(self._passes[kind.handle], Reconciler))
         return self._requests(kinds)
 
 
-def _overtaken(change: Change, by: Request) -> bool:
-    """Whether the response to a write of this resource's own pass shows a change by another client: it deleted the
-    object, or changed the spec or the annotations of the resource. The watch then sends no event for that change.
+def _is_overtaken(change: Change, by: Request) -> bool:
+    """Return True if the response to a write of this resource's own pass shows a change by another client: it deleted
+    the object, or changed the spec or the annotations of the resource. The watch then sends no event for that change.
     """
     if change.old is None or change.new is None:
         return False
     old, new = change.old.meta, change.new.meta
-    itself = Request(change.kind.handle, new.namespace, new.name) == by
-    asked = (old.generation, old.annotations) != (new.generation, new.annotations)
-    return old.deletion_timestamp != new.deletion_timestamp or (itself and asked)
+    is_itself = Request(change.kind.handle, new.namespace, new.name) == by
+    is_edited = (old.generation, old.annotations) != (new.generation, new.annotations)
+    return old.deletion_timestamp != new.deletion_timestamp or (is_itself and is_edited)
 
 
 def _spec_changed(change: Change) -> bool:
-    """Whether more than the status changed."""
+    """Return True if more than the status changed."""
     if change.old is None or change.new is None:
         return True
     old, new = change.old.meta, change.new.meta
@@ -287,24 +287,24 @@ def _spec_changed(change: Change) -> bool:
 
 
 def _node_changed(change: Change) -> bool:
-    """Whether a Node came or went, or may be taken by another selector; its kubelet writes to it all the time."""
+    """Return True if a Node came or went, or its labels changed; its kubelet writes to it all the time."""
     if change.old is None or change.new is None:
         return True
     return (change.old.meta.uid, change.old.meta.labels) != (change.new.meta.uid, change.new.meta.labels)
 
 
-def _contract(held: Cached | None) -> object:
-    """What users of a resource look at."""
-    if held is None:
+def _contract(resource: Cached | None) -> object:
+    """Return the part of a resource that its users look at."""
+    if resource is None:
         return None
-    live = held.decode()
+    live = resource.decode()
     verdict: Verdict = own(live)
     published = (live.get("status") or {}).get("published")
-    return published, verdict.state, held.meta.deletion_timestamp
+    return published, verdict.state, resource.meta.deletion_timestamp
 
 
-def _turned(change: Change) -> set[str]:
-    """Conditions that are not what they were."""
-    known = [conditions(held.decode()) if held else {} for held in (change.old, change.new)]
-    old, new = ({name: condition["status"] for name, condition in each.items()} for each in known)
+def _changed_conditions(change: Change) -> set[str]:
+    """Return the types of the conditions whose status changed."""
+    sides = [conditions(side.decode()) if side else {} for side in (change.old, change.new)]
+    old, new = ({name: condition["status"] for name, condition in each.items()} for each in sides)
     return {name for name in old.keys() | new.keys() if old.get(name) != new.get(name)}

@@ -10,45 +10,45 @@ from .rollout_gate import Rollouts
 from .store import Cached
 
 
-class Memo:
-    """What cannot be read off the objects themselves, by uid."""
+class ApplyCache:
+    """Facts about objects, by uid, that cannot be read off the objects themselves."""
 
     def __init__(self) -> None:
-        self._known: dict[str, tuple[str, str]] = {}
-        """What the API server stores in another form than it was written: `1000m` comes back as `1`."""
+        self._applied: dict[str, tuple[str, str]] = {}
+        """Content that the API server stores in another form than it was written: `1000m` comes back as `1`."""
         self.rollouts = Rollouts()
-        self.short: dict[str, datetime] = {}
-        """When a StatefulSet was first seen to lack pods, or last asked for."""
+        self.short_since: dict[str, datetime] = {}
+        """Time at which a StatefulSet was first seen to lack pods, or its controller was last nudged."""
         self.logs: dict[str, str] = {}
         """End of the log of failed jobs."""
         self.announced_rollouts: set[str] = set()
         """Workloads of which an Event has said that their pods are being replaced."""
-        self.endangered: set[str] = set()
-        """Volume claims that are being deleted, of which an Event has told."""
+        self.endangered_claims: set[str] = set()
+        """Volume claims that are being deleted, of which an Event has warned."""
         self.recreations = Recreations()
         self.contention = Contention()
         self.began: datetime | None = None
         """The time at which this process first looked at anything as the one that acts."""
 
-    def settled(self, held: Cached, stamp: str) -> bool:
-        """Whether applying this content to this version of the object was found to change nothing."""
-        return self._known.get(held.meta.uid) == (stamp, _generation(held))
+    def is_noop(self, entry: Cached, stamp: str) -> bool:
+        """Return whether applying this content to this version of the object was found to change nothing."""
+        return self._applied.get(entry.meta.uid) == (stamp, _generation(entry))
 
-    def learn(self, held: Cached, stamp: str) -> None:
-        """Applying this content made the object what it is now."""
-        self._known[held.meta.uid] = stamp, _generation(held)
+    def note_noop(self, entry: Cached, stamp: str) -> None:
+        """Note that applying this content made the object what it is now."""
+        self._applied[entry.meta.uid] = stamp, _generation(entry)
 
     def forget(self, uid: str) -> None:
-        """Drops what is known of an object that is gone."""
-        for each in (self._known, self.short, self.logs):
+        """Drop what is known of an object that is gone."""
+        for each in (self._applied, self.short_since, self.logs):
             each.pop(uid, None)
         self.rollouts.forget(uid)
         self.announced_rollouts.discard(uid)
-        self.endangered.discard(uid)
+        self.endangered_claims.discard(uid)
         self.recreations.forget(uid)
         self.contention.forget(uid)
 
 
-def _generation(held: Cached) -> str:
-    """What changes with the content; kinds without a generation have their version, which status changes too."""
-    return str(held.meta.generation or held.meta.resource_version)
+def _generation(entry: Cached) -> str:
+    """Return what changes with the content; of kinds without a generation the version, which status changes, too."""
+    return str(entry.meta.generation or entry.meta.resource_version)

@@ -1,4 +1,4 @@
-"""What the engine counts, under the names controller-runtime gave them, so that stock dashboards work."""
+"""The counters of the engine, under the names controller-runtime gave them, so that stock dashboards work."""
 
 from __future__ import annotations
 
@@ -9,9 +9,7 @@ from prometheus_client.registry import Collector
 
 RECONCILES = Counter("controller_runtime_reconcile", "Passes by how they ended.", ["controller", "result"])
 ERRORS = Counter("controller_runtime_reconcile_errors", "Passes that ended in an error.", ["controller"])
-PANICS = Counter(
-    "controller_runtime_reconcile_panics", "Passes that ended in an exception nobody foresaw.", ["controller"]
-)
+PANICS = Counter("controller_runtime_reconcile_panics", "Passes that ended in an unforeseen exception.", ["controller"])
 SECONDS = Histogram(
     "controller_runtime_reconcile_time_seconds",
     "How long a pass takes.",
@@ -29,16 +27,16 @@ REFUSED = Counter(
     "Times an object was not kept since its namespace holds too much.",
     ["namespace"],
 )
-EVENTS = Counter("openstack_operator_watch_events", "Changes a watch told of.", ["kind"])
-RELISTS = Counter("openstack_operator_relists", "Times a kind was listed anew.", ["kind"])
+EVENTS = Counter("openstack_operator_watch_events", "Changes that a watch reported.", ["kind"])
+RELISTS = Counter("openstack_operator_relists", "Times a kind was listed again.", ["kind"])
 LEADER = Gauge("leader_election_master_status", "1 while this replica leads.", ["name"])
 LAG = Gauge("openstack_operator_loop_lag_seconds", "How late the event loop last woke.")
 CHANGES = Counter("openstack_operator_remote_changes", "What actuators changed outside Kubernetes.", ["kind"])
 
 
 def exposition(resources: Collector | None = None) -> Callable[[], bytes]:
-    """Makes the text that Prometheus reads: what this process counted, and what `resources` tells of what it looks
-    after.
+    """Return a function that makes the text for Prometheus: the counts of this process, and what `resources` collects
+    at that moment.
     """
     registry = CollectorRegistry()
     if resources:

@@ -1,4 +1,4 @@
-"""Who may have a name on a server: the resource that came first, and those that its owner makes beside it."""
+"""Ownership of a name on a server: by the oldest resource, and by others that its owner makes with it."""
 
 from __future__ import annotations
 
@@ -14,85 +14,85 @@ if TYPE_CHECKING:
 
 
 class Maker(NamedTuple):
-    """The resource by whose plan another one is there, if there is one."""
+    """The resource whose plan made another one, if there is one."""
 
     request: Request | None
-    known: bool = True
-    """Whether it was planned in the life of this process; anybody may write labels and owner references."""
+    is_known: bool = True
+    """True if it was planned in the life of this process; any user may write labels and owner references."""
 
 
-class Taken(NamedTuple):
-    """What a resource must leave alone."""
+class Conflicts(NamedTuple):
+    """Names that belong to other resources."""
 
     problems: Mapping[str, str]
-    """Why, by the field of its spec."""
+    """Reason, by the field of its spec."""
     unknown: bool = False
-    """Whether that may still turn out otherwise, once its owner was looked at."""
+    """True if this may still change once its owner was planned."""
 
 
 class Ownership:
-    """The claims of all resources of a kind. Each is read once for each generation, so that a look decodes little."""
+    """The claims of all resources of a kind. Each spec is decoded once for each generation, not at each check."""
 
     def __init__(self, world: World, kind: Kind, claims: Claims) -> None:
         self._world = world
         self._kind = kind
         self._claims = claims
-        self._read: dict[str, tuple[int, Sequence[Claim]]] = {}
-        """By uid: generation, and what was claimed in it."""
+        self._cache: dict[str, tuple[int, Sequence[Claim]]] = {}
+        """Generation and its claims, by uid."""
 
-    def taken(self, held: Cached) -> Taken:
-        """What of the resource's claims belongs to others."""
-        wanted = {claim.key: claim for claim in self._of(held)}
-        rivals = [
-            (other, claim)
-            for other in self._others(held)
-            for claim in self._of(other)
-            if claim.key in wanted and not self._beside(held, other)
+    def conflicts(self, resource: Cached) -> Conflicts:
+        """Return the claims of the resource that belong to other resources."""
+        claims = {claim.key: claim for claim in self._claims_of(resource)}
+        rival_claims = [
+            (rival, claim)
+            for rival in self._rivals(resource)
+            for claim in self._claims_of(rival)
+            if claim.key in claims and not self._has_same_maker(resource, rival)
         ]
         problems: dict[str, str] = {}
-        for other, claim in rivals:
-            if self._before(other, held):
-                field, what, _ = wanted[claim.key]
-                name = f"{self._kind.kind}/{other.meta.name}"
-                where = f"{claim.key[0]}/{claim.key[1]}"
-                text = f"{what} of {where} belongs to {name}, which was here first; choose another name"
+        for rival, claim in rival_claims:
+            if self._is_older(rival, resource):
+                field, noun, _ = claims[claim.key]
+                name = f"{self._kind.kind}/{rival.meta.name}"
+                server = f"{claim.key[0]}/{claim.key[1]}"
+                text = f"{noun} of {server} belongs to {name}, which was here first; choose another name"
                 problems.setdefault(field, text)
-        return Taken(problems, unknown=bool(problems) and not self._maker(held.meta).known)
+        return Conflicts(problems, unknown=bool(problems) and not self._maker(resource.meta).is_known)
 
-    def _others(self, held: Cached) -> Iterable[Cached]:
-        others = [each for each in self._world.stores[self._kind] if each.meta.uid != held.meta.uid]
-        self._read = {uid: self._read[uid] for each in (held, *others) if (uid := each.meta.uid) in self._read}
-        return [each for each in others if each.meta.namespace == held.meta.namespace]
+    def _rivals(self, resource: Cached) -> Iterable[Cached]:
+        rivals = [each for each in self._world.stores[self._kind] if each.meta.uid != resource.meta.uid]
+        self._cache = {uid: self._cache[uid] for each in (resource, *rivals) if (uid := each.meta.uid) in self._cache}
+        return [each for each in rivals if each.meta.namespace == resource.meta.namespace]
 
-    def _of(self, held: Cached) -> Sequence[Claim]:
-        meta = held.meta
-        before = self._read.get(meta.uid)
-        if before is None or before[0] != meta.generation:
-            before = self._read[meta.uid] = meta.generation, self._claims(held.decode().get("spec") or {})
-        return before[1]
+    def _claims_of(self, resource: Cached) -> Sequence[Claim]:
+        meta = resource.meta
+        entry = self._cache.get(meta.uid)
+        if entry is None or entry[0] != meta.generation:
+            entry = self._cache[meta.uid] = meta.generation, self._claims(resource.decode().get("spec") or {})
+        return entry[1]
 
     def _maker(self, meta: Meta) -> Maker:
         return self._world.plans.maker(self._kind, meta)
 
-    def _beside(self, one: Cached, other: Cached) -> bool:
-        """Whether one plan holds both: two accounts of one schema while a password is replaced."""
-        makers = self._maker(one.meta), self._maker(other.meta)
-        return makers[0].known and makers[0] == makers[1] and makers[0].request is not None
+    def _has_same_maker(self, resource: Cached, rival: Cached) -> bool:
+        """Return True if one plan has both: two accounts of one schema while a password is replaced."""
+        makers = self._maker(resource.meta), self._maker(rival.meta)
+        return makers[0].is_known and makers[0] == makers[1] and makers[0].request is not None
 
-    def _before(self, other: Cached, held: Cached) -> bool:
-        # Of what is not known yet, others may be as old as they say, and this one is not.
-        return self._age(other.meta, believed=not self._maker(held.meta).request) < self._age(held.meta, believed=False)
+    def _is_older(self, rival: Cached, live: Cached) -> bool:
+        # Before the owners are planned, rivals may be as old as they claim, but this resource may not.
+        return self._age(rival.meta, believed=not self._maker(live.meta).request) < self._age(live.meta, believed=False)
 
     def _age(self, meta: Meta, *, believed: bool) -> tuple[str, str]:
-        """Less for what is older. What an owner makes is as old as that: an account that takes the place of another one
-        goes on with its schema.
+        """Return the sort key of an age, smaller for older. A child is as old as its owner: an account that replaces
+        another one keeps its schema.
         """
-        oldest, seen, kind, current = meta.creation_timestamp, set[Request](), self._kind, meta
+        oldest, visited, kind, current = meta.creation_timestamp, set[Request](), self._kind, meta
         while True:
-            request, known = self._world.plans.maker(kind, current)
-            owner = self._world.held(request) if request else None
-            if request is None or owner is None or request in seen or not (known or believed):
+            request, is_known = self._world.plans.maker(kind, current)
+            owner = self._world.get(request) if request else None
+            if request is None or owner is None or request in visited or not (is_known or believed):
                 return oldest, meta.name
-            seen.add(request)
+            visited.add(request)
             kind, current = self._world.resource(request.kind), owner.meta
             oldest = min(oldest, current.creation_timestamp)

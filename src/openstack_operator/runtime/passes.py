@@ -1,4 +1,4 @@
-"""What every pass ends in: a time to come again, and a condition, however it failed."""
+"""The end of every pass: a condition, and the time of the next pass, however this one failed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from . import metrics
 from .client import Forbidden, LeadershipLostError
 from .finalizers import finish_deletions
 from .gather import Gatherer
-from .memo import Memo
+from .memo import ApplyCache
 from .report import INTERNAL, Report, Reporter
 from .store import Cached, Request
 from .world import World
@@ -23,12 +23,12 @@ from .world import World
 _log: structlog.stdlib.BoundLogger = structlog.get_logger()
 
 _LOOK_AGAIN = 1.0
-"""Seconds between looks at what waits for a resource that is gone."""
+"""Seconds between looks at a deletion that waits for a resource that is gone."""
 
 
 @dataclass(frozen=True)
-class Next:
-    """When a resource is to be looked at again, besides whenever something changes."""
+class Result:
+    """Time of the next pass over a resource, besides the passes that changes cause."""
 
     after: float | None = None
     """Seconds."""
@@ -38,87 +38,87 @@ class Next:
 
 
 @dataclass
-class Parts:
-    """What all reconcilers work with."""
+class Engine:
+    """Parts that all reconcilers share."""
 
     world: World
     gatherer: Gatherer
     reporter: Reporter
-    memo: Memo = field(default_factory=Memo)
+    memo: ApplyCache = field(default_factory=ApplyCache)
 
 
 class Pass(Protocol):
-    """Looks at one resource."""
+    """A reconciler of one resource."""
 
-    async def reconcile(self, request: Request, held: Cached) -> Next:
-        """Brings the world closer to the resource's spec and reports. Raises SpecError and Transient."""
+    async def reconcile(self, request: Request, resource: Cached) -> Result:
+        """Bring the world closer to the resource's spec and report. Raises SpecError and Transient."""
         ...
 
 
-class Guard:
-    """Runs passes, and turns every way they may fail into a condition and a time to try again."""
+class ErrorBoundary:
+    """A runner of passes that turns every failure into a condition and a time to try again."""
 
-    def __init__(self, parts: Parts) -> None:
-        self._parts = parts
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
 
-    async def run(self, reconciler: Pass, request: Request) -> Next:
-        """A pass of that reconciler over what the request names; raises nothing."""
-        held = self._parts.world.held(request)
-        if held is None:
-            return await self._gone(request)
+    async def run(self, reconciler: Pass, request: Request) -> Result:
+        """Run a pass of that reconciler over the resource of the request; raise only LeadershipLostError."""
+        resource = self._engine.world.get(request)
+        if resource is None:
+            return await self._clean_up(request)
         started = time.perf_counter()
         try:
-            self._parts.world.check_complete(request)
-            then = await reconciler.reconcile(request, held)
-            result = "requeue" if then.retry else "requeue_after" if then.after is not None else "success"
+            self._engine.world.check_complete(request)
+            result = await reconciler.reconcile(request, resource)
+            outcome = "requeue" if result.retry else "requeue_after" if result.after is not None else "success"
         except SpecError as error:
-            then, result = await self._tell(request, error.verdict), "success"
+            result, outcome = await self._report(request, error.verdict), "success"
         except Transient as error:
             _log.info("retrying", kind=request.kind, namespace=request.namespace, name=request.name, error=str(error))
-            told = await self._tell(request, Verdict(State.RETRYING, str(error)))
-            then, result = Next(told.after, retry=True, slowly=isinstance(error, Forbidden)), "error"
+            status_result = await self._report(request, Verdict(State.RETRYING, str(error)))
+            result, outcome = Result(status_result.after, retry=True, slowly=isinstance(error, Forbidden)), "error"
         except LeadershipLostError:
-            # No condition can tell of it: the lease is another's, and so is every write.
+            # No condition can report it: another replica has the lease, and only that one may write.
             raise
         except Exception as error:
-            then, result = await self._bug(request, error), "error"
-        metrics.RECONCILES.labels(request.kind, result).inc()
-        if result == "error":
+            result, outcome = await self._bug(request, error), "error"
+        metrics.RECONCILES.labels(request.kind, outcome).inc()
+        if outcome == "error":
             metrics.ERRORS.labels(request.kind).inc()
         metrics.SECONDS.labels(request.kind).observe(time.perf_counter() - started)
-        return then
+        return result
 
-    async def _gone(self, request: Request) -> Next:
-        self._parts.gatherer.forget(request)
-        self._parts.reporter.forget(request)
+    async def _clean_up(self, request: Request) -> Result:
+        self._engine.gatherer.forget(request)
+        self._engine.reporter.forget(request)
         try:
-            unsettled = await finish_deletions(self._parts.world, request)
+            is_unsettled = await finish_deletions(self._engine.world, request)
         except Transient as error:
             _log.info("retrying", kind=request.kind, namespace=request.namespace, name=request.name, error=str(error))
-            unsettled = True
-        self._parts.world.plans.forget(request)
-        return Next(after=_LOOK_AGAIN if unsettled else None)
+            is_unsettled = True
+        self._engine.world.plans.forget(request)
+        return Result(after=_LOOK_AGAIN if is_unsettled else None)
 
-    async def _bug(self, request: Request, error: Exception) -> Next:
-        """An exception nobody foresaw: the log gets where it was raised, the condition an id to find that by."""
-        mark = secrets.token_hex(4)
+    async def _bug(self, request: Request, error: Exception) -> Result:
+        """Log where an unforeseen exception was raised, and report an id in the condition by which to find it."""
+        error_id = secrets.token_hex(4)
         # Not its text: it may quote a password.
         frames = "".join(traceback.format_tb(error.__traceback__))
-        where = {"kind": request.kind, "namespace": request.namespace, "name": request.name}
-        _log.error("internal error", id=mark, error=type(error).__name__, frames=frames, **where)
+        fields = {"kind": request.kind, "namespace": request.namespace, "name": request.name}
+        _log.error("internal error", id=error_id, error=type(error).__name__, frames=frames, **fields)
         metrics.PANICS.labels(request.kind).inc()
-        message = f"a fault of the operator ({type(error).__name__}); its log has the details under id {mark}"
-        told = await self._tell(request, Verdict(State.RETRYING, message, INTERNAL))
-        return Next(told.after, retry=True)
+        message = f"a fault of the operator ({type(error).__name__}); its log has the details under id {error_id}"
+        status_result = await self._report(request, Verdict(State.RETRYING, message, INTERNAL))
+        return Result(status_result.after, retry=True)
 
-    async def _tell(self, request: Request, ready: Verdict) -> Next:
-        """Reports a pass that got nowhere; everything else in the status stays."""
-        held = self._parts.world.held(request)
-        if held is None:
-            return Next()
+    async def _report(self, request: Request, ready: Verdict) -> Result:
+        """Report a pass that failed or waits; everything else in the status stays."""
+        resource = self._engine.world.get(request)
+        if resource is None:
+            return Result()
         try:
-            report = Report(conditions={"Ready": ready}, partial=True)
-            return Next(after=await self._parts.reporter.report(request, held, report))
+            report = Report(conditions={"Ready": ready}, keep_others=True)
+            return Result(after=await self._engine.reporter.report(request, resource, report))
         except Transient as error:
             _log.info("cannot report", kind=request.kind, name=request.name, error=str(error))
-            return Next(retry=True)
+            return Result(retry=True)

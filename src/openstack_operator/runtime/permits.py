@@ -1,5 +1,5 @@
-"""Which Secrets may be sent to servers that resources name: the operator reads every Secret of a namespace, and whoever
-may write a resource need not.
+"""Permission to send a Secret to a server that a resource names: the operator reads every Secret of a namespace, and a
+user who may write a resource may not be allowed to read any.
 """
 
 from __future__ import annotations
@@ -26,40 +26,40 @@ _NAMING = ("host", "endpoint", "url", "auth_url", "authUrl")
 
 
 def refusals(spec: Model, secrets: Mapping[str, Cached], namespace: str) -> Iterator[str]:
-    """A sentence for each Secret that goes to a server of the spec's, and does not allow it."""
-    yield from _refused(destinations(spec), secrets, namespace)
+    """Yield a sentence for each Secret that goes to a server of the spec's, and does not allow it."""
+    yield from _refusals(destinations(spec), secrets, namespace)
 
 
 def account_refusals(
-    world: World, kind: Kind, held: Cached, spec: Model, refs: Mapping[Ref, Referent], secrets: Mapping[str, Cached]
+    world: World, kind: Kind, resource: Cached, spec: Model, refs: Mapping[Ref, Referent], secrets: Mapping[str, Cached]
 ) -> tuple[list[str], list[str]]:
-    """The same for the password of an account on a server of others, which the spec names by a resource; and what is to
-    be waited for, as it is not known yet who made the resource. What one plan makes, the password and the account, go
+    """Return the same for the password of an account on an external server, which the spec names by a resource; and
+    what to wait for, as long as it is not known who made the resource. A password and an account of one plan may go
     together.
     """
     addresses = [name for each in refs.values() for name in each.published.get(EXTERNAL, "").split(",") if name]
     if not addresses:
         return [], []
-    maker = world.plans.maker(kind, held.meta)
-    found: list[Destination] = []
+    maker = world.plans.maker(kind, resource.meta)
+    targets: list[Destination] = []
     for path, ref in key_references(spec):
         secret = secrets.get(ref.name)
-        if secret is None or (maker.request and world.plans.maker(SECRET, secret.meta) == maker and maker.known):
+        if secret is None or (maker.request and world.plans.maker(SECRET, secret.meta) == maker and maker.is_known):
             continue
-        found.append(Destination(path, ref.name, tuple(addresses)))
-    refused = list(_refused(found, secrets, held.meta.namespace))
-    if refused and not maker.known:
+        targets.append(Destination(path, ref.name, tuple(addresses)))
+    texts = list(_refusals(targets, secrets, resource.meta.namespace))
+    if texts and not maker.is_known:
         return [], ["waiting for its owner to be looked at, which says whether its password may be sent"]
-    return refused, []
+    return texts, []
 
 
-def _refused(wanted: Iterable[Destination], secrets: Mapping[str, Cached], namespace: str) -> Iterator[str]:
-    for path, name, addresses in wanted:
+def _refusals(targets: Iterable[Destination], secrets: Mapping[str, Cached], namespace: str) -> Iterator[str]:
+    for path, name, addresses in targets:
         if (secret := secrets.get(name)) is None:
             continue
         allowed = allowed_hosts(secret.meta.annotations)
-        named = _named_by(secret)
-        lacking = [host for host in map(host_of, addresses) if not is_allowed(host, allowed) and host not in named]
+        hosts = _hosts_named_in(secret)
+        lacking = [host for host in map(host_of, addresses) if not is_allowed(host, allowed) and host not in hosts]
         if lacking:
             yield _refusal(path, name, namespace, allowed, sorted(set(lacking)))
 
@@ -71,12 +71,12 @@ def _refusal(path: str, name: str, namespace: str, allowed: tuple[str, ...], hos
     return f"{path}: Secret {name!r} does not allow that it is sent to {where}; if it may be, run: {command}"
 
 
-def _named_by(secret: Cached) -> frozenset[str]:
-    """The servers that a Secret says it is for."""
+def _hosts_named_in(secret: Cached) -> frozenset[str]:
+    """Return the servers that a Secret says it is for."""
     data = secret_data(secret.decode())
     addresses = [data[key].strip() for key in _NAMING if key in data]
     if _CLOUDS in data:
-        # Who reads it says what is wrong with it.
+        # Its reader says what is wrong with it.
         with suppress(ValueError):
             addresses.append(cloud_auth(data[_CLOUDS]).get("auth_url", ""))
     return frozenset(host for host in map(host_of, addresses) if host)

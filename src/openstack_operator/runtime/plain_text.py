@@ -1,4 +1,4 @@
-"""Logins that a resource would have sent without TLS: whoever is on the way reads them, and whoever wrote the resource
+"""Logins that a resource would have sent without TLS: others on the way read them, and the user who wrote the resource
 says where that way leads.
 """
 
@@ -22,22 +22,22 @@ _LOOPBACK = tuple(ip_network(network) for network in ("127.0.0.0/8", "::1"))
 def plain_text(
     spec: Model, secrets: Mapping[str, Mapping[str, str]], namespace: str, domain: str, permissions: Permissions
 ) -> Iterator[tuple[str, str]]:
-    """(path, message) of each login that would go through networks as plain text, and may not. `secrets` has the data
-    of those that are known.
+    """Yield (path, message) of each login that would go through networks as plain text, and may not. `secrets` has the
+    data of those that are known.
     """
-    wanted = [(path, name, addresses) for path, name, addresses in destinations(spec)]
+    targets = [(path, name, addresses) for path, name, addresses in destinations(spec)]
     # By SQL, AMQP and the like: whether it is TLS depends on the authorities beside the login.
     bare = {path: ref.name for path, ref in logins(spec) if not isinstance(ref, AppSecretRef)}
-    named = {path for path, _, _ in wanted}
+    paths = {path for path, _, _ in targets}
     # What the spec says goes before what the Secret says.
-    wanted += [
+    targets += [
         (path, name, (secrets[name]["host"],))
         for path, name in bare.items()
-        if path not in named and secrets.get(name, {}).get("host")
+        if path not in paths and secrets.get(name, {}).get("host")
     ]
-    for path, name, addresses in wanted:
-        known = path in bare and name in secrets and not authority(secrets[name])
-        for host, fault in dict.fromkeys(_faults(addresses, name, namespace, domain, is_bare=known)):
+    for path, name, addresses in targets:
+        is_bare = path in bare and name in secrets and not authority(secrets[name])
+        for host, fault in dict.fromkeys(_faults(addresses, name, namespace, domain, is_bare=is_bare)):
             if not permissions.allows_plain_text(namespace, host):
                 ask = whom_to_ask("allow-plain-text-to", namespace, host or "*")
                 yield path, f"{fault}, or {ask}"
@@ -46,7 +46,7 @@ def plain_text(
 def _faults(
     addresses: tuple[str, ...], secret: str, namespace: str, domain: str, *, is_bare: bool
 ) -> Iterator[tuple[str, str]]:
-    """(host, what is wrong) of each address that is spoken to as plain text and is not near."""
+    """Yield (host, what is wrong) of each address that is spoken to as plain text and is not near."""
     for address in addresses:
         host = host_of(address)
         at = host or "a server that the spec does not say plainly"
@@ -61,17 +61,17 @@ def _faults(
 
 
 def _is_own(host: str, namespace: str, domain: str) -> bool:
-    """Whether it is a Service of the namespace, which pods call by one label, too, or the pod itself."""
+    """Return whether it is a Service of the namespace, which pods call by one label, too, or the pod itself."""
     return is_own_service(host, namespace, domain) or _has_labels(host, 1) or _is_in(host, _LOOPBACK)
 
 
 def _is_near(host: str, domain: str) -> bool:
-    """Whether it is a Service or a pod of the cluster (`mariadb`, `rabbitmq-0.rabbitmq`), or a private address."""
+    """Return whether it is a Service or pod of the cluster (`mariadb`, `rabbitmq-0.rabbitmq`), or a private address."""
     return host.endswith((".svc", f".svc.{domain}")) or _has_labels(host, 2) or _is_in(host, _NEAR)
 
 
 def _has_labels(host: str, most: int) -> bool:
-    """Whether Kubernetes completes the name. Numbers are addresses, in whatever way they are written."""
+    """Return whether Kubernetes completes the name. Numbers are addresses, in whatever way they are written."""
     return host[:1].isalpha() and host.count(".") < most
 
 

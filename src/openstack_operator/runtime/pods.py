@@ -1,4 +1,4 @@
-"""Pods as plans and verdicts see them: of each only what somebody looks at."""
+"""Pods as plans and verdicts see them: of each only what they use."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ SELECTOR = f"app.kubernetes.io/managed-by={MANAGED_BY}"
 
 _TIMES = ("creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds")
 _META = ("name", "namespace", "uid", "labels", "annotations", *_TIMES)
-_META_OF_OTHERS = tuple(name for name in _META if name != "annotations")
+_META_UNWATCHED = tuple(name for name in _META if name != "annotations")
 _CONDITION = ("type", "status", "reason", "message", "lastTransitionTime")
 _CONTAINER = ("name", "ready", "restartCount", "state")
-_ENDED = ("reason", "exitCode", "message", "startedAt", "finishedAt")
-_TOLD = {"PodScheduled", "Ready", "ContainersReady", "PodReadyToStartContainers"}
+_TERMINATED = ("reason", "exitCode", "message", "startedAt", "finishedAt")
+_STARTING = {"PodScheduled", "Ready", "ContainersReady", "PodReadyToStartContainers"}
 """Conditions that say why a pod does not start."""
 _LABELS = {KIND, INSTANCE}
 
 
 def trimmed(item: bytes, kind: Kind) -> Cached:
-    """An entry without the nine tenths of a pod nobody looks at, nor its version: same bytes mean nothing happened.
+    """Return an entry without the nine tenths of a pod that have no use, nor its version: same bytes mean no change.
 
-    Of pods no plan looks at only what may keep them from starting is left; of those that run, hardly anything.
+    Of pods that no plan looks at, only what may keep them from starting is left; of those that run, hardly anything.
     """
     live: Object = msgspec.json.decode(item)
     watched = (live["metadata"].get("labels") or {}).get(WATCHED) == "true"
     fine = _is_fine(live)
     owners = [owner for owner in live["metadata"].get("ownerReferences") or () if owner.get("controller")]
-    meta = _only(live["metadata"], _META if watched else _META_OF_OTHERS)
+    meta = _only(live["metadata"], _META if watched else _META_UNWATCHED)
     if owners:
         meta["ownerReferences"] = [
             _only(owner, ("apiVersion", "kind", "name", "uid", "controller")) for owner in owners
@@ -43,20 +43,20 @@ def trimmed(item: bytes, kind: Kind) -> Cached:
         meta["labels"] = {name: value for name, value in meta.get("labels", {}).items() if name in _LABELS}
     spec: Object = live.get("spec") or {}
     volumes = [] if fine else [volume for volume in _list(spec, "volumes") if "persistentVolumeClaim" in volume]
-    seen = {
+    content = {
         "apiVersion": kind.api_version,
         "kind": kind.kind,
         "metadata": meta,
         "spec": {**_only(spec, ("nodeName",)), **({"volumes": volumes} if volumes else {})},
         "status": _status(live.get("status") or {}, watched=watched, fine=fine),
     }
-    # Labels and annotations as they are: whoever labels a pod compares them.
-    known = msgspec.convert({**live["metadata"], **meta}, Meta)
-    return Cached(known if watched else _slim(known), msgspec.json.encode(seen))
+    # Labels and annotations as they are: the code that labels a pod compares them.
+    entry_meta = msgspec.convert({**live["metadata"], **meta}, Meta)
+    return Cached(entry_meta if watched else _slim(entry_meta), msgspec.json.encode(content))
 
 
 def workload_of(meta: Meta) -> tuple[str, str] | None:
-    """Kind and name of the workload a pod is made by: of a Deployment, through its ReplicaSet."""
+    """Return kind and name of the workload that made a pod: of a Deployment, through its ReplicaSet."""
     owner: OwnerReference | None = meta.controller
     if owner is None:
         return None
@@ -66,35 +66,35 @@ def workload_of(meta: Meta) -> tuple[str, str] | None:
 
 
 def _is_fine(live: Object) -> bool:
-    """Whether nobody will ask why the pod does not start."""
+    """Return whether no verdict has to say why the pod does not start."""
     ready = conditions(live).get("Ready", {}).get("status") == "True"
     return ready or (live.get("status") or {}).get("phase") == "Succeeded"
 
 
 def _status(status: Object, *, watched: bool, fine: bool) -> Object:
-    found = _only(status, ("phase", "podIP") if watched else ("phase",))
-    shown = [
-        entry for entry in _list(status, "conditions") if watched or entry["type"] in ({"Ready"} if fine else _TOLD)
+    result = _only(status, ("phase", "podIP") if watched else ("phase",))
+    entries = [
+        entry for entry in _list(status, "conditions") if watched or entry["type"] in ({"Ready"} if fine else _STARTING)
     ]
-    found["conditions"] = [_only(entry, _CONDITION) for entry in shown]
+    result["conditions"] = [_only(entry, _CONDITION) for entry in entries]
     count = sum(len(_list(status, name)) for name in ("initContainerStatuses", "containerStatuses"))
     if not fine:
-        found |= _only(status, ("reason", "message"))
-        found["initContainerStatuses"] = [_container(entry, count) for entry in _list(status, "initContainerStatuses")]
+        result |= _only(status, ("reason", "message"))
+        result["initContainerStatuses"] = [_container(entry, count) for entry in _list(status, "initContainerStatuses")]
     if watched or not fine:
-        found["containerStatuses"] = [_container(entry, count) for entry in _list(status, "containerStatuses")]
-    return found
+        result["containerStatuses"] = [_container(entry, count) for entry in _list(status, "containerStatuses")]
+    return result
 
 
 def _container(entry: Object, count: int) -> Object:
-    found = _only(entry, _CONTAINER)
+    result = _only(entry, _CONTAINER)
     waiting = (entry.get("state") or {}).get("waiting") or {}
     if waiting.get("reason", "ContainerCreating") not in {"ContainerCreating", "PodInitializing"}:
-        found["image"] = entry.get("image", "")
-    if ended := (entry.get("lastState") or {}).get("terminated"):
-        log = last_log(ended.get("message", ""), count)
-        found["lastState"] = {"terminated": {**_only(ended, _ENDED), "message": log}}
-    return found
+        result["image"] = entry.get("image", "")
+    if terminated := (entry.get("lastState") or {}).get("terminated"):
+        log = last_log(terminated.get("message", ""), count)
+        result["lastState"] = {"terminated": {**_only(terminated, _TERMINATED), "message": log}}
+    return result
 
 
 def _slim(meta: Meta) -> Meta:

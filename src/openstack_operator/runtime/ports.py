@@ -1,4 +1,4 @@
-"""The ports at which the operator answers: to the kubelet, and to whoever reads metrics."""
+"""The ports at which the operator answers: to the kubelet, and to clients that read metrics."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ class Ports:
 
     health: Address | None = None
     metrics: Address | None = None
-    """HTTPS, for those whom the API server lets read metrics."""
+    """HTTPS, for clients that the API server lets read metrics."""
     certificate: Path | None = None
     """Folder with tls.crt and tls.key for metrics; None has the process make a certificate."""
     insecure: bool = False
-    """Whether metrics are at the port for health instead, in plain text and for everybody."""
+    """True serves metrics at the port for health instead, in plain text and to every client."""
 
 
 NO_PORTS = Ports()
@@ -36,7 +36,7 @@ NO_PORTS = Ports()
 def serve(
     ports: Ports, client: Client, ready: Callable[[], bool], text: Callable[[], bytes]
 ) -> Sequence[Coroutine[Any, Any, None]]:
-    """The servers, to be run. `ready` is what the kubelet asks, `text` the metrics."""
+    """Return the servers, to be run. `ready` is what the kubelet asks, `text` the metrics."""
     servers = [Health(ready, text if ports.insecure else None).serve(ports.health)] if ports.health else []
     if ports.metrics and not ports.insecure:
         certificate = ServingCertificate(ports.certificate, [socket.gethostname()])

@@ -18,7 +18,7 @@ _log: structlog.stdlib.BoundLogger = structlog.get_logger()
 
 
 async def until_stopped(work: Coroutine[Any, Any, Any]) -> None:
-    """Runs until SIGTERM or SIGINT, or until canceled; what is being written then is finished or was not begun.
+    """Run until SIGTERM or SIGINT, or until canceled; what is being written then is finished or was not begun.
 
     Raises what the work raises.
     """
@@ -48,20 +48,20 @@ async def until_stopped(work: Coroutine[Any, Any, Any]) -> None:
 
 
 async def any_of(*parts: Coroutine[Any, Any, Any]) -> None:
-    """Runs all of them until the first one ends, however it does; the others are canceled. Raises what it raised."""
+    """Run all until the first one ends, however it does, and cancel the others. Raises what the first one raised."""
     tasks = [asyncio.ensure_future(part) for part in parts]
     try:
-        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        finished, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     finally:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-    for task in done:
+    for task in finished:
         task.result()
 
 
-async def together(tasks: Iterable[Awaitable[T]]) -> list[T]:
-    """Runs all to their end, then returns their results or raises the gravest of their errors."""
+async def gather_errors(tasks: Iterable[Awaitable[T]]) -> list[T]:
+    """Run all to their end, then return their results or raise the gravest of their errors."""
     results = await asyncio.gather(*tasks, return_exceptions=True)
     errors = [result for result in results if isinstance(result, BaseException)]
     if errors:

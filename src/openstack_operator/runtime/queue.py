@@ -43,7 +43,7 @@ class WorkQueue(Generic[K]):
         self._working: set[K] = set()
         self._busy: Counter[Hashable] = Counter()
         """Workers by group."""
-        self._again: set[K] = set()
+        self._dirty: set[K] = set()
         self._failures: dict[K, int] = {}
         self._timers: dict[K, tuple[float, asyncio.TimerHandle]] = {}
         self._wakeup = asyncio.Event()
@@ -55,9 +55,9 @@ class WorkQueue(Generic[K]):
         return len(self._queued)
 
     def add(self, key: K) -> None:
-        """The key is worked on as soon as a worker is free."""
+        """Add a key: it is worked on as soon as a worker is free."""
         if key in self._working:
-            self._again.add(key)
+            self._dirty.add(key)
         elif key not in self._queued:
             self._queued.add(key)
             self._ready.setdefault(self._group(key), deque()).append(key)
@@ -66,43 +66,43 @@ class WorkQueue(Generic[K]):
             self._wakeup.set()
 
     def add_after(self, key: K, seconds: float) -> None:
-        """Adds the key after that time; of several such times the earliest counts."""
+        """Add the key after that time; of several such times the earliest counts."""
         due = self._clock() + seconds
-        known = self._timers.get(key)
-        if known is not None:
-            if known[0] <= due:
+        timer = self._timers.get(key)
+        if timer is not None:
+            if timer[0] <= due:
                 return
-            known[1].cancel()
+            timer[1].cancel()
         self._timers[key] = due, asyncio.get_running_loop().call_later(seconds, self._fire, key)
 
     def retry(self, key: K, *, slowly: bool = False) -> float:
-        """Adds the key after a time that doubles at each failure, and returns it. `slowly` starts at one minute."""
+        """Add the key after a time that doubles at each failure, and return it. `slowly` starts at one minute."""
         failures = self._failures[key] = self._failures.get(key, 0) + 1
-        first = 60.0 if slowly else FIRST_DELAY
+        base = 60.0 if slowly else FIRST_DELAY
         # The exponent is bounded, since a float ends at 2**1024.
-        delay = min(first * 2 ** min(failures - 1, 16), LONGEST_DELAY) * random.uniform(0.75, 1)  # noqa: S311
+        delay = min(base * 2 ** min(failures - 1, 16), LONGEST_DELAY) * random.uniform(0.75, 1)  # noqa: S311
         self._retries.inc()
         self.add_after(key, delay)
         return delay
 
     def forget(self, key: K) -> None:
-        """The key did well: its next failure is its first."""
+        """Note that the key did well: its next failure is its first."""
         self._failures.pop(key, None)
 
     def is_pending(self, key: K, within: float = 0) -> bool:
-        """True where the key waits for a worker or has one, or its timer ends `within` so many seconds."""
+        """Return whether the key waits for a worker or has one, or its timer ends `within` so many seconds."""
         timer = self._timers.get(key)
         soon = timer is not None and timer[0] <= self._clock() + within
         return soon or key in self._queued or key in self._working
 
     def drop(self, key: K) -> None:
-        """What the key stood for is gone: no timer is left for it."""
+        """Drop a key whose resource is gone: no timer is left for it."""
         self.forget(key)
         if timer := self._timers.pop(key, None):
             timer[1].cancel()
 
     async def get(self) -> K:
-        """The next key, which is this worker's until `done`."""
+        """Return the next key, which is this worker's until `done`."""
         while (ready := self._next()) is None:
             self._wakeup.clear()
             await self._wakeup.wait()
@@ -119,23 +119,23 @@ class WorkQueue(Generic[K]):
         return key
 
     def done(self, key: K) -> None:
-        """Gives the key back."""
+        """Give the key back."""
         self._working.discard(key)
         group = self._group(key)
         self._busy[group] -= 1
         if not self._busy[group]:
             del self._busy[group]
-        if key in self._again:
-            self._again.discard(key)
+        if key in self._dirty:
+            self._dirty.discard(key)
             self.add(key)
         if self._ready:
             # A worker is free, and a group may have more of them.
             self._wakeup.set()
 
     def _next(self) -> deque[K] | None:
-        """The keys of the group whose turn it is, of those that may have a worker now."""
-        left = self._workers - len(self._working)
-        return next((ready for group, ready in self._ready.items() if self._busy[group] < left), None)
+        """Return the keys of the group whose turn it is, of those that may have a worker now."""
+        free = self._workers - len(self._working)
+        return next((ready for group, ready in self._ready.items() if self._busy[group] < free), None)
 
     def _fire(self, key: K) -> None:
         del self._timers[key]

@@ -1,4 +1,4 @@
-"""What the engine runs: services, which plan Kubernetes objects, and actuators, which work on what lives elsewhere."""
+"""Kinds of work for the engine: services plan Kubernetes objects, actuators change remote systems."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 Planner = Callable[[Context[Any]], Plan]
 Observer = Callable[["Client", Context[Any]], Awaitable[Mapping[str, Any]]]
-"""Looks at the live world before planning; what it finds becomes `ctx.facts`. Raises Transient."""
+"""A look at the live world before planning; its result becomes `ctx.facts`. Raises Transient."""
 Phases = Callable[[Mapping[str, Verdict]], str]
 """The phase a resource is in, from its conditions by type (`DatabaseReady`, ..., `Ready`)."""
 Releases = Callable[[Model], Release]
@@ -31,10 +31,10 @@ class Service:
     observe: Observer | None = None
     """The only I/O a service may own."""
     teardown: bool | Callable[[Any], bool] = False
-    """Whether on deletion its steps go in reverse order, each once the one after it is gone; as its spec says, where
-    that is not so for all of a kind."""
+    """True if on deletion its steps go in reverse order, each once the one after it is gone; a function of the spec if
+    that differs within a kind."""
     phases: Phases | None = None
-    """Fills `status.phase`."""
+    """Function that computes `status.phase`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,22 +43,22 @@ class Actuator:
 
     resource: Resource[Any]
     ensure: Callable[[Context[Any]], Sequence[str]]
-    """Makes the remote side as the spec says and tells what it changed, a sentence each. Blocking; runs in a thread.
-    Raises Transient when the remote side is out of reach, SpecError when it refuses.
+    """Function that makes the remote side as the spec says and returns its changes, a sentence each. Blocking; runs in
+    a thread. Raises Transient when the remote side is out of reach, SpecError when it refuses.
     """
     remove: Callable[[Context[Any]], None]
-    """Removes what `ensure` made; no error where it is gone already. Blocking; raises as `ensure` does."""
-    seen: Callable[[Context[Any]], Outcome] | None = None
-    """What is out there besides: `details` for the fields of the status that only this kind has, and conditions in
-    `told`, with `Ready` where it is not to follow from `ensure` alone. Asked for after `ensure`, as that is.
+    """Function that removes what `ensure` made; no error if it is gone already. Blocking; raises as `ensure` does."""
+    observe: Callable[[Context[Any]], Outcome] | None = None
+    """Function that reads the remote side after `ensure`, with the same rules, for the `details` of the status that
+    only this kind has, and for extra conditions, with `Ready` if that does not follow from `ensure` alone.
     """
-    beside: Callable[[Any], str] | None = None
-    """For a spec, handle of the kind of another operator that has an object of the same name for the same thing; empty
-    where this one is alone. That one goes first; it is made anew where `ensure` raises Drifted.
+    external_kind: Callable[[Any], str] | None = None
+    """Function from a spec to the handle of another operator's kind that has an object of the same name for the same
+    thing; empty for none. That object is deleted first, and is created again if `ensure` raises Drifted.
     """
     claims: Claims | None = None
-    """What a resource has for itself alone: of several that claim the same, the first has it. The others are not
-    ensured, and removed with their fields in `ctx.taken`.
+    """Function that returns the names that only one resource may have: of several that claim the same, the oldest has
+    it. The others are not ensured, and removed with their fields in `ctx.taken`.
     """
     interval: timedelta = timedelta(minutes=1)
-    """How often it is looked at again, since nothing tells us of changes out there."""
+    """Time between two passes, since nothing reports changes of the remote side."""

@@ -1,4 +1,4 @@
-"""What a pass found, as the status of its resource: written once, and only when it changed."""
+"""The outcome of a pass as the status of its resource: written once, and only when it changed."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ INTERNAL = "InternalError"
 
 @dataclass(frozen=True, kw_only=True)
 class Patience:
-    """Seconds a status that is only on its way may change before it is written."""
+    """Seconds that the operator waits for further changes before it writes a temporary status."""
 
-    first: float = 3.0
-    """Of a resource that has none yet: most of a roll-out is over before a reader could follow."""
+    initial: float = 3.0
+    """For a resource that has no status yet: most of a roll-out is over before a reader could follow."""
     later: float = 1.0
     retrying: float = 5.0
-    """What the next try will probably mend."""
+    """For an error that the next try will probably solve."""
     missing: float = 30.0
-    """For what a spec names and is not there."""
+    """For an object that a spec names and that does not exist."""
     upgrade: float = 60.0
-    """For what another version of the operator has said of what a resource is made of: it is soon said anew."""
+    """For children whose status is by another version of the operator: this version soon writes it again."""
 
 
 PATIENCE = Patience()
@@ -52,24 +52,24 @@ class Report:
     """The outcome of a pass."""
 
     conditions: Mapping[str, Verdict]
-    """By type; `Ready` is among them."""
+    """By type; `Ready` is always one."""
     published: Mapping[str, str] | None = None
-    """None keeps what was published, since nothing was found out about it."""
+    """None keeps the published contract, since the pass did not compute it."""
     endpoint: str | None = None
     phase: str | None = None
     members: Sequence[Mapping[str, str]] = ()
     details: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """Fields only this kind's status has."""
-    partial: bool = False
-    """Whether other conditions stay as they are, since no plan was carried out."""
-    flow: Verdict | None = None
-    """How things go on, where that is not what Ready says: a remote side that is out of reach keeps Ready as it was."""
+    keep_others: bool = False
+    """True if other conditions stay unchanged, since no plan was carried out."""
+    progress: Verdict | None = None
+    """Verdict for Reconciling or Stalled, if not Ready's: an unreachable remote side does not change Ready."""
     release: str = ""
-    """OpenStack's, as it is planned for, where the kind tells which one runs."""
+    """OpenStack's, as planned, if the status of the kind shows the running release."""
     outdated: bool = False
-    """Whether something it is made of was last looked at by another version of the operator."""
+    """True if another version of the operator last reconciled one of its children."""
     is_service: bool = False
-    """Whether it is news that the resource became ready: there are dozens of accounts."""
+    """True for a service, whose Ready is always worth an Event: a cloud has dozens of accounts."""
 
     @property
     def ready(self) -> Verdict:
@@ -78,38 +78,38 @@ class Report:
 
 @dataclass
 class Reporter:
-    """Writes statuses."""
+    """A writer of statuses."""
 
     world: World
     recorder: Recorder
     wake: Callable[[Request], None] = lambda request: None
-    """Has a resource looked at again."""
+    """Callback that queues a resource for another pass."""
     patience: Patience = PATIENCE
     version: str = __version__
-    """Of this operator, as statuses say it."""
+    """Version of this operator, as in `status.operatorVersion`."""
     clock: Callable[[], float] = time.monotonic
     _pending: dict[Request, float] = field(default_factory=dict[Request, float])
-    """Since when a status differs from what is written."""
+    """Time since which a status differs from the written one."""
 
     def __post_init__(self) -> None:
         self.grace = Grace(self.patience.missing, self.clock)
 
-    async def report(self, request: Request, held: Cached, report: Report) -> float | None:
-        """Writes the status, or returns the seconds after which to come again because it may still change.
+    async def report(self, request: Request, resource: Cached, report: Report) -> float | None:
+        """Write the status, or return the seconds until the next pass because it may still change.
 
         Raises Transient when it could not be written.
         """
-        live = held.decode()
+        live = resource.decode()
         old: Object = live.get("status") or {}
-        report, grace = self._with_grace(request, held, report)
-        # Users plan without what is optional until it publishes. An operator that starts anew has to find it in the
-        # status, or it would take back what they were configured with.
-        durably = self._is_news(held, report) and self.world.target(request)[0] in OPTIONAL_KINDS
+        report, grace = self._with_grace(request, resource, report)
+        # Users plan without an optional resource until it publishes. An operator that restarts must find its contract
+        # in the status, or it would remove that part of their configuration.
+        durably = self._is_news(resource, report) and self.world.target(request)[0] in OPTIONAL_KINDS
         if not durably:
-            self._publish(request, held, report)
-        new = status(report, old, held.meta.generation, self.version)
-        if same(new, old):
-            self._publish(request, held, report)
+            self._publish(request, resource, report)
+        new = status(report, old, resource.meta.generation, self.version)
+        if is_same_status(new, old):
+            self._publish(request, resource, report)
             self._pending.pop(request, None)
             return grace
         if not durably and (wait := self._settling(request, report, old, new)) > 0:
@@ -118,8 +118,8 @@ class Reporter:
         body = {
             "apiVersion": kind.api_version,
             "kind": kind.kind,
-            # With its uid, so that a namesake made meanwhile does not get this status.
-            "metadata": {"name": held.meta.name, "namespace": held.meta.namespace, "uid": held.meta.uid},
+            # With its uid, so that a new resource of the same name does not get this status.
+            "metadata": {"name": resource.meta.name, "namespace": resource.meta.namespace, "uid": resource.meta.uid},
             "status": new,
         }
         try:
@@ -130,77 +130,77 @@ class Reporter:
         except SpecError as error:
             # An object that was stored under an older schema may be refused as a whole.
             _log.warning("cannot write status", kind=request.kind, name=request.name, error=str(error))
-            self._publish(request, held, report)
+            self._publish(request, resource, report)
             return grace
         self._pending.pop(request, None)
         self.world.stores[kind].put(entry(written, kind), by=request)
-        self._publish(request, held, report)
-        await self.recorder.tell(held, kind, old, new, is_service=report.is_service)
+        self._publish(request, resource, report)
+        await self.recorder.tell(resource, kind, old, new, is_service=report.is_service)
         return grace
 
-    def _is_news(self, held: Cached, report: Report) -> bool:
-        return report.published is not None and self.world.published(held) != report.published
+    def _is_news(self, resource: Cached, report: Report) -> bool:
+        return report.published is not None and self.world.published(resource) != report.published
 
-    def _publish(self, request: Request, held: Cached, report: Report) -> None:
-        """Has users of the resource plan with what it publishes now."""
-        if report.published is not None and self.world.publish(held, report.published):
-            for user in self.world.users.of(self.world.target(request)):
+    def _publish(self, request: Request, resource: Cached, report: Report) -> None:
+        """Wake users of the resource, so that they plan with what it publishes now."""
+        if report.published is not None and self.world.publish(resource, report.published):
+            for user in self.world.references.users_of(self.world.target(request)):
                 self.wake(user)
 
     def forget(self, request: Request) -> None:
-        """The resource is gone."""
+        """Forget a resource that is gone."""
         self._pending.pop(request, None)
         self.grace.forget(request)
 
-    def _with_grace(self, request: Request, held: Cached, report: Report) -> tuple[Report, float | None]:
-        """The report, in which what is missing is waited for at first, and the seconds that are left of that."""
+    def _with_grace(self, request: Request, resource: Cached, report: Report) -> tuple[Report, float | None]:
+        """Return the report, in which missing objects are waited for at first, and the seconds left of that grace."""
         names = [name for name, verdict in report.conditions.items() if verdict.incomplete]
-        if not report.partial and not names:
+        if not report.keep_others and not names:
             self.grace.complete(request)
             return report, None
-        found, left = dict(report.conditions), None
+        verdicts, remaining = dict(report.conditions), None
         for name in names or ["Ready"]:
-            found[name], left = self.grace.judge(request, held, found[name])
-        return replace(report, conditions=found), left
+            verdicts[name], remaining = self.grace.judge(request, resource, verdicts[name])
+        return replace(report, conditions=verdicts), remaining
 
     def _settling(self, request: Request, report: Report, old: Object, new: Object) -> float:
-        """Seconds this status should still be held back: others act on Ready, so that is written at once, and whom a
-        failure concerns should not wait; but steps that follow each other quickly are not worth a write each."""
-        flow = report.flow or report.ready
-        if flow.ready:
+        """Return the seconds until this status should be written: users act on Ready and on failures, so these are
+        written at once; but steps that follow each other quickly are not worth a write each."""
+        progress = report.progress or report.ready
+        if progress.ready:
             return 0.0
-        if flow.state is State.FAILED:
+        if progress.state is State.FAILED:
             return 0.0
-        mends = flow.state is State.RETRYING and flow.reason != INTERNAL
-        first = self.patience.later if old.get("conditions") else self.patience.first
-        settle = self.patience.upgrade if report.outdated else self.patience.retrying if mends else first
+        is_temporary = progress.state is State.RETRYING and progress.reason != INTERNAL
+        usual = self.patience.later if old.get("conditions") else self.patience.initial
+        settle = self.patience.upgrade if report.outdated else self.patience.retrying if is_temporary else usual
         now = self.clock()
         return self._pending.setdefault(request, now) + settle - now
 
 
 def status(report: Report, old: Object, generation: int, version: str = __version__) -> Object:
-    """The status after a report of an operator of that version, with the times at which each condition last changed its
-    status.
+    """Return the status after a report of an operator of that version, with the times at which each condition last
+    changed its status.
     """
     before = conditions({"status": old})
-    found: dict[str, Verdict] = dict(report.conditions)
-    flow = report.flow or report.ready
-    if not flow.ready:
-        kind = "Stalled" if flow.state is State.FAILED else "Reconciling"
-        found[kind] = Verdict(State.READY, flow.message, flow.cause)
-    written = {name: _condition(name, verdict, before.get(name), generation) for name, verdict in found.items()}
-    if report.partial:
-        kept = {name: old for name, old in before.items() if name not in ("Reconciling", "Stalled")}
-        written = kept | written
+    verdicts: dict[str, Verdict] = dict(report.conditions)
+    progress = report.progress or report.ready
+    if not progress.ready:
+        type_ = "Stalled" if progress.state is State.FAILED else "Reconciling"
+        verdicts[type_] = Verdict(State.READY, progress.message, progress.cause)
+    after = {name: _condition(name, verdict, before.get(name), generation) for name, verdict in verdicts.items()}
+    if report.keep_others:
+        previous = {name: old for name, old in before.items() if name not in ("Reconciling", "Stalled")}
+        after = previous | after
     new: Object = {
         "observedGeneration": generation,
         "operatorVersion": version,
-        "conditions": list(written.values()),
+        "conditions": list(after.values()),
     }
     if report.published is None:
-        carried = {name: value for name, value in old.items() if name not in new}
+        fields = {name: value for name, value in old.items() if name not in new}
     else:
-        carried = {
+        fields = {
             **report.details,
             "release": report.release if report.ready.ready else old.get("release"),
             "published": dict(report.published),
@@ -208,12 +208,12 @@ def status(report: Report, old: Object, generation: int, version: str = __versio
             "phase": report.phase,
             "members": [_member(member) for member in report.members],
         }
-    # None of something is said as well.
-    return new | {name: value for name, value in carried.items() if value or isinstance(value, int)}
+    # Zero is a value too, and stays.
+    return new | {name: value for name, value in fields.items() if value or isinstance(value, int)}
 
 
-def same(new: Object, old: Object) -> bool:
-    """Whether two statuses say the same, in whatever order."""
+def is_same_status(new: Object, old: Object) -> bool:
+    """Return True if two statuses are equal but for the order of conditions and members."""
     lists = {"conditions": 0, "members": 0}
     return (
         conditions({"status": new}) == conditions({"status": old})
@@ -223,12 +223,12 @@ def same(new: Object, old: Object) -> bool:
 
 
 def _member(member: Mapping[str, str]) -> Object:
-    """The member as the schema takes it."""
+    """Return the member with texts cut to the limits of the schema."""
     return {name: value[: _MEMBER.get(name)] for name, value in member.items()}
 
 
-def _members(found: Object) -> dict[str, Object]:
-    return {member["name"]: member for member in found.get("members") or ()}
+def _members(live_status: Object) -> dict[str, Object]:
+    return {member["name"]: member for member in live_status.get("members") or ()}
 
 
 def _condition(name: str, verdict: Verdict, before: Mapping[str, Any] | None, generation: int) -> Object:
@@ -246,5 +246,5 @@ def _condition(name: str, verdict: Verdict, before: Mapping[str, Any] | None, ge
 
 
 def stamp() -> str:
-    """Now, as metav1.Time."""
+    """Return the current time as metav1.Time."""
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

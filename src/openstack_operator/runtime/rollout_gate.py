@@ -1,7 +1,7 @@
 """Which workload may replace its pods now: one of a namespace at a time.
 
 If all did so at once, programs would start at the same time on the same nodes, and a mistake in what they share would
-reach all of them before anybody sees it. A workload also comes after those of the resources that its own requires:
+reach all of them before a user sees it. A workload also comes after those of the resources that its own requires:
 Nova after Keystone, both after MariaDB (decision 0014).
 """
 
@@ -27,7 +27,7 @@ _POLL_SECONDS = 10.0
 _QUEUED_SECONDS = 0.5
 """Until the next look at a required resource that is queued: it is reconciled within moments."""
 _ABSENCE = timedelta(seconds=15)
-"""A resource that has not looked for so long, since a pass of it failed for example, loses its place in the queue."""
+"""Time after which a resource that has not looked, since a pass of it failed perhaps, loses its place in the queue."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +37,9 @@ class Rollout:
     kind: Kind
     meta: Meta
     since: datetime
-    """When it was first seen with this generation."""
+    """Time at which it was first seen with this generation."""
     began: datetime
-    """When it was first seen with any: changing it again does not change this."""
+    """Time at which it was first seen with any: changing it again does not change this."""
 
     @property
     def name(self) -> str:
@@ -60,7 +60,7 @@ class Rollouts:
 
     def __init__(self) -> None:
         self.outdated: dict[str, datetime] = {}
-        """Since when workloads of a resource, by its uid, have another pod template to get and do not get it for
+        """Time by uid of a resource since which its workloads have another pod template to get, and do not get it for
         another reason than that it is not their turn."""
         self._rollouts: dict[str, Rollout] = {}
         """By uid of the workload."""
@@ -94,8 +94,8 @@ class Rollouts:
 
     def note_wait(self, uid: str, request: Request, now: datetime, *, in_line: bool) -> None:
         """Note that a resource waits. One that stays in line keeps its place there."""
-        known = self._waiters.get(uid)
-        if known and known.in_line != in_line:
+        waiter = self._waiters.get(uid)
+        if waiter and waiter.in_line != in_line:
             del self._waiters[uid]
         self._waiters[uid] = _Waiter(request, in_line, now)
 
@@ -119,7 +119,7 @@ class Rollouts:
         self._writing[request.namespace] = request, workload
 
     def end_write(self, request: Request) -> None:
-        """Note that the write was answered, refused or given up. From here on the store shows what it did."""
+        """Note that the write was answered, refused or canceled. From here on the store shows what it did."""
         if self._writing.get(request.namespace, (None, ""))[0] == request:
             del self._writing[request.namespace]
 
@@ -149,7 +149,7 @@ class Required:
 
 
 class RolloutGate:
-    """Decides during one pass over a resource which of its workloads may replace their pods."""
+    """The gate of one pass over a resource: it decides which of its workloads may replace their pods."""
 
     def __init__(
         self,
@@ -205,7 +205,7 @@ class RolloutGate:
             self._rollouts.note_wait(self._uid, self._request, self._now, in_line=self._in_line)
 
     def _live_with_older_pods(self, obj: Object) -> Cached | None:
-        """The workload that gets another pod template; None for one that is rolling out, which may change again."""
+        """Return the workload that gets another pod template; None for one that rolls out, which may change again."""
         live = self._find(obj)
         if live is None or live.meta.uid not in self._workloads or not self._replaces_pods(obj):
             return None
@@ -229,8 +229,8 @@ class RolloutGate:
         return self._wait(outdated[0]) if outdated else ""
 
     def _of_namespace(self) -> str:
-        """From the beginning of a roll-out, so that a resource that is changed again and again does not block those
-        that do not require it.
+        """Return what blocks the resource, from the beginning of a roll-out on. A resource that is changed again and
+        again does not block those that do not require it.
         """
         blocker = self._rollouts.written_by_another(self._request) or next(
             (
@@ -244,9 +244,9 @@ class RolloutGate:
         )
         # From here on it has a place in the queue, also while a roll-out blocks all of them.
         self._rollouts.note_wait(self._uid, self._request, self._now, in_line=True)
-        first = self._rollouts.first_in_line(self._request.namespace, self._now)
-        if not blocker and first and first != self._request:
-            blocker = f"{first.kind.partition('.')[0]}/{first.name}"
+        next_in_line = self._rollouts.first_in_line(self._request.namespace, self._now)
+        if not blocker and next_in_line and next_in_line != self._request:
+            blocker = f"{next_in_line.kind.partition('.')[0]}/{next_in_line.name}"
         if not blocker:
             return ""
         self._in_line = True

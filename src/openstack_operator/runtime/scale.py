@@ -1,4 +1,4 @@
-"""How many pods a resource has, and by which labels they are found: what its `scale` subresource shows."""
+"""The number of pods of a resource, and the labels that find them, for its `scale` subresource."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from ..plan import NAME_LIMIT, Context, fitting
 
 
 def scale_status(scale: Scale | None, ctx: Context[Any]) -> Mapping[str, Any]:
-    """The fields `replicas` and `selector` of a resource's status, from its live workload; neither where there is none
-    yet, or where somebody else runs the pods.
+    """Return the fields `replicas` and `selector` of a resource's status, from its live workload; neither where there
+    is none yet, or where another operator runs the pods.
     """
     if scale is None:
         return {}

@@ -1,4 +1,4 @@
-"""Who may read metrics: the API server decides, and its answers count for some seconds."""
+"""Clients that may read metrics: the API server decides, and its answers count for some seconds."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from .kinds import ACCESS_REVIEW, TOKEN_REVIEW, Kind
 _log: structlog.stdlib.BoundLogger = structlog.get_logger()
 
 PATH, VERB = "/metrics", "get"
-"""What a scraper needs: this verb on this nonResourceURL."""
+"""The permission that a scraper needs: this verb on this nonResourceURL."""
 _LIFE = 10.0
 """Seconds an answer of the API server counts."""
 _ENTRIES = 256
-"""Answers that are remembered of those who may, and as many of those who may not."""
+"""Remembered answers about clients that may read, and as many about those that may not."""
 _REVIEWS, _RESERVED = 4, 2
 """Reviews at once for tokens of which nothing is known, and how many more for those that were good before."""
 _BURST, _PER_SECOND = 20.0, 5.0
@@ -40,7 +40,7 @@ _TOKEN = re.compile(r"[A-Za-z0-9\-._~+/]{1,8192}=*")
 
 @dataclass(frozen=True)
 class Refusal:
-    """Why somebody does not get metrics, as HTTP says it."""
+    """The reason why a client gets no metrics, as HTTP says it."""
 
     status: str
     reason: str
@@ -58,7 +58,7 @@ NO_RIGHT = Refusal(
 
 
 class Scrapers:
-    """Asks the API server whose a token is (TokenReview) and whether they may read metrics (SubjectAccessReview)."""
+    """Questions to the API server: whose is a token (TokenReview), may they read metrics (SubjectAccessReview)?"""
 
     def __init__(
         self, client: Client, clock: Callable[[], float] = time.monotonic, *, patience: float = _PATIENCE
@@ -67,40 +67,40 @@ class Scrapers:
         self._client = client
         self._clock = clock
         self._patience = patience
-        # Of a token only a digest is kept, by a key that nobody else has.
+        # Of a token only a digest is kept, by a key that no other process has.
         self._key = secrets.token_bytes(32)
         self._allowed = OrderedDict[bytes, float]()
-        """When those who may were last reviewed, by digest; older answers do not count, but prefer their token."""
+        """Time by digest of the last review of those who may; older answers do not count, but prefer their token."""
         self._refused = OrderedDict[bytes, tuple[float, Refusal]]()
         self._running = 0
         self._spare, self._counted = _BURST, clock()
         self._trouble = ""
 
     async def refusal(self, token: str) -> Refusal | None:
-        """Why this token is no reason to answer; None where it is one."""
+        """Return why this token gets no answer; None where it gets one."""
         if not _TOKEN.fullmatch(token):
             return UNAUTHORIZED
         digest = hashlib.blake2b(token.encode(), key=self._key, digest_size=32).digest()
         oldest = self._clock() - _LIFE
-        known = self._allowed.get(digest)
-        if known is not None and known > oldest:
+        allowed_at = self._allowed.get(digest)
+        if allowed_at is not None and allowed_at > oldest:
             return None
         reviewed, refusal = self._refused.get(digest, (oldest, UNAUTHORIZED))
         if reviewed > oldest:
             return refusal
-        if not self._may_review(known=known is not None):
+        if not self._may_review(was_allowed=allowed_at is not None):
             return BUSY
         self._running += 1
         try:
-            return await self._reviewed(digest, token)
+            return await self._review_in_time(digest, token)
         finally:
             self._running -= 1
 
-    def _may_review(self, *, known: bool) -> bool:
-        """Whether one more review may begin. Whoever invents tokens must not keep those out that were good before."""
-        if self._running >= _REVIEWS + (_RESERVED if known else 0):
+    def _may_review(self, *, was_allowed: bool) -> bool:
+        """Return whether one more review may begin. Invented tokens must not keep out those that were good before."""
+        if self._running >= _REVIEWS + (_RESERVED if was_allowed else 0):
             return False
-        if known:
+        if was_allowed:
             return True
         now = self._clock()
         self._spare = min(_BURST, self._spare + (now - self._counted) * _PER_SECOND)
@@ -110,15 +110,15 @@ class Scrapers:
         self._spare -= 1
         return True
 
-    async def _reviewed(self, digest: bytes, token: str) -> Refusal | None:
+    async def _review_in_time(self, digest: bytes, token: str) -> Refusal | None:
         try:
             async with asyncio.timeout(self._patience):
                 refusal = await self._review(token)
         except Forbidden as error:
-            self._said("the operator has no right to check tokens", str(error))
+            self._log_once("the operator has no right to check tokens", str(error))
             return NO_RIGHT
         except (Transient, SpecError, TimeoutError, msgspec.MsgspecError) as error:
-            self._said("cannot check who reads metrics", str(error) or "no answer in time")
+            self._log_once("cannot check who reads metrics", str(error) or "no answer in time")
             return UNANSWERED
         if self._trouble:
             self._trouble = ""
@@ -131,14 +131,14 @@ class Scrapers:
         user: Mapping[str, Any] = status.get("user") or {}
         if status.get("authenticated") is not True or not user.get("username"):
             return UNAUTHORIZED
-        who = {"user": user["username"], "uid": user.get("uid", ""), "groups": user.get("groups") or []}
-        what = {"path": PATH, "verb": VERB}
-        spec = {**who, "extra": user.get("extra") or {}, "nonResourceAttributes": what}
+        account = {"user": user["username"], "uid": user.get("uid", ""), "groups": user.get("groups") or []}
+        attributes = {"path": PATH, "verb": VERB}
+        spec = {**account, "extra": user.get("extra") or {}, "nonResourceAttributes": attributes}
         status = await self._ask(ACCESS_REVIEW, spec)
         return None if status.get("allowed") is True and not status.get("denied") else FORBIDDEN
 
     async def _ask(self, kind: Kind, spec: Object) -> Mapping[str, Any]:
-        """The status of a review. Raises what Client.create raises."""
+        """Return the status of a review. Raises what Client.create raises."""
         body = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"namespace": None}, "spec": spec}
         try:
             answer = await self._client.create(kind, body)
@@ -161,8 +161,8 @@ class Scrapers:
             if len(remembered) > _ENTRIES:
                 remembered.popitem(last=False)
 
-    def _said(self, what: str, error: str) -> None:
-        """Logs a trouble once, until it is over or another one: scrapes come again and again."""
-        if self._trouble != what:
-            self._trouble = what
-            _log.warning(what, error=error)
+    def _log_once(self, trouble: str, error: str) -> None:
+        """Log a trouble once, until it is over or another one: scrapes come again and again."""
+        if self._trouble != trouble:
+            self._trouble = trouble
+            _log.warning(trouble, error=error)

@@ -1,4 +1,4 @@
-"""Metrics over HTTPS, for those whom the API server lets read them."""
+"""Metrics over HTTPS, for clients that the API server lets read them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _FULL = 1.0
 
 
 class MetricsServer:
-    """Answers GET /metrics to those who may read them."""
+    """A server of GET /metrics for those who may read them."""
 
     def __init__(
         self, text: Callable[[], bytes], scrapers: Scrapers, certificate: ServingCertificate, *, look: float = _LOOK
@@ -44,7 +44,7 @@ class MetricsServer:
         self._peers = Counter[str]()
 
     async def serve(self, address: tuple[str, int]) -> None:
-        """Serves until canceled. Raises OSError where the port is taken."""
+        """Serve until canceled. Raises OSError where the port is taken."""
         listener = socket.create_server(address, backlog=_CONNECTIONS)
         listener.setblocking(False)
         try:
@@ -71,7 +71,7 @@ class MetricsServer:
             try:
                 connection, peer = await loop.sock_accept(listener)
             except OSError:
-                # It went away again, or there are too many files open.
+                # The client closed it again, or there are too many files open.
                 await asyncio.sleep(_FULL)
                 continue
             context, host = self._certificate.context, str(peer[0])
@@ -83,21 +83,21 @@ class MetricsServer:
 
     def _begin(self, connection: socket.socket, host: str, context: ssl.SSLContext) -> None:
         self._peers[host] += 1
-        task = asyncio.ensure_future(self._connected(connection, context))
+        task = asyncio.ensure_future(self._serve_connection(connection, context))
 
-        def ended(_: object) -> None:
+        def on_end(_: object) -> None:
             self._connections.discard(task)
-            # Addresses of whoever came once are not to pile up.
+            # Addresses of clients that came once must not pile up.
             self._peers[host] -= 1
             self._peers += Counter()
             if task.cancelled():
-                # It may not have come as far as to have somebody else close it.
+                # It may have ended before a transport was there to close it.
                 connection.close()
 
         self._connections.add(task)
-        task.add_done_callback(ended)
+        task.add_done_callback(on_end)
 
-    async def _connected(self, connection: socket.socket, context: ssl.SSLContext) -> None:
+    async def _serve_connection(self, connection: socket.socket, context: ssl.SSLContext) -> None:
         loop = asyncio.get_running_loop()
         reader = asyncio.StreamReader(_LARGEST)
         protocol = asyncio.StreamReaderProtocol(reader)
@@ -106,13 +106,13 @@ class MetricsServer:
                 lambda: protocol, connection, ssl=context, ssl_handshake_timeout=_PATIENCE
             )
         except OSError:
-            # Whoever it was speaks no TLS, or too slowly.
+            # The client speaks no TLS, or too slowly.
             return
         writer = asyncio.StreamWriter(transport, protocol, reader, loop)
         try:
             await self._answer(reader, writer)
         except (OSError, EOFError, ValueError, TimeoutError, asyncio.LimitOverrunError):
-            # Whoever asked went away, does not speak HTTP, or does not read.
+            # The client closed the connection, does not speak HTTP, or does not read.
             pass
         finally:
             transport.abort()
@@ -133,17 +133,17 @@ class MetricsServer:
             self._scrapes -= 1
 
     async def _refusal(self, request: bytes) -> Refusal | None:
-        """Why a request gets no metrics. Raises ValueError for what is no request of HTTP."""
-        first, *headers = request.decode("latin-1").split("\r\n")
-        method, target, _ = first.split(" ", 2)
+        """Return why a request gets no metrics. Raises ValueError for what is no request of HTTP."""
+        request_line, *headers = request.decode("latin-1").split("\r\n")
+        method, target, _ = request_line.split(" ", 2)
         if target.partition("?")[0] != PATH:
             return Refusal("404 Not Found", f"ask {PATH}")
         if method != "GET":
             return Refusal("405 Method Not Allowed", "ask with GET")
         fields = (line.partition(":") for line in headers)
-        given = [value.strip() for name, _, value in fields if name.lower() == "authorization"]
+        credentials = [value.strip() for name, _, value in fields if name.lower() == "authorization"]
         # With two of them, a proxy and this server could each look at another one.
-        scheme, _, token = given[0].partition(" ") if len(given) == 1 else ("", "", "")
+        scheme, _, token = credentials[0].partition(" ") if len(credentials) == 1 else ("", "", "")
         return await self._scrapers.refusal(token.strip()) if scheme.lower() == "bearer" else UNAUTHORIZED
 
 

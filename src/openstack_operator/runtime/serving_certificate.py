@@ -16,7 +16,7 @@ from .. import pki
 _log: structlog.stdlib.BoundLogger = structlog.get_logger()
 
 _LIFE = timedelta(days=90)
-"""Of one that the process makes; it has another one after two thirds of that."""
+"""Life of a certificate that the process makes; it makes another one after two thirds of that."""
 
 
 class ServingCertificate:
@@ -31,14 +31,14 @@ class ServingCertificate:
         self.context: ssl.SSLContext | None = None
         """None before there is a certificate."""
         self._folder = folder
-        self._wanted = pki.Wanted(common="openstack-operator", names=frozenset(names), life=_LIFE)
+        self._template = pki.Request(common="openstack-operator", names=frozenset(names), life=_LIFE)
         self._clock = clock
         self._pair: pki.Pair | None = None
         self._trouble = ""
 
     def refresh(self) -> None:
-        """Takes the files where they changed, or makes another certificate where it is time. Never raises: where the
-        files are not there or wrong, the log says so once, and the last good ones serve.
+        """Take the files where they changed, or make another certificate where it is time. Never raises: where the
+        files are missing or wrong, the log says so once, and the last good ones serve.
         """
         try:
             pair = self._current()
@@ -58,14 +58,14 @@ class ServingCertificate:
         now = self._clock()
         if self._pair and now < self._pair.due:
             return self._pair
-        # A certificate that bears the name of who issued it counts as one that vouches for itself.
-        signer = pki.authority(secrets.token_hex(32), f"{self._wanted.common}-authority", now, _LIFE)
-        return pki.issue(signer, self._wanted, secrets.token_hex(32), now)
+        # A certificate with the same name as its authority would count as self-signed.
+        signer = pki.authority(secrets.token_hex(32), f"{self._template.common}-authority", now, _LIFE)
+        return pki.issue(signer, self._template, secrets.token_hex(32), now)
 
 
 def _context(pair: pki.Pair) -> ssl.SSLContext:
-    """TLS settings with this certificate alone. Raises ValueError, OSError for one that is none."""
-    if trouble := pki.unreadable(pair):
+    """Return TLS settings with this certificate alone. Raises ValueError, OSError for one that is none."""
+    if trouble := pki.read_error(pair):
         raise ValueError(trouble)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2

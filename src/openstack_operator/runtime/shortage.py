@@ -1,8 +1,8 @@
-"""StatefulSets that are short of pods, whose controller has to be asked to make them.
+"""StatefulSets that are short of pods, whose controller needs a nudge to make them.
 
-It fails as long as pods of these names are ending, as when a StatefulSet was deleted and made anew; after some twenty
-failures within a minute it waits 16 minutes before it tries again (client-go's exponential backoff, of 5 ms to 1000 s).
-A StatefulSet that changes is looked at at once.
+It fails as long as pods of these names are ending, as when a StatefulSet was deleted and created again; after some
+twenty failures within a minute it waits 16 minutes before it tries again (client-go's exponential backoff, of 5 ms to
+1000 s). A StatefulSet that changes is looked at at once.
 """
 
 from __future__ import annotations
@@ -13,26 +13,26 @@ from ..kube import annotated
 from ..plan import Object
 from .store import Cached
 
-ASKED = "openstack.k8s.io/asked"
-"""Annotation of a StatefulSet: when its controller was last asked to make the pods that are not there."""
+NUDGED_AT = "openstack.k8s.io/asked"
+"""Annotation of a StatefulSet: the last time its controller was nudged to make the pods that are missing."""
 PATIENCE = timedelta(seconds=15)
-"""For how long a StatefulSet may lack pods before its controller is asked, and asked again."""
+"""Time for which a StatefulSet may lack pods before its controller is nudged, and nudged again."""
 
 
-def asked(held: Cached, wanted: Object, since: dict[str, datetime], now: datetime) -> tuple[Object, float | None]:
-    """The StatefulSet with what asks its controller, if it is time for that, and the seconds after which it may be;
-    None for one that has its pods. `since` is when one was first seen to lack any, or last asked for, by uid.
+def nudge(live: Cached, desired: Object, since: dict[str, datetime], now: datetime) -> tuple[Object, float | None]:
+    """Return the StatefulSet with what nudges its controller, if it is time for that, and the seconds after which it
+    may be; None for one that has its pods. `since` is when one was first seen to lack any, or last nudged, by uid.
     """
-    before = held.meta.annotations.get(ASKED, "")
-    kept = annotated(wanted, {ASKED: before}) if before else wanted
-    live = held.decode()
-    status = live.get("status") or {}
-    unseen = status.get("observedGeneration", 0) < (held.meta.generation or 0)
-    if not unseen and status.get("replicas", 0) >= live["spec"].get("replicas", 1):
-        since.pop(held.meta.uid, None)
-        return kept, None
-    left = since.setdefault(held.meta.uid, now) + PATIENCE - now
-    if left > timedelta(0):
-        return kept, left.total_seconds()
-    since[held.meta.uid] = now
-    return annotated(wanted, {ASKED: now.isoformat(timespec="seconds")}), PATIENCE.total_seconds()
+    last_nudge = live.meta.annotations.get(NUDGED_AT, "")
+    with_last_nudge = annotated(desired, {NUDGED_AT: last_nudge}) if last_nudge else desired
+    content = live.decode()
+    status = content.get("status") or {}
+    unseen = status.get("observedGeneration", 0) < (live.meta.generation or 0)
+    if not unseen and status.get("replicas", 0) >= content["spec"].get("replicas", 1):
+        since.pop(live.meta.uid, None)
+        return with_last_nudge, None
+    remaining = since.setdefault(live.meta.uid, now) + PATIENCE - now
+    if remaining > timedelta(0):
+        return with_last_nudge, remaining.total_seconds()
+    since[live.meta.uid] = now
+    return annotated(desired, {NUDGED_AT: now.isoformat(timespec="seconds")}), PATIENCE.total_seconds()

@@ -1,4 +1,4 @@
-"""What the cluster holds, as immutable bytes with typed metadata, found by name and by owner."""
+"""Objects of the cluster, as immutable bytes with typed metadata, by name and by owner."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ OwnerLabels = tuple[str, str, str]
 
 
 class Request(NamedTuple):
-    """A resource to look at; why is deliberately not said."""
+    """A resource to look at; it has no field for the reason on purpose."""
 
     kind: str
     """Handle of the kind."""
@@ -33,7 +33,7 @@ class Request(NamedTuple):
 
 
 class OwnerReference(msgspec.Struct, rename="camel", frozen=True):
-    """Who an object belongs to."""
+    """An owner of an object."""
 
     kind: str
     name: str
@@ -43,7 +43,7 @@ class OwnerReference(msgspec.Struct, rename="camel", frozen=True):
 
     @property
     def handle(self) -> str:
-        """What the engine tells its kind apart by."""
+        """Identifier of its kind in the engine."""
         return handle(self.api_version, self.kind)
 
 
@@ -64,30 +64,30 @@ class Meta(msgspec.Struct, rename="camel", frozen=True):
 
     @property
     def controller(self) -> OwnerReference | None:
-        """The owner that controls this object. A Secret that another operator made for us is not its own by that."""
+        """Owner that controls this object. A Secret that another operator made for us still belongs to our resource."""
         owners = (owner for owner in self.owner_references if not owner.api_version.startswith(_FOR_US))
         return next((owner for owner in owners if owner.controller), None)
 
     @property
     def node(self) -> OwnerReference | None:
-        """The Node it stands for: it goes when that does, and is kept by who its labels name."""
+        """Node it stands for: Kubernetes deletes it with the Node, and the resource that its labels name keeps it."""
         return next((owner for owner in self.owner_references if owner.handle == "Node"), None)
 
     @property
     def owner_labels(self) -> OwnerLabels:
-        """Whom the labels name as owner; empty strings where they do not."""
+        """Owner that the labels name; empty strings where they name none."""
         return self.namespace, self.labels.get(KIND, ""), self.labels.get(INSTANCE, "")
 
 
 @dataclass(frozen=True, slots=True)
 class Cached:
-    """One object. Whoever decodes it gets a copy of their own, so nobody can change what others read."""
+    """One object. Each call of `decode` returns a new copy, so that no caller can change what other callers read."""
 
     meta: Meta
     raw: bytes
 
     def decode(self) -> Object:
-        """The object in the shape of its YAML, without managedFields."""
+        """Return the object in the shape of its YAML, without managedFields."""
         return cast("Object", msgspec.json.decode(self.raw))
 
 
@@ -96,51 +96,51 @@ _meta = msgspec.json.Decoder(Meta)
 
 
 def cached(item: bytes, kind: Kind) -> Cached:
-    """An entry from the JSON of an object; items of a list lack their kind, which is filled in."""
+    """Return an entry from the JSON of an object, with the kind, which items of a list lack."""
     fields = leave_out_large(_fields.decode(item))
     metadata = _fields.decode(fields["metadata"])
     # Half of an object's size, of use to the API server only.
     metadata.pop("managedFields", None)
     encoded = msgspec.json.encode(metadata)
-    named: dict[str, Any] = {"apiVersion": kind.api_version, "kind": kind.kind}
-    raw = msgspec.json.encode({**fields, **named, "metadata": msgspec.Raw(encoded)})
+    type_meta: dict[str, Any] = {"apiVersion": kind.api_version, "kind": kind.kind}
+    raw = msgspec.json.encode({**fields, **type_meta, "metadata": msgspec.Raw(encoded)})
     return Cached(_meta.decode(encoded), raw)
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What happened to one object; None stands for not being there."""
+    """A change of one object; None stands for an object that does not exist."""
 
     kind: Kind
     old: Cached | None
     new: Cached | None
     by: Request | None = None
-    """Whose pass wrote it, if it was one of ours: they know already."""
+    """Resource whose pass wrote it, if a pass of ours did: that pass knows already."""
 
     @property
     def meta(self) -> Meta:
-        """Metadata of the newer side there is."""
+        """Metadata of the new side, of the old one where the object is gone."""
         return cast("Cached", self.new or self.old).meta
 
 
 class Store:
-    """All objects of one kind. Tells of each change once, whether a watch or our own write brought it."""
+    """All objects of one kind. It reports each change once, whether a watch or our own write brought it."""
 
     def __init__(self, kind: Kind, notify: Callable[[Change], None], budget: Budget | None = None) -> None:
         self.kind = kind
         self.budget = budget
-        """What a namespace may take of this store and others; None where only administrators write."""
+        """Limit of what a namespace may take of this store and others; None where only administrators write."""
         if budget:
             budget.stores.append(self)
         self._notify = notify
         self._objects: dict[tuple[str, str], Cached] = {}
         self._owned: dict[OwnerLabels, set[tuple[str, str]]] = {}
-        self._lost: dict[tuple[str, str], Cached] = {}
-        """What is irreplaceable, as it was when it went; as long as what it was made for is there, or comes back."""
+        self._deleted: dict[tuple[str, str], Cached] = {}
+        """Last state of deleted irreplaceable objects, while the resource they were made for exists or comes back."""
         self._removed: dict[str, int] = {}
-        """Version at which an object went, by uid."""
+        """Version at which an object was deleted, by uid."""
         self._listed: dict[str | None, int] = {}
-        """Version of the last whole list, by namespace: what it lacks was not there then."""
+        """Version of the last whole list, by namespace: an object that it lacks did not exist then."""
         self._gauge = metrics.OBJECTS.labels(kind.kind)
 
     def __len__(self) -> int:
@@ -150,44 +150,44 @@ class Store:
         return iter(tuple(self._objects.values()))
 
     def get(self, namespace: str, name: str) -> Cached | None:
-        """The object as last heard of."""
+        """Return the object as the cluster last reported it."""
         return self._objects.get((namespace, name))
 
     def owned(self, namespace: str, role: str, name: str) -> list[Cached]:
-        """Objects labeled as made for that resource."""
+        """Return the objects labeled as made for that resource."""
         keys = self._owned.get((namespace, role.lower(), fitting(name)), ())
         return [self._objects[key] for key in sorted(keys)]
 
-    def lost(self, role: str, namespace: str, name: str) -> list[Cached]:
-        """Irreplaceable objects made for that resource that went while this process watched."""
+    def deleted(self, role: str, namespace: str, name: str) -> list[Cached]:
+        """Return irreplaceable objects made for that resource that were deleted while this process watched."""
         labels = namespace, role.lower(), fitting(name)
-        return [item for item in self._lost.values() if item.meta.owner_labels == labels]
+        return [item for item in self._deleted.values() if item.meta.owner_labels == labels]
 
-    def last(self, namespace: str, name: str) -> Cached | None:
-        """What bore that name last, where it is remembered and gone."""
-        return self._lost.get((namespace, name))
+    def last_deleted(self, namespace: str, name: str) -> Cached | None:
+        """Return the last object of that name, if it is deleted and remembered."""
+        return self._deleted.get((namespace, name))
 
-    def forget(self, made_for: OwnerLabels) -> None:
-        """That resource is gone: what was irreplaceable for it is no more."""
-        for key in [key for key, item in self._lost.items() if item.meta.owner_labels == made_for]:
-            del self._lost[key]
+    def forget(self, owner_labels: OwnerLabels) -> None:
+        """Forget the deleted objects of a resource that is gone: they are no longer irreplaceable."""
+        for key in [key for key, item in self._deleted.items() if item.meta.owner_labels == owner_labels]:
+            del self._deleted[key]
 
     def give_up(self, last: Cached) -> None:
-        """An object its own resource has no use for any more: however irreplaceable it was, it is not lost."""
-        self._lost.pop((last.meta.namespace, last.meta.name), None)
+        """Forget a deleted object that its own resource no longer uses, however irreplaceable it was."""
+        self._deleted.pop((last.meta.namespace, last.meta.name), None)
 
     def put(self, new: Cached, *, by: Request | None = None) -> None:
-        """Takes in an object; older news than what is known changes nothing."""
+        """Take in an object; a version older than the known one changes nothing."""
         key = new.meta.namespace, new.meta.name
         old = self._objects.get(key)
-        known = _version(old) if old else max(self._removed.get(new.meta.uid, 0), self._listed_at(new.meta.namespace))
-        # The answer to a write of ours may come after the watch told that the object is gone.
-        if _version(new) <= known:
+        latest = _version(old) if old else max(self._removed.get(new.meta.uid, 0), self._listed_at(new.meta.namespace))
+        # The answer to a write of ours may come after the watch reported that the object is gone.
+        if _version(new) <= latest:
             return
         self._take_in(key, old, new, by)
 
     def remove(self, last: Cached, *, by: Request | None = None) -> None:
-        """Forgets an object, unless it was made anew since."""
+        """Forget an object, unless it was created again since."""
         key = last.meta.namespace, last.meta.name
         old = self._objects.get(key)
         self._removed[last.meta.uid] = _version(last)
@@ -199,27 +199,27 @@ class Store:
         self._notify(Change(self.kind, old, None, by))
 
     def replace(self, namespace: str | None, items: Iterable[Cached], version: str = "") -> None:
-        """Takes in a whole list as of a version, of one namespace or of all; tells of every difference."""
+        """Take in a whole list as of a version, of one namespace or of all; report every difference."""
         self._listed[namespace] = int(version or 0)
-        found = {(item.meta.namespace, item.meta.name): item for item in items}
+        by_key = {(item.meta.namespace, item.meta.name): item for item in items}
         for key, old in list(self._objects.items()):
-            if key not in found and namespace in (None, key[0]):
+            if key not in by_key and namespace in (None, key[0]):
                 self._set(key, old, None)
                 self._notify(Change(self.kind, old, None))
-        for key, new in found.items():
+        for key, new in by_key.items():
             old = self._objects.get(key)
             # Not compared by order: after a restore of etcd the list is right, however old it looks.
             if old is None or old.meta.resource_version != new.meta.resource_version:
                 self._take_in(key, old, new)
 
     def of_namespace(self, namespace: str) -> list[Cached]:
-        """Its objects there."""
+        """Return its objects in that namespace."""
         return [item for item in self._objects.values() if item.meta.namespace == namespace]
 
     def drop(self, item: Cached) -> None:
-        """Keeps an object no longer, which the cluster still holds: nobody is told, for nothing happened to it."""
+        """Stop keeping an object that the cluster still holds, and report nothing: nothing happened to the object."""
         key = item.meta.namespace, item.meta.name
-        self._lost.pop(key, None)
+        self._deleted.pop(key, None)
         self._set(key, item, None, is_gone=False)
 
     def _take_in(self, key: tuple[str, str], old: Cached | None, new: Cached, by: Request | None = None) -> None:
@@ -227,15 +227,15 @@ class Store:
             self._set(key, old, new)
             self._notify(Change(self.kind, old, new, by))
         elif old is not None:
-            # What it was is no news to plan with.
+            # A plan must not use its old state.
             self.drop(old)
 
     def _is_remembered(self, item: Cached) -> bool:
-        """Whether an object that goes is irreplaceable, and those of its namespace that went leave it room."""
+        """Return True if a deleted object is irreplaceable, and the remembered ones of its namespace leave it room."""
         if "true" not in (item.meta.annotations.get(name) for name in (IRREPLACEABLE, REMEMBERED)):
             return False
-        before = sum(size(lost) for lost in self._lost.values() if lost.meta.namespace == item.meta.namespace)
-        return self.budget is None or before + size(item) <= self.budget.limit // 4
+        used = sum(size(deleted) for deleted in self._deleted.values() if deleted.meta.namespace == item.meta.namespace)
+        return self.budget is None or used + size(item) <= self.budget.limit // 4
 
     def _listed_at(self, namespace: str) -> int:
         return max(self._listed.get(namespace, 0), self._listed.get(None, 0))
@@ -253,9 +253,9 @@ class Store:
         if new is None:
             self._objects.pop(key, None)
             if is_gone and old is not None and self._is_remembered(old):
-                self._lost[key] = old
+                self._deleted[key] = old
         else:
-            self._lost.pop(key, None)
+            self._deleted.pop(key, None)
             self._objects[key] = new
             if new.meta.owner_labels[1]:
                 self._owned.setdefault(new.meta.owner_labels, set()).add(key)
@@ -263,5 +263,5 @@ class Store:
 
 
 def _version(item: Cached) -> int:
-    """Resource versions count up within one API server's storage (KEP-5504)."""
+    """Return the resource version as a number: it counts up within one API server's storage (KEP-5504)."""
     return int(item.meta.resource_version or 0)

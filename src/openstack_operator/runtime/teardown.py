@@ -1,4 +1,4 @@
-"""Deletes what a resource made in the reverse order of its plan, so that what others still need goes last."""
+"""Teardown: deletion of children in the reverse order of the plan, so that those which others still need go last."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from ..plan import Context, Plan, SpecError, key
 from .finalizers import add, delete, drop, finish_deletion, release
 from .gather import Gatherer, parse
 from .kinds import Kind
-from .planning import planned
-from .process import together
+from .planning import make_plan
+from .process import gather_errors
 from .registry import Service
 from .store import Cached, Request
 from .world import World
 
 FINALIZER = "openstack.k8s.io/teardown"
 _FOREGROUND = "foregroundDeletion"
-"""Kubernetes' own, by which an object stays until what belongs to it is gone."""
+"""Kubernetes' own finalizer, by which an object stays until its children are gone."""
 
 Children = tuple[tuple[Kind, Cached], ...]
 
@@ -30,78 +30,78 @@ class Teardown:
         self._world = world
         self._gatherer = gatherer
 
-    async def hold(self, request: Request, held: Cached) -> Cached:
-        """The resource with the finalizer that keeps it until its teardown is done."""
-        return await add(self._world, request, held, FINALIZER)
+    async def hold(self, request: Request, resource: Cached) -> Cached:
+        """Return the resource with the finalizer that keeps it until its teardown is done."""
+        return await add(self._world, request, resource, FINALIZER)
 
-    async def advance(self, request: Request, held: Cached) -> str:
-        """Deletes the next step's objects; returns what is still to go, empty once the resource was let go."""
-        if FINALIZER not in held.meta.finalizers:
+    async def advance(self, request: Request, resource: Cached) -> str:
+        """Delete the next step's objects; return the objects still to go, empty once the resource is released."""
+        if FINALIZER not in resource.meta.finalizers:
             return ""
-        plan, children = await self._plan(request, held)
+        plan, children = await self._plan(request, resource)
         stage = _last_stage(
             plan, [(kind, child) for kind, child in children if child.meta.controller or child.meta.node]
         )
         if not stage:
-            await drop(self._world, request, held, FINALIZER)
+            await drop(self._world, request, resource, FINALIZER)
             return ""
-        await together(
+        await gather_errors(
             delete(self._world, kind, child, _policy(kind, child), by=request)
             for kind, child in stage
-            if _asks(kind, child)
+            if _needs_delete(kind, child)
         )
-        await together(
+        await gather_errors(
             finish_deletion(self._world, request, kind, child) for kind, child in self._world.children(request)
         )
-        await together(
+        await gather_errors(
             release(self._world, request, kind, child)
             for kind, child in children
             if child.meta.deletion_timestamp is not None
         )
         return ", ".join(f"{kind.kind}/{child.meta.name}" for kind, child in stage)
 
-    async def _plan(self, request: Request, held: Cached) -> tuple[Plan | None, Children]:
-        """The plan, None where none can be made, and the children there are."""
+    async def _plan(self, request: Request, resource: Cached) -> tuple[Plan | None, Children]:
+        """Return the plan, None where none can be made, and the existing children."""
         try:
-            spec = parse(self._service.resource, held.decode())
-            gathered = await self._gatherer.gather(self._service.resource, held, spec)
+            spec = parse(self._service.resource, resource.decode())
+            gathered = await self._gatherer.gather(self._service.resource, resource, spec)
             context: Context[Any] = gathered.context
-            plan = None if gathered.missing else await planned(self._service, context)
+            plan = None if gathered.missing else await make_plan(self._service, context)
             return plan, gathered.children
         except (SpecError, LookupError, ValueError):
             # A plan that fails, be it a fault of ours, must not keep the user from getting rid of the resource.
-            found = ((kind, child) for kind, child in self._world.children(request))
+            children = ((kind, child) for kind, child in self._world.children(request))
             owned = (
                 (k, c)
-                for k, c in found
-                if c.meta.node or (c.meta.controller and c.meta.controller.uid == held.meta.uid)
+                for k, c in children
+                if c.meta.node or (c.meta.controller and c.meta.controller.uid == resource.meta.uid)
             )
             return None, tuple(owned)
 
 
 def _policy(kind: Kind, child: Cached) -> str:
-    """Foreground: the object stays until all that belongs to it is gone, so its absence says that much. One with an
-    order of its own sees to that itself; the collector would take all of it at once. One whose operator makes anew what
-    belongs to it, as long as the object is there, could stay for good.
+    """Return the deletion policy. Foreground: the object stays until its children are gone, so its absence proves that.
+    Background for one with a teardown of its own, whose children the collector would delete all at once, and for one
+    whose operator recreates the children as long as the object exists: it could stay for good.
     """
-    return "Background" if kind.remade or FINALIZER in child.meta.finalizers else "Foreground"
+    return "Background" if kind.recreates_children or FINALIZER in child.meta.finalizers else "Foreground"
 
 
-def _asks(kind: Kind, child: Cached) -> bool:
-    """Whether it is still to be deleted, or to be let go by the policy of its kind: Kubernetes passes Foreground on."""
-    return child.meta.deletion_timestamp is None or (kind.remade and _FOREGROUND in child.meta.finalizers)
+def _needs_delete(kind: Kind, child: Cached) -> bool:
+    """Return True if it still needs a deletion, or one by the policy of its kind: Kubernetes passes Foreground on."""
+    return child.meta.deletion_timestamp is None or (kind.recreates_children and _FOREGROUND in child.meta.finalizers)
 
 
 def _last_stage(plan: Plan | None, children: Iterable[tuple[Kind, Cached]]) -> list[tuple[Kind, Cached]]:
-    """The objects to go next: what the plan does not know, then those of the last step that has any left."""
-    left = {(kind.handle, child.meta.name): (kind, child) for kind, child in children}
+    """Return the objects to delete next: those that the plan lacks, then those of the last step that has any left."""
+    remaining = {(kind.handle, child.meta.name): (kind, child) for kind, child in children}
     if plan is None:
-        return list(left.values())
-    planned = {key(obj) for obj in plan.objects}
-    unknown = [entry for name, entry in left.items() if name not in planned]
-    if unknown:
-        return unknown
+        return list(remaining.values())
+    plan_keys = {key(obj) for obj in plan.objects}
+    unplanned = [entry for name, entry in remaining.items() if name not in plan_keys]
+    if unplanned:
+        return unplanned
     for step in reversed(list(plan)):
-        if stage := [left[key(obj)] for obj in step.objects if key(obj) in left]:
+        if stage := [remaining[key(obj)] for obj in step.objects if key(obj) in remaining]:
             return stage
     return []

@@ -1,4 +1,4 @@
-"""Who in a namespace trusts whom: the Secrets with authorities, the pods that read them, and what these show."""
+"""Trust in a namespace: the Secrets with authorities, the pods that read them, and the certificates they show."""
 
 from __future__ import annotations
 
@@ -22,46 +22,46 @@ _PATIENCE = 2.0
 _FILES = ("ca.crt", "tls.crt")
 
 
-def users(needed: Callable[[Context[Any]], bool], nearly: Callable[[Context[Any]], bool]) -> Observer:
-    """An observer whose facts are, where they are `needed`, the operator's `secrets` that hold authorities, without
-    their keys, and all `pods` of the namespace; and, where these leave only that open (`nearly`, asked with them), the
-    certificates in PEM that are `shown` by pods that mount one, by pod.
+def tls_observer(needed: Callable[[Context[Any]], bool], nearly: Callable[[Context[Any]], bool]) -> Observer:
+    """Return an observer whose facts are, where they are `needed`, the operator's `secrets` that hold authorities,
+    without their keys, and all `pods` of the namespace; and, where these leave only that open (`nearly`, called with
+    them), the certificates in PEM that are `shown` by pods that mount one, by pod.
     """
 
     async def observe(client: Client, ctx: Context[Any]) -> Mapping[str, Any]:
         if not needed(ctx):
             return {}
         ours = f"app.kubernetes.io/managed-by={MANAGED_BY}"
-        found = [
-            item for item in await listed(client, SECRET, ctx.namespace, ours) if "ca.crt" in (item.get("data") or {})
+        bundles = [
+            item for item in await list_all(client, SECRET, ctx.namespace, ours) if "ca.crt" in (item.get("data") or {})
         ]
-        secrets = [{**item, "data": {k: v for k, v in item["data"].items() if k in _FILES}} for item in found]
-        pods = await listed(client, POD, ctx.namespace)
+        secrets = [{**item, "data": {k: v for k, v in item["data"].items() if k in _FILES}} for item in bundles]
+        pods = await list_all(client, POD, ctx.namespace)
         facts = {"secrets": secrets, "pods": pods}
         if not nearly(replace(ctx, facts=facts)):
             return facts
-        own = {item["metadata"]["name"] for item in secrets if "tls.crt" in item["data"]}
-        ports = {pod["metadata"]["name"]: _ports(pod, own) for pod in pods}
-        shown = await asyncio.gather(*(_shown(each) for each in ports.values()))
-        return {**facts, "shown": dict(zip(ports, shown, strict=True))}
+        certificates = {item["metadata"]["name"] for item in secrets if "tls.crt" in item["data"]}
+        ports = {pod["metadata"]["name"]: _ports(pod, certificates) for pod in pods}
+        served = await asyncio.gather(*(_served_certificates(each) for each in ports.values()))
+        return {**facts, "shown": dict(zip(ports, served, strict=True))}
 
     return observe
 
 
-async def listed(client: Client, kind: Kind, namespace: str, selector: str = "") -> list[Object]:
-    """Every object there is. Raises Transient."""
-    found: list[Object] = []
+async def list_all(client: Client, kind: Kind, namespace: str, selector: str = "") -> list[Object]:
+    """Return all objects of a kind in a namespace. Raises Transient."""
+    objects: list[Object] = []
     query = {"labelSelector": selector} if selector else {}
     while True:
         page = msgspec.json.decode(await client.page(kind, namespace, query))
-        found += page.get("items") or []
+        objects += page.get("items") or []
         if not (token := page["metadata"].get("continue")):
-            return found
+            return objects
         query = {**query, "continue": token}
 
 
 def _ports(pod: Object, certificates: Iterable[str]) -> list[tuple[str, Object]]:
-    """Where a pod might show one of these certificates: its address, and a port of it."""
+    """Return where a pod might show one of these certificates: its address, and each port of it."""
     volumes = pod["spec"].get("volumes") or ()
     address = pod.get("status", {}).get("podIP")
     if not address or {(volume.get("secret") or {}).get("secretName") for volume in volumes}.isdisjoint(certificates):
@@ -69,13 +69,13 @@ def _ports(pod: Object, certificates: Iterable[str]) -> list[tuple[str, Object]]
     return [(address, port) for container in pod["spec"]["containers"] for port in container.get("ports") or ()]
 
 
-async def _shown(ports: Iterable[tuple[str, Object]]) -> list[str]:
-    asked = (certificate(host, port["containerPort"], sql=port.get("name") == "mysql") for host, port in ports)
-    return [cert for cert in await asyncio.gather(*asked) if cert]
+async def _served_certificates(ports: Iterable[tuple[str, Object]]) -> list[str]:
+    served = (certificate(host, port["containerPort"], sql=port.get("name") == "mysql") for host, port in ports)
+    return [cert for cert in await asyncio.gather(*served) if cert]
 
 
 async def certificate(host: str, port: int, *, sql: bool = False) -> str:
-    """What a port shows to who speaks TLS, or is a client of MariaDB, in PEM; empty for one that shows nothing."""
+    """Return the certificate a port shows to a client of TLS, or of MariaDB, in PEM; empty where it shows none."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     # It is looked at, not trusted: nothing is said to it.
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
@@ -87,8 +87,8 @@ async def certificate(host: str, port: int, *, sql: bool = False) -> str:
                     await reader.readexactly(int.from_bytes((await reader.readexactly(4))[:3], "little"))
                     writer.write(_SQL_TLS)
                     await writer.start_tls(context)
-                found: ssl.SSLObject = writer.get_extra_info("ssl_object")
-                return ssl.DER_cert_to_PEM_cert(found.getpeercert(binary_form=True) or b"")
+                tls: ssl.SSLObject = writer.get_extra_info("ssl_object")
+                return ssl.DER_cert_to_PEM_cert(tls.getpeercert(binary_form=True) or b"")
             finally:
                 # To close TLS politely is to wait for the other side, which may never answer.
                 writer.transport.abort()

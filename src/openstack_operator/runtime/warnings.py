@@ -13,7 +13,7 @@ from .kinds import Kind
 from .store import Cached, Change, Meta, Request, Store
 
 SELECTOR = "type=Warning"
-"""As a field selector."""
+"""The field selector of Warning Events."""
 KINDS = {"Pod", "StatefulSet", "DaemonSet", "Job", "PersistentVolumeClaim"}
 """Kinds whose Events are kept. Of ReplicaSets their Deployment tells in a condition."""
 _LONGEST = 1024
@@ -44,23 +44,23 @@ _event = msgspec.json.Decoder(_Event)
 
 
 def warning(item: bytes, kind: Kind) -> Cached:
-    """An entry of an Event, labeled in the cache with what it is about, so that it is found by that."""
+    """Return an entry of an Event, labeled in the cache with what it is about, so that it is found by that."""
     event = _event.decode(item)
     meta, about = event.metadata, event.involved_object
-    first = event.first_timestamp or event.event_time or meta.creation_timestamp
-    last = (event.series and event.series.last_observed_time) or event.last_timestamp or first
-    seen: Object = {
+    first_seen = event.first_timestamp or event.event_time or meta.creation_timestamp
+    last_seen = (event.series and event.series.last_observed_time) or event.last_timestamp or first_seen
+    content: Object = {
         "kind": about.kind,
         "name": about.name,
         "uid": about.uid,
         "reason": event.reason,
         "message": quote(event.message, _LONGEST),
-        "first": first,
-        "last": last,
+        "first": first_seen,
+        "last": last_seen,
     }
     labels = {KIND: about.kind.lower(), INSTANCE: fitting(about.name)}
     small = Meta(meta.name, meta.uid, meta.resource_version, meta.namespace, labels=labels)
-    return Cached(small, msgspec.json.encode(seen))
+    return Cached(small, msgspec.json.encode(content))
 
 
 class Warnings(Store):
@@ -75,22 +75,22 @@ class Warnings(Store):
         return item.meta.labels[KIND] in self._kinds and self._inhabited(item.meta.namespace)
 
     def put(self, new: Cached, *, by: Request | None = None) -> None:
-        """Takes in an Event that may be about something of ours."""
+        """Take in an Event that may be about something of ours."""
         if self._is_wanted(new):
             super().put(new, by=by)
 
     def replace(self, namespace: str | None, items: Iterable[Cached], version: str = "") -> None:
-        """Takes in those of a whole list."""
+        """Take in those of a whole list."""
         super().replace(namespace, [item for item in items if self._is_wanted(item)], version)
 
     def about(self, namespace: str, kind: str, name: str, uid: str = "") -> Sequence[Object]:
-        """Events about that object; without a uid, about any of that name."""
+        """Return the Events about that object; without a uid, about any of that name."""
         events: list[dict[str, Any]] = [item.decode() for item in self.owned(namespace, kind, name)]
         return [event for event in events if event["name"] == name and (not uid or event["uid"] in ("", uid))]
 
 
-def says_the_same(change: Change) -> bool:
-    """Whether an Event only repeats what it said, or went."""
+def is_repetition(change: Change) -> bool:
+    """Return whether an Event only repeats what it said, or was deleted."""
     if change.new is None:
         return True
     if change.old is None:

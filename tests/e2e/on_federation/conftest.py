@@ -54,7 +54,7 @@ def _bundle(cluster: Kubernetes, cloud: Cloud) -> str:
 def _provider(cloud: Cloud, bundle: str) -> list[dict[str, Any]]:
     now = datetime.now(UTC)
     by = pki.authority("a" * 32, "authority of sso", now)
-    leaf = pki.issue(by, pki.Wanted(common="sso", names=frozenset({HOST})), "b" * 32, now)
+    leaf = pki.issue(by, pki.Request(common="sso", names=frozenset({HOST})), "b" * 32, now)
     told = {
         "issuer": ISSUER,
         "client": CLIENT,

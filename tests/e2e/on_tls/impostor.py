@@ -174,4 +174,4 @@ def forged(name: str, signer: pki.Pair | None = None) -> pki.Pair:
     """A certificate for a name, by an authority of our own making or by one whose key fell into the wrong hands."""
     now = datetime.now(UTC)
     signer = signer or pki.authority("somebody", "somebody else", now)
-    return pki.issue(signer, pki.Wanted(common=name, names=frozenset({name}), calls=True), "drawn", now)
+    return pki.issue(signer, pki.Request(common=name, names=frozenset({name}), calls=True), "drawn", now)

@@ -1,1 +1,1 @@
-"""CephStorage: pools for volumes, images, disks and backups, in a Ceph of ours or of others."""
+"""CephStorage: pools for volumes, images, disks and backups, in a Ceph of ours or an external one."""

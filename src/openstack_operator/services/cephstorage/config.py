@@ -1,4 +1,4 @@
-"""What Ceph's daemons and clients are told: addresses, keys, and what each key is good for."""
+"""Configuration of Ceph's daemons and clients: addresses, keys, and the capabilities of each key."""
 
 from __future__ import annotations
 
@@ -21,39 +21,39 @@ MON = {"mon": "allow *"}
 ADMIN = {"mon": "allow *", "osd": "allow *", "mds": "allow *", "mgr": "allow *"}
 MGR = {"mon": "profile mgr", "osd": "allow *", "mds": "allow *"}
 OSD = {
-    # Makes OSDs, and tells that one is gone whose volume was lost.
+    # Makes OSDs, and marks an OSD as lost whose volume was lost.
     "mon": "profile bootstrap-osd, allow r, allow command 'osd down'",
     "mgr": "allow command 'osd destroy'",
 }
 
 
-def cephx(drawn: str) -> str:
-    """A key of Ceph's kind (AES, 128 bits) from a drawn password; when it was made is of no interest to anybody."""
+def cephx(password: str) -> str:
+    """Return a key in Ceph's format (AES, 128 bits) from a random password; Ceph ignores the time in it, here 0."""
     header = b"\x01\x00" + bytes(8) + b"\x10\x00"
-    return base64.b64encode(header + hashlib.sha256(drawn.encode()).digest()[:16]).decode()
+    return base64.b64encode(header + hashlib.sha256(password.encode()).digest()[:16]).decode()
 
 
-def fsid(drawn: str) -> str:
-    """The identity of a cluster of ours."""
-    return name_uuid("ceph", drawn)
+def fsid(password: str) -> str:
+    """Return the identity of a cluster of ours."""
+    return name_uuid("ceph", password)
 
 
-def names(spec: CephStorageSpec) -> dict[str, str]:
-    """Name of the pool of each use."""
+def pool_names(spec: CephStorageSpec) -> dict[str, str]:
+    """Return the name of the pool of each use."""
     return {use: pool.name or use for use, pool in pools(spec).items()}
 
 
 def copies(spec: CephStorageSpec, pool: Pool | None = None) -> int:
-    """How many copies of an object a new pool gets; without one, whatever Ceph keeps for itself."""
-    asked = pool.size if pool else None
-    return asked or (min(3, spec.osds.replicas) if spec.mode == "local" else 3)
+    """Return the number of copies of each object in a new pool; without a pool, in the one that Ceph itself makes."""
+    size = pool.size if pool else None
+    return size or (min(3, spec.osds.replicas) if spec.mode == "local" else 3)
 
 
 def caps(spec: CephStorageSpec, use: str) -> dict[str, str]:
-    """The least that the client of a use can do its work with. Volumes and disks are cloned from images; an image is
-    made of a server's disk by a clone as well, so that Nova writes both.
+    """Return the least capabilities with which the client of a use can work. Volumes and disks are clones of images; an
+    image of a server's disk is a clone as well, so that Nova writes both.
     """
-    pool = names(spec)
+    pool = pool_names(spec)
     writes = {"vms": ("vms", "images")}.get(use, (use,))
     reads = {"volumes": ("images",)}.get(use, ())
     osd = [f"profile rbd pool={pool[each]}" for each in writes]
@@ -63,28 +63,28 @@ def caps(spec: CephStorageSpec, use: str) -> dict[str, str]:
 
 
 _CLIENT = {"ms client mode": "secure", "ms mon client mode": "secure"}
-# Whoever has no such option takes either mode, and is given this one.
+# Clients without such an option accept either mode, and get this one.
 _DAEMON = {
     **_CLIENT,
-    **{f"ms {what} mode": "secure" for what in ("cluster", "service", "mon cluster", "mon service")},
+    **{f"ms {scope} mode": "secure" for scope in ("cluster", "service", "mon cluster", "mon service")},
     # The first version of the protocol is plain.
     "ms bind msgr1": "false",
 }
 
 
 def ports(spec: CephStorageSpec) -> dict[str, int]:
-    """Those of a monitor, by the version of the protocol."""
+    """Return the ports of a monitor, by the version of the protocol."""
     return {"v2": V2} if spec.encrypted else {"v2": V2, "v1": V1}
 
 
 def client_conf(spec: CephStorageSpec, identity: str, monitors: Sequence[str]) -> str:
-    """ceph.conf of everybody who logs in."""
+    """Return ceph.conf of all clients."""
     encrypted = _CLIENT if spec.encrypted else {}
     return _text({"global": {"fsid": identity, "mon host": ",".join(monitors), **encrypted}})
 
 
 def daemon_conf(ctx: Context[CephStorageSpec], identity: str, monitors: Sequence[str]) -> str:
-    """ceph.conf of daemons in pods: logs on stderr, and as little memory as they take."""
+    """Return ceph.conf of daemons in pods: logs on stderr, and as little memory as they need."""
     logs = {"log to stderr": "true", "err to stderr": "true", "log to file": "false"}
     socket = {"admin socket": "/run/ceph/$name.asok"}
     return _text(
@@ -98,9 +98,9 @@ def daemon_conf(ctx: Context[CephStorageSpec], identity: str, monitors: Sequence
                 "run dir": "/run/ceph",
                 "ms bind ipv6": "false",
                 **(_DAEMON if ctx.spec.encrypted else {}),
-                # What a Service's address is turned into on the way is nobody's address.
+                # A Service's address is translated on the way, and the result is no daemon's address.
                 "ms learn addr from peer": "false",
-                # Ceph's own pool, made before any of ours, would wait for ever for OSDs that do not exist.
+                # Ceph's own pool, made before any of ours, would wait without end for OSDs that do not exist.
                 "osd pool default size": str(copies(ctx.spec)),
                 "mon allow pool size one": "true",
                 "mon warn on pool no redundancy": "false",
@@ -108,7 +108,7 @@ def daemon_conf(ctx: Context[CephStorageSpec], identity: str, monitors: Sequence
             "mon": {
                 **socket,
                 "mon data": f"{STATE}/mon",
-                # The volume's file system may be one with many others in it.
+                # The volume may share its file system with many others.
                 "mon data avail warn": "5",
                 "mon data avail crit": "1",
                 "auth allow insecure global id reclaim": "false",
@@ -120,7 +120,7 @@ def daemon_conf(ctx: Context[CephStorageSpec], identity: str, monitors: Sequence
 
 
 def _osd(memory: int) -> dict[str, str]:
-    """Options of an OSD in a file, on a machine it has not to itself; `memory` in MiB."""
+    """Return the options of an OSD in a file, on a machine that it shares; `memory` in MiB."""
     return {
         "osd data": f"{STATE}/osd",
         "osd objectstore": "bluestore",
@@ -133,7 +133,7 @@ def _osd(memory: int) -> dict[str, str]:
         "bluestore cache size": str(memory * 1024**2 // 8),
         "osd op num shards": "1",
         "osd op num threads per shard": "2",
-        # It would write for a minute at every start, to learn what the machine can do while others work on it.
+        # It would write for a minute at every start, to measure a machine that does other work meanwhile.
         "osd mclock skip benchmark": "true",
         "osd max backfills": "1",
     }
@@ -149,10 +149,10 @@ def _section(name: str, values: Mapping[str, Any]) -> list[str]:
 
 
 def client_name(spec: CephStorageSpec, use: str) -> str:
-    """`client.<user>` of a use."""
+    """Return `client.<user>` of a use."""
     return f"client.{users(spec)[use]}"
 
 
 def block_bytes(size: str) -> int:
-    """Bytes of an OSD's file on a volume of that size: a twentieth is left for what lies beside it."""
+    """Return the bytes of an OSD's file on a volume of that size: a twentieth remains free for other files."""
     return int(kube.amount(size) * 0.95) // 2**20 * 2**20

@@ -1,4 +1,4 @@
-"""A small Ceph of ours: monitors behind an address each, a manager, and OSDs in files of their volumes."""
+"""A small Ceph of ours: monitors with an address each, a manager, and OSDs in files of their volumes."""
 
 from __future__ import annotations
 
@@ -18,71 +18,71 @@ _LETTERS = "abcdefghi"
 
 
 def monitors(ctx: Context[CephStorageSpec]) -> dict[str, str]:
-    """Host of each monitor, by its letter."""
+    """Return the host of each monitor, by its letter."""
     letters = _LETTERS[: ctx.spec.monitors.replicas]
     return {letter: ctx.host(kube.fitting(ctx.name("mon", letter))) for letter in letters}
 
 
 def record(ctx: Context[CephStorageSpec]) -> Step:
-    """Secret `<owner>-record`: whether there has been a majority, and the address of each monitor, which clients and
-    the map of monitors hold on to; as long as the volumes.
+    """Return the step of Secret `<owner>-record`: `state`, which is `existing` after the first majority, and for each
+    monitor the address that clients and the map of monitors keep. It lives as long as the volumes.
     """
     name = ctx.name("record")
-    held = kube.secret_data(ctx.children.get(("Secret", kube.fitting(name))) or ctx.lost.get(kube.fitting(name)))
+    previous = kube.secret_data(ctx.children.get(("Secret", kube.fitting(name))) or ctx.lost.get(kube.fitting(name)))
     live = ctx.children.get(("StatefulSet", kube.fitting(ctx.name("mon"), kube.STATEFUL_SET_LIMIT)), {})
     # A monitor is ready as part of a majority.
-    formed = held.get("state") == "existing" or bool((live.get("status") or {}).get("readyReplicas"))
-    addresses = {letter: _address(ctx, letter, held) for letter in monitors(ctx)}
-    data = {"state": "existing" if formed else "new", **{key: at for key, at in addresses.items() if at}}
-    wanted = kube.irreplaceable(kube.secret(ctx, name, data))
-    kept = ctx.spec.osds.retention == "Retain"
-    return Step(name="Record", objects=(kube.retained(wanted) if kept else wanted,), guarded=True)
+    had_majority = previous.get("state") == "existing" or bool((live.get("status") or {}).get("readyReplicas"))
+    addresses = {letter: _address(ctx, letter, previous) for letter in monitors(ctx)}
+    data = {"state": "existing" if had_majority else "new", **{key: ip for key, ip in addresses.items() if ip}}
+    secret = kube.irreplaceable(kube.secret(ctx, name, data))
+    retain = ctx.spec.osds.retention == "Retain"
+    return Step(name="Record", objects=(kube.retained(secret) if retain else secret,), guarded=True)
 
 
-def _address(ctx: Context[CephStorageSpec], letter: str, held: Mapping[str, str]) -> str:
+def _address(ctx: Context[CephStorageSpec], letter: str, previous: Mapping[str, str]) -> str:
     live = ctx.children.get(("Service", kube.fitting(ctx.name("mon", letter))), {})
-    return held.get(letter) or live.get("spec", {}).get("clusterIP", "")
+    return previous.get(letter) or live.get("spec", {}).get("clusterIP", "")
 
 
-def addresses(ctx: Context[CephStorageSpec], known: Step) -> Step:
-    """A Service for each monitor, with the address it had before if somebody deleted it."""
-    held = kube.secret_data(known.objects[0])
+def addresses(ctx: Context[CephStorageSpec], record_step: Step) -> Step:
+    """Return a step with a Service for each monitor. A Service that a user deleted comes back with its address."""
+    recorded = kube.secret_data(record_step.objects[0])
     pods = kube.fitting(ctx.name("mon"), kube.STATEFUL_SET_LIMIT)
     services: list[Object] = []
     for ordinal, letter in enumerate(monitors(ctx)):
         target = {**kube.selector(ctx, "mon"), "statefulset.kubernetes.io/pod-name": f"{pods}-{ordinal}"}
         service = kube.service(ctx, ctx.name("mon", letter), config.ports(ctx.spec), target)
         # Monitors find each other by it before they are a majority.
-        spec = {**service["spec"], "publishNotReadyAddresses": True, "clusterIP": held.get(letter)}
+        spec = {**service["spec"], "publishNotReadyAddresses": True, "clusterIP": recorded.get(letter)}
         services.append(kube.drop_none({**service, "spec": spec}))
-    return Step(name="Addresses", objects=tuple(services), after=(known,))
+    return Step(name="Addresses", objects=tuple(services), after=(record_step,))
 
 
 def daemons(
-    ctx: Context[CephStorageSpec], keys: parts.Credentials, known: Step, reached: Step, conf: parts.Config
+    ctx: Context[CephStorageSpec], keys: parts.Credentials, record_step: Step, services: Step, conf: parts.Config
 ) -> tuple[Step, ...]:
-    """The steps of monitors, manager and OSDs, with the keys of each."""
-    key = {who: config.cephx(keys[who]) for who in ("mon", "admin", "mgr", "osd")}
+    """Return the steps of monitors, manager and OSDs, with the keys of each."""
+    key = {name: config.cephx(keys[name]) for name in ("mon", "admin", "mgr", "osd")}
     entries = {
         "mon.": ("mon", config.MON),
         "client.admin": ("admin", config.ADMIN),
         "mgr.x": ("mgr", config.MGR),
         "client.osd": ("osd", config.OSD),
     }
-    rings = {who: keyring(user, key[who], caps) for user, (who, caps) in entries.items()}
+    rings = {name: keyring(user, key[name], caps) for user, (name, caps) in entries.items()}
     mon_keys = _keys(ctx, "mon", "".join(rings.values()))
     mgr_keys, osd_keys = _keys(ctx, "mgr", rings["mgr"]), _keys(ctx, "osd", rings["osd"])
-    held = (keys, conf)
-    mon = _mon(ctx, conf, mon_keys, known, after=(*held, mon_keys, reached))
-    # The first monitors make the accounts of the others.
-    mgr = _mgr(ctx, conf, mgr_keys, after=(*held, mgr_keys, mon))
-    osd = _osd(ctx, conf, osd_keys, after=(*held, osd_keys, mon))
+    shared = (keys, conf)
+    mon = _mon(ctx, conf, mon_keys, record_step, after=(*shared, mon_keys, services))
+    # The first monitors make the accounts of manager and OSDs.
+    mgr = _mgr(ctx, conf, mgr_keys, after=(*shared, mgr_keys, mon))
+    osd = _osd(ctx, conf, osd_keys, after=(*shared, osd_keys, mon))
     return mon_keys, mgr_keys, osd_keys, mon, mgr, osd
 
 
-def _keys(ctx: Context[CephStorageSpec], who: str, ring: str) -> parts.Config:
-    made = parts.written(ctx, {"keyring": ring}, suffix=f"{who}-key", directory="/etc/ceph/daemon")
-    return replace(made, name="Keys")
+def _keys(ctx: Context[CephStorageSpec], daemon: str, ring: str) -> parts.Config:
+    secret = parts.written(ctx, {"keyring": ring}, suffix=f"{daemon}-key", directory="/etc/ceph/daemon")
+    return replace(secret, name="Keys")
 
 
 def _container(
@@ -93,7 +93,7 @@ def _container(
     *,
     mounts: Sequence[kube.Mount],
     env: Mapping[str, str] | None = None,
-    **own: Any,
+    **settings: Any,
 ) -> kube.Container:
     entry = ctx.release[f"ceph-{kind}"]
     return kube.Container(
@@ -106,12 +106,12 @@ def _container(
             *mounts,
         ),
         ready=kube.Probe(command=entry.commands["ready"], period=10),
-        **own,
+        **settings,
     )
 
 
 def _mon(
-    ctx: Context[CephStorageSpec], conf: parts.Config, keys: parts.Config, known: Step, *, after: tuple[Step, ...]
+    ctx: Context[CephStorageSpec], conf: parts.Config, keys: parts.Config, record_step: Step, *, after: tuple[Step, ...]
 ) -> Step:
     spec = ctx.spec.monitors
     words = " ".join(f"{letter}={host}" for letter, host in monitors(ctx).items())
@@ -124,21 +124,21 @@ def _mon(
         ports=config.ports(ctx.spec),
         mounts=(
             parts.volume(config.STATE, "ceph"),
-            kube.folder("record", known.objects[0]["metadata"]["name"], RECORD),
+            kube.folder("record", record_step.objects[0]["metadata"]["name"], RECORD),
         ),
         memory="96Mi",
         cpu="20m",
     )
-    wanted = kube.settings(ctx.spec, spec)
+    settings = kube.settings(ctx.spec, spec)
     return parts.members(
         ctx,
         "mon",
-        _template(ctx, "mon", main, conf, wanted),
+        _template(ctx, "mon", main, conf, settings),
         service=ctx.name("mons"),
         ports={"v2": config.V2},
         replicas=spec.replicas,
         storage=spec,
-        settings=wanted,
+        settings=settings,
         condition="Monitors",
         path="spec.monitors",
         after=after,
@@ -146,12 +146,12 @@ def _mon(
 
 
 def _mgr(ctx: Context[CephStorageSpec], conf: parts.Config, keys: parts.Config, *, after: tuple[Step, ...]) -> Step:
-    """The manager: statistics, placement groups, and what deletes trash. Ceph serves for a while without it."""
+    """Return the manager: statistics, placement groups, deletion of trash. Ceph works for a while without it."""
     main = _container(ctx, "mgr", conf, keys, mounts=kube.scratch(config.STATE), memory="256Mi", cpu="20m")
-    wanted = kube.settings(ctx.spec)
-    template = _template(ctx, "mgr", main, conf, wanted)
-    template = kube.placed(template, wanted, kube.selector(ctx, "mgr"), several=False, replaceable=True)
-    # Two of one name would push each other out for ever.
+    settings = kube.settings(ctx.spec)
+    template = _template(ctx, "mgr", main, conf, settings)
+    template = kube.placed(template, settings, kube.selector(ctx, "mgr"), several=False, replaceable=True)
+    # Two of one name would replace each other again and again.
     pods = kube.workload(ctx, "Deployment", "mgr", template, replicas=1, strategy={"type": "Recreate"})
     return Step(name="Manager", objects=(pods,), after=after)
 
@@ -168,16 +168,16 @@ def _osd(ctx: Context[CephStorageSpec], conf: parts.Config, keys: parts.Config, 
         memory=f"{mebibytes(spec.memory)}Mi",
         cpu="50m",
     )
-    wanted = kube.settings(ctx.spec, spec)
+    settings = kube.settings(ctx.spec, spec)
     return parts.members(
         ctx,
         "osd",
-        _template(ctx, "osd", main, conf, wanted, grace=60),
+        _template(ctx, "osd", main, conf, settings, grace=60),
         service=ctx.name("osds"),
         ports={"v2": 6800},
         replicas=spec.replicas,
         storage=spec,
-        settings=wanted,
+        settings=settings,
         condition="OSDs",
         path="spec.osds",
         after=after,
@@ -189,8 +189,8 @@ def _template(
     kind: str,
     main: kube.Container,
     conf: parts.Config,
-    wanted: PodSettings,
+    settings: PodSettings,
     *,
     grace: int = 30,
 ) -> Object:
-    return kube.pod(ctx, kind, main, wanted=wanted, annotations={kube.CONFIG_DIGEST: conf.digest}, grace=grace)
+    return kube.pod(ctx, kind, main, wanted=settings, annotations={kube.CONFIG_DIGEST: conf.digest}, grace=grace)

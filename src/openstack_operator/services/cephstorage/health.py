@@ -1,4 +1,4 @@
-"""What is seen of a Ceph, as conditions and as numbers."""
+"""State of a Ceph, as conditions and as numbers."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ from ...plan import READY, Context, Object, State, Step, Verdict, failed, progre
 from .keeper import PORT
 
 WATCHER = "status"
-"""Component of the pod that looks."""
+"""Component of the status pod."""
 
 GRAVE = ("OSD_FULL", "POOL_FULL", "OSD_BACKFILLFULL", "OSD_NEARFULL", "PG_AVAILABILITY", "OSD_DOWN", "MON_DOWN")
-"""What HEALTH_WARN may stand for that keeps a CephStorage from being as it should be; other warnings are told."""
+"""Warnings of Ceph that make HealthReady False; other warnings are only in its message."""
 
 UNREACHABLE, REFUSED, POOL, UNHEALTHY = "Unreachable", "KeyRefused", "MissingPool", "Unhealthy"
 
 
 def questions(ctx: Context[Any]) -> dict[str, str]:
-    """The URL at which the pod that looks tells what it sees."""
+    """Return the URL of the facts that the status pod serves, by its address."""
     addresses = [pod["status"].get("podIP", "") for pod in ctx.pods if "deletionTimestamp" not in pod["metadata"]]
     return {f"{WATCHER}-{address}": f"http://{address}:{PORT}/" for address in addresses if address}
 
 
-def seen(ctx: Context[Any]) -> Mapping[str, Any]:
-    """What was answered; empty where nobody did."""
+def status_facts(ctx: Context[Any]) -> Mapping[str, Any]:
+    """Return the facts from the status pod; empty if it did not answer."""
     return next((facts for facts in ctx.facts.values() if facts), {})
 
 
-def connected(facts: Mapping[str, Any], *, ours: bool) -> Verdict:
-    """Whether the keys of all services are good. `ours` are keys that we made, and make good again."""
+def connection_verdict(facts: Mapping[str, Any], *, ours: bool) -> Verdict:
+    """Return READY if the keys of all services are valid. The operator made keys that are `ours`, and repairs them."""
     if not facts:
         return progressing("nothing was heard yet of what the status pod sees")
     if refused := facts["refused"]:
@@ -46,18 +46,18 @@ def connected(facts: Mapping[str, Any], *, ours: bool) -> Verdict:
     return READY
 
 
-def healthy(facts: Mapping[str, Any]) -> Verdict:
-    """What Ceph says of itself. What it only warns of is told, and keeps nothing from being ready."""
+def health_verdict(facts: Mapping[str, Any]) -> Verdict:
+    """Return the health that Ceph reports. Warnings outside GRAVE are in the message, and do not prevent READY."""
     if not facts.get("reachable"):
-        return progressing("unknown as long as Ceph cannot be asked")
+        return progressing("unknown while Ceph does not answer")
     checks: Mapping[str, str] = facts["checks"]
-    told = "; ".join(f"{name}: {text}" for name, text in checks.items())
+    text = "; ".join(f"{name}: {summary}" for name, summary in checks.items())
     grave = facts["health"] == "HEALTH_ERR" or any(name in GRAVE for name in checks)
-    return Verdict(State.PROGRESSING, f"{facts['health']}: {told}", UNHEALTHY) if grave else Verdict(State.READY, told)
+    return Verdict(State.PROGRESSING, f"{facts['health']}: {text}", UNHEALTHY) if grave else Verdict(State.READY, text)
 
 
 def details(facts: Mapping[str, Any]) -> dict[str, Any]:
-    """`status.health` and `status.capacity`; empty as long as Ceph has told nothing."""
+    """Return `status.health` and `status.capacity`; empty until Ceph has answered."""
     if not facts.get("reachable"):
         return {}
     # In whole GiB, as Cinder counts, so that a cloud at rest writes no status.
@@ -67,22 +67,22 @@ def details(facts: Mapping[str, Any]) -> dict[str, Any]:
 
 JOB = "pools"
 """Component of the job that makes pools and clients."""
-_SETTLED = timedelta(minutes=1)
-"""After which what is seen is surely newer than what a job has done."""
+_FACTS_DELAY = timedelta(minutes=1)
+"""Time after the end of a job after which facts are surely newer than its work."""
 
 
-def again(ctx: Context[Any], wanted: str, facts: Mapping[str, Any]) -> str:
-    """A word for the job that makes pools and clients, another one where it is to be done again: it has done what is
-    `wanted`, and something of that is missing since.
+def rerun_marker(ctx: Context[Any], digest: str, facts: Mapping[str, Any]) -> str:
+    """Return a word for the job that makes pools and clients; another word makes it run again, if it has done its work
+    (`digest` is that of its Secret), and a pool or client has been missing since.
     """
     for job in (live for (kind, _), live in ctx.children.items() if kind == "Job"):
         env = {entry["name"]: entry.get("value", "") for entry in _environment(job)}
-        if env.get("WANTED") != wanted:
+        if env.get("WANTED") != digest:
             continue
-        ended = (job.get("status") or {}).get("completionTime")
+        completion_time = (job.get("status") or {}).get("completionTime")
         missing = bool(facts.get("refused") or facts.get("missing"))
-        settled = ended and datetime.fromisoformat(ended) + _SETTLED <= ctx.now
-        return str(ended) if missing and settled else env.get("AGAIN", "")
+        is_newer = completion_time and datetime.fromisoformat(completion_time) + _FACTS_DELAY <= ctx.now
+        return str(completion_time) if missing and is_newer else env.get("AGAIN", "")
     return ""
 
 
@@ -90,7 +90,7 @@ def _environment(job: Object) -> list[Object]:
     return job["spec"]["template"]["spec"]["containers"][0].get("env") or []
 
 
-def condition(facts: Mapping[str, Any], *, ours: bool) -> tuple[Step, Step]:
-    """The conditions CephConnected and HealthReady."""
-    there = Step(name="CephConnected", verdict=connected(facts, ours=ours))
-    return there, Step(name="Health", after=(there,), verdict=healthy(facts))
+def condition_steps(facts: Mapping[str, Any], *, ours: bool) -> tuple[Step, Step]:
+    """Return the steps of the conditions CephConnected and HealthReady."""
+    connection = Step(name="CephConnected", verdict=connection_verdict(facts, ours=ours))
+    return connection, Step(name="Health", after=(connection,), verdict=health_verdict(facts))

@@ -1,4 +1,4 @@
-"""What users write to get a CephStorage."""
+"""Spec and status of a CephStorage."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from ...api import (
 ClientName = Annotated[str, Field(min_length=1, max_length=40, pattern=r"^[a-z]([-a-z0-9]*[a-z0-9])?$")]
 """Name of a client without `client.`."""
 
-_MORE = "!has(self.replicas) || !has(oldSelf.replicas) || self.replicas >= oldSelf.replicas"
+_NEVER_FEWER = "!has(self.replicas) || !has(oldSelf.replicas) || self.replicas >= oldSelf.replicas"
 
 Size = Annotated[str, memory("256Mi", "64Gi"), holds("256Mi", "64Gi")]
 
@@ -46,25 +46,25 @@ class Pool(Model):
     rules: ClassVar[tuple[Rule, ...]] = (settled("name", "the pool"), settled("user", "the client"))
 
     name: PoolName | None = None
-    """Name of the pool; unset is called after its use. Cannot be changed, since data does not move by itself."""
+    """Name of the pool; unset is the name of its use. Cannot be changed, since data does not move by itself."""
     user: ClientName | None = None
     """Name of the client, without `client.`; unset is `cinder`, `glance`, `nova` or `cinder-backup`. Cannot be
-    changed; a new key is what `keyGeneration` is for."""
+    changed; for a new key, raise `keyGeneration`."""
     size: Annotated[int, Field(ge=1, le=10)] | None = None
-    """How many copies of each object there are; unset is three, or fewer where there are fewer OSDs of ours."""
+    """Number of copies of each object; unset is three, or in mode local the number of OSDs if it is lower."""
     autoscale: Literal["on", "warn", "off"] = "on"
-    """Whether Ceph changes the number of placement groups as the pool fills, or only warns (`pg_autoscale_mode`)."""
+    """Let Ceph change the number of placement groups as the pool fills, or only warn (`pg_autoscale_mode`)."""
     placement_groups: Annotated[int, Field(ge=1, le=65536)] = 8
-    """Number of placement groups the pool begins with."""
+    """Initial number of placement groups of the pool."""
 
 
 class Pools(Model):
-    """What is kept in Ceph."""
+    """Pools, by their use."""
 
     volumes: Pool = Pool()
     """Cinder's volumes."""
     images: Pool = Pool()
-    """Glance's images; disks and volumes made of one are clones of it."""
+    """Glance's images; disks and volumes from an image are clones of it."""
     vms: Pool = Pool()
     """Disks of Nova's servers."""
     backups: Pool = Pool()
@@ -72,49 +72,48 @@ class Pools(Model):
 
 
 class Monitors(PodSettings, UsesVolume):
-    """The monitors of a Ceph of ours, which keep the map of it."""
+    """Monitors of mode local, which keep the map of the cluster."""
 
     rules: ClassVar[tuple[Rule, ...]] = (
-        rule(_MORE, "a monitor cannot be taken away, since the others would go on counting it", ".replicas"),
+        rule(_NEVER_FEWER, "a monitor cannot be taken away, since the others would go on counting it", ".replicas"),
     )
 
     replicas: QuorumReplicas = 1
-    """Number of monitors; more may be added later, none taken away."""
+    """Number of monitors; you may add monitors later, but not remove any."""
     storage_size: StorageSize = "2Gi"
-    """Size of each monitor's volume; may grow where the StorageClass allows it, never shrink."""
+    """Size of each monitor's volume; may grow if the StorageClass allows it, never shrink."""
 
 
 class Osds(PodSettings, UsesVolume):
-    """What keeps the data of a Ceph of ours."""
+    """OSDs of mode local, which store the data."""
 
     renamed: ClassVar[Mapping[str, str]] = {"memoryMB": "memory, such as 512Mi"}
     rules: ClassVar[tuple[Rule, ...]] = (
-        rule(_MORE, "an OSD cannot be taken away with the data on it; keep the old number", ".replicas"),
+        rule(_NEVER_FEWER, "an OSD cannot be taken away with the data on it; keep the old number", ".replicas"),
     )
 
     replicas: Annotated[int, Field(ge=1, le=32)] = 1
-    """Number of OSDs, with a volume each; more may be added later, none taken away. Copies of an object are never on
+    """Number of OSDs, with a volume each; you may add OSDs later, but not remove any. Copies of an object are never on
     the same OSD."""
     storage_size: StorageSize = "20Gi"
-    """Size of each OSD's volume, nearly all of which is Ceph's; may grow where the StorageClass allows it, never
-    shrink."""
+    """Size of each OSD's volume, nearly all of it for data; may grow if the StorageClass allows it, never shrink."""
     memory: Size = "512Mi"
-    """Memory each OSD tries to keep to (`osd_memory_target`)."""
+    """Target for the memory of each OSD (`osd_memory_target`)."""
 
 
 class External(Model):
-    """A Ceph that others run."""
+    """An external Ceph."""
 
     secret_ref: SecretRef
-    """Secret with `ceph.conf`, which must say `fsid` and `mon host`, and `keyring`."""
+    """Secret with `ceph.conf`, which must set `fsid` and `mon host`, and `keyring`."""
     manage: bool = True
-    """Whether the keyring is that of one client who may make pools and clients, such as client.admin, and they are
-    made. If not, it holds the key of a client for each use that is wanted, under the names in `pools`, and the pools
-    must be there."""
+    """Create pools and clients: the keyring must then be that of one client with the right to do so, such as
+    client.admin. With false, the keyring must hold the key of a client for each use that you need, with the names in
+    `pools`, and the pools must exist."""
 
 
 class Rook(Model):
-    """A Ceph that Rook runs in this namespace, which must hold the service accounts Rook wants for a cluster."""
+    """A Ceph that Rook runs in this namespace, which must have the service accounts that Rook needs for a cluster."""
 
     on_nodes = ("image", "storage", "network")
     node_folders = ("data_dir_host_path",)
@@ -124,13 +123,13 @@ class Rook(Model):
     data_dir_host_path: Annotated[
         str, Field(pattern=r"^/[^:\s]+$", max_length=255), validated(immutable("the folder of the monitors"))
     ] = "/var/lib/rook"
-    """Folder of the nodes in which monitors keep their data. Cannot be changed."""
+    """Folder of the monitors' data on the nodes. Cannot be changed."""
     monitors: QuorumReplicas = 3
     """Number of monitors."""
     failure_domain: Name = "host"
-    """What may fail as a whole: no two copies of an object are in the same one."""
+    """Unit that may fail as a whole, such as `host` or `rack`: copies of an object are in different ones."""
     storage: Opaque = {"useAllNodes": True, "useAllDevices": True}
-    """`storage` of the CephCluster: which nodes and devices are used."""
+    """`storage` of the CephCluster: the nodes and devices to use."""
     network: Opaque = {"provider": "host"}
     """`network` of the CephCluster. Servers reach Ceph from their nodes' network."""
 
@@ -153,18 +152,18 @@ class CephStorageSpec(RunSpec):
     )
 
     mode: Annotated[Literal["local", "external", "rook"], validated(immutable("the mode"))] = "local"
-    """Who runs it: `local` is a small Ceph of ours on volumes of Kubernetes, `external` one that others run, `rook` one
-    that Rook runs. Cannot be changed, since data does not move by itself."""
+    """Kind of cluster: `local` is a small Ceph of this operator on volumes of Kubernetes, `external` an existing one,
+    `rook` one that Rook runs. Cannot be changed, since data does not move by itself."""
     pools: Pools = Pools()
-    """What is kept in Ceph, and under which names."""
+    """Pools for each use, and their clients."""
     encrypted: bool = False
-    """Whether what is sent to it, by it and within it is encrypted (msgr2's secure mode), and who comes otherwise
-    is refused. May be turned on and off while it runs. Not for mode external."""
+    """Encrypt all connections of clients and daemons (msgr2's secure mode), and refuse connections without encryption.
+    You may turn it on and off while the cluster runs. Not for mode external."""
     key_generation: Annotated[
         int, Field(ge=1, le=1000), validated(rule("self >= oldSelf", "old keys do not come back; count up"))
     ] = 1
-    """Raise it for new keys: each use gets a client of another name (`cinder-2`), which services move to one by one.
-    What the old ones were given goes on working until somebody removes them."""
+    """Generation of the keys; raise it for new keys. Each use then gets a client with another name (`cinder-2`), and
+    services change to it one by one. The old clients keep their access until you remove them."""
     monitors: Monitors = Monitors()
     """Monitors of mode local."""
     osds: Osds = Osds()
@@ -175,7 +174,7 @@ class CephStorageSpec(RunSpec):
     """The Ceph of mode rook."""
 
     def implied(self) -> dict[str, OptionalSecretRef]:
-        """What Rook writes down, as soon as it does."""
+        """Return references to the Secrets that Rook writes, which may not exist yet."""
         if self.mode != "rook":
             return {}
         names = ("rook-ceph-config", "rook-ceph-mon", *(f"rook-ceph-client-{user}" for user in users(self).values()))
@@ -183,40 +182,40 @@ class CephStorageSpec(RunSpec):
 
 
 USERS = {"volumes": "cinder", "images": "glance", "vms": "nova", "backups": "cinder-backup"}
-"""Who keeps what, by use."""
+"""Default name of the client of each use."""
 
 
 def pools(spec: CephStorageSpec) -> dict[str, Pool]:
-    """The pools by use."""
+    """Return the pools by use."""
     return {use: getattr(spec.pools, use) for use in USERS}
 
 
 def users(spec: CephStorageSpec) -> dict[str, str]:
-    """Name of the client of each use, without `client.`."""
-    # Keys of an external Ceph that we do not make are the business of whoever does.
-    counted = spec.key_generation > 1 and (spec.mode != "external" or (spec.external and spec.external.manage))
-    suffix = f"-{spec.key_generation}" if counted else ""
+    """Return the name of the client of each use, without `client.`."""
+    # If a user makes the keys of an external Ceph, the user also names their clients.
+    has_suffix = spec.key_generation > 1 and (spec.mode != "external" or (spec.external and spec.external.manage))
+    suffix = f"-{spec.key_generation}" if has_suffix else ""
     return {use: f"{pool.user or USERS[use]}{suffix}" for use, pool in pools(spec).items()}
 
 
 class Capacity(Model):
-    """What there is to write on, of all OSDs."""
+    """Capacity of all OSDs."""
 
     total: Measured
-    """All there is."""
+    """Total capacity."""
     used: Measured
-    """What is in use; each copy of an object counts."""
+    """Used capacity; each copy of an object counts."""
     available: Measured
-    """What is left."""
+    """Free capacity."""
 
 
 class CephStorageStatus(Model):
-    """What Ceph says of itself."""
+    """Health and capacity that Ceph reports."""
 
     health: Annotated[str, Field(max_length=63)] | None = None
     """HEALTH_OK, HEALTH_WARN or HEALTH_ERR."""
     capacity: Capacity | None = None
-    """How full it is."""
+    """Capacity of the cluster."""
 
 
 CEPH_STORAGE = Resource(

@@ -1,4 +1,4 @@
-"""The resources of Rook's, and what Rook writes down in this namespace once it has made what they say."""
+"""Rook's resources, and the Secrets that Rook writes in this namespace once it has made a cluster of them."""
 
 from __future__ import annotations
 
@@ -16,32 +16,32 @@ API = "ceph.rook.io/v1"
 
 
 @dataclass(frozen=True)
-class Found:
-    """What Rook has told so far."""
+class RookState:
+    """Facts that Rook has published so far."""
 
     fsid: str
     monitors: Sequence[str]
     clients: Mapping[str, tuple[str, str]]
-    """(user, key) of each use; empty as long as nobody could log in."""
+    """(user, key) of each use; empty until clients can log in."""
 
 
 def resources(ctx: Context[CephStorageSpec]) -> tuple[Step, ...]:
-    """The cluster, a pool for each use, and a client for each, with what Rook says of them."""
-    spec, named = ctx.spec, users(ctx.spec)
+    """Return steps with the cluster, a pool and a client for each use, and the state that Rook reports of them."""
+    spec, client_names, pool_names = ctx.spec, users(ctx.spec), config.pool_names(ctx.spec)
     cluster = _step(ctx, "Cluster", _cluster(ctx))
-    made = [kube.obj(ctx, "CephBlockPool", config.names(spec)[use], API, spec=_pool(spec, use)) for use in pools(spec)]
+    block_pools = [kube.obj(ctx, "CephBlockPool", pool_names[use], API, spec=_pool(spec, use)) for use in pools(spec)]
     clients = [
         kube.obj(
             ctx,
             "CephClient",
-            named[use],
+            client_names[use],
             API,
-            # Clients of Ceph as old as those in the images of OpenStack know no other kind of key.
+            # Clients of Ceph as old as those in the images of OpenStack support no other kind of key.
             spec={"caps": config.caps(spec, use), "security": {"cephx": {"keyType": "aes"}}},
         )
         for use in USERS
     ]
-    return cluster, _step(ctx, "Pools", *made), _step(ctx, "Clients", *clients)
+    return cluster, _step(ctx, "Pools", *block_pools), _step(ctx, "Clients", *clients)
 
 
 def _cluster(ctx: Context[CephStorageSpec]) -> Object:
@@ -79,46 +79,46 @@ def _pool(spec: CephStorageSpec, use: str) -> Object:
 
 
 def _step(ctx: Context[CephStorageSpec], name: str, *objects: Object) -> Step:
-    """A step that is ready when Rook says that everything in it is."""
-    kept = tuple(kube.retained(obj) if obj["kind"] != "CephClient" else obj for obj in objects)
+    """Return a step that is ready if Rook reports all its objects as ready."""
+    manifests = tuple(kube.retained(obj) if obj["kind"] != "CephClient" else obj for obj in objects)
     verdicts = [_verdict(ctx.children.get(key(obj))) for obj in objects]
     worst = max(verdicts, key=lambda verdict: verdict.state)
-    return Step(name=name, objects=kept, verdict=worst)
+    return Step(name=name, objects=manifests, verdict=worst)
 
 
 def _verdict(live: Mapping[str, Any] | None) -> Verdict:
-    """Rook's phase of a resource of its own."""
+    """Return a verdict from the phase of a resource of Rook."""
     if live is None:
         return progressing("not there yet")
     status = live.get("status") or {}
-    what = f"{live['kind']}/{live['metadata']['name']}"
+    subject = f"{live['kind']}/{live['metadata']['name']}"
     phase = status.get("phase", "")
     if phase in {"Ready", "Connected"}:
         return READY
     message = status.get("message") or f"phase {phase or 'unknown: does the Rook operator run?'}"
     if phase in {"Failure", "Error"}:
-        return failed(f"{what}: {message}", "RookFailed")
-    return Verdict(State.PROGRESSING, f"{what}: {message}")
+        return failed(f"{subject}: {message}", "RookFailed")
+    return Verdict(State.PROGRESSING, f"{subject}: {message}")
 
 
-def found(ctx: Context[CephStorageSpec]) -> Found:
-    """What can be told from the Secrets Rook makes. What it told before holds until there is something newer."""
+def rook_state(ctx: Context[CephStorageSpec]) -> RookState:
+    """Return the state in Rook's Secrets. Earlier facts, in the clients' Secrets, hold until Rook has newer ones."""
     identity = ctx.secrets.get("rook-ceph-mon", {}).get("fsid", "")
-    at = monitors(ctx.secrets.get("rook-ceph-config", {}).get("mon_host", ""))
-    known: dict[str, tuple[str, str]] = {}
+    addresses = monitors(ctx.secrets.get("rook-ceph-config", {}).get("mon_host", ""))
+    clients: dict[str, tuple[str, str]] = {}
     for use, user in users(ctx.spec).items():
-        held = kube.secret_data(ctx.children.get(("Secret", secret_name(ctx, use))))
-        if held and not (identity and at):
-            _, identity, at = coordinates(held, "", "spec.mode")
+        client_secret = kube.secret_data(ctx.children.get(("Secret", secret_name(ctx, use))))
+        if client_secret and not (identity and addresses):
+            _, identity, addresses = coordinates(client_secret, "", "spec.mode")
         if keyring := ctx.secrets.get(f"rook-ceph-client-{user}", {}).get(user):
-            known[use] = user, keyring
-        elif held:
-            before, key = login(held, "", "spec.mode")
-            known[use] = before.partition(".")[2], key
-    # Contracts name all there is at once: consumers would refuse a use that is only late.
-    return Found(identity, at, known if identity and at and len(known) == len(USERS) else {})
+            clients[use] = user, keyring
+        elif client_secret:
+            entity, key = login(client_secret, "", "spec.mode")
+            clients[use] = entity.partition(".")[2], key
+    # Contracts name all uses at once: consumers would refuse a use that is only late.
+    return RookState(identity, addresses, clients if identity and addresses and len(clients) == len(USERS) else {})
 
 
 def secret_name(ctx: Context[CephStorageSpec], use: str) -> str:
-    """Name of the Secret of a use's client."""
+    """Return the name of the Secret of a use's client."""
     return kube.fitting(ctx.name(f"client-{use}"))

@@ -1,4 +1,4 @@
-"""CephStorage: a Ceph, ours or others', with a pool for each use and a client that may work in it and nowhere else."""
+"""CephStorage: a Ceph, ours or an external one, with a pool for each use and a client that may work in it only."""
 
 from __future__ import annotations
 
@@ -19,130 +19,130 @@ from .model import USERS, CephStorageSpec, External, pools, users
 
 @dataclass(frozen=True, kw_only=True)
 class Cluster:
-    """A Ceph that is there or is being made, as far as it is known."""
+    """A Ceph that exists or starts, as far as its facts are known."""
 
     fsid: str
     monitors: Sequence[str]
     conf: str
-    """ceph.conf of whoever logs in."""
+    """ceph.conf of clients."""
     keys: Mapping[str, str]
     """Key of each use."""
     names: Mapping[str, str]
     """User of each use, without `client.`."""
     steps: tuple[Step, ...]
-    running: tuple[Step, ...] = ()
-    """What must be ready before anybody logs in."""
+    daemons: tuple[Step, ...] = ()
+    """Steps that must be ready before a client logs in."""
     admin: tuple[str, str] | None = None
-    """(user, key) of who may make pools and clients; None where others do."""
+    """(user, key) of the account that makes pools and clients; None if the operator does not make them."""
 
 
 def plan(ctx: Context[CephStorageSpec]) -> Plan:
-    """Everything a CephStorage is made of; published: fsid, monitors, and `<use>User`, `<use>Pool` and `<use>Secret` of
-    each use that has a client.
+    """Return everything that a CephStorage consists of; published: fsid, monitors, and `<use>User`, `<use>Pool` and
+    `<use>Secret` of each use that has a client.
     """
     cluster = {"local": _local, "external": _external, "rook": _rook}[ctx.spec.mode](ctx)
-    facts = health.seen(ctx)
+    facts = health.status_facts(ctx)
     clients = {use: _client(ctx, cluster, use) for use in cluster.keys}
-    made = _made(ctx, cluster, facts, after=tuple(clients.values()))
-    watcher = _watcher(ctx, cluster)
-    found = health.condition(facts, ours=cluster.admin is not None)
-    calm = bool(facts) and all(step.verdict and step.verdict.ready for step in found)
+    setup = _setup(ctx, cluster, facts, after=tuple(clients.values()))
+    status_pod = _status_pod(ctx, cluster)
+    conditions = health.condition_steps(facts, ours=cluster.admin is not None)
+    is_healthy = bool(facts) and all(step.verdict and step.verdict.ready for step in conditions)
     return Plan(
         *parts.policies(ctx, *(parts.Way(daemon, [], "service") for daemon in ("mon", "mgr", "osd"))),
         *cluster.steps,
         *clients.values(),
-        *made,
-        *watcher,
-        *found,
+        *setup,
+        *status_pod,
+        *conditions,
         endpoint=",".join(cluster.monitors),
         published=_published(ctx, cluster, clients),
         details=health.details(facts),
-        wake=ctx.now + timedelta(seconds=30 if calm else 5),
+        wake=ctx.now + timedelta(seconds=30 if is_healthy else 5),
     )
 
 
 def _published(ctx: Context[CephStorageSpec], cluster: Cluster, clients: Mapping[str, parts.Config]) -> dict[str, str]:
     if not clients:
         return {}
-    found = {"fsid": cluster.fsid, "monitors": ",".join(cluster.monitors)}
+    contract = {"fsid": cluster.fsid, "monitors": ",".join(cluster.monitors)}
     for use, secret in clients.items():
-        pool = config.names(ctx.spec)[use]
-        found |= {f"{use}User": f"client.{cluster.names[use]}", f"{use}Pool": pool, f"{use}Secret": secret.secret}
-    return found
+        pool = config.pool_names(ctx.spec)[use]
+        contract |= {f"{use}User": f"client.{cluster.names[use]}", f"{use}Pool": pool, f"{use}Secret": secret.secret}
+    return contract
 
 
 def _local(ctx: Context[CephStorageSpec]) -> Cluster:
-    named = users(ctx.spec)
-    kept = ctx.spec.osds.retention == "Retain"
-    drawn = ("fsid", "mon", "admin", "mgr", "osd", *named.values())
-    keys = parts.credentials(ctx, *drawn, suffix="keys", retain=kept, of_data=True)
+    names = users(ctx.spec)
+    retain = ctx.spec.osds.retention == "Retain"
+    passwords = ("fsid", "mon", "admin", "mgr", "osd", *names.values())
+    keys = parts.credentials(ctx, *passwords, suffix="keys", retain=retain, of_data=True)
     identity, hosts = config.fsid(keys["fsid"]), list(daemons.monitors(ctx).values())
     text = config.daemon_conf(ctx, identity, hosts)
     conf = parts.written(ctx, {"ceph.conf": text}, suffix="daemon-config", directory="/etc/ceph")
-    known = daemons.record(ctx)
-    reached = daemons.addresses(ctx, known)
-    running = daemons.daemons(ctx, keys, known, reached, conf)
+    record = daemons.record(ctx)
+    addresses = daemons.addresses(ctx, record)
+    daemon_steps = daemons.daemons(ctx, keys, record, addresses, conf)
     return Cluster(
         fsid=identity,
         monitors=hosts,
         conf=config.client_conf(ctx.spec, identity, hosts),
-        keys={use: config.cephx(keys[user]) for use, user in named.items()},
-        names=named,
-        steps=(keys, conf, known, reached, *running),
-        running=running[-3:],
+        keys={use: config.cephx(keys[user]) for use, user in names.items()},
+        names=names,
+        steps=(keys, conf, record, addresses, *daemon_steps),
+        daemons=daemon_steps[-3:],
         admin=("client.admin", config.cephx(keys["admin"])),
     )
 
 
 def _external(ctx: Context[CephStorageSpec]) -> Cluster:
-    """Raises MissingReference for a Secret that lacks something, SpecError where none is named."""
-    outside = ctx.spec.external
-    if outside is None:
-        # The API server refuses it; what is only rendered comes here.
+    """Raise MissingReference for a Secret that is incomplete, SpecError if the spec names none."""
+    external = ctx.spec.external
+    if external is None:
+        # The API server refuses it; `render` does not.
         raise SpecError("spec.external", "mode external needs the Secret of that Ceph; set external.secretRef")
-    secret, field = outside.secret_ref.name, "spec.external.secretRef"
+    secret, field = external.secret_ref.name, "spec.external.secretRef"
     conf, fsid, monitors = coordinates(ctx.secrets.get(secret, {}), secret, field)
-    named = users(ctx.spec)
-    if outside.manage:
-        drawn = parts.credentials(ctx, *named.values(), suffix="keys", retain=True, of_data=True)
-        keys = {use: config.cephx(drawn[user]) for use, user in named.items()}
-        steps, admin = (drawn,), login(ctx.secrets.get(secret, {}), secret, field)
+    names = users(ctx.spec)
+    if external.manage:
+        passwords = parts.credentials(ctx, *names.values(), suffix="keys", retain=True, of_data=True)
+        keys = {use: config.cephx(passwords[user]) for use, user in names.items()}
+        steps, admin = (passwords,), login(ctx.secrets.get(secret, {}), secret, field)
     else:
-        keys, steps, admin = _given(ctx, outside, named), (), None
-    return Cluster(fsid=fsid, monitors=monitors, conf=conf, keys=keys, names=named, steps=steps, admin=admin)
+        keys, steps, admin = _external_keys(ctx, external, names), (), None
+    return Cluster(fsid=fsid, monitors=monitors, conf=conf, keys=keys, names=names, steps=steps, admin=admin)
 
 
-def _given(ctx: Context[CephStorageSpec], outside: External, named: Mapping[str, str]) -> dict[str, str]:
-    """Keys of those uses whose client is in the Secret. Raises MissingReference where none is."""
-    secret = outside.secret_ref.name
-    there = dict(logins(ctx.secrets.get(secret, {}).get("keyring", "")))
-    found = {use: there[f"client.{user}"] for use, user in named.items() if f"client.{user}" in there}
-    if not found:
-        wanted = ", ".join(f"client.{user}" for user in named.values())
-        message = f"keyring of Secret {secret!r} holds no key of {wanted}; add them, or name others in spec.pools"
+def _external_keys(ctx: Context[CephStorageSpec], external: External, names: Mapping[str, str]) -> dict[str, str]:
+    """Return the keys of the uses whose client is in the Secret. Raise MissingReference if none is."""
+    secret = external.secret_ref.name
+    keyring_keys = dict(logins(ctx.secrets.get(secret, {}).get("keyring", "")))
+    keys = {use: keyring_keys[f"client.{user}"] for use, user in names.items() if f"client.{user}" in keyring_keys}
+    if not keys:
+        clients = ", ".join(f"client.{user}" for user in names.values())
+        message = f"keyring of Secret {secret!r} holds no key of {clients}; add them, or name others in spec.pools"
         raise MissingReference("spec.external.secretRef", message)
-    return found
+    return keys
 
 
 def _rook(ctx: Context[CephStorageSpec]) -> Cluster:
-    found = rook.found(ctx)
-    conf = config.client_conf(ctx.spec, found.fsid, found.monitors)
+    state = rook.rook_state(ctx)
+    conf = config.client_conf(ctx.spec, state.fsid, state.monitors)
     return Cluster(
-        fsid=found.fsid,
-        monitors=found.monitors,
+        fsid=state.fsid,
+        monitors=state.monitors,
         conf=conf,
-        keys={use: key for use, (_, key) in found.clients.items()},
-        names={use: user for use, (user, _) in found.clients.items()},
+        keys={use: key for use, (_, key) in state.clients.items()},
+        names={use: user for use, (user, _) in state.clients.items()},
         steps=rook.resources(ctx),
     )
 
 
 def _client(ctx: Context[CephStorageSpec], cluster: Cluster, use: str) -> parts.Config:
-    """Secret `<owner>-client-<use>`: what a service needs to log in."""
+    """Return Secret `<owner>-client-<use>`, with which a service logs in."""
     key = cluster.keys[use]
     data = {"ceph.conf": cluster.conf, "keyring": keyring(f"client.{cluster.names[use]}", key), "key": key}
-    made = parts.written(ctx, data, suffix=f"client-{use}", directory="/etc/ceph")
-    return replace(made, name="Clients", after=cluster.steps[:1])
+    secret = parts.written(ctx, data, suffix=f"client-{use}", directory="/etc/ceph")
+    return replace(secret, name="Clients", after=cluster.steps[:1])
 
 
 def _program() -> dict[str, str]:
@@ -150,15 +150,15 @@ def _program() -> dict[str, str]:
     return {"keeper.py": text}
 
 
-def _made(
+def _setup(
     ctx: Context[CephStorageSpec], cluster: Cluster, facts: Mapping[str, Any], *, after: tuple[Step, ...]
 ) -> tuple[Step, ...]:
-    """The job that makes pools and clients; done again when it is seen that something is not as it was made."""
+    """Return the job that makes pools and clients; it runs again if a key is refused or a pool is missing."""
     if cluster.admin is None:
         return ()
     user, key = cluster.admin
-    spec, names = ctx.spec, config.names(ctx.spec)
-    wanted = {
+    spec, names = ctx.spec, config.pool_names(ctx.spec)
+    desired = {
         "user": user,
         "owned": spec.mode == "local",
         # Of a Ceph of ours, its own pool grows with it.
@@ -180,7 +180,7 @@ def _made(
     }
     data = {
         **_program(),
-        "wanted.json": json.dumps(wanted),
+        "wanted.json": json.dumps(desired),
         "ceph.conf": cluster.conf,
         f"{user}.keyring": keyring(user, key),
     }
@@ -189,20 +189,20 @@ def _made(
         component=ctx.release["ceph-pools"],
         command=["python3", f"{FOLDER}/keeper.py", "ensure"],
         # Other work is another job.
-        env={"WANTED": secret.digest, "AGAIN": health.again(ctx, secret.digest, facts)},
+        env={"WANTED": secret.digest, "AGAIN": health.rerun_marker(ctx, secret.digest, facts)},
         mounts=(kube.folder("setup", secret.secret, FOLDER), *kube.scratch("/tmp")),  # noqa: S108
         memory="64Mi",
     )
     template = kube.pod(ctx, "pools", main, wanted=kube.settings(spec))
-    done = Step(name="Pools", objects=(kube.job(ctx, "pools", template),), after=(secret, *cluster.running, *after))
-    return secret, done
+    job = Step(name="Pools", objects=(kube.job(ctx, "pools", template),), after=(secret, *cluster.daemons, *after))
+    return secret, job
 
 
-def _watcher(ctx: Context[CephStorageSpec], cluster: Cluster) -> tuple[Step, ...]:
-    """The pod that looks, with the keys of the services and no other; nothing as long as there are none."""
+def _status_pod(ctx: Context[CephStorageSpec], cluster: Cluster) -> tuple[Step, ...]:
+    """Return the status pod, which has only the services' keys; nothing until there are keys."""
     if not cluster.keys:
         return ()
-    clients = {f"client.{cluster.names[use]}": config.names(ctx.spec)[use] for use in cluster.keys}
+    clients = {f"client.{cluster.names[use]}": config.pool_names(ctx.spec)[use] for use in cluster.keys}
     rings = {f"{user}.keyring": keyring(user, key) for user, key in zip(clients, cluster.keys.values(), strict=True)}
     program = _program()
     data = {**program, "wanted.json": json.dumps({"clients": clients}), "ceph.conf": cluster.conf, **rings}
@@ -211,17 +211,17 @@ def _watcher(ctx: Context[CephStorageSpec], cluster: Cluster) -> tuple[Step, ...
         component=ctx.release["ceph-status"],
         command=["python3", "-u", f"{FOLDER}/keeper.py", "serve"],
         ports={"facts": PORT},
-        # It follows new keys without a restart.
+        # It reads new keys without a restart.
         mounts=(kube.folder("setup", secret.secret, FOLDER), *kube.scratch("/tmp")),  # noqa: S108
         ready=kube.Probe(tcp=PORT),
         alive=kube.Probe(tcp=PORT),
         memory="48Mi",
     )
-    wanted = kube.settings(ctx.spec)
+    settings = kube.settings(ctx.spec)
     digest = {kube.CONFIG_DIGEST: kube.digest(program)}
-    template = kube.pod(ctx, health.WATCHER, main, wanted=wanted, annotations=digest, grace=3)
+    template = kube.pod(ctx, health.WATCHER, main, wanted=settings, annotations=digest, grace=3)
     template["metadata"]["labels"][kube.WATCHED] = "true"
     target = kube.selector(ctx, health.WATCHER)
-    template = kube.placed(template, wanted, target, several=False, replaceable=True)
+    template = kube.placed(template, settings, target, several=False, replaceable=True)
     pods = kube.workload(ctx, "Deployment", health.WATCHER, template, replicas=1)
     return secret, Step(name="Status", objects=(pods,), after=(secret,))

@@ -1,4 +1,4 @@
-"""What users write about the storage of a Cinder: backends for volumes, and a place for backups."""
+"""Storage in the spec of a Cinder: backends for volumes, and a store for backups."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ from ...api import (
     validated,
 )
 
-# Sections of cinder.conf that are no backend's.
-_TAKEN = "['default', 'database', 'nova', 'glance', 'coordination', 'backend', 'barbican', 'vault', 'profiler', 'cors']"
+# Sections of cinder.conf that belong to no backend.
+_CORE = "['default', 'database', 'nova', 'glance', 'coordination', 'backend', 'barbican', 'vault', 'profiler', 'cors']"
 
 BackendName = Annotated[
     str,
     Field(min_length=1, max_length=24, pattern=r"^[a-z]([-a-z0-9]*[a-z0-9])?$"),
-    validated(rule(f"!(self in {_TAKEN})", "Cinder's configuration has a section of this name; choose another name")),
+    validated(rule(f"!(self in {_CORE})", "Cinder's configuration has a section of this name; choose another name")),
 ]
 
 VolumeTypeName = Annotated[str, Field(min_length=1, max_length=255, pattern=r"^\S(.*\S)?$")]
 
 _ADDRESS = re.compile(r"(^|_)(ips?|hosts?|hostname|address(es)?|addr|servers?|ur[il]|endpoints?|portals?)(_|$)")
-"""Options of drivers that say where their storage is: san_ip, netapp_server_hostname, pure_api_url."""
+"""Options of drivers with the address of their storage: san_ip, netapp_server_hostname, pure_api_url."""
 
 Path = Annotated[str, Field(max_length=255, pattern=r"^/[^:\s,]+$")]
 
@@ -58,56 +58,56 @@ DRIVERS: Mapping[str, str] = {
     "lvm": "cinder.volume.drivers.lvm.LVMVolumeDriver",
     "nfs": "cinder.volume.drivers.nfs.NfsDriver",
 }
-"""The drivers the operator prepares pods for, by type."""
+"""Drivers for which the operator prepares pods, by type."""
 
 
 class LoopFile(Model):
-    """A file in the place of a disk; for trying things out."""
+    """A file in place of a disk, for tests."""
 
     node_folders = ("path",)
 
     path: Path = "/var/lib/openstack-cinder"
-    """Folder of the node that holds the file."""
+    """Folder of the file on the node."""
     size: StorageSize = "20Gi"
-    """Size of the file when it is made; it takes space as it is written."""
+    """Initial size of the file; it takes space on the disk as data are written."""
 
 
 class Lvm(Model):
-    """A volume group on one node, whose volumes are reached over iSCSI. Nothing of it survives the node."""
+    """A volume group on one node, with its volumes offered over iSCSI. All its data are lost with the node."""
 
     rules: ClassVar[tuple[Rule, ...]] = (
         rule("!(has(self.device) && has(self.loopFile))", "a group lies on one of the two; keep one", ".loopFile"),
         settled("device", "the device"),
         settled("volumeGroup", "the volume group"),
     )
-    # A group of that name may be somebody else's.
+    # A group of that name may belong to the node.
     on_nodes = ("volume_group", "device")
 
     volume_group: Annotated[str, Field(max_length=64, pattern=r"^[A-Za-z0-9_+.][-A-Za-z0-9_+.]*$")] | None = None
-    """Name of the volume group; made where it does not exist. Unset is the Cinder's name, a dash and the backend's."""
+    """Name of the volume group; created if it does not exist. Unset is the Cinder's name, a dash and the backend's."""
     device: Path | None = None
-    """Block device of the node the group is made on, such as /dev/vdb; all on it is lost when the group is made."""
+    """Block device of the node for the group, such as /dev/vdb; its data are lost when the group is created."""
     loop_file: LoopFile | None = None
-    """File of the node the group is made on where there is no device; unset without a device takes the defaults."""
+    """File of the node for the group, instead of a device; unset without a device takes the defaults."""
     provisioning: Literal["auto", "default", "thin"] = "auto"
-    """lvm_type: thin where the node can, or thick (default)."""
+    """Value of `lvm_type`: `auto` is thin if the node supports it, `default` is thick."""
     target_helper: Literal["lioadm", "tgtadm"] = "lioadm"
-    """Who offers the volumes: the kernel's LIO, or tgtd, a program in the pod."""
+    """Server of the volumes: the kernel's LIO, or tgtd, a program in the pod."""
 
 
 class Nfs(Model):
     """Files on NFS shares."""
 
     shares: Annotated[list[Share], Field(min_length=1, max_length=16)]
-    """The shares, each server:/path."""
+    """Shares, each as server:/path."""
     mount_options: Annotated[str, Field(max_length=255, pattern=r"^[^\s]+$")] | None = None
-    """Options of the mount, with commas between them: vers=4.1,nconnect=4."""
+    """Mount options, separated by commas: vers=4.1,nconnect=4."""
     snapshots: bool = False
-    """Whether volumes can have snapshots, which makes chains of qcow2 files."""
+    """Allow snapshots of volumes; they are chains of qcow2 files."""
 
 
 class Backend(AgentSettings):
-    """A place where volumes are kept, with a cinder-volume of its own."""
+    """Storage for volumes, with its own cinder-volume."""
 
     rules: ClassVar[tuple[Rule, ...]] = (
         rule(
@@ -138,47 +138,47 @@ class Backend(AgentSettings):
     on_nodes = ("driver", "nfs", "options", "secret_options", "host_access")
 
     name: BackendName
-    """Name of the backend, and of its volume type unless `volumeType` says another."""
+    """Name of the backend, and of its volume type unless `volumeType` sets another one."""
     type: Literal["ceph", "lvm", "nfs"] | None = None
-    """Kind of storage; unset where `driver` says it."""
+    """Kind of storage; unset if `driver` is set."""
     driver: Annotated[str, Field(max_length=255, pattern=r"^[A-Za-z_][\w.]*$")] | None = None
-    """Class of Cinder's driver; for one the operator prepares nothing for, `options` say the rest."""
+    """Class of Cinder's driver; for a driver of another kind of storage, set its settings in `options`."""
     replicas: Annotated[int, Field(ge=1, le=9)] = 1
-    """Pods of cinder-volume. Several work side by side (active/active), which the driver must be able to and which
-    needs `coordination.etcdRef`."""
+    """Number of cinder-volume pods. Several work at the same time (active/active); the driver must support that, and
+    it needs `coordination.etcdRef`."""
     active_active: bool = False
-    """Whether a driver of your own can work active/active; ceph's can. Not to be changed while there are volumes."""
+    """Run your own driver active/active, if it supports that; ceph's does. Do not change it while volumes exist."""
     rbd: CephSource | None = None
-    """Where in Ceph, for type ceph; unset takes the pool of volumes of the CephStorage `ceph`."""
+    """Ceph cluster and pool, for type ceph; unset takes the pool of volumes of the CephStorage `ceph`."""
     lvm: Lvm | None = None
     """The volume group, for type lvm."""
     nfs: Nfs | None = None
     """The shares, for type nfs."""
     options: Options = {}
-    """Options of the backend's section in cinder.conf. One the operator sets itself is refused."""
+    """Options of the backend's section in cinder.conf. The operator refuses options that it sets itself."""
     secret_options: Annotated[dict[str, SecretKeyRef], Field(max_length=64)] = {}
-    """Options of the backend's section whose values are kept in Secrets: passwords, keys."""
+    """Options of the backend's section with values from Secrets: passwords, keys."""
     host_access: bool = False
-    """Whether the pod of a driver of your own attaches volumes to its node, as iSCSI and Fibre Channel do: it gets the
-    node's network and devices. What the operator knows the driver of has what it needs."""
+    """Give the pod of your own driver the node's network and devices, to attach volumes to the node, as iSCSI and
+    Fibre Channel do. The pods of ceph, lvm and nfs have what they need."""
     volume_type: VolumeTypeName | None = None
-    """Name of the volume type that is made for this backend; unset takes the backend's."""
+    """Name of the volume type of this backend; unset takes the backend's name."""
     extra_specs: Annotated[dict[str, Annotated[str, Field(max_length=255)]], Field(max_length=64)] = {}
     """Further extra specs of that volume type."""
 
     @property
     def kind(self) -> str:
-        """ceph, lvm, nfs, or empty for a driver the operator prepares nothing for."""
+        """Kind of storage: ceph, lvm, nfs, or empty for a driver for which the operator prepares nothing."""
         return self.type or next((kind for kind, driver in DRIVERS.items() if driver == self.driver), "")
 
     @property
     def ceph(self) -> CephSource | None:
-        """Where in Ceph; None for another kind of storage."""
+        """Ceph cluster and pool; None for another kind of storage."""
         return (self.rbd or CephSource()) if self.kind == "ceph" else None
 
     @property
-    def clustered(self) -> bool:
-        """Whether its pods form a cluster, of one at first: volumes belong to that then, and not to a pod."""
+    def is_clustered(self) -> bool:
+        """True if the pods form a cluster, of one at first: volumes then belong to the cluster, not to a pod."""
         return self.kind == "ceph" or self.active_active
 
     @property
@@ -187,13 +187,13 @@ class Backend(AgentSettings):
         return self.volume_type or self.name
 
     def implied(self) -> Mapping[str, Any]:
-        """The CephStorage that is meant where nobody names one."""
+        """Return the default CephStorage if the spec names none."""
         return {"rbd": self.ceph} if self.ceph and not self.rbd else {}
 
     def destinations(self) -> Sequence[Destination]:
-        """What the options call an address, and an unknown server where they say none: only the driver knows."""
-        named = [value for name, value in self.options.items() if _ADDRESS.search(name)]
-        texts = [str(text) for value in named for text in (value if isinstance(value, list) else str(value).split(","))]
+        """Return the addresses in the options, and an unknown server if they have none: only the driver knows it."""
+        raw = [value for name, value in self.options.items() if _ADDRESS.search(name)]
+        texts = [str(text) for value in raw for text in (value if isinstance(value, list) else str(value).split(","))]
         addresses = tuple(text.strip() for text in texts) or ("",)
         return [Destination(f"secretOptions.{name}", ref.name, addresses) for name, ref in self.secret_options.items()]
 
@@ -210,7 +210,7 @@ class Files(UsesStorageClass):
     )
     """ReadWriteMany, which the StorageClass must offer, is needed for more than one pod."""
     retention: Literal["Retain", "Delete"] = "Retain"
-    """What becomes of the backups when this Cinder is deleted."""
+    """Keep or delete the backups when this Cinder is deleted."""
 
 
 class S3(Model):
@@ -221,14 +221,14 @@ class S3(Model):
     bucket: Annotated[str, Field(min_length=3, max_length=63, pattern=r"^[a-z0-9][-.a-z0-9]*[a-z0-9]$")] = (
         "volumebackups"
     )
-    """Name of the bucket; made where it does not exist."""
+    """Name of the bucket, which is created if it does not exist."""
     access_key_ref: SecretKeyRef
     """The access key."""
     secret_key_ref: SecretKeyRef
     """The secret key."""
 
     def destinations(self) -> Sequence[Destination]:
-        """The server."""
+        """Return the server."""
         return sent({"accessKeyRef": self.access_key_ref, "secretKeyRef": self.secret_key_ref}, self.endpoint)
 
 
@@ -236,29 +236,29 @@ class Swift(Model):
     """Swift of this cloud, or another one."""
 
     url: Annotated[str, Field(max_length=255, pattern=r"^https?://\S+$")] | None = None
-    """URL of the object store, which ends in AUTH_ as a rule; unset takes what the catalog says."""
+    """URL of the object store, which usually ends in AUTH_; unset takes the one in the catalog."""
     container: Annotated[str, Field(min_length=1, max_length=255, pattern=r"^[^/\s]+$")] = "volumebackups"
     """Name of the container in each user's own account."""
 
     def destinations(self) -> Sequence[Destination]:
-        """The object store, which gets tokens of users and no Secret."""
+        """Return the object store, which gets tokens of users and no Secret."""
         return [Destination("url", "", (self.url,))] if self.url else []
 
 
 class Backup(Component):
-    """Where backups go, and cinder-backup, which takes them there."""
+    """Storage for backups, and cinder-backup, which copies them there."""
 
     rules: ClassVar[tuple[Rule, ...]] = (
         rule("!has(self.type) || self.type != 's3' || has(self.s3)", "say which bucket: s3: {endpoint: …}", ".s3"),
         rule("!has(self.type) || self.type != 'nfs' || has(self.share)", "say which share: server:/path", ".share"),
     )
-    # It is root where a backend is.
+    # It is root if a backend is.
     on_nodes = (*AGENT, "share")
 
     type: Literal["ceph", "nfs", "posix", "s3", "swift"] | None = None
     """Kind of storage; unset runs no cinder-backup."""
     ceph: CephSource | None = None
-    """Where in Ceph, for type ceph; unset takes the pool of backups of the CephStorage `ceph`."""
+    """Ceph cluster and pool, for type ceph; unset takes the pool of backups of the CephStorage `ceph`."""
     share: Share | None = None
     """The share, for type nfs; Kubernetes mounts it."""
     files: Files = Files()
@@ -270,9 +270,9 @@ class Backup(Component):
 
     @property
     def source(self) -> CephSource | None:
-        """Where in Ceph; None for another kind of storage."""
+        """Ceph cluster and pool; None for another kind of storage."""
         return (self.ceph or CephSource()) if self.type == "ceph" else None
 
     def implied(self) -> Mapping[str, Any]:
-        """The CephStorage that is meant where nobody names one."""
+        """Return the default CephStorage if the spec names none."""
         return {"ceph": self.source} if self.source and not self.ceph else {}

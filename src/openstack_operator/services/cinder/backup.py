@@ -1,4 +1,4 @@
-"""cinder-backup: reads volumes of every backend and takes them elsewhere."""
+"""cinder-backup: reads volumes of every backend and copies them to other storage."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from .model import CinderSpec
 
 FILES = "/var/lib/openstack-backup"
 DEFAULTS: Sections = {
-    # The scheduler takes it for down until it says otherwise, and it says so for the first time before it is up.
+    # The scheduler treats it as down until it reports that it is up, and its first report comes before it is up.
     "DEFAULT": {"backup_driver_stats_polling_interval": 10, "periodic_interval": 10, "periodic_fuzzy_delay": 5}
 }
 CEPH = "/etc/ceph-backup"
-"""Where ceph.conf of the backups lies: their cluster need not be that of the volumes."""
+"""Folder of the backups' ceph.conf: their cluster need not be that of the volumes."""
 
 _DRIVERS = {
     "ceph": "cinder.backup.drivers.ceph.CephBackupDriver",
-    # Kubernetes mounts the share, so that the program need not be root to.
+    # Kubernetes mounts the share, so that the program need not be root for that.
     "nfs": "cinder.backup.drivers.posix.PosixBackupDriver",
     "posix": "cinder.backup.drivers.posix.PosixBackupDriver",
     "s3": "cinder.backup.drivers.s3.S3BackupDriver",
@@ -32,43 +32,43 @@ _DRIVERS = {
 def backup(
     ctx: Context[CinderSpec],
     common: Sections,
-    backends: Sequence[volume.Built],
+    backends: Sequence[volume.BackendPlan],
     sudo: parts.Config,
     *,
     ready: kube.Probe,
     after: Sequence[Step],
 ) -> tuple[Step, ...]:
-    """What takes backups; nothing where nobody says where to. `common` is what all programs share.
+    """Return the steps of cinder-backup; none if the spec has no backup storage. All programs share `common`.
 
-    Raises SpecError where several pods would share a volume that only one node can have.
+    Raise SpecError if several pods would share a volume that only one node can have.
     """
-    wanted = ctx.spec.backup
-    if wanted.type is None:
+    spec = ctx.spec.backup
+    if spec.type is None:
         return ()
     ceph = (
-        parts.ceph(ctx, "backups", wanted.source, path="spec.backup.ceph", name="ceph-backup", folder=CEPH)
-        if wanted.source
+        parts.ceph(ctx, "backups", spec.source, path="spec.backup.ceph", name="ceph-backup", folder=CEPH)
+        if spec.source
         else None
     )
     trust = str(common["keystone_authtoken"].get("cafile", ""))
-    rootless = {} if any(built.as_root for built in backends) else config.ROOTLESS
-    wired = oslo.merge(common, rootless, {"DEFAULT": _driver(ctx, wanted, ceph, trust)})
+    rootless = {} if any(each.needs_root for each in backends) else config.ROOTLESS
+    wired = oslo.merge(common, rootless, {"DEFAULT": _driver(ctx, spec, ceph, trust)})
     options = parts.options(ctx, wired, defaults=DEFAULTS)
-    own = parts.written(ctx, {config.FILE: oslo.render(options)}, suffix="backup-config", directory=config.DIRECTORY)
-    clients = [client for client in (*(built.ceph for built in backends), ceph) if client]
-    conf = parts.on_ceph(own, *clients) if clients else own
-    storage, files = _storage(ctx, wanted)
-    steps = tuple(step for step in (ceph, storage, own, conf) if step)
+    base = parts.written(ctx, {config.FILE: oslo.render(options)}, suffix="backup-config", directory=config.DIRECTORY)
+    clients = [client for client in (*(each.ceph for each in backends), ceph) if client]
+    conf = parts.on_ceph(base, *clients) if clients else base
+    storage, files = _storage(ctx, spec)
+    steps = tuple(step for step in (ceph, storage, base, conf) if step)
     return (*steps, _pods(ctx, conf, backends, sudo, files, ready=ready, after=(*clients, *steps, *after)))
 
 
-def _storage(ctx: Context[CinderSpec], wanted: Backup) -> tuple[Step | None, Sequence[kube.Mount]]:
-    """What is made for the backups, and what Kubernetes mounts for them."""
-    if wanted.type == "nfs" and wanted.share:
-        server, _, path = wanted.share.partition(":")
+def _storage(ctx: Context[CinderSpec], spec: Backup) -> tuple[Step | None, Sequence[kube.Mount]]:
+    """Return the step with the backups' volume, if they have one, and the mounts for them."""
+    if spec.type == "nfs" and spec.share:
+        server, _, path = spec.share.partition(":")
         return None, [kube.Mount(name="backups", path=FILES, volume={"nfs": {"server": server, "path": path}})]
-    if wanted.type == "posix":
-        claim = parts.claim(ctx, "backups", wanted.files, "spec.backup.files")
+    if spec.type == "posix":
+        claim = parts.claim(ctx, "backups", spec.files, "spec.backup.files")
         mount = kube.Mount(name="backups", path=FILES, volume=parts.claimed(claim))
         return Step(name="BackupStorage", objects=(claim,)), [mount]
     return None, []
@@ -77,22 +77,22 @@ def _storage(ctx: Context[CinderSpec], wanted: Backup) -> tuple[Step | None, Seq
 def _pods(
     ctx: Context[CinderSpec],
     conf: parts.Config,
-    backends: Sequence[volume.Built],
+    backends: Sequence[volume.BackendPlan],
     sudo: parts.Config,
     files: Sequence[kube.Mount],
     *,
     ready: kube.Probe,
     after: Sequence[Step],
 ) -> Step:
-    """Pods with stable names, since each is a host in Cinder's list of services."""
-    wanted = ctx.spec.backup
-    as_root, on_node = any(each.as_root for each in backends), any(each.on_node for each in backends)
+    """Return a step with pods of stable names, since each is a host in Cinder's list of services."""
+    spec = ctx.spec.backup
+    as_root, on_node = any(each.needs_root for each in backends), any(each.uses_node_devices for each in backends)
     main = kube.Container(
         component=parts.program(ctx, "backup"),
         env=volume.environment(),
         mounts=(
             *conf.mounts,
-            *(() if as_root else (volume.instead_of_sudo(sudo),)),
+            *(() if as_root else (volume.sudo_mount(sudo),)),
             *(parts.DEVICES if on_node else ()),
             *files,
             *kube.scratch("/tmp", "/run", parts.state(ctx), large=True),  # noqa: S108
@@ -101,13 +101,13 @@ def _pods(
         memory="256Mi",
         privileged=as_root,
     )
-    size = kube.replicas(ctx.spec.replicas, wanted)
-    if size > 1 and wanted.type == "posix" and wanted.files.access_mode == "ReadWriteOnce":
+    size = kube.replicas(ctx.spec.replicas, spec)
+    if size > 1 and spec.type == "posix" and spec.files.access_mode == "ReadWriteOnce":
         message = (
             "pods on several nodes cannot share a ReadWriteOnce volume; use one, or files.accessMode ReadWriteMany"
         )
         raise SpecError("spec.backup.replicas", message)
-    settings, target = kube.settings(ctx.spec, wanted), kube.selector(ctx, "backup")
+    settings, target = kube.settings(ctx.spec, spec), kube.selector(ctx, "backup")
     template = kube.pod(
         ctx,
         "backup",
@@ -115,7 +115,7 @@ def _pods(
         *((parts.iscsid(ctx),) if on_node else ()),
         wanted=settings,
         annotations={kube.CONFIG_DIGEST: conf.digest},
-        # A backup that is cut off has failed, and is made again from the beginning.
+        # A backup that is cut off has failed, and starts again from the beginning.
         grace=120,
         hostNetwork=on_node or None,
         securityContext={"fsGroup": main.component.gid, "fsGroupChangePolicy": "OnRootMismatch"},
@@ -133,23 +133,23 @@ def _pods(
     return Step(name="Backup", objects=(pods, *budget), after=tuple(after) if as_root else (sudo, *after))
 
 
-def _driver(ctx: Context[CinderSpec], wanted: Backup, ceph: parts.Ceph | None, trust: str) -> dict[str, object]:
-    """The options of [DEFAULT] that say where backups go."""
-    assert wanted.type is not None
-    found: dict[str, object] = {"backup_driver": _DRIVERS[wanted.type]}
+def _driver(ctx: Context[CinderSpec], spec: Backup, ceph: parts.Ceph | None, trust: str) -> dict[str, object]:
+    """Return the options of [DEFAULT] that set the storage of backups."""
+    assert spec.type is not None
+    options: dict[str, object] = {"backup_driver": _DRIVERS[spec.type]}
     if ceph:
-        found |= {"backup_ceph_conf": ceph.conf, "backup_ceph_user": ceph.id, "backup_ceph_pool": ceph.pool}
-    if wanted.type in ("nfs", "posix"):
-        found["backup_posix_path"] = FILES
-    if wanted.type == "s3" and wanted.s3:
-        keys = {"access": wanted.s3.access_key_ref, "secret": wanted.s3.secret_key_ref}
-        found |= {f"backup_s3_store_{name}_key": ctx.secrets[ref.name][ref.key] for name, ref in keys.items()}
-        found |= {"backup_s3_endpoint_url": wanted.s3.endpoint, "backup_s3_store_bucket": wanted.s3.bucket}
-    if wanted.type == "swift":
-        found |= {"backup_swift_container": wanted.swift.container, "backup_swift_auth": "per_user"}
-        if wanted.swift.url:
-            found["backup_swift_url"] = wanted.swift.url
+        options |= {"backup_ceph_conf": ceph.conf, "backup_ceph_user": ceph.id, "backup_ceph_pool": ceph.pool}
+    if spec.type in ("nfs", "posix"):
+        options["backup_posix_path"] = FILES
+    if spec.type == "s3" and spec.s3:
+        keys = {"access": spec.s3.access_key_ref, "secret": spec.s3.secret_key_ref}
+        options |= {f"backup_s3_store_{name}_key": ctx.secrets[ref.name][ref.key] for name, ref in keys.items()}
+        options |= {"backup_s3_endpoint_url": spec.s3.endpoint, "backup_s3_store_bucket": spec.s3.bucket}
+    if spec.type == "swift":
+        options |= {"backup_swift_container": spec.swift.container, "backup_swift_auth": "per_user"}
+        if spec.swift.url:
+            options["backup_swift_url"] = spec.swift.url
         else:
-            found["swift_catalog_info"] = "object-store:swift:internalURL"
-            found |= {"backup_swift_ca_cert_file": trust} if trust else {}
-    return found
+            options["swift_catalog_info"] = "object-store:swift:internalURL"
+            options |= {"backup_swift_ca_cert_file": trust} if trust else {}
+    return options

@@ -1,4 +1,4 @@
-"""Cinder of c5c3's group, which tells capacities as whole GiB."""
+"""Cinder of c5c3's group, with capacities in whole GiB."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from .model import CinderSpec
 
 
 def plan(ctx: Context[CinderSpec]) -> Plan:
-    """As `service.plan`."""
+    """Return the plan of `service.plan`, with capacities in GiB."""
     return service.plan(ctx, _status)
 
 
 def _status(ctx: Context[CinderSpec], backend: Backend) -> dict[str, Any]:
-    """An entry of `status.backends`."""
-    told = service.status(ctx, backend)
-    numbers = {f"{name}Gb": mebibytes(told.pop(name)) // 1024 for name in service.CAPACITIES if name in told}
-    return {**told, **numbers}
+    """Return an entry of `status.backends`."""
+    entry = service.status(ctx, backend)
+    numbers = {f"{name}Gb": mebibytes(entry.pop(name)) // 1024 for name in service.CAPACITIES if name in entry}
+    return {**entry, **numbers}

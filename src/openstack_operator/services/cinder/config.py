@@ -1,4 +1,4 @@
-"""Cinder's options: what all its programs share, and what only the cinder-volume of one backend may know."""
+"""Cinder's options: those that all its programs share, and those of the cinder-volume of one backend only."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from .model import CinderSpec
 FILE, DIRECTORY = "cinder.conf", "/etc/cinder"
 SHARES, LVM = "nfs_shares", "lvm.conf"
 POLICY = oslo.policy({"context_is_admin": "role:admin or role:service"})
-"""A file: a rule of Cinder's API. A nova-compute that starts attaches volumes of all projects anew as its own user
+"""A file: a rule of Cinder's API. A nova-compute that starts attaches volumes of all projects again, as its own user
 (nova.volume.cinder), and Cinder has no rule for that but the one for administrators.
 """
 
-# The daemons that do as root what needs it keep these capabilities, and end where they have less: in a pod without any
-# they must not want one. A comma is an empty list.
+# The daemons for privileged work keep these capabilities, and end if they have fewer: in a pod without any, they must
+# require none. A comma is an empty list.
 ROOTLESS: Sections = {section: {"capabilities": ","} for section in ("cinder_sys_admin", "privsep_osbrick")}
 
 
-def shared(ctx: Context[CinderSpec], base: parts.Foundation) -> Sections:
-    """What every program of Cinder is told."""
+def shared_options(ctx: Context[CinderSpec], base: parts.Foundation) -> Sections:
+    """Return the options of every program of Cinder."""
     user, glance = dict(base.auth), ctx.refs[ctx.spec.glance_ref]
     return oslo.merge(
         base.sections,
@@ -34,7 +34,7 @@ def shared(ctx: Context[CinderSpec], base: parts.Foundation) -> Sections:
                 **({"glance_ca_certificates_file": trust} if (trust := parts.trust_of(glance.published)) else {}),
             },
             "service_user": {**user, "send_service_user_token": True},
-            # Nova is told of volumes that grew, and takes the snapshots of files it has open.
+            # Cinder calls Nova for volumes that grew, and for snapshots of files that Nova has open.
             "nova": {**user, "interface": "internal"},
             **_coordination(ctx),
         },
@@ -42,53 +42,53 @@ def shared(ctx: Context[CinderSpec], base: parts.Foundation) -> Sections:
 
 
 def _coordination(ctx: Context[CinderSpec]) -> Sections:
-    """[coordination]: where locks are kept that pods share."""
+    """Return [coordination]: the store of locks that pods share."""
     ref = ctx.spec.coordination.etcd_ref
     if ref is None:
         return {}
-    at = ctx.refs[ref]
-    trust = parts.trust_of(at.published)
-    return {"coordination": {"backend_url": at["coordinationURL"] + (f"&ca_cert={trust}" if trust else "")}}
+    etcd = ctx.refs[ref]
+    trust = parts.trust_of(etcd.published)
+    return {"coordination": {"backend_url": etcd["coordinationURL"] + (f"&ca_cert={trust}" if trust else "")}}
 
 
-def control(ctx: Context[CinderSpec]) -> Sections:
-    """What API and scheduler need besides: the type of a volume whose user names none."""
+def control_options(ctx: Context[CinderSpec]) -> Sections:
+    """Return further options of API and scheduler: the type of a volume whose user names none."""
     spec = ctx.spec
-    chosen = spec.default_volume_type or (spec.backends[0].type_name if spec.backends else "")
-    return {"DEFAULT": {"default_volume_type": chosen}} if chosen else {}
+    default_type = spec.default_volume_type or (spec.backends[0].type_name if spec.backends else "")
+    return {"DEFAULT": {"default_volume_type": default_type}} if default_type else {}
 
 
-def volume(ctx: Context[CinderSpec], backend: Backend, common: Sections, ceph: parts.Ceph | None) -> Sections:
-    """All options of the cinder-volume of one backend; `common` is what it shares with other programs.
+def volume_options(ctx: Context[CinderSpec], backend: Backend, common: Sections, ceph: parts.Ceph | None) -> Sections:
+    """Return all options of the cinder-volume of one backend; it shares `common` with other programs.
 
-    Raises SpecError where the user's options for the backend are not to be.
+    Raise SpecError for options of the user that the operator sets itself.
     """
     name, path = backend.name, f"spec.backends[{ctx.spec.backends.index(backend)}]"
     if not backend.driver and backend.kind not in DRIVERS:
         raise SpecError(path, "there is no driver; name type, or driver")
-    own = _driver(ctx, backend, ceph)
-    top: dict[str, object] = {"enabled_backends": name}
-    if backend.clustered:
-        top["cluster"] = ctx.owner
-    whole = parts.options(ctx, oslo.merge(common, {"DEFAULT": top, name: own}))
-    # Called what the field is, so that an error names that.
+    driver_options = _driver(ctx, backend, ceph)
+    default_section: dict[str, object] = {"enabled_backends": name}
+    if backend.is_clustered:
+        default_section["cluster"] = ctx.owner
+    whole = parts.options(ctx, oslo.merge(common, {"DEFAULT": default_section, name: driver_options}))
+    # Named like the field, so that an error names the field.
     field = "options"
-    asked = parts.layered({}, {field: backend.options}, {field: own}, path)
+    options = parts.layered({}, {field: backend.options}, {field: driver_options}, path)
     secret = {option: ctx.secrets[ref.name][ref.key] for option, ref in backend.secret_options.items()}
     field = "secretOptions"
-    kept = parts.layered({}, {field: secret}, {field: own}, path)
-    return oslo.merge(whole, {name: {**asked["options"], **kept["secretOptions"]}})
+    secret_options = parts.layered({}, {field: secret}, {field: driver_options}, path)
+    return oslo.merge(whole, {name: {**options["options"], **secret_options["secretOptions"]}})
 
 
 def _driver(ctx: Context[CinderSpec], backend: Backend, ceph: parts.Ceph | None) -> dict[str, object]:
-    """What the operator sets in the backend's section."""
-    found: dict[str, object] = {
+    """Return the options that the operator sets in the backend's section."""
+    options: dict[str, object] = {
         "volume_driver": backend.driver or DRIVERS[backend.kind],
-        # The volume type asks for it by this name.
+        # The volume type selects the backend by this name.
         "volume_backend_name": backend.name,
     }
     if ceph:
-        found |= {
+        options |= {
             "rbd_pool": ceph.pool,
             "rbd_user": ceph.id,
             "rbd_ceph_conf": ceph.conf,
@@ -96,7 +96,7 @@ def _driver(ctx: Context[CinderSpec], backend: Backend, ceph: parts.Ceph | None)
         }
     if backend.kind == "lvm":
         lvm = backend.lvm or Lvm()
-        found |= {
+        options |= {
             "volume_group": group.name(ctx, backend),
             "lvm_type": lvm.provisioning,
             "lvm_conf_file": f"{DIRECTORY}/{LVM}",
@@ -104,20 +104,20 @@ def _driver(ctx: Context[CinderSpec], backend: Backend, ceph: parts.Ceph | None)
             "target_protocol": "iscsi",
         }
     if backend.nfs:
-        found |= {
+        options |= {
             "nfs_shares_config": f"{DIRECTORY}/{SHARES}",
             "nfs_snapshot_support": backend.nfs.snapshots,
-            # Where Nova mounts them too, so that what a chain of files refers to has the same name.
+            # Nova mounts them in the same folder, so that references in a chain of files stay valid.
             **({"nfs_mount_options": backend.nfs.mount_options} if backend.nfs.mount_options else {}),
         }
-    return found
+    return options
 
 
 def files(backend: Backend) -> dict[str, str]:
-    """Further files the driver of a backend reads."""
-    found: dict[str, str] = {}
+    """Return further files that the driver of a backend reads."""
+    texts: dict[str, str] = {}
     if backend.nfs:
-        found[SHARES] = "".join(f"{share}\n" for share in backend.nfs.shares)
+        texts[SHARES] = "".join(f"{share}\n" for share in backend.nfs.shares)
     if backend.kind == "lvm":
-        found[LVM] = group.filtered(backend)
-    return found
+        texts[LVM] = group.lvm_conf(backend)
+    return texts

@@ -9,7 +9,7 @@ from ...plan import Context
 from .backend_model import Backend, LoopFile, Lvm
 
 STATE = "/var/lib/openstack-cinder"
-"""Where a pod sees the backend's own folder of the node: the file of a group without a device, and the targets."""
+"""Path in pods of the backend's own folder of the node: the file of a group without a device, and the targets."""
 
 CONFIG = """\
 activation {{
@@ -26,11 +26,11 @@ devices {{
     global_filter = [ "a|^{accepted}|", "r|.*|" ]
 }}
 """
-"""lvm.conf: no daemon of the node's knows of what the pod does, so that it makes device nodes itself and waits for
-nobody; and it sees no other disk of the node, and so no group of the node's own.
+"""lvm.conf: no daemon of the node knows about LVM in the pod, so that the pod makes device nodes itself and waits for
+no daemon; and it sees no other disk of the node, and so no group of the node's own.
 """
 
-# A second time it only finds what is there.
+# A second run changes nothing.
 _PREPARE = """\
 set -eu
 group=$1 disk=$2 size=$3 state=$4 owner=$5
@@ -53,12 +53,12 @@ vgchange -ay "$group"
 
 
 def name(ctx: Context[Any], backend: Backend) -> str:
-    """Name of a backend's volume group."""
+    """Return the name of a backend's volume group."""
     return (backend.lvm or Lvm()).volume_group or f"{ctx.owner}-{backend.name}"
 
 
-def filtered(backend: Backend) -> str:
-    """lvm.conf of a backend."""
+def lvm_conf(backend: Backend) -> str:
+    """Return lvm.conf of a backend."""
     return CONFIG.format(accepted=(backend.lvm or Lvm()).device or "/dev/loop")
 
 
@@ -69,20 +69,20 @@ def _state(ctx: Context[Any], backend: Backend) -> kube.Mount:
 
 
 def mounts(ctx: Context[Any], backend: Backend) -> list[kube.Mount]:
-    """What cinder-volume needs besides a node's devices. The kernel's targets outlive the pod, and so must what is
-    known of them.
+    """Return the mounts of cinder-volume besides a node's devices. The kernel's targets outlive the pod, and the files
+    that describe them must do so too.
     """
     state = _state(ctx, backend)
     return [
         kube.Mount(name="state", path="/etc/target", volume=state.volume, sub_path="target"),
         kube.Mount(name="state", path=f"{parts.state(ctx)}/volumes", volume=state.volume, sub_path="volumes"),
-        # LIO is told what to offer through configfs, a file system below this one.
+        # cinder-volume configures LIO through configfs, a file system below this one.
         kube.host("sys", "/sys", kind="Directory", propagation="HostToContainer"),
     ]
 
 
-def prepared(ctx: Context[Any], backend: Backend, conf: parts.Config) -> kube.Container:
-    """The init container that makes the group."""
+def init_container(ctx: Context[Any], backend: Backend, conf: parts.Config) -> kube.Container:
+    """Return the init container that makes the group."""
     lvm = backend.lvm or Lvm()
     size = kube.amount((lvm.loop_file or LoopFile()).size)
     entry = parts.program(ctx, "volume")
@@ -97,8 +97,8 @@ def prepared(ctx: Context[Any], backend: Backend, conf: parts.Config) -> kube.Co
     )
 
 
-def beside(ctx: Context[Any], backend: Backend) -> list[kube.Container]:
-    """tgtd, where the kernel is not to offer the volumes."""
+def sidecars(ctx: Context[Any], backend: Backend) -> list[kube.Container]:
+    """Return tgtd, unless the kernel offers the volumes."""
     if (backend.lvm or Lvm()).target_helper != "tgtadm":
         return []
     return [

@@ -1,4 +1,4 @@
-"""Backends that were taken out of the list: refused while there are volumes on them, then forgotten by Cinder."""
+"""Backends that a user removed from the list: refused while volumes are on them, then removed from Cinder."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from ... import kube, parts
 from ...plan import Context, Object, SpecError, Step
 from .model import CinderSpec
 
-# A service that still reports would only list itself again: it is waited for until it has been silent for
-# service_down_time, a minute. Each look is a start of cinder-manage, which imports half of Cinder: every five seconds
-# there are a dozen of them. The numbers come from the job's name: it is made anew for other services.
+# A service that still reports would only list itself again: the job waits until it has been silent for
+# service_down_time, a minute. Each check starts cinder-manage, which imports half of Cinder: one every five
+# seconds is a dozen of them. The job's name has a digest of its command, so that other services get another job.
 FORGET = """\
 import subprocess, sys, time
 
@@ -40,26 +40,26 @@ if cluster:
 """
 
 
-def seen(ctx: Context[Any]) -> dict[str, Object]:
-    """The CinderBackends there are, by the name of their backend."""
+def live_backends(ctx: Context[Any]) -> dict[str, Object]:
+    """Return the existing CinderBackends, by the name of their backend."""
     return {live["spec"]["backend"]: live for (kind, _), live in ctx.children.items() if kind == "CinderBackend"}
 
 
-def leaving(ctx: Context[CinderSpec], conf: parts.Config, *, after: Sequence[Step]) -> list[Step]:
-    """What has to be done about backends that are not in the list anymore; nothing once Cinder has forgotten them.
+def removed_backends(ctx: Context[CinderSpec], conf: parts.Config, *, after: Sequence[Step]) -> list[Step]:
+    """Return the steps that remove backends that are no longer in the list from Cinder; none once they are removed.
 
-    Raises SpecError for one that has volumes, or of which nobody knows.
+    Raise SpecError for a backend that has volumes, or whose volumes are unknown.
     """
     listed = {backend.name for backend in ctx.spec.backends}
-    gone = {name: live for name, live in seen(ctx).items() if name not in listed}
-    if held := [text for name, live in sorted(gone.items()) if (text := _held(ctx, name, live))]:
+    unlisted = {name: live for name, live in live_backends(ctx).items() if name not in listed}
+    if obstacles := [text for name, live in sorted(unlisted.items()) if (text := _obstacle(ctx, name, live))]:
         undo = "put it back, or name it in spec.allowOrphans to leave its volumes behind"
-        raise SpecError("spec.backends", f"{'; '.join(held)}; delete or migrate the volumes, {undo}")
-    return [step for name, live in sorted(gone.items()) for step in _forgotten(ctx, name, live, conf, after)]
+        raise SpecError("spec.backends", f"{'; '.join(obstacles)}; delete or migrate the volumes, {undo}")
+    return [step for name, live in sorted(unlisted.items()) for step in _forget(ctx, name, live, conf, after)]
 
 
-def _held(ctx: Context[CinderSpec], name: str, live: Object) -> str:
-    """Why a backend cannot go; empty where it can."""
+def _obstacle(ctx: Context[CinderSpec], name: str, live: Object) -> str:
+    """Return the reason why a backend cannot be removed; empty if it can."""
     if name in ctx.spec.allow_orphans:
         return ""
     volumes = (live.get("status") or {}).get("volumes")
@@ -68,17 +68,15 @@ def _held(ctx: Context[CinderSpec], name: str, live: Object) -> str:
     return f"backend {name!r} still has {volumes} volume{'s' if volumes > 1 else ''}" if volumes else ""
 
 
-def _forgotten(
-    ctx: Context[CinderSpec], name: str, live: Object, conf: parts.Config, after: Sequence[Step]
-) -> list[Step]:
+def _forget(ctx: Context[CinderSpec], name: str, live: Object, conf: parts.Config, after: Sequence[Step]) -> list[Step]:
     spec = live["spec"]
     cluster = f"{spec['cluster']}@{name}" if spec.get("cluster") else ""
     command = ["python3", "-c", FORGET, cluster, *spec["hosts"]]
     job = parts.job(ctx, f"forget-{name}", command, conf, after=after, condition="Backends")
-    [wanted] = job.objects
-    done = ctx.children.get(("Job", wanted["metadata"]["name"]))
-    if done and kube.judge(done).ready:
+    [manifest] = job.objects
+    live_job = ctx.children.get(("Job", manifest["metadata"]["name"]))
+    if live_job and kube.judge(live_job).ready:
         return []
-    # As long as this is there, the backend is known to be on its way out, also after a restart.
-    kept = parts.remote(ctx, "CinderBackend", live["metadata"]["name"], spec)
-    return [Step(name="Backends", objects=(kept,)), job]
+    # While this exists, the operator knows that the backend is to be removed, also after a restart.
+    resource = parts.remote(ctx, "CinderBackend", live["metadata"]["name"], spec)
+    return [Step(name="Backends", objects=(resource,)), job]

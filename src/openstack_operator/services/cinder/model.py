@@ -1,4 +1,4 @@
-"""What users write to get a Cinder."""
+"""Spec and status of a Cinder."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ Limit = Annotated[int, Field(ge=-1, le=2_147_483_647)]
 
 
 class Quotas(Model):
-    """What a project may have, unless it has a quota of its own; -1 is no limit, unset leaves what Cinder has."""
+    """Limits of a project, unless it has a quota of its own; -1 is no limit, unset keeps the value in Cinder."""
 
     volumes: Limit | None = None
     """Number of volumes."""
@@ -58,14 +58,14 @@ class Quotas(Model):
 
 
 class Purge(PodSettings):
-    """What becomes of rows in the database whose volumes, snapshots and backups were deleted."""
+    """Removal of the database rows of deleted volumes, snapshots and backups."""
 
     enabled: bool = True
-    """False keeps them for ever."""
+    """Remove them; false keeps them."""
     schedule: Schedule = "30 2 * * *"
-    """When they are removed, as a cron expression in UTC."""
+    """Time of the removal, as a cron expression in UTC."""
     keep: Annotated[str, Field(max_length=6, pattern=r"^[0-9]+d$")] = "30d"
-    """How long they are kept, in days."""
+    """Age of the rows at their removal, in days."""
 
     @property
     def days(self) -> int:
@@ -77,38 +77,38 @@ class Coordination(Model):
     """Locks that Cinder's processes share."""
 
     etcd_ref: EtcdRef | None = None
-    """Etcd that keeps them, which several pods of one backend need; unset keeps them in files of each pod."""
+    """Etcd for the locks, which several pods of one backend need; unset keeps them in files of each pod."""
 
 
 class CinderSpec(ServiceSpec, UsesDatabase, UsesMessaging, UsesCache, UsesIdentity):
     """OpenStack Cinder: volumes, their snapshots and backups."""
 
-    # What a backend leaves unset is taken from here, and each has the configuration.
+    # A backend takes unset fields from here, and each has the configuration.
     on_nodes = (*AGENT, "config")
 
     glance_ref: GlanceRef = GlanceRef(name="glance")
-    """Glance that holds the images volumes are made of."""
+    """Glance with the images for volumes."""
     api: HttpApi = HttpApi()
     """The Block Storage API."""
     scheduler: Scalable = Scalable()
     """The scheduler, which chooses backends."""
     backends: Backends = []
-    """Where volumes are kept, one entry a backend."""
+    """Backends: the storage of volumes, one entry for each."""
     allow_orphans: Annotated[
         list[BackendName], Field(max_length=16, json_schema_extra={"x-kubernetes-list-type": "set"})
     ] = []
-    """Names of backends that may be taken out of the list while there are volumes on them. The volumes stay where they
-    are, and nobody can use them until the backend is back."""
+    """Names of backends that you may remove from the list while volumes are on them. The volumes stay in the storage,
+    but cannot be used until the backend is in the list again."""
     default_volume_type: VolumeTypeName | None = None
     """Type of a volume whose user names none; unset takes that of the first backend."""
     quotas: Quotas = Quotas()
-    """What a project may have, unless it has a CinderQuota of its own."""
+    """Limits of a project, unless it has a CinderQuota of its own."""
     coordination: Coordination = Coordination()
     """Locks that Cinder's processes share."""
     backup: Backup = Backup()
     """Backups of volumes."""
     purge: Purge = Purge()
-    """What becomes of rows in the database that were deleted."""
+    """Removal of deleted rows from the database."""
 
 
 class _BackendStatus(Model):
@@ -117,7 +117,7 @@ class _BackendStatus(Model):
     name: Annotated[str, Field(max_length=63)]
     """Name of the backend."""
     status: Annotated[str, Field(max_length=63)] = ""
-    """Ready, or Down where none of its pods reports, or reports no pool."""
+    """Ready; or Down, if none of its pods reports, or if they report no pool."""
     volumes: int | None = None
     """Number of volumes on it."""
 
@@ -126,33 +126,33 @@ class BackendStatus(_BackendStatus):
     """A backend as Cinder's scheduler sees it."""
 
     available_capacity: Measured | None = None
-    """Free space of its pools; unset where the storage does not tell."""
+    """Free space of its pools; unset if the storage does not report it."""
     allocated_capacity: Measured | None = None
     """Size of the volumes made on it."""
     total_capacity: Measured | None = None
-    """Size of its pools; unset where the storage does not tell."""
+    """Size of its pools; unset if the storage does not report it."""
 
 
 class C5C3BackendStatus(_BackendStatus):
     """A backend as Cinder's scheduler sees it."""
 
     available_capacity_gb: int | None = None
-    """Free space of its pools, in GiB; unset where the storage does not tell."""
+    """Free space of its pools, in GiB; unset if the storage does not report it."""
     allocated_capacity_gb: int | None = None
     """Size of the volumes made on it, in GiB."""
     total_capacity_gb: int | None = None
-    """Size of its pools, in GiB; unset where the storage does not tell."""
+    """Size of its pools, in GiB; unset if the storage does not report it."""
 
 
 class CinderStatus(Model):
-    """What a Cinder tells besides its conditions."""
+    """Status of a Cinder besides its conditions."""
 
     backends: Annotated[list[BackendStatus], BY_NAME] = []
     """Backends as Cinder's scheduler sees them; capacities are some seconds old."""
 
 
 class C5C3CinderStatus(Model):
-    """The same as c5c3's manifests have it."""
+    """Status of a Cinder in the form of c5c3's manifests."""
 
     backends: Annotated[list[C5C3BackendStatus], BY_NAME] = []
     """Backends as Cinder's scheduler sees them; capacities are some seconds old."""

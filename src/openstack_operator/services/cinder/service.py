@@ -11,65 +11,65 @@ from ...plan import Context, Group, Plan, SpecError, Step, Verdict, progressing
 from . import config, volume
 from .backend_model import Backend
 from .backup import backup
-from .leaving import leaving, seen
+from .leaving import live_backends, removed_backends
 from .model import CinderSpec
 
 CAPACITIES = ("availableCapacity", "allocatedCapacity", "totalCapacity")
-"""What a CinderBackend tells of the size of things, as quantities."""
+"""Fields of a CinderBackend's status with sizes, as quantities."""
 
-Tell = Callable[[Context[CinderSpec], Backend], dict[str, Any]]
+BackendEntry = Callable[[Context[CinderSpec], Backend], dict[str, Any]]
 
 
 def status(ctx: Context[CinderSpec], backend: Backend) -> dict[str, Any]:
-    """An entry of `status.backends`."""
-    found = seen(ctx).get(backend.name, {}).get("status") or {}
-    shown = ("status", *CAPACITIES, "volumes")
-    return {"name": backend.name, **{name: found[name] for name in shown if name in found}}
+    """Return an entry of `status.backends`."""
+    observed = live_backends(ctx).get(backend.name, {}).get("status") or {}
+    fields = ("status", *CAPACITIES, "volumes")
+    return {"name": backend.name, **{name: observed[name] for name in fields if name in observed}}
 
 
-def plan(ctx: Context[CinderSpec], tell: Tell = status) -> Plan:
-    """Everything a Cinder is made of; published: internalURL, publicURL, attaches (what its volumes need of nodes), and
-    for libvirt cephKeys (`uuid=Secret` of each user of Ceph that has volumes), with these Secrets. `tell` makes an
-    entry of `status.backends`.
+def plan(ctx: Context[CinderSpec], backend_entry: BackendEntry = status) -> Plan:
+    """Return everything that a Cinder consists of; published: internalURL, publicURL, attaches (what its volumes need
+    of nodes), and for libvirt cephKeys (`uuid=Secret` of each user of Ceph that has volumes), with these Secrets.
+    `backend_entry` makes an entry of `status.backends`.
     """
     spec = ctx.spec
     _check(spec)
     base = parts.foundation(ctx)
-    common = config.shared(ctx, base)
-    conf = parts.config(ctx, config.FILE, oslo.merge(common, config.control(ctx)), more=config.POLICY)
+    common = config.shared_options(ctx, base)
+    conf = parts.config(ctx, config.FILE, oslo.merge(common, config.control_options(ctx)), more=config.POLICY)
     sync = parts.job(ctx, "db-sync", ["cinder-manage", "db", "sync"], conf, after=base.schema, condition="Schema")
     glance = parts.requires(ctx, "Glance", spec.glance_ref)
-    running = (*base.steps, glance, sync)
-    # It was tried with one thread a process, as Nova's are, and with no more.
+    after_schema = (*base.steps, glance, sync)
+    # Tested with one thread a process, as Nova's are, and with no more.
     api = parts.api(
         ctx,
         "api",
         8776,
         conf,
         settings=spec.api,
-        after=running,
+        after=after_schema,
         memory="176Mi",
         workers=parts.Workers(processes=4, threads=1),
     )
     scheduler = parts.worker(
-        ctx, "scheduler", conf, settings=spec.scheduler, after=running, ready=base.connected, stable=True
+        ctx, "scheduler", conf, settings=spec.scheduler, after=after_schema, ready=base.connected, stable=True
     )
-    sudo = volume.rootless(ctx)
+    sudo = volume.sudo_stub(ctx)
     clients = [_client(ctx, backend) for backend in spec.backends]
     backends = [
-        volume.built(ctx, backend, common, ceph, sudo, ready=base.connected, after=running)
+        volume.plan_backend(ctx, backend, common, ceph, sudo, ready=base.connected, after=after_schema)
         for backend, ceph in zip(spec.backends, clients, strict=True)
     ]
-    # Clients look for either name; every endpoint has the project in it, as many of them expect.
+    # Clients look for either name; every endpoint contains the project, as many of them expect.
     entries = [
         parts.catalog(ctx, type_, "Block Storage", api, path="/v3/%(project_id)s", name=name, after=(*base.steps, api))
         for type_, name in (("volumev3", "catalog"), ("block-storage", "catalog-official"))
     ]
-    told = [] if spec.keystone.auth_url else backends
-    looked = [_looked_at(ctx, each, after=(api, scheduler, each.pods)) for each in told]
-    types = [*(_volume_type(ctx, each.backend, after=(api,)) for each in told), *_by_others(spec)]
+    administered = [] if spec.keystone.auth_url else backends
+    checks = [_backend_check(ctx, each, after=(api, scheduler, each.pods)) for each in administered]
+    types = [*(_volume_type(ctx, each.backend, after=(api,)) for each in administered), *_manual_volume_types(spec)]
     return Plan(
-        *parts.policies(ctx, on_nodes=_on_nodes(spec, backends)),
+        *parts.policies(ctx, on_nodes=_node_network_refs(spec, backends)),
         *base.steps,
         glance,
         conf,
@@ -80,19 +80,19 @@ def plan(ctx: Context[CinderSpec], tell: Tell = status) -> Plan:
         *(client for client in clients if client),
         Group("Backends", [step for each in backends for step in each.steps]),
         *entries,
-        Group("Backends", [*looked, *leaving(ctx, conf, after=(sync,))]),
+        Group("Backends", [*checks, *removed_backends(ctx, conf, after=(sync,))]),
         Group("VolumeTypes", types),
         *_quota(ctx, after=(api,)),
-        *backup(ctx, common, backends, sudo, ready=base.connected, after=running),
+        *backup(ctx, common, backends, sudo, ready=base.connected, after=after_schema),
         *_purge(ctx, conf, after=(sync,)),
         endpoint=f"{api.public}/v3",
-        published={**base.credentials.published, **api.published, **_needed_by_nodes(backends)},
-        details={"backends": [tell(ctx, backend) for backend in spec.backends]},
+        published={**base.credentials.published, **api.published, **_node_contract(backends)},
+        details={"backends": [backend_entry(ctx, backend) for backend in spec.backends]},
     )
 
 
 def _check(spec: CinderSpec) -> None:
-    """Raises SpecError for what the API server cannot see."""
+    """Raise SpecError for mistakes that the API server cannot see."""
     if spec.coordination.etcd_ref:
         return
     for index, backend in enumerate(spec.backends):
@@ -101,45 +101,45 @@ def _check(spec: CinderSpec) -> None:
             raise SpecError(f"spec.backends[{index}].replicas", message)
 
 
-def _by_others(spec: CinderSpec) -> tuple[Step, ...]:
-    """What takes an administrator of Cinder, where Keystone comes without one. Raises SpecError for quotas."""
+def _manual_volume_types(spec: CinderSpec) -> tuple[Step, ...]:
+    """Return the step that a user does by hand, if the operator is no administrator. Raise SpecError for quotas."""
     if not spec.keystone.auth_url:
         return ()
     if spec.quotas.model_fields_set:
         raise SpecError("spec.quotas", "an administrator sets them, and spec.keystone.authUrl comes without; remove it")
-    wanted = [f"{each.type_name} with volume_backend_name={each.name}" for each in spec.backends]
-    return (parts.by_others("VolumeTypes", f"the volume types {', '.join(wanted)}"),) if wanted else ()
+    types = [f"{each.type_name} with volume_backend_name={each.name}" for each in spec.backends]
+    return (parts.by_others("VolumeTypes", f"the volume types {', '.join(types)}"),) if types else ()
 
 
-def _on_nodes(spec: CinderSpec, backends: Sequence[volume.Built]) -> list[Ref]:
-    """What is used from the network of nodes: all by programs that attach or offer volumes there, Ceph by guests."""
-    attached = any(each.on_node for each in backends)
-    return [ref for _, ref in references(spec) if attached or isinstance(ref, CephStorageRef)]
+def _node_network_refs(spec: CinderSpec, backends: Sequence[volume.BackendPlan]) -> list[Ref]:
+    """Return the references used from the nodes' network: all by programs that use nodes' devices, Ceph by guests."""
+    uses_devices = any(each.uses_node_devices for each in backends)
+    return [ref for _, ref in references(spec) if uses_devices or isinstance(ref, CephStorageRef)]
 
 
 def _client(ctx: Context[CinderSpec], backend: Backend) -> parts.Ceph | None:
-    """The client of a backend in Ceph."""
+    """Return the client of a backend in Ceph."""
     if backend.ceph is None:
         return None
     path = f"spec.backends[{ctx.spec.backends.index(backend)}].rbd"
     return parts.ceph(ctx, "volumes", backend.ceph, path=path, name=f"ceph-{backend.name}")
 
 
-def _needed_by_nodes(backends: Sequence[volume.Built]) -> dict[str, str]:
-    """What Nova is told."""
+def _node_contract(backends: Sequence[volume.BackendPlan]) -> dict[str, str]:
+    """Return the part of the contract for Nova."""
     clients = {each.backend.name: each.ceph for each in backends if each.ceph}
     keys = sorted({f"{client.secret_uuid}={client.secret}" for client in clients.values()})
     return {
-        "attaches": " ".join(sorted({_attached(each) for each in backends})),
+        "attaches": " ".join(sorted({_attachment(each) for each in backends})),
         **({"cephKeys": " ".join(keys)} if keys else {}),
-        # The engine brings what is in them to whoever refers to this Cinder.
+        # The engine passes the contents of these Secrets to resources that refer to this Cinder.
         **{f"{name}Secret": client.secret for name, client in clients.items()},
     }
 
 
-def _attached(built: volume.Built) -> str:
-    """What a node needs to attach volumes of a backend: ceph, nfs, iscsi, or nothing the operator knows of."""
-    return "iscsi" if built.on_node else built.backend.kind
+def _attachment(plan: volume.BackendPlan) -> str:
+    """Return what a node needs to attach volumes of a backend: ceph, nfs, iscsi, or empty for nothing known."""
+    return "iscsi" if plan.uses_node_devices else plan.backend.kind
 
 
 def _keystone(ctx: Context[CinderSpec]) -> dict[str, Any]:
@@ -147,10 +147,10 @@ def _keystone(ctx: Context[CinderSpec]) -> dict[str, Any]:
     return {"cinderRef": {"name": ctx.owner}, "keystoneRef": {"name": keystone.name}}
 
 
-def _looked_at(ctx: Context[CinderSpec], built: volume.Built, *, after: Sequence[Step]) -> Step:
-    """CinderBackend: what Cinder's scheduler says of a backend, which is not up as long as that knows nothing of it."""
-    backend = built.backend
-    wanted = parts.remote(
+def _backend_check(ctx: Context[CinderSpec], plan: volume.BackendPlan, *, after: Sequence[Step]) -> Step:
+    """Return the CinderBackend, with the scheduler's state of a backend; a backend it does not know is not up."""
+    backend = plan.backend
+    resource = parts.remote(
         ctx,
         "CinderBackend",
         ctx.name(backend.name),
@@ -158,23 +158,23 @@ def _looked_at(ctx: Context[CinderSpec], built: volume.Built, *, after: Sequence
             **_keystone(ctx),
             "backend": backend.name,
             "hosts": volume.hosts(ctx, backend),
-            **({"cluster": ctx.owner} if backend.clustered else {}),
+            **({"cluster": ctx.owner} if backend.is_clustered else {}),
         },
     )
-    return Step(name="Backends", objects=(wanted,), after=tuple(after), verdict=_verdict(ctx, backend))
+    return Step(name="Backends", objects=(resource,), after=tuple(after), verdict=_verdict(ctx, backend))
 
 
 def _verdict(ctx: Context[CinderSpec], backend: Backend) -> Verdict | None:
-    found = seen(ctx).get(backend.name, {}).get("status") or {}
-    if found.get("status", "Ready") == "Ready":
+    observed = live_backends(ctx).get(backend.name, {}).get("status") or {}
+    if observed.get("status", "Ready") == "Ready":
         return None
     log = f"see the log of {volume.workload(ctx, backend.name)}-0"
-    return progressing(f"backend {backend.name} is down: {found.get('message', '')}; {log}")
+    return progressing(f"backend {backend.name} is down: {observed.get('message', '')}; {log}")
 
 
 def _volume_type(ctx: Context[CinderSpec], backend: Backend, *, after: Sequence[Step]) -> Step:
-    """CinderVolumeType: what users ask for to get a volume on this backend."""
-    wanted = parts.remote(
+    """Return the CinderVolumeType, which users choose to get a volume on this backend."""
+    resource = parts.remote(
         ctx,
         "CinderVolumeType",
         ctx.name(backend.name),
@@ -184,19 +184,19 @@ def _volume_type(ctx: Context[CinderSpec], backend: Backend, *, after: Sequence[
             "extraSpecs": {**backend.extra_specs, "volume_backend_name": backend.name},
         },
     )
-    return Step(name="VolumeTypes", objects=(wanted,), after=tuple(after))
+    return Step(name="VolumeTypes", objects=(resource,), after=tuple(after))
 
 
 def _quota(ctx: Context[CinderSpec], *, after: Sequence[Step]) -> tuple[Step, ...]:
     limits = ctx.spec.quotas.model_dump(exclude_none=True)
     if not limits:
         return ()
-    wanted = parts.remote(ctx, "CinderQuota", ctx.name("quota"), {**_keystone(ctx), "limits": limits})
-    return (Step(name="Quota", objects=(wanted,), after=tuple(after)),)
+    resource = parts.remote(ctx, "CinderQuota", ctx.name("quota"), {**_keystone(ctx), "limits": limits})
+    return (Step(name="Quota", objects=(resource,), after=tuple(after)),)
 
 
 def _purge(ctx: Context[CinderSpec], conf: parts.Config, *, after: Sequence[Step]) -> tuple[Step, ...]:
-    """CronJob `<owner>-purge`."""
+    """Return the CronJob `<owner>-purge`, unless it is turned off."""
     purge = ctx.spec.purge
     if not purge.enabled:
         return ()

@@ -1,4 +1,4 @@
-"""ControlPlane of c5c3.io: the cloud an OpenStackControlPlane makes, of resources with other names."""
+"""ControlPlane of c5c3.io: the cloud of an OpenStackControlPlane, made of resources with other names."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from ...api import Model, Template
 from ...plan import Context, Plan, Verdict
 from . import service
 from .c5c3_model import C5C3ControlPlaneSpec
-from .model import ELSEWHERE, ControlPlaneSpec
+from .model import OTHER_GROUPS, ControlPlaneSpec
 
 SERVICES = ("Keystone", "Glance", "Placement", "Neutron", "Nova", "Cinder")
-"""Kinds with an API group of their own there, `<kind>.openstack.c5c3.io`."""
+"""Kinds with an API group of their own, `<kind>.openstack.c5c3.io`."""
 _PLACES = {
     name: f"{part.alias or field}.{name}"
     for field, part in C5C3ControlPlaneSpec.model_fields.items()
     if field in {"infrastructure", "services", "global_"} and isinstance(part.annotation, type)
     for name in part.annotation.model_fields
 }
-DOOR = service.Door(
-    {**ELSEWHERE, **{kind: f"{kind.lower()}.openstack.c5c3.io" for kind in SERVICES}},
+API_NAMES = service.ApiNames(
+    {**OTHER_GROUPS, **{kind: f"{kind.lower()}.openstack.c5c3.io" for kind in SERVICES}},
     _PLACES,
     parts.AUTO,
 )
@@ -31,33 +31,33 @@ _PHASES = {"neutron": "Compute", "nova": "Compute", "cinder": "Compute", "cortex
 
 
 def plan(ctx: Context[C5C3ControlPlaneSpec]) -> Plan:
-    """As `service.plan`, by the same names of resources; those of OpenStack's services are in groups of their own."""
-    same: Context[Any] = ctx
-    return service.plan(replace(same, spec=translated(ctx.spec)), DOOR)
+    """Return the plan of `service.plan`, with the same names; OpenStack's services are in API groups of their own."""
+    untyped: Context[Any] = ctx
+    return service.plan(replace(untyped, spec=translate(ctx.spec)), API_NAMES)
 
 
-def translated(spec: C5C3ControlPlaneSpec) -> ControlPlaneSpec:
-    """The same cloud as an OpenStackControlPlane says it."""
-    beside: dict[str, Any] = {name: value for name, value in _fields(spec).items() if isinstance(value, Template)}
-    found = {**_fields(spec.infrastructure), **_fields(spec.services), **_fields(spec.global_), **beside}
+def translate(spec: C5C3ControlPlaneSpec) -> ControlPlaneSpec:
+    """Return the spec of the same cloud as an OpenStackControlPlane."""
+    top_level: dict[str, Any] = {name: value for name, value in _fields(spec).items() if isinstance(value, Template)}
+    fields = {**_fields(spec.infrastructure), **_fields(spec.services), **_fields(spec.global_), **top_level}
     if "korc" in spec.model_fields_set:
-        found["korc"] = spec.korc
+        fields["korc"] = spec.korc
     for name in ("mariadb", "rabbitmq", "memcached", "valkey"):
-        if template := found.get(name, getattr(spec.infrastructure, name)):
-            found[name] = _open(template)
-    return ControlPlaneSpec(**found)
+        if template := fields.get(name, getattr(spec.infrastructure, name)):
+            fields[name] = _with_provider(template)
+    return ControlPlaneSpec(**fields)
 
 
 def _fields(model: Model) -> dict[str, Any]:
-    """What was written of it; what was not keeps the default it has there."""
+    """Return the fields that a user set; the others keep the defaults of the other model."""
     return {name: value for name in model.model_fields_set if (value := getattr(model, name)) is not None}
 
 
-def _open(template: Template) -> Template:
-    """The template, with its provider left open where it says none."""
+def _with_provider(template: Template) -> Template:
+    """Return the template, with provider `auto` if it sets none."""
     return template if "provider" in template.model_fields_set else template.model_copy(update={"provider": "auto"})
 
 
 def phase(verdicts: Mapping[str, Verdict]) -> str:
-    """The first part of the cloud that is still missing something; Ready without one."""
+    """Return the first phase with a member that is not ready; Ready without one."""
     return service.phase(verdicts, _PHASES)

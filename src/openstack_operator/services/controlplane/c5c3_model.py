@@ -1,4 +1,4 @@
-"""What users write to get a whole cloud by the names of c5c3.io: the same templates, in other places."""
+"""Spec of a whole cloud with the names of c5c3.io: the same templates, in other places."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ class StoreTemplate(ValkeyTemplate):
     """The cloud's Valkey."""
 
     enabled: bool = True
-    """Whether this service runs, where it is named at all."""
+    """Run this service, if the spec has this section."""
 
 
 class Infrastructure(Templates):
-    """What services lean on."""
+    """Databases, brokers, caches, storage and networks that the services use."""
 
     mariadb: MariaDBTemplate = MariaDBTemplate()
     """SQL server of all services."""
@@ -45,9 +45,9 @@ class Infrastructure(Templates):
     memcached: MemcachedTemplate = MemcachedTemplate()
     """Cache of all services."""
     valkey: StoreTemplate | None = None
-    """A store in memory for programs of your own; unset is none."""
+    """A store in memory for your own programs; unset is none."""
     etcd: EtcdTemplate = EtcdTemplate()
-    """Locks that services on several nodes share; only what asks for them needs it."""
+    """Locks that services on several nodes share; only services with such locks need it."""
     ceph: CephStorageTemplate = CephStorageTemplate()
     """Pools for images, volumes, servers' disks and backups."""
     ovn: OVNTemplate = OVNTemplate()
@@ -72,55 +72,55 @@ class Services(Templates):
 
 
 class Global(Model):
-    """What holds for all services."""
+    """Settings of all services."""
 
     region: Region = "RegionOne"
-    """Name of the OpenStack region this cloud is."""
+    """Name of this cloud as a region of OpenStack."""
     release: ReleaseName = "2025.1"
-    """OpenStack release every service runs, unless its own template says otherwise."""
+    """OpenStack release of every service, unless its own template sets another one."""
     image_profile: Literal["debian", "kolla"] = "debian"
-    """Which set of images of that release."""
+    """Set of images of that release."""
     storage_backend: Literal["ceph", "lvm"] | None = None
-    """Where images, volumes and servers' disks are kept, unless a service's template says otherwise."""
+    """Storage of images, volumes and servers' disks, unless a service's template sets another one."""
     tls: Tls = Tls()
     """Encryption of all connections."""
     monitoring: Monitoring = Monitoring()
-    """What a Prometheus is told by all services, and of the operator; and alerts. A condition says what is missing."""
+    """Metrics of all services for Prometheus, and alerts, also for the operator. A condition names missing CRDs."""
 
 
 _BROKER = "self.infrastructure.rabbitmq"
-_APART = f"(has(self.infrastructure) && has({_BROKER}) && has({_BROKER}.perService) && {_BROKER}.perService)"
+_PER_SERVICE = f"(has(self.infrastructure) && has({_BROKER}) && has({_BROKER}.perService) && {_BROKER}.perService)"
 
 
 class C5C3ControlPlaneSpec(Model):
     """A whole OpenStack cloud: its infrastructure, its services and how they are wired together."""
 
-    # No kind below this one knows what the others are told.
+    # No kind below this one knows the settings of the others.
     rules: ClassVar[tuple[Rule, ...]] = (
         rule(
-            f"{_APART} == {_APART.replace('self', 'oldSelf')}",
-            "services would lose the broker they use; keep perService as it was, or create a new control plane",
+            f"{_PER_SERVICE} == {_PER_SERVICE.replace('self', 'oldSelf')}",
+            "services would lose the broker they use; do not change perService, or create a new control plane",
             ".infrastructure.rabbitmq.perService",
         ),
     )
 
     infrastructure: Infrastructure = Infrastructure()
-    """What services lean on."""
+    """Databases, brokers, caches, storage and networks that the services use."""
     services: Services = Services()
     """OpenStack's services."""
     cortex: CortexTemplate = CortexTemplate()
-    """Who chooses nodes after Nova has."""
+    """Scheduler that chooses from the nodes that Nova's has left."""
     tempest: TempestTemplate = TempestTemplate()
     """Tests of the cloud through its APIs, on a schedule and on demand; the first once all it tests is Ready."""
     korc: KOrc = KOrc()
-    """K-ORC, an operator for what is in Keystone; enabled, it is used where the cluster has its kinds when the cloud is
-    made."""
+    """K-ORC, an operator for the contents of Keystone; if enabled, the cloud uses it if the cluster has its kinds when
+    you create the cloud."""
     global_: Global = Field(default=Global(), alias="global")
-    """What holds for all services."""
+    """Settings of all services."""
 
     @property
     def runs_release(self) -> str:
-        """Services run it unless their own templates say otherwise."""
+        """Release of every service, unless its own template sets another one."""
         return self.global_.release
 
 

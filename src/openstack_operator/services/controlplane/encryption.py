@@ -1,4 +1,4 @@
-"""Who of a cloud shows which certificate, and when clients are told so, and held to it."""
+"""Certificates of a cloud's services, and the times at which APIs advertise TLS and refuse plain text."""
 
 from __future__ import annotations
 
@@ -13,109 +13,109 @@ from ...plan import Context, Group, Key, Object, Step
 from .model import ControlPlaneSpec, OVNTemplate
 
 INTERNAL, OVN = "internal", "internal-ovn"
-"""The PKIs of a cloud. Whoever has a certificate by the second may write to OVN's databases."""
+"""The PKIs of a cloud. A client with a certificate of the second one may write to OVN's databases."""
 CONDITION = "PKI"
-_SETTLED = timedelta(seconds=30)
-"""For so long all have to be Ready: one that was told something by another, and has not looked yet, still says so."""
+_STABLE_FOR = timedelta(seconds=30)
+"""Time for which all services must be Ready: one that has not yet seen a change of another still reports Ready."""
 _NO_TLS: Mapping[str, Any] = {"announced": False}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Encryption:
-    """What each service of a cloud is told about it."""
+    """Decisions about `tls` of each service of a cloud."""
 
-    on: bool
-    """Whether all connections are to be encrypted."""
-    announced: bool
-    """Whether APIs may be announced as encrypted."""
+    enabled: bool
+    """True if all connections are to be encrypted."""
+    may_announce: bool
+    """True if APIs may be announced as encrypted."""
     required: bool
-    """Whether who comes without TLS is to be refused, as soon as he may be."""
-    settled: bool
-    """Whether all clients of all services are known to come with TLS."""
+    """True if services refuse connections without TLS, as soon as they may."""
+    clients_use_tls: bool
+    """True if all clients of all services are known to use TLS."""
     live: Mapping[Key, Mapping[str, Any]]
-    """`spec.tls` of the resources there are."""
+    """`spec.tls` of the existing resources."""
     wake: datetime | None
-    """When waiting for that is over, if nothing happens before."""
+    """Time at which the wait for that ends, if nothing changes before."""
 
-    def of(self, key: Key, template: UsesTLS) -> dict[str, Any]:
-        """`spec.tls` of a service's resource; empty where it shows no certificate."""
-        own = template.tls.model_dump(by_alias=True, exclude_unset=True, exclude_none=True) if template.tls else {}
-        if not own and not self.on:
+    def tls_spec(self, key: Key, template: UsesTLS) -> dict[str, Any]:
+        """Return `spec.tls` of a service's resource; empty if it shows no certificate."""
+        tls = template.tls.model_dump(by_alias=True, exclude_unset=True, exclude_none=True) if template.tls else {}
+        if not tls and not self.enabled:
             return {}
-        if self.on and not own.keys() & {"pkiRef", "secretRef"}:
-            own["pkiRef"] = {"name": OVN if isinstance(template, OVNTemplate) else INTERNAL}
+        if self.enabled and not tls.keys() & {"pkiRef", "secretRef"}:
+            tls["pkiRef"] = {"name": OVN if isinstance(template, OVNTemplate) else INTERNAL}
         if isinstance(template, ServiceSpec):
-            own = {"announced": self.announced, **own}
-        required = own.pop("required", self.on and self.required)
-        return own | ({"required": True} if required and self._may_refuse(key) else {})
+            tls = {"announced": self.may_announce, **tls}
+        required = tls.pop("required", self.enabled and self.required)
+        return tls | ({"required": True} if required and self._may_refuse(key) else {})
 
     def _may_refuse(self, key: Key) -> bool:
-        """Whether one refuses who comes without TLS: it does already, or everybody is known to come with it, or it is
-        new, and whatever there is has been told.
+        """Return True if a service may refuse connections without TLS: it does already, or all clients are known to use
+        TLS, or the service is new, and all existing services announce TLS.
         """
-        known = self.live.get(key)
-        if known is None:
+        current = self.live.get(key)
+        if current is None:
             return all(tls.get("announced", True) for tls in self.live.values())
-        return self.settled or bool(known.get("required"))
+        return self.clients_use_tls or bool(current.get("required"))
 
 
 def encryption(ctx: Context[ControlPlaneSpec], services: Mapping[Key, UsesTLS]) -> Encryption:
-    """As things stand; `services` are the templates of those that run and can show a certificate."""
+    """Return the current decisions; `services` are the templates of services that run and can show a certificate."""
     children = {key: child for key in services if (child := ctx.children.get(key))}
     live = {key: child["spec"].get("tls") or _NO_TLS for key, child in children.items()}
-    on = ctx.spec.tls.enabled
-    if on is None:
-        # One that has begun without goes on without, until somebody says so: its users would be refused.
-        begun = any(tls is _NO_TLS for tls in live.values()) and ("PKI", INTERNAL) not in ctx.children
-        on = ctx.spec.image_profile != "kolla" and not begun
-    asked = {key for key, template in services.items() if on or template.tls}
-    told = len(live) == len(services) and all(live[key].get("announced", True) for key in asked)
+    enabled = ctx.spec.tls.enabled
+    if enabled is None:
+        # An existing cloud without TLS goes on without, until a user enables it: its clients would be refused.
+        runs_plain = any(tls is _NO_TLS for tls in live.values()) and ("PKI", INTERNAL) not in ctx.children
+        enabled = ctx.spec.image_profile != "kolla" and not runs_plain
+    with_tls = {key for key, template in services.items() if enabled or template.tls}
+    all_announce = len(live) == len(services) and all(live[key].get("announced", True) for key in with_tls)
     since = [_ready_since(child) for child in children.values()]
-    calm = max((at for at in since if at), default=ctx.now) + _SETTLED if told and all(since) else None
+    stable_at = max((at for at in since if at), default=ctx.now) + _STABLE_FOR if all_announce and all(since) else None
     return Encryption(
-        on=on,
-        announced=_announced(services, children, live, asked),
+        enabled=enabled,
+        may_announce=_may_announce(services, children, live, with_tls),
         required=ctx.spec.tls.required,
-        settled=calm is not None and ctx.now >= calm,
+        clients_use_tls=stable_at is not None and ctx.now >= stable_at,
         live=live,
-        wake=calm if calm is not None and ctx.now < calm else None,
+        wake=stable_at if stable_at is not None and ctx.now < stable_at else None,
     )
 
 
 def authorities(ctx: Context[ControlPlaneSpec], field: str) -> Group:
-    """The PKIs of a cloud that is encrypted; `field` is where its spec says so."""
+    """Return the PKIs of a cloud that is encrypted; `field` is the field of its spec for that."""
     spec = ctx.spec.tls.model_dump(by_alias=True, include={"issuer_ref"}, exclude_none=True)
-    made = [kube.obj(ctx, "PKI", name, parts.API, spec=spec) for name in _PKIS]
+    pkis = [kube.obj(ctx, "PKI", name, parts.API, spec=spec) for name in _PKIS]
     return Group(
         CONDITION,
-        [Step(name=f"PKI {each['metadata']['name']}", objects=(kube.from_field(each, field),)) for each in made],
+        [Step(name=f"PKI {each['metadata']['name']}", objects=(kube.from_field(each, field),)) for each in pkis],
     )
 
 
 _PKIS = (INTERNAL, OVN)
 
 
-def _announced(
+def _may_announce(
     services: Mapping[Key, UsesTLS],
     children: Mapping[Key, Object],
     live: Mapping[Key, Mapping[str, Any]],
-    asked: set[Key],
+    with_tls: set[Key],
 ) -> bool:
-    """Whether APIs may be announced as encrypted: nobody would find one in the catalog and not know how to check it.
-    In a cloud that runs, that is when all services have been rolled out with what they check each other by; it stays
-    so, whatever becomes of them later.
+    """Return True if APIs may be announced as encrypted: if each client that finds one in the catalog can verify it.
+    In a cloud that runs, that is once all services have been rolled out with the bundle to verify each other; it stays
+    so, even if services fail later.
     """
     apis = {key for key, template in services.items() if isinstance(template, ServiceSpec)}
-    there = apis & live.keys()
-    if not there or any(live[key].get("announced", True) for key in there):
+    existing = apis & live.keys()
+    if not existing or any(live[key].get("announced", True) for key in existing):
         return True
-    return there == apis and all(
-        _ready_since(children[key]) and (key not in asked or live[key] is not _NO_TLS) for key in there
+    return existing == apis and all(
+        _ready_since(children[key]) and (key not in with_tls or live[key] is not _NO_TLS) for key in existing
     )
 
 
 def _ready_since(child: Object) -> datetime | None:
-    """Since when a resource is Ready as it was written last, if it is."""
+    """Return the time since when the current generation of a resource is Ready; None if it is not."""
     for each in (child.get("status") or {}).get("conditions") or []:
         current = each.get("observedGeneration") == child["metadata"].get("generation")
         if each["type"] == "Ready" and each["status"] == "True" and current:

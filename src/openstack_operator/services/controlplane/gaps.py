@@ -1,16 +1,16 @@
-"""What the API names and this version cannot do yet: said, never ignored."""
+"""Settings of the API that this version does not support yet: it refuses them, and ignores none."""
 
 from __future__ import annotations
 
 from .model import ControlPlaneSpec
 
-Gap = tuple[str, str]
-"""(path of a field, what about it is not built and what to write instead)"""
+UnsupportedField = tuple[str, str]
+"""(path of a field, message: the value that is not built, and the one to use instead)"""
 
 
-def gaps(spec: ControlPlaneSpec) -> list[Gap]:
-    """Everything a spec asks for that is not built, not only the first."""
-    asked = [
+def unsupported(spec: ControlPlaneSpec) -> list[UnsupportedField]:
+    """Return all settings of a spec that are not built, not only the first."""
+    checks = [
         (spec.network_backend == "ovs", "spec.networkBackend", "ovs is not built yet; use ovn"),
         (
             spec.neutron.mechanism != "ovn",
@@ -30,4 +30,4 @@ def gaps(spec: ControlPlaneSpec) -> list[Gap]:
         (spec.heat.enabled, "spec.heat.enabled", "Heat is not built yet; use false"),
         (spec.horizon.enabled, "spec.horizon.enabled", "Horizon is not built yet; use false"),
     ]
-    return [(path, message) for missing, path, message in asked if missing]
+    return [(path, message) for is_unsupported, path, message in checks if is_unsupported]

@@ -1,4 +1,4 @@
-"""What users write to get a whole cloud."""
+"""Spec of a whole cloud."""
 
 from __future__ import annotations
 
@@ -41,28 +41,28 @@ from ..valkey.model import ValkeySpec
 
 
 class Issuer(Model):
-    """Who signs certificates."""
+    """Issuer of certificates."""
 
     name: Name
     """Name of the issuer."""
     kind: Literal["Issuer", "ClusterIssuer"] = "Issuer"
-    """cert-manager's kind of it."""
+    """Kind of the issuer in cert-manager."""
 
 
 class Tls(Model):
-    """Encryption between clients and APIs, and among the cloud's own parts."""
+    """Encryption of connections between clients and APIs, and between the services of the cloud."""
 
     enabled: bool | None = None
-    """Whether all connections are encrypted. Unset, those of a new cloud are, but with images of Kolla's, which cannot
-    all; one that has begun without stays so until it is told."""
+    """Encrypt all connections. If unset, a new cloud encrypts them, except with Kolla's images, some of which do not
+    support it; a cloud without encryption stays so until you set this."""
     required: bool = True
-    """Whether who comes without TLS is refused, in a cloud that runs once all of its own services come with it."""
+    """Refuse connections without TLS; in a running cloud, once all of its own services use TLS."""
     issuer_ref: Issuer | None = None
-    """cert-manager's issuer of the certificates; unset, the cloud has authorities of its own."""
+    """Issuer of cert-manager for the certificates; if unset, the cloud has its own authorities."""
 
 
 class CloudExpose(Exposure):
-    """How clients outside the Kubernetes cluster reach the APIs of a cloud."""
+    """Access to the APIs of a cloud for clients outside the Kubernetes cluster."""
 
     rules: ClassVar[tuple[Rule, ...]] = (
         *named("domain"),
@@ -74,24 +74,24 @@ class CloudExpose(Exposure):
     )
 
     host: Hostname | None = None
-    """Name or address outside clients use, of types NodePort and LoadBalancer; goes into the public endpoints of the
-    catalog."""
+    """Name or address that outside clients use, with types NodePort and LoadBalancer; becomes part of the public
+    endpoints in the catalog."""
     domain: Hostname | None = None
-    """Domain of the APIs' names, of types Ingress and Gateway: `cloud.example.org` for `keystone.cloud.example.org`."""
+    """Domain of the APIs, with types Ingress and Gateway: `cloud.example.org` for `keystone.cloud.example.org`."""
 
 
 class KOrc(Model):
-    """K-ORC, an operator for what is in Keystone."""
+    """K-ORC, an operator for the contents of Keystone."""
 
     enabled: bool = False
-    """Whether it keeps the services of the catalog and their users. It stays as it was at first. The same as
-    `catalog.provider` of the Keystone's template, which goes before."""
+    """Let K-ORC manage the services of the catalog and their users. You cannot change this later. The same as
+    `catalog.provider` of the Keystone's template, which takes precedence."""
     bootstrap_resources: BootstrapResources = []
-    """What of Keystone's beginning it is shown. The same as `catalog.bootstrapResources` of the Keystone's template,
-    which goes before."""
+    """Initial content of Keystone to create in K-ORC. The same as `catalog.bootstrapResources` of the Keystone's
+    template, which takes precedence."""
     secret_store_ref: SecretStore | None = None
-    """By way of which store it is told how to log in. The same as `catalog.secretStoreRef` of the Keystone's template,
-    which goes before."""
+    """Store that brings K-ORC its login. The same as `catalog.secretStoreRef` of the Keystone's template, which takes
+    precedence."""
 
 
 class MariaDBTemplate(Template, MariaDBSpec):
@@ -102,9 +102,9 @@ class RabbitMQTemplate(Template, RabbitMQSpec):
     """The cloud's RabbitMQ."""
 
     per_service: bool = False
-    """Whether each service that sends messages gets a RabbitMQ of its own (`rabbitmq-nova`), all as this template says,
-    and notifications go to one more (`rabbitmq-notifications`). Unset, all share `rabbitmq` and nobody sends
-    notifications. Cannot be changed."""
+    """Run a separate RabbitMQ for each service that sends messages (`rabbitmq-nova`), all with the settings of this
+    template, and one more for notifications (`rabbitmq-notifications`). Otherwise all services share `rabbitmq`, and
+    send no notifications. Cannot be changed."""
 
 
 class MemcachedTemplate(Template, MemcachedSpec):
@@ -115,22 +115,22 @@ class ValkeyTemplate(Template, ValkeySpec):
     """The cloud's Valkey."""
 
     enabled: bool = False
-    """Whether this service runs. Turning it off removes what it made; volumes follow their own retention."""
+    """Run this service. Setting false removes its objects; volumes follow their own retention."""
 
 
 class EtcdTemplate(Template, EtcdSpec):
     """The cloud's Etcd."""
 
     enabled: bool = False
-    """Whether this service runs. Turning it off removes what it made; volumes follow their own retention."""
+    """Run this service. Setting false removes its objects; volumes follow their own retention."""
 
 
 class CephStorageTemplate(Template, CephStorageSpec):
     """The cloud's CephStorage."""
 
     enabled: bool = False
-    """Whether this service runs; unset, it does where `storageBackend` is ceph. Turning it off removes what it made;
-    volumes follow their own retention."""
+    """Run this service; if unset, it runs if `storageBackend` is ceph. Setting false removes its objects; volumes
+    follow their own retention."""
 
 
 class KeystoneTemplate(Template, KeystoneSpec):
@@ -160,7 +160,7 @@ class NovaTemplate(Template, NovaSpec):
 class LaterTemplate(Template):
     """A service that is not built yet."""
 
-    # What it will take is not known yet, so nothing a user wrote is pruned.
+    # Its fields are not known yet, so the API server prunes none that a user sets.
     model_config = ConfigDict(
         json_schema_extra={
             "x-kubernetes-preserve-unknown-fields": True,
@@ -170,34 +170,34 @@ class LaterTemplate(Template):
     )
 
     enabled: bool = False
-    """Whether this service runs. Not built yet: turning it on is answered with a condition."""
+    """Run this service. Not built yet: turning it on is answered with a condition."""
     replicas: Replicas = 1
-    """Number of pods of each of the service's components that scales."""
+    """Number of pods of each component of the service that scales."""
 
 
 class CinderTemplate(Template, CinderSpec):
     """The cloud's Cinder."""
 
     enabled: bool = False
-    """Whether this service runs. Turning it off removes what it made; volumes stay in their storage."""
+    """Run this service. Setting false removes its objects; volumes stay in their storage."""
 
 
 class CortexTemplate(Template, CortexSpec):
     """The cloud's Cortex."""
 
     enabled: bool = False
-    """Whether this service runs, and Nova asks it. Turning it off removes what it made."""
+    """Run this service, and let Nova ask it. Setting false removes its objects."""
 
 
 class TempestTemplate(Template, TempestSpec):
     """The cloud's Tempest."""
 
     enabled: bool = False
-    """Whether this service runs. Turning it off removes what it made, and what is known of its runs."""
+    """Run this service. Setting false removes its objects, and the results of its runs."""
 
 
-ELSEWHERE = {resource.kind: resource.group for resource in (CORTEX, TEMPEST)}
-"""Groups of kinds that openstack.k8s.io has none of."""
+OTHER_GROUPS = {resource.kind: resource.group for resource in (CORTEX, TEMPEST)}
+"""Groups of kinds that are not in openstack.k8s.io."""
 
 
 _PER_SERVICE = "(has(self.rabbitmq) && has(self.rabbitmq.perService) && self.rabbitmq.perService)"
@@ -209,31 +209,31 @@ class ControlPlaneSpec(Model):
     rules: ClassVar[tuple[Rule, ...]] = (
         rule(
             f"{_PER_SERVICE} == {_PER_SERVICE.replace('self', 'oldSelf')}",
-            "services would lose the broker they use; keep perService as it was, or create a new control plane",
+            "services would lose the broker they use; do not change perService, or create a new control plane",
             ".rabbitmq.perService",
         ),
     )
 
     region: Region = "RegionOne"
-    """Name of the OpenStack region this cloud is."""
+    """Name of this cloud as a region of OpenStack."""
     release: ReleaseName = "2025.1"
-    """OpenStack release every service runs, unless its own template says otherwise."""
+    """OpenStack release of every service, unless its own template sets another one."""
     image_profile: Literal["debian", "kolla"] = "debian"
-    """Which set of images of that release."""
+    """Set of images of that release."""
     storage_backend: Literal["ceph", "lvm"] | None = None
-    """Where images, volumes and servers' disks are kept, unless a service's template says otherwise. ceph brings a
-    CephStorage and keeps all three in it; lvm is for volumes alone. Images are on a volume of the Kubernetes cluster
-    otherwise, and disks on the nodes."""
+    """Storage of images, volumes and servers' disks, unless a service's template sets another one. ceph runs a
+    CephStorage for all three; lvm is for volumes only. Otherwise images are on a volume of the Kubernetes cluster, and
+    disks on the nodes."""
     network_backend: Literal["ovn", "ovs"] = "ovn"
-    """What carries the tenants' networks. ovs is not built yet: it is answered with a condition."""
+    """Technology of the tenants' networks. ovs is not built yet: it is answered with a condition."""
     tls: Tls = Tls()
     """Encryption of all connections."""
     expose: CloudExpose = CloudExpose()
-    """How clients outside the Kubernetes cluster reach the APIs, unless a service's template says otherwise."""
+    """Access to the APIs for clients outside the Kubernetes cluster, unless a service's template sets it."""
     network_policies: NetworkPolicies = NetworkPolicies()
-    """Who may reach the pods of all services."""
+    """Restriction of connections to the pods of all services."""
     monitoring: Monitoring = Monitoring()
-    """What a Prometheus is told by all services, and of the operator; and alerts. A condition says what is missing."""
+    """Metrics of all services for Prometheus, and alerts, also for the operator. A condition names missing CRDs."""
     mariadb: MariaDBTemplate = MariaDBTemplate()
     """SQL server of all services."""
     rabbitmq: RabbitMQTemplate = RabbitMQTemplate()
@@ -241,11 +241,11 @@ class ControlPlaneSpec(Model):
     memcached: MemcachedTemplate = MemcachedTemplate()
     """Cache of all services."""
     valkey: ValkeyTemplate = ValkeyTemplate()
-    """A store in memory for programs of your own; no service of the cloud needs it."""
+    """A store in memory for your own programs; no service of the cloud needs it."""
     etcd: EtcdTemplate = EtcdTemplate()
-    """Locks that services on several nodes share; only what asks for them needs it."""
+    """Locks that services on several nodes share; only services with such locks need it."""
     ceph: CephStorageTemplate = CephStorageTemplate()
-    """Pools for images, volumes, servers' disks and backups: a small Ceph of ours, somebody else's, or Rook's."""
+    """Pools for images, volumes, disks and backups: in a small Ceph of this operator, an external one, or Rook's."""
     keystone: KeystoneTemplate = KeystoneTemplate()
     """Users, projects, tokens and the service catalog."""
     glance: GlanceTemplate = GlanceTemplate()
@@ -259,9 +259,9 @@ class ControlPlaneSpec(Model):
     nova: NovaTemplate = NovaTemplate()
     """Virtual machines."""
     cinder: CinderTemplate = CinderTemplate()
-    """Volumes; without `backends` of its own they are kept where `storageBackend` says."""
+    """Volumes; without its own `backends`, they are in the storage of `storageBackend`."""
     cortex: CortexTemplate = CortexTemplate()
-    """A scheduler that Nova's asks last, which of the nodes it has left is the best one."""
+    """Scheduler that chooses the best one from the nodes that Nova's scheduler has left."""
     heat: LaterTemplate = LaterTemplate()
     """Orchestration. Not built yet: turning it on is answered with a condition."""
     horizon: LaterTemplate = LaterTemplate()
@@ -269,11 +269,11 @@ class ControlPlaneSpec(Model):
     tempest: TempestTemplate = TempestTemplate()
     """Tests of the cloud through its APIs, on a schedule and on demand; the first once all it tests is Ready."""
     korc: KOrc = KOrc()
-    """K-ORC, an operator for what is in Keystone."""
+    """K-ORC, an operator for the contents of Keystone."""
 
     @property
     def runs_release(self) -> str:
-        """Services run it unless their own templates say otherwise."""
+        """Release of every service, unless its own template sets another one."""
         return self.release
 
 

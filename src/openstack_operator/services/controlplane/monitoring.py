@@ -1,4 +1,4 @@
-"""What a Prometheus is told of a whole cloud: what is worth waking somebody."""
+"""Alerts of a whole cloud for Prometheus: those that need a person at night."""
 
 from __future__ import annotations
 
@@ -11,34 +11,34 @@ from ...plan import Context, Object, State, Step, Verdict
 from .model import ControlPlaneSpec
 
 _OPERATOR = kube.MANAGED_BY
-"""Namespace of the operator where its manifest put it."""
+"""Namespace of the operator in its manifest."""
 
 
 def monitoring(ctx: Context[ControlPlaneSpec], *, encrypted: bool) -> list[Step]:
-    """PrometheusRule `<owner>`, where the cluster has the kind. A kind that is missing is said, also PodMonitor, of
-    which the services make theirs, and no reason to fail. APIs that are not `encrypted` have nothing before them that
-    would tell.
+    """Return the PrometheusRule `<owner>`, if the cluster has the kind. The verdict is READY, and names kinds that are
+    missing, also PodMonitor, which the services use. APIs that are not `encrypted` have no proxy before them, and so
+    no metrics.
     """
     if not ctx.spec.monitoring.enabled:
         return []
     missing = [kind for kind in (parts.POD_MONITOR, parts.RULES) if not parts.serves(ctx, kind)]
     rules = () if parts.RULES in missing else (parts.found_by(ctx, _rules(ctx)),)
-    said = [_lacking(ctx, missing)] if missing else []
-    said += [] if encrypted else ["APIs tell nothing: without tls.enabled nothing stands before them"]
-    verdict = Verdict(State.READY, "; ".join(said)) if said else None
+    notes = [_missing_kinds(ctx, missing)] if missing else []
+    notes += [] if encrypted else ["APIs tell nothing: without tls.enabled nothing stands before them"]
+    verdict = Verdict(State.READY, "; ".join(notes)) if notes else None
     return [Step(name="Monitoring", objects=rules, verdict=verdict)]
 
 
-def _lacking(ctx: Context[ControlPlaneSpec], kinds: Sequence[str]) -> str:
-    """Why objects of these kinds are not made."""
+def _missing_kinds(ctx: Context[ControlPlaneSpec], kinds: Sequence[str]) -> str:
+    """Return the reason why the operator does not make objects of these kinds."""
     forbidden = ctx.installed_kinds.forbidden(*(handle(parts.MONITORING, kind) for kind in kinds))
     names = " and ".join(f"{kind.lower()}s.monitoring.coreos.com" for kind in kinds)
     return forbidden or f"the cluster does not have {names}, of Prometheus' operator"
 
 
 def _rules(ctx: Context[ControlPlaneSpec]) -> Object:
-    own = f'namespace="{ctx.namespace}"'
-    api = f'{own}, proxy="api"'
+    scope = f'namespace="{ctx.namespace}"'
+    api = f'{scope}, proxy="api"'
     failed, all_ = (
         f"sum by (namespace, job) (rate(haproxy_backend_http_responses_total{{{which}}}[5m]))"
         for which in (f'{api}, code="5xx"', api)
@@ -46,14 +46,14 @@ def _rules(ctx: Context[ControlPlaneSpec]) -> Object:
     alerts = [
         _alert(
             "OpenStackBrokerBlocked",
-            f"max by (namespace, pod) (rabbitmq_alarms_memory_used_watermark{{{own}}}"
-            f" or rabbitmq_alarms_free_disk_space_watermark{{{own}}}) > 0",
+            f"max by (namespace, pod) (rabbitmq_alarms_memory_used_watermark{{{scope}}}"
+            f" or rabbitmq_alarms_free_disk_space_watermark{{{scope}}}) > 0",
             "2m",
-            "{{ $labels.pod }} has no memory or no disk left: whoever sends through the broker waits, at all members",
+            "{{ $labels.pod }} has no memory or no disk left: clients that publish wait, at all members",
         ),
         _alert(
             "OpenStackBrokerApart",
-            f"max by (namespace, pod) (rabbitmq_unreachable_cluster_peers_count{{{own}}}) > 0",
+            f"max by (namespace, pod) (rabbitmq_unreachable_cluster_peers_count{{{scope}}}) > 0",
             "5m",
             "{{ $labels.pod }} does not reach {{ $value }} of the other members of its broker",
         ),
@@ -65,7 +65,7 @@ def _rules(ctx: Context[ControlPlaneSpec]) -> Object:
         ),
         _alert(
             "OpenStackSilent",
-            f'sum by (namespace, job) (up{{{own}, job=~"{ctx.namespace}/.+"}}) == 0',
+            f'sum by (namespace, job) (up{{{scope}, job=~"{ctx.namespace}/.+"}}) == 0',
             "5m",
             "no pod of {{ $labels.job }} answers Prometheus",
         ),
@@ -82,6 +82,6 @@ def _rules(ctx: Context[ControlPlaneSpec]) -> Object:
 
 
 def _alert(name: str, expression: str, lasting: str, summary: str) -> dict[str, Any]:
-    """A rule; all of them are worth waking somebody."""
-    told = {"labels": {"severity": "critical"}, "annotations": {"summary": summary}}
-    return {"alert": name, "expr": expression, "for": lasting, **told}
+    """Return an alert; all of them are critical."""
+    metadata = {"labels": {"severity": "critical"}, "annotations": {"summary": summary}}
+    return {"alert": name, "expr": expression, "for": lasting, **metadata}

@@ -12,8 +12,8 @@ from ... import kube, parts
 from ...api import ServiceMessaging, ServiceSpec, Template, UsesMessaging, UsesTLS, as_c5c3, handle
 from ...plan import Context, Group, Key, NotBuilt, Plan, State, Step, Verdict, condition_type, waiting
 from .encryption import CONDITION, Encryption, authorities, encryption
-from .gaps import gaps
-from .model import ELSEWHERE, ControlPlaneSpec
+from .gaps import unsupported
+from .model import OTHER_GROUPS, ControlPlaneSpec
 from .monitoring import monitoring
 
 
@@ -22,12 +22,12 @@ class Member:
     """A service of the cloud."""
 
     field: str
-    """Its template in the spec, and the name of its resource: what the references of the others point at by default."""
+    """Its template in the spec, and the name of its resource, to which references of the others point by default."""
     kind: str
     phase: str
-    """What the cloud is still missing while this service is not ready."""
+    """Phase of the cloud while this service is not ready."""
     label: str = ""
-    """The condition it reports as; unset takes the kind."""
+    """Condition of the service; unset takes the kind."""
 
     @property
     def condition(self) -> str:
@@ -56,63 +56,63 @@ MEMBERS = (
 
 
 @dataclass(frozen=True)
-class Door:
-    """The names by which the resources of a cloud are made."""
+class ApiNames:
+    """Names of the resources of a cloud, and of the fields in its spec."""
 
     groups: Mapping[str, str] = field(default_factory=dict[str, str])
-    """API group by kind; openstack.k8s.io for the others."""
+    """API group by kind; openstack.k8s.io for other kinds."""
     places: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Where in its spec a field is, by what it is called here; in the same place where it is not named."""
+    """Path of a field in that spec, by its name here; a field without an entry has the same path."""
     korc: str = parts.KORC_OPERATOR
-    """Who keeps users and services where K-ORC is asked for."""
+    """`catalog.provider` of the Keystone if korc is enabled."""
 
     def path(self, path: str) -> str:
-        """The path of a field as its users write it."""
+        """Return the path of a field as users write it."""
         name, dot, rest = path.removeprefix("spec.").partition(".")
         return f"spec.{self.places.get(name, name)}{dot}{rest}"
 
-    def api(self, kind: str) -> str:
-        """apiVersion of a kind."""
+    def version(self, kind: str) -> str:
+        """Return the apiVersion of a kind."""
         return f"{self.groups[kind]}/v1alpha1" if kind in self.groups else parts.API
 
     def key(self, kind: str, name: str) -> Key:
-        """What a resource is among the children."""
-        return handle(self.api(kind), kind), name
+        """Return the key of a resource in the children."""
+        return handle(self.version(kind), kind), name
 
 
-OURS = Door(ELSEWHERE)
+OURS = ApiNames(OTHER_GROUPS)
 
 
-def plan(ctx: Context[ControlPlaneSpec], door: Door = OURS) -> Plan:
-    """One resource a service that is enabled. Raises NotBuilt naming everything asked for that is not there yet."""
-    if found := [(door.path(path), message) for path, message in gaps(ctx.spec)]:
-        raise NotBuilt(*found[0], *found[1:])
+def plan(ctx: Context[ControlPlaneSpec], api: ApiNames = OURS) -> Plan:
+    """Return a resource for each enabled service. Raise NotBuilt with all settings that are not supported yet."""
+    if fields := [(api.path(path), message) for path, message in unsupported(ctx.spec)]:
+        raise NotBuilt(*fields[0], *fields[1:])
     enabled = [member for member in MEMBERS if _runs(ctx, member)]
-    keystone = ctx.children.get(door.key("Keystone", "keystone"), {})
-    names = {member: _brokers(ctx.spec, enabled) if _apart(ctx.spec, member) else [member.field] for member in enabled}
-    templates = {door.key(member.kind, name): _template(ctx, member) for member in enabled for name in names[member]}
-    showing = {k: found for k, found in templates.items() if isinstance(found, UsesTLS) and not _elsewhere(found)}
-    told = encryption(ctx, showing)
+    keystone = ctx.children.get(api.key("Keystone", "keystone"), {})
+    names = {each: _brokers(ctx.spec, enabled) if _is_per_service(ctx.spec, each) else [each.field] for each in enabled}
+    templates = {api.key(member.kind, name): _template(ctx, member) for member in enabled for name in names[member]}
+    with_tls = {k: each for k, each in templates.items() if isinstance(each, UsesTLS) and not _is_external(each)}
+    tls = encryption(ctx, with_tls)
     return Plan(
-        *([authorities(ctx, door.path("spec.tls"))] if told.on else []),
-        *(Group(each.condition, [_child(ctx, each, name, told, door) for name in names[each]]) for each in enabled),
+        *([authorities(ctx, api.path("spec.tls"))] if tls.enabled else []),
+        *(Group(each.condition, [_child(ctx, each, name, tls, api) for name in names[each]]) for each in enabled),
         *_korc(ctx, keystone),
-        *monitoring(ctx, encrypted=told.on),
+        *monitoring(ctx, encrypted=tls.enabled),
         endpoint=(keystone.get("status") or {}).get("endpoint"),
-        wake=told.wake,
+        wake=tls.wake,
     )
 
 
 def phase(verdicts: Mapping[str, Verdict], phases: Mapping[str, str] | None = None) -> str:
-    """The first part of the cloud that is still missing something; Ready without one. `phases` are those of members, by
-    field, that are called otherwise than here.
+    """Return the first phase with a member that is not ready; Ready without one. `phases` are other names of members'
+    phases, by field.
     """
-    named = [(member.condition, (phases or {}).get(member.field, member.phase)) for member in MEMBERS]
-    known = [(CONDITION, MEMBERS[0].phase), *named]
-    for condition, found in known:
+    of_members = [(member.condition, (phases or {}).get(member.field, member.phase)) for member in MEMBERS]
+    by_condition = [(CONDITION, MEMBERS[0].phase), *of_members]
+    for condition, name in by_condition:
         verdict = verdicts.get(condition_type(condition))
         if verdict is not None and not verdict.ready:
-            return found
+            return name
     return "Ready"
 
 
@@ -121,43 +121,43 @@ def _template(ctx: Context[ControlPlaneSpec], member: Member) -> Template | None
 
 
 def _runs(ctx: Context[ControlPlaneSpec], member: Member) -> bool:
-    """Whether a service is enabled; a Ceph also where everything is to be kept in one."""
+    """Return True if a service is enabled; a Ceph also if it is the storage of the cloud."""
     template = _template(ctx, member)
     if member.field == "ceph" and "enabled" not in ctx.spec.ceph.model_fields_set:
         return ctx.spec.storage_backend == "ceph"
     return template is not None and template.enabled
 
 
-def _child(ctx: Context[ControlPlaneSpec], member: Member, name: str, told: Encryption, door: Door) -> Step:
-    """The resource of a service: what the cloud says of all, and over it what the template says of this one."""
+def _child(ctx: Context[ControlPlaneSpec], member: Member, name: str, tls: Encryption, api: ApiNames) -> Step:
+    """Return the resource of a service: settings of the cloud for all, and over them those of its template."""
     template = _template(ctx, member)
     assert template is not None
-    decided = _shared(ctx.spec, member) | _storage(ctx.spec, member) | _tested(ctx, member)
-    passed = {name: value for name, value in decided.items() if name in _fields(template)}
+    common = _common_fields(ctx.spec, member) | _storage(ctx.spec, member) | _tested_apis(ctx, member)
+    common = {name: value for name, value in common.items() if name in _fields(template)}
     written = template.model_fields_set
-    own = template.model_dump(by_alias=True, exclude_unset=True, exclude={"enabled", "per_service"})
-    if member.kind in door.groups:
-        own = as_c5c3(template, own)
+    spec = template.model_dump(by_alias=True, exclude_unset=True, exclude={"enabled", "per_service"})
+    if member.kind in api.groups:
+        spec = as_c5c3(template, spec)
     if messaging := _messaging(ctx.spec, member, template):
-        own["messaging"] = messaging | own.get("messaging", {})
+        spec["messaging"] = messaging | spec.get("messaging", {})
     if member.field == "nova" and ctx.spec.storage_backend == "ceph":
-        own["compute"] = {"storageType": "ceph"} | own.get("compute", {})
+        spec["compute"] = {"storageType": "ceph"} | spec.get("compute", {})
     if member.field == "nova" and ctx.spec.cortex.enabled:
-        own["scheduler"] = _asking(own.get("scheduler", {}))
+        spec["scheduler"] = _scheduler(spec.get("scheduler", {}))
     if member.field == "keystone" and ctx.spec.korc.enabled:
-        own["catalog"] = _catalog(ctx.spec, door) | own.get("catalog", {})
-    if member.field == "ceph" and told.on and ctx.spec.ceph.mode != "external":
-        own = {"encrypted": True, **own}
-    if isinstance(template, UsesTLS) and not _elsewhere(template):
-        own |= {"tls": tls} if (tls := told.of(door.key(member.kind, name), template)) else {}
-    wanted = kube.obj(ctx, member.kind, name, door.api(member.kind), spec=passed | own)
+        spec["catalog"] = _catalog(ctx.spec, api) | spec.get("catalog", {})
+    if member.field == "ceph" and tls.enabled and ctx.spec.ceph.mode != "external":
+        spec = {"encrypted": True, **spec}
+    if isinstance(template, UsesTLS) and not _is_external(template):
+        spec |= {"tls": entry} if (entry := tls.tls_spec(api.key(member.kind, name), template)) else {}
+    manifest = kube.obj(ctx, member.kind, name, api.version(member.kind), spec=common | spec)
     shared = {
-        field: door.path(f"spec.{_SHARED_FROM.get(field, field)}")
-        for field in (*passed, "tls")
-        if field in wanted["spec"] and to_snake(field) not in written
+        field: api.path(f"spec.{_SHARED_FROM.get(field, field)}")
+        for field in (*common, "tls")
+        if field in manifest["spec"] and to_snake(field) not in written
     }
-    made = kube.recreated(kube.from_field(wanted, door.path(f"spec.{member.field}"), shared))
-    return Step(name=name, objects=(made,))
+    manifest = kube.recreated(kube.from_field(manifest, api.path(f"spec.{member.field}"), shared))
+    return Step(name=name, objects=(manifest,))
 
 
 _SHARED_FROM = {
@@ -168,24 +168,24 @@ _SHARED_FROM = {
     "cinderRef": "cinder",
     "dependsOn": "tempest",
 }
-"""Fields of the cloud's spec that decide about fields of its resources with other names, by the latter."""
+"""Fields of the cloud's spec that set fields of its resources with other names, by the latter."""
 
 
-def _catalog(spec: ControlPlaneSpec, door: Door) -> dict[str, Any]:
-    """`catalog` of a Keystone whose users and services K-ORC is to keep."""
-    own = spec.korc.model_dump(by_alias=True, exclude_unset=True, exclude_none=True, exclude={"enabled"})
-    return {"provider": door.korc, **own}
+def _catalog(spec: ControlPlaneSpec, api: ApiNames) -> dict[str, Any]:
+    """Return `catalog` of a Keystone whose users and services K-ORC is to manage."""
+    settings = spec.korc.model_dump(by_alias=True, exclude_unset=True, exclude_none=True, exclude={"enabled"})
+    return {"provider": api.korc, **settings}
 
 
 def _korc(ctx: Context[ControlPlaneSpec], keystone: Mapping[str, Any]) -> list[Step]:
-    """What became of K-ORC where it is asked for, as Keystone says it."""
+    """Return the step with the state of K-ORC that Keystone reports, if the cloud is to use K-ORC."""
     if not ctx.spec.korc.enabled or not ctx.spec.keystone.enabled:
         return []
-    known = kube.conditions(keystone)
-    if found := known.get("KORCReady"):
-        text = found.get("message", "")
-        verdict = Verdict(State.READY if found["status"] == "True" else State.WAITING, text)
-    elif "ConfigReady" not in known or parts.KORC in (keystone.get("status") or {}).get("published", {}):
+    conditions = kube.conditions(keystone)
+    if ready := conditions.get("KORCReady"):
+        text = ready.get("message", "")
+        verdict = Verdict(State.READY if ready["status"] == "True" else State.WAITING, text)
+    elif "ConfigReady" not in conditions or parts.KORC in (keystone.get("status") or {}).get("published", {}):
         verdict = waiting("waiting for Keystone/keystone")
     else:
         absent = ", ".join(
@@ -196,43 +196,43 @@ def _korc(ctx: Context[ControlPlaneSpec], keystone: Mapping[str, Any]) -> list[S
     return [Step(name="KORC", verdict=verdict)]
 
 
-def _elsewhere(template: Template) -> bool:
-    """Whether it is a server of somebody else's, who shows a certificate or not."""
+def _is_external(template: Template) -> bool:
+    """Return True for an external server, which shows a certificate or not."""
     return getattr(template, "provider", "") == "external"
 
 
-def _asking(scheduler: Mapping[str, Any]) -> dict[str, Any]:
-    """`scheduler` of Nova in a cloud with a Cortex, which it asks, unless its template says otherwise."""
-    own = scheduler.get("externalScheduler") or {}
-    whom = {} if "endpoint" in own else {"cortexRef": {"name": "cortex"}}
-    return {**scheduler, "externalScheduler": {"enabled": True, **whom, **own}}
+def _scheduler(scheduler: Mapping[str, Any]) -> dict[str, Any]:
+    """Return `scheduler` of Nova in a cloud with a Cortex, which it calls unless its template sets another one."""
+    external = scheduler.get("externalScheduler") or {}
+    ref = {} if "endpoint" in external else {"cortexRef": {"name": "cortex"}}
+    return {**scheduler, "externalScheduler": {"enabled": True, **ref, **external}}
 
 
 _NOTIFICATIONS = "rabbitmq-notifications"
 
 
-def _apart(spec: ControlPlaneSpec, member: Member) -> bool:
+def _is_per_service(spec: ControlPlaneSpec, member: Member) -> bool:
     return member.field == "rabbitmq" and spec.rabbitmq.per_service
 
 
 def _brokers(spec: ControlPlaneSpec, enabled: Sequence[Member]) -> list[str]:
-    """A RabbitMQ for each service that uses one and names no other, and one for notifications."""
-    wired = [_messaging(spec, member, found) for member in enabled if (found := getattr(spec, member.field, None))]
-    return list(dict.fromkeys(ref["name"] for found in wired for ref in found.values()))
+    """Return names: a RabbitMQ for each service that uses one and names no other, and one for notifications."""
+    refs = [_messaging(spec, each, template) for each in enabled if (template := getattr(spec, each.field, None))]
+    return list(dict.fromkeys(ref["name"] for by_field in refs for ref in by_field.values()))
 
 
 def _messaging(spec: ControlPlaneSpec, member: Member, template: Template) -> dict[str, dict[str, str]]:
-    """The references to brokers of its own a service is given; none for what its template says itself."""
+    """Return the references of a service to its own brokers; none for fields that its template sets."""
     if not (spec.rabbitmq.enabled and spec.rabbitmq.per_service and isinstance(template, UsesMessaging)):
         return {}
-    given: ServiceMessaging = template.messaging
+    messaging: ServiceMessaging = template.messaging
     brokers = {"rabbitmq_ref": f"rabbitmq-{member.field}", "notifications_ref": _NOTIFICATIONS}
-    said = given.model_fields_set | ({"rabbitmq_ref"} if given.secret_ref else set())
-    return {to_camel(field): {"name": name} for field, name in brokers.items() if field not in said}
+    set_fields = messaging.model_fields_set | ({"rabbitmq_ref"} if messaging.secret_ref else set())
+    return {to_camel(field): {"name": name} for field, name in brokers.items() if field not in set_fields}
 
 
 def _storage(spec: ControlPlaneSpec, member: Member) -> dict[str, Any]:
-    """What the cloud decides for those that keep something, and for those that use volumes."""
+    """Return the settings of the cloud for services that store data, and for those that use volumes."""
     if member.field == "glance":
         return {"storageType": "ceph"} if spec.storage_backend == "ceph" else {}
     if not spec.cinder.enabled:
@@ -248,8 +248,8 @@ def _storage(spec: ControlPlaneSpec, member: Member) -> dict[str, Any]:
     }
 
 
-def _tested(ctx: Context[ControlPlaneSpec], member: Member) -> dict[str, Any]:
-    """What tests wait for: every API of the cloud."""
+def _tested_apis(ctx: Context[ControlPlaneSpec], member: Member) -> dict[str, Any]:
+    """Return the field of a Tempest with the services that it waits for: every API of the cloud."""
     if member.field != "tempest":
         return {}
     apis = [each for each in MEMBERS if isinstance(_template(ctx, each), ServiceSpec) and _runs(ctx, each)]
@@ -257,20 +257,20 @@ def _tested(ctx: Context[ControlPlaneSpec], member: Member) -> dict[str, Any]:
 
 
 def _fields(template: Template) -> set[str]:
-    """Names of a template's fields as users write them."""
+    """Return the names of a template's fields as users write them."""
     return {info.alias or name for name, info in type(template).model_fields.items()}
 
 
 def _expose(spec: ControlPlaneSpec, member: Member) -> dict[str, Any]:
-    """How clients outside reach the API of a member: by a name of its own in the domain, if there is one."""
-    found = spec.expose.model_dump(by_alias=True, exclude_none=True, exclude={"domain"})
-    return found | ({"host": f"{member.field}.{spec.expose.domain}"} if spec.expose.domain else {})
+    """Return `expose` of a member: the cloud's, with a name of its own in the domain, if the cloud has one."""
+    expose = spec.expose.model_dump(by_alias=True, exclude_none=True, exclude={"domain"})
+    return expose | ({"host": f"{member.field}.{spec.expose.domain}"} if spec.expose.domain else {})
 
 
-def _shared(spec: ControlPlaneSpec, member: Member) -> dict[str, Any]:
-    """What the cloud decides for its services."""
+def _common_fields(spec: ControlPlaneSpec, member: Member) -> dict[str, Any]:
+    """Return the settings of the cloud for its services."""
     policies = spec.network_policies.model_dump(by_alias=True, exclude_defaults=True)
-    watched = spec.monitoring
+    metrics = spec.monitoring
     return {
         "region": spec.region,
         "release": spec.release,
@@ -278,5 +278,5 @@ def _shared(spec: ControlPlaneSpec, member: Member) -> dict[str, Any]:
         "expose": _expose(spec, member),
         "mechanism": spec.network_backend,
         **({"networkPolicies": policies} if policies else {}),
-        **({"monitoring": watched.model_dump(by_alias=True, exclude_defaults=True)} if watched.enabled else {}),
+        **({"monitoring": metrics.model_dump(by_alias=True, exclude_defaults=True)} if metrics.enabled else {}),
     }

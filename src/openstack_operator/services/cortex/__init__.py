@@ -1,1 +1,1 @@
-"""Cortex: a scheduler that others ask which of the hosts they have left is the best one."""
+"""Cortex: a scheduler that ranks the hosts which are left for a request of another service."""

@@ -1,4 +1,4 @@
-"""What users write to get a Cortex."""
+"""Spec of a Cortex."""
 
 from __future__ import annotations
 
@@ -32,84 +32,84 @@ Part = Annotated[str, Field(min_length=1, max_length=63, pattern=r"^[A-Za-z0-9][
 
 
 class CortexDatabase(Model):
-    """A PostgreSQL."""
+    """A PostgreSQL database."""
 
     secret_ref: OptionalSecretRef
-    """Secret with what it takes to log in; the image reads its keys as files of /etc/cortex/database."""
+    """Secret with the login; the image reads its keys as files in /etc/cortex/database."""
     database: DatabaseName = "cortex"
     """Name of the database."""
 
 
 class CortexIdentity(Model):
-    """Who authenticates it."""
+    """Keystone at which Cortex logs in."""
 
     auth_url: Url
     """URL of Keystone's API, with its version."""
     app_credential_ref: OptionalSecretRef
-    """Secret with an application credential; the image reads its keys as files of /etc/cortex/keystone."""
+    """Secret with an application credential; the image reads its keys as files in /etc/cortex/keystone."""
 
     def destinations(self) -> Sequence[Destination]:
-        """That Keystone."""
+        """Return the API of that Keystone."""
         return sent({"appCredentialRef": self.app_credential_ref}, self.auth_url)
 
 
 class CortexFilter(Model):
-    """Refuses hosts."""
+    """A filter, which refuses hosts."""
 
     name: Part
-    """AvailabilityZoneFilter or ComputeCapabilitiesFilter; of an image of Cortex itself, what it has."""
+    """AvailabilityZoneFilter or ComputeCapabilitiesFilter; with an image of Cortex itself, one of its filters."""
 
 
 class CortexWeigher(Model):
-    """Prefers hosts."""
+    """A weigher, which prefers hosts."""
 
     name: Part
-    """CPUWeigher, DiskWeigher, IoOpsWeigher, NumInstancesWeigher or RAMWeigher; of an image of Cortex itself, what it
-    has."""
+    """CPUWeigher, DiskWeigher, IoOpsWeigher, NumInstancesWeigher or RAMWeigher; with an image of Cortex itself, one of
+    its weighers."""
     weight: float = 1.0
-    """How much it counts beside the others; a negative one prefers hosts that have less."""
+    """Weight of this weigher in the sum; a negative one prefers hosts that have less."""
 
 
 class Pipeline(Model):
-    """How hosts are ranked for one service, which asks at `/scheduler/<service>/external`: filters, then the sum of
-    weighers; where that is equal, the order of who asks holds."""
+    """Ranking of hosts for one service, which sends requests to `/scheduler/<service>/external`: filters, then the sum
+    of weighers. Hosts with the same sum stay in the order of the request."""
 
     enabled: bool = False
-    """Whether it answers."""
+    """Answer requests."""
     filters: Annotated[list[CortexFilter], Field(max_length=32)] = []
-    """Each may refuse hosts."""
+    """Filters, each of which may refuse hosts."""
     weighers: Annotated[list[CortexWeigher], Field(max_length=32)] = []
-    """Their sum is the order."""
+    """Weighers, whose sum is the rank of a host."""
 
 
 class NovaPipeline(Pipeline):
-    """How nodes are ranked for Nova, which asks with `scheduler.externalScheduler`."""
+    """Ranking of nodes for Nova, which sends requests with `scheduler.externalScheduler`."""
 
     enabled: bool = True
-    """Whether it answers."""
+    """Answer requests."""
     filters: Annotated[list[CortexFilter], Field(max_length=32)] = [
         CortexFilter(name="AvailabilityZoneFilter"),
         CortexFilter(name="ComputeCapabilitiesFilter"),
     ]
-    """Each may refuse hosts."""
+    """Filters, each of which may refuse hosts."""
     weighers: Annotated[list[CortexWeigher], Field(max_length=32)] = [
         CortexWeigher(name="RAMWeigher"),
         CortexWeigher(name="CPUWeigher"),
     ]
-    """Their sum is the order."""
+    """Weighers, whose sum is the rank of a host."""
 
 
 class Pipelines(Model):
-    """Who may ask."""
+    """Pipelines, by the service that sends requests."""
 
     nova: NovaPipeline = NovaPipeline()
     """Nodes for servers."""
     cinder: Pipeline = Pipeline()
-    """Backends for volumes. Cinder itself does not ask."""
+    """Backends for volumes. Cinder itself sends no requests."""
 
 
 class Datasource(Model):
-    """Something to learn from."""
+    """A source of data for Cortex."""
 
     rules: ClassVar[tuple[Rule, ...]] = (
         rule(
@@ -120,44 +120,44 @@ class Datasource(Model):
     )
 
     enabled: bool = False
-    """Whether it is read."""
+    """Read this source."""
     endpoint: Url | None = None
-    """Where it is."""
+    """URL of the source."""
 
 
 class Datasources(Model):
-    """What it learns from, of an image of Cortex itself."""
+    """Sources of data, for an image of Cortex itself."""
 
     prometheus: Datasource = Datasource()
     """Metrics of hosts and servers."""
     nova: Datasource = Datasource()
-    """Servers, hypervisors and flavors, by Nova's API."""
+    """Servers, hypervisors and flavors, from Nova's API."""
 
 
 class CortexSpec(RunSpec, UsesTLS, UsesMonitoring):
-    """Cortex: a scheduler that others ask which of the hosts they have left is the best one. Without an `image` it is
-    the operator's small reference implementation, which knows of hosts what it is told with each question, and nothing
-    else."""
+    """Cortex: a scheduler that ranks the hosts which are left for a request of another service, such as Nova. Without
+    an `image` it is the operator's small reference implementation, which knows nothing of hosts but what each request
+    says."""
 
     replicas: Replicas = 1
     """Number of pods."""
     image: Image | None = None
-    """An image of Cortex itself, which is given its configuration as `/etc/cortex/cortex.json`; unset is the reference
+    """An image of Cortex itself, which reads its configuration from `/etc/cortex/cortex.json`; unset is the reference
     implementation."""
     database: CortexDatabase | None = None
-    """Where it keeps what it learns. Nothing for the reference implementation."""
+    """Database for what Cortex learns. The reference implementation does not use it."""
     keystone: CortexIdentity | None = None
-    """As whom it reads OpenStack's APIs. Nothing for the reference implementation."""
+    """Login for reading OpenStack's APIs. The reference implementation does not use it."""
     pipelines: Pipelines = Pipelines()
-    """Who may ask, and what decides."""
+    """Services that may send requests, and the ranking for each."""
     datasources: Datasources = Datasources()
-    """What it learns from. Nothing for the reference implementation."""
+    """Sources of data. The reference implementation does not use them."""
     depends_on: Annotated[list[Dependency], Field(max_length=32)] = []
-    """What its pods wait for before they start for the first time."""
+    """Resources that must be ready before its pods start for the first time."""
 
 
 class CortexStatus(Model):
-    """What a Cortex tells besides its conditions."""
+    """Status of a Cortex besides its conditions."""
 
     active_pipelines: Annotated[
         list[Annotated[str, Field(max_length=63)]],

@@ -1,4 +1,4 @@
-"""Cortex: pods that answer at one address; what they decide by is a file."""
+"""Cortex: pods that answer at one address, and a file with the pipelines that decide."""
 
 from __future__ import annotations
 
@@ -16,70 +16,70 @@ PORT = 8080
 FOLDER = "/etc/cortex"
 FILTERS = ("AvailabilityZoneFilter", "ComputeCapabilitiesFilter")
 WEIGHERS = ("CPUWeigher", "DiskWeigher", "IoOpsWeigher", "NumInstancesWeigher", "RAMWeigher")
-"""What the reference implementation knows."""
+"""Filters and weighers of the reference implementation."""
 
 
 def plan(ctx: Context[CortexSpec]) -> Plan:
-    """Everything a Cortex is made of; published: internalURL, and trustSecret (key `ca.crt`) where clients are to check
-    its certificate. Raises SpecError for a filter or weigher nobody has, MissingReference for a Secret that is missing.
+    """Return everything a Cortex consists of; published: internalURL, and trustSecret (key `ca.crt`) if clients have to
+    verify its certificate. Raise SpecError for an unknown filter or weigher, MissingReference for a missing Secret.
     """
     spec, service, enabled = ctx.spec, kube.fitting(ctx.owner), _enabled(ctx.spec)
-    needed = parts.waits(ctx)
+    dependencies = parts.waits(ctx)
     program = ctx.release["cortex-api"]
     if spec.image:
-        # Whatever it is started by.
+        # The image has its own command.
         program = replace(program, commands={})
     else:
-        _known(enabled)
-    # Until no node sends it another connection; what it was asked it answers after that.
-    ending = {"preStop": {"sleep": {"seconds": 3}}}
-    tls = parts.front(ctx, "api", PORT, program, host="", lifecycle=ending, service=service)
-    told = {"listen": f"{tls.listens}:{PORT}", "pipelines": _told(enabled), **(_learning(spec) if spec.image else {})}
-    conf = parts.written(ctx, {"cortex.json": json.dumps(told, indent=2) + "\n"}, directory=FOLDER)
+        _check_names(enabled)
+    # It waits until no node sends new connections, and answers open requests after that.
+    lifecycle = {"preStop": {"sleep": {"seconds": 3}}}
+    tls = parts.front(ctx, "api", PORT, program, host="", lifecycle=lifecycle, service=service)
+    data = {"listen": f"{tls.listens}:{PORT}", "pipelines": _dump(enabled), **(_inputs(spec) if spec.image else {})}
+    conf = parts.written(ctx, {"cortex.json": json.dumps(data, indent=2) + "\n"}, directory=FOLDER)
     main = kube.Container(
         component=program,
         ports={"http": PORT},
         mounts=(*conf.mounts, *_logins(ctx), *kube.scratch("/tmp")),  # noqa: S108
         ready=kube.Probe.of_api("/up", PORT, tls=bool(tls)),
         alive=None if tls else kube.Probe(tcp=PORT),
-        lifecycle=ending,
+        lifecycle=lifecycle,
         memory="32Mi",
     )
     pods = _pods(ctx, (main, *tls.containers), conf)
-    reached = kube.selector(ctx, "api")
-    address = kube.service(ctx, service, {"http": PORT}, reached)
-    objects = (pods, address, kube.disruption_budget(ctx, service, reached), *tls.watched)
-    after = (conf, *tls.certificate.pending, *needed)
+    selector = kube.selector(ctx, "api")
+    address = kube.service(ctx, service, {"http": PORT}, selector)
+    objects = (pods, address, kube.disruption_budget(ctx, service, selector), *tls.watched)
+    after = (conf, *tls.certificate.pending, *dependencies)
     url = f"{tls.scheme}://{ctx.host(service)}:{PORT}"
     live = ctx.children.get(("Deployment", pods["metadata"]["name"]), {})
-    answers = (live.get("status") or {}).get("readyReplicas", 0) > 0
+    is_serving = (live.get("status") or {}).get("readyReplicas", 0) > 0
     return Plan(
         *parts.policies(ctx, parts.Way("api", [PORT], "namespace")),
-        *needed,
+        *dependencies,
         _datasources(spec),
         conf,
         *tls.certificate.steps,
         Step(name="Pipelines", objects=objects, after=after),
         endpoint=url,
         published={"internalURL": url, **tls.certificate.published},
-        details={"activePipelines": list(enabled) if answers else []},
+        details={"activePipelines": list(enabled) if is_serving else []},
     )
 
 
 def _enabled(spec: CortexSpec) -> dict[str, Pipeline]:
-    """Pipelines that are to answer, by service."""
-    found: Mapping[str, Pipeline] = {"nova": spec.pipelines.nova, "cinder": spec.pipelines.cinder}
-    return {name: pipeline for name, pipeline in found.items() if pipeline.enabled}
+    """Return the enabled pipelines, by service."""
+    pipelines: Mapping[str, Pipeline] = {"nova": spec.pipelines.nova, "cinder": spec.pipelines.cinder}
+    return {name: pipeline for name, pipeline in pipelines.items() if pipeline.enabled}
 
 
-def _known(pipelines: Mapping[str, Pipeline]) -> None:
-    """Raises SpecError for what the reference implementation does not know."""
+def _check_names(pipelines: Mapping[str, Pipeline]) -> None:
+    """Raise SpecError for a filter or weigher that the reference implementation does not have."""
     for service, pipeline in pipelines.items():
-        for field, found, choices in (
+        for field, items, choices in (
             ("filters", pipeline.filters, FILTERS),
             ("weighers", pipeline.weighers, WEIGHERS),
         ):
-            for index, each in enumerate(found):
+            for index, each in enumerate(items):
                 if each.name not in choices:
                     message = (
                         f"there is no {each.name!r}; choose from {', '.join(choices)}, or name an image that has it"
@@ -87,12 +87,12 @@ def _known(pipelines: Mapping[str, Pipeline]) -> None:
                     raise SpecError(f"spec.pipelines.{service}.{field}[{index}].name", message)
 
 
-def _told(pipelines: Mapping[str, Pipeline]) -> dict[str, Any]:
+def _dump(pipelines: Mapping[str, Pipeline]) -> dict[str, Any]:
     return {name: pipeline.model_dump(exclude={"enabled"}) for name, pipeline in pipelines.items()}
 
 
-def _learning(spec: CortexSpec) -> dict[str, Any]:
-    """What an image of Cortex itself is told besides; secrets are beside it."""
+def _inputs(spec: CortexSpec) -> dict[str, Any]:
+    """Return the further configuration of an image of Cortex itself, without secrets, which are in other files."""
     sources = {"prometheus": spec.datasources.prometheus, "nova": spec.datasources.nova}
     return {
         "datasources": {name: {"endpoint": source.endpoint} for name, source in sources.items() if source.enabled},
@@ -102,26 +102,26 @@ def _learning(spec: CortexSpec) -> dict[str, Any]:
 
 
 def _logins(ctx: Context[CortexSpec]) -> list[kube.Mount]:
-    """Secrets of an image of Cortex itself, each a folder. Raises MissingReference."""
+    """Return mounts of the Secrets of an image of Cortex itself, each a folder. Raise MissingReference."""
     spec = ctx.spec
     if spec.image is None:
         return []
-    wanted: dict[str, tuple[str, OptionalSecretRef]] = {}
+    refs: dict[str, tuple[str, OptionalSecretRef]] = {}
     if spec.database:
-        wanted["database"] = "spec.database.secretRef", spec.database.secret_ref
+        refs["database"] = "spec.database.secretRef", spec.database.secret_ref
     if spec.keystone:
-        wanted["keystone"] = "spec.keystone.appCredentialRef", spec.keystone.app_credential_ref
-    for path, ref in wanted.values():
+        refs["keystone"] = "spec.keystone.appCredentialRef", spec.keystone.app_credential_ref
+    for path, ref in refs.values():
         if ref.name not in ctx.secrets:
             raise MissingReference(f"{path}.name", f"there is no Secret {ref.name!r} in this namespace")
-    return [kube.folder(name, ref.name, f"{FOLDER}/{name}") for name, (_, ref) in wanted.items()]
+    return [kube.folder(name, ref.name, f"{FOLDER}/{name}") for name, (_, ref) in refs.items()]
 
 
 def _datasources(spec: CortexSpec) -> Step:
-    """Says what is written and nobody reads."""
+    """Return a step that names the fields which the reference implementation does not read."""
     learns = spec.datasources.prometheus.enabled or spec.datasources.nova.enabled
-    given = {"database": spec.database, "keystone": spec.keystone, "datasources": learns}
-    unread = [f"spec.{field}" for field, value in given.items() if value] if spec.image is None else []
+    fields = {"database": spec.database, "keystone": spec.keystone, "datasources": learns}
+    unread = [f"spec.{field}" for field, value in fields.items() if value] if spec.image is None else []
     text = (
         f"the reference implementation learns nothing and reads no {', '.join(unread)}; name an image of Cortex itself"
     )
@@ -130,8 +130,8 @@ def _datasources(spec: CortexSpec) -> Step:
 
 def _pods(ctx: Context[CortexSpec], containers: Sequence[kube.Container], conf: parts.Config) -> kube.Object:
     spec, selector = ctx.spec, kube.selector(ctx, "api")
-    wanted = kube.settings(spec)
-    template = kube.pod(ctx, "api", *containers, wanted=wanted, annotations={kube.CONFIG_DIGEST: conf.digest}, grace=45)
-    placed = kube.placed(template, wanted, selector, several=spec.replicas > 1, replaceable=True)
+    settings = kube.settings(spec)
+    pod = kube.pod(ctx, "api", *containers, wanted=settings, annotations={kube.CONFIG_DIGEST: conf.digest}, grace=45)
+    template = kube.placed(pod, settings, selector, several=spec.replicas > 1, replaceable=True)
     strategy = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 0, "maxSurge": 1}}
-    return kube.workload(ctx, "Deployment", "api", placed, replicas=spec.replicas, strategy=strategy)
+    return kube.workload(ctx, "Deployment", "api", template, replicas=spec.replicas, strategy=strategy)

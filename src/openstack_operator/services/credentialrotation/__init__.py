@@ -1,1 +1,1 @@
-"""CredentialRotation: has credentials of services replaced."""
+"""CredentialRotation: orders services to replace credentials."""

@@ -1,4 +1,4 @@
-"""What users write to have credentials replaced."""
+"""Spec of a CredentialRotation."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from ...api import (
     rule,
 )
 
-# What is named here may come later; the condition says so.
-_KINDS: tuple[type[Ref], ...] = (KeystoneRef, GlanceRef, PlacementRef, NeutronRef, NovaRef, CinderRef)
+# The service may not exist yet; the condition says so.
+_SERVICE_REFS: tuple[type[Ref], ...] = (KeystoneRef, GlanceRef, PlacementRef, NeutronRef, NovaRef, CinderRef)
 Kind = Literal["Keystone", "Glance", "Placement", "Neutron", "Nova", "Cinder"]
 
 
@@ -37,30 +37,30 @@ class NamedService(Model):
     """Name of the service."""
 
 
-class SomeService(Ref):
-    """A service that may not be there."""
+class OptionalRef(Ref):
+    """A service that may not exist."""
 
     kind: ClassVar[str] = ""
     optional: ClassVar[bool] = True
 
 
-def some(kind: str, name: str) -> SomeService:
-    """A reference to a service of that kind."""
-    return _SOME[kind](name=name)
+def optional_ref(kind: str, name: str) -> OptionalRef:
+    """Return a reference to a service of that kind."""
+    return _OPTIONAL_REFS[kind](name=name)
 
 
-_SOME: Mapping[str, type[SomeService]] = {
-    each.kind: type(f"Some{each.kind}", (SomeService,), {"kind": each.kind, "__annotations__": {"kind": ClassVar[str]}})
-    for each in _KINDS
+_OPTIONAL_REFS: Mapping[str, type[OptionalRef]] = {
+    ref.kind: type(f"Maybe{ref.kind}", (OptionalRef,), {"kind": ref.kind, "__annotations__": {"kind": ClassVar[str]}})
+    for ref in _SERVICE_REFS
 }
 
 _KEYSTONES = "['admin', 'fernet', 'adminApplicationCredential']"
 
 
 class CredentialRotationSpec(Model):
-    """CredentialRotation: has credentials of a service replaced, on a schedule and when asked. A second account is made
-    beside the one in use; the service's programs go over to it; when no pod can know the first one any more, that is
-    removed."""
+    """CredentialRotation: replaces credentials of a service, on a schedule and on request. The operator creates a
+    second account beside the one in use; the service's programs switch to it; when no pod can know the first one any
+    more, the operator removes that."""
 
     rules: ClassVar[tuple[Rule, ...]] = (
         rule(
@@ -91,51 +91,51 @@ class CredentialRotationSpec(Model):
     )
 
     target: Literal["database", "messaging", "serviceAccountPassword", "admin", "fernet", "adminApplicationCredential"]
-    """What is replaced: accounts of a service in its databases or its broker, its user in Keystone, the administrator's
-    password, his application credential, or the key that signs tokens."""
+    """Credential to replace: accounts of a service in its databases or its broker, its user in Keystone, the
+    administrator's password or application credential, or the key that signs tokens."""
     service_ref: NamedService | None = None
-    """Whose; for `admin`, `adminApplicationCredential` and `fernet` the Keystone, and without it the one called
-    `keystone`."""
+    """Service of the credential; for `admin`, `adminApplicationCredential` and `fernet` the Keystone, by default the
+    one called `keystone`."""
     keystone_service: Name | None = None
-    """Whose user in Keystone, by the name of the service alone; for target serviceAccountPassword, in place of
+    """Name of the service, whose user in Keystone it is; only for target serviceAccountPassword, in place of
     serviceRef."""
     interval_days: Annotated[int, Field(ge=1, le=3650)] | None = None
-    """How many days after one replacement the next one is due; unset is only when asked. The first is counted from when
-    this resource came."""
+    """Days between replacements; if unset, the operator replaces the credential only on request. The first interval
+    starts when you create this resource."""
     pre_rotation_days: Annotated[int, Field(ge=0, le=3650)] | None = None
-    """How many days before that it begins."""
+    """Days by which the replacement begins before the end of the interval."""
     grace_period_days: Annotated[int, Field(ge=0, le=3650)] | None = None
-    """For how many days at least the account before is kept, for clients outside this cluster; unset is none. Programs
-    of the service are waited for in any case. The administrator has one password at a time, and keys of tokens stay as
-    long as Keystone keeps them."""
+    """Minimum number of days for which the old account stays, for clients outside this cluster; unset is none. The
+    operator always waits for the service's programs. The administrator has one password at a time, and keys of tokens
+    stay as long as Keystone keeps them."""
     re_mint: bool = False
-    """Replace it now: once for each change of this spec that has it set."""
+    """Replace the credential now: once for each change of this spec that sets this field."""
     bootstrap: bool = False
-    """Asks for the first credential, which a service has from its beginning: nothing is done."""
+    """Request the first credential. A service has it from the beginning: nothing is done."""
 
     @property
-    def named(self) -> tuple[Ref, ...]:
-        """Whom it may be about."""
+    def candidates(self) -> tuple[Ref, ...]:
+        """Services that the spec may mean."""
         if self.service_ref:
-            return (some(self.service_ref.kind, self.service_ref.name),)
+            return (optional_ref(self.service_ref.kind, self.service_ref.name),)
         if self.keystone_service:
-            return tuple(some(kind, self.keystone_service) for kind in _SOME)
-        return (some("Keystone", "keystone"),)
+            return tuple(optional_ref(kind, self.keystone_service) for kind in _OPTIONAL_REFS)
+        return (optional_ref("Keystone", "keystone"),)
 
     def implied(self) -> Mapping[str, Any]:
-        """Whom it may be about, by kind."""
-        return {f"serviceRef.{ref.kind}": ref for ref in self.named}
+        """Return the services that the spec may mean, by kind."""
+        return {f"serviceRef.{ref.kind}": ref for ref in self.candidates}
 
 
 class CredentialRotationStatus(Model):
-    """What a CredentialRotation tells besides its conditions and its phase."""
+    """Status of a CredentialRotation besides its conditions and its phase."""
 
     last_rotation: Annotated[str, Field(max_length=32)] | None = None
-    """When it was replaced for the last time (RFC 3339): the one before was gone."""
+    """Time of the last replacement (RFC 3339), when the old credential was gone."""
     next_rotation: Annotated[str, Field(max_length=32)] | None = None
-    """When it is due."""
+    """Time at which the next replacement is due."""
     last_triggered_generation: int | None = None
-    """The last change of the spec whose reMint was followed."""
+    """Generation of the spec whose reMint the operator followed last."""
 
 
 CREDENTIAL_ROTATION = Resource(

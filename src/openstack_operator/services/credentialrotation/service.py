@@ -1,4 +1,4 @@
-"""CredentialRotation: orders a service to replace credentials, and tells how far that is."""
+"""CredentialRotation: orders a service to replace credentials, and reports its progress."""
 
 from __future__ import annotations
 
@@ -14,73 +14,73 @@ from ...plan import Context, Plan, SpecError, State, Step, Verdict, failed, wait
 from .model import CredentialRotationSpec
 
 PENDING = "Pending"
-_SORTS = {"serviceAccountPassword": "identity", "adminApplicationCredential": "application"}
-_NAMED = 12
-"""How many of those it waits for are named."""
-_SAID = {
-    PENDING: "the service was told, and has not begun",
+_CREDENTIAL_KINDS = {"serviceAccountPassword": "identity", "adminApplicationCredential": "application"}
+_MAX_NAMED = 12
+"""Maximum number of names in the list of what it waits for."""
+_PHASE_MESSAGES = {
+    PENDING: "the service has the order, and has not begun",
     rotation.PREPARING: "another one is being made beside the one in use",
-    rotation.MOVING: "another one is in use; the one before is removed when nobody uses it",
+    rotation.MOVING: "another one is in use; the one before is removed when no program uses it",
 }
 
 
 def plan(ctx: Context[CredentialRotationSpec]) -> Plan:
-    """A Secret that tells the service since when it is to have another credential; how far it is, it publishes."""
+    """Return the Secret that orders the service to replace its credential; the service publishes its progress."""
     spec = ctx.spec
-    sort = _SORTS.get(spec.target, spec.target)
-    service, found = _service(ctx)
-    name = parts.order_name(service.name, sort)
-    told = _told(ctx, service, f"{sort}Rotation") if found.ready else None
-    if found.ready and told is None:
-        found = failed(_none(spec, service), "InvalidSpec")
-    held = kube.secret_data(ctx.children.get(("Secret", name)))
-    due = _due(ctx, held, told)
-    ordered = _ordered(ctx, held, told, due)
-    phase = _phase(ordered.get("at", ""), told)
-    idle = phase == rotation.IDLE
-    # It is remembered when reMint was followed, so this is written whole or not at all.
-    order = Step(
+    kind = _CREDENTIAL_KINDS.get(spec.target, spec.target)
+    service, verdict = _service(ctx)
+    name = parts.order_name(service.name, kind)
+    report = _report(ctx, service, f"{kind}Rotation") if verdict.ready else None
+    if verdict.ready and report is None:
+        verdict = failed(_none(spec, service), "InvalidSpec")
+    live = kube.secret_data(ctx.children.get(("Secret", name)))
+    due = _due(ctx, live, report)
+    order = _order(ctx, live, report, due)
+    phase = _phase(order.get("at", ""), report)
+    is_idle = phase == rotation.IDLE
+    # The Secret remembers the reMint that was followed, so the operator writes it completely or not at all.
+    step = Step(
         name="Rotation",
-        objects=(kube.secret(ctx, name, ordered),),
+        objects=(kube.secret(ctx, name, order),),
         guarded=True,
-        verdict=Verdict(State.READY, _message(phase, told, due if idle else None), phase),
+        verdict=Verdict(State.READY, _message(phase, report, due if is_idle else None), phase),
     )
     return Plan(
-        Step(name="Service", verdict=found),
-        order,
-        wake=due if idle else None,
+        Step(name="Service", verdict=verdict),
+        step,
+        wake=due if is_idle else None,
         details={
-            "lastRotation": (told or {}).get("done"),
-            "nextRotation": rotation.stamp(due) if due and idle else None,
-            "lastTriggeredGeneration": int(ordered["generation"]) if "generation" in ordered else None,
+            "lastRotation": (report or {}).get("done"),
+            "nextRotation": rotation.stamp(due) if due and is_idle else None,
+            "lastTriggeredGeneration": int(order["generation"]) if "generation" in order else None,
         },
     )
 
 
 def phase(verdicts: Mapping[str, Verdict]) -> str:
-    """How far it is: Idle, Pending, Preparing, Moving; Failed where nothing can be ordered."""
-    found = verdicts.get("RotationReady")
-    known = verdicts.get("ServiceReady", found)
-    if found is None or not found.ready or (known and known.state is State.FAILED):
+    """Return the phase: Idle, Pending, Preparing, Moving; Failed if the operator cannot order anything."""
+    progress = verdicts.get("RotationReady")
+    service = verdicts.get("ServiceReady", progress)
+    if progress is None or not progress.ready or (service and service.state is State.FAILED):
         return "Failed"
-    return found.cause
+    return progress.cause
 
 
 def _service(ctx: Context[CredentialRotationSpec]) -> tuple[Ref, Verdict]:
-    """Whom it is about, and whether that is there. Raises SpecError where several are called the same."""
-    named = ctx.spec.named
-    there = [ref for ref in named if ref in ctx.refs]
-    if len(there) > 1:
-        found = " and ".join(f"{ref.kind}/{ref.name}" for ref in there)
-        raise SpecError("spec.keystoneService", f"{found} are called so; say in serviceRef which one is meant")
-    if there:
-        return there[0], Verdict(State.READY)
-    wanted = f"{named[0].kind}/{named[0].name}" if len(named) == 1 else f"a service called {named[0].name!r}"
-    return named[0], waiting(f"waiting for {wanted}, which has not reported yet", "Waiting")
+    """Return the service and a verdict that it exists. Raise SpecError if several services have the same name."""
+    refs = ctx.spec.candidates
+    existing = [ref for ref in refs if ref in ctx.refs]
+    if len(existing) > 1:
+        names = " and ".join(f"{ref.kind}/{ref.name}" for ref in existing)
+        raise SpecError("spec.keystoneService", f"{names} are called so; say in serviceRef which one is meant")
+    if existing:
+        return existing[0], Verdict(State.READY)
+    label = f"{refs[0].kind}/{refs[0].name}" if len(refs) == 1 else f"a service called {refs[0].name!r}"
+    return refs[0], waiting(f"waiting for {label}, which has not reported yet", "Waiting")
 
 
-def _told(ctx: Context[CredentialRotationSpec], service: Ref, name: str) -> dict[str, Any] | None:
-    """What the service says of it; None where it has none."""
+def _report(ctx: Context[CredentialRotationSpec], service: Ref, name: str) -> dict[str, Any] | None:
+    """Return the progress that the service publishes; None if it has no such credential."""
     text = ctx.refs[service].published.get(name)
     return json.loads(text) if text else None
 
@@ -94,56 +94,56 @@ def _none(spec: CredentialRotationSpec, service: Ref) -> str:
     )
 
 
-def _pending(at: str, told: Mapping[str, Any]) -> bool:
-    return bool(at) and (asked := rotation.time(at)) is not None and not _done(asked, told)
+def _is_pending(at: str, report: Mapping[str, Any]) -> bool:
+    return bool(at) and (ordered_at := rotation.time(at)) is not None and not _is_accepted(ordered_at, report)
 
 
-def _done(asked: datetime, told: Mapping[str, Any]) -> bool:
-    """Whether an order was taken up, or a later one."""
-    taken = rotation.time(told.get("order"))
-    return taken is not None and taken >= asked
+def _is_accepted(ordered_at: datetime, report: Mapping[str, Any]) -> bool:
+    """Return True if the service accepted an order, or a later one."""
+    accepted_at = rotation.time(report.get("order"))
+    return accepted_at is not None and accepted_at >= ordered_at
 
 
-def _phase(at: str, told: Mapping[str, Any] | None) -> str:
-    if told is None:
+def _phase(at: str, report: Mapping[str, Any] | None) -> str:
+    if report is None:
         return PENDING
-    step = told.get("step", rotation.IDLE)
-    return PENDING if step == rotation.IDLE and _pending(at, told) else step
+    step = report.get("step", rotation.IDLE)
+    return PENDING if step == rotation.IDLE and _is_pending(at, report) else step
 
 
 def _due(
-    ctx: Context[CredentialRotationSpec], held: Mapping[str, str], told: Mapping[str, Any] | None
+    ctx: Context[CredentialRotationSpec], live: Mapping[str, str], report: Mapping[str, Any] | None
 ) -> datetime | None:
-    """When it is to be replaced by schedule."""
+    """Return the time of the next replacement on schedule."""
     spec = ctx.spec
-    if spec.interval_days is None or told is None:
+    if spec.interval_days is None or report is None:
         return None
-    since = [rotation.time(held.get("since")) or ctx.now, rotation.time(told.get("done"))]
+    since = [rotation.time(live.get("since")) or ctx.now, rotation.time(report.get("done"))]
     return max(at for at in since if at) + timedelta(days=spec.interval_days - (spec.pre_rotation_days or 0))
 
 
-def _ordered(
-    ctx: Context[CredentialRotationSpec], held: Mapping[str, str], told: Mapping[str, Any] | None, due: datetime | None
+def _order(
+    ctx: Context[CredentialRotationSpec], old: Mapping[str, str], report: Mapping[str, Any] | None, due: datetime | None
 ) -> dict[str, str]:
-    """What the service is told: another moment where it is time, or where it was asked for."""
-    since, days = held.get("since") or rotation.stamp(ctx.now), ctx.spec.grace_period_days or 0
-    kept = {name: held[name] for name in ("at", "generation") if name in held}
-    wanted = {**kept, "since": since, "graceDays": str(days)}
-    if told is None:
-        return wanted
+    """Return the order for the service: with a new time if a replacement is due, or requested."""
+    since, days = old.get("since") or rotation.stamp(ctx.now), ctx.spec.grace_period_days or 0
+    latest = {name: old[name] for name in ("at", "generation") if name in old}
+    order = {**latest, "since": since, "graceDays": str(days)}
+    if report is None:
+        return order
     now = {"at": rotation.stamp(ctx.now)}
-    if ctx.spec.re_mint and held.get("generation") != str(ctx.generation):
-        return {**wanted, **now, "generation": str(ctx.generation)}
-    idle = _phase(kept.get("at", ""), told) == rotation.IDLE
-    return {**wanted, **now} if idle and due and due <= ctx.now else wanted
+    if ctx.spec.re_mint and old.get("generation") != str(ctx.generation):
+        return {**order, **now, "generation": str(ctx.generation)}
+    is_idle = _phase(latest.get("at", ""), report) == rotation.IDLE
+    return {**order, **now} if is_idle and due and due <= ctx.now else order
 
 
-def _message(phase: str, told: Mapping[str, Any] | None, due: datetime | None) -> str:
-    """How far it is, and who is waited for: pods, and Secrets that still hold the one before."""
-    if told is None:
+def _message(phase: str, report: Mapping[str, Any] | None, due: datetime | None) -> str:
+    """Return the progress, and what the service waits for: pods, and Secrets that still have the old credential."""
+    if report is None:
         return ""
     if phase == rotation.IDLE:
         return f"due from {due:%Y-%m-%d %H:%M} UTC on" if due else "replaced when asked for"
-    waits: list[str] = told.get("waits", [])
-    shown = ", ".join([*waits[:_NAMED], *([f"{len(waits) - _NAMED} more"] if waits[_NAMED:] else [])])
-    return f"{_SAID[phase]}; waits for {shown}" if shown else _SAID[phase]
+    waits: list[str] = report.get("waits", [])
+    names = ", ".join([*waits[:_MAX_NAMED], *([f"{len(waits) - _MAX_NAMED} more"] if waits[_MAX_NAMED:] else [])])
+    return f"{_PHASE_MESSAGES[phase]}; waits for {names}" if names else _PHASE_MESSAGES[phase]

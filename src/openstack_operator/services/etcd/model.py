@@ -1,4 +1,4 @@
-"""What users write to get an Etcd."""
+"""Spec of an Etcd."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ class EtcdSpec(RunSpec, UsesVolume, UsesTLS):
     )
 
     replicas: QuorumReplicas = 1
-    """Members of the cluster. More may be added later, none taken away."""
+    """Members of the cluster. You can add members later, but not remove any."""
     storage_size: StorageSize = "1Gi"
     """Size of each member's volume; may grow where the StorageClass allows it, never shrink."""
     quota: Size = "512Mi"
-    """What the keys may take on the disk; then etcd refuses to write."""
+    """Space for the keys on the disk; when it is full, etcd refuses to write."""
 
 
 ETCD = Resource(

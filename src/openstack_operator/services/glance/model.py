@@ -1,4 +1,4 @@
-"""What users write to get a Glance."""
+"""Spec of a Glance."""
 
 from __future__ import annotations
 
@@ -40,21 +40,21 @@ class S3(Model):
     url: Annotated[str, Field(max_length=512, pattern=r"^https?://[^\s@]+$")]
     """Address of the server."""
     bucket: Annotated[str, Field(min_length=3, max_length=63, pattern=r"^[a-z0-9][-a-z0-9.]*[a-z0-9]$")] = "glance"
-    """Bucket; made where there is none."""
+    """Bucket; Glance creates it if it does not exist."""
     region: Annotated[str, Field(max_length=64, pattern=r"^[-A-Za-z0-9]*$")] = ""
-    """Region of the bucket, where the server has several."""
+    """Region of the bucket, if the server has several."""
     access_key_ref: SecretKeyRef
     """The access key."""
     secret_key_ref: SecretKeyRef
     """The secret key."""
 
     def destinations(self) -> Sequence[Destination]:
-        """The server."""
+        """Return the server."""
         return sent({"accessKeyRef": self.access_key_ref, "secretKeyRef": self.secret_key_ref}, self.url)
 
 
 class Swift(Model):
-    """Images as objects of a Swift, or of what speaks its protocol, that a Keystone lets us into."""
+    """Images as objects of a Swift, or of a server with its protocol, to which a Keystone gives access."""
 
     auth_url: Annotated[str, Field(max_length=512, pattern=r"^https?://[^\s@]+$")] | None = None
     """Address of that Keystone (version 3); unset is the one of this service."""
@@ -63,21 +63,21 @@ class Swift(Model):
     user: Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[^:\s]+$")] | None = None
     """User in the domain Default; unset is the user of this service."""
     password_ref: SecretKeyRef | None = None
-    """Password of a user that is not this service's."""
+    """Password of `user`."""
     container: Annotated[str, Field(min_length=1, max_length=255, pattern=r"^[^/\s]+$")] = "glance"
-    """Container; made where there is none."""
+    """Container; Glance creates it if it does not exist."""
 
     rules: ClassVar[tuple[Rule, ...]] = (
         rule("has(self.user) == has(self.passwordRef)", "a user comes with its passwordRef", ".passwordRef"),
     )
 
     def destinations(self) -> Sequence[Destination]:
-        """That Keystone."""
+        """Return that Keystone."""
         return sent({"passwordRef": self.password_ref}, self.auth_url)
 
 
 class Store(Model):
-    """One of several places images are kept in."""
+    """One of several stores of images."""
 
     rules: ClassVar[tuple[Rule, ...]] = (
         rule("self.type != 's3' || has(self.s3)", "a store of type s3 needs to know the server; set s3", ".s3"),
@@ -85,23 +85,23 @@ class Store(Model):
     )
 
     name: StoreName
-    """Name of the store, by which an upload may ask for it."""
+    """Name of the store, by which an upload may select it."""
     type: Literal["pvc", "ceph", "swift", "s3"]
-    """What it keeps images in; only one store may be of type pvc."""
+    """Kind of storage; only one store may be of type pvc."""
     rbd: CephSource | None = None
-    """Where in Ceph, of type ceph; unset is the CephStorage called `ceph`."""
+    """Ceph cluster and pool, for type ceph; unset is the CephStorage `ceph`."""
     s3: S3 | None = None
-    """Which server, of type s3."""
+    """The S3 server, for type s3."""
     swift: Swift | None = None
-    """Which Swift, of type swift; unset is the one in this cloud's catalog."""
+    """The Swift, for type swift; unset is the one in this cloud's catalog."""
 
     def implied(self) -> Mapping[str, Any]:
-        """The Ceph that is meant where nobody names one."""
+        """Return the default Ceph if the spec names none."""
         return {"rbd": CephSource()} if self.type == "ceph" and not self.rbd else {}
 
 
 class ImageStorage(UsesStorageClass):
-    """Where images are kept, and the volume of those that are kept on one."""
+    """Location of the images, and the volume for images on a volume."""
 
     renamed: ClassVar[Mapping[str, str]] = {"backend": "storageType beside storage: pvc, ceph, swift or s3"}
     rules: ClassVar[tuple[Rule, ...]] = (
@@ -122,15 +122,15 @@ class ImageStorage(UsesStorageClass):
     """ReadWriteMany, which the StorageClass must offer, is needed for more than one pod of the API. Cannot be changed
     later."""
     retention: Literal["Retain", "Delete"] = "Retain"
-    """What becomes of the images when this Glance is deleted."""
+    """Keep or delete the images when this Glance is deleted."""
     backend: Literal["file", "rbd", "swift", "s3"] | None = None
-    """Another way to say `storageType`, in the words of the image service; it takes its place."""
+    """The same as `storageType`, with Glance's names of its stores; takes precedence over it."""
     rbd: CephSource | None = None
-    """Where in Ceph images are kept, if they are; unset is the CephStorage called `ceph`."""
+    """Ceph cluster and pool of the images, for storage in Ceph; unset is the CephStorage `ceph`."""
     s3: S3 | None = None
-    """The S3 server, if images are kept in one."""
+    """The S3 server, for storage in S3."""
     swift: Swift | None = None
-    """The Swift, if images are kept in one; unset is the one in this cloud's catalog."""
+    """The Swift, for storage in Swift; unset is the one in this cloud's catalog."""
     backends: Annotated[
         list[Store],
         Field(max_length=8),
@@ -142,18 +142,18 @@ class ImageStorage(UsesStorageClass):
             **{"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]},
         ),
     ] = []
-    """Several stores at once, instead of `storageType` and what stands beside it; the first one gets what nobody asks
-    another one for. Stores may be added, and change places. Images kept before are in the store `file`, `rbd`, `swift`
-    or `s3`, which must be among them."""
+    """Several stores at once, instead of `storageType` and its settings; the first one gets the images whose upload
+    selects no other store. You may add stores, and change their order. Images from before this list are in the store
+    `file`, `rbd`, `swift` or `s3`, which the list must contain."""
 
 
 class ImageCache(Model):
-    """Images on the nodes of the API, for those that are asked for again and again."""
+    """Copies of images on the nodes of the API, for images that users read often."""
 
     enabled: bool = False
-    """Whether there is one. Of little use with Ceph, where servers' disks are clones and nobody asks for an image."""
+    """Cache images. Of little use with Ceph: the disks of servers are clones there, and Nova downloads no image."""
     size: StorageSize = "10Gi"
-    """How much of a node's disk each pod may take for it; the images unused for longest make room."""
+    """Space on the node's disk for each pod's cache; images unused for longest are removed first."""
 
 
 _ONE_POD = (
@@ -165,11 +165,11 @@ _BACKEND = "has(self.storage) && has(self.storage.backend)"
 _WAS = _BACKEND.replace("self", "oldSelf")
 _OLD = "oldSelf.storage.backend"
 _WORDS = f"{_OLD} == 'rbd' ? 'ceph' : {_OLD} == 'file' ? 'pvc' : {_OLD}"
-"""How `backend` of a Glance that has it from earlier is said now."""
+"""CEL: the value of `storageType` that stands for the old value of `backend`."""
 
 
 def _several_pods(several_backends: str) -> Rule:
-    """CEL rule: several pods share what they keep images in. `several_backends` begins what a type of storage says."""
+    """Return the CEL rule that several pods need shared storage. `several_backends` precedes the test of the type."""
     shared = (
         f"({_SEVERAL} ? !self.storage.backends.exists(store, store.type == 'pvc') : "
         f"{several_backends}has(self.storageType) && self.storageType != 'pvc') || "
@@ -183,8 +183,8 @@ def _several_pods(several_backends: str) -> Rule:
     )
 
 
-def _stays(change: str, field: str) -> Rule:
-    """CEL rule: where all images are does not change."""
+def _immutable_location(change: str, field: str) -> Rule:
+    """Return the CEL rule that the location of all images does not change, unless there is a list of stores."""
     message = "the images would be lost; name the old store beside the new one in storage.backends"
     return rule(f"({_SEVERAL}) || {change}", message, field)
 
@@ -198,18 +198,18 @@ class GlanceSpec(ServiceSpec, UsesDatabase, UsesCache, UsesIdentity):
             theirs=_several_pods(f"{_BACKEND} ? self.storage.backend != 'file' : "),
         ),
         by_group(
-            ours=_stays(
+            ours=_immutable_location(
                 f"!has(self.storageType) || ({_WAS} ? self.storageType == ({_WORDS}) : "
                 "!has(oldSelf.storageType) || self.storageType == oldSelf.storageType)",
                 ".storageType",
             ),
-            theirs=_stays(
+            theirs=_immutable_location(
                 "!has(self.storageType) || !has(oldSelf.storageType) || self.storageType == oldSelf.storageType",
                 ".storageType",
             ),
         ),
         by_group(
-            theirs=_stays(
+            theirs=_immutable_location(
                 f"!({_BACKEND}) || !({_WAS}) || self.storage.backend == oldSelf.storage.backend", ".storage.backend"
             )
         ),
@@ -218,25 +218,25 @@ class GlanceSpec(ServiceSpec, UsesDatabase, UsesCache, UsesIdentity):
     api: HttpApi = HttpApi()
     """The Image API."""
     storage_type: Literal["pvc", "ceph", "swift", "s3"] = "pvc"
-    """Where images are kept: on a volume, in Ceph, in a Swift or in an S3 server."""
+    """Storage of the images: a volume, Ceph, a Swift or an S3 server."""
     storage: ImageStorage = ImageStorage()
-    """The place itself; or several of them."""
+    """Settings of that storage; or several stores."""
     conversion: Literal["raw", "none"] | None = None
-    """What an image that is imported (not one that is merely uploaded) is turned into: `raw` is what Ceph can clone.
-    Unset is raw where images go to Ceph, none elsewhere."""
+    """Format into which Glance converts an image on import (not on upload): `raw`, the format that Ceph can clone, or
+    `none`. Unset is raw if the images are in Ceph, none otherwise."""
     image_cache: ImageCache = ImageCache()
     """A cache of images in the pods of the API."""
 
     def implied(self) -> Mapping[str, Any]:
-        """The Ceph that is meant where nobody names one."""
+        """Return the default Ceph if the spec names none."""
         sources = {f"storage.{store.name}": store.rbd or CephSource() for store in stores(self) if store.type == "ceph"}
         return {**super().implied(), **({} if self.storage.backends or self.storage.rbd else sources)}
 
     def destinations(self) -> Sequence[Destination]:
-        """The Keystone of a Swift that names none, where that is one of others."""
+        """Return the Keystone of a Swift that names none, if it is an external one."""
         places = {f"storage.backends[{index}]": each.swift for index, each in enumerate(self.storage.backends)}
-        known = places or {"storage": self.storage.swift}
-        refs = {f"{path}.swift.passwordRef": at.password_ref for path, at in known.items() if at and not at.auth_url}
+        swifts = places or {"storage": self.storage.swift}
+        refs = {f"{path}.swift.passwordRef": at.password_ref for path, at in swifts.items() if at and not at.auth_url}
         return sent(refs, self.keystone.auth_url)
 
 
@@ -250,12 +250,12 @@ _TYPES: dict[str, Literal["pvc", "ceph", "swift", "s3"]] = {
 
 
 def stores(spec: GlanceSpec) -> list[Store]:
-    """Every place images are kept in, the one for most of them first."""
-    own = spec.storage
-    if own.backends:
-        return own.backends
-    kind = _TYPES[own.backend] if own.backend else spec.storage_type
-    return [Store(name=_NAMES[kind], type=kind, rbd=own.rbd, s3=own.s3, swift=own.swift)]
+    """Return every store of images, the default one first."""
+    storage = spec.storage
+    if storage.backends:
+        return storage.backends
+    kind = _TYPES[storage.backend] if storage.backend else spec.storage_type
+    return [Store(name=_NAMES[kind], type=kind, rbd=storage.rbd, s3=storage.s3, swift=storage.swift)]
 
 
 GLANCE = Resource(

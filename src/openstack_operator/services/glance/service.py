@@ -11,22 +11,22 @@ from ... import kube, oslo, parts
 from ...api import Sections
 from ...plan import Context, Plan, Step
 from .model import GlanceSpec, stores
-from .stores import CONFIG, STATE, Place, places, sections
+from .stores import CONFIG, STATE, StorePlan, sections, store_plans
 
 PORT = 9292
 INTERNAL = "internal-api"
 # Where Glance serves HTTP itself, as in Kolla's image, it would fork one process a core; uWSGI does not look.
 DEFAULTS: Sections = {"DEFAULT": {"workers": 1}}
-# It reports success where it finds no file, and skips a namespace that an interrupted run began unless it merges. What
-# users changed stays.
+# It reports success if it finds no file, and skips a namespace that an interrupted run began unless it merges. Changes
+# of users remain.
 _DEFINE = """\
 ls /etc/glance/metadefs/*.json > /dev/null
 exec glance-manage --config-file /etc/glance/glance-api.conf db load_metadefs --path /etc/glance/metadefs --merge
 """
 _CACHE = f"{STATE}/image-cache"
 _SHOW_LOCATIONS = {"OS_DEFAULT__SHOW_IMAGE_DIRECT_URL": "true", "OS_DEFAULT__SHOW_MULTIPLE_LOCATIONS": "true"}
-"""Nova and Cinder clone an image only if Glance shows where it is, and register a snapshot by its location. Who may do
-that reads any image in the pool, so users have another API. oslo.config prefers these variables to its files.
+"""Nova and Cinder clone an image only if Glance shows its location, and register a snapshot by its location. A client
+that may do so reads any image in the pool, so users have another API. oslo.config prefers these variables to its files.
 """
 # Glance's own node, metadata services of cloud providers, and the API server: Glance compares whole names, so that each
 # way to write one counts.
@@ -37,44 +37,44 @@ _NOT_THE_WEB = (
 
 
 def plan(ctx: Context[GlanceSpec]) -> Plan:
-    """Everything a Glance is made of; published: internalURL, publicURL."""
+    """Return everything that a Glance consists of; published: internalURL, publicURL."""
     base = parts.foundation(ctx)
-    kept = places(ctx, base.auth)
-    files = {name: text for place in kept for name, text in place.files.items()}
-    wired = oslo.merge(base.sections, _glance_conf(ctx), sections(ctx, kept))
+    image_stores = store_plans(ctx, base.auth)
+    files = {name: text for store in image_stores for name, text in store.files.items()}
+    wired = oslo.merge(base.sections, _glance_conf(ctx), sections(ctx, image_stores))
     defaults = oslo.merge(DEFAULTS, _import_methods(ctx))
     conf = parts.config(ctx, "glance-api.conf", wired, defaults=defaults, more=files, directory=CONFIG)
-    storage = tuple(dict.fromkeys(chain.from_iterable(place.steps for place in kept)))
-    clients = [place.client for place in kept if place.client]
+    storage = tuple(dict.fromkeys(chain.from_iterable(store.steps for store in image_stores)))
+    clients = [store.client for store in image_stores if store.client]
     sync = parts.job(ctx, "db-sync", ["glance-manage", "db_sync"], conf, after=base.schema, condition="Schema")
-    # Clients read them, the API does without: it need not wait.
+    # Clients read them, the API does not: it need not wait.
     definitions = parts.job(ctx, "metadefs", ["sh", "-ec", _DEFINE], conf, after=(sync,), condition="Definitions")
     after = (*base.steps, *storage, sync)
-    reading = parts.on_ceph(conf, *clients) if clients else conf
+    api_conf = parts.on_ceph(conf, *clients) if clients else conf
     has_ceph_store = any(store.type == "ceph" for store in stores(ctx.spec))
     has_internal_api = has_ceph_store and _may_spread(ctx)
-    api = _api(ctx, "api", reading, kept, after, shows_locations=has_ceph_store and not has_internal_api)
-    internal = _api(ctx, INTERNAL, reading, kept, after, shows_locations=True) if has_internal_api else api
+    api = _api(ctx, "api", api_conf, image_stores, after, shows_locations=has_ceph_store and not has_internal_api)
+    internal = _api(ctx, INTERNAL, api_conf, image_stores, after, shows_locations=True) if has_internal_api else api
     entry = parts.catalog(ctx, "image", "Image", api, internal=internal, after=(*base.steps, api, internal))
-    more = (reading,) if clients else ()
+    ceph_conf = (api_conf,) if clients else ()
     apis = (api, internal) if has_internal_api else (api,)
-    ways = [parts.Way(INTERNAL, [PORT], "cloud")] if has_internal_api else []
-    steps = (*parts.policies(ctx, *ways), *base.steps, *storage, conf, *more, sync, definitions, *apis, entry)
-    # In a cloud that had one API, services call that until the other one is ready: then the catalog names it.
+    ingress = [parts.Way(INTERNAL, [PORT], "cloud")] if has_internal_api else []
+    steps = (*parts.policies(ctx, *ingress), *base.steps, *storage, conf, *ceph_conf, sync, definitions, *apis, entry)
+    # In a cloud that had one API, services call it until the internal one is ready: then the catalog names that.
     called = api if _is_in_catalog(ctx, api) else internal
     published = {**base.credentials.published, **api.published, "internalURL": called.internal}
     return Plan(*steps, endpoint=api.public, published=published)
 
 
 def _is_in_catalog(ctx: Context[GlanceSpec], api: parts.Api) -> bool:
-    """True where the internal endpoint in the catalog of now is this API; the scheme may be another one."""
+    """Return True if the current internal endpoint in the catalog is this API; the scheme may differ."""
     entry = ctx.children.get(("KeystoneService", kube.fitting(ctx.name("catalog"))), {})
     endpoint = entry.get("spec", {}).get("endpoints", {}).get("internal", "")
     return urlsplit(endpoint).hostname == urlsplit(api.internal).hostname
 
 
 def _may_spread(ctx: Context[GlanceSpec]) -> bool:
-    """True where pods on different nodes reach all images: they share no volume of one node."""
+    """Return True if pods on different nodes reach all images: they share no volume of one node."""
     on_volume = any(store.type == "pvc" for store in stores(ctx.spec))
     return not on_volume or ctx.spec.storage.access_mode == "ReadWriteMany"
 
@@ -83,12 +83,12 @@ def _api(
     ctx: Context[GlanceSpec],
     component: str,
     conf: parts.Config,
-    image_stores: Sequence[Place],
+    image_stores: Sequence[StorePlan],
     after: Sequence[Step],
     *,
     shows_locations: bool,
 ) -> parts.Api:
-    """An Image API. One that shows locations says where in Ceph an image is, and takes a location as an image."""
+    """Return an Image API. One with locations shows where in Ceph an image is, and accepts a location as an image."""
     mounts = tuple(chain.from_iterable(store.mounts for store in image_stores))
     api = parts.api(
         ctx,
@@ -101,38 +101,38 @@ def _api(
         exposed=component != INTERNAL,
         more=parts.More(
             env=_SHOW_LOCATIONS if shows_locations else {},
-            known_as=_known_as(ctx),
+            known_as=_self_url_env(ctx),
             containers=_pruner(ctx, conf, mounts),
             large=True,
             release_component="api",
         ),
     )
-    # A barrier where services call it: the catalog names it once it is ready.
+    # A barrier if services call it: the catalog names it once it is ready.
     return replace(api, barrier=component == INTERNAL) if _may_spread(ctx) else _one_at_a_time(api)
 
 
 def _glance_conf(ctx: Context[GlanceSpec]) -> Sections:
-    """What is wired whatever the stores are."""
-    first, asked = stores(ctx.spec)[0], ctx.spec.conversion
-    raw = asked == "raw" or (asked is None and first.type == "ceph")
+    """Return the options that the operator sets for every kind of store."""
+    default_store, conversion_format = stores(ctx.spec)[0], ctx.spec.conversion
+    raw = conversion_format == "raw" or (conversion_format is None and default_store.type == "ceph")
     # A list in brackets; without them Glance refuses every import.
     conversion = {"image_import_opts": {"image_import_plugins": "[image_conversion]"}} if raw else {}
     conversion |= {"image_conversion": {"output_format": "raw"}} if raw else {}
-    cached = ctx.spec.image_cache
+    caching = ctx.spec.image_cache
     cache = {
         "image_cache_dir": _CACHE,
         "image_cache_driver": "sqlite",
-        "image_cache_max_size": int(kube.amount(cached.size) * 0.9),
+        "image_cache_max_size": int(kube.amount(caching.size) * 0.9),
     }
-    flavor = "keystone+cachemanagement" if cached.enabled else "keystone"
-    return oslo.merge({"paste_deploy": {"flavor": flavor}}, conversion, {"DEFAULT": cache} if cached.enabled else {})
+    flavor = "keystone+cachemanagement" if caching.enabled else "keystone"
+    return oslo.merge({"paste_deploy": {"flavor": flavor}}, conversion, {"DEFAULT": cache} if caching.enabled else {})
 
 
 def _import_methods(ctx: Context[GlanceSpec]) -> Sections:
-    """Ways in which users may bring data: to copy an image from store to store takes two of them.
+    """Return the methods by which users may import data: a copy of an image between stores needs two of them.
 
-    The owner of the cloud turns `web-download` on, by `config`: with it, every user has Glance read HTTP of the
-    cluster's network, and the answer is an image.
+    The owner of the cloud turns `web-download` on, by `config`: with it, every user can let Glance read HTTP in the
+    cluster's network, and the answer becomes an image.
     """
     methods = "[glance-direct,copy-image]" if len(stores(ctx.spec)) > 1 else "[glance-direct]"
     return {
@@ -141,8 +141,8 @@ def _import_methods(ctx: Context[GlanceSpec]) -> Sections:
     }
 
 
-def _known_as(ctx: Context[GlanceSpec]) -> str:
-    """An upload in two steps may reach two pods, of which the first has it, unless they share a volume."""
+def _self_url_env(ctx: Context[GlanceSpec]) -> str:
+    """Return the variable for the URL of the pod that holds an upload; empty if pods share a volume."""
     shared = any(store.type == "pvc" for store in stores(ctx.spec))
     return "" if shared else "OS_DEFAULT__WORKER_SELF_REFERENCE_URL"
 
@@ -155,7 +155,7 @@ def _cache_mount(ctx: Context[GlanceSpec]) -> tuple[kube.Mount, ...]:
 
 
 def _pruner(ctx: Context[GlanceSpec], conf: parts.Config, mounts: Sequence[kube.Mount]) -> tuple[kube.Container, ...]:
-    """What keeps the cache to its size, beside each API: nothing else sees that folder."""
+    """Return the container that keeps the cache to its size, beside each API: nothing else sees that folder."""
     cache = _cache_mount(ctx)
     if not cache:
         return ()
@@ -173,11 +173,11 @@ def _pruner(ctx: Context[GlanceSpec], conf: parts.Config, mounts: Sequence[kube.
 
 
 def _one_at_a_time(api: parts.Api) -> parts.Api:
-    """The same API whose new pod starts when the old one has let go of the volume: on another node it could not have it
-    before, and the old one would be kept until the new one is ready.
+    """Return the API with a strategy that starts a new pod once the old one has released the volume: on another node it
+    could not mount it before, and the old one would run until the new one is ready.
     """
-    recreated = [
+    objects = [
         {**obj, "spec": {**obj["spec"], "strategy": {"type": "Recreate"}}} if obj["kind"] == "Deployment" else obj
         for obj in api.objects
     ]
-    return replace(api, objects=tuple(recreated))
+    return replace(api, objects=tuple(objects))

@@ -1,4 +1,4 @@
-"""Where images are kept: a store's options, and what its pods need to reach it."""
+"""Stores of images: the options of each, and what pods need to reach it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CONFIG = "/etc/glance"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Place:
+class StorePlan:
     """A store, as a step of the plan and as options."""
 
     sections: Sections
@@ -23,47 +23,47 @@ class Place:
     client: parts.Ceph | None = None
     mounts: Sequence[kube.Mount] = ()
     files: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Beside glance-api.conf."""
+    """Files beside glance-api.conf, by name."""
 
 
-def places(ctx: Context[GlanceSpec], user: Mapping[str, str]) -> list[Place]:
-    """Every store; `user` are the keystoneauth options of this service's own user. Raises SpecError."""
+def store_plans(ctx: Context[GlanceSpec], user: Mapping[str, str]) -> list[StorePlan]:
+    """Return every store; `user` are the keystoneauth options of this service's own user. Raises SpecError."""
     kinds = {"pvc": _volume, "ceph": _ceph, "swift": _swift, "s3": _s3}
-    found = [kinds[store.type](ctx, store, user, index) for index, store in enumerate(stores(ctx.spec))]
+    plans = [kinds[store.type](ctx, store, user, index) for index, store in enumerate(stores(ctx.spec))]
     keys: dict[str, str] = {}
-    for client in (place.client for place in found if place.client):
+    for client in (plan.client for plan in plans if plan.client):
         # A keyring is found by the name of its user.
         if keys.setdefault(client.user, client.key) != client.key:
             message = f"two stores log in as {client.user} with different keys; give one of these clients another name"
             raise SpecError("spec.storage.backends", message)
-    return found
+    return plans
 
 
-def sections(ctx: Context[GlanceSpec], found: Sequence[Place]) -> Sections:
-    """The options of all stores, and of the two folders for what is on its way."""
-    there = stores(ctx.spec)
+def sections(ctx: Context[GlanceSpec], plans: Sequence[StorePlan]) -> Sections:
+    """Return the options of all stores, and of the two folders for unfinished uploads and imports."""
+    image_stores = stores(ctx.spec)
     drivers = {"pvc": "file", "ceph": "rbd", "swift": "swift", "s3": "s3"}
     return oslo.merge(
         {
-            "DEFAULT": {"enabled_backends": ",".join(f"{store.name}:{drivers[store.type]}" for store in there)},
-            "glance_store": {"default_backend": there[0].name},
+            "DEFAULT": {"enabled_backends": ",".join(f"{store.name}:{drivers[store.type]}" for store in image_stores)},
+            "glance_store": {"default_backend": image_stores[0].name},
             "os_glance_staging_store": {"filesystem_store_datadir": f"{STATE}/staging"},
             "os_glance_tasks_store": {"filesystem_store_datadir": f"{STATE}/tasks"},
         },
-        *(place.sections for place in found),
+        *(plan.sections for plan in plans),
     )
 
 
-def _volume(ctx: Context[GlanceSpec], store: Store, _user: Mapping[str, str], _index: int) -> Place:
-    wanted = parts.claim(ctx, "images", ctx.spec.storage, "spec.storage")
-    return Place(
+def _volume(ctx: Context[GlanceSpec], store: Store, _user: Mapping[str, str], _index: int) -> StorePlan:
+    claim = parts.claim(ctx, "images", ctx.spec.storage, "spec.storage")
+    return StorePlan(
         sections={store.name: {"filesystem_store_datadir": f"{STATE}/images"}},
-        steps=(Step(name="Storage", objects=(wanted,)),),
-        mounts=(kube.Mount(name="images", path=STATE, volume=parts.claimed(wanted)),),
+        steps=(Step(name="Storage", objects=(claim,)),),
+        mounts=(kube.Mount(name="images", path=STATE, volume=parts.claimed(claim)),),
     )
 
 
-def _ceph(ctx: Context[GlanceSpec], store: Store, _user: Mapping[str, str], index: int) -> Place:
+def _ceph(ctx: Context[GlanceSpec], store: Store, _user: Mapping[str, str], index: int) -> StorePlan:
     several = bool(ctx.spec.storage.backends)
     path = f"spec.storage.backends[{index}].rbd" if several else "spec.storage.rbd"
     folder = f"/etc/ceph/{store.name}" if several else ""
@@ -77,16 +77,16 @@ def _ceph(ctx: Context[GlanceSpec], store: Store, _user: Mapping[str, str], inde
         # Blocks of zeros take no room.
         "rbd_thin_provisioning": True,
     }
-    return Place(sections={store.name: options}, steps=(client,), client=client)
+    return StorePlan(sections={store.name: options}, steps=(client,), client=client)
 
 
-def _swift(ctx: Context[GlanceSpec], store: Store, user: Mapping[str, str], _index: int) -> Place:
+def _swift(ctx: Context[GlanceSpec], store: Store, user: Mapping[str, str], _index: int) -> StorePlan:
     swift = store.swift
     if "username" not in user and not (swift and swift.user):
         text = "no application credential opens a Swift to Glance; set user and passwordRef"
         raise SpecError("spec.storage.swift", text)
     if swift and swift.auth_url and not swift.user:
-        # The password of this service's own user is not for whoever is named here.
+        # The password of this service's own user is not for another Keystone.
         text = "another Keystone does not know this service's user; set user and passwordRef, or remove authUrl"
         raise SpecError("spec.storage.swift", text)
     name = swift.user if swift and swift.user else user["username"]
@@ -100,7 +100,7 @@ def _swift(ctx: Context[GlanceSpec], store: Store, user: Mapping[str, str], _ind
         "project_domain_name": "Default",
         "user_domain_name": "Default",
     }
-    # All stores of a process share what these files say, so accounts are called after their stores.
+    # All stores of a process share the contents of these files, so accounts are named after their stores.
     file = f"swift-{store.name}.conf"
     options = {
         "default_swift_reference": store.name,
@@ -110,10 +110,10 @@ def _swift(ctx: Context[GlanceSpec], store: Store, user: Mapping[str, str], _ind
         "swift_store_endpoint_type": "publicURL" if swift and swift.auth_url else "internalURL",
         **({"swift_store_cacert": user["cafile"]} if "cafile" in user and not (swift and swift.auth_url) else {}),
     }
-    return Place(sections={store.name: options}, files={file: oslo.render({store.name: account})})
+    return StorePlan(sections={store.name: options}, files={file: oslo.render({store.name: account})})
 
 
-def _s3(ctx: Context[GlanceSpec], store: Store, _user: Mapping[str, str], _index: int) -> Place:
+def _s3(ctx: Context[GlanceSpec], store: Store, _user: Mapping[str, str], _index: int) -> StorePlan:
     s3 = store.s3
     if s3 is None:
         raise SpecError("spec.storage.s3", "a store of type s3 needs to know the server; set url and the two keys")
@@ -129,4 +129,4 @@ def _s3(ctx: Context[GlanceSpec], store: Store, _user: Mapping[str, str], _index
         "s3_store_bucket_url_format": "path",
         **({"s3_store_region_name": s3.region} if s3.region else {}),
     }
-    return Place(sections={store.name: options})
+    return StorePlan(sections={store.name: options})

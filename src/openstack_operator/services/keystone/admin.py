@@ -1,4 +1,4 @@
-"""The administrator's password, and how Keystone is told of another one."""
+"""The administrator's password, and how Keystone gets a new one."""
 
 from __future__ import annotations
 
@@ -20,72 +20,72 @@ class Administrator(parts.Credentials):
     """The Secret of the administrator's name and password."""
 
     setup: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """Environment of the job that tells Keystone of them; a password that changed is told by another run."""
+    """Environment of the job that sets both in Keystone; a new password makes another run of the job."""
 
 
 def administrator(ctx: Context[KeystoneSpec]) -> Administrator:
-    """The administrator's name and password, the user's own where the spec points at one.
+    """Return the administrator's name and password, the user's own if the spec refers to one.
 
-    Ordered to replace it, a new one is written down, then told to Keystone by the job of `setup`, and then it takes the
-    place of the one before, all in steps that may be cut off anywhere. The account stays, since key pairs and
-    application credentials are an account's, and it has one password: between the last two steps logins fail.
+    An order to replace the password takes three steps, each of which may be interrupted: store a new one, set it in
+    Keystone by the job of `setup`, and put it in the place of the previous one. The account stays, since key pairs and
+    application credentials belong to an account, and it has one password: between the last two steps logins fail.
     """
     boot = ctx.spec.bootstrap
-    given = {"username": boot.admin_user, "project": boot.admin_project}
+    preset = {"username": boot.admin_user, "project": boot.admin_project}
     if ref := boot.admin_password_secret_ref:
-        given["password"] = ctx.secrets[ref.name][ref.key]
-    made = parts.credentials(ctx, "password", "salt", suffix="admin", given=given)
-    values = {name: value for name, value in made.values.items() if name not in {NEXT, _STATE}}
+        preset["password"] = ctx.secrets[ref.name][ref.key]
+    creds = parts.credentials(ctx, "password", "salt", suffix="admin", given=preset)
+    values = {name: value for name, value in creds.values.items() if name not in {NEXT, _STATE}}
     if ref:
-        return _administrator(ctx, made, values, values)
-    before = rotation.read(made.values.get(_STATE))
-    coming = made.values.get(NEXT, "")
-    done = bool(before and before.step == rotation.PREPARING and coming and _told(ctx, {**values, "password": coming}))
-    after = rotation.turned(before, rotation.order(ctx, "admin"), ctx.now, left=False, prepared=done, waits=())
-    if after is None:
-        return _administrator(ctx, made, values, values, {"adminRotation": rotation.Rotation().published()})
-    if after.step == rotation.MOVING:
-        # There is nothing to move: nobody else has another account.
-        after = replace(after, step=rotation.IDLE, second=False, done=after.since)
-        values["password"] = coming or values["password"]
-    held, told = {**values, _STATE: after.text}, values
-    if after.step == rotation.PREPARING:
-        held[NEXT] = coming or ctx.draw()
-        told = {**values, "password": held[NEXT]}
-    return _administrator(ctx, made, held, told, {"adminRotation": after.published()})
+        return _administrator(ctx, creds, values, values)
+    stored = rotation.read(creds.values.get(_STATE))
+    draft = creds.values.get(NEXT, "")
+    ready = bool(stored and stored.step == rotation.PREPARING and draft and _is_set(ctx, {**values, "password": draft}))
+    state = rotation.turned(stored, rotation.order(ctx, "admin"), ctx.now, left=False, prepared=ready, waits=())
+    if state is None:
+        return _administrator(ctx, creds, values, values, {"adminRotation": rotation.Rotation().published()})
+    if state.step == rotation.MOVING:
+        # There is nothing to move: no program has another account.
+        state = replace(state, step=rotation.IDLE, second=False, done=state.since)
+        values["password"] = draft or values["password"]
+    content, account = {**values, _STATE: state.text}, values
+    if state.step == rotation.PREPARING:
+        content[NEXT] = draft or ctx.draw()
+        account = {**values, "password": content[NEXT]}
+    return _administrator(ctx, creds, content, account, {"adminRotation": state.published()})
 
 
 def _administrator(
     ctx: Context[KeystoneSpec],
-    made: parts.Credentials,
-    held: Mapping[str, str],
-    told: Mapping[str, str],
+    creds: parts.Credentials,
+    content: Mapping[str, str],
+    account: Mapping[str, str],
     published: Mapping[str, str] | None = None,
 ) -> Administrator:
-    """What the Secret holds, and what Keystone is told."""
-    key = NEXT if NEXT in held else "password"
+    """Return the Secret with this `content`, and the setup of this `account` in Keystone."""
+    key = NEXT if NEXT in content else "password"
     return Administrator(
-        name=made.name,
-        objects=(kube.remembered(kube.secret(ctx, made.secret, held)),),
+        name=creds.name,
+        objects=(kube.remembered(kube.secret(ctx, creds.secret, content)),),
         guarded=True,
-        secret=made.secret,
-        values=held,
+        secret=creds.secret,
+        values=content,
         published=published or {},
-        setup={"OS_BOOTSTRAP_PASSWORD": made.env(key), "ADMIN_DIGEST": _digest(told)},
+        setup={"OS_BOOTSTRAP_PASSWORD": creds.env(key), "ADMIN_DIGEST": _digest(account)},
     )
 
 
-def _digest(told: Mapping[str, str]) -> str:
-    """Follows what Keystone is told; salted, since a user's own password may be easy to guess."""
-    return kube.digest(dict(told))
+def _digest(account: Mapping[str, str]) -> str:
+    """Return a digest of the account; salted, since a user's own password may be easy to guess."""
+    return kube.digest(dict(account))
 
 
-def _told(ctx: Context[KeystoneSpec], told: Mapping[str, str]) -> bool:
-    """Whether a job has told Keystone exactly that."""
-    wanted = _digest(told)
+def _is_set(ctx: Context[KeystoneSpec], account: Mapping[str, str]) -> bool:
+    """Return True if a job has set exactly this account in Keystone."""
+    digest = _digest(account)
     jobs = (live for (kind, _), live in ctx.children.items() if kind == "Job" and kube.judge(live).ready)
     return any(
-        variable.get("value") == wanted
+        variable.get("value") == digest
         for live in jobs
         for variable in live["spec"]["template"]["spec"]["containers"][0].get("env") or ()
     )

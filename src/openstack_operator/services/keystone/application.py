@@ -12,13 +12,13 @@ from ...plan import Context, Step
 from .model import KeystoneSpec
 
 APPLICATION = "application"
-"""Its secret among the passwords; the sort of rotation, too."""
-_CALLED = "openstack-operator"
+"""Name of its secret among the passwords, and of the credential in orders to replace it."""
+_NAME = "openstack-operator"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Login(Step):
-    """Secret `<name>-app-credential`, and what makes the credential in it."""
+    """Secret `<name>-app-credential`, and the step that makes the credential in it."""
 
     secret: str
     files: Mapping[str, str]
@@ -28,22 +28,22 @@ class Login(Step):
 def application(
     ctx: Context[KeystoneSpec], creds: parts.Credentials, admin: parts.Credentials, api: parts.Api, url: str
 ) -> Login:
-    """One credential, or two while it is replaced."""
-    made = [
+    """Return the step of one credential, or of two while one replaces the other."""
+    resources = [
         parts.remote(
             ctx,
             "KeystoneApplicationCredential",
             each.resource(ctx.name("app-credential")),
             {
                 "keystoneRef": {"name": ctx.owner},
-                "credential": each.called(_CALLED),
+                "credential": each.called(_NAME),
                 "passwordSecretRef": creds.ref(each.key),
             },
         )
         for each in creds.of(APPLICATION)
     ]
-    # Nobody is shown a clouds.yaml before there is what lets in by it.
-    credential = Step(name="ApplicationCredential", objects=tuple(made), after=(creds, admin, api))
+    # A clouds.yaml may not exist before the credential in it does.
+    credential = Step(name="ApplicationCredential", objects=tuple(resources), after=(creds, admin, api))
     files = _files(ctx, creds, admin.values["username"], url, api.certificate.authorities)
     return Login(
         name="ApplicationCredential",
@@ -60,22 +60,22 @@ def _files(
 ) -> dict[str, str]:
     auth = {
         "auth_url": url,
-        "application_credential_name": creds.of(APPLICATION)[0].called(_CALLED),
+        "application_credential_name": creds.of(APPLICATION)[0].called(_NAME),
         "application_credential_secret": creds[APPLICATION],
         "username": user,
         "user_domain_name": "Default",
     }
-    # K-ORC keeps sessions by what stands here, half an hour long, and the authorities it reads from beside it are not
-    # part of that: by their digest a session by the ones before is none of these.
-    trusted = {"cacert": f"cacert-{kube.digest(authorities)}"} if authorities else {}
+    # K-ORC caches sessions for half an hour by this content. The authorities are in a file beside it: with their digest
+    # here, K-ORC does not go on with a session that trusts the previous ones.
+    ca_option = {"cacert": f"cacert-{kube.digest(authorities)}"} if authorities else {}
     cloud = {
         "auth": auth,
         "auth_type": "v3applicationcredential",
         "region_name": ctx.spec.region,
-        # The first is what K-ORC reads, the second what others do.
+        # K-ORC reads the first, other clients the second.
         "endpoint_type": "internal",
         "interface": "internal",
-        **trusted,
+        **ca_option,
     }
     files = {"cacert": authorities} if authorities else {}
     return {"clouds.yaml": yaml.safe_dump({"clouds": {parts.KORC_CLOUD: cloud}}, sort_keys=True), **files}

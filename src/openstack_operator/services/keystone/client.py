@@ -17,8 +17,8 @@ TRUST = "ca.crt"
 def clouds_yaml(
     admin: Mapping[str, str], region: str, *, internal: str, public: str, authorities: str, proxied: bool
 ) -> dict[str, str]:
-    """clouds.yaml with two clouds: `openstack` inside the Kubernetes cluster, `openstack-public` outside; and, where
-    there are authorities to check them by, those (PEM). One that is `proxied` is checked by those of its machine.
+    """Return clouds.yaml with two clouds, `openstack` inside the Kubernetes cluster and `openstack-public` outside; and
+    the authorities to verify them with (PEM), if any. Clients verify a `proxied` one with those of their own machine.
     """
     auth = {
         "username": admin["username"],
@@ -27,12 +27,12 @@ def clouds_yaml(
         "user_domain_name": "Default",
         "project_domain_name": "Default",
     }
-    checked = {"cacert": f"{FOLDER}/{TRUST}"} if authorities else {}
+    ca_option = {"cacert": f"{FOLDER}/{TRUST}"} if authorities else {}
     clouds = {
-        name: {"auth": {"auth_url": url, **auth}, "region_name": region, "interface": interface, **trusted}
-        for name, url, interface, trusted in (
-            ("openstack", internal, "internal", checked),
-            ("openstack-public", public, "public", {} if proxied else checked),
+        name: {"auth": {"auth_url": url, **auth}, "region_name": region, "interface": interface, **options}
+        for name, url, interface, options in (
+            ("openstack", internal, "internal", ca_option),
+            ("openstack-public", public, "public", {} if proxied else ca_option),
         )
     }
     files = {TRUST: authorities} if authorities else {}
@@ -40,7 +40,7 @@ def clouds_yaml(
 
 
 def client(ctx: Context[KeystoneSpec], clouds: parts.Config, *, after: Sequence[Step]) -> Step:
-    """Deployment `keystoneclient`: `kubectl exec deploy/keystoneclient -- openstack …`."""
+    """Return Deployment `keystoneclient`: `kubectl exec deploy/keystoneclient -- openstack …`."""
     main = kube.Container(
         component=ctx.release["openstackclient"],
         env={"OS_CLOUD": "openstack", "HOME": "/tmp"},  # noqa: S108
@@ -58,6 +58,6 @@ def client(ctx: Context[KeystoneSpec], clouds: parts.Config, *, after: Sequence[
         annotations={kube.CONFIG_DIGEST: clouds.digest},
         grace=0,
     )
-    wanted = kube.workload(ctx, "Deployment", "client", template, replicas=kube.replicas(1, ctx.spec.client))
-    wanted["metadata"]["name"] = kube.fitting(f"{ctx.owner}client")
-    return Step(name="Client", objects=(wanted,), after=(clouds, *after))
+    deployment = kube.workload(ctx, "Deployment", "client", template, replicas=kube.replicas(1, ctx.spec.client))
+    deployment["metadata"]["name"] = kube.fitting(f"{ctx.owner}client")
+    return Step(name="Client", objects=(deployment,), after=(clouds, *after))

@@ -1,4 +1,4 @@
-"""K-ORC as who keeps users and services: how it logs in, and what Keystone begins with."""
+"""K-ORC as the manager of users and services: its login, and its resources for what Keystone begins with."""
 
 from __future__ import annotations
 
@@ -12,66 +12,66 @@ from .application import Login
 from .model import KeystoneSpec, SecretStore
 
 CLOUDS = "k-orc-clouds-yaml"
-"""The Secret it logs in with, by a name that users' own resources of K-ORC may have in their manifests."""
+"""Secret with which K-ORC logs in; users' own resources of K-ORC may name it in their manifests."""
 PROVIDER = "spec.catalog.provider"
 _STORE = "spec.catalog.secretStoreRef"
 _ROLES = ("admin", "manager", "member", "reader", "service")
-"""Those `keystone-manage bootstrap` makes."""
+"""Roles that `keystone-manage bootstrap` creates."""
 _PROJECT = "service"
-"""Where service users work. Keystone does not begin with it."""
+"""Project of service users; `keystone-manage bootstrap` does not create it."""
 _SECRETS = "external-secrets.io"
 _REFRESH = "5m"
 
 
-def kept(ctx: Context[KeystoneSpec]) -> bool:
-    """Whether K-ORC keeps the catalog. Raises SpecError where that was somebody else before, as Keystone's own entry
-    says, before which there is nothing.
+def uses_korc(ctx: Context[KeystoneSpec]) -> bool:
+    """Return True if K-ORC manages the catalog. Raise SpecError if the spec asks for another provider than the one in
+    Keystone's own entry, which is the first one of a catalog.
     """
-    asked = ctx.spec.catalog.provider
+    provider = ctx.spec.catalog.provider
     entry = ctx.children.get(("KeystoneService", kube.fitting(ctx.name("catalog"))))
-    known = entry["spec"].get("provider", parts.BUILTIN) if entry else ""
-    if asked == parts.AUTO:
-        if not known:
-            ctx.installed_kinds.check_permitted(f"{PROVIDER} {asked} (or choose {parts.BUILTIN})", *parts.KEPT)
-        return known == parts.KORC_OPERATOR if known else not ctx.installed_kinds.missing(*parts.KEPT)
-    if known and asked != known:
-        text = f"users and services of this Keystone are kept by {known}, and stay so; set {known} again, or auto"
-        raise SpecError(PROVIDER, f"{text} (in a control plane: korc.enabled {str(known != parts.BUILTIN).lower()})")
-    return asked == parts.KORC_OPERATOR
+    current = entry["spec"].get("provider", parts.BUILTIN) if entry else ""
+    if provider == parts.AUTO:
+        if not current:
+            ctx.installed_kinds.check_permitted(f"{PROVIDER} {provider} (or choose {parts.BUILTIN})", *parts.KEPT)
+        return current == parts.KORC_OPERATOR if current else not ctx.installed_kinds.missing(*parts.KEPT)
+    if current and provider != current:
+        text = f"users and services of this Keystone are kept by {current}, and stay so; set {current} again, or auto"
+        raise SpecError(PROVIDER, f"{text} (in a control plane: korc.enabled {str(current != parts.BUILTIN).lower()})")
+    return provider == parts.KORC_OPERATOR
 
 
-def ordered(spec: KeystoneSpec) -> bool:
-    """Whether deletion goes in order: K-ORC lets nothing go without asking Keystone."""
+def ordered_teardown(spec: KeystoneSpec) -> bool:
+    """Return True if deletion goes in order: K-ORC releases none of its resources without asking Keystone."""
     return spec.catalog.provider != parts.BUILTIN
 
 
-def entered(entry: Step) -> Step:
-    """Keystone's own entry where K-ORC keeps it: made before, since K-ORC finds Keystone by it."""
+def delegated_entry(entry: Step) -> Step:
+    """Return Keystone's own entry for a catalog that K-ORC manages: made first, since K-ORC finds Keystone by it."""
     (obj,) = entry.objects
     return replace(entry, objects=({**obj, "spec": {**obj["spec"], "provider": parts.KORC_OPERATOR}},))
 
 
 def steps(ctx: Context[KeystoneSpec], login: Login, entry: Step) -> tuple[Step, ...]:
-    """Secret `k-orc-clouds-yaml`, and what K-ORC is shown and keeps of Keystone's own. It finds the identity API by the
-    catalog, so that this `entry` is there before.
+    """Return the steps of Secret `k-orc-clouds-yaml`, and of the resources that K-ORC imports or manages for Keystone
+    itself. K-ORC finds the identity API in the catalog, so this `entry` comes first.
     """
     store = ctx.spec.catalog.secret_store_ref
     if store:
-        clouds = _by_way_of(ctx, login, store)
+        clouds = _through_store(ctx, login, store)
     else:
         clouds = (Step(name="KORC", objects=(kube.secret(ctx, CLOUDS, login.files),), after=(login,)),)
-    return *clouds, Step(name="KORC", objects=tuple(_shown(ctx)), after=(clouds[-1], entry))
+    return *clouds, Step(name="KORC", objects=tuple(_resources(ctx)), after=(clouds[-1], entry))
 
 
-def _by_way_of(ctx: Context[KeystoneSpec], login: Login, store: SecretStore) -> tuple[Step, ...]:
-    """PushSecret `<name>-app-credential-<digest>`, one for each content, since only of a new one it is known what its
-    Ready speaks of; and ExternalSecret `k-orc-clouds-yaml`, told to look again once that is pushed. Raises SpecError
-    for a key that is not the namespace's.
+def _through_store(ctx: Context[KeystoneSpec], login: Login, store: SecretStore) -> tuple[Step, ...]:
+    """Return PushSecret `<name>-app-credential-<digest>`, one for each content, since the Ready of an old one may be
+    about an old content; and ExternalSecret `k-orc-clouds-yaml`, refreshed once that is pushed. Raise SpecError for a
+    key outside of the namespace's.
     """
     key, content = store.key or f"{ctx.namespace}/k-orc/app-credential", kube.digest(dict(login.files))
     ctx.permissions.check_store_key(f"{_STORE}.key", ctx.namespace, f"{store.kind}/{store.name}", key)
-    at = {"name": store.name, "kind": store.kind}
-    push = _made(
+    store_ref = {"name": store.name, "kind": store.kind}
+    push = _store_object(
         ctx,
         "v1alpha1",
         "PushSecret",
@@ -79,9 +79,9 @@ def _by_way_of(ctx: Context[KeystoneSpec], login: Login, store: SecretStore) -> 
         {
             "refreshInterval": _REFRESH,
             "updatePolicy": "Replace",
-            # What is there stays for who reads it; the credential itself goes.
+            # The content of the store stays for its readers; the credential itself is deleted.
             "deletionPolicy": "None",
-            "secretStoreRefs": [at],
+            "secretStoreRefs": [store_ref],
             "selector": {"secret": {"name": login.secret}},
             "data": [
                 {"match": {"secretKey": file, "remoteRef": {"remoteKey": key, "property": file}}}
@@ -91,15 +91,15 @@ def _by_way_of(ctx: Context[KeystoneSpec], login: Login, store: SecretStore) -> 
     )
     lacks = ctx.installed_kinds.missing
     is_old = lacks(f"ExternalSecret.v1.{_SECRETS}") and not lacks(f"ExternalSecret.v1beta1.{_SECRETS}")
-    pull = _made(
+    pull = _store_object(
         ctx,
         "v1beta1" if is_old else "v1",
         "ExternalSecret",
         CLOUDS,
         {
             "refreshInterval": _REFRESH,
-            "secretStoreRef": at,
-            # By these labels it is ours to read.
+            "secretStoreRef": store_ref,
+            # The operator reads Secrets with these labels.
             "target": {
                 "name": CLOUDS,
                 "creationPolicy": "Owner",
@@ -109,26 +109,26 @@ def _by_way_of(ctx: Context[KeystoneSpec], login: Login, store: SecretStore) -> 
         },
     )
     pull = kube.annotated(pull, {f"{_SECRETS}/force-sync": content})
-    same = kube.secret_data(ctx.children.get(("Secret", CLOUDS))) == dict(login.files)
-    given = READY if same else progressing(f"Secret/{CLOUDS}: the store has not given what was pushed yet")
+    is_current = kube.secret_data(ctx.children.get(("Secret", CLOUDS))) == dict(login.files)
+    verdict = READY if is_current else progressing(f"Secret/{CLOUDS}: the store has not given what was pushed yet")
     pushed = Step(name="KORC", objects=(push,), after=(login,), barrier=True)
-    return pushed, Step(name="KORC", objects=(pull,), after=(pushed,), verdict=given)
+    return pushed, Step(name="KORC", objects=(pull,), after=(pushed,), verdict=verdict)
 
 
-def _made(ctx: Context[KeystoneSpec], version: str, kind: str, name: str, spec: dict[str, Any]) -> Object:
+def _store_object(ctx: Context[KeystoneSpec], version: str, kind: str, name: str, spec: dict[str, Any]) -> Object:
     return kube.annotated(kube.obj(ctx, kind, name, f"{_SECRETS}/{version}", spec=spec), {kube.FIELD: _STORE})
 
 
-def _shown(ctx: Context[KeystoneSpec]) -> Iterator[Object]:
-    asked, domain = ctx.spec.catalog.bootstrap_resources, {"domainRef": parts.KORC_DOMAIN}
-    # Users name their domain, whether it was asked for or not.
+def _resources(ctx: Context[KeystoneSpec]) -> Iterator[Object]:
+    initial, domain = ctx.spec.catalog.bootstrap_resources, {"domainRef": parts.KORC_DOMAIN}
+    # Users refer to their domain, also if the spec does not list it.
     yield parts.imported(ctx, CLOUDS, "Domain", parts.KORC_DOMAIN, {"name": "Default"}, PROVIDER)
-    if "projects" in asked:
+    if "projects" in initial:
         admins = ctx.spec.bootstrap.admin_project
         yield parts.imported(ctx, CLOUDS, "Project", admins, {"name": admins, **domain}, PROVIDER)
         if admins != _PROJECT:
             yield parts.kept(ctx, CLOUDS, "Project", _PROJECT, {"name": _PROJECT, **domain}, PROVIDER)
-    if "roles" in asked:
+    if "roles" in initial:
         yield from (parts.imported(ctx, CLOUDS, "Role", name, {"name": name}, PROVIDER) for name in _ROLES)
     identity = {"type": "identity", "name": ctx.owner, "description": "Identity"}
     yield parts.kept(ctx, CLOUDS, "Service", ctx.name("catalog"), identity, PROVIDER)

@@ -1,4 +1,4 @@
-"""What users write to get a Keystone."""
+"""Spec of a Keystone."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ from .federation.model import Federation
 
 
 class Rotation(Model):
-    """How keys age."""
+    """Rotation of keys."""
 
     rotation_schedule: Schedule = "0 0 * * 0"
-    """When the primary key is replaced, as a cron expression in UTC."""
+    """Times at which the operator replaces the primary key, as a cron expression in UTC."""
     max_active_keys: Annotated[int, Field(ge=3, le=32)] = 3
-    """Keys kept, the staged and the primary one included. Tokens stay valid for (maxActiveKeys - 2) rotations."""
+    """Number of keys, including the staged and the primary one. Tokens stay valid for (maxActiveKeys - 2) rotations."""
 
 
 class Bootstrap(Model):
@@ -48,12 +48,12 @@ class Bootstrap(Model):
     admin_project: Name = "admin"
     """Project of the administrator."""
     admin_password_secret_ref: SecretKeyRef | None = None
-    """Password of the administrator; unset has the operator draw one."""
+    """Password of the administrator; if unset, the operator generates one."""
     application_credential: bool = False
-    """Whether the administrator has an application credential: the Secret `<name>-app-credential` has a clouds.yaml
-    that logs in by it. With catalog.provider k-orc he has one in any case."""
+    """Create an application credential for the administrator: the Secret `<name>-app-credential` has a clouds.yaml that
+    logs in with it. With catalog.provider k-orc, the operator always creates one."""
     region: Region | None = None
-    """The same as `region` beside it. Cannot be changed, set or unset later."""
+    """The same as `region` of the spec. You cannot change, set or unset it later."""
 
 
 BootstrapResources = Annotated[
@@ -69,25 +69,25 @@ class SecretStore(Model):
     name: Name
     """Name of the SecretStore or ClusterSecretStore."""
     kind: Literal["SecretStore", "ClusterSecretStore"] = "ClusterSecretStore"
-    """Which of the two."""
+    """Kind of the store."""
     key: Annotated[str, Field(min_length=1, max_length=1024, pattern=r"^\S+$")] | None = None
-    """Where in the store; unset is `<namespace>/k-orc/app-credential`. Others than `<namespace>/…` in a
-    ClusterSecretStore need the operator's flag `--secret-store-keys`."""
+    """Key in the store; unset is `<namespace>/k-orc/app-credential`. In a ClusterSecretStore, other keys than
+    `<namespace>/…` need the operator's flag `--secret-store-keys`."""
 
 
 class Catalog(Model):
-    """Who keeps the services of the catalog, and their users."""
+    """Manager of the services in the catalog, and of their users."""
 
     provider: Literal["auto", "builtin", "k-orc"] = "builtin"
-    """This operator, or K-ORC by resources of openstack.k-orc.cloud; what that has nothing for, regions of endpoints
-    and roles of users, stays with this operator. `auto` is k-orc where the cluster has its kinds, and builtin
-    otherwise. It stays as it was at first."""
+    """This operator, or K-ORC by resources of openstack.k-orc.cloud; this operator still manages what K-ORC does not
+    support: regions of endpoints and roles of users. `auto` is k-orc if the cluster has its kinds, and builtin
+    otherwise. You cannot change the provider later."""
     bootstrap_resources: BootstrapResources = []
-    """What of Keystone's beginning K-ORC is shown, for resources of your own to refer to: domains (`default`), projects
-    (`admin`, `service`), roles (`admin`, `manager`, `member`, `reader`, `service`). The domain is shown in any case."""
+    """Initial content of Keystone to create in K-ORC, for your own resources to refer to: domains (`default`; always),
+    projects (`admin`, `service`), roles (`admin`, `manager`, `member`, `reader`, `service`)."""
     secret_store_ref: SecretStore | None = None
-    """By way of which store K-ORC is told how to log in: a PushSecret brings the clouds.yaml there, an ExternalSecret
-    makes the Secret `k-orc-clouds-yaml` of it. Unset, that Secret is made directly."""
+    """Store that brings K-ORC its login: a PushSecret writes the clouds.yaml there, and an ExternalSecret makes the
+    Secret `k-orc-clouds-yaml` from it. If unset, the operator makes that Secret itself."""
 
 
 class KeystoneSpec(ServiceSpec, UsesDatabase, CachesResults):
@@ -112,7 +112,7 @@ class KeystoneSpec(ServiceSpec, UsesDatabase, CachesResults):
     bootstrap: Bootstrap = Bootstrap()
     """The first administrator and the region."""
     catalog: Catalog = Catalog()
-    """Who keeps the services of the catalog, and their users."""
+    """Manager of the services in the catalog, and of their users."""
     federation: Federation = Federation()
     """Users of identity providers outside of this cloud."""
     client: Component = Component(replicas=1)
@@ -120,11 +120,11 @@ class KeystoneSpec(ServiceSpec, UsesDatabase, CachesResults):
 
     @model_validator(mode="before")
     @classmethod
-    def _in_other_words(cls, given: Any) -> Any:
-        """What `bootstrap.region` says stands in the field of every service."""
-        if not isinstance(given, Mapping) or not isinstance(boot := given.get("bootstrap"), Mapping):
-            return given
-        spec, region = cast("Mapping[str, Any]", given), cast("Mapping[str, Any]", boot).get("region")
+    def _copy_region(cls, document: Any) -> Any:
+        """Copy `bootstrap.region` to `region`, the field that every service has."""
+        if not isinstance(document, Mapping) or not isinstance(boot := document.get("bootstrap"), Mapping):
+            return document
+        spec, region = cast("Mapping[str, Any]", document), cast("Mapping[str, Any]", boot).get("region")
         return {**spec, "region": region} if region else spec
 
 

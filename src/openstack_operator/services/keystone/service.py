@@ -1,4 +1,4 @@
-"""Keystone: keys that age, a bootstrap, an API; every other service leans on it."""
+"""Keystone: keys that rotate, a bootstrap and an API, on which every other service depends."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from ...plan import Context, Plan, Step
 from .admin import administrator
 from .application import APPLICATION, application
 from .client import FOLDER, client, clouds_yaml
-from .federation.objects import federated
+from .federation.objects import federation_parts
 from .keys import KeyRing, due, fernet_key, new_ring
-from .korc import CLOUDS, entered, kept
-from .korc import steps as by_korc
+from .korc import CLOUDS, delegated_entry, uses_korc
+from .korc import steps as korc_steps
 from .model import KeystoneSpec, Rotation
 from .serving import DEFAULTS, cache, programs
 
 ROTATED = "openstack.k8s.io/rotated"
 RINGS = ("fernet", "credential")
 # No threads: Keystone keeps a request's token where the process's next one puts its own, so that one acted with the
-# rights of the other (docs/decisions/0046). Everyone's first request is for a token, which keeps two processes busy; to
+# rights of the other (docs/decisions/0046). A client's first request is for a token, which keeps two processes busy; to
 # end and start the second one with each burst took a second of CPU every half minute.
 _PROCESSES = parts.Workers(processes=2, threads=1, as_needed=False, cpu="100m")
 
 
 def keystone_conf(ctx: Context[KeystoneSpec]) -> Sections:
-    """What the operator wires besides the database."""
+    """Return the options that the operator wires besides the database."""
     return {
         "token": {"provider": "fernet"},
         "fernet_tokens": {
@@ -42,19 +42,19 @@ def keystone_conf(ctx: Context[KeystoneSpec]) -> Sections:
 
 
 def plan(ctx: Context[KeystoneSpec]) -> Plan:
-    """Everything a Keystone is made of; published: internalURL, publicURL, region, adminSecret, and
-    korcClouds where K-ORC keeps the catalog.
+    """Return everything a Keystone consists of; published: internalURL, publicURL, region, adminSecret, and
+    korcClouds if K-ORC manages the catalog.
     """
     spec = ctx.spec
-    delegated = kept(ctx)
+    delegated = uses_korc(ctx)
     logs_in = delegated or spec.bootstrap.application_credential
     base = parts.foundation(ctx, *([APPLICATION] if logs_in else []))
-    others = federated(ctx)
+    fed = federation_parts(ctx)
     admin = administrator(ctx)
     fernet = _keys(ctx, "fernet", spec.fernet, "spec.fernet.rotationSchedule")
     credential = _keys(ctx, "credential", spec.credential_keys, "spec.credentialKeys.rotationSchedule")
-    wired = oslo.merge(base.sections, keystone_conf(ctx), others.wired)
-    conf = parts.config(ctx, "keystone.conf", wired, defaults=oslo.merge(DEFAULTS, others.defaults), more=programs())
+    wired = oslo.merge(base.sections, keystone_conf(ctx), fed.wired)
+    conf = parts.config(ctx, "keystone.conf", wired, defaults=oslo.merge(DEFAULTS, fed.defaults), more=programs())
     mounts = [kube.folder(f"{ring}-keys", ctx.name(ring, "keys"), f"/etc/keystone/{ring}-keys") for ring in RINGS]
     setup = parts.job(
         ctx,
@@ -66,10 +66,10 @@ def plan(ctx: Context[KeystoneSpec]) -> Plan:
         env=admin.setup,
     )
     migration = _migration(ctx, credential, conf, mounts, after=(*base.schema, fernet, credential, setup))
-    before = (*base.waits, fernet, credential, setup, *others.steps)
-    api = _api(ctx, conf, before, mounts, others.more)
+    dependencies = (*base.waits, fernet, credential, setup, *fed.steps)
+    api = _api(ctx, conf, dependencies, mounts, fed.pod_extras)
     entry = parts.catalog(ctx, "identity", "Identity", api, path="/v3", keystone=ctx.owner, after=(api,))
-    entry = entered(entry) if delegated else entry
+    entry = delegated_entry(entry) if delegated else entry
     internal, public = f"{api.internal}/v3", f"{api.public}/v3"
     files = clouds_yaml(
         admin.values,
@@ -81,7 +81,7 @@ def plan(ctx: Context[KeystoneSpec]) -> Plan:
     )
     clouds = parts.written(ctx, files, suffix="clouds", directory=FOLDER)
     login = application(ctx, base.credentials, admin, api, internal) if logs_in else None
-    korc = by_korc(ctx, login, entry) if delegated and login else ()
+    korc = korc_steps(ctx, login, entry) if delegated and login else ()
     return Plan(
         *parts.policies(ctx),
         *base.steps,
@@ -91,14 +91,14 @@ def plan(ctx: Context[KeystoneSpec]) -> Plan:
         conf,
         setup,
         *migration,
-        *others.steps,
+        *fed.steps,
         api,
         entry,
-        *others.told(after=(api,)),
+        *fed.provider_steps(after=(api,)),
         clouds,
         client(ctx, clouds, after=(api,)),
         *([login] if login else []),
-        # Last, so that it goes first: it needs all the others until then.
+        # Last, so that it is deleted first: it needs all the others until then.
         *korc,
         endpoint=public,
         published={
@@ -121,9 +121,9 @@ def _api(
     conf: parts.Config,
     after: Sequence[Step],
     mounts: Sequence[kube.Mount],
-    more: parts.More,
+    pod_extras: parts.More,
 ) -> parts.Api:
-    """Each of its processes has 80 MiB of its own."""
+    """Return the API. Each of its processes has 80 MiB of its own."""
     return parts.api(
         ctx,
         "api",
@@ -134,13 +134,13 @@ def _api(
         memory="224Mi",
         mounts=mounts,
         workers=_PROCESSES,
-        more=more,
+        more=pod_extras,
     )
 
 
 def _bootstrap(ctx: Context[KeystoneSpec]) -> str:
-    """One script: two jobs would pay Python's start twice, and bootstrap changes nothing that is already there. Nor
-    does it say where Keystone is, which may change: that is the catalog's entry.
+    """Return one script: two jobs would pay Python's start twice, and bootstrap changes nothing that already exists. It
+    sets no address of Keystone, which may change: that is in the catalog's entry.
     """
     boot = ctx.spec.bootstrap
     return (
@@ -151,13 +151,13 @@ def _bootstrap(ctx: Context[KeystoneSpec]) -> str:
     )
 
 
-def _held(ctx: Context[KeystoneSpec], name: str) -> KeyRing:
-    """The ring as the cluster holds it, completed where somebody took of it; a new one where there is none."""
+def _live_ring(ctx: Context[KeystoneSpec], name: str) -> KeyRing:
+    """Return the ring in the cluster, completed if a user removed keys of it; a new one if there is none."""
     live = ctx.children.get(("Secret", name)) or ctx.lost.get(name, {})
-    found = {int(index): key for index, key in kube.secret_data(live).items() if index.isdecimal()}
-    keys = dict(new_ring(ctx.now, lambda: fernet_key(ctx.draw)).keys) if len(found) < 2 or 0 not in found else {}
+    keys = {int(index): key for index, key in kube.secret_data(live).items() if index.isdecimal()}
+    added = dict(new_ring(ctx.now, lambda: fernet_key(ctx.draw)).keys) if len(keys) < 2 or 0 not in keys else {}
     rotated = live.get("metadata", {}).get("annotations", {}).get(ROTATED)
-    return KeyRing(keys | found, datetime.fromisoformat(rotated) if rotated else ctx.now)
+    return KeyRing(added | keys, datetime.fromisoformat(rotated) if rotated else ctx.now)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -165,51 +165,51 @@ class Keys(Step):
     """The Secret of a key repository."""
 
     due: datetime
-    """When its next rotation is due."""
+    """Time of its next rotation."""
     migration: str = ""
-    """The job that rotation waits for."""
+    """Job that the rotation waits for."""
     published: Mapping[str, str] = field(default_factory=dict[str, str])
-    """How far what was ordered is."""
+    """Progress of an ordered rotation."""
 
 
 def _keys(ctx: Context[KeystoneSpec], ring: str, aging: Rotation, path: str) -> Keys:
-    """The key repository as it should be now."""
+    """Return the key repository as it should be now."""
     name = ctx.name(ring, "keys")
-    keys = _held(ctx, kube.fitting(name))
-    # There is no such order for the ring of stored credentials: nobody can be told when that is over.
+    keys = _live_ring(ctx, kube.fitting(name))
+    # The ring of stored credentials has no such order: the operator could not report when that is completed.
     ordered = rotation.time(rotation.order(ctx, ring).at)
     migration = ""
     if due(aging.rotation_schedule, keys.rotated, path, ordered) <= ctx.now:
         # Each rotation has a migration of its own, named after the key it leaves everything encrypted with.
         needed = f"credential-migrate-{max(keys.keys)}" if ring == "credential" else ""
-        if needed and not _done(ctx, needed):
+        if needed and not _is_completed(ctx, needed):
             migration = needed
         else:
             keys = keys.rotate(ctx.now, aging.max_active_keys, lambda: fernet_key(ctx.draw))
-    wanted = kube.secret(ctx, name, {str(index): key for index, key in keys.keys.items()})
-    wanted = kube.annotated(wanted, {ROTATED: keys.rotated.isoformat()})
+    secret = kube.secret(ctx, name, {str(index): key for index, key in keys.keys.items()})
+    secret = kube.annotated(secret, {ROTATED: keys.rotated.isoformat()})
     if ring == "credential":
         # What they encrypt lies in the database, and that may outlive this resource.
-        wanted = kube.irreplaceable(kube.retained(wanted))
+        secret = kube.irreplaceable(kube.retained(secret))
     return Keys(
         name=f"{ring.capitalize()}Keys",
-        objects=(wanted,),
+        objects=(secret,),
         guarded=True,
         due=due(aging.rotation_schedule, keys.rotated, path, ordered),
         migration=migration,
-        published=_told(keys, ordered) if ring in rotation.SORTS else {},
+        published=_progress(keys, ordered) if ring in rotation.SORTS else {},
     )
 
 
-def _told(keys: KeyRing, ordered: datetime | None) -> dict[str, str]:
-    """Servers read a staged key before it signs, so that there is nothing to wait for once keys were rotated."""
-    done = rotation.stamp(ordered) if ordered and ordered <= keys.rotated else ""
+def _progress(keys: KeyRing, ordered: datetime | None) -> dict[str, str]:
+    """Return the progress. Servers read a staged key before it signs, so rotating the keys completes an order."""
+    completed = rotation.stamp(ordered) if ordered and ordered <= keys.rotated else ""
     at = rotation.stamp(keys.rotated)
-    return {"fernetRotation": rotation.Rotation(since=at, order=done, done=at).published()}
+    return {"fernetRotation": rotation.Rotation(since=at, order=completed, done=at).published()}
 
 
-def _done(ctx: Context[KeystoneSpec], component: str) -> bool:
-    """Whether a job of that component was completed, in whichever image."""
+def _is_completed(ctx: Context[KeystoneSpec], component: str) -> bool:
+    """Return True if a job of that component was completed, with any image."""
     jobs = (live for (kind, _), live in ctx.children.items() if kind == "Job")
     return any(live["metadata"]["labels"][kube.COMPONENT] == component and kube.judge(live).ready for live in jobs)
 
@@ -217,7 +217,7 @@ def _done(ctx: Context[KeystoneSpec], component: str) -> bool:
 def _migration(
     ctx: Context[KeystoneSpec], keys: Keys, conf: parts.Config, mounts: Sequence[kube.Mount], *, after: Sequence[Step]
 ) -> Sequence[Step]:
-    """Encrypts every stored credential with the primary key, since a rotation takes away the oldest: Keystone allows
+    """Encrypt every stored credential with the primary key, since a rotation removes the oldest key: Keystone allows
     one only then (its administrator guide, credential encryption). Done before the rotation, not after it, when every
     server has long had the primary key, so that nothing is stored meanwhile with an older one.
     """

@@ -1,1 +1,1 @@
-"""MariaDB: the SQL server every service keeps its state in."""
+"""MariaDB: the SQL server in which every service keeps its state."""

@@ -68,64 +68,64 @@ GALERA = {
 
 TLS = "/etc/mysql/tls"
 """Folder of the certificate, its key and the authorities."""
-_ENCRYPTED: dict[str, Any] = {"ssl_ca": f"{TLS}/ca.crt", "ssl_cert": f"{TLS}/tls.crt", "ssl_key": f"{TLS}/tls.key"}
+_TLS_OPTIONS: dict[str, Any] = {"ssl_ca": f"{TLS}/ca.crt", "ssl_cert": f"{TLS}/tls.crt", "ssl_key": f"{TLS}/tls.key"}
 
 _PROVIDER = "wsrep_provider_options"
-SECURED = f"socket.ssl_ca={TLS}/ca.crt;socket.ssl_cert={TLS}/tls.crt;socket.ssl_key={TLS}/tls.key"
-"""How members speak with each other: both sides show a certificate by the same authority."""
-EITHER = f"{SECURED};socket.dynamic=yes"
-"""The same, or in plain text. Which of both is a matter of half a second, so that it proves nothing; it is for the time
-in which not all of them can do the former."""
+TLS_ONLY = f"socket.ssl_ca={TLS}/ca.crt;socket.ssl_cert={TLS}/tls.crt;socket.ssl_key={TLS}/tls.key"
+"""Options by which members speak TLS with each other: both sides show a certificate by the same authority."""
+TLS_OR_PLAIN = f"{TLS_ONLY};socket.dynamic=yes"
+"""The same, but members take plain text, too. Half a second decides which of both they use, so that it proves nothing;
+it is for the time in which not all of them can speak TLS."""
 
-INCLUDED = "/etc/mysql/record"
+RECORD_DIRECTORY = "/etc/mysql/record"
 """Folder with the record of the members, which they read while they run."""
-_MEMBERS_OWN: dict[str, Any] = dict.fromkeys(
+_PER_MEMBER: dict[str, Any] = dict.fromkeys(
     ["wsrep_cluster_address", "wsrep_node_name", "wsrep_node_address", "wsrep_start_position"], ""
 )
-"""Given on the command line, since each member has its own."""
+"""Options on the command line, since each member has its own."""
 
-_THEIRS: dict[str, Any] = dict.fromkeys(
-    ("bind_address", "port", "datadir", "socket", "pid_file", *GALERA, *_ENCRYPTED, *_MEMBERS_OWN)
+_SET_BY_OPERATOR: dict[str, Any] = dict.fromkeys(
+    ("bind_address", "port", "datadir", "socket", "pid_file", *GALERA, *_TLS_OPTIONS, *_PER_MEMBER)
 )
-"""Set by mariadb-operator, where that runs the server."""
+"""Options that mariadb-operator sets, if it runs the server."""
 
 _SERVER_GROUPS = {"mysqld", "server", "mariadb", "mariadbd", "galera"}
 
 
-def snapshots(common: str) -> str:
-    """Options of the script that copies all data to another member, which reads them each time, for members whose
-    certificate has this common name.
+def sst_conf(common_name: str) -> str:
+    """Return options of the script that copies all data to another member, which reads them each time, for members
+    whose certificate has this common name.
     """
     # Both sides check the chain. With VERIFY_CA the donor looks for the joiner's common name, too, and the joiner for a
-    # word that only whom it asked within the cluster knows; that fails where there is no name, and the script has it on
-    # a command line. encrypt=3 would look for the joiner's address in the certificate.
-    plain = re.fullmatch(r"[A-Za-z0-9.*_-]+", common)
+    # word that only the donor it asked within the cluster knows; that fails without a name, and the script puts the
+    # name on a command line. encrypt=3 would look for the joiner's address in the certificate.
+    plain = re.fullmatch(r"[A-Za-z0-9.*_-]+", common_name)
     return oslo.render({"sst": {"encrypt": 4, **({"ssl_mode": "VERIFY_CA"} if plain else {})}})
 
 
-def _layered(defaults: Sections, user: Sections, server: dict[str, Any]) -> Sections:
-    """The groups of my.cnf, with these options wired in each of the server's; an indented line is one of its own there.
-    Raises SpecError where the user sets an option the operator wires.
+def _merge_groups(defaults: Sections, user: Sections, server: dict[str, Any]) -> Sections:
+    """Return the groups of my.cnf, with these options wired in each of the server's; an indented line is an option of
+    its own there. Raises SpecError where the user sets an option the operator wires.
     """
     # Dashes and underscores mean the same in option names.
-    given = {group: {o.replace("-", "_"): value for o, value in options.items()} for group, options in user.items()}
+    by_group = {group: {o.replace("-", "_"): value for o, value in options.items()} for group, options in user.items()}
     # `mariadb-11.8` is a group of that version's server.
-    groups = {group for group in given if group in _SERVER_GROUPS or group[-1:].isdigit()} | {"mysqld"}
-    return parts.layered(defaults, given, dict.fromkeys(groups, server), multiline=False)
+    groups = {group for group in by_group if group in _SERVER_GROUPS or group[-1:].isdigit()} | {"mysqld"}
+    return parts.layered(defaults, by_group, dict.fromkeys(groups, server), multiline=False)
 
 
 def provided_cnf(user: Sections) -> str:
-    """What mariadb-operator adds to its own configuration. Raises SpecError as `my_cnf`."""
-    _layered({}, user, _THEIRS)
+    """Return what mariadb-operator adds to its own configuration. Raises SpecError as `my_cnf`."""
+    _merge_groups({}, user, _SET_BY_OPERATOR)
     # Its databases have a collation: tables that name the character set alone are to have the same, or could not be
     # joined with those that name nothing. Servers older than 11.2 have no other collation, and not this option.
-    same = {"loose_character_set_collations": "utf8mb3=utf8mb3_general_ci"}
-    server = {option: value for option, value in WIRED.items() if option not in _THEIRS} | same
-    return oslo.render(_layered(DEFAULTS, user, server))
+    collations = {"loose_character_set_collations": "utf8mb3=utf8mb3_general_ci"}
+    server = {option: value for option, value in WIRED.items() if option not in _SET_BY_OPERATOR} | collations
+    return oslo.render(_merge_groups(DEFAULTS, user, server))
 
 
 def pool_size(user: Sections) -> Any:
-    """The size of InnoDB's buffer pool as the user writes it, in the last group that has it; None for the default."""
+    """Return the size of InnoDB's buffer pool as the user writes it, in the last group that has it; None without it."""
     sizes = [
         value
         for options in user.values()
@@ -136,28 +136,28 @@ def pool_size(user: Sections) -> Any:
 
 
 def my_cnf(
-    user: Sections, *, clustered: bool = False, encrypted: bool = False, required: bool = False, among: str = ""
+    user: Sections, *, clustered: bool = False, encrypted: bool = False, required: bool = False, peer_tls: str = ""
 ) -> str:
-    """The file mariadbd reads; `among` are the options by which members encrypt what they send each other. Raises
-    SpecError where the user sets an option the operator wires, in whichever of the server's groups.
+    """Return the file mariadbd reads; `peer_tls` are the options by which members encrypt what they send each other.
+    Raises SpecError if the user sets an option the operator wires, in any of the server's groups.
     """
     # What comes through the server's socket counts as secure.
-    asked = {"require_secure_transport": "ON"} if required else {}
-    server = {**WIRED, **(_ENCRYPTED if encrypted else {}), **asked}
+    enforcement = {"require_secure_transport": "ON"} if required else {}
+    server = {**WIRED, **(_TLS_OPTIONS if encrypted else {}), **enforcement}
     if not clustered:
-        return oslo.render(_layered(DEFAULTS, user, server))
-    _layered({}, user, _MEMBERS_OWN)
+        return oslo.render(_merge_groups(DEFAULTS, user, server))
+    _merge_groups({}, user, _PER_MEMBER)
     defaults = oslo.merge(DEFAULTS, GALERA_DEFAULTS)
     wired = {**server, **GALERA}
-    found = _layered(defaults, user, wired)
-    if not among:
-        return oslo.render(found)
-    # Options of the provider are one option of the server, in each group anew.
-    for group in [group for group, options in found.items() if _PROVIDER in options]:
-        options = str(found[group][_PROVIDER])
+    merged = _merge_groups(defaults, user, wired)
+    if not peer_tls:
+        return oslo.render(merged)
+    # All options of the provider are one option of the server, and each group has its own.
+    for group in [group for group, options in merged.items() if _PROVIDER in options]:
+        options = str(merged[group][_PROVIDER])
         if "socket.ssl" in options or "socket.dynamic" in options:
             raise SpecError(
                 f"spec.config.{group}.{_PROVIDER}", "the operator sets socket.ssl… and socket.dynamic itself"
             )
-        found[group][_PROVIDER] = f"{options};{among}"
-    return f"{oslo.render(found)}\n!includedir {INCLUDED}\n"
+        merged[group][_PROVIDER] = f"{options};{peer_tls}"
+    return f"{oslo.render(merged)}\n!includedir {RECORD_DIRECTORY}\n"

@@ -1,4 +1,4 @@
-"""What a member finds on its disk, and leaves there; it runs in the members' pods."""
+"""Files that a member reads and writes on its disk; the module runs in the members' pods."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from typing import Any
 from .galera import Member, Record, View
 
 DATA = Path("/var/lib/mysql")
-ENCRYPTED = "sst.cnf"
-"""File of the record that is there once every member has a certificate. MariaDB reads it, too: it has the options of
-the script that copies all data to another member.
+SST_CONF = "sst.cnf"
+"""File of the record that exists once every member has a certificate. MariaDB reads it, too: it has the options of the
+script that copies all data to another member.
 """
 MEMORY = DATA / "member.json"
-"""What a member must not forget when its pod ends: its vote, and which orders it knows to be carried out."""
+"""State that a member must not forget when its pod ends: its vote, and which orders it knows to be carried out."""
 
 
-def saved() -> dict[str, str]:
-    """What Galera noted when it stopped (grastate.dat); empty where there is nothing."""
+def grastate() -> dict[str, str]:
+    """Return what Galera noted when it stopped (grastate.dat); empty if there is no such file."""
     try:
         lines = (DATA / "grastate.dat").read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
         return {}
-    return {name.strip(): value.strip() for name, found, value in (line.partition(":") for line in lines) if found}
+    return {name.strip(): value.strip() for name, colon, value in (line.partition(":") for line in lines) if colon}
 
 
 def last_view() -> View | None:
-    """The view gvwstate.dat tells of."""
+    """Return the view in gvwstate.dat; None without a complete one."""
     try:
         text = (DATA / "gvwstate.dat").read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -42,8 +42,8 @@ def last_view() -> View | None:
     return View(view[1].strip(), frozenset(members)) if view and members and "#vwend" in text else None
 
 
-def record(directory: Path) -> Record:
-    """The record as the operator wrote it; empty where it is not there yet."""
+def read_record(directory: Path) -> Record:
+    """Return the record as the operator wrote it; empty as long as there is none."""
 
     def read(name: str) -> str:
         try:
@@ -52,29 +52,29 @@ def record(directory: Path) -> Record:
             return ""
 
     members = tuple(name for name in read("members").split(",") if name)
-    encrypted = bool(read(ENCRYPTED))
+    encrypted = bool(read(SST_CONF))
     return Record(members, read("seed"), read("uuid"), read("force"), read("token"), encrypted)
 
 
-def room() -> dict[str, int]:
-    """Bytes of the volume, and how many of them are free to this process."""
+def volume_space() -> dict[str, int]:
+    """Return the bytes of the volume, and how many of them are free to this process."""
     try:
-        found = os.statvfs(DATA)
+        stats = os.statvfs(DATA)
     except OSError:
         return {}
-    return {"bytes": found.f_blocks * found.f_frsize, "free": found.f_bavail * found.f_frsize}
+    return {"bytes": stats.f_blocks * stats.f_frsize, "free": stats.f_bavail * stats.f_frsize}
 
 
 def has_data() -> bool:
-    """Whether there is a database."""
+    """Return True if there is a database."""
     return (DATA / "mysql").is_dir()
 
 
 def clear_unfinished() -> bool:
-    """Removes what a first start or a state transfer that was cut off left; says whether there was anything.
+    """Remove what an interrupted first start or state transfer left; return True if there was anything.
 
-    A transfer replaces all there was, and begins with the directory `.sst`. `sst_in_progress` alone says nothing: it is
-    there during every join, also while the data are whole.
+    A transfer replaces all data, and begins with the directory `.sst`. `sst_in_progress` alone says nothing: it exists
+    during every join, also while the data are whole.
     """
     if not (DATA / ".sst").exists() and not (DATA / ".creating").exists():
         return False
@@ -84,25 +84,25 @@ def clear_unfinished() -> bool:
     return True
 
 
-def allow() -> None:
-    """Galera asks for this line before it starts a cluster from these data."""
+def allow_bootstrap() -> None:
+    """Write the line that Galera demands before it starts a cluster from these data."""
     path = DATA / "grastate.dat"
     if path.exists():
         text = re.sub(r"(?m)^safe_to_bootstrap:.*$", "safe_to_bootstrap: 1", path.read_text(encoding="utf-8"))
         path.write_text(text, encoding="utf-8")
 
 
-def remembered(me: Member) -> Member:
-    """`me` with what it must not have forgotten."""
+def recall(me: Member) -> Member:
+    """Return `me` with what it must not have forgotten."""
     try:
-        kept: dict[str, Any] = json.loads(MEMORY.read_text(encoding="utf-8"))
+        memory: dict[str, Any] = json.loads(MEMORY.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return me
-    return replace(me, **{name: kept[name] for name in ("vote", "vote_mark", "ballot", "seen") if name in kept})
+    return replace(me, **{name: memory[name] for name in ("vote", "vote_mark", "ballot", "seen") if name in memory})
 
 
 def memorize(me: Member) -> None:
-    """What `remembered` reads, on the disk itself: a vote counts from the moment others may read it."""
+    """Write what `recall` reads to the disk itself: a vote counts from the moment other members may read it."""
     new = MEMORY.with_suffix(".new")
     with new.open("w", encoding="utf-8") as file:
         json.dump({"vote": me.vote, "vote_mark": me.vote_mark, "ballot": me.ballot, "seen": me.seen}, file)

@@ -1,11 +1,11 @@
-"""What a member of a Galera cluster does next, decided from what the members say of themselves.
+"""The next act of a member of a Galera cluster, decided from what the members say of themselves.
 
-Every member decides for itself, and the operator tells the same from the same facts. This file runs in the pods too,
-with nothing but Python's own library.
+Every member decides for itself, and the operator concludes the same from the same facts. This file runs in the pods
+too, with nothing but Python's own library.
 
-What it stands on: Galera itself forms a primary component from a majority of the last one, or again from all of the
+The foundation: Galera itself forms a primary component from a majority of the last one, or again from all of the
 last one (`pc.recovery`), so a plain start is always safe. A forced start (`--wsrep-new-cluster`) is not, and happens
-only with the votes of members without whom nobody else can have gone on, each of whom votes for one at a time.
+only with the votes of members without which no other member can have gone on, each of which votes for one at a time.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from enum import StrEnum
 from typing import Any
 
 PORT = 4569
-"""Where members tell of themselves."""
-SECURE = 4570
-"""The same through TLS."""
+"""Port at which members report on themselves."""
+TLS_PORT = 4570
+"""Port for the same through TLS."""
 ZERO = "00000000-0000-0000-0000-000000000000"
 PRIMARY, NON_PRIMARY, DISCONNECTED = "Primary", "non-Primary", "Disconnected"
 
-PATIENCE = 20.0
+MAJORITY_WAIT = 20.0
 """Seconds a member that does not answer is waited for before the majority of the last view goes on without it."""
 RECOVERY = 45.0
-"""Seconds Galera has to form the last view again by itself, once all its members are there; it takes 5 to 9."""
+"""Seconds Galera has to form the last view again by itself, once all its members answer; it takes 5 to 9."""
 STUCK = 40.0
 """Seconds a start may take without becoming part of a primary component; Galera itself gives up after 30, or never."""
 CUT_OFF = 10.0
@@ -35,15 +35,15 @@ HEALING = 10.0
 DESYNCED = 60.0
 """Seconds a member may take no queries as a donor while nothing gives its data to another: what lasts is the state of a
 transfer that ended with the component it began in, from which Galera does not come back."""
-OUTSIDE = 60.0
+REJOIN = 60.0
 """Seconds a member may stay outside a primary component that it hears of."""
 
 
 class Stage(StrEnum):
-    """What a member's mariadbd does."""
+    """State of a member's mariadbd."""
 
     PREPARING = "preparing"
-    """Not running; how far its data are is being found out."""
+    """Not running; the member finds out how far its data are."""
     WAITING = "waiting"
     """Not running."""
     STARTING = "starting"
@@ -53,7 +53,7 @@ class Stage(StrEnum):
 
 
 class Act(StrEnum):
-    """What to do."""
+    """Act of a member."""
 
     STAY = "stay"
     WAIT = "wait"
@@ -66,7 +66,7 @@ class Act(StrEnum):
     RESTART = "restart"
     """End mariadbd, and decide again."""
     REFUSE = "refuse"
-    """Wait for a human."""
+    """Wait for a user."""
 
 
 @dataclass(frozen=True)
@@ -80,46 +80,46 @@ class View:
 
 @dataclass(frozen=True)
 class Member:
-    """What a member says of itself."""
+    """Report of a member on itself."""
 
     name: str
     stage: Stage = Stage.WAITING
     status: str = ""
     """wsrep_cluster_status while it serves."""
     data: bool = False
-    """Whether there is a database on its disk."""
+    """True if there is a database on its disk."""
     uuid: str = ZERO
     """The history its data belong to; ZERO for data that were never part of a cluster."""
     seqno: int = -1
     """The last transaction on its disk."""
     safe: bool = False
-    """The last to leave its cluster, all the others having left before."""
+    """True if it left its cluster last, after all the others."""
     view: View | None = None
     leads: bool = False
-    """Starting as the first of a new component."""
+    """True while it starts as the first of a new component."""
     vote: str = ""
-    """Who may bootstrap as far as this member is concerned."""
+    """The member that may bootstrap as far as this member is concerned."""
     vote_mark: str = ""
-    """The `mark` of whom it voted for."""
+    """The `mark` of the member it voted for."""
     ballot: int = 0
-    """Rises with each vote."""
+    """Number that rises with each vote."""
     seen: str = ""
-    """Token of the last override this member knows to be carried out."""
+    """Token of the last order this member knows to be carried out."""
 
     @property
-    def unbound(self) -> bool:
-        """Whether it can do without the votes it has: it is not starting as the first of a new component."""
+    def is_unbound(self) -> bool:
+        """True if it can do without the votes it has: it is not starting as the first of a new component."""
         return self.stage is Stage.WAITING or (self.stage is Stage.STARTING and not self.leads)
 
     @property
     def mark(self) -> str:
-        """Changes once the member has been part of a primary component."""
+        """Text that changes once the member has been part of a primary component."""
         return f"{self.view.id if self.view else ''}/{self.uuid}:{self.seqno}"
 
 
 @dataclass(frozen=True)
 class Record:
-    """What outlives members: the operator writes it, members read it."""
+    """State that outlives members: the operator writes it, members read it."""
 
     members: Sequence[str]
     """Names, in order."""
@@ -128,246 +128,246 @@ class Record:
     uuid: str = ""
     """The cluster's history, once it is known."""
     force: str = ""
-    """The member a human told to start the cluster with what it has."""
+    """The member that a user ordered to start the cluster with what it has."""
     token: str = ""
-    """Tells one such order from the next."""
+    """Token that distinguishes one such order from the next."""
     encrypted: bool = False
-    """Whether members ask each other through TLS."""
+    """True if members ask each other through TLS."""
 
 
 @dataclass(frozen=True)
 class Decision:
-    """What a member does, and why."""
+    """Act of a member, with its reason."""
 
     act: Act
     why: str
     vote: str = ""
-    """Whom it supports from now on."""
+    """The member it supports from now on."""
     release: bool = False
-    """Whether to ask the one it voted for to give the vote back."""
+    """True if it asks the one it voted for to give the vote back."""
 
 
 @dataclass(frozen=True)
 class Choice:
-    """Who bootstraps, and whose votes that takes."""
+    """The member that bootstraps, and the voters that it needs."""
 
     why: str
     candidate: str = ""
-    """Empty where nobody may."""
+    """Empty if no member may bootstrap."""
     voters: frozenset[str] = frozenset()
-    empty: bool = False
-    """There are no data anywhere."""
-    refused: bool = False
+    is_empty: bool = False
+    """True if there are no data anywhere."""
+    is_refused: bool = False
 
 
 def decide(
     me: Member,
-    others: Iterable[Member],
+    peers: Iterable[Member],
     record: Record,
     *,
     waited: float,
-    together: float,
-    running: float = 0.0,
-    desynced: float = 0.0,
-    refused: Mapping[str, int] | None = None,
+    since_whole: float,
+    stage_age: float = 0.0,
+    desynced_for: float = 0.0,
+    refusals: Mapping[str, int] | None = None,
 ) -> Decision:
-    """What `me` does next. `others` are those that answer; `waited` seconds nobody is known to be in a primary
-    component, `together` seconds ago all of the last one were there for the first time since (0 before that, so that it
-    counts alike for all of them, however far apart they came back), `running` seconds mariadbd is in its stage,
-    `desynced` seconds it is in a primary component with others and takes no queries, as a donor that gives nothing;
-    `refused` ballots, by voter, were given back.
+    """Return what `me` does next. `peers` are those that answer; no member is known to be in a primary component for
+    `waited` seconds; `since_whole` seconds ago all of the last one answered for the first time since (0 before that, so
+    that it counts alike for all of them, however far apart they came back); mariadbd is in its stage for `stage_age`
+    seconds; for `desynced_for` seconds it is in a primary component with others and takes no queries, as a donor that
+    gives nothing; `refusals` are ballots, by voter, that it gave back.
     """
     if me.status == PRIMARY:
-        stuck = desynced > DESYNCED
+        stuck = desynced_for > DESYNCED
         why = "was cut off while it gave its data, and stays out of step" if stuck else "part of the primary component"
         return Decision(Act.RESTART if stuck else Act.STAY, why)
-    heard = {member.name: member for member in others}
+    by_name = {member.name: member for member in peers}
     if me.stage is Stage.PREPARING:
         return Decision(Act.WAIT, "finding out how far its data are", me.vote)
-    leading = next((m.name for m in heard.values() if m.status == PRIMARY), "")
+    primary = next((m.name for m in by_name.values() if m.status == PRIMARY), "")
     if me.stage in {Stage.STARTING, Stage.SERVING}:
-        return _running(me, heard, record, waited, together, running, leading)
-    if leading:
-        if me.data and ZERO not in {me.uuid, heard[leading].uuid} and me.uuid != heard[leading].uuid:
-            why = f"its data belong to another cluster than those of {leading}; delete its volume to let it join"
+        return _decide_running(me, by_name, record, waited, since_whole, stage_age, primary)
+    if primary:
+        if me.data and ZERO not in {me.uuid, by_name[primary].uuid} and me.uuid != by_name[primary].uuid:
+            why = f"its data belong to another cluster than those of {primary}; delete its volume to let it join"
             return Decision(Act.REFUSE, why, me.vote)
-        return Decision(Act.START, f"joins {leading}", me.vote)
-    return _down(me, heard, record, waited, together, refused or {})
+        return Decision(Act.START, f"joins {primary}", me.vote)
+    return _decide_stopped(me, by_name, record, waited, since_whole, refusals or {})
 
 
-def _running(  # noqa: PLR0911  (a table)
+def _decide_running(  # noqa: PLR0911  (a table)
     me: Member,
-    heard: Mapping[str, Member],
+    peers: Mapping[str, Member],
     record: Record,
     waited: float,
-    together: float,
-    running: float,
-    leading: str,
+    since_whole: float,
+    stage_age: float,
+    primary: str,
 ) -> Decision:
-    """While mariadbd runs outside a primary component."""
+    """Decide while mariadbd runs outside a primary component."""
     if me.stage is Stage.STARTING:
         if me.leads:
             return Decision(Act.STAY, "starts the cluster", me.vote)
-        if running > (OUTSIDE if leading else STUCK):
+        if stage_age > (REJOIN if primary else STUCK):
             return Decision(Act.RESTART, "started without finding a primary component", me.vote)
-        return Decision(Act.STAY, f"joins {leading}" if leading else "looks for the others", me.vote)
+        return Decision(Act.STAY, f"joins {primary}" if primary else "looks for the others", me.vote)
     if me.status == DISCONNECTED:
-        if running > CUT_OFF:
-            return Decision(Act.RESTART, "Galera has given up its connections", me.vote)
+        if stage_age > CUT_OFF:
+            return Decision(Act.RESTART, "Galera has ended its connections", me.vote)
         return Decision(Act.STAY, "disconnected", me.vote)
-    if leading:
-        act = Act.RESTART if running > OUTSIDE else Act.STAY
-        return Decision(act, f"outside the primary component of {leading}", me.vote)
-    known = [me, *heard.values()]
-    if whole(me, known) and together <= RECOVERY:
-        return Decision(Act.STAY, "all members of the last primary component are there again", me.vote)
-    choice = choose(known, record, waited)
-    if record.force == me.name and _pending(record, known):
-        return Decision(Act.RESTART, "was told to start the cluster with what it has", me.vote)
+    if primary:
+        act = Act.RESTART if stage_age > REJOIN else Act.STAY
+        return Decision(act, f"outside the primary component of {primary}", me.vote)
+    members = [me, *peers.values()]
+    if is_whole(me, members) and since_whole <= RECOVERY:
+        return Decision(Act.STAY, "all members of the last primary component answer again", me.vote)
+    choice = choose(members, record, waited)
+    if record.force == me.name and _is_pending(record, members):
+        return Decision(Act.RESTART, "was ordered to start the cluster with what it has", me.vote)
     if choice.candidate and waited > HEALING:
         # Votes are for those that do not run: what runs may become primary by itself.
         return Decision(Act.RESTART, f"gives way: {choice.why}", me.vote)
     return Decision(Act.STAY, f"no majority of the last primary component; {choice.why}", me.vote)
 
 
-def _down(  # noqa: PLR0911  (a table)
+def _decide_stopped(  # noqa: PLR0911  (a table)
     me: Member,
-    heard: Mapping[str, Member],
+    peers: Mapping[str, Member],
     record: Record,
     waited: float,
-    together: float,
-    refused: Mapping[str, int],
+    since_whole: float,
+    refusals: Mapping[str, int],
 ) -> Decision:
-    """While mariadbd does not run and nobody is in a primary component, as far as is known."""
+    """Decide while mariadbd does not run and no member is known to be in a primary component."""
     if me.name not in record.members:
         return Decision(Act.WAIT, "the record does not list it", me.vote)
-    known = [me, *heard.values()]
-    if _pending(record, known):
+    members = [me, *peers.values()]
+    if _is_pending(record, members):
         if record.force != me.name:
-            return Decision(Act.WAIT, f"waits for {record.force}, which was told to start the cluster", me.vote)
+            return Decision(Act.WAIT, f"waits for {record.force}, which was ordered to start the cluster", me.vote)
         if not me.data:
-            return Decision(Act.REFUSE, "was told to start the cluster, and has no data; name another member", me.vote)
-        return Decision(Act.BOOTSTRAP, "was told to start the cluster with what it has", me.name)
-    if starter := next((m.name for m in heard.values() if m.leads and m.stage is Stage.STARTING), ""):
+            return Decision(Act.REFUSE, "ordered to start the cluster, but has no data; name another member", me.vote)
+        return Decision(Act.BOOTSTRAP, "was ordered to start the cluster with what it has", me.name)
+    if starter := next((m.name for m in peers.values() if m.leads and m.stage is Stage.STARTING), ""):
         return Decision(Act.WAIT, f"waits for {starter}, which starts the cluster", me.vote)
-    choice = choose(known, record, waited)
-    bound = me.vote not in {"", me.name}
-    there = together <= RECOVERY and whole(me, known)
-    if not choice.refused and not bound and there:
-        return Decision(Act.START, "all members of the last primary component are there", "")
+    choice = choose(members, record, waited)
+    is_bound = me.vote not in {"", me.name}
+    has_all = since_whole <= RECOVERY and is_whole(me, members)
+    if not choice.is_refused and not is_bound and has_all:
+        return Decision(Act.START, "all members of the last primary component answer", "")
     # The one it voted for starts without its vote, and waits for it as it waits for that one.
-    plain = bound and there and me.vote in heard and heard[me.vote].stage is Stage.STARTING
-    if not choice.candidate or plain or (bound and me.vote != choice.candidate):
-        return _kept(me, heard, choice) if bound else Decision(_waiting(choice), choice.why)
+    both_wait = is_bound and has_all and me.vote in peers and peers[me.vote].stage is Stage.STARTING
+    if not choice.candidate or both_wait or (is_bound and me.vote != choice.candidate):
+        return _keep_vote(me, peers, choice) if is_bound else Decision(_wait_or_refuse(choice), choice.why)
     if choice.candidate != me.name:
         return Decision(Act.WAIT, choice.why, choice.candidate)
-    votes = {m.name for m in heard.values() if m.vote == me.name and m.vote_mark == me.mark and _valid(m, refused)}
+    votes = {m.name for m in peers.values() if m.vote == me.name and m.vote_mark == me.mark and _is_valid(m, refusals)}
     if me.vote == me.name and choice.voters <= votes | {me.name}:
-        return Decision(Act.INITIALIZE if choice.empty else Act.BOOTSTRAP, choice.why, me.name)
+        return Decision(Act.INITIALIZE if choice.is_empty else Act.BOOTSTRAP, choice.why, me.name)
     return Decision(Act.WAIT, f"{choice.why}; waits for the others to agree", me.name)
 
 
-def _pending(record: Record, known: Sequence[Member]) -> bool:
-    """Whether a human's order is still to be carried out, as far as these members know."""
-    return bool(record.token) and record.token not in {m.seen for m in known}
+def _is_pending(record: Record, members: Sequence[Member]) -> bool:
+    """Return True if a user's order is still to be carried out, as far as these members know."""
+    return bool(record.token) and record.token not in {m.seen for m in members}
 
 
-def _waiting(choice: Choice) -> Act:
-    return Act.REFUSE if choice.refused else Act.WAIT
+def _wait_or_refuse(choice: Choice) -> Act:
+    return Act.REFUSE if choice.is_refused else Act.WAIT
 
 
-def _valid(voter: Member, refused: Mapping[str, int]) -> bool:
-    return voter.stage is Stage.WAITING and voter.ballot > refused.get(voter.name, 0)
+def _is_valid(voter: Member, refusals: Mapping[str, int]) -> bool:
+    return voter.stage is Stage.WAITING and voter.ballot > refusals.get(voter.name, 0)
 
 
-def _kept(me: Member, heard: Mapping[str, Member], choice: Choice) -> Decision:
-    """A vote given is kept until its receiver says that it made no use of it."""
-    other = heard.get(me.vote)
-    if other is None:
+def _keep_vote(me: Member, peers: Mapping[str, Member], choice: Choice) -> Decision:
+    """Keep a vote until its receiver says that it made no use of it."""
+    receiver = peers.get(me.vote)
+    if receiver is None:
         return Decision(Act.WAIT, f"waits for {me.vote}, which may have started the cluster with its vote", me.vote)
-    unused = other.unbound and (other.mark == me.vote_mark or not other.data)
-    return Decision(_waiting(choice), choice.why, me.vote, release=unused)
+    is_unused = receiver.is_unbound and (receiver.mark == me.vote_mark or not receiver.data)
+    return Decision(_wait_or_refuse(choice), choice.why, me.vote, release=is_unused)
 
 
-def whole(me: Member, known: Sequence[Member]) -> bool:
-    """Whether every member of the primary component `me` was last part of is there, and none is ahead of them."""
+def is_whole(me: Member, members: Sequence[Member]) -> bool:
+    """Return True if every member of the primary component `me` was last part of answers, and none is ahead of them."""
     if me.view is None or me.stage is Stage.PREPARING:
         return False
-    holders = [m for m in known if m.view and m.view.id == me.view.id and m.stage is not Stage.PREPARING]
-    ahead = max(m.seqno for m in known) > max(m.seqno for m in holders)
-    return not ahead and len(holders) == len(me.view.members)
+    holders = [m for m in members if m.view and m.view.id == me.view.id and m.stage is not Stage.PREPARING]
+    is_ahead = max(m.seqno for m in members) > max(m.seqno for m in holders)
+    return not is_ahead and len(holders) == len(me.view.members)
 
 
-def choose(known: Sequence[Member], record: Record, waited: float) -> Choice:
-    """Who may bootstrap as far as these members know."""
-    known = [m for m in known if m.stage is not Stage.PREPARING and m.name in record.members]
-    absent = [name for name in record.members if name not in {m.name for m in known}]
-    if not absent and any(len(m.view.members) > len(record.members) for m in known if m.view):
+def choose(members: Sequence[Member], record: Record, waited: float) -> Choice:
+    """Return the member that may bootstrap as far as these members know."""
+    members = [m for m in members if m.stage is not Stage.PREPARING and m.name in record.members]
+    absent = [name for name in record.members if name not in {m.name for m in members}]
+    if not absent and any(len(m.view.members) > len(record.members) for m in members if m.view):
         # The list is an old one: the cluster has grown since.
         absent = ["members it does not know yet"]
-    histories = {m.uuid for m in known if m.data and m.uuid != ZERO} | ({record.uuid} - {""})
+    histories = {m.uuid for m in members if m.data and m.uuid != ZERO} | ({record.uuid} - {""})
     if len(histories) > 1:
-        return Choice(_histories(known, record), refused=True)
+        return Choice(_histories(members, record), is_refused=True)
     voters = frozenset(record.members)
     if absent:
-        voters, why = _majority(known), f"waits for {', '.join(absent)}, which may hold later transactions"
+        voters, why = _majority(members), f"waits for {', '.join(absent)}, which may hold later transactions"
         if not voters:
-            return Choice(why if any(m.data for m in known) else f"waits for {', '.join(absent)}")
-        if waited <= PATIENCE:
-            return Choice(f"{why}; for {PATIENCE - waited:.0f} s more")
+            return Choice(why if any(m.data for m in members) else f"waits for {', '.join(absent)}")
+        if waited <= MAJORITY_WAIT:
+            return Choice(f"{why}; for {MAJORITY_WAIT - waited:.0f} s more")
     # Data that were never part of a cluster are those of a single server, which becomes the first of several. Once
     # there is a cluster they are nothing.
-    kept = [m for m in known if m.data and (m.uuid != ZERO or record.seed)]
-    if not kept:
-        return _nothing(record)
-    if len(kept) > 1 and any(m.uuid == ZERO for m in kept):
-        named = ", ".join(m.name for m in kept)
+    candidates = [m for m in members if m.data and (m.uuid != ZERO or record.seed)]
+    if not candidates:
+        return _choose_without_data(record)
+    if len(candidates) > 1 and any(m.uuid == ZERO for m in candidates):
+        names = ", ".join(m.name for m in candidates)
         return Choice(
-            f"{named} have data of servers of their own; delete the volumes that are not wanted", refused=True
+            f"{names} have data of servers of their own; delete the volumes that are not wanted", is_refused=True
         )
-    best = max(kept, key=lambda m: (m.seqno, m.safe, -record.members.index(m.name)))
+    best = max(candidates, key=lambda m: (m.seqno, m.safe, -record.members.index(m.name)))
     return Choice(f"{best.name} starts the cluster: it is the most advanced", best.name, voters | {best.name})
 
 
-def _nothing(record: Record) -> Choice:
+def _choose_without_data(record: Record) -> Choice:
     if record.seed:
-        return Choice(f"{record.seed} makes the first database", record.seed, frozenset(record.members), empty=True)
-    return Choice("every member has lost its data; restore a backup", refused=True)
+        return Choice(f"{record.seed} makes the first database", record.seed, frozenset(record.members), is_empty=True)
+    return Choice("every member has lost its data; restore a backup", is_refused=True)
 
 
-def _majority(known: Sequence[Member]) -> frozenset[str]:
-    """Members that are more than half of one and the same last view, so that no later one can be without them.
+def _majority(members: Sequence[Member]) -> frozenset[str]:
+    """Return members that are more than half of one and the same last view, so that no later one can be without them.
 
-    Whoever left gracefully proves nothing, for the others may have gone on; except the last one.
+    A member that left gracefully proves nothing, for the others may have gone on; except the last one.
     """
-    for member in known:
+    for member in members:
         if member.safe:
             return frozenset({member.name})
         if member.view:
-            holders = frozenset(m.name for m in known if m.view and m.view.id == member.view.id)
+            holders = frozenset(m.name for m in members if m.view and m.view.id == member.view.id)
             if 2 * len(holders) > len(member.view.members):
                 return holders
     return frozenset()
 
 
-def _histories(known: Sequence[Member], record: Record) -> str:
-    told = [f"{m.name} {m.uuid}" for m in known if m.data and m.uuid not in {ZERO, record.uuid}]
-    return f"members hold data of different clusters: {', '.join(told)}; delete the volumes of those that are wrong"
+def _histories(members: Sequence[Member], record: Record) -> str:
+    foreign = [f"{m.name} {m.uuid}" for m in members if m.data and m.uuid not in {ZERO, record.uuid}]
+    return f"members hold data of different clusters: {', '.join(foreign)}; delete the volumes of those that are wrong"
 
 
 def member(facts: Mapping[str, Any]) -> Member:
-    """What a member published; what it does not say is unknown. Raises ValueError for what is no member's."""
-    known = {field.name for field in fields(Member)} - {"view", "stage"}
+    """Return the member that published `facts`; it may leave out some. Raises ValueError for facts of no member."""
+    names = {field.name for field in fields(Member)} - {"view", "stage"}
     try:
-        given = facts.get("view")
-        view = View(str(given["id"]), frozenset(given["members"])) if given else None
+        view_facts = facts.get("view")
+        view = View(str(view_facts["id"]), frozenset(view_facts["members"])) if view_facts else None
         stage = Stage(facts["stage"])
-        return Member(**{name: facts[name] for name in known & set(facts)}, stage=stage, view=view)
+        return Member(**{name: facts[name] for name in names & set(facts)}, stage=stage, view=view)
     except (KeyError, TypeError, ValueError) as error:
         raise ValueError(f"not a member's facts: {error}") from error
 
 
 def published(me: Member) -> dict[str, Any]:
-    """What `member` reads."""
+    """Return the facts that `member` reads."""
     view = {"id": me.view.id, "members": sorted(me.view.members)} if me.view else None
     return {**{field.name: getattr(me, field.name) for field in fields(Member)}, "stage": me.stage.value, "view": view}

@@ -1,4 +1,4 @@
-"""What users write to get a MariaDB."""
+"""Spec of a MariaDB."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ...api import (
 
 
 class MariaDBSpec(RunSpec, UsesVolume, UsesTLS):
-    """MariaDB: the SQL server every service keeps its state in."""
+    """MariaDB: the SQL server in which every service keeps its state."""
 
     rules: ClassVar[tuple[Rule, ...]] = (
         rule(
@@ -32,17 +32,17 @@ class MariaDBSpec(RunSpec, UsesVolume, UsesTLS):
     )
 
     provider: Literal["auto", "builtin", "mariadb-operator", "external"] = "builtin"
-    """Who runs it: this operator, mariadb-operator by its own MariaDB (k8s.mariadb.com), which makes databases and
-    accounts, too, or somebody else. `auto` is mariadb-operator where the cluster has its kinds, and builtin otherwise.
-    Data do not move, so it stays as it was at first. In a ControlPlane of c5c3.io unset is auto."""
+    """Operator that runs the server: this one (`builtin`), mariadb-operator by its own MariaDB (k8s.mariadb.com), which
+    makes databases and accounts, too, or none for an `external` server. `auto` is mariadb-operator if the cluster has
+    its kinds, else builtin. Data do not move, so the first choice stays. In a ControlPlane of c5c3.io unset is auto."""
     external: ExternalServer | None = None
-    """Where it is, with provider external."""
+    """Address of the server, with provider external."""
     replicas: QuorumReplicas = 1
-    """Members of the cluster. More may be added later, none taken away: after an outage those left would wait for
+    """Members of the cluster. You can add members later, but not remove any: after an outage the others would wait for
     them. Several are a Galera cluster; services reach one of them, and another as soon as that one fails."""
     config: Sections = {}
-    """Extra options of my.cnf, merged over the operator's defaults: group (`mysqld`), option, value. An option the
-    operator wires itself is refused."""
+    """Extra options of my.cnf, merged over the operator's defaults: group (`mysqld`), option, value. An option that
+    the operator sets itself is refused."""
 
 
 MARIADB = Resource(

@@ -1,4 +1,4 @@
-"""What outlives the members of a cluster: who they are, whether there has ever been a cluster, what a human ordered."""
+"""State that outlives the members of a cluster: their names, whether there has been a cluster, what a user ordered."""
 
 from __future__ import annotations
 
@@ -9,83 +9,83 @@ from typing import Any
 from ... import kube, parts
 from ...plan import Context, Object, SpecError, Step
 from . import galera, roles
-from .config import snapshots
-from .disk import ENCRYPTED
+from .config import sst_conf
+from .disk import SST_CONF
 from .model import MariaDBSpec
 
 FORCE = "openstack.k8s.io/force-bootstrap"
-"""Annotation of a MariaDB: the member that is to start the cluster with what it has."""
+"""Annotation of a MariaDB: the member that has to start the cluster with what it has."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Kept(Step):
+class ClusterRecord(Step):
     """Secret `<owner>-galera`, which members read while they run."""
 
     secret: str
     digest: str
-    """Follows the content, so that a kubelet is told to bring it to the member at once."""
+    """Digest of the content: when it changes, the kubelet brings the Secret to the member at once."""
     members: Sequence[str]
-    """Names of the pods there should be now."""
-    known: galera.Record
-    pending: bool
-    """Whether an order of a human is still to be carried out."""
+    """Names of the pods that should exist now."""
+    content: galera.Record
+    has_pending_order: bool
+    """True if an order of a user is still to be carried out."""
 
 
-def record(
+def cluster_record(
     ctx: Context[MariaDBSpec],
     names: Sequence[str],
     members: Mapping[str, galera.Member],
     live: Object | None,
-    shown: parts.Certified,
-) -> Kept:
-    """The record as it should be, from what it says, what the members say and the live StatefulSet. Members encrypt
-    what they send each other by the certificate that is `shown`, if it is for both sides.
+    certificate: parts.Certified,
+) -> ClusterRecord:
+    """Return the record as it should be, from what it says, what the members say and the live StatefulSet. Members
+    encrypt what they send each other by `certificate`, if it is for both sides.
 
-    Raises SpecError where the annotation that orders a start names no member.
+    Raises SpecError if the annotation that orders a start names no member.
     """
     secret = kube.fitting(ctx.name("galera"))
-    held = kube.secret_data(ctx.children.get(("Secret", secret)))
+    stored = kube.secret_data(ctx.children.get(("Secret", secret)))
     primary = next((m for m in members.values() if m.status == galera.PRIMARY and m.uuid != galera.ZERO), None)
-    listed = names[: _size(ctx, held, live, grows=primary is not None)]
+    current = names[: _member_count(ctx, stored, live, grows=primary is not None)]
     data = {
-        "members": ",".join(listed),
-        # From the first primary component on an empty disk is a lost one, everywhere.
-        "seed": "" if primary else held.get("seed", names[0]),
-        "uuid": held.get("uuid", ""),
-        **_order(ctx, held, listed),
+        "members": ",".join(current),
+        # Once there has been a primary component, an empty disk is a lost one, everywhere.
+        "seed": "" if primary else stored.get("seed", names[0]),
+        "uuid": stored.get("uuid", ""),
+        **_order(ctx, stored, current),
     }
-    alone = live is None or live["spec"]["replicas"] == 1
-    if shown.calls and (ENCRYPTED in held or alone or roles.encrypted(listed, ctx.facts)):
-        data[ENCRYPTED] = snapshots(shown.common)
+    is_single = live is None or live["spec"]["replicas"] == 1
+    if certificate.calls and (SST_CONF in stored or is_single or roles.can_encrypt(current, ctx.facts)):
+        data[SST_CONF] = sst_conf(certificate.common)
     if primary and (not data["uuid"] or (data["token"] and primary.seen == data["token"])):
         data["uuid"] = primary.uuid
-    wanted = kube.secret(ctx, secret, data)
-    return Kept(
+    desired = kube.secret(ctx, secret, data)
+    return ClusterRecord(
         name="Record",
-        objects=(kube.retained(wanted) if ctx.spec.retention == "Retain" else wanted,),
+        objects=(kube.retained(desired) if ctx.spec.retention == "Retain" else desired,),
         guarded=True,
         barrier=True,
         secret=secret,
         digest=kube.digest(data),
-        members=listed,
-        pending=bool(data["token"]) and all(m.seen != data["token"] for m in members.values()),
-        known=galera.Record(listed, data["seed"], data["uuid"], data["force"], data["token"], ENCRYPTED in data),
+        members=current,
+        has_pending_order=bool(data["token"]) and all(m.seen != data["token"] for m in members.values()),
+        content=galera.Record(current, data["seed"], data["uuid"], data["force"], data["token"], SST_CONF in data),
     )
 
 
-def _size(ctx: Context[Any], held: Mapping[str, str], live: Object | None, *, grows: bool) -> int:
-    """A single server becomes the first member before there are others: they would wait for it, and it for them."""
-    wanted: int = ctx.spec.replicas
-    there = live["spec"]["replicas"] if live else wanted
-    listed = held["members"].count(",") + 1 if held else there
-    return wanted if grows and live and kube.judge(live).ready else listed
+def _member_count(ctx: Context[Any], stored: Mapping[str, str], live: Object | None, *, grows: bool) -> int:
+    """Return the number of members. Others start after a single server is one: they would wait for each other."""
+    desired: int = ctx.spec.replicas
+    live_replicas = live["spec"]["replicas"] if live else desired
+    current = stored["members"].count(",") + 1 if stored else live_replicas
+    return desired if grows and live and kube.judge(live).ready else current
 
 
-def _order(ctx: Context[Any], held: Mapping[str, str], listed: Sequence[str]) -> dict[str, str]:
-    """The last order of a human. It stands until the next; members know by its token that it was carried out."""
-    ordered = ctx.annotations.get(FORCE, "")
-    if ordered and ordered not in listed:
-        raise SpecError(f"metadata.annotations.{FORCE}", f"there is no member {ordered!r}; {', '.join(listed)} are")
-    if ordered and ordered != held.get("ordered", ""):
-        return {"ordered": ordered, "force": ordered, "token": ctx.draw()}
-    return {"ordered": ordered, "force": held.get("force", ""), "token": held.get("token", "")}
+def _order(ctx: Context[Any], stored: Mapping[str, str], current: Sequence[str]) -> dict[str, str]:
+    """Return the last order of a user. It stands until the next; members know by its token that it was carried out."""
+    member = ctx.annotations.get(FORCE, "")
+    if member and member not in current:
+        raise SpecError(f"metadata.annotations.{FORCE}", f"there is no member {member!r}; {', '.join(current)} are")
+    if member and member != stored.get("ordered", ""):
+        return {"ordered": member, "force": member, "token": ctx.draw()}
+    return {"ordered": member, "force": stored.get("force", ""), "token": stored.get("token", "")}

@@ -1,4 +1,4 @@
-"""Who among the members takes the clients, and what is told of each."""
+"""Roles of members: one of them takes the clients; and the status of each."""
 
 from __future__ import annotations
 
@@ -11,63 +11,63 @@ from . import galera
 
 ROLE = "openstack.k8s.io/role"
 PRIMARY, BACKUP = "primary", "backup"
-SCARCE = 0.1
+MIN_FREE = 0.1
 """Part of a volume that should stay free: a member that cannot write leaves the others."""
 
 
 def questions(ctx: Context[Any]) -> dict[str, str]:
-    """The URL at which each member tells of itself."""
+    """Return the URL at which each member reports on itself."""
     if ctx.spec.replicas == 1:
         return {}
-    found = {pod["metadata"]["name"]: pod["status"].get("podIP", "") for pod in ctx.pods}
-    return {name: f"http://{address}:{galera.PORT}/" for name, address in found.items() if address}
+    addresses = {pod["metadata"]["name"]: pod["status"].get("podIP", "") for pod in ctx.pods}
+    return {name: f"http://{address}:{galera.PORT}/" for name, address in addresses.items() if address}
 
 
 def members(facts: Mapping[str, Any]) -> dict[str, galera.Member]:
-    """Members that answered, by name."""
+    """Return the members that answered, by name."""
     return {name: galera.member(answer) for name, answer in facts.items() if answer}
 
 
-def ready(pods: Sequence[Object], facts: Mapping[str, Any]) -> list[str]:
-    """Names of the pods that may take clients, in order. What members say themselves is newer than what Kubernetes
-    knows: of a node that is gone it takes 40 seconds to notice.
+def ready_members(pods: Sequence[Object], facts: Mapping[str, Any]) -> list[str]:
+    """Return names of the pods that may take clients, in order. What members say themselves is newer than what
+    Kubernetes knows: Kubernetes takes 40 seconds to notice the loss of a node.
     """
-    heard = members(facts)
-    within = [name for name, member in heard.items() if member.status == galera.PRIMARY]
-    whole = bool(within) and all(facts[name].get("size") == len(within) for name in within)
+    by_name = members(facts)
+    primaries = [name for name, member in by_name.items() if member.status == galera.PRIMARY]
+    is_complete = bool(primaries) and all(facts[name].get("size") == len(primaries) for name in primaries)
 
     def serves(pod: Object) -> bool:
         name = pod["metadata"]["name"]
         if "deletionTimestamp" in pod["metadata"] or kube.conditions(pod).get("Ready", {}).get("status") != "True":
             return False
-        # One that does not answer us may still serve, unless the others say that they are all there are.
-        return bool(facts[name].get("ready")) if facts.get(name) else not whole
+        # One that does not answer the operator may still serve, unless the others say that they are the whole cluster.
+        return bool(facts[name].get("ready")) if facts.get(name) else not is_complete
 
     return sorted((pod["metadata"]["name"] for pod in pods if serves(pod)), key=_ordinal)
 
 
-def encrypted(names: Sequence[str], facts: Mapping[str, Any]) -> bool:
-    """Whether all of these members serve, and can encrypt what they send each other."""
+def can_encrypt(names: Sequence[str], facts: Mapping[str, Any]) -> bool:
+    """Return True if all of these members serve, and can encrypt what they send each other."""
     return all(answer.get("ready") and answer.get("encrypted") for answer in ((facts.get(n) or {}) for n in names))
 
 
-def primary(pods: Sequence[Object], able: Sequence[str]) -> str:
-    """Who takes the clients: whoever did as long as it can, the first that can otherwise; empty where none can."""
-    before = [pod["metadata"]["name"] for pod in pods if pod["metadata"].get("labels", {}).get(ROLE) == PRIMARY]
-    return next((name for name in before if name in able), able[0] if able else "")
+def primary(pods: Sequence[Object], ready: Sequence[str]) -> str:
+    """Return the member that takes the clients: the last one if it can, or else the first that can; empty if none."""
+    previous = [pod["metadata"]["name"] for pod in pods if pod["metadata"].get("labels", {}).get(ROLE) == PRIMARY]
+    return next((name for name in previous if name in ready), ready[0] if ready else "")
 
 
-def told(
-    names: Sequence[str], pods: Sequence[Object], facts: Mapping[str, Any], chosen: str, able: Sequence[str]
+def member_status(
+    names: Sequence[str], pods: Sequence[Object], facts: Mapping[str, Any], primary_name: str, ready: Sequence[str]
 ) -> list[dict[str, str]]:
-    """An entry of `status.members` for each member."""
-    there = {pod["metadata"]["name"]: pod for pod in pods}
+    """Return an entry of `status.members` for each member."""
+    pods_by_name = {pod["metadata"]["name"]: pod for pod in pods}
     return [
         {
             "name": name,
-            "role": (PRIMARY if name == chosen else BACKUP) if name in there else "",
-            "state": _state(there.get(name), facts.get(name)),
-            "message": "" if name in able else _message(there.get(name), facts.get(name)),
+            "role": (PRIMARY if name == primary_name else BACKUP) if name in pods_by_name else "",
+            "state": _state(pods_by_name.get(name), facts.get(name)),
+            "message": "" if name in ready else _message(pods_by_name.get(name), facts.get(name)),
         }
         for name in names
     ]
@@ -90,16 +90,16 @@ def _message(pod: Object | None, answer: Mapping[str, Any] | None) -> str:
         return "there is no pod"
     if not answer:
         return "does not answer"
-    return ", ".join(text for text in (scarce(answer), str(answer.get("why", ""))) if text)
+    return ", ".join(text for text in (volume_warning(answer), str(answer.get("why", ""))) if text)
 
 
-def scarce(answer: Mapping[str, Any]) -> str:
-    """What is to be said of the room on a member's volume; empty as long as there is enough."""
-    whole, free = answer.get("bytes", 0), answer.get("free", 0)
-    if free >= whole * SCARCE:
+def volume_warning(answer: Mapping[str, Any]) -> str:
+    """Return a warning about the free space on a member's volume; empty as long as there is enough."""
+    size, free = answer.get("bytes", 0), answer.get("free", 0)
+    if free >= size * MIN_FREE:
         return ""
-    # In whole percents: a status is not written for every page.
-    return f"{free * 100 // whole} % of the {whole >> 20} MiB of its volume are free"
+    # In whole percents, so that not every page that fills changes the status.
+    return f"{free * 100 // size} % of the {size >> 20} MiB of its volume are free"
 
 
 def _ordinal(name: str) -> int:

@@ -1,6 +1,4 @@
-"""MariaDB: one server on a volume, or several that hold the same; everything else in the cloud can be made again, this
-cannot.
-"""
+"""MariaDB: one server on a volume, or a cluster; all else in the cloud can be made again, its data cannot."""
 
 from __future__ import annotations
 
@@ -10,58 +8,58 @@ from datetime import timedelta
 from ... import kube, parts
 from ...plan import Context, NotBuilt, Plan, Step
 from .cluster import REPLICATION, Cluster, cluster, container, files
-from .config import EITHER, PORT, SECURED, TLS, my_cnf, pool_size
+from .config import PORT, TLS, TLS_ONLY, TLS_OR_PLAIN, my_cnf, pool_size
 from .model import MariaDBSpec
 from .providers import OPERATOR, delegated, external, provider
 
 SECRET_DIRECTORY = "/etc/mysql/credentials"  # noqa: S105  (a path)
 
-# The password reaches the client on its standard input: command lines and environments are read by others.
-_RELOADS = (
+# The password reaches the client on its standard input: other users can read command lines and environments.
+_RELOAD = (
     f"printf '[client]\\nuser=root\\npassword=%s\\n' \"$(cat {SECRET_DIRECTORY}/root)\""
     " | mariadb --defaults-extra-file=/dev/stdin -e 'FLUSH SSL'"
 )
-_FOLLOWS = parts.followed(TLS, _RELOADS) + 'exec "$@"\n'
+_START = parts.followed(TLS, _RELOAD) + 'exec "$@"\n'
 
 
 def plan(ctx: Context[MariaDBSpec]) -> Plan:
-    """Everything a MariaDB is made of; published: host, port, adminSecret (key `root`), and trustSecret
-    (key `ca.crt`) where clients are to check its certificate.
+    """Return everything that a MariaDB consists of; published: host, port, adminSecret (key `root`), and trustSecret
+    (key `ca.crt`) if clients are to check its certificate.
     """
     spec = ctx.spec
-    if (by := provider(ctx)) != parts.BUILTIN:
-        return delegated(ctx) if by == OPERATOR else external(ctx)
-    several = spec.replicas > 1
-    if several and spec.image_profile == "kolla":
+    if (provider_name := provider(ctx)) != parts.BUILTIN:
+        return delegated(ctx) if provider_name == OPERATOR else external(ctx)
+    is_cluster = spec.replicas > 1
+    if is_cluster and spec.image_profile == "kolla":
         raise NotBuilt("spec.replicas", f"a cluster of {spec.replicas} members is not built for kolla yet; use 1")
-    # The password of a data directory is set when it is made.
+    # MariaDB sets the password when it makes the data directory.
     creds = parts.credentials(ctx, "root", retain=spec.retention == "Retain", of_data=True)
     name = kube.fitting(ctx.owner)
-    shown = parts.certified(
+    certificate = parts.certified(
         ctx,
         name,
         workloads=[("StatefulSet", kube.fitting(ctx.name("server"), kube.STATEFUL_SET_LIMIT))],
         members=kube.fitting(ctx.name("members")),
-        calls=several,
+        calls=is_cluster,
     )
-    members = cluster(ctx, shown) if several else None
-    among = ""
-    if members and shown.calls:
+    members = cluster(ctx, certificate) if is_cluster else None
+    peer_tls = ""
+    if members and certificate.calls:
         # While they roll for the first time, members with and without a certificate are one cluster.
-        among = SECURED if members.record.known.encrypted else EITHER
-    text = my_cnf(spec.config, clustered=several, encrypted=bool(shown), required=shown.required, among=among)
+        peer_tls = TLS_ONLY if members.record.content.encrypted else TLS_OR_PLAIN
+    text = my_cnf(
+        spec.config, clustered=is_cluster, encrypted=bool(certificate), required=certificate.required, peer_tls=peer_tls
+    )
     cnf = {"99-openstack.cnf": text}
-    conf = parts.written(ctx, {**cnf, **files()} if several else cnf, directory="/etc/mysql/mariadb.conf.d")
-    server = _server(ctx, creds, conf, members, shown)
-    target = kube.selector(ctx, "server")
-    if members:
-        target |= members.target
+    conf = parts.written(ctx, {**cnf, **files()} if is_cluster else cnf, directory="/etc/mysql/mariadb.conf.d")
+    server = _server(ctx, creds, conf, members, certificate)
+    target = {**kube.selector(ctx, "server"), **(members.primary_labels if members else {})}
     endpoint = Step(name="Endpoint", objects=(kube.service(ctx, name, {"mysql": PORT}, target),))
     clustered = (members.record, server, members.roles) if members else (server,)
     return Plan(
-        *parts.policies(ctx, *([parts.Way("server", [*REPLICATION.values()], "members")] if several else [])),
+        *parts.policies(ctx, *([parts.Way("server", [*REPLICATION.values()], "members")] if is_cluster else [])),
         creds,
-        *shown.steps,
+        *certificate.steps,
         conf,
         *clustered,
         endpoint,
@@ -70,10 +68,10 @@ def plan(ctx: Context[MariaDBSpec]) -> Plan:
             "host": ctx.host(name),
             "port": str(PORT),
             "adminSecret": creds.secret,
-            **shown.published,
+            **certificate.published,
         },
-        members=members.told if members else (),
-        wake=ctx.now + timedelta(seconds=5 if members.calm else 1) if members else None,
+        members=members.member_status if members else (),
+        wake=ctx.now + timedelta(seconds=5 if members.all_serving else 1) if members else None,
     )
 
 
@@ -82,9 +80,9 @@ def _server(
     creds: parts.Credentials,
     conf: parts.Config,
     members: Cluster | None,
-    shown: parts.Certified,
+    certificate: parts.Certified,
 ) -> parts.Members:
-    """StatefulSet `<owner>-server`."""
+    """Return StatefulSet `<owner>-server`."""
     program = ctx.release["mariadb"]
     main = kube.Container(
         component=program,
@@ -95,7 +93,7 @@ def _server(
             parts.volume("/var/lib/mysql", "mysql"),
             *conf.mounts,
             kube.folder("credentials", creds.secret, SECRET_DIRECTORY),
-            *shown.mounts(TLS),
+            *certificate.mounts(TLS),
             *kube.scratch("/run/mysqld", "/tmp", large=True),  # noqa: S108
         ),
         ready=kube.Probe(command=program.commands["ready"]),
@@ -106,8 +104,8 @@ def _server(
         cpu="100m",
     )
     main = container(ctx, main, conf, members.record) if members else main
-    if shown:
-        main = replace(main, command=["sh", "-c", _FOLLOWS, "sh", *(main.command or program.command)])
+    if certificate:
+        main = replace(main, command=["sh", "-c", _START, "sh", *(main.command or program.command)])
     template = kube.pod(
         ctx,
         "server",
@@ -127,6 +125,6 @@ def _server(
         ports={"mysql": PORT, **(REPLICATION if members else {})},
         replicas=len(members.record.members) if members else 1,
         storage=ctx.spec,
-        after=(creds, conf, *shown.steps, *((members.record,) if members else ())),
+        after=(creds, conf, *certificate.steps, *((members.record,) if members else ())),
     )
     return replace(server, verdict=members.verdict) if members else server

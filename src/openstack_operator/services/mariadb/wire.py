@@ -1,4 +1,4 @@
-"""How members ask each other: in plain text, or through TLS with a certificate on both sides; it runs in their pods."""
+"""Requests between members: in plain text, or through TLS with certificates on both sides; it runs in their pods."""
 
 from __future__ import annotations
 
@@ -7,51 +7,51 @@ import ssl
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-from .galera import PORT, SECURE
+from .galera import PORT, TLS_PORT
 
 CERTIFICATE = Path("/etc/mysql/tls")
-"""Folder of tls.crt, tls.key and ca.crt, which follows what becomes of them; there is none where nobody encrypts."""
+"""Folder of tls.crt, tls.key and ca.crt, which follows their changes; members that do not encrypt have none."""
 
 
 Answer = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 
 class Listener:
-    """Answers at SECURE who shows a certificate, as long as there is one to be shown."""
+    """Server at TLS_PORT for callers that show a certificate, while this member has one to show."""
 
-    def __init__(self, answer: Answer, folder: Path = CERTIFICATE, port: int = SECURE) -> None:
+    def __init__(self, answer: Answer, folder: Path = CERTIFICATE, port: int = TLS_PORT) -> None:
         self._answer, self._folder, self._port = answer, folder, port
-        self._shown, self._server = b"", None
+        self._content, self._server = b"", None
 
     async def follow(self) -> None:
-        """Listens with the files that are there now."""
+        """Listen with the files as they are now."""
         try:
-            found = b"".join((self._folder / name).read_bytes() for name in ("tls.crt", "tls.key", "ca.crt"))
-            if found == self._shown:
+            content = b"".join((self._folder / name).read_bytes() for name in ("tls.crt", "tls.key", "ca.crt"))
+            if content == self._content:
                 return
             context = _context(ssl.PROTOCOL_TLS_SERVER, self._folder)
         except OSError:
             # Also ssl.SSLError: files that do not belong together are being replaced.
             return
         self.close()
-        self._server, self._shown = await asyncio.start_server(self._answer, port=self._port, ssl=context), found
+        self._server, self._content = await asyncio.start_server(self._answer, port=self._port, ssl=context), content
 
     def close(self) -> None:
-        """Listens no more."""
+        """Stop listening."""
         if self._server:
             self._server.close()
 
 
-async def ask(host: str, path: str, name: str, folder: Path = CERTIFICATE, port: int = SECURE) -> bytes:
-    """The body of a 200, empty otherwise; through TLS, of who bears that name, where there is one."""
+async def ask(host: str, path: str, name: str, folder: Path = CERTIFICATE, port: int = TLS_PORT) -> bytes:
+    """Return the body of a 200, empty otherwise; with a name, through TLS from a server whose certificate has it."""
     try:
         async with asyncio.timeout(1):
             if name:
                 context = _context(ssl.PROTOCOL_TLS_CLIENT, folder)
-                opened = asyncio.open_connection(host, port, ssl=context, server_hostname=name)
+                connection = asyncio.open_connection(host, port, ssl=context, server_hostname=name)
             else:
-                opened = asyncio.open_connection(host, PORT)
-            reader, writer = await opened
+                connection = asyncio.open_connection(host, PORT)
+            reader, writer = await connection
             try:
                 writer.write(f"GET {path} HTTP/1.0\r\n\r\n".encode())
                 head, _, body = (await reader.read()).partition(b"\r\n\r\n")
@@ -63,8 +63,8 @@ async def ask(host: str, path: str, name: str, folder: Path = CERTIFICATE, port:
     return body if head.startswith(b"HTTP/1.0 200") else b""
 
 
-def bears(writer: asyncio.StreamWriter, name: str) -> bool:
-    """Whether who asks has shown a certificate of that name."""
+def has_name(writer: asyncio.StreamWriter, name: str) -> bool:
+    """Return True if the caller has shown a certificate of that name."""
     certificate = writer.get_extra_info("peercert") or {}
     return ("DNS", name) in certificate.get("subjectAltName", ())
 

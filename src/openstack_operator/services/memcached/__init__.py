@@ -1,1 +1,1 @@
-"""Memcached: where services remember tokens for a while."""
+"""Memcached: a cache in which services remember tokens for a while."""

@@ -1,4 +1,4 @@
-"""A Memcached that memcached-operator runs, or that is not looked after here."""
+"""A Memcached that memcached-operator runs, or an external one."""
 
 from __future__ import annotations
 
@@ -9,71 +9,71 @@ from ...api import mebibytes
 from ...plan import Context, Plan, SpecError, Step
 from .model import MemcachedSpec
 
-API, THEIRS = "memcached.c5c3.io/v1beta1", "Memcached.memcached.c5c3.io"
+API, KIND = "memcached.c5c3.io/v1beta1", "Memcached.memcached.c5c3.io"
 OPERATOR = "memcached-operator"
 PORT = 11211
-_MOST = 65536
-"""MiB; so says its definition."""
+_MEMORY_LIMIT = 65536
+"""MiB, by its definition."""
 
 
 def provider(ctx: Context[MemcachedSpec]) -> str:
-    """Who runs it. Raises SpecError where that was somebody else before."""
+    """Return the name of the provider. Raises SpecError if another one has run the servers before."""
     server = kube.fitting(ctx.name("server"), kube.STATEFUL_SET_LIMIT)
     return parts.provider(
         ctx,
         OPERATOR,
-        THEIRS,
+        KIND,
         builtin=("StatefulSet", server) in ctx.children,
-        memcached_operator=(THEIRS, kube.fitting(ctx.owner)) in ctx.children,
+        memcached_operator=(KIND, kube.fitting(ctx.owner)) in ctx.children,
     )
 
 
-def ordered(spec: MemcachedSpec) -> bool:
-    """Whether it is there until its servers are gone: memcached-operator makes the pods of one that goes anew, unless
-    it goes before them, which Kubernetes alone would not see to.
+def ordered_teardown(spec: MemcachedSpec) -> bool:
+    """Return True if it has to exist until its servers are gone: memcached-operator makes the pods of a deleted one
+    again, unless that goes before them, which Kubernetes alone would not see to.
     """
     return spec.provider in {OPERATOR, parts.AUTO}
 
 
 def delegated(ctx: Context[MemcachedSpec]) -> Plan:
-    """Memcached of memcached.c5c3.io; published is one address for all of its servers, since none has a name of its
-    own. With a certificate they take nothing but TLS, at the usual port.
+    """Return the plan of a Memcached of memcached.c5c3.io; published is one address for all of its servers, since none
+    has a name of its own. With a certificate they take nothing but TLS, at the usual port.
     """
     spec, name = ctx.spec, kube.fitting(ctx.owner)
     parts.unserved(ctx, OPERATOR, "node_selector", "tolerations", "affinity", "priority_class_name")
-    if mebibytes(spec.memory) > _MOST:
-        raise SpecError("spec.memory", f"memcached-operator takes {_MOST} at most; lower it, or choose builtin")
+    if mebibytes(spec.memory) > _MEMORY_LIMIT:
+        raise SpecError("spec.memory", f"memcached-operator takes {_MEMORY_LIMIT} at most; lower it, or choose builtin")
     if not spec.replicas:
         # It would never be Ready.
         return Plan(published={"servers": ""})
-    shown = parts.certified(ctx, name, workloads=[(THEIRS, name)])
-    wanted = parts.served_by(ctx, "Memcached", name, API, _spec(ctx, shown))
-    server = Step(name="Server", objects=(wanted,), after=shown.steps)
+    certificate = parts.certified(ctx, name, workloads=[(KIND, name)])
+    resource = parts.served_by(ctx, "Memcached", name, API, _spec(ctx, certificate))
+    server = Step(name="Server", objects=(resource,), after=certificate.steps)
     servers = f"{ctx.host(name)}:{PORT}"
-    return Plan(*shown.steps, server, endpoint=servers, published={"servers": servers, **shown.published})
+    return Plan(*certificate.steps, server, endpoint=servers, published={"servers": servers, **certificate.published})
 
 
-def _spec(ctx: Context[MemcachedSpec], shown: parts.Certified) -> dict[str, Any]:
+def _spec(ctx: Context[MemcachedSpec], certificate: parts.Certified) -> dict[str, Any]:
     spec = ctx.spec
     constraints = spec.topology_spread_constraints
-    tls = {"enabled": True, "certificateSecretRef": {"name": shown.secret}}
+    tls = {"enabled": True, "certificateSecretRef": {"name": certificate.secret}}
     return {
         "replicas": spec.replicas,
         "image": parts.image(ctx, "memcached"),
         "memcached": {"maxMemoryMB": mebibytes(spec.memory), "maxConnections": spec.max_connections},
-        "resources": parts.sized(ctx, cpu="20m", memory=f"{mebibytes(spec.memory) + (24 if shown else 16)}Mi"),
+        "resources": parts.sized(ctx, cpu="20m", memory=f"{mebibytes(spec.memory) + (24 if certificate else 16)}Mi"),
         "highAvailability": {
             "antiAffinityPreset": spec.anti_affinity or "soft",
             "topologySpreadConstraints": list(constraints) if constraints else None,
         },
-        "security": {"tls": tls} if shown else None,
+        "security": {"tls": tls} if certificate else None,
     }
 
 
 def external(ctx: Context[MemcachedSpec]) -> Plan:
-    """The addresses of servers that are not looked after here."""
+    """Return the plan of external servers."""
     server = parts.declared_server(ctx.spec.external)
     if ctx.spec.tls:
-        raise SpecError("spec.tls", "servers of others are spoken to in plain text; remove it")
+        raise SpecError("spec.tls", "clients speak plain text to external servers; remove it")
     servers = ",".join(each if ":" in each else f"{each}:{PORT}" for each in server.servers)
     return Plan(endpoint=servers, published={"servers": servers})

@@ -86,8 +86,8 @@ def consoles(ctx: Context[NovaSpec]) -> Consoles:
         return Consoles()
     by = parts.own_authority(ctx, "console", "consoles", readers=nodes(ctx))
     # Names that nobody calls: it counts whose they are, and which of the two.
-    compute = pki.Wanted(common="compute", names=frozenset({"compute.invalid"}))
-    novncproxy = pki.Wanted(common="novncproxy", names=frozenset({"novncproxy.invalid"}), calls=True, serves=False)
+    compute = pki.Request(common="compute", names=frozenset({"compute.invalid"}))
+    novncproxy = pki.Request(common="novncproxy", names=frozenset({"novncproxy.invalid"}), calls=True, serves=False)
     node, proxy = (
         _certificate(ctx, "console-node", compute, by, ("ca-cert.pem", "server-cert.pem", "server-key.pem")),
         _certificate(ctx, "console-proxy", novncproxy, by, ("ca.crt", "tls.crt", "tls.key")),
@@ -136,7 +136,7 @@ def conf(
 
 
 def _certificate(
-    ctx: Context[NovaSpec], name: str, wanted: pki.Wanted, by: parts.OwnAuthority, files: tuple[str, str, str]
+    ctx: Context[NovaSpec], name: str, wanted: pki.Request, by: parts.OwnAuthority, files: tuple[str, str, str]
 ) -> Step:
     """A Secret with the authority, the certificate and its key under the names of `files`."""
     ca, cert, key = files

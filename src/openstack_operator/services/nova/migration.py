@@ -76,7 +76,7 @@ def migration(ctx: Context[NovaSpec]) -> Migration:
 
     def certificate(common: str, file: str) -> pki.Pair:
         cert, key = files.get(f"{file}-cert.pem"), files.get(f"{file}-key.pem")
-        wanted = pki.Wanted(common=common, names=names, calls=True)
+        wanted = pki.Request(common=common, names=names, calls=True)
         return pki.certificate(pki.Pair(key, cert) if key and cert else None, wanted, by.signer, ctx.draw, ctx.now)
 
     # libvirt takes orders from `compute` alone (images/libvirt/libvirt-start), so that QEMU's certificate gives none.

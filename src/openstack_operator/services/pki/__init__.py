@@ -1,1 +1,1 @@
-"""PKI: who vouches for the parts of a cloud to each other."""
+"""PKI: the authority that certifies the parts of a cloud to each other."""

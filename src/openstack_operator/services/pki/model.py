@@ -1,4 +1,4 @@
-"""What users write to get a PKI."""
+"""Spec of a PKI."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ Lifetime = Annotated[str, DURATION, lasts("5m", "7300d")]
 Overlap = Annotated[str, DURATION, lasts("0s", "365d")]
 
 CERT_MANAGER_LEAST = "cert-manager makes no certificate for less than an hour; choose 1h or more"
-"""What is said of a lifetime below the minimum of `duration` of a Certificate. Its `renewBefore`, a third of the
+"""Message for a lifetime below the minimum of `duration` of a Certificate. Its `renewBefore`, a third of the
 lifetime, is then within cert-manager's bounds, too: at least five minutes and less than the lifetime."""
-# Kubernetes' durations have no days: those that are left where none is counted are of no hours. What is no duration
-# at all, its field refuses.
+# Kubernetes' durations have no days: the only days that are left after the first match are 0d, the same as 0h. The
+# field itself refuses what is no duration at all.
 _AN_HOUR = (
     "(self.certificateLifetime.matches('[1-9][0-9]*[dh]|[1-9][0-9]{3,}m|[1-9][0-9]{4,}s|[^0-9dhms]|[0-9]$')"
     " || duration(self.certificateLifetime.replace('d', 'h')) >= duration('1h'))"
@@ -24,21 +24,21 @@ _AN_HOUR = (
 
 
 class IssuerRef(Model):
-    """An issuer of cert-manager's."""
+    """An issuer of cert-manager."""
 
     name: Name
     """Name of the issuer."""
     kind: Literal["Issuer", "ClusterIssuer"] = "Issuer"
-    """Whether it is one of this namespace or of the whole cluster. Other names than those of
-    Services here need the operator's flag `--issuer-hosts` for the latter."""
+    """Kind of the issuer: of this namespace, or of the whole cluster. For a ClusterIssuer, names other than those of
+    Services here need the operator's flag `--issuer-hosts`."""
     group: Annotated[str, Field(max_length=253)] = "cert-manager.io"
-    """API group of the issuer; another one for issuers that are not cert-manager's own."""
+    """API group of the issuer; set it for an issuer that is not cert-manager's own."""
 
 
 class PKISpec(Model):
-    """PKI: an authority of the cloud's own, which vouches for its parts to each other. Whoever names it in `tls` gets a
-    certificate from it, and a new one when two thirds of its life are over. The authority is replaced at two thirds of
-    its own, or when that is asked for, without an outage."""
+    """PKI: a certificate authority of the cloud's own. A service that names it in `tls` gets a certificate from it, and
+    a new one when two thirds of the certificate's life are over. The operator replaces the authority at two thirds of
+    its own life, or on request, without an outage."""
 
     renamed: ClassVar[Mapping[str, str]] = {
         "authorityMinutes": "authorityLifetime, such as 3650d",
@@ -54,21 +54,21 @@ class PKISpec(Model):
     )
 
     authority_lifetime: Lifetime = "3650d"
-    """Life of the authority; counted from when it is made."""
+    """Life of the authority, from its creation."""
     authority_generation: Annotated[int, Field(ge=1)] = 1
-    """Raise it to have the authority replaced: all who trust it trust a new one as well, then certificates are by that
-    one, then nobody trusts the old one any more. What is waited for stands in the condition RotationReady. A smaller
-    number changes nothing."""
+    """Raise this number to replace the authority: first, programs trust a new one as well; then, the new one issues all
+    certificates; then, programs stop trusting the old one. The condition RotationReady says what the operator waits
+    for. A smaller number changes nothing."""
     overlap: Overlap = "7d"
-    """How long a new authority is trusted at least before certificates are by it, so that clients outside
-    the cluster have time to be given the bundle; but no longer than half of what is left of the old one's life."""
+    """Minimum time for which programs trust a new authority before it issues certificates, so that you can give the
+    bundle to clients outside the cluster; but at most half of the rest of the old one's life."""
     certificate_lifetime: Lifetime = "365d"
-    """Life of each certificate; those there are stay as long as they were made for."""
+    """Life of each certificate; existing certificates keep theirs."""
     issuer_ref: IssuerRef | None = None
-    """cert-manager's issuer that makes the certificates; unset is an authority of this operator's own. Going over from
-    one to the other in a cloud that runs is an outage until all clients have rolled."""
+    """cert-manager's issuer that issues the certificates; unset is an authority of this operator's own. In a running
+    cloud, changing from one to the other is an outage until all clients have rolled."""
     ca_bundle_secret_ref: SecretRef | None = Field(default=None, alias="caBundleSecretRef")
-    """Secret with a `ca.crt` that is trusted besides: the authority of an issuer that hands out none, as ACME's."""
+    """Secret with a `ca.crt` to trust as well: the authority of an issuer that provides none, such as ACME."""
 
 
 PKI = Resource(

@@ -1,4 +1,4 @@
-"""PKI: who signs, whose key nobody mounts, and what others need to trust it."""
+"""PKI: the authority that signs, whose key no pod mounts, and the bundle that programs trust."""
 
 from __future__ import annotations
 
@@ -10,62 +10,62 @@ from ... import kube, pki
 from ...api import seconds
 from ...parts.authorities import Authorities, next_state, read, signing_time
 from ...plan import Context, Plan, State, Step, Verdict
-from . import issuer, users
+from . import issuer, trust_rollout
 from .model import PKISpec
 
-_AGAIN = timedelta(seconds=15)
-"""Until users are looked at again, while one authority takes the place of another."""
+_RECHECK = timedelta(seconds=15)
+"""Interval at which the users are checked while one authority replaces another."""
 
 
 def plan(ctx: Context[PKISpec]) -> Plan:
-    """Everything a PKI is made of; published: bundleSecret (key `ca.crt`), certificateMinutes, and either
-    authoritySecret (keys `tls.crt`, `tls.key`: who signs now) or issuerName, issuerKind and issuerGroup.
+    """Return everything a PKI consists of; published: bundleSecret (key `ca.crt`), certificateMinutes, and either
+    authoritySecret (keys `tls.crt`, `tls.key`: the one that signs now) or issuerName, issuerKind and issuerGroup.
     """
     if ctx.spec.issuer_ref is None:
-        return _own(ctx)
-    return issuer.plan(ctx, ctx.spec.issuer_ref, _own(ctx) if _held(ctx) else None)
+        return _authority_plan(ctx)
+    return issuer.plan(ctx, ctx.spec.issuer_ref, _authority_plan(ctx) if _stored(ctx) else None)
 
 
-def replaces(ctx: Context[PKISpec]) -> bool:
-    """Whether its users have to be looked at: one authority takes the place of another."""
-    held = _held(ctx)
-    return bool(held and (held.successor or held.predecessors))
+def is_replacing_authority(ctx: Context[PKISpec]) -> bool:
+    """Return True while one authority replaces another, for which the operator has to check the users."""
+    state = _stored(ctx)
+    return bool(state and (state.successor or state.predecessors))
 
 
-def almost(ctx: Context[PKISpec]) -> bool:
-    """Whether all there is left to know is what servers show."""
-    held = _held(ctx)
-    return bool(held and held.predecessors and not held.successor and _waits(ctx, held) == [users.SHOWN])
+def needs_served_certificates(ctx: Context[PKISpec]) -> bool:
+    """Return True if only the certificates that servers show remain to be checked."""
+    state = _stored(ctx)
+    return bool(state and state.predecessors and not state.successor and _waits(ctx, state) == [trust_rollout.SERVED])
 
 
-def _own(ctx: Context[PKISpec]) -> Plan:
-    held = _held(ctx) or _made(ctx)
-    waits = _waits(ctx, held)
-    after = next_state(
-        held,
+def _authority_plan(ctx: Context[PKISpec]) -> Plan:
+    present = _stored(ctx) or _initial(ctx)
+    waits = _waits(ctx, present)
+    state = next_state(
+        present,
         wanted=ctx.spec.authority_generation,
         now=ctx.now,
         overlap=seconds(ctx.spec.overlap),
         blockers=waits,
-        new_authority=lambda: _drawn(ctx),
+        new_authority=lambda: _new_authority(ctx),
     )
-    # A barrier: nobody is told to trust what was not written down.
+    # A barrier: no program may trust an authority that is not stored yet.
     signs = Step(
         name="Authority",
-        # With its key, every certificate could be made anew; without, those there are cannot be told from any other.
-        objects=(kube.irreplaceable(kube.secret(ctx, _secret(ctx), after.files)),),
+        # With its key, all certificates could be issued again; without it, the existing ones cannot be verified.
+        objects=(kube.irreplaceable(kube.secret(ctx, _secret(ctx), state.files)),),
         guarded=True,
         barrier=True,
     )
-    trusted = pki.bundle([*after.trusted, issuer.given(ctx)], ctx.now)
+    trusted = pki.bundle([*state.trusted, issuer.extra_authorities(ctx)], ctx.now)
     bundle = kube.secret(ctx, ctx.name("bundle"), {"ca.crt": trusted})
-    # Whom a step waits for is known once it has begun.
-    late = () if after != held else waits
+    # A step's waits are known once it has begun.
+    blockers = () if state != present else waits
     return Plan(
         signs,
         Step(name="Bundle", objects=(bundle,), after=(signs,)),
-        Step(name="Rotation", verdict=_told(ctx, after, late)),
-        wake=_wake(ctx, after, calm=after == held and not waits),
+        Step(name="Rotation", verdict=_progress(ctx, state, blockers)),
+        wake=_wake(ctx, state, is_idle=state == present and not waits),
         published={
             "authoritySecret": _secret(ctx),
             "bundleSecret": bundle["metadata"]["name"],
@@ -78,22 +78,22 @@ def _secret(ctx: Context[Any]) -> str:
     return kube.fitting(ctx.name("authority"))
 
 
-def _held(ctx: Context[PKISpec]) -> Authorities | None:
+def _stored(ctx: Context[PKISpec]) -> Authorities | None:
     name = _secret(ctx)
     return read(kube.secret_data(ctx.children.get(("Secret", name)) or ctx.lost.get(name)), ctx.now)
 
 
-def _drawn(ctx: Context[PKISpec], *, first: bool = False) -> pki.Pair:
-    # By names of their own, no program takes one for another; a long name loses its end.
-    name = f"{ctx.namespace}/{ctx.owner}" if first else f"{ctx.now:%Y-%m-%dT%H:%MZ} {ctx.namespace}/{ctx.owner}"
+def _new_authority(ctx: Context[PKISpec], *, is_first: bool = False) -> pki.Pair:
+    # Each has a name of its own, so that no program confuses them; a long name loses its end.
+    name = f"{ctx.namespace}/{ctx.owner}" if is_first else f"{ctx.now:%Y-%m-%dT%H:%MZ} {ctx.namespace}/{ctx.owner}"
     return pki.authority(ctx.draw(), name, ctx.now, seconds(ctx.spec.authority_lifetime))
 
 
-def _made(ctx: Context[PKISpec]) -> Authorities:
-    """The first one; or another one where the key was lost, beside those that are trusted so far."""
-    known = kube.secret_data(ctx.children.get(("Secret", kube.fitting(ctx.name("bundle"))))).get("ca.crt", "")
-    predecessors = "".join(sorted(pki.each(known) - pki.each(issuer.given(ctx))))
-    signer = _drawn(ctx, first=not predecessors)
+def _initial(ctx: Context[PKISpec]) -> Authorities:
+    """Return the first authority; or, if the key was lost, another one beside those that are trusted so far."""
+    bundle = kube.secret_data(ctx.children.get(("Secret", kube.fitting(ctx.name("bundle"))))).get("ca.crt", "")
+    predecessors = "".join(sorted(pki.split(bundle) - pki.split(issuer.extra_authorities(ctx))))
+    signer = _new_authority(ctx, is_first=not predecessors)
     return Authorities(
         signer=signer,
         predecessors=predecessors,
@@ -102,37 +102,37 @@ def _made(ctx: Context[PKISpec]) -> Authorities:
     )
 
 
-def _waits(ctx: Context[PKISpec], held: Authorities) -> Sequence[str]:
-    """For whom the present step of a replacement has to wait."""
-    trusted = pki.each(pki.bundle(held.trusted, ctx.now))
-    if held.successor:
-        return users.untrusting(ctx.facts, trusted, ctx.now)
-    # What has ended nobody shows any more, or it is trusted by nobody.
-    still_valid = pki.bundle([held.predecessors], ctx.now)
-    return users.unrenewed(ctx.facts, trusted, held.predecessors, ctx.now) if still_valid else ()
+def _waits(ctx: Context[PKISpec], state: Authorities) -> Sequence[str]:
+    """Return what the present step of a replacement has to wait for."""
+    trusted = pki.split(pki.bundle(state.trusted, ctx.now))
+    if state.successor:
+        return trust_rollout.without_trust(ctx.facts, trusted, ctx.now)
+    # No server shows a certificate by an expired authority any more, or no client trusts it.
+    still_valid = pki.bundle([state.predecessors], ctx.now)
+    return trust_rollout.not_renewed(ctx.facts, trusted, state.predecessors, ctx.now) if still_valid else ()
 
 
-def _wake(ctx: Context[PKISpec], held: Authorities, *, calm: bool) -> datetime:
-    """When something is to be done next, though nothing else changes."""
-    until = signing_time(held, seconds(ctx.spec.overlap))
-    if held.successor and calm and until > ctx.now:
+def _wake(ctx: Context[PKISpec], state: Authorities, *, is_idle: bool) -> datetime:
+    """Return the time at which to act next, even if nothing changes until then."""
+    until = signing_time(state, seconds(ctx.spec.overlap))
+    if state.successor and is_idle and until > ctx.now:
         return until
-    return ctx.now + _AGAIN if held.successor or held.predecessors else held.signer.due
+    return ctx.now + _RECHECK if state.successor or state.predecessors else state.signer.due
 
 
-def _told(ctx: Context[PKISpec], held: Authorities, waits: Sequence[str]) -> Verdict:
-    """How far the replacement is: it is no fault of the PKI, which works all the while."""
-    shown = ", ".join([*waits[:_NAMED], *([f"{len(waits) - _NAMED} more"] if waits[_NAMED:] else [])])
-    rest = f"; waits for {shown}" if waits else ""
-    if held.successor:
-        until = signing_time(held, seconds(ctx.spec.overlap))
-        when = f"; not before {until:%Y-%m-%d %H:%M} UTC" if until > ctx.now else ""
+def _progress(ctx: Context[PKISpec], state: Authorities, waits: Sequence[str]) -> Verdict:
+    """Return the progress of the replacement: always READY, since the PKI works all the while."""
+    names = ", ".join([*waits[:_MAX_NAMED], *([f"{len(waits) - _MAX_NAMED} more"] if waits[_MAX_NAMED:] else [])])
+    rest = f"; waits for {names}" if waits else ""
+    if state.successor:
+        until = signing_time(state, seconds(ctx.spec.overlap))
+        earliest = f"; not before {until:%Y-%m-%d %H:%M} UTC" if until > ctx.now else ""
         text = "a new authority is trusted beside the one that signs, before certificates are by it"
-        return Verdict(State.READY, f"{text}{rest}{when}", "Trusting")
-    if held.predecessors:
-        text = "certificates are by the new authority; the one before is trusted until nobody shows one by it"
+        return Verdict(State.READY, f"{text}{rest}{earliest}", "Trusting")
+    if state.predecessors:
+        text = "certificates are by the new authority; the one before is trusted until no server shows one by it"
         return Verdict(State.READY, f"{text}{rest}", "Renewing")
-    return Verdict(State.READY, f"the authority is replaced from {held.signer.due:%Y-%m-%d %H:%M} UTC on")
+    return Verdict(State.READY, f"the authority is replaced from {state.signer.due:%Y-%m-%d %H:%M} UTC on")
 
 
-_NAMED = 12
+_MAX_NAMED = 12

@@ -1,4 +1,4 @@
-"""What users write to get a Placement."""
+"""Spec of a Placement."""
 
 from __future__ import annotations
 

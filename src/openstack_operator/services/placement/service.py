@@ -1,4 +1,4 @@
-"""Placement: a schema, an API and its place in the catalog; the plainest service there is."""
+"""Placement: a schema, an API and its entry in the catalog; the plainest service of all."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from .model import PlacementSpec
 
 
 def plan(ctx: Context[PlacementSpec]) -> Plan:
-    """Everything a Placement is made of; published: internalURL, publicURL."""
+    """Return everything that a Placement consists of; published: internalURL, publicURL."""
     base = parts.foundation(ctx, section="placement_database")
     conf = parts.config(ctx, "placement.conf", oslo.merge(base.sections, {"api": {"auth_strategy": "keystone"}}))
     sync = parts.job(ctx, "db-sync", ["placement-manage", "db", "sync"], conf, after=base.schema, condition="Schema")

@@ -1,1 +1,1 @@
-"""RabbitMQ: the broker services send their RPC through."""
+"""RabbitMQ: the broker through which services send their RPC."""

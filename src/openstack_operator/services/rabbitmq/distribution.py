@@ -1,4 +1,4 @@
-"""What members send each other: encrypted or not, and how they get from one to the other."""
+"""Erlang's distribution between members: encrypted or not, and the change from one to the other."""
 
 from __future__ import annotations
 
@@ -20,55 +20,55 @@ class Distribution:
 
     encrypted: bool
     stops: bool = False
-    """Whether no member is to run now: one that encrypts and one that does not cannot speak with each other, nor one
+    """True if no member is to run now: one that encrypts and one that does not cannot speak with each other, nor one
     with both kinds, so that all change at once."""
 
     @property
     def files(self) -> dict[str, str]:
-        """What is added to the configuration."""
+        """Files that it adds to the configuration."""
         return {_FILE: INTER_NODE} if self.encrypted else {}
 
     @property
     def env(self) -> dict[str, str]:
-        """What the broker is started with, and every tool in its container."""
+        """Environment of the broker and of every tool in its container."""
         return {"RABBITMQ_SERVER_START_ARGS": _ARGUMENTS, _TOOLS: _ARGUMENTS} if self.encrypted else {}
 
-    def carried_out(self, server: parts.Members) -> parts.Members:
-        """The members as they should run."""
+    def apply(self, server: parts.Members) -> parts.Members:
+        """Return the members as they should run."""
         if not self.stops:
             return server
-        how = "encrypted" if self.encrypted else "in plain text"
+        mode = "encrypted" if self.encrypted else "in plain text"
         return replace(
             server,
-            objects=tuple(_stopped(obj) if obj["kind"] == "StatefulSet" else obj for obj in server.objects),
-            verdict=progressing(f"all members stop, to go on {how} among each other; none is started before"),
+            objects=tuple(_without_replicas(obj) if obj["kind"] == "StatefulSet" else obj for obj in server.objects),
+            verdict=progressing(f"all members stop, to go on {mode} among each other; none is started before"),
         )
 
 
-def distribution(ctx: Context[RabbitMQSpec], shown: parts.Certified) -> Distribution:
-    """What a new broker begins with stays until it is asked for something else: several members that run in plain text
-    encrypt once that is required and all of them serve, for all of them stop for it.
+def distribution(ctx: Context[RabbitMQSpec], certificate: parts.Certified) -> Distribution:
+    """Return the distribution. The one a new broker begins with stays until the spec asks for another: several members
+    that run in plain text encrypt once that is required and all of them serve, for all of them stop for it.
     """
     live = ctx.children.get(("StatefulSet", kube.fitting(ctx.name("server"), kube.STATEFUL_SET_LIMIT)))
     if live is None:
-        return Distribution(encrypted=bool(shown))
-    now, alone = _encrypted(live), ctx.spec.replicas == 1
-    # One that was brought and is not good for it any more would let no member in.
-    fits = all(step.verdict is None for step in shown.steps)
-    wanted = bool(shown) and (now or (fits and (alone or (shown.required and _serving(live)))))
-    leaving = live["spec"]["replicas"] == 0 and (live.get("status") or {}).get("replicas", 0) > 0
-    return Distribution(encrypted=wanted, stops=not alone and (wanted != now or leaving))
+        return Distribution(encrypted=bool(certificate))
+    is_on, is_single = _is_encrypted(live), ctx.spec.replicas == 1
+    # A certificate of the user's that is no longer good for it would let no member in.
+    is_fit = all(step.verdict is None for step in certificate.steps)
+    encrypts = bool(certificate) and (is_on or (is_fit and (is_single or (certificate.required and _all_serve(live)))))
+    is_stopping = live["spec"]["replicas"] == 0 and (live.get("status") or {}).get("replicas", 0) > 0
+    return Distribution(encrypted=encrypts, stops=not is_single and (encrypts != is_on or is_stopping))
 
 
-def _encrypted(live: Object) -> bool:
+def _is_encrypted(live: Object) -> bool:
     env = live["spec"]["template"]["spec"]["containers"][0].get("env") or ()
     return any(each["name"] == _TOOLS for each in env)
 
 
-def _serving(live: Object) -> bool:
-    """Whether every member does; one on a lost node would never be seen to stop."""
+def _all_serve(live: Object) -> bool:
+    """Return True if every member serves; the operator would never see one on a lost node stop."""
     return (live.get("status") or {}).get("readyReplicas", 0) >= live["spec"]["replicas"]
 
 
-def _stopped(server: Object) -> Object:
+def _without_replicas(server: Object) -> Object:
     return {**server, "spec": {**server["spec"], "replicas": 0}}

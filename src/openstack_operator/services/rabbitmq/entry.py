@@ -1,14 +1,14 @@
-"""What a member of a cluster does before it starts, and who looks after it while it does."""
+"""Scripts of a cluster's members: before they start, while they start, and before they stop."""
 
 from __future__ import annotations
 
 from .config import AMQP, DISTRIBUTION, EPMD
 
 STUCK = 18
-"""Looks in a row, five seconds apart, after which a member is taken for stuck. A start with everybody there takes some
-ten seconds, and fifty on a machine that starts everything else as well."""
+"""Checks in a row, five seconds apart, after which a member counts as stuck. A start takes some ten seconds if all
+others run, and fifty on a machine that starts everything else as well."""
 
-_ORDERED = """\
+_FORCE_LOAD = """\
 data=/var/lib/rabbitmq/mnesia/$RABBITMQ_NODENAME
 done=/var/lib/rabbitmq/order
 if [ "${ORDERED_MEMBER:-}" = "$POD_NAME" ] && [ -e "$data/schema.DAT" ] \\
@@ -17,7 +17,7 @@ if [ "${ORDERED_MEMBER:-}" = "$POD_NAME" ] && [ -e "$data/schema.DAT" ] \\
   echo "$ORDER" > "$done"
 fi
 """
-"""One that is ordered to begins with what it has, once an order."""
+"""A member that a user orders to do so begins with what it has, once an order."""
 
 _LISTENS = """\
 listens() { timeout 2 bash -c "exec 3<>/dev/tcp/$1/$2" 2>/dev/null; }
@@ -51,10 +51,10 @@ if [ ! -e "$data/schema.DAT" ]; then
   done
 fi
 """
-"""One without data is refused by others who remember it, so they are told to forget it. Left to RabbitMQ, members
-without data form a new cluster and shut out one with data that comes later; so the first one alone begins, once it has
-seen that every other is there (its epmd listens) without data (nothing else listens, for three seconds: one with data
-starts at once). The others wait for somebody to have started.
+"""Members refuse one without data that they remember, so it makes them forget it. Left to RabbitMQ, members without
+data form a new cluster and shut out one with data that comes later; so the first one alone begins, once it has seen
+that every other one runs (its epmd listens) without data (nothing else listens, for three seconds: one with data
+starts at once). The others wait until one has started.
 """
 
 _WATCH = f"""\
@@ -85,16 +85,16 @@ watch() {{
 watch &
 """
 """Members that lose each other in the midst of a start, since none of them got any CPU or since the network was gone,
-wait for each other for ever when they meet again (Mnesia: running_partitioned_network), and a new start of one alone
-does not always help. So each ends that has all others there (they listen), does not serve, and uses less than a tenth
-of a CPU, which a member that reads much data does not. Whoever waits for a member that is not there goes on waiting.
+wait for each other without end when they meet again (Mnesia: running_partitioned_network), and a new start of one does
+not always help. So a member ends if all others run (they listen), and it does not serve, and uses less than a tenth of
+a CPU, which a member that reads much data does not. One that waits for an absent member goes on waiting.
 """
 
-START = f"""{_ORDERED}{_LISTENS}{_REJOIN}{_WATCH}exec "$@"
+START = f"""{_FORCE_LOAD}{_LISTENS}{_REJOIN}{_WATCH}exec "$@"
 """
-"""The whole script; its arguments are what runs in the end."""
+"""The whole script; its arguments are the command that runs in the end."""
 
-STAND_IN = f"""{_LISTENS}
+DRAIN = f"""{_LISTENS}
 for _ in 1 2 3 4 5 6; do
   ! rabbitmq-upgrade --timeout 3 await_online_quorum_plus_one || exit 0
   for host in $RABBITMQ_MEMBERS; do
@@ -102,6 +102,6 @@ for _ in 1 2 3 4 5 6; do
   done
 done
 """
-"""What one does before it stops: a member that was restarted before may still be catching up, which is waited for; one
-that is not there, or stops as well, is not.
+"""Script of a member before it stops: it waits for one that was restarted before and may still be catching up, not for
+one that is absent, or stops as well.
 """

@@ -1,4 +1,4 @@
-"""What users write to get a RabbitMQ."""
+"""Spec of a RabbitMQ."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ...api import (
 
 
 class RabbitMQSpec(RunSpec, UsesVolume, UsesTLS, UsesMonitoring):
-    """RabbitMQ: the broker services send their RPC through."""
+    """RabbitMQ: the broker through which services send their RPC."""
 
     rules: ClassVar[tuple[Rule, ...]] = (
         rule(
@@ -33,17 +33,17 @@ class RabbitMQSpec(RunSpec, UsesVolume, UsesTLS, UsesMonitoring):
     )
 
     provider: Literal["auto", "builtin", "rabbitmq-cluster-operator", "external"] = "builtin"
-    """Who runs it: this operator, RabbitMQ's cluster operator by a RabbitmqCluster, or somebody else. Without TLS the
-    messaging topology operator, where it is there, makes virtual hosts and users on a RabbitmqCluster. `auto` is
-    rabbitmq-cluster-operator where the cluster has its kind, and builtin otherwise. It stays as it was at first. In a
-    ControlPlane of c5c3.io unset is auto."""
+    """Operator that runs the broker: this one (`builtin`), RabbitMQ's cluster operator by a RabbitmqCluster, or none
+    for an `external` broker. Without TLS the messaging topology operator, if the cluster has it, makes virtual hosts
+    and users on a RabbitmqCluster. `auto` is rabbitmq-cluster-operator if the cluster has its kind, else builtin. The
+    first choice stays. In a ControlPlane of c5c3.io unset is auto."""
     external: ExternalBroker | None = None
-    """Where it is, with provider external."""
+    """Address of the broker, with provider external."""
     replicas: QuorumReplicas = 1
-    """Members of the cluster. More may be added later, none taken away: those left would wait for them."""
+    """Members of the cluster. You can add members later, but not remove any: the others would wait for them."""
     config: Options = {}
-    """Extra lines of rabbitmq.conf, merged over the operator's defaults: key, value. A key the operator wires itself
-    is refused."""
+    """Extra lines of rabbitmq.conf, merged over the operator's defaults: key, value. A key that the operator
+    sets itself is refused."""
 
 
 RABBITMQ = Resource(

@@ -7,22 +7,22 @@ from dataclasses import replace
 
 from ... import kube, parts
 from ...plan import Context, Group, Plan, Step
-from .config import ADVANCED, AMQP, AMQPS, DISTRIBUTION, EPMD, MANAGEMENT, MANAGEMENT_TLS, TLS, Ways, rabbitmq_conf
+from .config import ADVANCED, AMQP, AMQPS, DISTRIBUTION, EPMD, MANAGEMENT, MANAGEMENT_TLS, TLS, Listeners, rabbitmq_conf
 from .distribution import Distribution, distribution
-from .entry import STAND_IN, START
-from .members import Orders, orders, told, verdict
+from .entry import DRAIN, START
+from .members import Orders, member_status, orders, verdict
 from .model import RabbitMQSpec
 from .providers import OPERATOR, delegated, external, provider
 
 
 def plan(ctx: Context[RabbitMQSpec]) -> Plan:
-    """Everything a RabbitMQ is made of; published: host, port, managementURL, adminSecret (keys `default_user`,
-    `default_pass`), clustered (`true`) where there are several members, and trustSecret (key `ca.crt`) where
+    """Return everything that a RabbitMQ consists of; published: host, port, managementURL, adminSecret (keys
+    `default_user`, `default_pass`), clustered (`true`) if there are several members, and trustSecret (key `ca.crt`) if
     clients are to check the certificate: port and managementURL speak TLS then.
     """
     spec = ctx.spec
-    if (by := provider(ctx)) != parts.BUILTIN:
-        return delegated(ctx) if by == OPERATOR else external(ctx)
+    if (provider_name := provider(ctx)) != parts.BUILTIN:
+        return delegated(ctx) if provider_name == OPERATOR else external(ctx)
     hosts = parts.hosts(ctx, "server", ctx.name("members"), spec.replicas)
     # Only a server without any data makes its first user; the account belongs to the volume.
     creds = parts.credentials(
@@ -34,7 +34,7 @@ def plan(ctx: Context[RabbitMQSpec]) -> Plan:
         of_data=True,
     )
     name, members = kube.fitting(ctx.owner), kube.fitting(ctx.name("members"))
-    shown = parts.certified(
+    certificate = parts.certified(
         ctx,
         name,
         workloads=[("StatefulSet", kube.fitting(ctx.name("server"), kube.STATEFUL_SET_LIMIT))],
@@ -42,41 +42,41 @@ def plan(ctx: Context[RabbitMQSpec]) -> Plan:
         also=[f"*.{ctx.host(members)}"],
         calls=True,
     )
-    among = distribution(ctx, shown)
-    ways = Ways(plain=not shown.required, encrypted=bool(shown), monitored=spec.monitoring.enabled)
-    conf_text = rabbitmq_conf(spec.config, hosts, ways=ways)
-    files = {"rabbitmq.conf": conf_text, "enabled_plugins": ways.plugins, **among.files}
+    inter_node = distribution(ctx, certificate)
+    listeners = Listeners(plain=not certificate.required, tls=bool(certificate), monitored=spec.monitoring.enabled)
+    conf_text = rabbitmq_conf(spec.config, hosts, listeners=listeners)
+    files = {"rabbitmq.conf": conf_text, "enabled_plugins": listeners.plugins, **inter_node.files}
     if spec.replicas > 1:
         files["advanced.config"] = ADVANCED
     conf = parts.written(ctx, files, directory="/etc/rabbitmq")
     names = [host.partition(".")[0] for host in hosts]
     order = orders(ctx, names) if spec.replicas > 1 else None
-    known = told(names, ctx.pods) if order else []
-    server = _server(ctx, creds, conf, hosts, order, shown, ways, among)
+    status = member_status(names, ctx.pods) if order else []
+    server = _server(ctx, creds, conf, hosts, order, certificate, listeners, inter_node)
     if order:
-        server = among.carried_out(replace(server, verdict=verdict(ctx, known, order.member)))
-    address = kube.service(ctx, name, ways.ports, kube.selector(ctx, "server"))
-    watched = parts.watched(ctx, "server", ways.metrics, shown, name) if ways.monitored else ()
-    host = ctx.host(name)
-    port = AMQPS if shown.published else AMQP
+        server = inter_node.apply(replace(server, verdict=verdict(ctx, status, order.member)))
+    address = kube.service(ctx, name, listeners.ports, kube.selector(ctx, "server"))
+    monitors = parts.watched(ctx, "server", listeners.metrics, certificate, name) if listeners.monitored else ()
+    host, is_tls = ctx.host(name), bool(certificate.published)
+    port = AMQPS if is_tls else AMQP
     return Plan(
         *parts.policies(ctx, parts.Way("server", [EPMD, DISTRIBUTION], "members")),
         creds,
-        *shown.steps,
+        *certificate.steps,
         conf,
         Group(server.name, [order, server] if order else [server]),
-        Step(name="Endpoint", objects=(address, *watched)),
+        Step(name="Endpoint", objects=(address, *monitors)),
         endpoint=f"{host}:{port}",
         published={
             "host": host,
             "port": str(port),
-            "managementURL": f"https://{host}:{MANAGEMENT_TLS}" if shown.published else f"http://{host}:{MANAGEMENT}",
+            "managementURL": f"https://{host}:{MANAGEMENT_TLS}" if is_tls else f"http://{host}:{MANAGEMENT}",
             "adminSecret": creds.secret,
-            # Clients of several members have more to do than wait for the one.
+            # Clients of several members have more to do than wait for a single one.
             **({"clustered": "true"} if spec.replicas > 1 else {}),
-            **shown.published,
+            **certificate.published,
         },
-        members=known,
+        members=status,
     )
 
 
@@ -86,11 +86,11 @@ def _server(
     conf: parts.Config,
     hosts: Sequence[str],
     order: Orders | None,
-    shown: parts.Certified,
-    ways: Ways,
-    among: Distribution,
+    certificate: parts.Certified,
+    listeners: Listeners,
+    inter_node: Distribution,
 ) -> parts.Members:
-    """StatefulSet `<owner>-server`."""
+    """Return StatefulSet `<owner>-server`."""
     clustered = order is not None
     main = kube.Container(
         component=ctx.release["rabbitmq"],
@@ -100,22 +100,22 @@ def _server(
             **parts.POD_NAME,
             "RABBITMQ_NODENAME": f"rabbit@$(POD_NAME).{ctx.host(kube.fitting(ctx.name('members')))}",
             "RABBITMQ_USE_LONGNAME": "true",
-            **among.env,
-            **({"RABBITMQ_MEMBERS": " ".join(hosts), "SERVES": str(ways.serves)} if clustered else {}),
+            **inter_node.env,
+            **({"RABBITMQ_MEMBERS": " ".join(hosts), "SERVES": str(listeners.client_port)} if clustered else {}),
             **({"ORDERED_MEMBER": order.env("member"), "ORDER": order.env("token")} if order else {}),
         },
-        ports={**ways.ports, **({parts.METRICS: ways.metrics} if ways.monitored else {})},
+        ports={**listeners.ports, **({parts.METRICS: listeners.metrics} if listeners.monitored else {})},
         mounts=(
             parts.volume("/var/lib/rabbitmq", "rabbitmq"),
             *conf.mounts,
             kube.folder("credentials", creds.secret, "/etc/rabbitmq/secret"),
-            *shown.mounts(TLS),
+            *certificate.mounts(TLS),
             *kube.scratch("/var/log/rabbitmq", "/tmp"),  # noqa: S108
         ),
-        ready=ways.answers if clustered else kube.Probe(tcp=ways.serves),
+        ready=listeners.readiness if clustered else kube.Probe(tcp=listeners.client_port),
         # Open as long as the node lives, whether it serves clients or waits for other members.
         alive=kube.Probe(tcp=DISTRIBUTION),
-        lifecycle={"preStop": {"exec": {"command": ["sh", "-c", STAND_IN]}}} if clustered else None,
+        lifecycle={"preStop": {"exec": {"command": ["sh", "-c", DRAIN]}}} if clustered else None,
         memory="128Mi",
         peak=kube.peak(ctx.spec.config.get("vm_memory_high_watermark.absolute"), 2),
         cpu="400m" if clustered else "100m",
@@ -135,8 +135,8 @@ def _server(
         "server",
         template,
         service=ctx.name("members"),
-        ports={**ways.ports, "epmd": EPMD, "distribution": DISTRIBUTION},
+        ports={**listeners.ports, "epmd": EPMD, "distribution": DISTRIBUTION},
         replicas=ctx.spec.replicas,
         storage=ctx.spec,
-        after=(creds, conf, *shown.steps),
+        after=(creds, conf, *certificate.steps),
     )

@@ -1,4 +1,4 @@
-"""What users write to have keys of several Secrets in one."""
+"""Spec of a SecretAggregate."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ SecretKey = Annotated[str, Field(min_length=1, max_length=253, pattern=r"^[-._a-
 """A key in a Secret's data."""
 
 
-class Collected(Model):
-    """A key that is taken."""
+class SelectedKey(Model):
+    """A key to copy."""
 
     key: SecretKey
-    """Key in the Secret it comes from."""
+    """Key in the source Secret."""
     as_: SecretKey | None = Field(default=None, alias="as")
-    """Key in the target; unset is the same, after the prefix."""
+    """Key in the target; unset is the same key, with the prefix before it."""
 
 
 class Source(Model):
-    """A Secret whose keys are taken."""
+    """A Secret whose keys the operator copies."""
 
     secret_ref: OptionalSecretRef
-    """The Secret; in the same namespace."""
-    keys: Annotated[list[Collected], Field(min_length=1, max_length=64)] | None = None
-    """Which of its keys; unset is all of them."""
+    """The Secret, in the same namespace."""
+    keys: Annotated[list[SelectedKey], Field(min_length=1, max_length=64)] | None = None
+    """Keys to copy; unset is all of them."""
     prefix: Annotated[str, Field(max_length=128, pattern=r"^[-._a-zA-Z0-9]*$")] = ""
-    """What stands before the key in the target where `as` does not say it."""
+    """Prefix of the keys in the target, except those that `as` names."""
 
 
 class SecretAggregateSpec(Model):
-    """SecretAggregate: keys of several Secrets in one, which follows when they change."""
+    """SecretAggregate: keys of several Secrets in one, which the operator updates when they change."""
 
     rules: ClassVar[tuple[Rule, ...]] = (
         rule(
@@ -45,10 +45,10 @@ class SecretAggregateSpec(Model):
     )
 
     target_secret_name: Name | None = None
-    """Secret they are written to; unset is the name of this resource. One that is there already and not this one's is
-    left alone."""
+    """Name of the target Secret; unset is the name of this resource. The operator leaves alone an existing Secret that
+    does not belong to this resource."""
     sources: Annotated[list[Source], Field(max_length=64)] = []
-    """Secrets they are taken from. As long as one of them, or one of the keys, is missing the target stays as it is."""
+    """Secrets to copy from. As long as one of them, or one of the keys, is missing, the target does not change."""
 
 
 SECRET_AGGREGATE = Resource(

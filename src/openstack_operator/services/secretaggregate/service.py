@@ -1,4 +1,4 @@
-"""SecretAggregate: one Secret of keys that stand in several."""
+"""SecretAggregate: one Secret with keys from several."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from .model import SecretAggregateSpec, Source
 
 
 def plan(ctx: Context[SecretAggregateSpec]) -> Plan:
-    """The target; published: nothing, and of its values nothing stands anywhere else."""
+    """Return the target; published: nothing, and its values appear nowhere else."""
     name = ctx.spec.target_secret_name or ctx.owner
     if not ctx.spec.sources:
         return Plan(Step(name="Secret", verdict=failed("spec.sources: there is nothing to collect", "InvalidSpec")))
     missing = [fault for index, source in enumerate(ctx.spec.sources) for fault in _missing(ctx, index, source)]
     if missing:
-        (path, first), rest = missing[0], missing[1:]
-        raise MissingReference(path, "; ".join([first, *(f"{path}: {text}" for path, text in rest)]))
-    target = kube.secret(ctx, name, collected(ctx, name))
-    # Created, not applied: one of that name that is not ours is left alone, also where it comes in the same moment.
+        (path, message), rest = missing[0], missing[1:]
+        raise MissingReference(path, "; ".join([message, *(f"{path}: {text}" for path, text in rest)]))
+    target = kube.secret(ctx, name, collect(ctx, name))
+    # Created, not applied: a Secret of that name that is not ours stays, also one that is created at the same moment.
     return Plan(Step(name="Secret", objects=(target,), guarded=True))
 
 
 def _missing(ctx: Context[SecretAggregateSpec], index: int, source: Source) -> Iterator[tuple[str, str]]:
-    """(path, what is not there) of each Secret and each key."""
+    """Yield (path, problem) for each Secret and each key that is missing."""
     path, secret = f"spec.sources[{index}]", source.secret_ref.name
     if secret not in ctx.secrets:
         yield f"{path}.secretRef.name", f"there is no Secret {secret!r} in this namespace"
@@ -34,19 +34,19 @@ def _missing(ctx: Context[SecretAggregateSpec], index: int, source: Source) -> I
             yield f"{path}.keys[{position}].key", f"Secret {secret!r} has no key {each.key!r}"
 
 
-def collected(ctx: Context[SecretAggregateSpec], name: str) -> dict[str, str]:
-    """Content of the target. Raises SpecError where two keys would be one, or it would be collected from itself."""
-    found: dict[str, str] = {}
-    whose: dict[str, str] = {}
+def collect(ctx: Context[SecretAggregateSpec], name: str) -> dict[str, str]:
+    """Return the content of the target. Raise SpecError if two keys become one, or the target is a source of itself."""
+    content: dict[str, str] = {}
+    origins: dict[str, str] = {}
     for index, source in enumerate(ctx.spec.sources):
         secret, path = source.secret_ref.name, f"spec.sources[{index}]"
         if secret == name:
             raise SpecError(f"{path}.secretRef.name", "the target would be collected from itself; set targetSecretName")
-        wanted = {each.key: each.as_ for each in source.keys} if source.keys else dict.fromkeys(ctx.secrets[secret])
-        for key, renamed in wanted.items():
+        names = {each.key: each.as_ for each in source.keys} if source.keys else dict.fromkeys(ctx.secrets[secret])
+        for key, renamed in names.items():
             target = renamed or source.prefix + key
-            if target in found:
-                text = f"key {target!r} comes from Secret {whose[target]!r} already"
+            if target in content:
+                text = f"key {target!r} comes from Secret {origins[target]!r} already"
                 raise SpecError(path, f"{text}; name it otherwise with `as`, or use prefix")
-            found[target], whose[target] = ctx.secrets[secret][key], secret
-    return found
+            content[target], origins[target] = ctx.secrets[secret][key], secret
+    return content

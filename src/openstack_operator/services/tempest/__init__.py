@@ -1,1 +1,1 @@
-"""Tempest: tests of a cloud through its APIs, again and again, and what came of them."""
+"""Tempest: repeated tests of a cloud through its APIs, and their results."""

@@ -1,4 +1,4 @@
-"""What users write to have a cloud tested."""
+"""Spec of a Tempest."""
 
 from __future__ import annotations
 
@@ -49,35 +49,35 @@ class TestedKeystone(Model):
     )
 
     keystone_ref: KeystoneRef | None = None
-    """Keystone of this namespace, in which the tests get an administrator of their own. With no field set it is
+    """Keystone of this namespace, in which the tests get an administrator of their own. If you set no field, it is
     `keystone`."""
     auth_url: Annotated[str, Field(max_length=225, pattern=r"^https?://[^/\s]+\S*$")] | None = None
-    """Identity API of any cloud, in place of keystoneRef."""
+    """URL of the Identity API of any cloud, in place of keystoneRef."""
     app_credential_ref: SecretRef | None = None
     """Secret with an application credential of an administrator there, as `clouds.yaml` or as
-    `application_credential_id` and `application_credential_secret`; and `ca.crt`, by which its APIs are checked, where
-    the image does not know who vouches for them. Tempest logs in with passwords alone: each run makes an administrator
-    with it, and removes him when it ends."""
+    `application_credential_id` and `application_credential_secret`; and with `ca.crt` to verify its APIs, unless the
+    image trusts their authority. Tempest logs in with passwords only: each run uses the credential to create an
+    administrator, and removes him when it ends."""
 
     interface: Literal["internal", "public"] = "internal"
-    """Which endpoints of the catalog are tested."""
+    """Interface of the catalog's endpoints to test."""
 
     def destinations(self) -> Sequence[Destination]:
-        """That cloud."""
+        """Return the Identity API of that cloud."""
         return sent({"appCredentialRef": self.app_credential_ref}, self.auth_url)
 
     @property
-    def ours(self) -> KeystoneRef | None:
-        """The Keystone of this namespace, if it is one."""
+    def local(self) -> KeystoneRef | None:
+        """Keystone of this namespace; None for another cloud."""
         return None if self.auth_url else self.keystone_ref or KeystoneRef(name="keystone")
 
     def implied(self) -> Mapping[str, Ref]:
-        """The Keystone there is without a word."""
-        return {"keystoneRef": self.ours} if self.ours and not self.keystone_ref else {}
+        """Return the Keystone that is the default."""
+        return {"keystoneRef": self.local} if self.local and not self.keystone_ref else {}
 
 
 class Tests(Model):
-    """Which tests run, and with what of the cloud."""
+    """Selection of tests, and what they use of the cloud."""
 
     services: (
         Annotated[
@@ -86,22 +86,22 @@ class Tests(Model):
         ]
         | None
     ) = None
-    """Services that are tested; tests that need others are skipped. Unset is all in Keystone's catalog."""
+    """Services to test; Tempest skips tests that need other ones. Unset is all in Keystone's catalog."""
     concurrency: Annotated[int, Field(ge=1, le=64)] = 2
-    """Tests that run at a time."""
+    """Number of tests that run at a time."""
     include_regex: Regex | None = None
-    """Tests whose names it is found in run, as Python reads it; unset is all."""
+    """Regular expression of Python: run only tests whose names it matches in part; unset is all."""
     exclude_regex: Regex | None = None
-    """Of these, tests whose names it is found in do not run."""
+    """Regular expression of Python: of these tests, do not run those whose names it matches in part."""
     timeout: Annotated[str, Field(max_length=6, pattern=r"^[1-9][0-9]*[mh]$")] = "4h"
-    """When a run is ended, however far it is: minutes or hours."""
+    """Maximum duration of a run, in minutes or hours; a longer run ends at that time."""
     image: CloudName | None = None
-    """Image the tests boot servers from; unset is the smallest public one."""
+    """Image from which the tests boot servers; unset is the smallest public one."""
     flavor: CloudName | None = None
-    """Flavor of these servers; unset is the smallest one that takes the image. Where there is no flavor at all, a run
-    makes two, and removes them when it ends."""
+    """Flavor of these servers; unset is the smallest one that takes the image. If the cloud has no flavor, a run
+    creates two, and removes them when it ends."""
     network: CloudName | None = None
-    """Network that floating addresses come from; unset is the first external one."""
+    """Network of floating addresses; unset is the first external one."""
 
     @property
     def seconds(self) -> int:
@@ -113,51 +113,51 @@ class TempestSpec(RunSpec):
     """Tempest, OpenStack's integration tests: runs on a schedule and on demand, with their results in the status."""
 
     image: Image | None = None
-    """Image to run instead of the release's: Tempest and what plugins one needs, and Python."""
+    """Image to run instead of the release's, with Tempest, its plugins and Python."""
     keystone: TestedKeystone = TestedKeystone()
     """The cloud whose services are tested."""
     region: Region = "RegionOne"
-    """The OpenStack region that is tested."""
+    """The OpenStack region to test."""
     schedule: Schedule | None = None
-    """When tests run, as a cron expression in UTC; unset runs them only when the annotation
-    `tempest.openstack.c5c3.io/run-now` of this resource changes. A run that has not ended is waited for."""
+    """Times at which tests run, as a cron expression in UTC; unset runs them only when the annotation
+    `tempest.openstack.c5c3.io/run-now` of this resource changes. No run starts before the previous one has ended."""
     suspend: bool = False
-    """Whether the schedule rests; what runs already goes on."""
+    """Suspend the schedule; a run that has begun goes on."""
     tests: Tests = Tests()
-    """Which tests run."""
+    """Selection of tests."""
     config: Sections = {}
     """Extra options of tempest.conf, merged over the operator's and over what a run finds in the cloud: section,
-    option, value. An option the operator wires itself (addresses, passwords) is refused."""
+    option, value. The operator refuses options that it wires itself (addresses, passwords)."""
     depends_on: Annotated[list[Dependency], Field(max_length=32)] = []
-    """What has to be there before there is a first run. Later runs do not ask: it is for them to find out."""
+    """Resources that must be ready before the first run. Later runs do not wait: they test the cloud as it is."""
     successful_jobs_history_limit: History = 3
-    """Runs on schedule whose pods and logs are kept, of those that tested, whether tests failed or not."""
+    """Number of runs on schedule whose pods and logs stay, of those that could test, also with tests that failed."""
     failed_jobs_history_limit: History = 1
-    """The same of those that could not test."""
+    """Number of runs on schedule whose pods and logs stay, of those that could not test."""
 
 
 class Results(Model):
-    """What came of the tests of a run."""
+    """Results of the tests of a run."""
 
     passed_tests: int = 0
-    """Tests that passed."""
+    """Number of tests that passed."""
     failed_tests: int = 0
-    """Tests that failed, or did not end."""
+    """Number of tests that failed, or did not end."""
     skipped_tests: int = 0
-    """Tests that were skipped, since the cloud lacks what they need; of a whole class that is one."""
+    """Number of tests that Tempest skipped, since the cloud lacks what they need; a whole class counts as one."""
     total_tests: int = 0
-    """All of them."""
+    """Number of all tests."""
 
 
 class TempestStatus(Model):
-    """What a Tempest tells besides its conditions."""
+    """Status of a Tempest besides its conditions."""
 
     last_run: Annotated[str, Field(max_length=32)] | None = None
-    """When the last run that has ended began (RFC 3339)."""
+    """Time at which the last run that has ended began (RFC 3339)."""
     last_duration: Annotated[str, Field(max_length=32)] | None = None
-    """How long it took: 45m12s."""
+    """Duration of that run: 45m12s."""
     results: Results | None = None
-    """What came of its tests."""
+    """Results of its tests."""
 
 
 TEMPEST = Resource(

@@ -1,4 +1,4 @@
-"""Tempest: a schedule of runs and those that are ordered, each a pod whose last word is its result."""
+"""Tempest: runs on schedule and on order, each a pod whose termination message is its result."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ PACKAGE = "cloud_tests"
 DIRECTORY = f"/etc/openstack-tempest/{PACKAGE}"
 TRUST = "ca.crt"
 _MODULES = ("cloud.py", "runner.py")
-_LATE = 600
-"""Seconds after its own timeout at which Kubernetes ends a run that does not."""
+_MARGIN = 600
+"""Seconds after its own timeout at which Kubernetes ends a run that has not ended itself."""
 
 
 def plan(ctx: Context[TempestSpec]) -> Plan:
-    """Everything a Tempest is made of."""
+    """Return everything a Tempest consists of."""
     spec = ctx.spec
     _check(spec)
     identity, login = _login(ctx)
     conf = _config(ctx, login)
-    needed = parts.waits(ctx)
-    run = results.last(ctx)
-    after = (*identity, conf, *needed)
+    dependencies = parts.waits(ctx)
+    run = results.last_run(ctx)
+    after = (*identity, conf, *dependencies)
     return Plan(
         *parts.policies(ctx),
         *identity,
         conf,
-        *needed,
+        *dependencies,
         *_schedule(ctx, conf, after=after),
-        *_ordered(ctx, conf, after=after),
+        *_ordered_run(ctx, conf, after=after),
         results.record(ctx, run),
         details=run.details if run else {},
         told={results.PASSED: results.verdict(run)},
@@ -46,9 +46,9 @@ def plan(ctx: Context[TempestSpec]) -> Plan:
 
 
 def _check(spec: TempestSpec) -> None:
-    """Raises SpecError for a regular expression that is none."""
-    given = {"includeRegex": spec.tests.include_regex, "excludeRegex": spec.tests.exclude_regex}
-    for name, regex in given.items():
+    """Raise SpecError for a text that is no regular expression."""
+    patterns = {"includeRegex": spec.tests.include_regex, "excludeRegex": spec.tests.exclude_regex}
+    for name, regex in patterns.items():
         try:
             re.compile(regex or "")
         except re.error as error:
@@ -57,31 +57,31 @@ def _check(spec: TempestSpec) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class Login:
-    """How a run comes into the cloud."""
+    """Login of a run to the cloud."""
 
     url: str
     auth: Mapping[str, Any]
     """Body of the request for a token."""
     options: Mapping[str, str]
-    """[auth] of tempest.conf: the administrator the tests' users are made by."""
+    """[auth] of tempest.conf: the administrator that creates the tests' users."""
     trust: str = ""
-    """By what its APIs are checked: path of a file."""
+    """Path of the file with authorities that verify its APIs."""
     files: Mapping[str, str] = field(default_factory=dict[str, str])
-    """What it needs beside its configuration."""
+    """Files that it needs beside its configuration."""
     administrator: str = ""
-    """Name of the administrator a run has to make for itself; empty where there is one."""
+    """Name of the administrator that a run creates for itself; empty if one exists."""
 
 
 def _login(ctx: Context[TempestSpec]) -> tuple[tuple[Step, ...], Login]:
-    """With what has to be there for it."""
-    ref = ctx.spec.keystone.ours
+    """Return the steps that come before it, and the login."""
+    ref = ctx.spec.keystone.local
     return _as_user(ctx, ref) if ref else ((), _by_credential(ctx))
 
 
 def _as_user(ctx: Context[TempestSpec], ref: KeystoneRef) -> tuple[tuple[Step, ...], Login]:
-    """KeystoneUser `<owner>-user`, an administrator of a Keystone of ours."""
-    creds, at = parts.credentials(ctx, "identity"), ctx.refs[ref]
-    wanted = parts.remote(
+    """Return KeystoneUser `<owner>-user`, an administrator of a Keystone in this namespace, and the login."""
+    creds, keystone = parts.credentials(ctx, "identity"), ctx.refs[ref]
+    resource = parts.remote(
         ctx,
         "KeystoneUser",
         ctx.name("user"),
@@ -92,13 +92,13 @@ def _as_user(ctx: Context[TempestSpec], ref: KeystoneRef) -> tuple[tuple[Step, .
             "roles": ["admin"],
         },
     )
-    user = Step(name="Identity", objects=(wanted,), after=(creds,))
+    user = Step(name="Identity", objects=(resource,), after=(creds,))
     default, password, project = {"name": "Default"}, creds["identity"], "service"
-    given = {"name": ctx.owner, "domain": default, "password": password}
+    account = {"name": ctx.owner, "domain": default, "password": password}
     login = Login(
-        url=at["internalURL"],
+        url=keystone["internalURL"],
         auth={
-            "identity": {"methods": ["password"], "password": {"user": given}},
+            "identity": {"methods": ["password"], "password": {"user": account}},
             "scope": {"project": {"name": project, "domain": default}},
         },
         options={
@@ -107,23 +107,23 @@ def _as_user(ctx: Context[TempestSpec], ref: KeystoneRef) -> tuple[tuple[Step, .
             "admin_project_name": project,
             "admin_domain_name": default["name"],
         },
-        trust=parts.trust_of(at.published),
+        trust=parts.trust_of(keystone.published),
     )
     return (creds, user), login
 
 
 def _by_credential(ctx: Context[TempestSpec]) -> Login:
-    """The application credential of a Secret. Raises SpecError, with the key that it lacks."""
+    """Return the login by the application credential of a Secret. Raise SpecError with the key that it lacks."""
     source = ctx.spec.keystone
     assert source.app_credential_ref
     name = source.app_credential_ref.name
     path = "spec.keystone.appCredentialRef"
     if (data := ctx.secrets.get(name)) is None:
         raise MissingReference(f"{path}.name", f"there is no Secret {name!r} in this namespace")
-    known = _cloud(data["clouds.yaml"], path, name) if "clouds.yaml" in data else data
-    if missing := [key for key in _CREDENTIAL if not known.get(key)]:
+    entries = _cloud(data["clouds.yaml"], path, name) if "clouds.yaml" in data else data
+    if missing := [key for key in _CREDENTIAL if not entries.get(key)]:
         raise SpecError(path, f"Secret {name!r} lacks {' and '.join(missing)}, or a clouds.yaml with it")
-    credential = {key.removeprefix("application_credential_"): known[key] for key in _CREDENTIAL}
+    credential = {key.removeprefix("application_credential_"): entries[key] for key in _CREDENTIAL}
     identity = {"methods": ["application_credential"], "application_credential": credential}
     return Login(
         url=source.auth_url or "",
@@ -146,12 +146,12 @@ def _cloud(text: str, path: str, secret: str) -> Mapping[str, str]:
 
 
 def _config(ctx: Context[TempestSpec], login: Login) -> parts.Config:
-    """Secret `<owner>-config`: tempest.conf, what to look for in the cloud, and the program."""
+    """Return Secret `<owner>-config`: tempest.conf, what a run looks for in the cloud, and the program."""
     spec, tests = ctx.spec, ctx.spec.tests
     interface = spec.keystone.interface
-    called = ("compute", "image", "network", "object-storage", "placement", "volume")
-    # The log of a test that fails is told with it; of others nobody wants a line a request.
-    defaults: Sections = {"DEFAULT": {"use_stderr": False}, **{name: {"endpoint_type": interface} for name in called}}
+    sections = ("compute", "image", "network", "object-storage", "placement", "volume")
+    # The result of a test that fails has its log; the others would log a line for each request.
+    defaults: Sections = {"DEFAULT": {"use_stderr": False}, **{name: {"endpoint_type": interface} for name in sections}}
     wired: Sections = {
         "auth": dict(login.options),
         "identity": {
@@ -162,7 +162,7 @@ def _config(ctx: Context[TempestSpec], login: Login) -> parts.Config:
             **({"ca_certificates_file": login.trust} if login.trust else {}),
         },
     }
-    wanted = {
+    run = {
         "url": login.url,
         "auth": login.auth,
         "trust": login.trust,
@@ -175,12 +175,12 @@ def _config(ctx: Context[TempestSpec], login: Login) -> parts.Config:
     }
     package = resources.files(__package__ or "")
     programs = {name: package.joinpath(name).read_text(encoding="utf-8") for name in _MODULES}
-    more = {"run.json": json.dumps(wanted, indent=2, sort_keys=True), **programs, **login.files}
-    return parts.config(ctx, "tempest.conf", wired, defaults=defaults, more=more, directory=DIRECTORY)
+    files = {"run.json": json.dumps(run, indent=2, sort_keys=True), **programs, **login.files}
+    return parts.config(ctx, "tempest.conf", wired, defaults=defaults, more=files, directory=DIRECTORY)
 
 
 def _template(ctx: Context[TempestSpec], conf: parts.Config, component: str, **labels: str) -> Object:
-    """The pod of a run."""
+    """Return the pod of a run."""
     spec, entry = ctx.spec, ctx.release["tempest"]
     main = kube.Container(
         component=entry,
@@ -190,19 +190,19 @@ def _template(ctx: Context[TempestSpec], conf: parts.Config, component: str, **l
         memory="512Mi",
         cpu="100m",
     )
-    wanted = kube.settings(spec)
-    late = spec.tests.seconds + _LATE
-    template = kube.pod(ctx, component, main, wanted=wanted, activeDeadlineSeconds=late)
+    settings = kube.settings(spec)
+    deadline = spec.tests.seconds + _MARGIN
+    template = kube.pod(ctx, component, main, wanted=settings, activeDeadlineSeconds=deadline)
     template["metadata"]["labels"] |= {kube.WATCHED: "true", **labels}
     return template
 
 
 def _schedule(ctx: Context[TempestSpec], conf: parts.Config, *, after: Sequence[Step]) -> tuple[Step, ...]:
-    """CronJob `<owner>-run`."""
+    """Return CronJob `<owner>-run`."""
     spec = ctx.spec
     if not spec.schedule:
         return ()
-    wanted = kube.cron_job(
+    cron_job = kube.cron_job(
         ctx,
         "run",
         _template(ctx, conf, "run"),
@@ -212,16 +212,16 @@ def _schedule(ctx: Context[TempestSpec], conf: parts.Config, *, after: Sequence[
         successfulJobsHistoryLimit=spec.successful_jobs_history_limit,
         failedJobsHistoryLimit=spec.failed_jobs_history_limit,
     )
-    return (Step(name="Runs", objects=(wanted,), after=tuple(after)),)
+    return (Step(name="Runs", objects=(cron_job,), after=tuple(after)),)
 
 
-def _ordered(ctx: Context[TempestSpec], conf: parts.Config, *, after: Sequence[Step]) -> tuple[Step, ...]:
-    """Job `<owner>-run-now-<digest>` for the order there is. One that was obeyed stays to be looked at until the pods
-    of runs become others, and is not obeyed again then.
+def _ordered_run(ctx: Context[TempestSpec], conf: parts.Config, *, after: Sequence[Step]) -> tuple[Step, ...]:
+    """Return Job `<owner>-run-now-<digest>` for the present order. The job of an obeyed order stays for users to look
+    at, until the pods of runs change; it does not run again then.
     """
     if not (order := results.order(ctx)):
         return ()
-    wanted = kube.job(ctx, "run-now", _template(ctx, conf, "run-now", **{results.ORDER: order}), retries=0)
-    if results.obeyed(ctx) == order and key(wanted) not in ctx.children:
+    job = kube.job(ctx, "run-now", _template(ctx, conf, "run-now", **{results.ORDER: order}), retries=0)
+    if results.obeyed_order(ctx) == order and key(job) not in ctx.children:
         return ()
-    return (Step(name="Runs", objects=(kube.annotated(wanted, {kube.BESIDE: "true"}),), after=tuple(after)),)
+    return (Step(name="Runs", objects=(kube.annotated(job, {kube.BESIDE: "true"}),), after=tuple(after)),)

@@ -1,1 +1,1 @@
-"""Valkey: a store in memory, whose primary sentinels replace when it is gone."""
+"""Valkey: a store in memory; sentinels replace its primary when it fails."""

@@ -10,14 +10,14 @@ from ... import parts
 from ...api import mebibytes
 from ...plan import SpecError
 
-PORT, ENCRYPTED = 6379, 6380
+PORT, TLS_PORT = 6379, 6380
 STATE = "/var/lib/valkey"
 
 DEFAULTS: Mapping[str, Any] = {
-    # What is held can be made again.
+    # Clients can make again what it holds.
     "maxmemory-policy": "allkeys-lru",
     "appendfsync": "everysec",
-    # While a copy is made anew, writes wait for it; five seconds more in case that others come too are too many.
+    # While a replica is copied again, writes wait for it; five more seconds in case others join are too many.
     "repl-diskless-sync-delay": 0,
 }
 
@@ -45,7 +45,7 @@ FILES: Mapping[str, str] = {
     "tls-ca-cert-file": f"{TLS}/ca.crt",
 }
 # Clients, copies and sentinels are known by the password.
-_TLS_WIRED: Mapping[str, Any] = {"tls-port": ENCRYPTED, "tls-auth-clients": "no", **FILES}
+_TLS_WIRED: Mapping[str, Any] = {"tls-port": TLS_PORT, "tls-auth-clients": "no", **FILES}
 
 _WIRED_ELSEWHERE = {
     *("tls-replication", "tls-cluster", "tls-client-cert-file", "tls-client-key-file", "tls-ca-cert-dir", *_TLS_WIRED),
@@ -53,44 +53,44 @@ _WIRED_ELSEWHERE = {
     *("min-slaves-to-write", "min-slaves-max-lag", "replicaof", "slaveof", "replica-announce-ip"),
     *("replica-announce-port", "aclfile", "user", "rename-command", "unixsocket", "unixsocketperm"),
 }
-"""Names that come from a Secret, from the spec, from who is primary, or would lock the operator's own commands out."""
+"""Names that come from a Secret, the spec or the present primary, or would lock the operator's own commands out."""
 
 _NAME = re.compile(r"[a-z0-9-]+")
 
 
-def encrypted(port: int, among: str) -> dict[str, Any]:
-    """What lets a server, or a sentinel, take TLS on a port, beside plain text until that is refused; `among` is as
-    `parts.among` says. Then it listens at a socket, too, where the release's command asks whether it is alive.
+def tls_options(port: int, peer_tls: str) -> dict[str, Any]:
+    """Return options by which a server, or a sentinel, takes TLS on a port, beside plain text until that is refused;
+    `peer_tls` is as `parts.among` says. Then it listens at a socket, too, where the release's command checks it.
     """
-    own = {**_TLS_WIRED, "tls-port": port, **({"tls-replication": "yes"} if among else {})}
-    return own | ({"port": 0, "unixsocket": f"/tmp/valkey-{port}.sock"} if among == "only" else {})  # noqa: S108
+    options = {**_TLS_WIRED, "tls-port": port, **({"tls-replication": "yes"} if peer_tls else {})}
+    return options | ({"port": 0, "unixsocket": f"/tmp/valkey-{port}.sock"} if peer_tls == "only" else {})  # noqa: S108
 
 
 def valkey_conf(
     user: Mapping[str, Any], password: str, memory: str, *, sentinels: bool, tls: Mapping[str, Any] | None = None
 ) -> str:
-    """The file every server reads. Raises SpecError where the user sets what the operator wires."""
+    """Return the file every server reads. Raises SpecError if the user sets what the operator wires."""
     wired = {**WIRED, **(SENTINEL_WIRED if sentinels else {}), **(tls or {})}
-    own = {"maxmemory": f"{mebibytes(memory)}mb", "requirepass": password, "primaryauth": password}
-    merged = {**DEFAULTS, **_given(user), **wired, **own}
+    from_spec = {"maxmemory": f"{mebibytes(memory)}mb", "requirepass": password, "primaryauth": password}
+    merged = {**DEFAULTS, **_user_options(user), **wired, **from_spec}
     return "".join(f"{name} {_text(value)}\n" for name, value in sorted(merged.items()))
 
 
 def provided_flags(user: Mapping[str, Any], memory: str) -> list[str]:
-    """What valkey-operator starts each server with besides its own. Raises SpecError as `valkey_conf`."""
-    merged = {**DEFAULTS, **_given(user), "maxmemory": f"{mebibytes(memory)}mb"}
+    """Return the flags valkey-operator adds to its own for each server. Raises SpecError as `valkey_conf`."""
+    merged = {**DEFAULTS, **_user_options(user), "maxmemory": f"{mebibytes(memory)}mb"}
     return [f"--{name} {_text(value)}" for name, value in sorted(merged.items())]
 
 
-def _given(user: Mapping[str, Any]) -> dict[str, Any]:
-    given = {name.lower(): value for name, value in user.items()}
-    if own := sorted(name for name in given if name in {**WIRED, **SENTINEL_WIRED} or name in _WIRED_ELSEWHERE):
-        raise SpecError(f"spec.config.{own[0]}", f"the operator sets {', '.join(own)} itself; remove it from config")
-    for name, value in given.items():
+def _user_options(user: Mapping[str, Any]) -> dict[str, Any]:
+    options = {name.lower(): value for name, value in user.items()}
+    if keys := sorted(name for name in options if name in {**WIRED, **SENTINEL_WIRED} or name in _WIRED_ELSEWHERE):
+        raise SpecError(f"spec.config.{keys[0]}", f"the operator sets {', '.join(keys)} itself; remove it from config")
+    for name, value in options.items():
         # A line break would begin a line of its own, past the check for what is wired.
         if not _NAME.fullmatch(name) or not parts.is_one_line(value):
             raise SpecError(f"spec.config.{name!r}", "expected a name of valkey.conf with a value on one line")
-    return given
+    return options
 
 
 def _text(value: Any) -> str:

@@ -1,4 +1,4 @@
-"""What users write to get a Valkey."""
+"""Spec of a Valkey."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ Size = Annotated[str, memory("16Mi", "1Ti"), holds("16Mi", "1Ti")]
 
 
 class Sentinel(Model):
-    """Who notices that the primary is gone, and agrees on its successor."""
+    """Sentinels, which notice that the primary is gone, and agree on its successor."""
 
     enabled: bool = False
-    """Whether a sentinel runs beside each server. It takes three servers or more, since sentinels need a majority."""
+    """Run a sentinel beside each server. Sentinels need a majority, so they take three servers or more."""
 
 
 class ValkeySpec(RunSpec, UsesVolume, UsesTLS):
-    """Valkey: a store in memory, whose primary sentinels replace when it is gone."""
+    """Valkey: a store in memory; sentinels replace its primary when it fails."""
 
     renamed: ClassVar[Mapping[str, str]] = {"memoryMB": "memory, such as 64Mi"}
     rules: ClassVar[tuple[Rule, ...]] = (
@@ -56,23 +56,23 @@ class ValkeySpec(RunSpec, UsesVolume, UsesTLS):
     )
 
     provider: Literal["auto", "builtin", "valkey-operator", "external"] = "builtin"
-    """Who runs it: this operator, SAP's valkey-operator by its own Valkey (cache.cs.sap.com), or somebody else.
-    `auto` is valkey-operator where the cluster has its kind, and builtin otherwise. It stays as it was at first. In a
-    ControlPlane of c5c3.io unset is auto."""
+    """Operator that runs the servers: this one (`builtin`), SAP's valkey-operator by its own Valkey (cache.cs.sap.com),
+    or none for an `external` server. `auto` is valkey-operator if the cluster has its kind, else builtin. The first
+    choice stays. In a ControlPlane of c5c3.io unset is auto."""
     external: ExternalServer | None = None
-    """Where it is, with provider external."""
+    """Address of the server, with provider external."""
 
     replicas: QuorumReplicas = 1
-    """Servers: one that is written to, and copies of it. More may be added later, none taken away."""
+    """Servers: one for writes, and copies of it. You can add servers later, but not remove any."""
     sentinel: Sentinel = Sentinel()
-    """Who notices that the primary is gone, and agrees on its successor."""
+    """Sentinels, which notice that the primary is gone, and agree on its successor."""
     memory: Size = "64Mi"
-    """Memory of each server for what it holds; then what was used least recently makes room."""
+    """Memory of each server for its data; when it is full, the least recently used data make room."""
     storage_size: StorageSize = "1Gi"
     """Size of each server's volume; may grow where the StorageClass allows it, never shrink."""
     config: Options = {}
-    """Extra lines of valkey.conf, merged over the operator's defaults: name, value. One the operator wires itself is
-    refused."""
+    """Extra lines of valkey.conf, merged over the operator's defaults: name, value. One that the operator sets itself
+    is refused."""
 
 
 VALKEY = Resource(

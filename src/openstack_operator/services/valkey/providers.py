@@ -1,4 +1,4 @@
-"""A Valkey that SAP's valkey-operator runs, or that is not looked after here."""
+"""A Valkey that SAP's valkey-operator runs, or an external one."""
 
 from __future__ import annotations
 
@@ -8,46 +8,46 @@ from ... import kube, parts
 from ...api import mebibytes
 from ...plan import Context, Plan, SpecError, Step
 from . import sentinel
-from .config import ENCRYPTED, PORT, provided_flags
+from .config import PORT, TLS_PORT, provided_flags
 from .model import ValkeySpec
 
-API, THEIRS = "cache.cs.sap.com/v1alpha1", "Valkey.cache.cs.sap.com"
+API, KIND = "cache.cs.sap.com/v1alpha1", "Valkey.cache.cs.sap.com"
 OPERATOR = "valkey-operator"
 
 
 def provider(ctx: Context[ValkeySpec]) -> str:
-    """Who runs it. Raises SpecError where that was somebody else before."""
+    """Return the name of the provider. Raises SpecError if another one has run the servers before."""
     return parts.provider(
         ctx,
         OPERATOR,
-        THEIRS,
+        KIND,
         builtin=("Secret", kube.fitting(ctx.name("credentials"))) in ctx.children,
-        valkey_operator=(THEIRS, kube.fitting(ctx.owner)) in ctx.children,
+        valkey_operator=(KIND, kube.fitting(ctx.owner)) in ctx.children,
         external=("Secret", kube.fitting(ctx.name("admin"))) in ctx.children,
     )
 
 
 def delegated(ctx: Context[ValkeySpec]) -> Plan:
-    """Valkey of cache.cs.sap.com, whose objects are called `valkey-<name>`; its password is of its own making, and so
-    is its certificate. Sentinels watch over a set called `myprimary` there.
+    """Return the plan of a Valkey of cache.cs.sap.com, whose objects are called `valkey-<name>`; its operator makes the
+    password and the certificate. Sentinels watch over a set called `myprimary` there.
     """
     spec, name = ctx.spec, kube.fitting(ctx.owner)
     parts.unserved(ctx, OPERATOR, "image")
     if spec.tls and spec.tls.secret_ref:
         text = "valkey-operator makes certificates of its own; name a PKI, or choose provider builtin"
         raise SpecError("spec.tls.secretRef", text)
-    watched, theirs = spec.sentinel.enabled, f"valkey-{name}"
-    host = ctx.host(theirs if watched else f"{theirs}-primary")
-    at = f"{host}:{sentinel.SENTINEL if watched else PORT}"
-    wanted = parts.served_by(ctx, "Valkey", name, API, _spec(ctx))
+    has_sentinels, delegated_name = spec.sentinel.enabled, f"valkey-{name}"
+    host = ctx.host(delegated_name if has_sentinels else f"{delegated_name}-primary")
+    at = f"{host}:{sentinel.SENTINEL if has_sentinels else PORT}"
+    resource = parts.served_by(ctx, "Valkey", name, API, _spec(ctx))
     return Plan(
-        Step(name="Server", objects=(wanted,)),
+        Step(name="Server", objects=(resource,)),
         endpoint=at,
         published={
             "host": host,
             "port": str(PORT),
-            "adminSecret": theirs,
-            "sentinels": at if watched else "",
+            "adminSecret": delegated_name,
+            "sentinels": at if has_sentinels else "",
         },
     )
 
@@ -67,9 +67,9 @@ def _spec(ctx: Context[ValkeySpec]) -> dict[str, Any]:
 
 
 def external(ctx: Context[ValkeySpec]) -> Plan:
-    """The address of a Valkey and its password."""
+    """Return the plan of an external Valkey: its address and its password."""
     server = parts.declared_server(ctx.spec.external)
-    found = parts.external(ctx, server, "user", "password")
-    port = server.port or (ENCRYPTED if found.at.trust else PORT)
-    published = {"host": server.host, "port": str(port), "sentinels": "", **found.published}
-    return Plan(*found.steps, endpoint=f"{server.host}:{port}", published=published)
+    admin = parts.external(ctx, server, "user", "password")
+    port = server.port or (TLS_PORT if admin.at.trust else PORT)
+    published = {"host": server.host, "port": str(port), "sentinels": "", **admin.published}
+    return Plan(*admin.steps, endpoint=f"{server.host}:{port}", published=published)

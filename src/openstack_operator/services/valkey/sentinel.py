@@ -1,21 +1,21 @@
-"""Who is the primary: what servers and sentinels find out before they start."""
+"""Scripts of servers and sentinels, which find the primary before they start."""
 
 from __future__ import annotations
 
 from .config import FILES, PORT, STATE, TLS
 
-SENTINEL, ENCRYPTED = 26379, 26380
+SENTINEL, TLS_PORT = 26379, 26380
 SET = "mymaster"
-"""What sentinels call the set of servers they watch over: the name clients ask for unless told otherwise."""
+"""Name of the set of servers that sentinels watch over: clients ask for it unless configured otherwise."""
 PASSWORD = "/etc/valkey/secret/password"  # noqa: S105  (a path)
 
-AMONG = {"SERVER_PORT": "6380", "SENTINEL_PORT": str(ENCRYPTED), "FLAGS": f"--tls --cacert {TLS}/ca.crt"}
+PEER_TLS = {"SERVER_PORT": "6380", "SENTINEL_PORT": str(TLS_PORT), "FLAGS": f"--tls --cacert {TLS}/ca.crt"}
 """Environment of servers and sentinels that speak TLS to each other."""
 _SERVER, _SENTINEL = f"${{SERVER_PORT:-{PORT}}}", f"${{SENTINEL_PORT:-{SENTINEL}}}"
 _CLI = "valkey-cli ${FLAGS:-} --no-auth-warning"
 
-# The same names again: both read the files anew.
-RELOADS = f'REDISCLI_AUTH="$(cat {PASSWORD})" {_CLI} -e -p "{_SERVER}" config set ' + " ".join(
+# The same names again: both read the files again.
+RELOAD = f'REDISCLI_AUTH="$(cat {PASSWORD})" {_CLI} -e -p "{_SERVER}" config set ' + " ".join(
     f"{name} {path}" for name, path in FILES.items()
 )
 
@@ -55,13 +55,13 @@ find_primary() {{
 """
 """Sentinels answer from the moment they start, also when they know nothing. Once all were heard, the newest word holds;
 if none knows any, this is the beginning, and the first server is the primary. Some may be gone: after three seconds a
-majority will do, after twenty whoever knows something, for a primary without copies takes no writes anyway.
+majority will do, after twenty any that knows something, for a primary without copies takes no writes anyway.
 """
 
-ALONE = f'mkdir -p {STATE}/data && exec "$@" /etc/valkey/valkey.conf'
-"""sh: starts a server that is the only one."""
+START_SINGLE = f'mkdir -p {STATE}/data && exec "$@" /etc/valkey/valkey.conf'
+"""Script that starts a server without others."""
 
-SERVER = f"""\
+START_SERVER = f"""\
 {_ASK}
 mkdir -p {STATE}/data
 empty() {{ ! ls {STATE}/data/appendonlydir/*.aof > /dev/null 2>&1; }}
@@ -88,11 +88,11 @@ done
 unset REDISCLI_AUTH
 exec "$@" /run/valkey.conf
 """
-"""What a server does before it starts. A primary that came back with an empty disk would have its copies drop all they
-hold; so it stays away until the sentinels have made one of them the primary.
+"""Script that starts a server beside others. A primary that came back with an empty disk would have its copies drop all
+they hold; so it stays away until the sentinels have made one of them the primary.
 """
 
-WATCH = f"""\
+START_SENTINEL = f"""\
 {_ASK}
 umask 077
 mkdir -p {STATE}/sentinel
@@ -140,15 +140,15 @@ while :; do
   [ "$(told)" != "$known" ] || exit 1
 done
 """
-"""What a sentinel does before it starts. It learns of the primary afterwards, since others must be able to ask it what
-it knows, if only that it knows nothing. It cannot be told of a new certificate: the program starts anew within its
-container, with what it knows on its volume.
+"""Script that starts a sentinel. It learns of the primary afterwards, since others must be able to ask what it knows,
+if only that it knows nothing. It cannot reload a certificate: the program starts again within its container, with what
+it knows on its volume.
 """
 
 _INFO = f'REDISCLI_AUTH="$(cat {PASSWORD})" timeout 4 {_CLI} -p "{_SERVER}" info replication'
 
 READY = f"{_INFO} | grep -q -e '^role:master' -e '^master_link_status:up'"
-"""sh: whether a server takes part; a copy without its primary would be out of date."""
+"""Script that succeeds if a server takes part; a copy without its primary would be out of date."""
 
 STOP = f"""\
 {_ASK}
@@ -162,5 +162,5 @@ for _ in 1 2 3 4 5 6 7 8 9; do
   case $(known "$host") in *" $HOST") sleep 1 ;; *) exit 0 ;; esac
 done
 """
-"""sh: hands over before the server stops, so that nobody need find out that it is gone. It takes no more writes from
-then on, for a successor that sentinels name does not wait for the last of them."""
+"""Script that hands over before the server stops, so that no sentinel has to notice its end. It takes no more writes
+from then on, for a successor that sentinels name does not wait for the last of them."""

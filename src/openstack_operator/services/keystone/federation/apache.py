@@ -1,7 +1,7 @@
-"""The Apache between Keystone and its clients: who it lets its identity providers vouch for, and nobody else.
+"""The Apache between Keystone and its clients: it lets in the users of identity providers, each by its own paths.
 
-It calls Keystone in uWSGI's own protocol. What a provider says of a user travels as variables there, and headers as
-variables that begin with HTTP_ (mod_proxy_uwsgi, ap_add_common_vars), so that no header is ever taken for a claim.
+It calls Keystone in uWSGI's own protocol. There, claims of a provider travel as variables, and headers as variables
+that begin with HTTP_ (mod_proxy_uwsgi, ap_add_common_vars), so that Keystone never takes a header for a claim.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from .model import BearerTokens, IdentityProvider, OpenID
 FOLDER = "/etc/keystone-federation"
 RUN = "/run/federation"
 KEYSTONE = "127.0.0.1:5001"
-"""Where Keystone listens, in uWSGI's protocol."""
-_FIRST = 5011
-"""Port of the first provider's own server; each has one, since whom to ask for keys is said once a server."""
+"""Address of Keystone, for uWSGI's protocol."""
+_FIRST_PORT = 5011
+"""Port of the first provider's own server; each has one, since Apache configures a provider once for a server."""
 _HANDLER = "/Shibboleth.sso"
 
 REMOTE_ID = {"openid": "OIDC-iss", "saml2": "Shib-Identity-Provider"}
@@ -38,19 +38,19 @@ def conf(
     providers: Sequence[IdentityProvider],
     *,
     url: str,
-    believed: bool,
-    read: Iterable[str],
+    proxied: bool,
+    variables: Iterable[str],
     secrets: Mapping[str, str],
 ) -> str:
-    """apache2.conf. `url` is Keystone's public one, without a path; `believed` says whether what stands before says how
-    clients come; `read` are the variables that Keystone's mappings read, `secrets` those of clients by provider. It
-    listens where the variable LISTEN says.
+    """Return apache2.conf. `url` is Keystone's public one, without a path; `proxied` is True if a proxy before it
+    sets X-Forwarded-Proto; `variables` are those that Keystone's mappings read, `secrets` those of clients by provider.
+    Apache listens at the address in the variable LISTEN.
     """
     openid = [each for each in providers if each.openid]
     saml = [each for each in providers if each.saml2]
     modules = (*_MODULES, *(["auth_openidc"] if openid else ()), *(["shib"] if saml else ()))
     loads = "".join(f"LoadModule {_module(name)} /usr/lib/apache2/modules/mod_{name}.so\n" for name in modules)
-    ports = {each.name: _FIRST + index for index, each in enumerate(openid)}
+    ports = {each.name: _FIRST_PORT + index for index, each in enumerate(openid)}
     routes = "".join(
         f'ProxyPass "{path}" "http://127.0.0.1:{ports[each.name]}{path}" retry=0\n'
         for each in openid
@@ -64,9 +64,9 @@ def conf(
     return (
         loads
         + _GENERAL.format(run=RUN, url=url)
-        + _unset(read, believed=believed)
+        + _clear_headers(variables, proxied=proxied)
         + (f"ShibConfig {FOLDER}/shibboleth2.xml\n" if saml else "")
-        # A server of its own, since others would inherit where this one hands requests on.
+        # In a server of its own, since the other servers would inherit its routes.
         + "<VirtualHost *>\n"
         + routes
         + _saml(saml, providers)
@@ -121,43 +121,43 @@ def _module(name: str) -> str:
     return "mod_shib" if name == "shib" else f"{name}_module"
 
 
-def _unset(read: Iterable[str], *, believed: bool) -> str:
-    """What a client says of itself is forgotten before anything looks at it, on every path. Nothing of it would become
-    a variable that a mapping of the spec may read; one that somebody wrote by hand may read headers.
+def _clear_headers(variables: Iterable[str], *, proxied: bool) -> str:
+    """Return the options that drop a client's claims about itself before any module reads them, on every path. None of
+    them would become a variable that a mapping of the spec may read; a mapping written by hand may read headers.
     """
-    named = {name.removeprefix("HTTP_").replace("_", "-").lower() for name in (*read, *REMOTE_ID.values())}
-    # What is no name of a header none can have, and does not belong into this file.
-    names = sorted(name for name in named | {"remote-user"} if _HEADER.fullmatch(name))
-    told = "" if believed else "RequestHeader set X-Forwarded-Proto http early\n"
-    return "".join(f"RequestHeader unset {name} early\n" for name in names) + told
+    headers = {name.removeprefix("HTTP_").replace("_", "-").lower() for name in (*variables, *REMOTE_ID.values())}
+    # Text that cannot be the name of a header does not belong into this file.
+    names = sorted(name for name in headers | {"remote-user"} if _HEADER.fullmatch(name))
+    scheme = "" if proxied else "RequestHeader set X-Forwarded-Proto http early\n"
+    return "".join(f"RequestHeader unset {name} early\n" for name in names) + scheme
 
 
 def auth_path(name: str, protocol: str) -> str:
-    """Where programs log in by a provider."""
+    """Return the path at which programs log in with a provider."""
     return f"/v3/OS-FEDERATION/identity_providers/{name}/protocols/{protocol}/auth"
 
 
 def websso_path(name: str, protocol: str) -> str:
-    """Where dashboards send browsers for a provider."""
+    """Return the path to which dashboards send browsers for a provider."""
     return f"/v3/auth/OS-FEDERATION/identity_providers/{name}/protocols/{protocol}/websso"
 
 
 def redirect_path(name: str) -> str:
-    """Where a provider that speaks OpenID Connect sends browsers back to."""
+    """Return the path to which a provider that speaks OpenID Connect sends browsers back."""
     return f"/v3/auth/OS-FEDERATION/identity_providers/{name}/protocols/openid/redirect_uri"
 
 
 def _logins(provider: IdentityProvider, providers: Sequence[IdentityProvider]) -> list[str]:
-    """Where dashboards send browsers. The one of a whole protocol is for a protocol of one provider: to ask which of
-    several is meant takes a page, and whoever asks by hand could name a stranger.
+    """Return the paths to which dashboards send browsers. The path of a whole protocol is for a protocol of one
+    provider: to choose one of several takes a page, and a URL written by hand could name an unknown one.
     """
-    alone = sum(each.protocol == provider.protocol for each in providers) == 1
-    own = websso_path(provider.name, provider.protocol)
-    return [own, *([f"/v3/auth/OS-FEDERATION/websso/{provider.protocol}"] if alone else [])]
+    is_only = sum(each.protocol == provider.protocol for each in providers) == 1
+    path = websso_path(provider.name, provider.protocol)
+    return [path, *([f"/v3/auth/OS-FEDERATION/websso/{provider.protocol}"] if is_only else [])]
 
 
 def _paths(provider: IdentityProvider, providers: Sequence[IdentityProvider]) -> list[str]:
-    """Where users of a provider that speaks OpenID Connect come."""
+    """Return the paths for users of a provider that speaks OpenID Connect."""
     return [_auth(provider), redirect_path(provider.name), *_logins(provider, providers)]
 
 
@@ -166,8 +166,8 @@ def _auth(provider: IdentityProvider) -> str:
 
 
 def _server(provider: IdentityProvider, openid: OpenID, port: int, logins: Sequence[str], url: str, secret: str) -> str:
-    """The server of a provider that speaks OpenID Connect, to which what its users log in by is handed on; `logins` is
-    where dashboards send them.
+    """Return the server of a provider that speaks OpenID Connect, which gets the requests of its users' logins;
+    `logins` are the paths to which dashboards send them.
     """
     name = provider.name
     metadata = openid.metadata_url or f"{openid.issuer.rstrip('/')}/.well-known/openid-configuration"
@@ -216,7 +216,7 @@ Listen 127.0.0.1:{port}
 
 
 def _bearer(openid: OpenID, tokens: BearerTokens, secret: str) -> str:
-    """How access tokens are checked."""
+    """Return the options that verify access tokens."""
     accepted = "    OIDCOAuthAcceptTokenAs header\n"
     if tokens.jwks_url:
         return f'{accepted}    OIDCOAuthVerifyJwksUri "{tokens.jwks_url}"\n'
@@ -227,12 +227,12 @@ def _bearer(openid: OpenID, tokens: BearerTokens, secret: str) -> str:
 
 
 def _quoted(text: str) -> str:
-    """As a word of Apache's; there is none for what it takes for a variable."""
+    """Return a word of Apache's configuration; it has no way to write `${`, which Apache takes for a variable."""
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
 def _required(openid: OpenID) -> str:
-    """Anybody the provider knows; of those who bring a token, who brings one that is for this Keystone."""
+    """Return the requirement: any user of the provider, and a token only if it is for this Keystone."""
     if not openid.bearer_tokens:
         return "        Require valid-user\n"
     audience = openid.bearer_tokens.audience or openid.client_id
@@ -241,7 +241,7 @@ def _required(openid: OpenID) -> str:
 
 
 def _saml(saml: Sequence[IdentityProvider], providers: Sequence[IdentityProvider]) -> str:
-    """Where users of providers that speak SAML log in, and where these answer."""
+    """Return the paths at which users of SAML providers log in, and those for the providers' answers."""
     if not saml:
         return ""
     places = "".join(
@@ -250,7 +250,7 @@ def _saml(saml: Sequence[IdentityProvider], providers: Sequence[IdentityProvider
         "    ShibRequestSetting requireSession true\n"
         "    ShibUseHeaders Off\n    ShibUseEnvironment On\n"
         f'    ShibRequestSetting entityID "{each.saml2.entity_id}"\n'
-        # By which provider is Keystone's to see.
+        # Keystone checks which provider it was.
         "    Require shib-session\n"
         "</Location>\n"
         for each in saml

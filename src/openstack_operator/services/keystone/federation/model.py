@@ -1,4 +1,4 @@
-"""What users write to let the users of other identity providers in."""
+"""Spec of the federation with other identity providers."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from ....api import (
 )
 
 _PLAIN = r"^[A-Za-z0-9._~:/@+-]+$"
-"""What needs no quotes in a file of Apache's, and means nothing there."""
+"""Text that needs no quotes in a configuration file of Apache, and has no special meaning there."""
 
 _SECURE = "^https://[A-Za-z0-9]([-A-Za-z0-9.]*[A-Za-z0-9])?(:[0-9]{1,5})?(/[-A-Za-z0-9._~/%]*)?$"
 
 SecureUrl = Annotated[
     str,
     Field(max_length=255, pattern=_SECURE),
-    # Who can change what is read here says who everybody is.
+    # A person who can change an answer from here can log in as any user.
     validated(rule(f"self.matches('{_SECURE}')", "not a URL with HTTPS; write one such as https://sso.example.org/x")),
 ]
 
@@ -54,8 +54,8 @@ Dashboard = Annotated[
 
 
 class BearerTokens(Model):
-    """How access tokens are checked that programs bring, which no browser leads to the provider: against its keys, or
-    by asking it."""
+    """Verification of the access tokens of programs, which get them without a browser: with the provider's keys, or by
+    asking the provider."""
 
     rules: ClassVar[tuple[Rule, ...]] = (
         rule(
@@ -66,35 +66,35 @@ class BearerTokens(Model):
     )
 
     jwks_url: SecureUrl | None = Field(default=None, alias="jwksURL")
-    """The provider's keys (JWKS): tokens are JWTs signed with one of them."""
+    """URL of the provider's keys (JWKS): tokens are JWTs signed with one of them."""
     introspection_url: SecureUrl | None = Field(default=None, alias="introspectionURL")
-    """Where the provider says what a token is worth (RFC 7662); asked with the client's ID and secret."""
+    """URL at which the provider verifies a token (RFC 7662); Apache sends the client's ID and secret, too."""
     audience: Token | None = None
-    """A token must be for: its claim `aud`, `azp` or `client_id`. Unset is `clientID`. One that was made for
-    another program of the same provider is not let in."""
+    """Audience that a token must be for: its claim `aud`, `azp` or `client_id`. Unset is `clientID`. Keystone refuses a
+    token for another program of the same provider."""
 
 
 class OpenID(Model):
     """A provider that speaks OpenID Connect."""
 
     issuer: SecureUrl
-    """The provider's name, as its tokens have it; Keystone knows it by that."""
+    """Name of the provider, as its tokens have it; Keystone identifies the provider by it."""
     metadata_url: SecureUrl | None = Field(default=None, alias="metadataURL")
-    """Its discovery document; unset is `.well-known/openid-configuration` below the issuer."""
+    """URL of its discovery document; unset is `.well-known/openid-configuration` below the issuer."""
     client_id: Token = Field(alias="clientID")
-    """Under which the provider knows this Keystone."""
+    """ID by which the provider knows this Keystone."""
     client_secret_ref: SecretKeyRef
-    """The secret that goes with it."""
+    """Secret that belongs to this ID."""
     scopes: Annotated[list[Token], Field(min_length=1, max_length=32)] = ["openid", "email", "profile"]
-    """What the provider is asked for; `openid` is among them."""
+    """Scopes that this Keystone requests; include `openid`."""
     bearer_tokens: BearerTokens | None = None
-    """Let in who brings an access token, as the openstack command does with `--os-auth-type v3oidcpassword`,
-    `v3oidcclientcredentials` or `v3oidcaccesstoken`. Unset lets in browsers alone."""
+    """Accept access tokens of programs, such as the openstack command with `--os-auth-type v3oidcpassword`,
+    `v3oidcclientcredentials` or `v3oidcaccesstoken`. If unset, users can log in with browsers only."""
 
     def destinations(self) -> Sequence[Destination]:
-        """Whoever says where tokens are to be had, and whoever is asked about them."""
-        asked = self.bearer_tokens.introspection_url if self.bearer_tokens else None
-        return sent({"clientSecretRef": self.client_secret_ref}, self.metadata_url or self.issuer, asked)
+        """Return the servers that name the one that issues tokens, and that verify them."""
+        introspection_url = self.bearer_tokens.introspection_url if self.bearer_tokens else None
+        return sent({"clientSecretRef": self.client_secret_ref}, self.metadata_url or self.issuer, introspection_url)
 
 
 _VARIABLE = "^[A-Za-z][A-Za-z0-9-]{0,62}$"
@@ -112,15 +112,15 @@ class SAML2(Model):
     )
 
     entity_id: EntityId = Field(alias="entityID")
-    """The provider's name, as its metadata has it; Keystone knows it by that."""
+    """Name of the provider, as its metadata has it; Keystone identifies the provider by it."""
     metadata_url: SecureUrl | None = Field(default=None, alias="metadataURL")
-    """Its metadata, which is read again every hour or so. The server's certificate must be by one of the authorities in
-    `caSecretRef`, or by one that Debian trusts where that is unset."""
+    """URL of its metadata, which shibd reads again about every hour. The server's certificate must be by one of the
+    authorities in `caSecretRef`, or by one that Debian trusts if that is unset."""
     metadata_secret_ref: SecretFileRef | None = None
-    """Its metadata as a file in a Secret, `metadata.xml` unless `key` says otherwise."""
+    """Its metadata as a file in a Secret: `metadata.xml`, unless `key` names another one."""
     metadata_certificate_secret_ref: SecretFileRef | None = None
-    """The certificate by whose key the metadata must be signed, as federations publish theirs: `tls.crt` in a Secret
-    unless `key` says otherwise. Unset accepts metadata without a signature."""
+    """Certificate whose key must have signed the metadata, as federations publish theirs: `tls.crt` in a Secret, unless
+    `key` names another file. If unset, shibd accepts metadata without a signature."""
     attributes: Annotated[
         dict[str, Annotated[str, Field(max_length=255)]],
         Field(max_length=64),
@@ -131,12 +131,12 @@ class SAML2(Model):
             )
         ),
     ] = {}
-    """SAML attributes the mapping reads, by the name it gives them: `{mail: urn:oid:0.9.2342.19200300.100.1.3}`. Those
-    of eduPerson that Shibboleth knows are there anyway: `eppn`, `affiliation`, `entitlement`."""
+    """SAML attributes that the mapping reads, by its names for them: `{mail: urn:oid:0.9.2342.19200300.100.1.3}`.
+    Shibboleth always provides those of eduPerson that it knows: `eppn`, `affiliation`, `entitlement`."""
 
 
 class IdentityProvider(Model):
-    """Somebody else who knows users, how they prove it, and what they are here."""
+    """An identity provider outside of this cloud: how its users log in, and which users of Keystone they become."""
 
     rules: ClassVar[tuple[Rule, ...]] = (
         rule(
@@ -152,46 +152,46 @@ class IdentityProvider(Model):
     )
 
     name: ProviderName
-    """Its name in Keystone, part of the URLs by which its users log in."""
+    """Name of the provider in Keystone, part of the URLs at which its users log in."""
     protocol: Literal["openid", "saml2"]
-    """What it speaks: OpenID Connect, or SAML 2.0. It cannot be changed: Keystone knows users by their provider and by
-    this; one that speaks otherwise has another name."""
+    """Protocol: OpenID Connect, or SAML 2.0. You cannot change it: Keystone identifies users by their provider and its
+    protocol. For another protocol, add a provider with another name."""
     description: Annotated[str, Field(max_length=255)] = ""
-    """What it is, shown to people."""
+    """Description of the provider, for people."""
     domain: Annotated[str, Field(min_length=1, max_length=64)] | None = None
-    """Name of the domain its users belong to, made where there is none. Unset has Keystone make one for it. It cannot
-    be changed: what Keystone knows of the provider stays with its domain."""
+    """Name of the domain of its users; the operator creates it if it does not exist. If unset, Keystone creates one for
+    the provider. You cannot change it: what Keystone knows of the provider stays in its domain."""
     openid: OpenID | None = None
-    """How OpenID Connect is spoken."""
+    """Settings of OpenID Connect."""
     saml2: SAML2 | None = None
-    """How SAML is spoken."""
+    """Settings of SAML."""
     mapping: MappingRules
-    """Who its users are here: the list of rules that Keystone takes, each with `remote` and `local`. Claims are
-    `OIDC-` and their name: `OIDC-preferred_username`; attributes of SAML have the names of `saml2.attributes`."""
+    """Rules by which Keystone maps its users, in Keystone's own format: a list, each with `remote` and `local`. A claim
+    is `OIDC-` and its name: `OIDC-preferred_username`; attributes of SAML have the names of `saml2.attributes`."""
     remote_id_attribute: RemoteIdAttribute | None = Field(default=None, alias="remoteIDAttribute")
-    """What tells Keystone who vouches for a user. Unset is `OIDC-iss` or `Shib-Identity-Provider`."""
+    """Variable that tells Keystone the provider of a user. Unset is `OIDC-iss` or `Shib-Identity-Provider`."""
     ca_secret_ref: SecretFileRef | None = Field(default=None, alias="caSecretRef")
-    """Authorities the provider's certificate is checked by, a bundle in PEM: `ca.crt` unless `key` says otherwise.
+    """Authorities that verify the provider's certificate, a bundle in PEM: `ca.crt`, unless `key` names another file.
     Unset is those that Debian trusts."""
     retention: Literal["Retain", "Delete"] = "Retain"
-    """What becomes of it when it is taken from the list, or federation is turned off. Retain disables it in Keystone,
-    so that its users are who they were when it comes back. Delete removes it and its users, with their roles and
+    """Action in Keystone when you remove the provider from the list, or turn federation off. Retain disables the
+    provider, so that its users are the same if you add it again. Delete removes it and its users, with their roles and
     application credentials."""
 
     @property
     def remote_id(self) -> str:
-        """Its name in what it says."""
+        """Name of the provider in its tokens or assertions."""
         return self.openid.issuer if self.openid else self.saml2.entity_id if self.saml2 else ""
 
 
 class ServiceProvider(Model):
-    """What this Keystone is to providers that speak SAML."""
+    """This Keystone, as providers that speak SAML know it."""
 
     entity_id: EntityId | None = Field(default=None, alias="entityID")
-    """Its name; unset is `/shibboleth` below its public URL."""
+    """Name of this Keystone; unset is `/shibboleth` below its public URL."""
     key_pair_secret_ref: SecretRef | None = None
-    """A Secret with `tls.crt` and `tls.key` (RSA), by which requests are signed and what is encrypted for this Keystone
-    is read. Unset does neither."""
+    """A Secret with `tls.crt` and `tls.key` (RSA), with which shibd signs requests and decrypts assertions. If unset,
+    it does neither."""
 
 
 class Federation(Model):
@@ -200,7 +200,7 @@ class Federation(Model):
     rules: ClassVar[tuple[Rule, ...]] = (
         rule(
             "!has(self.enabled) || !self.enabled || (has(self.identityProviders) && size(self.identityProviders) > 0)",
-            "there is nobody to let in; add a provider, or set enabled to false",
+            "there is no identity provider; add one, or set enabled to false",
             ".identityProviders",
         ),
         rule(
@@ -212,19 +212,19 @@ class Federation(Model):
     )
 
     enabled: bool = False
-    """Whether they may log in. Turning it off takes away how they do; what becomes of providers and users in Keystone
-    is each provider's `retention`."""
+    """Let these users log in. Setting false removes their ways to log in; the `retention` of each provider decides what
+    happens to it and its users in Keystone."""
     identity_providers: Annotated[list[IdentityProvider], Field(max_length=16)] = []
-    """Who knows them."""
+    """Identity providers of these users."""
     trusted_dashboards: Annotated[list[Dashboard], Field(max_length=16)] = []
-    """Dashboards that may be handed a token of a user who logged in in a browser (`[federation] trusted_dashboard`)."""
+    """Dashboards that may get the token of a user who logged in with a browser (`[federation] trusted_dashboard`)."""
     service_provider: ServiceProvider = ServiceProvider()
-    """What this Keystone is to providers that speak SAML."""
+    """This Keystone, as providers that speak SAML know it."""
 
     @model_validator(mode="before")
     @classmethod
-    def _unused(cls, given: Any) -> Any:
-        """Nothing is read for providers that are not let in."""
-        if not isinstance(given, Mapping) or (spec := cast("Mapping[str, Any]", given)).get("enabled"):
-            return given
+    def _drop_unused(cls, document: Any) -> Any:
+        """Drop everything else if federation is off, so that the operator reads nothing for its providers."""
+        if not isinstance(document, Mapping) or (spec := cast("Mapping[str, Any]", document)).get("enabled"):
+            return document
         return {name: value for name, value in spec.items() if name == "enabled"}

@@ -1,4 +1,4 @@
-"""What Shibboleth is told: whose assertions count, and what of them a mapping may read."""
+"""Configuration of Shibboleth: the providers that it trusts, and the attributes that a mapping may read."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from .apache import FOLDER, RUN
 from .model import SAML2, IdentityProvider
 
 _PACKAGE = "/etc/shibboleth"
-_KNOWN = ("eppn", "subject-id", "pairwise-id", "persistent-id", "affiliation", "entitlement")
-"""Attributes that Shibboleth knows of itself; these are kept in a session that moves to another pod."""
+_BUILTIN_ATTRIBUTES = ("eppn", "subject-id", "pairwise-id", "persistent-id", "affiliation", "entitlement")
+"""Attributes that Shibboleth knows by itself; a session that moves to another pod keeps these."""
 
 _AUTHORITIES = "/etc/ssl/certs/ca-certificates.crt"
 _CAINFO = 10065
-# Shibboleth leaves it to signatures whom it believes, and has libcurl check neither the chain nor the name unless told.
+# Shibboleth relies on signatures: by default, it has libcurl verify neither the chain nor the name.
 _VERIFIED = {64: "1", 81: "2"}  # CURLOPT_SSL_VERIFYPEER, CURLOPT_SSL_VERIFYHOST (curl/curl.h)
 
 LOGGER = """\
@@ -30,18 +30,18 @@ log4j.appender.console.layout.ConversionPattern=%p %c %x: %m%n
 def files(
     providers: Sequence[IdentityProvider], *, url: str, entity_id: str, sealer: str, signs: bool
 ) -> Mapping[str, str]:
-    """shibboleth2.xml and what belongs to it. `url` is Keystone's public one, without a path; `sealer` is a password
-    that seals sessions in cookies, the same for all pods; `signs` says whether there is a key pair.
+    """Return shibboleth2.xml and its other files. `url` is Keystone's public one, without a path; `sealer` is a
+    password that seals sessions in cookies, the same for all pods; `signs` is True if there is a key pair.
     """
     saml = [(each, each.saml2) for each in providers if each.saml2]
-    ids = sorted({*_KNOWN, *(name for _, how in saml for name in how.attributes)})
+    ids = sorted({*_BUILTIN_ATTRIBUTES, *(name for _, how in saml for name in how.attributes)})
     secure = url.startswith("https:")
     pair = (
         f'\n        <CredentialResolver type="File" key="{FOLDER}/sp.key" certificate="{FOLDER}/sp.crt"/>'
         if signs
         else ""
     )
-    # A session begun at one pod is taken up by others from its cookie.
+    # With its cookie, a session that begins at one pod can go on at another.
     text = f"""\
 <SPConfig xmlns="urn:mace:shibboleth:3.0:native:sp:config" clockSkew="180" logger="{FOLDER}/shibboleth.logger">
     <OutOfProcess logger="{FOLDER}/shibboleth.logger"/>
@@ -74,24 +74,24 @@ def files(
 
 
 def _key(password: str) -> str:
-    """128 bits for AES."""
+    """Return 128 bits for AES."""
     return base64.b64encode(hashlib.sha256(password.encode()).digest()[:16]).decode()
 
 
 def _metadata(provider: IdentityProvider, how: SAML2) -> str:
-    """Metadata of one provider, and of nobody else who may be in the same file."""
+    """Return the metadata of one provider, without other providers that may be in the same file."""
     signed = (
         f'<MetadataFilter type="Signature" certificate="{FOLDER}/metadata-{provider.name}.crt"/>'
         if how.metadata_certificate_secret_ref
         else ""
     )
-    # The signature is over the whole document: it is checked before the others are dropped.
-    own = (
+    # The signature is over the whole document: Shibboleth checks it before it drops the other providers.
+    filters = (
         f'{signed}<MetadataFilter type="Include"><Include>{_text(how.entity_id)}</Include></MetadataFilter>'
         "</MetadataProvider>"
     )
     if not how.metadata_url:
-        return f'<MetadataProvider type="XML" path="{FOLDER}/metadata-{provider.name}.xml">{own}'
+        return f'<MetadataProvider type="XML" path="{FOLDER}/metadata-{provider.name}.xml">{filters}'
     trusted = f"{FOLDER}/ca-{provider.name}.crt" if provider.ca_secret_ref else _AUTHORITIES
     options = {**_VERIFIED, _CAINFO: trusted}
     trust = "".join(
@@ -100,7 +100,7 @@ def _metadata(provider: IdentityProvider, how: SAML2) -> str:
     )
     return (
         f'<MetadataProvider type="XML" url={quoteattr(how.metadata_url)}'
-        f' backingFilePath="{RUN}/metadata-{provider.name}.xml" maxRefreshDelay="3600">{trust}{own}'
+        f' backingFilePath="{RUN}/metadata-{provider.name}.xml" maxRefreshDelay="3600">{trust}{filters}'
     )
 
 
@@ -109,14 +109,14 @@ def _text(value: str) -> str:
 
 
 def _attributes(saml: Sequence[tuple[IdentityProvider, SAML2]]) -> str:
-    """Names of attributes, as XML and as plain text say them."""
+    """Return the map of attributes, each for a name as a URI and for a plain one."""
     formats = ("", "urn:oasis:names:tc:SAML:2.0:attrname-format:basic")
-    wanted = sorted({(name, attribute) for _, how in saml for name, attribute in how.attributes.items()})
+    pairs = sorted({(name, attribute) for _, how in saml for name, attribute in how.attributes.items()})
     lines = [
         f"    <Attribute name={quoteattr(attribute)} id={quoteattr(name)}"
         + (f' nameFormat="{form}"' if form else "")
         + "/>\n"
-        for name, attribute in wanted
+        for name, attribute in pairs
         for form in formats
     ]
     return f'<Attributes xmlns="urn:mace:shibboleth:2.0:attribute-map">\n{"".join(lines)}</Attributes>\n'

@@ -1,4 +1,4 @@
-"""The program that serves Keystone in any image, given to it beside its configuration, and options that suit it."""
+"""The program that serves Keystone with any image, mounted beside its configuration, and the options for it."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ _LEVELS = (
     "routes=INFO",
 )
 DEFAULTS: Sections = {
-    # What keystone-manage or somebody's SQL changes has no mark (identity_application): it is seen after this time.
+    # A change by keystone-manage or by hand has no mark (identity_application): processes see it after this time.
     "cache": {"expiration_time": 30},
-    # oslo.log's own list; and nothing of the mount of a Secret, which Kubernetes makes readable by all who are in the
-    # container: nobody else is, and it was a warning several times a request.
+    # oslo.log's own list; and no warnings, several with each request, that every user of the container can read the
+    # mount of a Secret: the container has only one user.
     "DEFAULT": {"default_log_levels": ",".join((*_LEVELS, "keystone.common.fernet_utils=ERROR"))},
     # All that bcrypt takes; with more, each login is a warning that says so. Ten rounds take a fourth of the CPU of
     # Keystone's twelve, and after a power cut all programs log in at once (docs/decisions/0016).
@@ -39,14 +39,14 @@ DEFAULTS: Sections = {
 
 
 def cache(ctx: Context[KeystoneSpec]) -> Sections:
-    """[cache]: without a server, too, a request works nothing out twice. That is nine tenths of what it costs."""
-    cached = parts.cache(ctx)
-    alone: Sections = {"cache": {"enabled": True, "backend": "dogpile.cache.null"}}
-    return cached if cached["cache"]["enabled"] else alone
+    """Return [cache]: also without a server, a request computes nothing twice, which saves nine tenths of its cost."""
+    shared = parts.cache(ctx)
+    per_request: Sections = {"cache": {"enabled": True, "backend": "dogpile.cache.null"}}
+    return shared if shared["cache"]["enabled"] else per_request
 
 
 def programs() -> dict[str, str]:
-    """Files of the program, by name."""
+    """Return the files of the program, by name."""
     package = resources.files(__package__ or "")
     names = ("identity_application.py", "identity_generation.py")
     return {name: package.joinpath(name).read_text(encoding="utf-8") for name in names}
