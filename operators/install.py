@@ -69,7 +69,7 @@ def certified(cluster: Kubernetes, objects: Sequence[Object]) -> list[Object]:
     mounted = manifests.mounted(objects)
     if not mounted:
         return list(objects)
-    now, request = datetime.now(UTC), pki.Wanted(common="webhooks", names=manifests.hosts(objects))
+    now, request = datetime.now(UTC), pki.Request(common="webhooks", names=manifests.hosts(objects))
     namespace, name = mounted[0]
     listed = cluster.items("secrets", f"--namespace={namespace}", f"--field-selector=metadata.name={name}")
     stored = secret_data(listed[0] if listed else None)

@@ -24,7 +24,7 @@ LARGER = {
     "mariadb": 1250,
     "neutron": 419,
     "nova": 1180,
-    "ovnnetwork": 960,
+    "ovnnetwork": 1010,
     "pki": 320,
     "rabbitmq": 560,
     "tempest": 660,

@@ -268,11 +268,19 @@ MINE: Object = {
     "stringData": {"tls.crt": PAIR.cert, "tls.key": PAIR.key, "ca.crt": BY.cert},
 }
 CERTIFIED = {"tls": {"enabled": True, "pkiRef": {"name": "internal"}}}
-ALL = (NB, SB, NORTHD, *NODES, *POLICIES, "Service/ovn-", "Secret/ovn-", "published.", "status.endpoints.", "endpoint")
+ALL = (
+    *(NB, SB, NORTHD, RELAY, *NODES, *POLICIES, "RelayReady", "ChassisAuthorityReady"),
+    "Service/ovn-",
+    "Secret/ovn-",
+    "published.",
+    "status.endpoints.",
+    "endpoint",
+)
 BY_TLS: Leaves = {
     f"{NORTHD} pod.containers[main].env[OVN_NB_DB].value": f"ssl:ovn-nb-0.ovn-nb.{HOST}:16641",
-    **switch("OVN_REMOTE", f"ssl:ovn-sb-0.ovn-sb.{HOST}:16642"),
-    **both("pod.volumes[tls].secret.secretName", "ovn-tls"),
+    **switch("OVN_REMOTE", f"ssl:ovn-relay.{HOST}:16642"),
+    **both("pod.volumes[node-certificate].hostPath.path", "/var/lib/openstack-tls/chassis-tls"),
+    f"{RELAY} pod.volumes[tls].secret.secretName": "ovn-relay-tls",
     "status.endpoints.southbound": f"ssl:ovn-sb.{HOST}:16642",
     "CertificateReady": "",
 }
@@ -298,6 +306,7 @@ BY_TLS: Leaves = {
             | {f"Service/ovn-{name} spec.ports[ovsdb].port": None for name in ("nb", "sb")},
             NB,
             SB,
+            RELAY,
             "Service/ovn-",
             *POLICIES,
             base=CERTIFIED,

@@ -22,7 +22,8 @@ from .limited import caller, reader
 from .members import POD_NAME, Members, hosts, members, volume
 from .monitoring import METRICS, MONITORING, POD_MONITOR, RULES, found_by, monitor, serves, watched
 from .names import program, title
-from .ovn import OVN_CLIENT, OVN_NODES, OVN_TLS, ovn_mounts, ovn_options
+from .node_certificates import certified_nodes, node_certificates
+from .ovn import OVN_CLIENT, OVN_NODE_TLS, OVN_NODES, OVN_TLS, ovn_mounts, ovn_node_mounts, ovn_options
 from .policies import Way, opened, outside, policies
 from .providers import (
     AUTO,
@@ -79,6 +80,7 @@ __all__ = [
     "MONITORING",
     "OVN_CLIENT",
     "OVN_NODES",
+    "OVN_NODE_TLS",
     "OVN_TLS",
     "POD_MONITOR",
     "POD_NAME",
@@ -115,6 +117,7 @@ __all__ = [
     "catalog",
     "ceph",
     "certified",
+    "certified_nodes",
     "claim",
     "claimed",
     "cloud_auth",
@@ -144,6 +147,7 @@ __all__ = [
     "messaging",
     "monitor",
     "moving",
+    "node_certificates",
     "notifications",
     "on_ceph",
     "opened",
@@ -152,6 +156,7 @@ __all__ = [
     "ordered",
     "outside",
     "ovn_mounts",
+    "ovn_node_mounts",
     "ovn_options",
     "own_authority",
     "placed_by_others",

@@ -6,18 +6,30 @@ from collections.abc import Mapping
 
 from .. import kube
 from ..plan import Referent
+from .node_certificates import node_folder
 
 OVN_TLS = "/etc/ovn-tls"
 """Folder of a certificate, its key and its authorities, in a pod that serves or reads the databases."""
 OVN_CLIENT = "clientSecret"
 """Key under which an OVNNetwork publishes the Secret of it."""
+OVN_NODE_TLS = "nodeCertificates"
+"""Key under which an OVNNetwork publishes that each of its nodes has a certificate of its own."""
 OVN_NODES = "nodes"
 """Key under which an OVNCluster publishes the labels of its nodes: label=value[,label=value]."""
 _FILES = {"private_key": "tls.key", "certificate": "tls.crt", "ca_cert": "ca.crt"}
 
 
-def ovn_mounts(network: Referent) -> tuple[kube.Mount, ...]:
-    """The files, which are read again with each connection."""
+def ovn_node_mounts() -> tuple[kube.Mount, ...]:
+    """The files of a node's own certificate, for a program on that node."""
+    return (node_folder("chassis-tls", OVN_TLS),)
+
+
+def ovn_mounts(network: Referent, *, on_node: bool = False) -> tuple[kube.Mount, ...]:
+    """The files, which are read again with each connection; those of the node for a program `on_node`, if it has its
+    own.
+    """
+    if on_node and OVN_NODE_TLS in network.published:
+        return ovn_node_mounts()
     secret = network.published.get(OVN_CLIENT)
     return (kube.folder("ovn-tls", secret, OVN_TLS),) if secret else ()
 

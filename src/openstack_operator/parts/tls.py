@@ -50,6 +50,8 @@ class Certified:
     """True if it is valid as a client's certificate, too."""
     common: str = ""
     """Its common name; many have none."""
+    files: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    """Data of the Secret."""
 
     trusts: Mapping[str, str] = field(default_factory=dict[str, str])
     """Annotation for pods that have to restart when the authorities they trust change."""
@@ -119,6 +121,7 @@ def certified(
         calls=pki.calls(source.files["tls.crt"]),
         trusts={TRUSTS: kube.digest(source.files["ca.crt"])},
         common=pki.common(source.files["tls.crt"]),
+        files=source.files,
     )
 
 

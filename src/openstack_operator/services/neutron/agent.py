@@ -14,10 +14,12 @@ NAME = "metadata-agent"
 LISTENS = kube.Probe.of_worker(["grep", "-qs", " 00010000 .*/var/lib/neutron/metadata_proxy$", "/proc/net/unix"])
 
 SWITCHED = """\
+until [ ! -d /etc/ovn-tls ] || [ -e /etc/ovn-tls/tls.crt ]; do sleep 1; done
 until grep -qs ' 00010000 .*/run/openvswitch/db.sock$' /proc/net/unix; do sleep 1; done
 exec "$@"
 """
-"""Open vSwitch's database answers. An agent that is started before it fails, and then neither ends nor tries again."""
+"""The node has its certificate, and Open vSwitch's database answers. An agent that is started before them fails, and
+then neither ends nor tries again."""
 
 
 def metadata_agent(ctx: Context[NeutronSpec], secret: str, *, after: tuple[Step, ...]) -> tuple[Step, Step]:
@@ -30,7 +32,7 @@ def metadata_agent(ctx: Context[NeutronSpec], secret: str, *, after: tuple[Step,
         },
         suffix=f"{NAME}-config",
         directory="/etc/neutron",
-        beside=parts.ovn_mounts(network(ctx)),
+        beside=parts.ovn_mounts(network(ctx), on_node=True),
     )
     program = parts.program(ctx, NAME)
     main = kube.Container(

@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ... import kube
+from ... import kube, parts
 from ...api import PodSettings
 from ...plan import READY, Component, Context, Group, SpecError, State, Step, Verdict, key
 from .model import OVNNetworkSpec, Program
-from .nodes import Single, selector
+from .nodes import Single, certified, selector
 from .tls import Secured
 
 _SWITCH = kube.host("openvswitch", "/run/openvswitch")
@@ -48,7 +48,25 @@ def chassis(
             raise SpecError("spec.chassis.affinity", "not an affinity as Kubernetes has it") from None
         others = wanted.model_copy(update={"affinity": affinity})
         steps.append(_daemons(ctx, "chassis", common, others, nodes, tls, own, after))
+    beside += _certificates(ctx, tls, steps)
     return Group("Controllers", [*before, *steps, *beside, Step(name="Tunnels", verdict=_tunnels(ctx, steps))])
+
+
+def _certificates(ctx: Context[OVNNetworkSpec], tls: Secured, steps: Sequence[Step]) -> list[Step]:
+    """A certificate for each node that runs a controller."""
+    if tls.chassis is None:
+        return []
+    daemons = [ctx.children.get(key(obj), {}) for step in steps for obj in step.objects]
+    made = parts.node_certificates(
+        ctx,
+        "chassis-tls",
+        certified(ctx, daemons),
+        authority=tls.chassis,
+        trusted=tls.own.files["ca.crt"],
+        program=ctx.release["ovn-controller"],
+        settings=_beside(ctx, ctx.spec.chassis.controller),
+    )
+    return [*made.steps]
 
 
 def _tunnels(ctx: Context[OVNNetworkSpec], steps: Sequence[Step]) -> Verdict:
@@ -103,7 +121,7 @@ def _daemons(
     own: Single | None,
     after: tuple[Step, ...],
 ) -> Step:
-    controls = (_SWITCH, kube.host("ovn", "/run/ovn"), *tls.clients)
+    controls = (_SWITCH, kube.host("ovn", "/run/ovn"), *tls.on_nodes)
     template = kube.pod(
         ctx,
         component,
@@ -121,7 +139,7 @@ def _daemons(
         wanted=wanted.model_copy(update={"node_selector": dict(nodes)}),
         hostNetwork=True,
     )
-    if own:
+    if own or tls.chassis:
         template["metadata"]["labels"][kube.WATCHED] = "true"
     # A node whose switch restarts is without a network for a moment: never two of them at a time.
     strategy = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 1, "maxSurge": 0}}

@@ -106,8 +106,9 @@ class Fabric(Model):
     """Turns networks into flows. One pod works, further ones stand by; unset replicas are 2 where a database has more
     than one member."""
     relay: Component = Component()
-    """Copies of the southbound database that nodes read instead of its members, for clouds of hundreds of nodes; unset
-    replicas are 0, and nodes read the members."""
+    """Copies of the southbound database that nodes read instead of its members. With TLS there is at least one, which
+    lets a node change the rows of its own chassis only; unset replicas are 2 where the database has several members.
+    Without TLS, unset replicas are 0: nodes read the members. Use relays in clouds of hundreds of nodes."""
     gateway: Gateway = Gateway()
     """Which of these nodes connect virtual networks to physical ones."""
     datapath: Literal["auto", "system", "netdev"] = "auto"

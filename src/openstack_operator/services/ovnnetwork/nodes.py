@@ -50,16 +50,29 @@ def single(ctx: Context[OVNNetworkSpec]) -> Single:
     )
 
 
-def _nodes(ctx: Context[OVNNetworkSpec], live: Mapping[str, Object]) -> list[str]:
-    """Nodes that run a controller, or did and will again: one that is rolled has no pod for a moment. One that was
-    taken out of the selection is a chassis until its pod is gone, which would only register anew.
+def certified(ctx: Context[OVNNetworkSpec], daemons: Sequence[Object]) -> set[str]:
+    """Nodes that have a certificate: those with a controller. While a DaemonSet lacks pods, as during a roll-out, also
+    those that had one before.
     """
+    nodes = _with_controller(ctx)
+    desired = sum((live.get("status") or {}).get("desiredNumberScheduled", 0) for live in daemons)
+    return nodes if len(nodes) >= desired else nodes | parts.certified_nodes(ctx, "chassis-tls")
+
+
+def _with_controller(ctx: Context[OVNNetworkSpec]) -> set[str]:
     components = {"gateway", "chassis"}
-    run = {
+    return {
         pod["spec"]["nodeName"]
         for pod in ctx.pods
         if pod["metadata"]["labels"].get(kube.COMPONENT) in components and pod["spec"].get("nodeName")
     }
+
+
+def _nodes(ctx: Context[OVNNetworkSpec], live: Mapping[str, Object]) -> list[str]:
+    """Nodes that run a controller, or did and will again: one that is rolled has no pod for a moment. One that was
+    taken out of the selection is a chassis until its pod is gone, which would only register anew.
+    """
+    run = _with_controller(ctx)
     wanted = selector(ctx.spec)
     stay = {name for name in live if name in ctx.nodes and ctx.nodes[name].selected(wanted)}
     return sorted(name for name in run | stay if name in ctx.nodes)

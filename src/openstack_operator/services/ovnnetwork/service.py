@@ -63,7 +63,7 @@ def plan(ctx: Context[OVNNetworkSpec], neutron: Integration | None = None) -> Pl
 
 def _ways(ctx: Context[OVNNetworkSpec], tls: Secured) -> list[parts.Way]:
     """Members speak with each other, northd and relays with them, and nodes with the relays if there are any."""
-    both, read = (NORTHBOUND, SOUTHBOUND), "relay" if ctx.spec.relay.replicas else SOUTHBOUND.name
+    both, read = (NORTHBOUND, SOUTHBOUND), "relay" if relay.replicas(ctx, tls) else SOUTHBOUND.name
     return [
         *(parts.Way(each.name, [each.raft, each.facts], "members") for each in both),
         *(parts.Way(each.name, [*open_ports(each, tls).values()], "service") for each in both),

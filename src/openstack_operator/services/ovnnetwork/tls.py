@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ... import kube, parts
-from ...plan import Context, NotBuilt, Object, SpecError, Step
+from ... import kube, parts, pki
+from ...plan import READY, Context, NotBuilt, Object, SpecError, Step
 from .model import OVNNetworkSpec
 
 
@@ -18,6 +18,10 @@ class Secured:
     """Of what runs here."""
     client: parts.Certified
     """For others who are to read the databases: whoever shows a certificate by this authority may write."""
+    chassis: parts.OwnAuthority | None = None
+    """Authority of the nodes' certificates, which relays alone trust; None while nodes use plain text."""
+    relay: Step | None = None
+    """The Secret of the relays: the certificate with both authorities."""
 
     @property
     def mounts(self) -> tuple[kube.Mount, ...]:
@@ -30,6 +34,18 @@ class Secured:
         return self.mounts if self.own.published else ()
 
     @property
+    def on_nodes(self) -> tuple[kube.Mount, ...]:
+        """Of a program on a node, which has a certificate of its own."""
+        return parts.ovn_node_mounts() if self.chassis else ()
+
+    @property
+    def on_relays(self) -> tuple[kube.Mount, ...]:
+        """Of a relay."""
+        if self.relay is None:
+            return self.mounts
+        return (kube.folder("tls", self.relay.objects[0]["metadata"]["name"], parts.OVN_TLS),)
+
+    @property
     def options(self) -> list[str]:
         """The same on the command line of a program of OVN's."""
         files = {"private-key": "tls.key", "certificate": "tls.crt", "ca-cert": "ca.crt"}
@@ -37,11 +53,14 @@ class Secured:
 
     @property
     def steps(self) -> tuple[Step, ...]:
-        return (*self.own.steps, *self.client.steps)
+        authority = [self.chassis.step, self.chassis.replacement] if self.chassis else []
+        return (*self.own.steps, *self.client.steps, *authority, *([self.relay] if self.relay else []))
 
     @property
     def published(self) -> dict[str, str]:
-        return {parts.OVN_CLIENT: self.client.secret} if self.own.published else {}
+        if not self.own.published:
+            return {}
+        return {parts.OVN_CLIENT: self.client.secret, **({parts.OVN_NODE_TLS: "true"} if self.chassis else {})}
 
     def connection(self, hosts: Sequence[str], port: int, secure: int) -> str:
         """What clients are told."""
@@ -54,13 +73,21 @@ def secured(ctx: Context[OVNNetworkSpec]) -> Secured:
     if ctx.spec.tls and ctx.spec.image_profile == "kolla":
         raise NotBuilt("spec.tls", "kolla's images do not encrypt OVN's databases yet; remove it")
     sets = [("StatefulSet", kube.fitting(ctx.name(name), kube.STATEFUL_SET_LIMIT)) for name in ("nb", "sb")]
-    relay = [("Deployment", kube.fitting(ctx.name("relay")))] if ctx.spec.relay.replicas else []
     also = [f"*.{ctx.host(ctx.name(name))}" for name in ("nb", "sb")]
     own, client = (
-        parts.certified(ctx, ctx.name("relay"), workloads=[*sets, *relay], name=name, also=also, calls=True)
+        parts.certified(ctx, ctx.name("relay"), workloads=sets, name=name, also=also, calls=True)
         for name in ("tls", "client-tls")
     )
-    return Secured(own, client)
+    if not own.published or not ctx.spec.chassis.enabled:
+        return Secured(own, client)
+    live = ctx.children.get(("Deployment", kube.fitting(ctx.name("relay"))))
+    readers = kube.judge(live) if live else READY
+    chassis = parts.own_authority(ctx, "chassis", "nodes' connections to OVN", readers=readers)
+    trusted = pki.bundle([own.files["ca.crt"], chassis.bundle], ctx.now)
+    files = {**{name: own.files[name] for name in ("tls.crt", "tls.key")}, "ca.crt": trusted}
+    secret = kube.secret(ctx, ctx.name("relay-tls"), files)
+    step = Step(name="Certificate", objects=(secret,), after=(*own.steps, chassis.step))
+    return Secured(own, client, chassis, step)
 
 
 def schemes(held: str, tls: Secured, live: Object | None, *, single: bool, over: bool) -> str:

@@ -1,0 +1,161 @@
+"""Each node that runs ovn-controller has a certificate of its own, which the databases' members do not trust."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from openstack_operator import kube, pki
+from openstack_operator.plan import Key, Object, Plan, Release, State, key
+from openstack_operator.services.ovnnetwork.model import OVN_NETWORK
+from openstack_operator.services.ovnnetwork.service import plan
+from openstack_operator.services.pki.model import PKI
+from openstack_operator.services.pki.service import plan as plan_pki
+from openstack_operator.testing import NOW, context, granted
+
+pytestmark = pytest.mark.security
+
+
+def controller(node: str) -> Object:
+    labels = {kube.COMPONENT: "gateway", "app.kubernetes.io/name": "ovnnetwork-gateway"}
+    return {"metadata": {"name": f"ovn-{node}", "labels": labels}, "spec": {"nodeName": node}, "status": {}}
+
+
+class Cloud:
+    """An OVN whose controllers run on some nodes."""
+
+    def __init__(self, release: Release) -> None:
+        self.release = release
+        self.drawn = 0
+        self.children: dict[Key, Object] = {}
+        self.now = NOW
+
+    def draw(self) -> str:
+        self.drawn += 1
+        return f"drawn {self.drawn}"
+
+    def plan(self, *nodes: str, desired: int | None = None, **spec: Any) -> Plan:
+        by = plan_pki(context(PKI, release=self.release))
+        secrets = {obj["metadata"]["name"]: kube.secret_data(obj) for obj in by.objects if obj["kind"] == "Secret"}
+        given: dict[str, Any] = {"secrets": secrets, "children": self.children, "release": self.release}
+        spec = {"tls": {"pkiRef": {"name": "pki"}}, **spec}
+        at = context(OVN_NETWORK, spec, owner="ovn", published={"PKI": by.outcome.published}, **given)
+        pods = tuple(map(controller, nodes))
+        made = plan(replace(at, pods=pods, draw=self.draw, now=self.now))
+        self.children = {key(obj): granted(obj) for obj in made.objects}
+        self.desire(len(nodes) if desired is None else desired)
+        return made
+
+    def desire(self, nodes: int) -> None:
+        """Have this many nodes selected, all of them gateways."""
+        for name, number in (("ovn-gateway", nodes), ("ovn-chassis", 0)):
+            self.children["DaemonSet", name]["status"]["desiredNumberScheduled"] = number
+
+    def files(self, secret: str) -> dict[str, str]:
+        return kube.secret_data(self.children["Secret", secret])
+
+    @property
+    def certified(self) -> set[str]:
+        return {name for kind, name in self.children if kind == "Secret" and name.startswith("ovn-chassis-tls-")}
+
+    @property
+    def jobs(self) -> dict[str, Object]:
+        jobs = [obj for (kind, _), obj in self.children.items() if kind == "Job"]
+        return {job["spec"]["template"]["spec"]["nodeName"]: job for job in jobs}
+
+
+@pytest.fixture(name="cloud")
+def _cloud(release: Release) -> Cloud:
+    return Cloud(release)
+
+
+def test_each_node_has_a_key_of_its_own(cloud: Cloud) -> None:
+    cloud.plan("one", "two.example.org")
+    one, two = cloud.files("ovn-chassis-tls-one"), cloud.files("ovn-chassis-tls-two.example.org")
+    assert one["tls.key"] != two["tls.key"]
+    assert [pki.common(files["tls.crt"]) for files in (one, two)] == ["one", "two.example.org"]
+    assert one["ca.crt"] == cloud.files("ovn-tls")["ca.crt"], "of the databases' certificates"
+    assert not pki.is_trusted(one["tls.crt"], [cloud.files("ovn-tls")["ca.crt"]]), "members do not trust nodes"
+    assert pki.is_trusted(one["tls.crt"], [cloud.files("ovn-relay-tls")["ca.crt"]])
+    assert pki.calls(one["tls.crt"])
+
+
+def test_a_job_on_the_node_stores_its_files_and_no_others(cloud: Cloud) -> None:
+    cloud.plan("one", "two")
+    spec = cloud.jobs["one"]["spec"]["template"]["spec"]
+    secrets = [volume["secret"]["secretName"] for volume in spec["volumes"] if "secret" in volume]
+    assert secrets == ["ovn-chassis-tls-one"]
+    [folder] = [volume["hostPath"]["path"] for volume in spec["volumes"] if "hostPath" in volume]
+    assert folder == "/var/lib/openstack-tls/chassis-tls"
+    [main] = spec["containers"]
+    assert main["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+    assert "privileged" not in main["securityContext"]
+    assert spec["tolerations"] == [{"operator": "Exists"}]
+    # A node that is away does not keep the cloud from being ready.
+    assert cloud.jobs["one"]["metadata"]["annotations"][kube.BESIDE] == "true"
+
+
+@pytest.mark.parametrize("name", ["ovn-gateway", "ovn-chassis"])
+def test_a_node_mounts_no_secret(cloud: Cloud, name: str) -> None:
+    """Of a DaemonSet's pods each node has one, and so could read whatever they mount."""
+    cloud.plan("one")
+    volumes = cloud.children["DaemonSet", name]["spec"]["template"]["spec"]["volumes"]
+    assert [volume for volume in volumes if "secret" in volume] == []
+    assert "/var/lib/openstack-tls/chassis-tls" in [each.get("hostPath", {}).get("path") for each in volumes]
+
+
+def test_relays_know_the_role_of_nodes(cloud: Cloud) -> None:
+    made = cloud.plan("one")
+    assert made.outcome.published["southboundForNodes"].startswith("ssl:ovn-relay.")
+    assert made.outcome.published["nodeCertificates"] == "true"
+    relay = cloud.children["Deployment", "ovn-relay"]["spec"]
+    assert relay["replicas"] == 1
+    assert {"name": "OVN_ROLE", "value": "ovn-controller"} in relay["template"]["spec"]["containers"][0]["env"]
+    cloud.plan("one", replicas=3)
+    assert cloud.children["Deployment", "ovn-relay"]["spec"]["replicas"] == 2
+    cloud.plan("one", relay={"replicas": 0})
+    assert cloud.children["Deployment", "ovn-relay"]["spec"]["replicas"] == 1, "nodes reach no member"
+
+
+def test_a_certificate_is_renewed_before_it_ends_by_another_job(cloud: Cloud) -> None:
+    cloud.plan("one")
+    before, job = cloud.files("ovn-chassis-tls-one"), cloud.jobs["one"]["metadata"]["name"]
+    made = cloud.plan("one")
+    assert cloud.files("ovn-chassis-tls-one") == before
+    assert cloud.jobs["one"]["metadata"]["name"] == job
+    due = pki.Pair(before["tls.key"], before["tls.crt"]).due
+    assert min(step.wake for step in made if step.wake) == due
+    cloud.now = due + timedelta(seconds=1)
+    cloud.plan("one")
+    assert cloud.files("ovn-chassis-tls-one")["tls.crt"] != before["tls.crt"]
+    assert cloud.jobs["one"]["metadata"]["name"] != job
+
+
+def test_a_node_keeps_its_certificate_while_its_pod_is_replaced_and_loses_it_when_it_leaves(cloud: Cloud) -> None:
+    cloud.plan("one", "two")
+    before = cloud.files("ovn-chassis-tls-two")
+    cloud.desire(2)
+    cloud.plan("one", desired=1)
+    assert cloud.files("ovn-chassis-tls-two") == before
+    cloud.plan("one")
+    assert cloud.certified == {"ovn-chassis-tls-one"}
+
+
+def test_a_name_that_no_certificate_takes_is_said(cloud: Cloud) -> None:
+    long = ".".join(["n" * 40] * 2)
+    made = cloud.plan("one", long)
+    assert cloud.certified == {"ovn-chassis-tls-one"}
+    [verdict] = [step.verdict for step in made if step.name == "NodeFiles"]
+    assert verdict
+    assert verdict.state is State.FAILED
+    assert verdict.message.startswith(f"node {long}: its name has more than 64 characters")
+
+
+def test_without_tls_nodes_need_none(cloud: Cloud) -> None:
+    made = cloud.plan("one", tls=None)
+    assert (cloud.certified, cloud.jobs) == (set(), {})
+    assert "nodeCertificates" not in made.outcome.published
+    assert ("Deployment", "ovn-relay") not in cloud.children
