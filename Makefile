@@ -51,6 +51,7 @@ style: venv
 	$(PY) -m ruff format --check .
 	$(PY) -m ruff check .
 	$(VENV)/bin/lint-imports
+	$(PY) -m checks.language
 
 .PHONY: types
 types: venv

@@ -1,1 +1,1 @@
-"""What tools of others say of the manifests that this operator makes."""
+"""Checks of names and prose, and findings of external tools about the manifests that this operator makes."""

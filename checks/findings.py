@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Finding:
-    """What kube-score says of an object."""
+    """A complaint of kube-score about an object."""
 
     check: str
     kind: str

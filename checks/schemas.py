@@ -51,7 +51,7 @@ def write(folder: Path, definitions: Iterable[Path]) -> None:
 
 
 def _swagger() -> Path:
-    """Of the Go module, whose content the checksum database vouches for."""
+    """Return the path in the Go module, whose content the checksum database confirms."""
     command = ["go", "mod", "download", "-json", f"k8s.io/kubernetes@v{KUBERNETES}"]
     result = subprocess.run(command, cwd=SOURCES / "kubernetes", capture_output=True, text=True, check=False)
     if result.returncode:

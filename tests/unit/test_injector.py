@@ -28,7 +28,7 @@ from openstack_operator.generate.injector import labels_injector
 from openstack_operator.injector.certificate import renew
 from openstack_operator.injector.labels import LABELS, NAME, change, of_node
 from openstack_operator.injector.names import CONFIGURATION, HOST, INJECTOR, PORT
-from openstack_operator.injector.pods import seen, trimmed
+from openstack_operator.injector.pods import pod_facts, trimmed
 from openstack_operator.injector.review import Binding, answered
 from openstack_operator.injector.webhook import Webhook
 from openstack_operator.plan import Transient
@@ -94,9 +94,9 @@ def test_of_a_pod_is_kept_where_it_runs_and_who_labeled_it() -> None:
     held = trimmed(pod({INJECTOR: [ZONE], "kubectl": [BB]}, nodeName="node"), POD)
     assert (held.meta.namespace, held.meta.name, held.meta.uid, held.meta.resource_version) == ("n", "p", "u", "7")
     assert held.meta.labels == {ZONE: "a", BB: "a"}
-    assert (seen(held).node, seen(held).ours) == ("node", (ZONE,))
+    assert (pod_facts(held).node, pod_facts(held).ours) == ("node", (ZONE,))
     assert len(held.raw) < 100
-    assert seen(trimmed(pod({}), POD)).node == ""
+    assert pod_facts(trimmed(pod({}), POD)).node == ""
 
 
 def review(**changes: Any) -> bytes:

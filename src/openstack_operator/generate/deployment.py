@@ -92,7 +92,7 @@ def _pod() -> Object:
         "serviceAccountName": OPERATOR,
         "enableServiceLinks": False,
         "terminationGracePeriodSeconds": 15,
-        "affinity": apart(LABELS),
+        "affinity": pod_anti_affinity(LABELS),
         # The standby leads long before; this is how soon a lost node leaves one without a standby no more.
         "tolerations": [
             {
@@ -150,7 +150,7 @@ def resources(cpu: str, memory: str, limit: str) -> Object:
     }
 
 
-def apart(labels: Mapping[str, str]) -> Object:
+def pod_anti_affinity(labels: Mapping[str, str]) -> Object:
     """Affinity of pods with those labels: each on a node of its own, where there are as many."""
     term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": dict(labels)}}
     return {

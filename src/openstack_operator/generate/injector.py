@@ -7,7 +7,7 @@ from typing import Any
 
 from ..injector.names import CERTIFICATE, CERTIFIER, CONFIGURATION, HEALTH, INJECTOR, PORT, WEBHOOK
 from ..kube import NAME, Object
-from .deployment import CONFINED, POD_CONFINED, VERSIONED, apart, policies, probe, resources
+from .deployment import CONFINED, POD_CONFINED, VERSIONED, pod_anti_affinity, policies, probe, resources
 from .permissions import OPERATOR, WATCH, binding, role
 from .pod_policies import injector_pods
 
@@ -120,7 +120,7 @@ def _injector() -> Object:
     return {
         "enableServiceLinks": False,
         "terminationGracePeriodSeconds": 15,
-        "affinity": apart(_labels(INJECTOR)),
+        "affinity": pod_anti_affinity(_labels(INJECTOR)),
         "securityContext": {**POD_CONFINED, "fsGroup": POD_CONFINED["runAsGroup"]},
         "containers": [
             {

@@ -26,7 +26,7 @@ _log: structlog.stdlib.BoundLogger = structlog.get_logger()
 
 _LIFE = timedelta(days=90)
 """Short enough that administrators see a renewal more than once a year."""
-_LOOK, _AGAIN = 600.0, 15.0
+_LOOK, _RETRY = 600.0, 15.0
 """Seconds until it is looked at again, and after a failure."""
 
 
@@ -69,7 +69,7 @@ async def keep(client: Client) -> NoReturn:
             pause = _LOOK
         except (Transient, SpecError) as error:
             _log.warning("cannot certify", error=str(error))
-            pause = _AGAIN
+            pause = _RETRY
         await asyncio.sleep(pause)
 
 

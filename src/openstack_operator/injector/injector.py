@@ -19,7 +19,7 @@ from ..runtime.queue import WorkQueue
 from ..runtime.store import Cached, Change, Store
 from . import labels
 from .names import INJECTOR
-from .pods import seen, trimmed
+from .pods import pod_facts, trimmed
 from .review import Binding, Key
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger()
@@ -64,7 +64,7 @@ class Injector:
         if pod and binding.uid not in ("", pod.meta.uid):
             pod = None
         # A pod is bound once: a request for another node is not from its scheduler.
-        if node and not (pod and seen(pod).node not in ("", binding.node)):
+        if node and not (pod and pod_facts(pod).node not in ("", binding.node)):
             await self._write(binding.key, binding.uid, _differing(pod, node))
 
     async def _work(self) -> None:
@@ -105,13 +105,13 @@ class Injector:
 
     def _change(self, pod: Cached) -> dict[str, str | None]:
         """Return the labels to write to a pod that runs somewhere; none for an unknown node."""
-        node = self._nodes.get("", seen(pod).node)
+        node = self._nodes.get("", pod_facts(pod).node)
         return _differing(pod, node) if node else {}
 
     def _pod_changed(self, change: Change) -> None:
         for pod in (change.old, change.new):
             if pod:
-                on, key = self._on[seen(pod).node], _key(pod)
+                on, key = self._on[pod_facts(pod).node], _key(pod)
                 (on.add if pod is change.new else on.discard)(key)
         if change.new:
             self._look(change.new)
@@ -138,4 +138,4 @@ def _node_labels(node: Cached | None) -> dict[str, str]:
 
 
 def _differing(pod: Cached | None, node: Cached) -> dict[str, str | None]:
-    return labels.change(pod.meta.labels if pod else {}, seen(pod).ours if pod else (), _node_labels(node))
+    return labels.change(pod.meta.labels if pod else {}, pod_facts(pod).ours if pod else (), _node_labels(node))

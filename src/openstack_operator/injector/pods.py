@@ -10,7 +10,7 @@ from .labels import LABELS
 from .names import INJECTOR
 
 
-class Seen(msgspec.Struct, frozen=True):
+class PodFacts(msgspec.Struct, frozen=True):
     """Facts about a pod besides its labels."""
 
     node: str
@@ -51,7 +51,7 @@ class _Pod(msgspec.Struct):
 
 
 _pod = msgspec.json.Decoder(_Pod)
-_decoder = msgspec.json.Decoder(Seen)
+_decoder = msgspec.json.Decoder(PodFacts)
 
 
 def trimmed(item: bytes, _: Kind) -> Cached:
@@ -63,11 +63,11 @@ def trimmed(item: bytes, _: Kind) -> Cached:
     written = {
         name for entry in meta.managed_fields if entry.manager == INJECTOR for name in entry.fields_v1.metadata.names
     }
-    facts = Seen(spec.node_name, tuple(label for label in LABELS if f"f:{label}" in written))
+    facts = PodFacts(spec.node_name, tuple(label for label in LABELS if f"f:{label}" in written))
     cached_meta = Meta(meta.name, meta.uid, meta.resource_version, meta.namespace, labels=labels)
     return Cached(cached_meta, msgspec.json.encode(facts))
 
 
-def seen(item: Cached) -> Seen:
+def pod_facts(item: Cached) -> PodFacts:
     """Return the facts of an entry besides its labels."""
     return _decoder.decode(item.raw)
