@@ -47,7 +47,7 @@ async def operator(cluster: Cluster, root: Path, southbound: Southbound) -> Asyn
 
         return called
 
-    looked = {"ensure": there(ovn.ensure), "remove": there(ovn.remove), "seen": there(ovn.seen)}
+    looked = {"ensure": there(ovn.ensure), "remove": there(ovn.remove), "observe": there(ovn.observe)}
     actuators = [replace(each, **looked) if each.resource is CHASSIS else each for each in ACTUATORS]
     client, patience = Client.connect(), Patience(initial=0.2, later=0.2, retrying=0.5, missing=0.2)
     releases = ReleaseFiles(root / "releases")

@@ -185,7 +185,7 @@ class Remote:
         self.accounts[ctx.spec.user] = password
         return (f"account {ctx.spec.user} created",)
 
-    def seen(self, ctx: Context[AccountSpec]) -> Outcome:
+    def observe(self, ctx: Context[AccountSpec]) -> Outcome:
         del ctx
         return Outcome(details={"accounts": len(self.accounts)})
 
@@ -217,7 +217,7 @@ def actuators(remote: Remote, interval: float = 60) -> tuple[Actuator, ...]:
             resource=ACCOUNT,
             ensure=remote.ensure,
             remove=remote.remove,
-            observe=remote.seen,
+            observe=remote.observe,
             claims=claims,
             interval=period,
         ),

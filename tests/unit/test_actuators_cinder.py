@@ -204,9 +204,9 @@ def backend(url: str, **spec: Any) -> Context[Any]:
 
 
 def details(ctx: Context[Any]) -> Any:
-    assert BACKEND.seen is not None
+    assert BACKEND.observe is not None
     assert BACKEND.ensure(ctx) == ()
-    return BACKEND.seen(ctx).details
+    return BACKEND.observe(ctx).details
 
 
 def test_a_backend_that_reports(cloud: Cloud, url: str) -> None:

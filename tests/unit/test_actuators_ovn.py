@@ -50,7 +50,7 @@ def ready(outcome: Outcome) -> list[bool]:
 
 def test_a_node_that_is_not_there_yet_is_waited_for(southbound: Southbound) -> None:
     assert ovn.ensure(chassis(southbound)) == ()
-    found = ovn.seen(chassis(southbound))
+    found = ovn.observe(chassis(southbound))
     assert (ready(found), found.details) == ([False, False], {})
     assert f"{NODE} has not registered" in found.told["Ready"].message
 
@@ -62,7 +62,7 @@ def test_what_is_known_of_a_node_is_told_and_since_when(southbound: Southbound) 
     southbound.register(NODE, "192.0.2.1", "physnet1:br-ex", beat=BEAT)
     assert ovn.ensure(chassis(southbound)) == (f"chassis {NODE} noted as registered",)
     assert ovn.ensure(chassis(southbound, now=NOW + timedelta(days=1))) == ()
-    found = ovn.seen(chassis(southbound))
+    found = ovn.observe(chassis(southbound))
     assert ready(found) == [True, True]
     assert found.details == {
         "registeredAt": "2026-01-01T00:00:00Z",
@@ -83,29 +83,29 @@ def test_a_node_that_does_not_answer_is_not_connected(
     beat = int((NOW - timedelta(minutes=age)).timestamp() * 1000)
     southbound.register(NODE, "192.0.2.1", nb_cfg=5, beat=beat)
     southbound.tables["SB_Global"][0]["nb_cfg"] = 5 + behind
-    assert ready(ovn.seen(chassis(southbound))) == [connected, connected]
+    assert ready(ovn.observe(chassis(southbound))) == [connected, connected]
 
 
 @pytest.mark.proves("OVNChassis", "status.conditions[Ready]")
 def test_it_is_ready_once_the_node_has_taken_over_what_was_said_of_it(southbound: Southbound) -> None:
     said = {"bridgeMappings": [{"physicalNetwork": "a", "bridge": "br-a"}], "encapsulation": {"ip": "192.0.2.9"}}
     southbound.register(NODE, "192.0.2.1", "physnet1:br-ex")
-    found = ovn.seen(chassis(southbound, said))
+    found = ovn.observe(chassis(southbound, said))
     assert ready(found) == [True, False]
     assert "not taken over spec.bridgeMappings, spec.encapsulation" in found.told["Ready"].message
     southbound.register(NODE, "192.0.2.9", "a:br-a")
-    assert ready(ovn.seen(chassis(southbound, said))) == [True, True]
+    assert ready(ovn.observe(chassis(southbound, said))) == [True, True]
 
 
 @pytest.mark.proves("OVNChassis", "spec.encapsulation.type")
 def test_packets_reach_a_node_by_geneve_and_nothing_else_may_be_written(southbound: Southbound) -> None:
     southbound.register(NODE, "192.0.2.1")
-    assert ready(ovn.seen(chassis(southbound, {"encapsulation": {"type": "geneve", "ip": "192.0.2.1"}}))) == [
+    assert ready(ovn.observe(chassis(southbound, {"encapsulation": {"type": "geneve", "ip": "192.0.2.1"}}))) == [
         True,
         True,
     ]
     southbound.tables["Encap"][0]["type"] = "vxlan"
-    assert ready(ovn.seen(chassis(southbound, {"encapsulation": {"type": "geneve", "ip": "192.0.2.1"}}))) == [
+    assert ready(ovn.observe(chassis(southbound, {"encapsulation": {"type": "geneve", "ip": "192.0.2.1"}}))) == [
         True,
         False,
     ]
@@ -143,11 +143,11 @@ def test_by_tls_it_shows_a_certificate_and_trusts_who_is_by_the_same_authority(t
         ctx = chassis(database)
         refs = {ref: replace(each, published=known) for ref, each in ctx.refs.items()}
         ctx = replace(ctx, refs=refs, secrets={"client": secret})
-        assert ready(ovn.seen(ctx)) == [True, True]
+        assert ready(ovn.observe(ctx)) == [True, True]
         stranger = {"ca.crt": theirs.cert, "tls.crt": shown["theirs"].cert, "tls.key": shown["theirs"].key}
         for wrong in (stranger, {}):
             with pytest.raises(Transient, match="OVN_Southbound does not answer") as raised:
-                ovn.seen(replace(ctx, secrets={"client": wrong}))
+                ovn.observe(replace(ctx, secrets={"client": wrong}))
             assert "BEGIN" not in str(raised.value)
 
 
@@ -200,7 +200,7 @@ def test_any_answer_is_an_outcome() -> None:
     @example([])
     def attempt(value: Any) -> None:
         database.value = value
-        for work in (ovn.ensure, ovn.seen, ovn.remove):
+        for work in (ovn.ensure, ovn.observe, ovn.remove):
             try:
                 work(chassis(database))
             except Transient as error:

@@ -150,7 +150,7 @@ CASES: dict[str, tuple[Entry, Callable[[], Remote], Wanted]] = {
 
 def passes(entry: Entry, ctx: Context[Any]) -> None:
     """All that the engine does with a resource ends as it knows, in a few words."""
-    for work in (entry.ensure, entry.ensure, entry.seen, entry.remove):
+    for work in (entry.ensure, entry.ensure, entry.observe, entry.remove):
         try:
             told = json.dumps(getattr(result := work(ctx) if work else (), "details", result))
         except (Transient, SpecError) as error:
@@ -248,7 +248,7 @@ def test_no_words_of_mariadb_are_told(at: int, code: int) -> None:
 def test_what_does_not_answer_as_it_should_is_said_to(case: str, server: str, value: Any) -> None:
     entry, remote, wanted = CASES[case]
     hostile = Hostile()
-    work = entry.seen or entry.ensure
+    work = entry.observe or entry.ensure
     server_behind = remote()
     with serving(hostile) as url:
         if case == "RabbitMQ":

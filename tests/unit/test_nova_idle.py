@@ -61,7 +61,7 @@ def ended(nova: Nova, tmp_path: Path) -> Run:
     conf = tmp_path / "nova.conf"
     at = f"http://127.0.0.1:{nova.server_port}"
     conf.write_text(f"[neutron]\nauth_type = none\nendpoint = {at}\nregion_name = A\n")
-    *command, program = idle.ending()["preStop"]["exec"]["command"]
+    *command, program = idle.drain_hook()["preStop"]["exec"]["command"]
     # It looks again after seconds, for which a test has no time.
     quick = program.replace("/etc/nova/nova.conf", str(conf)).replace("time.sleep(", "time.sleep(0.01 * ")
 

@@ -39,7 +39,7 @@ class Entry(NamedTuple):
     """Removes what `ensure` made; no error where it is gone already."""
     interval: timedelta
     """Time between two looks."""
-    seen: Callable[[Context[Any]], Outcome] | None = None
+    observe: Callable[[Context[Any]], Outcome] | None = None
     """Further observations of the remote side, for the status."""
     beside: Callable[[Any], str] | None = None
     """For a spec, handle of the kind of another operator that has an object of the same name for the same thing; empty
@@ -81,8 +81,8 @@ def within(seconds: float, work: Callable[[Context[Any]], WorkT]) -> Callable[[C
 
 
 def _limited(entry: Entry) -> Entry:
-    observe = within(_LONGEST, entry.seen) if entry.seen else None
-    return entry._replace(ensure=within(_LONGEST, entry.ensure), remove=within(_LONGEST, entry.remove), seen=observe)
+    observe = within(_LONGEST, entry.observe) if entry.observe else None
+    return entry._replace(ensure=within(_LONGEST, entry.ensure), remove=within(_LONGEST, entry.remove), observe=observe)
 
 
 _ENTRIES = (
@@ -92,9 +92,9 @@ _ENTRIES = (
     Entry(SERVICE, catalog.ensure, catalog.remove, _DEAR, beside=_by_korc("Service")),
     Entry(VOLUME_TYPE, volume_types.ensure, volume_types.remove, _DEAR),
     Entry(QUOTA, quotas.ensure, quotas.remove, _DEAR),
-    Entry(BACKEND, backends.ensure, backends.remove, _NEAR, backends.seen),
+    Entry(BACKEND, backends.ensure, backends.remove, _NEAR, backends.observe),
     Entry(IDENTITY_PROVIDER, federation.ensure, federation.remove, _DEAR),
-    Entry(CHASSIS, ovn.ensure, ovn.remove, _DEAR, ovn.seen),
+    Entry(CHASSIS, ovn.ensure, ovn.remove, _DEAR, ovn.observe),
     Entry(APPLICATION_CREDENTIAL, application.ensure, application.remove, _DEAR),
 )
 ACTUATORS: tuple[Entry, ...] = tuple(map(_limited, _ENTRIES))

@@ -69,7 +69,7 @@ def details(ctx: Context[CinderBackendSpec]) -> Mapping[str, Any]:
     return {name: value for name, value in fields.items() if value not in (None, "")}
 
 
-def seen(ctx: Context[CinderBackendSpec]) -> Outcome:
+def observe(ctx: Context[CinderBackendSpec]) -> Outcome:
     """The same, for the engine."""
     return Outcome(details=details(ctx))
 

@@ -61,7 +61,7 @@ def remove(ctx: Context[OVNChassisSpec]) -> None:
     )
 
 
-def seen(ctx: Context[OVNChassisSpec]) -> Outcome:
+def observe(ctx: Context[OVNChassisSpec]) -> Outcome:
     """Return the state of the node in the database. It is Ready once it is connected and matches its spec. Raises
     Transient.
     """

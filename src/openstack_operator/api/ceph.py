@@ -63,6 +63,6 @@ class CephSource(Model):
         """CephStorage in use; None if a Secret names the cluster."""
         return None if self.ceph_secret_ref else self.ceph_storage_ref or CEPH
 
-    def implied(self) -> Mapping[str, Any]:
+    def default_refs(self) -> Mapping[str, Any]:
         """Return the default CephStorage if the spec names none."""
         return {"cephStorageRef": self.storage} if self.storage and not self.ceph_storage_ref else {}

@@ -97,7 +97,7 @@ class Model(BaseModel):
     node_folders: ClassVar[tuple[str, ...]] = ()
     """The same for fields that name a folder of nodes. Every user may choose one below the operator's own."""
 
-    def implied(self) -> Mapping[str, Any]:
+    def default_refs(self) -> Mapping[str, Any]:
         """Return values of unset fields, by field: default references, which may depend on other fields."""
         return {}
 

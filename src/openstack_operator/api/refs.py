@@ -200,7 +200,7 @@ def found(spec: Any, kind: type[Any], path: str = "spec") -> Iterator[tuple[str,
     if isinstance(spec, kind):
         yield path, spec
     elif isinstance(spec, Model) and not isinstance(spec, Template):
-        default_refs = dict(spec.implied())
+        default_refs = dict(spec.default_refs())
         holds = _fields_of_models(type(spec))
         for name, info in type(spec).model_fields.items():
             field = info.alias or name

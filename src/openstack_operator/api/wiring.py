@@ -60,7 +60,7 @@ class DatabaseSource(Model):
     database: DatabaseName | None = None
     """Name of the schema; unset takes the service's name."""
 
-    def implied(self) -> Mapping[str, Any]:
+    def default_refs(self) -> Mapping[str, Any]:
         """Return the default server if the spec names none."""
         return {} if self.mariadb_ref or self.secret_ref else {"mariadbRef": MARIADB}
 
@@ -92,7 +92,7 @@ class MessagingSource(Model):
     """Members of the external broker, or preferably one address for all of them; unset takes the Secret's host, and
     without that the Service `rabbitmq` of this namespace. The default port is 5672, with TLS 5671."""
 
-    def implied(self) -> Mapping[str, Any]:
+    def default_refs(self) -> Mapping[str, Any]:
         """Return the default broker if the spec names none."""
         return {} if self.rabbitmq_ref or self.secret_ref else {"rabbitmqRef": RABBITMQ}
 
@@ -155,7 +155,7 @@ class AppCredentialRef(Model):
     name: Name | None = None
     """The same as secretName."""
 
-    def implied(self) -> Mapping[str, Any]:
+    def default_refs(self) -> Mapping[str, Any]:
         """Return the Secret, by the field that names it."""
         names = {"secretName": self.secret_name, "name": self.name}
         return {field: AppSecretRef(name=name) for field, name in names.items() if name}
@@ -190,13 +190,13 @@ class IdentitySource(Model):
     app_credential_ref: AppCredentialRef | None = None
     """Login for that Keystone, as a user with the role `service`."""
 
-    def implied(self) -> Mapping[str, Any]:
+    def default_refs(self) -> Mapping[str, Any]:
         """Return the default Keystone if the spec names none."""
         return {} if self.keystone_ref or self.auth_url else {"keystoneRef": KEYSTONE}
 
     def destinations(self) -> Sequence[Destination]:
         """Return that Keystone."""
-        refs = self.app_credential_ref.implied() if self.app_credential_ref else {}
+        refs = self.app_credential_ref.default_refs() if self.app_credential_ref else {}
         return sent({f"appCredentialRef.{name}": ref for name, ref in refs.items()}, self.auth_url)
 
 
@@ -220,7 +220,7 @@ class UsesCache(Model):
     cache: CacheSource = CacheSource()
     """Cache of this service."""
 
-    def implied(self) -> Mapping[str, Any]:
+    def default_refs(self) -> Mapping[str, Any]:
         """Return the default cache if the spec names none."""
         return _implied_cache(self, self.cache)
 
@@ -231,7 +231,7 @@ class CachesResults(Model):
     cache: ResultsSource = ResultsSource()
     """Cache of this service."""
 
-    def implied(self) -> Mapping[str, Any]:
+    def default_refs(self) -> Mapping[str, Any]:
         """Return the default cache if the spec names none."""
         return _implied_cache(self, self.cache)
 

@@ -44,7 +44,7 @@ def _server(spec: Any) -> MemcachedRef | None:
     """The Memcached that a spec names, if it names one."""
     if not isinstance(spec, (UsesCache, CachesResults)) or spec.cache.servers:
         return None
-    return spec.cache.memcached_ref or spec.implied().get("cache.memcachedRef")
+    return spec.cache.memcached_ref or spec.default_refs().get("cache.memcachedRef")
 
 
 def cache_mounts(ctx: Context[Any], files: Iterable[str]) -> tuple[kube.Mount, ...]:

@@ -106,7 +106,7 @@ def keystone_login(ctx: Context[Any], ref: AppCredentialRef | None) -> tuple[dic
     """(keystoneauth options, path of the authorities) of the login in the Secret: an application credential, a
     clouds.yaml, or a user with a password. Raises MissingReference if it holds none of them.
     """
-    if not (secrets := ref.implied() if ref else {}):
+    if not (secrets := ref.default_refs() if ref else {}):
         raise SpecError("spec.keystone.appCredentialRef", "say how to log in at authUrl; set secretName")
     name, secret = next(iter(secrets.items()))
     at = login(ctx, secret, f"spec.keystone.appCredentialRef.{name}")

@@ -173,7 +173,7 @@ class CephStorageSpec(RunSpec):
     rook: Rook = Rook()
     """The Ceph of mode rook."""
 
-    def implied(self) -> dict[str, OptionalSecretRef]:
+    def default_refs(self) -> dict[str, OptionalSecretRef]:
         """Return references to the Secrets that Rook writes, which may not exist yet."""
         if self.mode != "rook":
             return {}

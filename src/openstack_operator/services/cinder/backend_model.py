@@ -186,7 +186,7 @@ class Backend(AgentSettings):
         """Name of its volume type."""
         return self.volume_type or self.name
 
-    def implied(self) -> Mapping[str, Any]:
+    def default_refs(self) -> Mapping[str, Any]:
         """Return the default CephStorage if the spec names none."""
         return {"rbd": self.ceph} if self.ceph and not self.rbd else {}
 
@@ -273,6 +273,6 @@ class Backup(Component):
         """Ceph cluster and pool; None for another kind of storage."""
         return (self.ceph or CephSource()) if self.type == "ceph" else None
 
-    def implied(self) -> Mapping[str, Any]:
+    def default_refs(self) -> Mapping[str, Any]:
         """Return the default CephStorage if the spec names none."""
         return {"ceph": self.source} if self.source and not self.ceph else {}

@@ -122,7 +122,7 @@ class CredentialRotationSpec(Model):
             return tuple(optional_ref(kind, self.keystone_service) for kind in _OPTIONAL_REFS)
         return (optional_ref("Keystone", "keystone"),)
 
-    def implied(self) -> Mapping[str, Any]:
+    def default_refs(self) -> Mapping[str, Any]:
         """Return the services that the spec may mean, by kind."""
         return {f"serviceRef.{ref.kind}": ref for ref in self.candidates}
 

@@ -95,7 +95,7 @@ class Store(Model):
     swift: Swift | None = None
     """The Swift, for type swift; unset is the one in this cloud's catalog."""
 
-    def implied(self) -> Mapping[str, Any]:
+    def default_refs(self) -> Mapping[str, Any]:
         """Return the default Ceph if the spec names none."""
         return {"rbd": CephSource()} if self.type == "ceph" and not self.rbd else {}
 
@@ -227,10 +227,10 @@ class GlanceSpec(ServiceSpec, UsesDatabase, UsesCache, UsesIdentity):
     image_cache: ImageCache = ImageCache()
     """A cache of images in the pods of the API."""
 
-    def implied(self) -> Mapping[str, Any]:
+    def default_refs(self) -> Mapping[str, Any]:
         """Return the default Ceph if the spec names none."""
         sources = {f"storage.{store.name}": store.rbd or CephSource() for store in stores(self) if store.type == "ceph"}
-        return {**super().implied(), **({} if self.storage.backends or self.storage.rbd else sources)}
+        return {**super().default_refs(), **({} if self.storage.backends or self.storage.rbd else sources)}
 
     def destinations(self) -> Sequence[Destination]:
         """Return the Keystone of a Swift that names none, if it is an external one."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ... import kube, oslo, parts
 from ...plan import Context, Step
-from .config import agent_conf, network, patience
+from .config import agent_conf, network, ovn_defaults
 from .model import NeutronSpec
 from .refill import remark
 
@@ -13,21 +13,21 @@ NAME = "metadata-agent"
 # The kernel's table and not the file: a socket file outlives its server. 00010000 is a listening socket.
 LISTENS = kube.Probe.of_worker(["grep", "-qs", " 00010000 .*/var/lib/neutron/metadata_proxy$", "/proc/net/unix"])
 
-SWITCHED = """\
+WAIT_FOR_SWITCH = """\
 until [ ! -d /etc/ovn-tls ] || [ -e /etc/ovn-tls/tls.crt ]; do sleep 1; done
 until grep -qs ' 00010000 .*/run/openvswitch/db.sock$' /proc/net/unix; do sleep 1; done
 exec "$@"
 """
-"""The node has its certificate, and Open vSwitch's database answers. An agent that is started before them fails, and
-then neither ends nor tries again."""
+"""sh: waits until the node has its certificate and Open vSwitch's database answers. An agent that starts before them
+fails, and then neither ends nor retries."""
 
 
 def metadata_agent(ctx: Context[NeutronSpec], secret: str, *, after: tuple[Step, ...]) -> tuple[Step, Step]:
-    """The agent's configuration and its DaemonSet; `secret` is shared with Nova's metadata API."""
+    """Return the agent's configuration and its DaemonSet; `secret` is shared with Nova's metadata API."""
     conf = parts.written(
         ctx,
         {
-            "neutron.conf": oslo.render(parts.options(ctx, agent_conf(ctx, secret), defaults=patience(ctx))),
+            "neutron.conf": oslo.render(parts.options(ctx, agent_conf(ctx, secret), defaults=ovn_defaults(ctx))),
             "neutron_ovn_metadata_agent.ini": "# Every option is in neutron.conf.\n" + remark(ctx),
         },
         suffix=f"{NAME}-config",
@@ -37,7 +37,7 @@ def metadata_agent(ctx: Context[NeutronSpec], secret: str, *, after: tuple[Step,
     program = parts.program(ctx, NAME)
     main = kube.Container(
         component=program,
-        command=["sh", "-ec", SWITCHED, "sh", *program.command],
+        command=["sh", "-ec", WAIT_FOR_SWITCH, "sh", *program.command],
         env={"OS_DEFAULT__HOST": {"fieldRef": {"fieldPath": "spec.nodeName"}}},
         mounts=(
             *conf.mounts,

@@ -1,4 +1,4 @@
-"""Neutron's options: the server's, and the few a metadata agent on a compute node may know."""
+"""Neutron's options: the server's, and the few that a metadata agent on a compute node may have."""
 
 from __future__ import annotations
 
@@ -41,41 +41,41 @@ _FOR_NODES = {
     ),
 }
 POLICY = oslo.policy(_FOR_NODES)
-"""A file: what nova-compute asks of Neutron, as a user with the role `service`, and Neutron's defaults do not admit.
-Its other rules for ports and networks do. `update_port:device_id` has no rule in 2025.1; the others are the defaults
-of neutron.conf.policies with that role.
+"""A file with rules for requests of nova-compute, as a user with the role `service`, that Neutron's defaults refuse.
+Its other rules for ports and networks admit it. `update_port:device_id` has no rule in 2025.1; the others are the
+defaults of neutron.conf.policies with that role.
 """
 
 
 def network(ctx: Context[NeutronSpec]) -> Referent:
-    """The OVN in use as its contract shows it, or as the spec does. Raises MissingReference."""
+    """Return the contract of the OVN in use, or one made of the addresses in the spec. Raises MissingReference."""
     ovn = ctx.spec.ovn
     if ovn.network:
         return ctx.refs[ovn.network]
     if not (ovn.nb_connection and ovn.sb_connection):
-        # The API server refuses it; what is only rendered comes here.
+        # The API server refuses it; only a spec that is rendered offline comes here.
         raise SpecError("spec.ovn", "Neutron needs both databases of OVN; set nbConnection and sbConnection")
-    found = {"northbound": ovn.nb_connection, "southbound": ovn.sb_connection}
+    published = {"northbound": ovn.nb_connection, "southbound": ovn.sb_connection}
     if secret := ovn.tls_secret_ref:
-        held = ctx.secrets.get(secret.name, {})
-        if missing := [key for key in ("tls.crt", "tls.key", "ca.crt") if key not in held]:
+        stored = ctx.secrets.get(secret.name, {})
+        if missing := [key for key in ("tls.crt", "tls.key", "ca.crt") if key not in stored]:
             raise MissingReference("spec.ovn.tlsSecretRef", f"Secret {secret.name!r} has no key {missing[0]!r}")
-        found[parts.OVN_CLIENT] = secret.name
-    return Referent(found)
+        published[parts.OVN_CLIENT] = secret.name
+    return Referent(published)
 
 
-def patience(ctx: Context[NeutronSpec]) -> Sections:
-    """Defaults of whoever speaks to OVN's databases: one that does not answer is asked again after 4 s at most, not
-    after twice as long each time; and where there is another member to turn to, one whose node was lost is left after
-    10 s instead of a minute.
+def ovn_defaults(ctx: Context[NeutronSpec]) -> Sections:
+    """Return defaults of clients of OVN's databases: they retry a database that does not answer after 4 s at most,
+    instead of twice as long each time; and with several members, they leave one whose node was lost after 10 s instead
+    of a minute.
     """
     several = "," in network(ctx)["southbound"]
     return {"ovn": {"ovsdb_retry_max_interval": 4, **({"ovsdb_probe_interval": 10000} if several else {})}}
 
 
 def neutron_conf(ctx: Context[NeutronSpec], base: parts.Foundation) -> Sections:
-    """What the operator wires for the API and the workers."""
-    # Nova is told about ports by Neutron's own user; its endpoint comes from the catalog.
+    """Return the options that the operator sets for the API and the workers."""
+    # Neutron's own user notifies Nova about ports; Nova's endpoint comes from the catalog.
     peer = {**base.auth, "endpoint_type": "internal"}
     return oslo.merge(
         base.sections,
@@ -118,20 +118,20 @@ def _ml2(ctx: Context[NeutronSpec]) -> Sections:
 
 
 def agent_conf(ctx: Context[NeutronSpec], secret: str) -> Sections:
-    """What the operator wires for the metadata agent: no database, no broker, no password but the shared `secret`."""
+    """Return options of the metadata agent: no database, no broker, no password except the shared `secret`."""
     at = network(ctx)
     return {
         "DEFAULT": {
             "nova_metadata_host": ctx.spec.metadata_host
             or ctx.host(f"{ctx.spec.metadata_agent.nova_ref.name}-metadata"),
             "nova_metadata_port": 8775,
-            **_checked(ctx),
+            **_metadata_tls(ctx),
             "metadata_proxy_shared_secret": secret,
             "metadata_workers": 0,
         },
         "agent": {"root_helper": "sudo neutron-rootwrap /etc/neutron/rootwrap.conf"},
         "ovs": {"ovsdb_connection": "unix:/run/openvswitch/db.sock"},
-        # As the node's controller does; an OVNNetwork of an earlier version does not tell it apart.
+        # As the node's controller does; an OVNNetwork of an earlier version does not publish it separately.
         "ovn": {
             "ovn_sb_connection": at.published.get("southboundForNodes", at["southbound"]),
             **parts.ovn_options(at, "sb"),
@@ -139,8 +139,8 @@ def agent_conf(ctx: Context[NeutronSpec], secret: str) -> Sections:
     }
 
 
-def _checked(ctx: Context[NeutronSpec]) -> Mapping[str, str]:
-    """How the metadata API is checked, once it shows a certificate."""
+def _metadata_tls(ctx: Context[NeutronSpec]) -> Mapping[str, str]:
+    """Return options that verify the metadata API, once it presents a certificate."""
     nova = ctx.refs.get(ctx.spec.metadata_agent.nova_ref)
     if ctx.spec.metadata_host or nova is None or nova.published.get("metadataProtocol") != "https":
         return {}

@@ -1,4 +1,4 @@
-"""What users write to get a Neutron."""
+"""Spec of a Neutron."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ Words = Annotated[list[Annotated[str, Field(max_length=128, pattern=r"^[^\s,]+$"
 
 
 class ML2(Model):
-    """Kinds of networks the ML2 plugin offers."""
+    """Types of networks that the ML2 plugin offers."""
 
     rules = (
         rule(
-            # A control plane's template leaves out what is not set.
+            # A control plane's template leaves out unset fields.
             "!has(self.tenantNetworkTypes) || !has(self.typeDrivers)"
             " || self.tenantNetworkTypes.all(t, t in self.typeDrivers)",
             "every type in tenantNetworkTypes must be in typeDrivers too",
@@ -50,23 +50,23 @@ class ML2(Model):
     )
 
     type_drivers: NetworkTypes = ["local", "flat", "vlan", "geneve"]
-    """Types of networks an administrator may make."""
+    """Types of networks that an administrator can create."""
     tenant_network_types: NetworkTypes = ["geneve"]
-    """Types of networks a project gets, the first one that has room."""
+    """Types of networks for projects. Neutron uses the first one with a free segment."""
     mechanism_drivers: Drivers = ["ovn"]
-    """Mechanism drivers of ML2, in their order: ovn, and logger, which writes down each call. The others need agents on
-    the nodes that are not built yet, which is answered with a condition."""
+    """Mechanism drivers of ML2, in this order: ovn, and logger, which logs each call. The others need agents on the
+    nodes, which are not supported: a condition reports them."""
     extension_drivers: Words = ["port_security", "dns"]
     """ML2 extensions."""
     flat_networks: Words = ["*"]
-    """Physical networks that may carry a flat network; * stands for all of them."""
+    """Physical networks that can have a flat network; * means all of them."""
     network_vlan_ranges: Words = []
-    """Physical networks that may carry VLANs, with the tags projects get: physnet1:100:199."""
+    """Physical networks that can have VLANs, with the range of tags for projects: physnet1:100:199."""
     vni_ranges: Annotated[str, bounded(21), Field(pattern=r"^[0-9]+:[0-9]+$")] = "1:8192"
-    """Geneve network identifiers to hand out: first:last. Every start of Neutron compares them all with the database: a
-    second of CPU a process for 65536."""
+    """Range of Geneve network identifiers: first:last. Every start of Neutron compares them all with the database; for
+    65536, this takes a second of CPU per process."""
     max_header_size: Annotated[int, Field(ge=30, le=128)] = 38
-    """Bytes kept free for Geneve's header when a network's MTU is computed."""
+    """Bytes to reserve for Geneve's header when Neutron computes a network's MTU."""
 
 
 _ADDRESS = r"(tcp|ssl):(\[[0-9A-Fa-f:]+\]|[A-Za-z0-9]([-A-Za-z0-9.]*[A-Za-z0-9])?):[0-9]{1,5}"
@@ -82,23 +82,23 @@ Connection = Annotated[
         )
     ),
 ]
-"""Where a database of OVN answers."""
+"""Addresses of a database of OVN."""
 
 
 class OVNClusterRef(Model):
-    """An OVN, of this namespace or of another one."""
+    """An OVN in this or another namespace."""
 
     name: Name
     """Name of the OVNNetwork."""
     namespace: Name | None = None
-    """Its namespace; unset is this one."""
+    """Namespace of the OVNNetwork; if unset, the namespace of this resource."""
 
 
 _OVN = OVNNetworkRef(name="ovn")
 
 
 class OVN(Model):
-    """The OVN that carries the networks out: one of this namespace, unless connections say where it answers."""
+    """The OVN that implements the networks: one of this namespace, unless you set its addresses."""
 
     rules = (
         rule(
@@ -127,47 +127,47 @@ class OVN(Model):
     )
 
     enabled: bool = True
-    """Whether OVN carries the networks out. Nothing else is built yet: false is answered with a condition."""
+    """Use OVN for the networks. Only true is supported; a condition reports false."""
     ovn_network_ref: OVNNetworkRef | None = None
-    """OVNNetwork this Neutron drives; unset is the one called `ovn`."""
+    """OVNNetwork that this Neutron uses; if unset, the OVNNetwork `ovn`."""
     cluster_ref: OVNClusterRef | None = None
-    """The same in other words. For one of another namespace the connections have to say where it answers; nothing is
-    read of it."""
+    """The same as ovnNetworkRef. For an OVN in another namespace, also set nbConnection and sbConnection: the operator
+    reads nothing of that OVN."""
     nb_connection: Connection | None = None
-    """Where the northbound database answers, of an OVN that nobody here looks after: `tcp:192.0.2.10:6641`, and each of
-    several members with a comma between them."""
+    """Address of the northbound database of an OVN that this operator does not manage: `tcp:192.0.2.10:6641`. Separate
+    the addresses of several members with commas."""
     sb_connection: Connection | None = None
-    """Where the southbound database answers; for the metadata agents on nodes, too."""
+    """Address of the southbound database. The metadata agents on nodes use it, too."""
     tls_secret_ref: SecretRef | None = None
-    """Secret with `tls.crt`, `tls.key` and `ca.crt`, which is shown where a connection is by `ssl:`."""
+    """Secret with `tls.crt`, `tls.key` and `ca.crt` for connections that begin with `ssl:`."""
     distributed_floating_ips: bool = Field(default=False, alias="distributedFloatingIPs")
-    """Traffic of a floating IP leaves at its server's own node instead of a gateway; every compute node then needs
+    """Send traffic of a floating IP through the node of its server instead of a gateway. Every compute node then needs
     the external bridge."""
 
     @property
     def network(self) -> OVNNetworkRef | None:
-        """The OVNNetwork in use; None where connections say where it answers."""
+        """Return the OVNNetwork in use; None if the spec has addresses instead."""
         far = self.cluster_ref and self.cluster_ref.namespace
         if self.nb_connection or far:
             return None
         return self.ovn_network_ref or (OVNNetworkRef(name=self.cluster_ref.name) if self.cluster_ref else _OVN)
 
-    def implied(self) -> Mapping[str, Any]:
-        """The OVNNetwork that is meant where `ovnNetworkRef` does not name it."""
+    def default_refs(self) -> Mapping[str, Any]:
+        """Return the default OVNNetwork, if `ovnNetworkRef` does not name one."""
         if self.ovn_network_ref or not self.network:
             return {}
         return {"clusterRef" if self.cluster_ref else "ovnNetworkRef": self.network}
 
 
 class MetadataAgent(AgentSettings):
-    """The agent that hands instances their metadata. It runs on compute nodes, where nothing of the service's own pod
-    settings applies."""
+    """The agent that gives instances their metadata. It runs on compute nodes; the pod settings of the service do not
+    apply to it."""
 
     enabled: bool = True
-    """False where this cloud has no compute nodes of its own."""
+    """Run the agent. Set false if this cloud has no compute nodes."""
     nova_ref: OptionalNovaRef = OptionalNovaRef(name="nova")
-    """Nova whose metadata API it asks, and by whose certificate it checks it; where metadataHost is set, that one is
-    asked instead, in plain HTTP."""
+    """Nova whose metadata API the agent uses, and whose certificate it verifies. If metadataHost is set, the agent uses
+    that host instead, with plain HTTP."""
 
 
 class NeutronSpec(ServiceSpec, UsesDatabase, UsesMessaging, UsesCache, UsesIdentity):
@@ -177,21 +177,21 @@ class NeutronSpec(ServiceSpec, UsesDatabase, UsesMessaging, UsesCache, UsesIdent
     on_nodes = ("config",)
 
     mechanism: Literal["ovn", "ovs"] = "ovn"
-    """What carries the networks out, of which ovs is answered with a condition: only ovn is built yet."""
+    """Implementation of the networks. Only ovn is supported; a condition reports ovs."""
     ovn: OVN = OVN()
     """Settings of mechanism ovn."""
     ml2: ML2 = ML2()
-    """Kinds of networks."""
+    """Types of networks."""
     dns_domain: Annotated[str, Field(max_length=253, pattern=r"^[A-Za-z0-9][-A-Za-z0-9.]*\.$")] = "openstack.internal."
-    """Domain of the names ports get; ends with a dot."""
+    """DNS domain of the names of ports; it ends with a dot."""
     metadata_host: Hostname | None = None
-    """Where Nova's metadata API answers; unset takes that of metadataAgent.novaRef."""
+    """Host of Nova's metadata API; if unset, the one of metadataAgent.novaRef."""
     api: HttpApi = HttpApi()
     """The Networking API."""
     ovn_maintenance_worker: Component = Component()
     """The worker that repairs differences between Neutron's database and OVN's."""
     metadata_agent: MetadataAgent = MetadataAgent()
-    """The agent that hands instances their metadata."""
+    """The agent that gives instances their metadata."""
 
 
 NEUTRON = Resource(

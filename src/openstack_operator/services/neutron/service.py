@@ -1,4 +1,4 @@
-"""Neutron: the Networking API on ML2/OVN, its maintenance worker, and an agent that hands instances their metadata."""
+"""Neutron: the Networking API on ML2/OVN, its maintenance worker, and an agent that gives instances their metadata."""
 
 from __future__ import annotations
 
@@ -7,27 +7,27 @@ from collections.abc import Sequence
 from ... import kube, oslo, parts
 from ...plan import READY, Context, NotBuilt, Plan, SpecError, Step, progressing
 from .agent import metadata_agent
-from .config import DEFAULTS, POLICY, network, neutron_conf, patience
+from .config import DEFAULTS, POLICY, network, neutron_conf, ovn_defaults
 from .model import NeutronSpec
-from .refill import refill, remark
+from .refill import db_resync, remark
 
 WORKER = "ovn-maintenance-worker"
-BUILT = ("ovn", "logger")
-"""Mechanism drivers that need no agent but those there are."""
+DRIVERS = ("ovn", "logger")
+"""Mechanism drivers that need no further agent."""
 
 
 def plan(ctx: Context[NeutronSpec]) -> Plan:
-    """Everything a Neutron is made of; published: internalURL, publicURL, metadataSecret (key `metadata`).
+    """Return the steps of a Neutron. Published: internalURL, publicURL, metadataSecret (key `metadata`).
 
     OVN alone needs neither RPC server nor periodic workers: agents speak to its databases, not to Neutron.
     """
     _check(ctx.spec)
     base = parts.foundation(ctx, "metadata")
-    at = network(ctx)
-    ovn = Step(name="OVNConnected", verdict=at.verdict)
-    defaults, more = oslo.merge(DEFAULTS, patience(ctx)), {"ml2_conf.ini": _EMPTY_ML2 + remark(ctx), **POLICY}
-    beside = parts.ovn_mounts(at)
-    conf = parts.config(ctx, "neutron.conf", neutron_conf(ctx, base), defaults=defaults, more=more, beside=beside)
+    ovn_contract = network(ctx)
+    ovn = Step(name="OVNConnected", verdict=ovn_contract.verdict)
+    defaults, files = oslo.merge(DEFAULTS, ovn_defaults(ctx)), {"ml2_conf.ini": _EMPTY_ML2 + remark(ctx), **POLICY}
+    certificate = parts.ovn_mounts(ovn_contract)
+    conf = parts.config(ctx, "neutron.conf", neutron_conf(ctx, base), defaults=defaults, more=files, beside=certificate)
     ml2 = kube.files("config", conf.secret, "/etc/neutron/plugins/ml2", "ml2_conf.ini")
     sync = parts.job(
         ctx,
@@ -38,19 +38,19 @@ def plan(ctx: Context[NeutronSpec]) -> Plan:
         condition="Schema",
         mounts=ml2,
     )
-    filled = refill(ctx, conf, after=(ovn, sync), mounts=ml2)
-    needed = (*base.steps, ovn, sync, *filled)
-    # OVN's events are shared out among all processes: what falls to one that ended is lost for a while.
-    # It is the last to be up where all begin at once: after it started it looks at every port OVN tells of.
+    resync = db_resync(ctx, conf, after=(ovn, sync), mounts=ml2)
+    dependencies = (*base.steps, ovn, sync, *resync)
+    # OVN's events are distributed among all processes: those of a process that ended are lost for a while.
+    # It is ready last if all start at once: after its start it checks every port of OVN.
     workers = parts.Workers(threads=1, as_needed=False, cpu="50m")
     api = parts.api(
-        ctx, "api", 9696, conf, settings=ctx.spec.api, after=needed, memory="224Mi", mounts=ml2, workers=workers
+        ctx, "api", 9696, conf, settings=ctx.spec.api, after=dependencies, memory="224Mi", mounts=ml2, workers=workers
     )
     entry = parts.catalog(ctx, "network", "Networking", api, after=(*base.steps, api))
     # Where the release does not list it, the API does its work.
-    worker = f"neutron-{WORKER}" in ctx.release
-    agents = [_maintenance_worker(ctx, conf, after=needed, mounts=ml2)] if worker else []
-    seen = [] if ctx.spec.ovn.network else [_connected(ctx, WORKER if worker else "api", after=(*agents, api))]
+    has_worker = f"neutron-{WORKER}" in ctx.release
+    agents = [_maintenance_worker(ctx, conf, after=dependencies, mounts=ml2)] if has_worker else []
+    client = [] if ctx.spec.ovn.network else [_connected(ctx, WORKER if has_worker else "api", after=(*agents, api))]
     if ctx.spec.metadata_agent.enabled:
         agents += metadata_agent(ctx, base.credentials["metadata"], after=(base.credentials, ovn, *base.waits))
     return Plan(
@@ -59,10 +59,10 @@ def plan(ctx: Context[NeutronSpec]) -> Plan:
         ovn,
         conf,
         sync,
-        *filled,
+        *resync,
         api,
         *agents,
-        *seen,
+        *client,
         entry,
         endpoint=api.public,
         published={**base.credentials.published, **api.published, "metadataSecret": base.credentials.secret},
@@ -74,20 +74,20 @@ _EMPTY_ML2 = "# Every option is in neutron.conf.\n"
 
 
 def _check(spec: NeutronSpec) -> None:
-    """Raises NotBuilt for what the API names but nobody carries out."""
+    """Raise NotBuilt for values of the API that are not supported."""
     if spec.mechanism != "ovn":
         raise NotBuilt("spec.mechanism", f"{spec.mechanism} is not built yet; use ovn")
     if not spec.ovn.enabled:
         raise NotBuilt("spec.ovn.enabled", "nothing but OVN is built yet; use true")
     drivers = spec.ml2.mechanism_drivers
-    if missing := [driver for driver in drivers if driver not in BUILT]:
-        raise NotBuilt("spec.ml2.mechanismDrivers", f"{missing[0]} is not built yet; choose from {', '.join(BUILT)}")
+    if missing := [driver for driver in drivers if driver not in DRIVERS]:
+        raise NotBuilt("spec.ml2.mechanismDrivers", f"{missing[0]} is not built yet; choose from {', '.join(DRIVERS)}")
     if "ovn" not in drivers:
         raise SpecError("spec.ml2.mechanismDrivers", "mechanism ovn is carried out by the driver ovn; name it")
 
 
 def _connected(ctx: Context[NeutronSpec], component: str, *, after: Sequence[Step]) -> Step:
-    """Of an OVN that only connections tell of, all there is to see is whether who speaks to it is ready."""
+    """Return a step for an OVN that is known by its addresses only: it is ready if the client of OVN is ready."""
     live = ctx.children.get(("Deployment", kube.fitting(ctx.name(component))))
     ready = live is not None and kube.judge(live).ready
     verdict = READY if ready else progressing(f"{component} has no connection to OVN yet; see spec.ovn.nbConnection")
@@ -97,7 +97,7 @@ def _connected(ctx: Context[NeutronSpec], component: str, *, after: Sequence[Ste
 def _maintenance_worker(
     ctx: Context[NeutronSpec], conf: parts.Config, *, after: tuple[Step, ...], mounts: list[kube.Mount]
 ) -> Step:
-    """A worker that is ready when it has an established (01) connection to the northbound database."""
+    """Return a worker that is ready once it has an established (01) connection to the northbound database."""
     members = network(ctx)["northbound"].split(",")
     ports = r"\|".join(sorted({f":{int(member.rpartition(':')[2]):04X} 01 " for member in members}))
     connected = kube.Probe.of_worker(["grep", "-qs", ports, "/proc/net/tcp", "/proc/net/tcp6"])

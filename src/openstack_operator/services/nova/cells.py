@@ -9,14 +9,14 @@ from urllib.parse import urlsplit
 
 from ... import kube, oslo, parts
 from ...plan import Context, SpecError, Step, key
-from . import config, consoles, jobs
-from .consoles import Consoles
+from . import config, jobs
+from .consoles import Consoles, console_accounts, console_conf
 from .model import Cell, NovaSpec
 
 
 @dataclass(frozen=True, kw_only=True)
-class Shared:
-    """What all cells are built on."""
+class CellInputs:
+    """Values that the plans of all cells share."""
 
     credentials: parts.Credentials
     identity: parts.Identity
@@ -25,85 +25,85 @@ class Shared:
     """Options of the processes above the cells."""
     schema: Step
     """The schema that holds the map of cells."""
-    needed: tuple[Step, ...]
-    """What must be ready before any pod of Nova starts."""
+    dependencies: tuple[Step, ...]
+    """Steps that must be ready before any pod of Nova starts."""
     consoles: Consoles
 
 
 @dataclass(frozen=True, kw_only=True)
-class Built:
-    """A cell's steps, and what its compute nodes are built on."""
+class CellPlan:
+    """A cell's steps, and the values that its compute nodes need."""
 
     name: str
     database: parts.Database
     shares: Sequence[str]
-    """What the label `openstack-cell` says of its nodes."""
+    """Values of the label `openstack-cell` on its nodes."""
     steps: tuple[Step, ...]
     messaging: parts.Messaging
-    mapped: tuple[Step, ...]
-    """What puts it into the map of cells, which API and scheduler read once, when they start."""
+    mapping: tuple[Step, ...]
+    """Steps that put it into the map of cells, which API and scheduler read once, when they start."""
     conductor: Step
     console: str
     """URL of the proxy to the cell's consoles."""
 
 
-def cell(ctx: Context[NovaSpec], wanted: Cell, shared: Shared) -> Built:
-    """Everything of one cell but its compute nodes."""
-    name, creds = wanted.name, shared.credentials
+def plan_cell(ctx: Context[NovaSpec], cell: Cell, inputs: CellInputs) -> CellPlan:
+    """Plan one cell, without its compute nodes."""
+    name, creds = cell.name, inputs.credentials
     source, path = ctx.spec.database, "spec.database"
-    own_name = schema_name(ctx, name)
-    if wanted.database:
-        source, path = wanted.database, f"spec.cells[{ctx.spec.cells.index(wanted)}].database"
-        own_name = parts.schema_of(ctx, source, own_name, path=path)
-    db = parts.database(ctx, creds, f"{name}-database", own_name, source=source, name=f"{name}-db", path=path)
-    bus = _messaging(ctx, wanted, creds)
-    own = oslo.merge(config.database(db.url), bus.options(shared.notifications))
-    setup = jobs.cell(ctx, name, shared.config, db.url, bus.url, after=(db, shared.schema))
-    screens, component = shared.consoles, f"{name}-novncproxy"
+    schema = schema_name(ctx, name)
+    if cell.database:
+        source, path = cell.database, f"spec.cells[{ctx.spec.cells.index(cell)}].database"
+        schema = parts.schema_of(ctx, source, schema, path=path)
+    db = parts.database(ctx, creds, f"{name}-database", schema, source=source, name=f"{name}-db", path=path)
+    bus = _messaging(ctx, cell, creds)
+    options = oslo.merge(config.database(db.url), bus.options(inputs.notifications))
+    setup = jobs.cell(ctx, name, inputs.config, db.url, bus.url, after=(db, inputs.schema))
+    consoles, component = inputs.consoles, f"{name}-novncproxy"
     expose, program = ctx.spec.expose, parts.program(ctx, "novncproxy")
     host, proxied = parts.public_host(ctx, ctx.name(component), expose), parts.through_proxy(expose)
     tls = parts.front(ctx, component, CONSOLE, program, host=host, proxied=proxied, tunnels=True)
-    shown = screens.options(required=tls.certificate.required)
-    # The last two are the proxy's, which has a file of its own. They stay, since another file is another conductor.
-    wired = oslo.merge(own, config.clients(ctx, shared.identity), config.novncproxy(), shown)
+    console_tls = consoles.options(required=tls.certificate.required)
+    # The last two are for the proxy, which has a file of its own. They stay: a changed file replaces the conductor.
+    wired = oslo.merge(options, config.clients(ctx, inputs.identity), config.novncproxy(), console_tls)
     conf = parts.config(ctx, "nova.conf", wired, defaults=config.DEFAULTS, suffix=f"{name}-config")
-    needed = (*shared.needed, bus, *setup)
+    after = (*inputs.dependencies, bus, *setup)
     conductor = parts.worker(
         ctx,
         "conductor",
         conf,
-        settings=wanted.conductor,
-        after=needed,
+        settings=cell.conductor,
+        after=after,
         ready=bus.connected,
         name=f"{name}-conductor",
         stable=True,
         # Its nodes wait for it before they start their guests again.
         more=parts.More(cpu="100m"),
     )
-    tokens, calls = consoles.accounts(ctx, name, creds, db, bus, setup[-1])
-    limited = consoles.conf(ctx, name, tokens, calls, shown)
-    console, proxy, url = _console(ctx, component, limited, tls, screens, after=(*needed, tokens, calls))
-    steps = (db, bus, *setup, conf, conductor, tokens, calls, limited, console, proxy)
-    return Built(
+    reader, caller = console_accounts(ctx, name, creds, db, bus, setup[-1])
+    proxy_conf = console_conf(ctx, name, reader, caller, console_tls)
+    console, proxy, url = _console(ctx, component, proxy_conf, tls, consoles, after=(*after, reader, caller))
+    steps = (db, bus, *setup, conf, conductor, reader, caller, proxy_conf, console, proxy)
+    return CellPlan(
         name=name,
         database=db,
-        shares=wanted.shares,
+        shares=cell.shares,
         steps=steps,
         messaging=bus,
-        mapped=tuple(setup),
+        mapping=tuple(setup),
         conductor=conductor,
         console=url,
     )
 
 
-def _messaging(ctx: Context[NovaSpec], wanted: Cell, creds: parts.Credentials) -> parts.Messaging:
-    """A cell's virtual host, which is never the one above the cells: the conductors of both listen to the same queue.
-    That of a Secret of its own is as the Secret says.
+def _messaging(ctx: Context[NovaSpec], cell: Cell, creds: parts.Credentials) -> parts.Messaging:
+    """Return a cell's virtual host, which is never the one above the cells: the conductors of both listen to the same
+    queue. If the cell has a Secret of its own, the Secret names the virtual host.
     """
-    password, source = f"{wanted.name}-messaging", wanted.messaging or ctx.spec.messaging
-    if not (wanted.messaging and source.secret_ref):
-        return parts.messaging(ctx, creds, password, source=source, name=wanted.name)
-    path = f"spec.cells[{ctx.spec.cells.index(wanted)}].messaging"
+    password, source = f"{cell.name}-messaging", cell.messaging or ctx.spec.messaging
+    if not (cell.messaging and source.secret_ref):
+        return parts.messaging(ctx, creds, password, source=source, name=cell.name)
+    path = f"spec.cells[{ctx.spec.cells.index(cell)}].messaging"
     return parts.messaging(ctx, creds, password, source=source, path=path)
 
 
@@ -115,85 +115,85 @@ def _console(
     component: str,
     conf: parts.Config,
     tls: parts.Front,
-    screens: Consoles,
+    consoles: Consoles,
     *,
     after: tuple[Step, ...],
 ) -> tuple[Step, Step, str]:
-    """The address of a cell's proxy, made at once, since compute nodes hand its URL out; the proxy; and that URL."""
+    """Return the address of a cell's proxy, made at once as compute nodes hand out its URL; the proxy; and that URL."""
     service, expose = ctx.name(component), ctx.spec.expose
     proxy = parts.worker(
         ctx,
         "novncproxy",
         conf,
         settings=ctx.spec.novncproxy,
-        after=(*after, *tls.certificate.pending, *screens.steps),
-        mounts=screens.proxy,
+        after=(*after, *tls.certificate.pending, *consoles.steps),
+        mounts=consoles.proxy,
         ready=kube.Probe(http=("/vnc_lite.html", CONSOLE), tls=bool(tls)),
         name=component,
-        # It does not end when asked to; viewers reconnect either way.
+        # It does not end on request; viewers reconnect either way.
         grace=3,
         more=parts.More(env={"OS_VNC__NOVNCPROXY_HOST": tls.listens} if tls else {}, containers=tls.containers),
     )
-    wanted = kube.service(
+    address = kube.service(
         ctx, service, {"http": CONSOLE}, kube.selector(ctx, component), type_=parts.service_type(expose)
     )
     url = parts.public_url(ctx, component, CONSOLE, expose, tls.scheme)
-    own = (*tls.certificate.steps, *parts.public_endpoint(ctx, component, CONSOLE, expose, tls.certificate))
-    ways = parts.opened(ctx, parts.outside(component, CONSOLE, expose))
+    substeps = (*tls.certificate.steps, *parts.public_endpoint(ctx, component, CONSOLE, expose, tls.certificate))
+    policies = parts.opened(ctx, parts.outside(component, CONSOLE, expose))
     return (
-        Step(name="Console", objects=(wanted, *ways, *tls.watched)),
-        replace(proxy, name="NoVNCProxy", own=own),
+        Step(name="Console", objects=(address, *policies, *tls.watched)),
+        replace(proxy, name="NoVNCProxy", own=substeps),
         url or f"{tls.scheme}://{ctx.host(service)}:{CONSOLE}",
     )
 
 
-def status(ctx: Context[NovaSpec], built: Built) -> dict[str, Any]:
-    """An entry of `status.cells`."""
-    there = [ctx.children.get(key(obj)) for step in built.steps for obj in step.objects]
-    ready = all(live is not None and kube.judge(live).ready for live in there)
-    nodes = ctx.children.get(("DaemonSet", kube.fitting(ctx.name(built.name, "compute"))), {})
+def status(ctx: Context[NovaSpec], cell: CellPlan) -> dict[str, Any]:
+    """Return the cell's entry in `status.cells`."""
+    children = [ctx.children.get(key(obj)) for step in cell.steps for obj in step.objects]
+    ready = all(live is not None and kube.judge(live).ready for live in children)
+    nodes = ctx.children.get(("DaemonSet", kube.fitting(ctx.name(cell.name, "compute"))), {})
     return {
-        "name": built.name,
+        "name": cell.name,
         "status": "Ready" if ready else "Progressing",
         "computeNodes": (nodes.get("status") or {}).get("numberReady", 0),
     }
 
 
-def apart(cells: list[Built], *above: parts.Database) -> list[Built]:
-    """The cells. Raises SpecError where two schemas, of them and `above` them, are one."""
-    taken: set[tuple[str, str]] = set()
+def check_schemas_distinct(cells: list[CellPlan], *above: parts.Database) -> list[CellPlan]:
+    """Return the cells. Raises SpecError where two schemas, of the cells and `above` them, are the same."""
+    schemas: set[tuple[str, str]] = set()
     for database in (*above, *(cell.database for cell in cells)):
-        at = urlsplit(database.url)
-        server, schema = database.server or at.netloc.rpartition("@")[2], at.path.removeprefix("/")
-        if (server, schema) in taken:
+        url = urlsplit(database.url)
+        server, schema = database.server or url.netloc.rpartition("@")[2], url.path.removeprefix("/")
+        if (server, schema) in schemas:
             raise SpecError("spec.database", f"schema {schema!r} has two uses in {server}; name one otherwise")
-        taken.add((server, schema))
+        schemas.add((server, schema))
     return cells
 
 
 def schema_name(ctx: Context[NovaSpec], part: str) -> str:
-    """SQL name of one of Nova's schemas: nova_api, nova_cell0, nova_cell1. In a database of others `nova` itself is the
-    first cell's, as it is called everywhere.
+    """Return the SQL name of one of Nova's schemas: nova_api, nova_cell0, nova_cell1. On an external server, `nova`
+    alone is the first cell's, as in most clouds.
     """
     source = ctx.spec.database
     if name := {"api": source.api_database, "cell0": source.cell_database}.get(part):
         return name
-    whole = parts.schema_of(ctx, source, ctx.owner)
-    first = source.secret_ref and part == ctx.spec.cells[0].name
-    return parts.sql_name(whole if first else f"{whole}_{part}")
+    prefix = parts.schema_of(ctx, source, ctx.owner)
+    is_prefix_alone = source.secret_ref and part == ctx.spec.cells[0].name
+    return parts.sql_name(prefix if is_prefix_alone else f"{prefix}_{part}")
 
 
 COMPUTE_PASSWORD = "compute-identity"  # noqa: S105
 
 
 def passwords(spec: NovaSpec) -> list[str]:
-    """Names of the passwords of all accounts, users and virtual hosts that are made here."""
-    found = [] if spec.database.secret_ref else ["api-database", "cell0-database"]
-    found += parts.drawn(spec)
+    """Return the names of the passwords of all accounts, users and virtual hosts that the operator makes."""
+    names = [] if spec.database.secret_ref else ["api-database", "cell0-database"]
+    names += parts.drawn(spec)
     if spec.compute.enabled and not spec.keystone.auth_url:
-        found.append(COMPUTE_PASSWORD)
+        names.append(COMPUTE_PASSWORD)
     for cell in spec.cells:
         sources = {"database": cell.database or spec.database, "messaging": cell.messaging or spec.messaging}
-        made = [sort for sort, source in sources.items() if not source.secret_ref]
-        found += [f"{part}-{sort}" for sort in made for part in (cell.name, f"{cell.name}--console")]
-    return found
+        kinds = [kind for kind, source in sources.items() if not source.secret_ref]
+        names += [f"{part}-{kind}" for kind in kinds for part in (cell.name, f"{cell.name}--console")]
+    return names

@@ -1,4 +1,4 @@
-"""Servers' disks and volumes in Ceph: what nova-compute logs in with, and the keys libvirt gives to its guests."""
+"""Servers' disks and volumes in Ceph: the login of nova-compute, and the keys that libvirt gives to its guests."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from ...plan import Context, Step
 from .model import NovaSpec
 
 SECRETS = "/etc/libvirt/secrets"
-_GIVEN = "/etc/openstack-libvirt-secrets"
+_MOUNT_PATH = "/etc/openstack-libvirt-secrets"
 
 # Kubelet takes up to a minute and a half to show a changed Secret: ten seconds more do not count.
 DEFINE = f"""\
 # The keys are there before libvirt is, since guests are started as soon as it answers. A key that changes, or comes
 # later, is told to the libvirt that runs; from a file, since others may read a command line.
-chmod 700 {SECRETS} && cp {_GIVEN}/*.xml {_GIVEN}/*.base64 {SECRETS}/ && chmod 600 {SECRETS}/*
-told() {{ cat {_GIVEN}/* | sha256sum; }}
+chmod 700 {SECRETS} && cp {_MOUNT_PATH}/*.xml {_MOUNT_PATH}/*.base64 {SECRETS}/ && chmod 600 {SECRETS}/*
+told() {{ cat {_MOUNT_PATH}/* | sha256sum; }}
 known=$(told)
 (
     while sleep 10; do
         [ "$(told)" != "$known" ] || continue
         now=$(told)
-        for xml in {_GIVEN}/*.xml; do
+        for xml in {_MOUNT_PATH}/*.xml; do
             uuid=$(basename "$xml" .xml)
             virsh -q -c qemu:///system secret-define "$xml" &&
                 virsh -q -c qemu:///system secret-set-value "$uuid" --file "${{xml%.xml}}.base64" || now=$known
@@ -36,8 +36,8 @@ known=$(told)
 ) &
 """
 
-# Runs before each nova-compute, whose pod is made anew with other keys. libvirt's own pod gets a changed Secret up to
-# a minute and a half later, and is not made anew: servers that start in between would not find their key. nova-compute
+# Runs before each nova-compute, whose pod is replaced when keys change. libvirt's own pod gets a changed Secret up to
+# a minute and a half later, and is not replaced: servers that start in between would not find their key. nova-compute
 # waits for it, which is why it looks twice a second, at files and at a socket.
 _HAND_OVER = f"""\
 import base64, hashlib, os, time
@@ -45,7 +45,7 @@ from pathlib import Path
 import libvirt
 
 def read():
-    files = {{each.name: each.read_bytes() for each in Path("{_GIVEN}").iterdir() if each.name[0] != "."}}
+    files = {{each.name: each.read_bytes() for each in Path("{_MOUNT_PATH}").iterdir() if each.name[0] != "."}}
     return files, hashlib.sha256(b"".join(files[name] for name in sorted(files))).hexdigest()
 
 def define(files):
@@ -83,19 +83,19 @@ while True:
 
 @dataclass(frozen=True, kw_only=True)
 class Disks:
-    """What compute nodes know of Ceph."""
+    """Clients and keys of Ceph on compute nodes."""
 
     client: parts.Ceph | None = None
-    """Who keeps servers' disks; None where these are files of the node."""
+    """Client for servers' disks; None where these are files of the node."""
     steps: tuple[Step, ...] = ()
     secret: str = ""
-    """Secret with what libvirt is told; empty where there is nothing."""
+    """Name of the Secret with the files for libvirt; empty where libvirt needs no keys."""
     digest: str = ""
     """SHA-256 of its values in the order of their names."""
 
     @property
     def options(self) -> Sections:
-        """Of nova-compute. Disks are clones of images in Ceph; what guests discard is given back."""
+        """Options of nova-compute. Disks are clones of images in Ceph, which gets back the space guests discard."""
         if self.client is None:
             return {}
         return {
@@ -111,17 +111,17 @@ class Disks:
 
     @property
     def mounts(self) -> tuple[kube.Mount, ...]:
-        """Of libvirt: the keys, and where it keeps them, which is no disk."""
+        """Mounts of libvirt: the keys, and the folder where it keeps them, which is in memory."""
         if not self.secret:
             return ()
-        keys = kube.folder("ceph-keys", self.secret, _GIVEN, mode=0o400)
+        keys = kube.folder("ceph-keys", self.secret, _MOUNT_PATH, mode=0o400)
         return keys, kube.in_memory("libvirt-secrets", SECRETS)
 
-    def hand_over(self, ctx: Context[NovaSpec]) -> list[kube.Container]:
-        """Init containers of nova-compute: it starts once the node's libvirt has the keys that it will name."""
+    def init_containers(self, ctx: Context[NovaSpec]) -> list[kube.Container]:
+        """Return those of nova-compute: it starts once the node's libvirt has the keys that it will name."""
         if not self.secret:
             return []
-        keys = kube.folder("ceph-keys", self.secret, _GIVEN, mode=0o400)
+        keys = kube.folder("ceph-keys", self.secret, _MOUNT_PATH, mode=0o400)
         command = ["python3", "-W", "ignore", "-c", _HAND_OVER]
         env: dict[str, str | Mapping[str, Any]] = {"KEYS_DIGEST": self.digest}
         return [
@@ -137,41 +137,41 @@ class Disks:
 
     @property
     def define(self) -> str:
-        """What the shell that becomes libvirt does first."""
+        """First commands of the shell that becomes libvirt."""
         return DEFINE if self.secret else ""
 
 
-def disks(ctx: Context[NovaSpec]) -> Disks:
-    """The client of servers' disks, and those of Cinder's volumes. Raises as `parts.ceph` does."""
+def plan_disks(ctx: Context[NovaSpec]) -> Disks:
+    """Plan the client of servers' disks, and the keys of Cinder's volumes. Raises as `parts.ceph` does."""
     compute = ctx.spec.compute
     if not compute.enabled:
         return Disks()
-    keys, own = _keys_of_volumes(ctx), None
+    keys, client = _volume_keys(ctx), None
     if compute.storage_type == "ceph":
-        own = parts.ceph(ctx, "vms", compute.rbd or CephSource(), path="spec.compute.rbd")
-        keys[own.secret_uuid] = own.key
+        client = parts.ceph(ctx, "vms", compute.rbd or CephSource(), path="spec.compute.rbd")
+        keys[client.secret_uuid] = client.key
     if not keys:
         return Disks()
-    files = _told(keys)
-    written = parts.written(ctx, files, suffix="libvirt-secrets", directory=_GIVEN, whole=True)
+    files = _secret_files(keys)
+    config = parts.written(ctx, files, suffix="libvirt-secrets", directory=_MOUNT_PATH, whole=True)
     digest = hashlib.sha256("".join(files[name] for name in sorted(files)).encode()).hexdigest()
-    return Disks(client=own, steps=(*((own,) if own else ()), written), secret=written.secret, digest=digest)
+    return Disks(client=client, steps=(*((client,) if client else ()), config), secret=config.secret, digest=digest)
 
 
-def _keys_of_volumes(ctx: Context[NovaSpec]) -> dict[str, str]:
-    """The keys guests need for volumes, by the UUID Cinder says with each volume."""
+def _volume_keys(ctx: Context[NovaSpec]) -> dict[str, str]:
+    """Return the keys that guests need for volumes, by the UUID that Cinder names with each volume."""
     ref = ctx.spec.cinder_ref
-    named = ctx.refs[ref].published.get("cephKeys", "").split() if ref else []
-    return {uuid: ctx.secrets[secret]["key"] for uuid, _, secret in (entry.partition("=") for entry in named)}
+    entries = ctx.refs[ref].published.get("cephKeys", "").split() if ref else []
+    return {uuid: ctx.secrets[secret]["key"] for uuid, _, secret in (entry.partition("=") for entry in entries)}
 
 
-def _told(keys: Mapping[str, str]) -> dict[str, str]:
-    """Files as libvirt reads and writes them itself."""
-    found: dict[str, str] = {}
+def _secret_files(keys: Mapping[str, str]) -> dict[str, str]:
+    """Return the files of secrets, as libvirt itself reads and writes them."""
+    files: dict[str, str] = {}
     for uuid, key in keys.items():
-        found[f"{uuid}.xml"] = (
+        files[f"{uuid}.xml"] = (
             f"<secret ephemeral='no' private='yes'><uuid>{uuid}</uuid>"
             f"<usage type='ceph'><name>{uuid}</name></usage></secret>\n"
         )
-        found[f"{uuid}.base64"] = key
-    return found
+        files[f"{uuid}.base64"] = key
+    return files

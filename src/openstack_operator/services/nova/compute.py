@@ -1,4 +1,4 @@
-"""What runs on compute nodes: libvirt, nova-compute, and the job that makes new nodes known."""
+"""Programs of compute nodes: libvirt, nova-compute, and the job that discovers new nodes."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from ... import kube, oslo, parts
 from ...api import CephStorageRef, PodSettings, Ref, Sections, references
 from ...plan import Context, Group, Step
 from . import config, idle, jobs, volumes
-from .cells import COMPUTE_PASSWORD, Built, Shared
-from .ceph import Disks, disks
+from .cells import COMPUTE_PASSWORD, CellInputs, CellPlan
+from .ceph import Disks, plan_disks
 from .consoles import Consoles
 from .migration import LIBVIRT, PORT, Migration
 from .model import NovaSpec
@@ -19,7 +19,7 @@ from .model import NovaSpec
 CELL_LABEL = "openstack-cell"
 _NODES = "spec.compute.nodeSelector"
 _ROLES = "reader", "service"
-"""Of the user that every node knows: enough for Placement, Neutron and Cinder, and nothing of Keystone."""
+"""Roles of the user that every node knows: enough for Placement, Neutron and Cinder, and nothing of Keystone."""
 
 LEAVE_CGROUP = """\
 # Guests outlive this container: its runtime ends what it finds in the container's cgroups, so libvirt and the guests it
@@ -42,95 +42,97 @@ exec "$@"
 """
 
 
-def compute(ctx: Context[NovaSpec], cells: list[Built], shared: Shared, moving: Migration, screens: Consoles) -> Group:
-    """Compute nodes of all cells, and a job a number of nodes that ends when all of them are known."""
+def plan_compute(ctx: Context[NovaSpec], cells: list[CellPlan], inputs: CellInputs, migration: Migration) -> Group:
+    """Plan the compute nodes of all cells, and a job per number of nodes that ends when all of them are discovered."""
     if not ctx.spec.compute.enabled:
         return Group("Compute", ())
-    kept = disks(ctx)
-    own = oslo.merge(kept.options, moving.options)
-    user = parts.identity(ctx, shared.credentials, COMPUTE_PASSWORD, program="compute", roles=_ROLES)
-    of_nodes = replace(shared, identity=user, needed=(*shared.needed, user))
-    daemons = [step for cell in cells for step in _nova_compute(ctx, cell, of_nodes, kept, own, first=cell is cells[0])]
+    disks = plan_disks(ctx)
+    options = oslo.merge(disks.options, migration.options)
+    user = parts.identity(ctx, inputs.credentials, COMPUTE_PASSWORD, program="compute", roles=_ROLES)
+    node_inputs = replace(inputs, identity=user, dependencies=(*inputs.dependencies, user))
+    daemons = [step for cell in cells for step in _nova_compute(ctx, cell, node_inputs, disks, options)]
     live = [ctx.children.get(("DaemonSet", ctx.name(cell.name, "compute")), {}) for cell in cells]
     nodes = sum((each.get("status") or {}).get("desiredNumberScheduled", 0) for each in live)
-    found = [jobs.hosts(ctx, shared.config, nodes, after=tuple(daemons))] if nodes else []
-    return Group("Compute", (user, *kept.steps, *moving.steps, _libvirt(ctx, kept, moving, screens), *daemons, *found))
+    discovery = [jobs.hosts(ctx, inputs.config, nodes, after=tuple(daemons))] if nodes else []
+    libvirt = _libvirt(ctx, disks, migration, inputs.consoles)
+    return Group("Compute", (user, *disks.steps, *migration.steps, libvirt, *daemons, *discovery))
 
 
-def on_nodes(spec: NovaSpec) -> list[Ref]:
-    """What compute nodes use: no database, no cache."""
+def node_network_refs(spec: NovaSpec) -> list[Ref]:
+    """Return the references that compute nodes use: no database, no cache."""
     if not spec.compute.enabled:
         return []
     brokers = [ref for cell in spec.cells for _, ref in references(cell.messaging or spec.messaging)]
-    named = (spec.messaging.notifications_ref, spec.cinder_ref)
+    optional = (spec.messaging.notifications_ref, spec.cinder_ref)
     apis = (*(ref for _, ref in references(spec.keystone)), spec.placement_ref, spec.glance_ref, spec.neutron_ref)
     disks = [ref for _, ref in references(spec) if isinstance(ref, CephStorageRef)]
-    return [*brokers, *(ref for ref in named if ref), *apis, *disks]
+    return [*brokers, *(ref for ref in optional if ref), *apis, *disks]
 
 
-def ways(ctx: Context[NovaSpec]) -> list[parts.Way]:
-    """Ports for programs on the network of nodes: metadata for Neutron's agents, and the API for a Cinder whose
-    programs run there.
+def ingress_rules(ctx: Context[NovaSpec]) -> list[parts.Way]:
+    """Return the ports for programs on the network of nodes: metadata for Neutron's agents, and the API for a Cinder
+    whose programs run there.
     """
-    cinder = [parts.Way("api", [8774], "nodes")] if volumes.offered_by_nodes(ctx) else []
+    cinder = [parts.Way("api", [8774], "nodes")] if volumes.has_cinder_on_nodes(ctx) else []
     return [parts.Way("metadata", [8775], "nodes"), *cinder]
 
 
-def _libvirt(ctx: Context[NovaSpec], kept: Disks, moving: Migration, screens: Consoles) -> Step:
-    """libvirt, which no change of Nova's configuration restarts; guests outlive it."""
+def _libvirt(ctx: Context[NovaSpec], disks: Disks, migration: Migration, consoles: Consoles) -> Step:
+    """Plan libvirt, which no change of Nova's configuration restarts; guests outlive it."""
     entry = ctx.release["libvirt"]
     libvirt = kube.host("libvirt", "/var/lib/libvirt")
+    script = disks.define + migration.follow + consoles.follow + LEAVE_CGROUP
     main = kube.Container(
         component=entry,
-        command=["sh", "-c", kept.define + moving.follow + screens.follow + LEAVE_CGROUP, "libvirt", *entry.command],
-        env={"VIRT_TYPE": ctx.spec.compute.virt_type, **volumes.libvirt_env(ctx), **moving.env},
-        # Whether it listens there or not: a node has one libvirt.
+        command=["sh", "-c", script, "libvirt", *entry.command],
+        env={"VIRT_TYPE": ctx.spec.compute.virt_type, **volumes.libvirt_env(ctx), **migration.env},
+        # Even where it does not listen there: a node has one libvirt.
         ports={"libvirt-tls": PORT},
         mounts=(
-            *volumes.on_libvirt(ctx, _shared_folders(ctx)),
+            *volumes.libvirt_mounts(ctx, _shared_folders(ctx)),
             kube.host("cgroup", "/sys/fs/cgroup"),
             libvirt,
             # The guests' definitions lie beside their state: /etc of a node may be read-only.
             replace(libvirt, path="/etc/libvirt/qemu", sub_path="definitions"),
-            *kept.mounts,
-            *moving.mounts,
-            *screens.node,
+            *disks.mounts,
+            *migration.mounts,
+            *consoles.node,
         ),
         ready=kube.Probe.of_worker(entry.commands["ready"], timeout=10),
         memory="64Mi",
         privileged=True,
         root=True,
     )
-    wanted = kube.settings(
+    settings = kube.settings(
         ctx.spec.compute.model_copy(update={"image": None, "resources": None}), ctx.spec.compute.libvirt
     )
-    template = kube.pod(ctx, LIBVIRT, main, wanted=wanted, node_selector=kube.COMPUTE, hostNetwork=True, hostPID=True)
-    if moving.steps:
+    template = kube.pod(ctx, LIBVIRT, main, wanted=settings, node_selector=kube.COMPUTE, hostNetwork=True, hostPID=True)
+    if migration.steps:
         # The nodes' addresses are in the certificate.
         template["metadata"]["labels"][kube.WATCHED] = "true"
     daemons = kube.agents(ctx, LIBVIRT, template, _NODES)
-    return Step(name="Libvirt", objects=(daemons,), after=(*kept.steps, *moving.steps, *screens.steps))
+    return Step(name="Libvirt", objects=(daemons,), after=(*disks.steps, *migration.steps, *consoles.steps))
 
 
 def _nova_compute(
-    ctx: Context[NovaSpec], cell: Built, shared: Shared, kept: Disks, options: Sections, *, first: bool
+    ctx: Context[NovaSpec], cell: CellPlan, inputs: CellInputs, disks: Disks, options: Sections
 ) -> tuple[Step, ...]:
-    """nova-compute on the nodes of one cell, with its configuration."""
+    """Plan nova-compute on the nodes of one cell, with its configuration."""
     name = f"{cell.name}-compute"
-    sections = config.compute(ctx, cell.messaging, shared.notifications, shared.identity, cell.console, options)
-    own = parts.written(ctx, {"nova.conf": oslo.render(sections)}, suffix=f"{name}-config", directory="/etc/nova")
-    conf = parts.on_ceph(own, kept.client) if kept.client else own
+    sections = config.compute(ctx, cell.messaging, inputs.notifications, inputs.identity, cell.console, options)
+    base = parts.written(ctx, {"nova.conf": oslo.render(sections)}, suffix=f"{name}-config", directory="/etc/nova")
+    conf = parts.on_ceph(base, disks.client) if disks.client else base
     entry = parts.program(ctx, "compute")
     main = kube.Container(
         component=entry,
         env=_node_env(),
         mounts=(
             *conf.mounts,
-            *volumes.on_nova_compute(ctx, _shared_folders(ctx)),
+            *volumes.nova_compute_mounts(ctx, _shared_folders(ctx)),
             *kube.scratch("/run/lock", "/tmp", large=True),  # noqa: S108
         ),
         ready=cell.messaging.connected,
-        lifecycle=idle.ending(),
+        lifecycle=idle.drain_hook(),
         memory="288Mi",
         # After a power cut, servers start when it does.
         cpu="50m",
@@ -141,24 +143,24 @@ def _nova_compute(
         ctx,
         name,
         main,
-        *volumes.beside(ctx),
-        wanted=_in_cell(kube.settings(ctx.spec.compute), cell.shares, first=first),
+        *volumes.sidecars(ctx),
+        wanted=_in_cell(kube.settings(ctx.spec.compute), cell.shares, is_first=cell.name == ctx.spec.cells[0].name),
         node_selector=kube.COMPUTE,
-        init=kept.hand_over(ctx),
+        init=disks.init_containers(ctx),
         annotations={kube.CONFIG_DIGEST: conf.digest},
         grace=idle.GRACE,
         hostNetwork=True,
-        # It starts as root and becomes nova, who has to read the configuration.
+        # It starts as root and becomes nova, which has to read the configuration.
         securityContext={"fsGroup": parts.program(ctx, "conductor").gid, "fsGroupChangePolicy": "OnRootMismatch"},
     )
     daemons = kube.annotated(kube.agents(ctx, name, template, _NODES), {kube.ENDING: idle.WAITS_FOR})
-    # A conductor that does not listen yet costs nova-compute ten seconds: that long it waits for the first answer.
-    started = Step(name="NovaCompute", objects=(daemons,), after=(conf, *kept.steps, *shared.needed, cell.conductor))
-    return own, conf, started
+    # A conductor that does not listen yet costs nova-compute ten seconds: it waits that long for the first answer.
+    after = (conf, *disks.steps, *inputs.dependencies, cell.conductor)
+    return base, conf, Step(name="NovaCompute", objects=(daemons,), after=after)
 
 
 def _shared_folders(ctx: Context[NovaSpec]) -> list[kube.Mount]:
-    """Folders of the node that libvirt and nova-compute must see under one path; /dev/pts carries the console logs."""
+    """Return the node's folders that libvirt and nova-compute see under one path; /dev/pts carries the console logs."""
     disks = {"hostPath": {"path": ctx.spec.compute.instance_storage_path, "type": "DirectoryOrCreate"}}
     return [
         kube.Mount(name="disks", path=parts.state(ctx), volume=disks),
@@ -169,8 +171,8 @@ def _shared_folders(ctx: Context[NovaSpec]) -> list[kube.Mount]:
 
 
 def _node_env() -> dict[str, Any]:
-    """Options that differ from node to node, as oslo.config reads them from the environment. The host is named as its
-    OVN chassis is, or ports cannot be bound to it.
+    """Return the options that differ from node to node, as oslo.config reads them from the environment. The host has
+    the name of its OVN chassis, or ports cannot be bound to it.
     """
     address = {"fieldRef": {"fieldPath": "status.hostIP"}}
     return {
@@ -183,12 +185,12 @@ def _node_env() -> dict[str, Any]:
     }
 
 
-def _in_cell(wanted: PodSettings, shares: Sequence[str], *, first: bool) -> PodSettings:
-    """Settings with an affinity to the cell's nodes, unless the user has one. It is the same however many cells there
-    are, so that a new cell restarts nothing in the others.
+def _in_cell(pod: PodSettings, shares: Sequence[str], *, is_first: bool) -> PodSettings:
+    """Return settings with an affinity to the cell's nodes, unless the user sets one. It does not depend on the number
+    of cells, so that a new cell restarts nothing in the others.
     """
     terms: list[dict[str, Any]] = [{"matchExpressions": [{"key": CELL_LABEL, "operator": "In", "values": [*shares]}]}]
-    if first:
+    if is_first:
         terms.append({"matchExpressions": [{"key": CELL_LABEL, "operator": "DoesNotExist"}]})
     required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
-    return wanted if wanted.affinity else wanted.model_copy(update={"affinity": {"nodeAffinity": required}})
+    return pod if pod.affinity else pod.model_copy(update={"affinity": {"nodeAffinity": required}})

@@ -1,4 +1,4 @@
-"""Nova's options: what the control plane's processes share, a cell's own, and the few a compute node may know."""
+"""Nova's options: those of the control plane's processes, a cell's own, and the few that a compute node may know."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .model import NovaSpec
 
 DEFAULTS: Sections = {
     "conductor": {"workers": 1},
-    # New nodes are found by a job; this finds the ones that came while no operator was there to see it.
+    # A job discovers new nodes; this discovers those that were added while no operator ran.
     "scheduler": {"workers": 1, "discover_hosts_in_cells_interval": 30},
 }
 
@@ -18,7 +18,7 @@ COMPUTE_DEFAULTS: Sections = {
     "DEFAULT": {
         "reserved_host_memory_mb": 512,
         "resume_guests_state_on_host_boot": True,
-        # Neutron tells of every change of a port.
+        # Neutron reports every change of a port.
         "heal_instance_info_cache_interval": -1,
     },
     # Only emulated guests have this cache of translated code; the default is a fifth of their memory footprint.
@@ -38,33 +38,33 @@ ends there.
 
 
 def database(connection: str) -> Sections:
-    """The schema of a process's own cell."""
+    """Return the options of the schema of a process's own cell."""
     return {"database": oslo.options.database(connection)}
 
 
 def api_database(connection: str) -> Sections:
-    """The schema that knows all cells."""
+    """Return the options of the schema that knows all cells."""
     return {"api_database": oslo.options.database(connection)}
 
 
 def clients(ctx: Context[NovaSpec], user: parts.Identity) -> Sections:
-    """How a Nova process calls the other services: as that user, at their internal endpoints."""
+    """Return the options by which a Nova process calls other services: as that user, at their internal endpoints."""
     internal = {"region_name": ctx.spec.region, "valid_interfaces": "internal", **user.trust}
-    own = {**user.options, **internal}
+    client = {**user.options, **internal}
     return {
         "service_user": {**user.options, "send_service_user_token": True},
-        "placement": own,
-        "neutron": own,
+        "placement": client,
+        "neutron": client,
         "glance": internal,
         "keystone": internal,
         **volumes.client(ctx, user),
-        # A cell has no way to the schema above it, which this check would need.
+        # A cell cannot reach the schema above it, which this check would need.
         "workarounds": {"disable_group_policy_check_upcall": True},
     }
 
 
 def control(ctx: Context[NovaSpec], user: parts.Identity, credentials: parts.Credentials) -> Sections:
-    """What APIs and the scheduler need besides."""
+    """Return the options that only APIs and the scheduler need."""
     return {
         **parts.keystone_authtoken(ctx, user.options, credentials),
         **parts.cache(ctx),
@@ -73,7 +73,7 @@ def control(ctx: Context[NovaSpec], user: parts.Identity, credentials: parts.Cre
 
 
 def _shared_secret(ctx: Context[NovaSpec]) -> str:
-    """What Neutron's metadata agents sign their requests with."""
+    """Return the secret with which Neutron's metadata agents sign their requests."""
     secret = ctx.refs[ctx.spec.neutron_ref]["metadataSecret"]
     try:
         return ctx.secrets[secret]["metadata"]
@@ -82,24 +82,24 @@ def _shared_secret(ctx: Context[NovaSpec]) -> str:
 
 
 def novncproxy() -> Sections:
-    """The proxy listens for everyone; a token it looks up in the cell's schema decides."""
+    """Return the options of the proxy, which listens for every client and checks tokens in the cell's schema."""
     return {"vnc": {"novncproxy_host": "0.0.0.0", "novncproxy_port": 6080}}  # noqa: S104
 
 
 def compute(
     ctx: Context[NovaSpec],
     bus: parts.Messaging,
-    news: parts.Messaging | None,
+    notifications: parts.Messaging | None,
     user: parts.Identity,
     console: str,
     disks: Sections,
 ) -> Sections:
-    """All options of nova-compute: no schema, only its cell's broker. `console` is the base URL of the cell's proxy,
-    `disks` are the options of where servers' disks are.
+    """Return all options of nova-compute: no schema, only its cell's broker. `console` is the base URL of the cell's
+    proxy, `disks` are the options for the place of servers' disks.
     """
     virt_type = ctx.spec.compute.virt_type
     wired = oslo.merge(
-        bus.options(news),
+        bus.options(notifications),
         clients(ctx, user),
         {
             "DEFAULT": {"compute_driver": "libvirt.LibvirtDriver", "state_path": parts.state(ctx)},

@@ -1,6 +1,6 @@
-"""Servers' screens: QEMU shows them to the proxies of consoles over TLS, and the two know each other by certificates of
-an authority that is good for nothing else: a proxy faces the world, and who may call libvirt is root on every node. Its
-accounts are good for little else, too.
+"""Consoles of servers: QEMU and the proxies speak TLS, and know each other by certificates of an authority that serves
+nothing else: a proxy faces the world, and a client that may call libvirt is root on every node. The accounts of a proxy
+allow little else, too.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from ... import kube, oslo, parts, pki
 from ...api import Sections
 from ...plan import Context, NotBuilt, Step
 from . import config
-from .migration import MOUNTED, nodes
+from .migration import MOUNT_PATH, libvirt_verdict
 from .model import NovaSpec
 
 _NODE, _PROXY = "/etc/openstack-consoles", "/etc/openstack-console"
 
-# What nova.console.websocketproxy reads: a token, its server with what every look at a server joins
+# Tables that nova.console.websocketproxy reads: a token, its server with what every look at a server joins
 # (nova.db.main.api._build_instance_get), and versions of nova-compute where [upgrade_levels] compute is auto.
 _TABLES = (
     "console_auth_tokens",
@@ -33,29 +33,29 @@ _PROCESS = "nova-novncproxy"
 # oslo.messaging's queue manager makes it of host name, process name and a number.
 _REPLIES = f"reply_[^:]+:{_PROCESS}:[0-9]+"
 
-# QEMU reads its certificate once, and again when it is told to; one that was started without any has nothing to read.
-# Guests outlive the libvirt that would have told them.
+# QEMU reads its certificate once, and again on request; one that was started without any has nothing to read. Guests
+# outlive the libvirt that would have made the request.
 FOLLOW = """\
 reload() {
     guests=$(virsh -q -c qemu:///system list --uuid) || return
     for guest in $guests; do virsh -q -c qemu:///system domdisplay-reload "$guest" 2> /dev/null || :; done
 }
 (until reload > /dev/null 2>&1; do sleep 10; done) &
-""" + parts.followed(f"{MOUNTED}/consoles", "qemu-certificates && reload")
+""" + parts.followed(f"{MOUNT_PATH}/consoles", "qemu-certificates && reload")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Consoles:
-    """What nodes and proxies need for it; nothing where there are no nodes of ours."""
+    """Steps and mounts for the TLS of consoles; none where the cloud has no compute nodes of its own."""
 
     authority: parts.OwnAuthority | None = None
     steps: tuple[Step, ...] = ()
     node: tuple[kube.Mount, ...] = ()
-    """Of libvirt, which has its QEMUs encrypt where it finds certificates."""
+    """Mounts of libvirt, whose QEMUs encrypt where it finds certificates."""
     proxy: tuple[kube.Mount, ...] = ()
 
     def options(self, *, required: bool) -> Sections:
-        """Of a proxy. Servers that were started before there were certificates are reached unless TLS is required."""
+        """Return a proxy's options. It reaches servers that started without a certificate unless TLS is required."""
         if not self.steps:
             return {}
         return {
@@ -69,12 +69,12 @@ class Consoles:
 
     @property
     def follow(self) -> str:
-        """What the shell that becomes libvirt does first."""
+        """First commands of the shell that becomes libvirt."""
         return FOLLOW if self.steps else ""
 
 
-def consoles(ctx: Context[NovaSpec]) -> Consoles:
-    """The authority, a certificate for all nodes and one for all proxies. Raises NotBuilt where TLS is required of
+def plan_consoles(ctx: Context[NovaSpec]) -> Consoles:
+    """Plan the authority, a certificate for all nodes and one for all proxies. Raises NotBuilt where TLS is required of
     images that do not have it.
     """
     if not ctx.spec.compute.enabled:
@@ -84,41 +84,39 @@ def consoles(ctx: Context[NovaSpec]) -> Consoles:
             message = "with kolla's images, consoles go from the nodes to their proxies in plain text; use false"
             raise NotBuilt("spec.tls.required", message)
         return Consoles()
-    by = parts.own_authority(ctx, "console", "consoles", readers=nodes(ctx))
-    # Names that nobody calls: it counts whose they are, and which of the two.
+    ca = parts.own_authority(ctx, "console", "consoles", readers=libvirt_verdict(ctx))
+    # No client calls these names: they say whose certificate it is, and which of the two.
     compute = pki.Request(common="compute", names=frozenset({"compute.invalid"}))
     novncproxy = pki.Request(common="novncproxy", names=frozenset({"novncproxy.invalid"}), calls=True, serves=False)
-    node, proxy = (
-        _certificate(ctx, "console-node", compute, by, ("ca-cert.pem", "server-cert.pem", "server-key.pem")),
-        _certificate(ctx, "console-proxy", novncproxy, by, ("ca.crt", "tls.crt", "tls.key")),
-    )
+    node = _certificate(ctx, "console-node", compute, ca, ("ca-cert.pem", "server-cert.pem", "server-key.pem"))
+    proxy = _certificate(ctx, "console-proxy", novncproxy, ca, ("ca.crt", "tls.crt", "tls.key"))
     return Consoles(
-        authority=by,
-        steps=(by.step, node, proxy),
+        authority=ca,
+        steps=(ca.step, node, proxy),
         node=(
-            kube.folder("consoles", node.objects[0]["metadata"]["name"], f"{MOUNTED}/consoles", mode=0o400),
+            kube.folder("consoles", node.objects[0]["metadata"]["name"], f"{MOUNT_PATH}/consoles", mode=0o400),
             kube.in_memory("consoles-files", _NODE),
         ),
         proxy=(kube.folder("console", proxy.objects[0]["metadata"]["name"], _PROXY),),
     )
 
 
-def accounts(
+def console_accounts(
     ctx: Context[NovaSpec], cell: str, creds: parts.Credentials, db: parts.Database, bus: parts.Messaging, schema: Step
 ) -> tuple[parts.Database, parts.Messaging]:
-    """By which a cell's proxy reads tokens and servers, once there is the `schema`, and asks a server's nova-compute
-    whether a port is that of its console.
+    """Return the accounts by which a cell's proxy reads tokens and servers, once the `schema` exists, and asks a
+    server's nova-compute whether a port is that of its console.
     """
-    # Nova's own name of it; the user may have another one.
-    called = str(ctx.spec.config.get("DEFAULT", {}).get("control_exchange", "nova"))
-    exchange = re.escape(called)
+    # Nova's default; the user may set another name.
+    exchange_name = str(ctx.spec.config.get("DEFAULT", {}).get("control_exchange", "nova"))
+    exchange = re.escape(exchange_name)
     allowed = {
-        # Who publishes declares the exchange first.
+        # A publisher declares the exchange first.
         "configure": f"^({exchange}|{_REPLIES})$",
         "write": f"^{exchange}$",
         "read": f"^{_REPLIES}$",
-        # Not to conductors, which do with the schema whatever they are told.
-        "routingKeys": {called: r"^compute\."},
+        # Not to conductors, which make any change to the schema that a message requests.
+        "routingKeys": {exchange_name: r"^compute\."},
     }
     return (
         parts.reader(ctx, creds, f"{cell}--console-database", db, _TABLES, name=f"{cell}-db--console", after=(schema,)),
@@ -126,22 +124,22 @@ def accounts(
     )
 
 
-def conf(
-    ctx: Context[NovaSpec], cell: str, db: parts.Database, bus: parts.Messaging, screens: Sections
+def console_conf(
+    ctx: Context[NovaSpec], cell: str, db: parts.Database, bus: parts.Messaging, console_tls: Sections
 ) -> parts.Config:
-    """nova.conf of a cell's proxy: no user of Keystone, since it calls no API."""
+    """Return nova.conf of a cell's proxy: no user of Keystone, since it calls no API."""
     replies = {"oslo_messaging_rabbit": {"processname": _PROCESS}}
-    wired = oslo.merge(config.database(db.url), bus.options(), replies, config.novncproxy(), screens)
+    wired = oslo.merge(config.database(db.url), bus.options(), replies, config.novncproxy(), console_tls)
     return parts.config(ctx, "nova.conf", wired, suffix=f"{cell}--console-config")
 
 
 def _certificate(
-    ctx: Context[NovaSpec], name: str, wanted: pki.Request, by: parts.OwnAuthority, files: tuple[str, str, str]
+    ctx: Context[NovaSpec], name: str, request: pki.Request, ca: parts.OwnAuthority, files: tuple[str, str, str]
 ) -> Step:
-    """A Secret with the authority, the certificate and its key under the names of `files`."""
-    ca, cert, key = files
+    """Make a Secret with the authority, the certificate and its key under the names of `files`."""
+    bundle, cert, key = files
     live: Mapping[str, str] = kube.secret_data(ctx.children.get(("Secret", kube.fitting(ctx.name(name)))))
-    held = pki.Pair(live[key], live[cert]) if {cert, key} <= live.keys() else None
-    pair = pki.certificate(held, wanted, by.signer, ctx.draw, ctx.now)
-    secret = kube.secret(ctx, ctx.name(name), {ca: by.bundle, cert: pair.cert, key: pair.key})
-    return Step(name="Consoles", objects=(secret,), after=(by.step,), guarded=True, wake=pki.change(pair, ctx.now))
+    live_pair = pki.Pair(live[key], live[cert]) if {cert, key} <= live.keys() else None
+    pair = pki.certificate(live_pair, request, ca.signer, ctx.draw, ctx.now)
+    secret = kube.secret(ctx, ctx.name(name), {bundle: ca.bundle, cert: pair.cert, key: pair.key})
+    return Step(name="Consoles", objects=(secret,), after=(ca.step,), guarded=True, wake=pki.change(pair, ctx.now))

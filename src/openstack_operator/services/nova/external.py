@@ -1,4 +1,4 @@
-"""The scheduler's options where another one has the last word: those of our image's plug-in, and that it comes last."""
+"""The scheduler's options where an external one has the last word: our image's plug-in, and its place as the last."""
 
 from __future__ import annotations
 
@@ -22,65 +22,62 @@ _LISTS = {
     ),
     "weight_classes": ("nova.scheduler.weights.all_weighers", f"{_PLUGIN}.ExternalSchedulerWeigher"),
 }
-"""Of [filter_scheduler], with what Nova has by default, and who comes last."""
+"""Lists in [filter_scheduler]: Nova's default, and the entry of the plug-in, which is the last."""
 
 
 def scheduler(
     ctx: Context[NovaSpec], conf: parts.Config, wired: Sections, remark: str, user: parts.Identity
 ) -> parts.Config:
-    """The scheduler's configuration: `conf`, that of all, or, where another scheduler is asked, a Secret
-    `<owner>-scheduler-config` of its own, of what is `wired`, with the `remark` behind it. Raises NotBuilt for images
-    without the plug-in, MissingReference for a Secret without `ca.crt`.
+    """Return the scheduler's configuration: `conf`, that of all, or, where Nova asks another scheduler, a Secret
+    `<owner>-scheduler-config` of its own, of the options `wired`, with the `remark` behind it. Raises NotBuilt for
+    images without the plug-in, MissingReference for a Secret without `ca.crt`.
     """
-    wanted = ctx.spec.scheduler.external_scheduler
-    if wanted is None or not wanted.enabled:
+    external = ctx.spec.scheduler.external_scheduler
+    if external is None or not external.enabled:
         return conf
     if ctx.spec.image_profile != "debian":
         message = "kolla's images lack the plug-in by which Nova asks; use false, or imageProfile debian"
         raise NotBuilt(f"{_FIELD}.enabled", message)
-    cortex = ctx.refs.get(wanted.cortex_ref) if wanted.cortex_ref else None
+    cortex = ctx.refs.get(external.cortex_ref) if external.cortex_ref else None
     published = cortex.published if cortex else {}
-    endpoint = wanted.endpoint or published.get("internalURL", "")
+    endpoint = external.endpoint or published.get("internalURL", "")
     if not endpoint:
         return conf
-    trust = _trust(ctx, wanted)
+    trust = _trust(ctx, external)
     cafile = f"{_TRUST}/ca.crt" if trust else parts.trust_of(published) if cortex else user.trust.get("cafile", "")
-    asked = {
+    plugin = {
         "url": endpoint.rstrip("/") + PATH,
-        "timeout": _seconds(wanted.timeout),
-        "pipeline": wanted.pipeline,
-        "pause_after_failure": _seconds(wanted.pause_after_failure),
+        "timeout": _seconds(external.timeout),
+        "pipeline": external.pipeline,
+        "pause_after_failure": _seconds(external.pause_after_failure),
         **({"cafile": cafile} if cafile and endpoint.startswith("https:") else {}),
     }
     order = {"host_subset_size": 1, "shuffle_best_same_weighed_hosts": False}
-    sections = parts.options(
-        ctx,
-        oslo.merge(wired, {"external_scheduler": asked, "filter_scheduler": order}),
-        defaults=config.DEFAULTS,
-    )
-    text = oslo.render(oslo.merge(sections, {"filter_scheduler": _last(ctx)})) + remark
+    merged = oslo.merge(wired, {"external_scheduler": plugin, "filter_scheduler": order})
+    sections = parts.options(ctx, merged, defaults=config.DEFAULTS)
+    text = oslo.render(oslo.merge(sections, {"filter_scheduler": _lists(ctx)})) + remark
     files = {"nova.conf": text, **config.POLICY}
     return parts.written(ctx, files, suffix="scheduler-config", directory=conf.directory, beside=trust)
 
 
-def _trust(ctx: Context[NovaSpec], wanted: ExternalScheduler) -> list[kube.Mount]:
-    """The user's authorities, and nothing else of that Secret; what becomes of them is followed."""
-    if wanted.ca_secret_ref is None:
+def _trust(ctx: Context[NovaSpec], external: ExternalScheduler) -> list[kube.Mount]:
+    """Return the mount of the user's authorities, and nothing else of that Secret; its changes are followed."""
+    if external.ca_secret_ref is None:
         return []
-    name = wanted.ca_secret_ref.name
+    name = external.ca_secret_ref.name
     if "ca.crt" not in ctx.secrets.get(name, {}):
         raise MissingReference(f"{_FIELD}.caSecretRef", f"Secret {name!r} has no key 'ca.crt'")
     source = {"secretName": name, "defaultMode": 0o440, "items": [{"key": "ca.crt", "path": "ca.crt"}]}
     return [kube.Mount(name="external-scheduler", path=_TRUST, volume={"secret": source}, read_only=True)]
 
 
-def _last(ctx: Context[NovaSpec]) -> dict[str, Any]:
-    """The lists of filters and weighers, Nova's or the user's, with those of the plug-in at their end."""
-    given = ctx.spec.config.get("filter_scheduler", {})
-    available = given.get("available_filters", "nova.scheduler.filters.all_filters")
+def _lists(ctx: Context[NovaSpec]) -> dict[str, Any]:
+    """Return the lists of filters and weighers, Nova's or the user's, with those of the plug-in at their end."""
+    options = ctx.spec.config.get("filter_scheduler", {})
+    available = options.get("available_filters", "nova.scheduler.filters.all_filters")
     return {
         "available_filters": [*_entries(available), f"{_PLUGIN}.ExternalSchedulerFilter"],
-        **{name: ",".join([*_entries(given.get(name, usual)), own]) for name, (usual, own) in _LISTS.items()},
+        **{name: ",".join([*_entries(options.get(name, usual)), last]) for name, (usual, last) in _LISTS.items()},
     }
 
 

@@ -1,5 +1,5 @@
-"""A nova-compute that is told to end lets what it does come to its end: asked to stop, it drops builds and migrations
-where they are, and servers stay in a state nobody leaves.
+"""Drain of a nova-compute: it finishes its work before Kubernetes stops it. Stopped at once, it drops builds and
+migrations where they are, and servers stay in a state that nothing ends.
 """
 
 from __future__ import annotations
@@ -7,13 +7,13 @@ from __future__ import annotations
 from typing import Any
 
 GRACE = 1800
-"""Seconds it has for that."""
+"""Seconds that a nova-compute has to finish its work."""
 WAITS_FOR = (
     "nova-compute waits for migrations and for servers with a task on its node: look at them with"
     " `openstack server list --all-projects --host NODE --long`; `openstack server set --state active SERVER` ends"
     " a task that is stuck"
 )
-"""What the condition says while it does, with `NODE` for the node."""
+"""Message of the condition in that time, with `NODE` for the node."""
 
 # Nova knows what is under way; libvirt, only a part of each migration. A record that nothing has touched for minutes is
 # of something that broke off, while a migration notes its progress every few seconds. Where Nova cannot be asked, as in
@@ -63,8 +63,8 @@ while failed < 3:
 """
 
 
-def ending() -> dict[str, Any]:
-    """A preStop hook that lasts until no server of the node is being made or changed, none comes and none goes, at most
-    until the grace period of the pod ends.
+def drain_hook() -> dict[str, Any]:
+    """Return a preStop hook that lasts until no server of the node is being made or changed, none comes and none goes,
+    at most until the grace period of the pod ends.
     """
     return {"preStop": {"exec": {"command": ["python3", "-W", "ignore", "-c", _PROGRAM]}}}

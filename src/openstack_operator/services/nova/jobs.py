@@ -30,8 +30,8 @@ def nova(*words, files=("/etc/nova/nova.conf",)):
 
 """
 
-# cell0's connection is a template: who reads the map of cells has cell0's schema as its own, so a new password needs no
-# new entry.
+# cell0's connection is a template: each process that reads the map of cells has cell0's schema as its own, so a new
+# password needs no new entry.
 SCHEMA = """\
 nova("api_db", "sync")
 nova("cell_v2", "map_cell0", "--database_connection", "{scheme}://{username}:{password}@{hostname}:{port}/{path}?{query}")
@@ -51,8 +51,8 @@ else:
     nova("cell_v2", "create_cell", "--name", name, *entry)
 """
 
-# Nodes enlist themselves in the database, which tells nobody: it is looked at until there are as many as pods.
-# Each look lets those in that are there, so that none waits for another one that is away.
+# Nodes enlist themselves in the database, which sends no notice: the job polls it until it has as many as pods.
+# Each poll admits the nodes in the database, so that none waits for another one that is away.
 HOSTS = """\
 import time
 while True:
@@ -70,31 +70,31 @@ def _job(ctx: Context[NovaSpec], name: str, program: str, *words: str, conf: par
 
 
 def schema(ctx: Context[NovaSpec], conf: parts.Config, *, after: tuple[Step, ...]) -> Step:
-    """The two schemas above the cells, with cell0 in the map."""
+    """Make the job for the two schemas above the cells, with cell0 in the map."""
     return _job(ctx, "db-sync", SCHEMA, conf=conf, after=after, condition="Schema")
 
 
 def cell(
     ctx: Context[NovaSpec], name: str, conf: parts.Config, database: str, messaging: str, *, after: tuple[Step, ...]
 ) -> tuple[Step, Step]:
-    """A cell's schema, with the cell in the map under the URLs `database` and `messaging`. The map holds their
-    passwords, so new URLs make a new job.
+    """Make the Secret and the job for a cell's schema, with the cell in the map under the URLs `database` and
+    `messaging`. The map holds their passwords, so new URLs make a new job.
     """
-    own = {"DEFAULT": {"transport_url": messaging}, "database": {"connection": database}}
-    written = parts.written(ctx, {"cell.conf": oslo.render(own)}, suffix=f"{name}-setup", directory="/etc/nova")
-    mapped = _job(
+    options = {"DEFAULT": {"transport_url": messaging}, "database": {"connection": database}}
+    secret = parts.written(ctx, {"cell.conf": oslo.render(options)}, suffix=f"{name}-setup", directory="/etc/nova")
+    setup = _job(
         ctx,
         f"{name}-setup",
         CELL,
         name,
         conf=conf,
-        after=(written, *after),
-        mounts=kube.files("cell", written.secret, written.directory, *written.files),
-        env={"CELL_DIGEST": written.digest},
+        after=(secret, *after),
+        mounts=kube.files("cell", secret.secret, secret.directory, *secret.files),
+        env={"CELL_DIGEST": secret.digest},
     )
-    return written, mapped
+    return secret, setup
 
 
 def hosts(ctx: Context[NovaSpec], conf: parts.Config, nodes: int, *, after: tuple[Step, ...]) -> Step:
-    """Ends when `nodes` compute nodes are in the map: servers can be booted from then on, not when pods are up."""
+    """Make a job that ends when `nodes` compute nodes are in the map: only then, not when pods are up, servers boot."""
     return _job(ctx, "discover-hosts", HOSTS, str(nodes), conf=conf, after=after)

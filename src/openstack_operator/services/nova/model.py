@@ -1,4 +1,4 @@
-"""What users write to get a Nova."""
+"""Spec and status of a Nova."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ CellName = Annotated[
 
 
 class NovaDatabase(DatabaseSource):
-    """Where Nova keeps the tables above its cells, and those of cells that say nothing else."""
+    """Database of the tables above the cells, and of each cell that names no other database."""
 
     rules: ClassVar[tuple[Rule, ...]] = (
         settled("apiDatabase", "the name of the schema above the cells"),
@@ -70,23 +70,23 @@ class NovaDatabase(DatabaseSource):
     api_database: DatabaseName | None = None
     """Name of the schema above the cells; unset is `database` with `_api` after it."""
     cell_database: DatabaseName | None = None
-    """Name of cell0's schema; unset is `database` with `_cell0` after it. A cell's own is called after it in the same
-    way; but where there is a secretRef, the first cell's is `database` itself."""
+    """Name of cell0's schema; unset is `database` with `_cell0` after it. The schema of any other cell is named in the
+    same way; but with a secretRef, the schema of the first cell is `database` itself."""
 
 
 NodeShare = Annotated[str, Field(min_length=1, max_length=63, pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")]
 
 
 class ComputeRef(Model):
-    """A share of the nodes."""
+    """A share of the compute nodes."""
 
     name: NodeShare
-    """What the label `openstack-cell` of these nodes says."""
+    """Value of the label `openstack-cell` on these nodes."""
 
 
 class Cell(Model):
     """A share of the compute nodes, with a database and a broker of its own. A node whose label `openstack-cell` names
-    a cell belongs to that one, nodes without the label to the first cell of the list."""
+    a cell belongs to that cell; nodes without the label belong to the first cell of the list."""
 
     rules = (present("database", "a cell's database"), present("messaging", "a cell's broker"))
 
@@ -97,16 +97,16 @@ class Cell(Model):
     database: DatabaseSource | None = None
     """Database of this cell; unset takes the server of the service."""
     messaging: MessagingSource | None = None
-    """Broker of this cell; unset takes the one of the service. The cell has a virtual host of its own either way, which
-    is yours to make as `nova-cell1` where the service logs in by a secretRef, for the same account."""
+    """Broker of this cell; unset takes the broker of the service. The cell always has a virtual host of its own. If the
+    service logs in by a secretRef, you make the virtual host, for the same account: `nova-cell1` for `cell1`."""
     compute_ref: ComputeRef | None = None
-    """Nodes of this cell besides those that are labeled with its own name: where hypervisors come in clusters with
-    names of their own, label the nodes of each with that name. Nodes that have servers stay in their cell: keep what
-    was named."""
+    """More nodes of this cell, besides the nodes that have the cell's name as their label. If your hypervisors form
+    clusters with names, label the nodes of each cluster with its name. Nodes that have servers stay in their cell: do
+    not change this name later."""
 
     @property
     def shares(self) -> list[str]:
-        """What the label `openstack-cell` says of this cell's nodes."""
+        """Values of the label `openstack-cell` on this cell's nodes."""
         return list(dict.fromkeys([self.name, *([self.compute_ref.name] if self.compute_ref else [])]))
 
 
@@ -133,52 +133,52 @@ Cells = Annotated[
 
 
 class Compute(AgentSettings):
-    """libvirt and nova-compute on every compute node, where nothing of the service's own pod settings applies."""
+    """libvirt and nova-compute on every compute node; the service's own pod settings do not apply to them."""
 
     on_nodes = ("config",)
     node_folders = ("instance_storage_path",)
 
     enabled: bool = True
-    """False where this cloud has no compute nodes of its own."""
+    """Run compute nodes; false for a cloud without compute nodes of its own."""
     virt_type: Literal["auto", "kvm", "qemu"] = "auto"
-    """How instances are virtualized; auto takes kvm where it works and the qemu emulator elsewhere, node by node."""
+    """Virtualization of instances; on each node, auto takes kvm if it works, and otherwise the qemu emulator."""
     instance_storage_path: Annotated[
         str, Field(max_length=255, pattern=r"^/[^:\s]+$"), validated(immutable("the folder of the instances' disks"))
     ] = "/var/lib/nova"
     """Folder of each node that holds the instances' disks and the node's identity; must outlive reboots. Cannot be
     changed."""
     storage_type: Annotated[Literal["local", "ceph"], validated(immutable("where servers' disks are"))] = "local"
-    """Where servers' disks are: in the folder above, or in Ceph, as clones of images that are in the same one. Cannot
-    be changed, since disks do not move by themselves."""
+    """Place of servers' disks: `local` is the folder `instanceStoragePath`; `ceph` is a Ceph cluster, where disks are
+    clones of images in the same cluster. Cannot be changed, since disks do not move by themselves."""
     rbd: CephSource | None = None
-    """Where in Ceph, of storageType ceph; unset is the CephStorage called `ceph`."""
+    """Ceph cluster and pool for storageType ceph; unset is the CephStorage called `ceph`."""
     live_migration: bool = True
-    """Whether servers can move between nodes while they run, over TLS (ports 16514 and 49152 to 49215 of the nodes).
-    Not with kolla's images."""
+    """Let servers move between nodes while they run, over TLS (ports 16514 and 49152 to 49215 of the nodes). Kolla's
+    images do not support it."""
     config: Sections = {}
-    """Options for nova-compute alone, merged over the service's config."""
+    """Options for nova-compute alone; they override the service's config."""
     libvirt: AgentSettings = AgentSettings()
-    """Image and resources of libvirt; it runs where nova-compute does."""
+    """Image and resources of libvirt; it runs on the nodes of nova-compute."""
 
-    def implied(self) -> Mapping[str, Any]:
-        """The Ceph that is meant where nobody names one."""
+    def default_refs(self) -> Mapping[str, Any]:
+        """Return the default CephStorage if the spec names none."""
         return {"rbd": CephSource()} if self.enabled and self.storage_type == "ceph" and not self.rbd else {}
 
 
 Seconds = Annotated[str, Field(max_length=5, pattern=r"^[1-9][0-9]{0,3}(s|m)$")]
 """A short time: `5s`, `2m`."""
 
-_ASKED = "!has(self.enabled) || !self.enabled"
+_IS_DISABLED = "!has(self.enabled) || !self.enabled"
 
 
 class ExternalScheduler(Model):
-    """Another scheduler that Nova's asks last, for each server: which of the hosts that its own filters leave, in what
-    order (`POST <endpoint>/scheduler/nova/external`). Where it does not answer, Nova's own order holds. Not with
-    kolla's images."""
+    """Another scheduler that Nova's scheduler asks last, for each server: it selects from the hosts that Nova's filters
+    leave, and orders them (`POST <endpoint>/scheduler/nova/external`). If it does not answer, Nova's own order holds.
+    Kolla's images do not support it."""
 
     rules: ClassVar[tuple[Rule, ...]] = (
         rule(
-            f"{_ASKED} || has(self.endpoint) || has(self.cortexRef)",
+            f"{_IS_DISABLED} || has(self.endpoint) || has(self.cortexRef)",
             "whom to ask is not said; set endpoint or cortexRef",
             ".endpoint",
         ),
@@ -186,32 +186,32 @@ class ExternalScheduler(Model):
     )
 
     enabled: bool = False
-    """Whether it is asked."""
+    """Ask this scheduler."""
     endpoint: Url | None = None
-    """Where it is: `https://cortex.openstack.svc.cluster.local:8080`."""
+    """URL of the scheduler, such as `https://cortex.openstack.svc.cluster.local:8080`."""
     cortex_ref: CortexRef | None = None
     """A Cortex of this namespace, in place of `endpoint`. Nova does not wait for it."""
     ca_secret_ref: SecretRef | None = None
-    """Secret with `ca.crt`, by which the certificate of an https endpoint is checked. Unset are the authorities of the
-    Cortex or of the cloud, and where it has none, those of the image."""
+    """Secret with `ca.crt`, by which Nova checks the certificate of an https endpoint. Unset takes the authorities of
+    the Cortex or of the cloud; if it has none, those of the image."""
     timeout: Seconds = "5s"
-    """How long an answer may take. A request for several servers asks for each."""
+    """Longest time for an answer. A request for several servers asks once for each server."""
     pipeline: Annotated[str, Field(max_length=253, pattern=r"^[A-Za-z0-9._-]*$")] = ""
-    """Which of its pipelines is to answer; empty lets it choose, which Cortex does by the flavor's
-    `capabilities:hypervisor_type` and refuses without."""
+    """Pipeline of the scheduler that answers; empty lets the scheduler choose. Cortex chooses by the flavor's
+    `capabilities:hypervisor_type`, and refuses flavors without it."""
     pause_after_failure: Seconds = "30s"
-    """How long it is not asked after it failed."""
+    """Time after a failure in which Nova does not ask this scheduler."""
 
 
 class Scheduler(Scalable):
     """The scheduler, which chooses nodes."""
 
     external_scheduler: ExternalScheduler | None = None
-    """Another scheduler that has the last word; unset is none."""
+    """Another scheduler that makes the final choice; unset is none."""
 
 
 class ServiceUserRef(Model):
-    """A service this one calls."""
+    """A service that Nova calls."""
 
     name: Name
     """Name of the resource that is the service."""
@@ -221,8 +221,8 @@ _CALLED = ("placement", "glance", "neutron", "cinder")
 
 
 class ServiceAuth(Model):
-    """The services Nova calls, in other words than those beside it. It calls each as its own user, with the token of
-    who asked for it: nobody's password but its own is on a node."""
+    """The services that Nova calls, under other names than the fields of the spec. Nova calls each as its own user,
+    with the token of the user who made the request: a node holds no password but Nova's."""
 
     placement_service_user_ref: ServiceUserRef | None = None
     """The same as `placementRef`."""
@@ -235,7 +235,7 @@ class ServiceAuth(Model):
 
 
 def _called_once(name: str) -> Rule:
-    """A service is named once, or twice the same; what the API server fills in is not counted."""
+    """Return the rule that names a service once, or twice the same; defaults of the API server do not count."""
     auth, ref = f"self.serviceAuth.{name}ServiceUserRef", f"self.{name}Ref"
     return rule(
         f"!has(self.serviceAuth) || !has({auth}) || !has({ref}) || {ref}.name in ['{name}', {auth}.name]",
@@ -248,15 +248,15 @@ class NovaSpec(ServiceSpec, UsesMessaging, CachesResults, UsesIdentity):
     """OpenStack Nova: virtual machines, in cells."""
 
     rules: ClassVar[tuple[Rule, ...]] = tuple(map(_called_once, _CALLED))
-    # nova-compute has it, too.
+    # nova-compute reads it, too.
     on_nodes = ("config",)
 
     database: NovaDatabase = NovaDatabase()
     """Databases of this service."""
     service_auth: ServiceAuth = ServiceAuth()
-    """The services Nova calls, in other words."""
+    """The services that Nova calls, under other names."""
     placement_ref: PlacementRef = PlacementRef(name="placement")
-    """Placement that counts the resources."""
+    """Placement that counts the resources of nodes."""
     glance_ref: GlanceRef = GlanceRef(name="glance")
     """Glance that holds the images."""
     neutron_ref: NeutronRef = NeutronRef(name="neutron")
@@ -266,41 +266,41 @@ class NovaSpec(ServiceSpec, UsesMessaging, CachesResults, UsesIdentity):
     api: HttpApi = HttpApi()
     """The Compute API."""
     metadata: HttpApi = HttpApi()
-    """The API that answers what instances ask about themselves."""
+    """The API from which instances read data about themselves."""
     scheduler: Scheduler = Scheduler()
     """The scheduler, which chooses nodes."""
     conductor: Scalable = Scalable()
     """The super conductor, which hands new servers to the cells."""
     novncproxy: Component = Component()
-    """The proxy to the instances' screens, one Deployment a cell."""
+    """The proxy to the instances' consoles, one Deployment per cell."""
     cells: Cells = [Cell(name="cell1")]
-    """Cells that hold compute nodes. cell0, where servers end up that found no node, exists without being listed."""
+    """Cells that hold compute nodes. cell0, which holds servers that got no node, always exists and is not listed."""
     compute: Compute = Compute()
-    """What runs on compute nodes."""
+    """Programs on compute nodes."""
 
     @model_validator(mode="before")
     @classmethod
-    def _in_other_words(cls, given: Any) -> Any:
-        """What `serviceAuth` names stands in the field of ours."""
-        if not isinstance(given, Mapping) or not isinstance(auth := given.get("serviceAuth"), Mapping):
-            return given
-        spec, named = cast("Mapping[str, Any]", given), cast("Mapping[str, Any]", auth)
-        return {**spec, **{f"{name}Ref": ref for name in _CALLED if (ref := named.get(f"{name}ServiceUserRef"))}}
+    def _copy_service_auth(cls, value: Any) -> Any:
+        """Return the spec with the services of `serviceAuth` in its own reference fields."""
+        if not isinstance(value, Mapping) or not isinstance(auth := value.get("serviceAuth"), Mapping):
+            return value
+        spec, services = cast("Mapping[str, Any]", value), cast("Mapping[str, Any]", auth)
+        return {**spec, **{f"{name}Ref": ref for name in _CALLED if (ref := services.get(f"{name}ServiceUserRef"))}}
 
 
 class CellStatus(Model):
-    """A cell as the cluster shows it."""
+    """Observed state of a cell."""
 
     name: Annotated[str, Field(max_length=63)]
     """Name of the cell."""
     status: Annotated[str, Field(max_length=63)] = ""
-    """Ready, or Progressing where something of it is missing; the condition CellsReady says what."""
+    """Ready, or Progressing while a part of the cell is missing; the condition CellsReady names the part."""
     compute_nodes: int = 0
     """Nodes of the cell whose nova-compute is connected to the cell's broker."""
 
 
 class NovaStatus(Model):
-    """What a Nova tells besides its conditions."""
+    """Observed state of a Nova besides its conditions."""
 
     cells: Annotated[list[CellStatus], BY_NAME] = []
     """Cells that hold compute nodes."""

@@ -9,21 +9,21 @@ from urllib.parse import urlsplit
 from ... import oslo, parts
 from ...plan import Context, Group, Plan
 from . import config, external, jobs
-from .cells import Shared, apart, cell, passwords, schema_name, status
-from .compute import compute, on_nodes, ways
-from .consoles import consoles
-from .migration import migration
+from .cells import CellInputs, check_schemas_distinct, passwords, plan_cell, schema_name, status
+from .compute import ingress_rules, node_network_refs, plan_compute
+from .consoles import plan_consoles
+from .migration import plan_migration
 from .model import NovaSpec
 
-# One thread each: with eventlet, a second one waits for answers to its RPC for ever.
+# One thread each: with eventlet, a second one never stops waiting for answers to its RPC.
 _API = parts.Workers(processes=8, threads=1, cpu="20m")
 # None of its requests waits for a node, as those of the API do. Where Neutron is slow, another process is two more
 # tokens for Keystone to make and Neutron to look at; and guests ask again anyway.
-_METADATA = replace(_API, processes=2)
+_PAIR = replace(_API, processes=2)
 
 
 def plan(ctx: Context[NovaSpec]) -> Plan:
-    """Everything a Nova is made of; published: internalURL, publicURL, metadataProtocol (http or https)."""
+    """Plan everything of a Nova; published: internalURL, publicURL, metadataProtocol (http or https)."""
     spec = ctx.spec
     creds = parts.credentials(ctx, *passwords(spec), rotates=True)
     # cell0 only records servers that found no node; nothing runs in it.
@@ -32,64 +32,66 @@ def plan(ctx: Context[NovaSpec]) -> Plan:
         for each in ("api", "cell0")
     )
     bus = parts.messaging(ctx, creds, "messaging", source=spec.messaging)
-    news = parts.notifications(ctx, creds, broker=spec.messaging.notifications_ref)
+    notifications = parts.notifications(ctx, creds, broker=spec.messaging.notifications_ref)
     user = parts.identity(ctx, creds, "identity")
     peers = [
         parts.requires(ctx, name, ref)
         for name, ref in (("Placement", spec.placement_ref), ("Glance", spec.glance_ref), ("Neutron", spec.neutron_ref))
     ]
-    wired = oslo.merge(
-        config.api_database(api_db.url),
-        config.database(cell0.url),
-        bus.options(news),
-        config.clients(ctx, user),
-        config.control(ctx, user, creds),
-    )
+    servers = oslo.merge(config.api_database(api_db.url), config.database(cell0.url), bus.options(notifications))
+    wired = oslo.merge(servers, config.clients(ctx, user), config.control(ctx, user, creds))
     # The map of cells is read once, when a process starts (nova.context.load_cells): another cell, other pods.
     remark = f"# Cells: {', '.join(each.name for each in spec.cells)}\n"
     rendered = oslo.render(parts.options(ctx, wired, defaults=config.DEFAULTS))
     conf = parts.written(ctx, {"nova.conf": rendered + remark, **config.POLICY}, directory="/etc/nova")
-    choosing = external.scheduler(ctx, conf, wired, remark, user)
+    scheduler_conf = external.scheduler(ctx, conf, wired, remark, user)
     sync = jobs.schema(ctx, conf, after=(api_db, cell0))
     waits = parts.waits(ctx)
-    needed = (*(() if news is None else (news,)), user, *peers, *waits)
-    screens = consoles(ctx)
-    shared = Shared(
-        credentials=creds, identity=user, notifications=news, config=conf, schema=sync, needed=needed, consoles=screens
+    dependencies = (*(() if notifications is None else (notifications,)), user, *peers, *waits)
+    consoles = plan_consoles(ctx)
+    inputs = CellInputs(
+        credentials=creds,
+        identity=user,
+        notifications=notifications,
+        config=conf,
+        schema=sync,
+        dependencies=dependencies,
+        consoles=consoles,
     )
-    cells = apart([cell(ctx, each, shared) for each in spec.cells], api_db, cell0)
-    running = (*needed, bus, sync)
-    knowing = (*running, *chain.from_iterable(each.mapped for each in cells))
-    conductor, scheduler = (
-        parts.worker(ctx, name, read, settings=settings, after=after, ready=bus.connected, stable=True)
-        for name, read, settings, after in (
-            ("conductor", conf, spec.conductor, running),
-            ("scheduler", choosing, spec.scheduler, knowing),
-        )
+    cells = check_schemas_distinct([plan_cell(ctx, each, inputs) for each in spec.cells], api_db, cell0)
+    after_schema = (*dependencies, bus, sync)
+    after_cells = (*after_schema, *chain.from_iterable(each.mapping for each in cells))
+    conductor = parts.worker(
+        ctx, "conductor", conf, settings=spec.conductor, after=after_schema, ready=bus.connected, stable=True
     )
-    api = parts.api(ctx, "api", 8774, conf, settings=spec.api, health="/", after=knowing, memory="192Mi", workers=_API)
+    scheduler = parts.worker(
+        ctx, "scheduler", scheduler_conf, settings=spec.scheduler, after=after_cells, ready=bus.connected, stable=True
+    )
+    api = parts.api(
+        ctx, "api", 8774, conf, settings=spec.api, health="/", after=after_cells, memory="192Mi", workers=_API
+    )
     metadata = parts.api(
-        ctx, "metadata", 8775, conf, settings=spec.metadata, health="/", after=knowing, exposed=False, workers=_METADATA
+        ctx, "metadata", 8775, conf, settings=spec.metadata, health="/", after=after_cells, exposed=False, workers=_PAIR
     )
     entry = parts.catalog(ctx, "compute", "Compute", api, path="/v2.1", after=(user, api))
-    moving = migration(ctx)
-    replacements = [by.replacement for by in (moving.authority, screens.authority) if by]
+    migration = plan_migration(ctx)
+    replacements = [each.replacement for each in (migration.authority, consoles.authority) if each]
     return Plan(
-        *parts.policies(ctx, *ways(ctx), on_nodes=on_nodes(spec)),
+        *parts.policies(ctx, *ingress_rules(ctx), on_nodes=node_network_refs(spec)),
         creds,
         api_db,
         cell0,
         bus,
-        *((news,) if news else ()),
+        *((notifications,) if notifications else ()),
         user,
         *peers,
         *waits,
         conf,
-        choosing,
+        scheduler_conf,
         sync,
         conductor,
-        Group("Cells", [*screens.steps, *chain.from_iterable(each.steps for each in cells)]),
-        compute(ctx, cells, shared, moving, screens),
+        Group("Cells", [*consoles.steps, *chain.from_iterable(each.steps for each in cells)]),
+        plan_compute(ctx, cells, inputs, migration),
         scheduler,
         api,
         metadata,
@@ -97,6 +99,6 @@ def plan(ctx: Context[NovaSpec]) -> Plan:
         *([Group("Authorities", replacements)] if replacements else ()),
         endpoint=f"{api.public}/v2.1",
         published={**creds.published, **api.published, "metadataProtocol": urlsplit(metadata.internal).scheme},
-        wake=moving.wake,
+        wake=migration.wake,
         details={"cells": [status(ctx, each) for each in cells]},
     )

@@ -11,7 +11,7 @@ from .model import NovaSpec
 
 
 def client(ctx: Context[NovaSpec], user: parts.Identity) -> Sections:
-    """[cinder] of every process; nothing in a cloud without volumes."""
+    """Return [cinder] of every process; nothing in a cloud without volumes."""
     if ctx.spec.cinder_ref is None:
         return {}
     catalog = {"catalog_info": "volumev3::internalURL", "os_region_name": ctx.spec.region}
@@ -19,36 +19,36 @@ def client(ctx: Context[NovaSpec], user: parts.Identity) -> Sections:
 
 
 def _kinds(ctx: Context[NovaSpec]) -> set[str]:
-    """What volumes there are: ceph, nfs, iscsi."""
+    """Return the kinds of volumes of this cloud: ceph, nfs, iscsi."""
     ref = ctx.spec.cinder_ref
     return set(ctx.refs[ref].published.get("attaches", "").split()) if ref else set()
 
 
-def offered_by_nodes(ctx: Context[NovaSpec]) -> bool:
-    """Whether programs of Cinder run on the network of nodes."""
+def has_cinder_on_nodes(ctx: Context[NovaSpec]) -> bool:
+    """Return True if programs of Cinder run on the network of nodes."""
     return "iscsi" in _kinds(ctx)
 
 
-def on_nova_compute(ctx: Context[NovaSpec], mounts: list[kube.Mount]) -> list[kube.Mount]:
-    """The mounts of nova-compute, which mounts shares below the disks, and logs in to targets."""
-    found = _propagating(mounts, "Bidirectional") if "nfs" in _kinds(ctx) else mounts
-    return [*found, *(parts.DEVICES if "iscsi" in _kinds(ctx) else ())]
+def nova_compute_mounts(ctx: Context[NovaSpec], mounts: list[kube.Mount]) -> list[kube.Mount]:
+    """Return the mounts of nova-compute, which mounts shares below the disks, and logs in to targets."""
+    folders = _propagating(mounts, "Bidirectional") if "nfs" in _kinds(ctx) else mounts
+    return [*folders, *(parts.DEVICES if "iscsi" in _kinds(ctx) else ())]
 
 
-def on_libvirt(ctx: Context[NovaSpec], mounts: list[kube.Mount]) -> list[kube.Mount]:
-    """The mounts of libvirt, whose guests open what nova-compute has attached."""
-    found = _propagating(mounts, "HostToContainer") if "nfs" in _kinds(ctx) else mounts
+def libvirt_mounts(ctx: Context[NovaSpec], mounts: list[kube.Mount]) -> list[kube.Mount]:
+    """Return the mounts of libvirt, whose guests open what nova-compute has attached."""
+    folders = _propagating(mounts, "HostToContainer") if "nfs" in _kinds(ctx) else mounts
     devices = [mount for mount in parts.DEVICES if mount.name == "dev"] if "iscsi" in _kinds(ctx) else []
-    return [*devices, *found]
+    return [*devices, *folders]
 
 
 def libvirt_env(ctx: Context[NovaSpec]) -> dict[str, str]:
-    """Tells libvirt's start that /dev is the node's, where it must leave everything as it is."""
+    """Return the sign for libvirt's start that /dev is the node's, where it must change nothing."""
     return {"NODE_DEVICES": "yes"} if "iscsi" in _kinds(ctx) else {}
 
 
-def beside(ctx: Context[NovaSpec]) -> list[kube.Container]:
-    """What runs beside nova-compute."""
+def sidecars(ctx: Context[NovaSpec]) -> list[kube.Container]:
+    """Return the containers that run beside nova-compute."""
     return [parts.iscsid(ctx)] if "iscsi" in _kinds(ctx) else []
 
 

@@ -1,4 +1,4 @@
-"""What runs on the nodes: Open vSwitch and the controller that tells it what to do."""
+"""Programs on the nodes: Open vSwitch and the controller that configures it."""
 
 from __future__ import annotations
 
@@ -11,79 +11,79 @@ from ... import kube, parts
 from ...api import PodSettings
 from ...plan import READY, Component, Context, Group, SpecError, State, Step, Verdict, key
 from .model import OVNNetworkSpec, Program
-from .nodes import Single, certified, selector
-from .tls import Secured
+from .nodes import Overrides, nodes_to_certify, selector
+from .tls import TLS
 
 _SWITCH = kube.host("openvswitch", "/run/openvswitch")
 _PORT = 6640
-"""Of the database of a node's switch, on 127.0.0.1 of the node."""
+"""Port of the database of a node's switch, on 127.0.0.1 of the node."""
 
 
 def chassis(
-    ctx: Context[OVNNetworkSpec], southbound: str, tls: Secured, own: Single | None, *, after: tuple[Step, ...]
+    ctx: Context[OVNNetworkSpec], southbound: str, tls: TLS, overrides: Overrides | None, *, after: tuple[Step, ...]
 ) -> Group:
-    """DaemonSets `<owner>-gateway` and `<owner>-chassis`: nodes that connect to physical networks, and the others; with
-    what is said of single nodes, where anything is.
+    """Return DaemonSets `<owner>-gateway` and `<owner>-chassis`: for nodes that connect to physical networks, and for
+    the others; with the settings of single nodes, if there are `overrides`.
 
-    They differ in nothing but who they are for, so that a node that becomes a gateway keeps its networks.
+    They differ only in their nodes and labels, so that a node that becomes a gateway keeps its networks.
     """
     spec = ctx.spec
     if not spec.chassis.enabled:
         return Group("Controllers", [])
     nodes = selector(spec)
-    before, beside = ([own.config], [own.chassis]) if own else ([], [])
-    after = (*after, *before)
+    configs, extra, mounts = ([overrides.config], [overrides.chassis], overrides.mounts) if overrides else ([], [], ())
+    after = (*after, *configs)
     labels = spec.gateway.node_selector
     gateway = {
         "OVN_CMS_OPTIONS": "enable-chassis-as-gw",
         "OVS_EXTERNAL_ADDRESS": spec.external_bridge.address or "",
     }
     common = _environment(ctx, southbound)
-    wanted = kube.settings(spec, spec.chassis)
-    steps = [_daemons(ctx, "gateway", common | gateway, wanted, {**nodes, **labels}, tls, own, after)]
+    settings = kube.settings(spec, spec.chassis)
+    steps = [_daemons(ctx, "gateway", common | gateway, settings, {**nodes, **labels}, tls, mounts, after)]
     if labels:
         try:
-            affinity = kube.lacking(wanted.affinity, labels)
+            affinity = kube.lacking(settings.affinity, labels)
         except (AttributeError, TypeError, ValueError):
             raise SpecError("spec.chassis.affinity", "not an affinity as Kubernetes has it") from None
-        others = wanted.model_copy(update={"affinity": affinity})
-        steps.append(_daemons(ctx, "chassis", common, others, nodes, tls, own, after))
-    beside += _certificates(ctx, tls, steps)
-    return Group("Controllers", [*before, *steps, *beside, Step(name="Tunnels", verdict=_tunnels(ctx, steps))])
+        chassis_settings = settings.model_copy(update={"affinity": affinity})
+        steps.append(_daemons(ctx, "chassis", common, chassis_settings, nodes, tls, mounts, after))
+    extra += _node_certificates(ctx, tls, steps)
+    return Group("Controllers", [*configs, *steps, *extra, Step(name="Tunnels", verdict=_tunnels(ctx, steps))])
 
 
-def _certificates(ctx: Context[OVNNetworkSpec], tls: Secured, steps: Sequence[Step]) -> list[Step]:
-    """A certificate for each node that runs a controller."""
+def _node_certificates(ctx: Context[OVNNetworkSpec], tls: TLS, steps: Sequence[Step]) -> list[Step]:
+    """Return the steps of a certificate for each node that runs a controller."""
     if tls.chassis is None:
         return []
     daemons = [ctx.children.get(key(obj), {}) for step in steps for obj in step.objects]
-    made = parts.node_certificates(
+    certificates = parts.node_certificates(
         ctx,
         "chassis-tls",
-        certified(ctx, daemons),
+        nodes_to_certify(ctx, daemons),
         authority=tls.chassis,
-        trusted=tls.own.files["ca.crt"],
+        trusted=tls.server.files["ca.crt"],
         program=ctx.release["ovn-controller"],
-        settings=_beside(ctx, ctx.spec.chassis.controller),
+        settings=_sidecar_settings(ctx, ctx.spec.chassis.controller),
     )
-    return [*made.steps]
+    return [*certificates.steps]
 
 
 def _tunnels(ctx: Context[OVNNetworkSpec], steps: Sequence[Step]) -> Verdict:
-    """What is to be said of tunnels between nodes, which stops nothing. A switch in userspace sends them only through a
-    bridge of its own, and the nodes' first interface is in none: it carries Kubernetes too.
+    """Return READY, with a warning if nodes cannot send each other tunnels. A switch in userspace sends them only
+    through its own bridge, and the nodes' first interface is in none, since it carries Kubernetes too.
     """
     daemons = [ctx.children.get(key(obj), {}) for step in steps for obj in step.objects]
     nodes = sum((live.get("status") or {}).get("desiredNumberScheduled", 0) for live in daemons)
     if nodes < 2 or ctx.spec.datapath == "system" or ctx.spec.tunnel_interface:
         return READY
     where = "" if ctx.spec.datapath == "netdev" else "where a node's kernel has no openvswitch, "
-    text = f"spec.tunnelInterface: unset, so that {where}servers on {nodes} nodes reach nobody on another node"
+    text = f"spec.tunnelInterface: unset, so that {where}servers on {nodes} nodes reach no server on another node"
     return Verdict(State.READY, text)
 
 
 def _environment(ctx: Context[OVNNetworkSpec], southbound: str) -> dict[str, Any]:
-    """How a node is described in its own database."""
+    """Return the description of a node for its own database."""
     spec = ctx.spec
     bridge = spec.external_bridge
     env: dict[str, Any] = {
@@ -100,7 +100,7 @@ def _environment(ctx: Context[OVNNetworkSpec], southbound: str) -> dict[str, Any
 
 
 def _mappings(spec: OVNNetworkSpec) -> str:
-    """physnet:bridge[,physnet:bridge]"""
+    """Return `physnet:bridge[,physnet:bridge]`. Raises SpecError for a name that cannot be written so."""
     mappings = spec.bridge_mappings
     if mappings is None:
         mappings = {"physnet1": spec.external_bridge.name}
@@ -115,31 +115,31 @@ def _daemons(
     ctx: Context[OVNNetworkSpec],
     component: str,
     env: Mapping[str, Any],
-    wanted: PodSettings,
+    settings: PodSettings,
     nodes: Mapping[str, str],
-    tls: Secured,
-    own: Single | None,
+    tls: TLS,
+    node_mounts: tuple[kube.Mount, ...],
     after: tuple[Step, ...],
 ) -> Step:
     controls = (_SWITCH, kube.host("ovn", "/run/ovn"), *tls.on_nodes)
     template = kube.pod(
         ctx,
         component,
-        _container(ctx.release["ovs-vswitchd"], "ovs-vswitchd", "64Mi", _SWITCH, *(own.mounts if own else ()), env=env),
+        _container(ctx.release["ovs-vswitchd"], "ovs-vswitchd", "64Mi", _SWITCH, *node_mounts, env=env),
         replace(
             _container(ctx.release["ovs-db"], "ovs-db", "16Mi", _SWITCH, kube.host("database", "/var/lib/openvswitch")),
             # A node has one switch.
             ports={"ovsdb": _PORT},
-            settings=_beside(ctx, ctx.spec.chassis.switch_database),
+            settings=_sidecar_settings(ctx, ctx.spec.chassis.switch_database),
         ),
         replace(
             _container(ctx.release["ovn-controller"], "ovn-controller", "32Mi", *controls),
-            settings=_beside(ctx, ctx.spec.chassis.controller),
+            settings=_sidecar_settings(ctx, ctx.spec.chassis.controller),
         ),
-        wanted=wanted.model_copy(update={"node_selector": dict(nodes)}),
+        wanted=settings.model_copy(update={"node_selector": dict(nodes)}),
         hostNetwork=True,
     )
-    if own or tls.chassis:
+    if node_mounts or tls.chassis:
         template["metadata"]["labels"][kube.WATCHED] = "true"
     # A node whose switch restarts is without a network for a moment: never two of them at a time.
     strategy = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 1, "maxSurge": 0}}
@@ -147,8 +147,8 @@ def _daemons(
     return Step(name=component.capitalize(), objects=(daemons,), after=after)
 
 
-def _beside(ctx: Context[OVNNetworkSpec], program: Program) -> PodSettings:
-    """Image and resources of a container beside the switch."""
+def _sidecar_settings(ctx: Context[OVNNetworkSpec], program: Program) -> PodSettings:
+    """Return image and resources of a container beside the switch."""
     return PodSettings(image=program.image or ctx.spec.image, resources=program.resources)
 
 

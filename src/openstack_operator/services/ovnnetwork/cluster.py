@@ -1,4 +1,4 @@
-"""OVNCluster of ovn.c5c3.io: what an OVNNetwork makes, and an OVNChassis for each node."""
+"""OVNCluster of ovn.c5c3.io: the plan of an OVNNetwork, and an OVNChassis for each node."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from . import service
 from .cluster_model import ClusterDatabase, ClusterTLS, OVNClusterSpec
 from .model import Chassis, Fabric, Members, OVNNetworkSpec, Program
 
-_PLACES = {
+_PATHS = {
     "spec.replicas": "spec.northbound.replicas",
     "spec.northbound.storageSize": "spec.northbound.storage.size",
     "spec.southbound.storageSize": "spec.southbound.storage.size",
@@ -22,41 +22,41 @@ _PLACES = {
     "spec.tls.secretRef": "spec.tls.certSecretRef",
     "spec.tls.secretRef.name": "spec.tls.certSecretRef.name",
 }
-"""Fields of an OVNNetwork, and where they are here."""
+"""Fields of an OVNNetwork, and the same fields of an OVNCluster."""
 
 
 def plan(ctx: Context[OVNClusterSpec]) -> Plan:
-    """As `service.plan`, by the same names. Raises SpecError by the fields as they are called here."""
-    same: Context[Any] = ctx
+    """Return the plan of `service.plan`, with the same names. Raises SpecError with paths of an OVNCluster."""
+    network_ctx: Context[Any] = ctx
     try:
-        made = service.plan(replace(same, spec=translated(ctx.spec)), ctx.spec.neutron_integration)
+        network_plan = service.plan(replace(network_ctx, spec=as_network(ctx.spec)), ctx.spec.neutron_integration)
     except SpecError as error:
         text = str(error).removeprefix(f"{error.path}: ")
-        raise type(error)(_PLACES.get(error.path, error.path), text) from None
-    for obj in made.objects:
+        raise type(error)(_PATHS.get(error.path, error.path), text) from None
+    for obj in network_plan.objects:
         annotations: dict[str, str] = obj["metadata"].get("annotations", {})
-        for named in annotations.keys() & {kube.FIELD, kube.NODES_FIELD}:
-            annotations[named] = _PLACES.get(annotations[named], annotations[named])
-    return made
+        for annotation in annotations.keys() & {kube.FIELD, kube.NODES_FIELD}:
+            annotations[annotation] = _PATHS.get(annotations[annotation], annotations[annotation])
+    return network_plan
 
 
-def translated(spec: OVNClusterSpec) -> OVNNetworkSpec:
-    """The same OVN as an OVNNetwork says it. Raises SpecError for a switch and its controller on other nodes."""
+def as_network(spec: OVNClusterSpec) -> OVNNetworkSpec:
+    """Return the spec of the same OVNNetwork. Raises SpecError if switch and controller are on different nodes."""
     ovs, controller = spec.ovs.node_selector, spec.controller.node_selector
     if None not in (ovs, controller) and ovs != controller:
         text = "the switch and its controller are in one pod; write the labels of controller.nodeSelector, or none"
         raise SpecError("spec.ovs.nodeSelector", text)
     fabric: Mapping[str, Any] = {name: getattr(spec, name) for name in Fabric.model_fields}
-    programs = {name: _imaged(fabric[name], spec.ovn_image) for name in ("northd", "relay")}
+    programs = {name: _with_image(fabric[name], spec.ovn_image) for name in ("northd", "relay")}
     return OVNNetworkSpec(
         **{**fabric, **programs},
         release=spec.release,
         retention=spec.retention,
         network_policies=spec.network_policies,
-        northbound=_members(spec.northbound, spec.ovn_image),
-        southbound=_members(spec.southbound, spec.ovn_image),
+        northbound=_database(spec.northbound, spec.ovn_image),
+        southbound=_database(spec.southbound, spec.ovn_image),
         chassis=Chassis(
-            **_pod(spec.ovs, spec.ovs_image, node_selector=ovs if controller is None else controller),
+            **_pod_settings(spec.ovs, spec.ovs_image, node_selector=ovs if controller is None else controller),
             switch_database=Program(image=spec.ovs.image or spec.ovs_image),
             controller=Program(image=spec.ovn_image, resources=spec.controller.resources),
         ),
@@ -64,19 +64,19 @@ def translated(spec: OVNClusterSpec) -> OVNNetworkSpec:
     )
 
 
-def _pod(settings: PodSettings, image: str | None, **changes: Any) -> dict[str, Any]:
-    """Settings of pods, with an image where they name none, and other changes."""
-    found = {name: getattr(settings, name) for name in PodSettings.model_fields}
-    return {**found, "image": settings.image or image, **changes}
+def _pod_settings(settings: PodSettings, image: str | None, **changes: Any) -> dict[str, Any]:
+    """Return the settings of pods with `changes`, and with `image` if they name none."""
+    values = {name: getattr(settings, name) for name in PodSettings.model_fields}
+    return {**values, "image": settings.image or image, **changes}
 
 
-def _imaged(program: Any, image: str | None) -> Any:
+def _with_image(program: Any, image: str | None) -> Any:
     return program if program.image else program.model_copy(update={"image": image})
 
 
-def _members(database: ClusterDatabase, image: str | None) -> Members:
+def _database(database: ClusterDatabase, image: str | None) -> Members:
     return Members(
-        **_pod(database, image),
+        **_pod_settings(database, image),
         replicas=database.replicas,
         storage_size=database.storage.size,
         storage_class_name=database.storage.storage_class,

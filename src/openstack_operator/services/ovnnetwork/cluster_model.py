@@ -1,4 +1,4 @@
-"""What users write to get an OVN by the names of c5c3: the same in other places."""
+"""Spec of an OVNCluster: an OVNNetwork in the form of c5c3."""
 
 from __future__ import annotations
 
@@ -35,64 +35,64 @@ class Storage(Model):
     rules = (settled("storageClass", "the storage class"),)
 
     size: StorageSize = "1Gi"
-    """Size of the volume; may grow where the StorageClass allows it, never shrink."""
+    """Size of the volume. You can increase it if the StorageClass allows it; you cannot decrease it."""
     storage_class: Name | None = None
-    """StorageClass of the volume; unset takes the cluster's default. Cannot be changed later."""
+    """StorageClass of the volume; if unset, the cluster's default. You cannot change it later."""
 
 
 class ClusterDatabase(PodSettings):
-    """A database; `image` takes the place of `ovnImage`."""
+    """A database; `image` takes precedence over `ovnImage`."""
 
     replicas: QuorumReplicas = 1
-    """Its members. A change adds or takes away one at a time."""
+    """Number of members. The operator adds or removes one at a time."""
     storage: Storage = Storage()
     """The volume of each member."""
 
 
 class Controller(Model):
-    """ovn-controller, which tells the switch of its node what to do. Both are in one pod."""
+    """ovn-controller, which configures the switch of its node. Both run in one pod."""
 
     on_nodes = ("node_selector",)
 
     node_selector: Labels | None = None
-    """Labels of the nodes; unset is as in `ovs`, and without that `openvswitch=enabled`."""
+    """Labels of the nodes; if unset, those of `ovs`; if that is unset too, `openvswitch=enabled`."""
     resources: Resources | None = None
     """Requests and limits of the controller."""
 
 
 class Switch(AgentSettings):
-    """Open vSwitch; `image` takes the place of `ovsImage`, and `resources` are those of the switch itself."""
+    """Open vSwitch; `image` takes precedence over `ovsImage`, and `resources` are those of the switch itself."""
 
 
 class ServicePort(Model):
     """A Service and its port."""
 
     name: Name
-    """Name of the Service. `<name of this>-nb` and `<name of this>-sb` are those of the members themselves."""
+    """Name of the Service. The Services of the members are `<name>-nb` and `<name>-sb`, after this resource."""
     port: Port
-    """Its port. Members answer at 6641 and 6642, and by TLS at 16641 and 16642; a Service of another name may have
-    another one."""
+    """Port of the Service. Members listen on 6641 and 6642, and with TLS on 16641 and 16642. A Service with another
+    name can have another port."""
 
 
 class Connection(Model):
     """One address of a database."""
 
     service: ServicePort
-    """The Service, which is made where it is not the members' own."""
+    """The Service. The operator creates it, unless it is the Service of the members."""
 
 
 class Integration(Model):
-    """One address of each database, for those who read addresses. A Neutron of this operator is told of each member
-    instead, by its `ovn.clusterRef`."""
+    """One address of each database, for programs that use fixed addresses. A Neutron of this operator does not need
+    them: it connects to every member, through its `ovn.clusterRef`."""
 
     nb_connection: Connection | None = None
-    """Of the northbound database."""
+    """Address of the northbound database."""
     sb_connection: Connection | None = None
-    """Of the southbound database."""
+    """Address of the southbound database."""
 
 
 class ClusterTLS(Model):
-    """Encryption of what OVN's programs, Neutron and the nodes tell each other."""
+    """Encryption of connections between OVN's programs, Neutron and the nodes."""
 
     rules = (
         rule(
@@ -103,18 +103,18 @@ class ClusterTLS(Model):
     )
 
     enabled: bool = False
-    """Whether they are told to come with TLS, on ports of its own."""
+    """Make clients connect with TLS, on separate ports."""
     cert_secret_ref: OptionalSecretRef | None = None
-    """Secret with `tls.crt`, `tls.key` and `ca.crt`; whoever shows a certificate by that authority may write. It is
-    read where TLS is enabled."""
+    """Secret with `tls.crt`, `tls.key` and `ca.crt`. A client with a certificate of that authority can write to the
+    databases. The operator reads the Secret if TLS is enabled."""
     pki_ref: PKIRef | None = None
-    """PKI that makes the certificate."""
+    """PKI that issues the certificate."""
     required: bool = False
-    """Whether who comes without TLS is refused. For an OVN that runs, set it when nobody does any more."""
+    """Refuse connections without TLS. In a running OVN, set this when no client connects without TLS any more."""
 
 
 class OVNClusterSpec(Fabric):
-    """OVN: the virtual networks of the cloud, and the switch on every node that carries them out."""
+    """OVN: the virtual networks of the cloud, and the switch on every node that implements them."""
 
     on_nodes = ("ovn_image", "ovs_image")
     rules = (
@@ -127,11 +127,11 @@ class OVNClusterSpec(Fabric):
     )
 
     ovn_image: Image | None = None
-    """Image of OVN's programs, with the commands of this operator's; unset is the release's."""
+    """Image of OVN's programs, with the same commands as this operator's images; if unset, the image of the release."""
     ovs_image: Image | None = None
-    """Image of Open vSwitch, with the commands of this operator's; unset is the release's."""
+    """Image of Open vSwitch, with the same commands as this operator's images; if unset, the image of the release."""
     northbound: ClusterDatabase = ClusterDatabase()
-    """The database of wanted networks, which Neutron writes."""
+    """The database of configured networks, which Neutron writes."""
     southbound: ClusterDatabase = ClusterDatabase()
     """The database of flows, which the nodes read."""
     controller: Controller = Controller()
@@ -143,32 +143,32 @@ class OVNClusterSpec(Fabric):
     tls: ClusterTLS = ClusterTLS()
     """Encryption."""
     release: ReleaseName = "2025.1"
-    """OpenStack release whose OVN runs where no image is named."""
+    """OpenStack release; it selects the version of OVN if no image is set."""
     retention: Literal["Retain", "Delete"] = "Retain"
-    """What becomes of the volumes when this resource is deleted. What is retained is used again by a resource of the
-    same name."""
+    """Keep or delete the volumes when this resource is deleted. A new resource of the same name uses retained volumes
+    again."""
     network_policies: NetworkPolicies = NetworkPolicies()
-    """Who may reach the pods."""
+    """Restriction of connections to the pods."""
 
 
 class Endpoints(Model):
     """An address of each database."""
 
     northbound: Annotated[str, Field(max_length=1024)] = ""
-    """Of the northbound database."""
+    """Address of the northbound database."""
     southbound: Annotated[str, Field(max_length=1024)] = ""
-    """Of the southbound database."""
+    """Address of the southbound database."""
 
 
 class OVNClusterStatus(Model):
-    """What an OVNCluster tells besides its conditions."""
+    """Status of an OVNCluster, besides its conditions."""
 
     endpoints: Endpoints | None = None
     """One address of each database: `tcp:host:port`, or `ssl:…`."""
     chassis_count: int = 0
-    """Nodes that are part of it, an OVNChassis each."""
+    """Number of nodes in this OVN; each has an OVNChassis."""
     active_controllers: int = 0
-    """Those whose switch and controller are ready."""
+    """Number of nodes whose switch and controller are ready."""
 
 
 OVN_CLUSTER = Resource(

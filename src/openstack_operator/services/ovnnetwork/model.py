@@ -1,4 +1,4 @@
-"""What users write to get an OVNNetwork."""
+"""Spec of an OVNNetwork."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ class ExternalBridge(Model):
     on_nodes = ("address", "interface")
 
     name: InterfaceName = "br-ex"
-    """Name of the bridge; made on every node."""
+    """Name of the bridge. The operator creates it on every node."""
     address: HostAddress | None = None
-    """Address the bridge itself bears on gateway nodes, with its prefix length: the router of the external network
-    where no physical one is there. For one gateway node; unset where a physical router has it."""
+    """Address of the bridge itself on gateway nodes, with its prefix length: the bridge is then the router of the
+    external network. Use it with one gateway node; leave it unset if a physical router has this address."""
     interface: InterfaceName | None = None
-    """Network interface of the nodes to put into the bridge. It carries nothing else from then on."""
+    """Network interface of the nodes to add to the bridge. From then on, the node cannot use it for anything else."""
 
 
 class Gateway(Model):
@@ -49,45 +49,45 @@ class Gateway(Model):
     on_nodes = ("node_selector",)
 
     node_selector: Labels = {"openstack-gateway": "enabled"}
-    """Labels by which a node of the chassis is a gateway as well."""
+    """Labels that make a node of `chassis` a gateway, too."""
 
 
 class Program(Model):
-    """A container of a node's pod."""
+    """A container of the pod on each node."""
 
     on_nodes = ("image",)
 
     image: Image | None = None
-    """Image to run instead of the release's."""
+    """Image of the container; if unset, the image of the release."""
     resources: Resources | None = None
     """Requests and limits."""
 
 
 class Chassis(AgentSettings):
     """Open vSwitch and ovn-controller on the nodes of the cloud. Both belong to the node, so only one OVNNetwork of a
-    Kubernetes cluster may use a node: a second one needs a nodeSelector of its own or `enabled: false`."""
+    Kubernetes cluster can use a node: a second one needs a different nodeSelector or `enabled: false`."""
 
     enabled: bool = True
-    """Whether any nodes are used. Without, there are networks but nothing that runs instances can reach them."""
+    """Run Open vSwitch and ovn-controller on nodes. With false, instances cannot connect to the networks."""
     switch_database: Program = Program()
-    """Open vSwitch's own database. `image` and `resources` beside it are those of the switch."""
+    """Database of Open vSwitch. `image` and `resources` of `chassis` itself are those of the switch."""
     controller: Program = Program()
-    """ovn-controller, which tells the switch what to do."""
+    """ovn-controller, which configures the switch."""
 
 
 class Members(PodSettings, UsesStorageClass):
-    """A database. What is unset here is as for both."""
+    """A database. An unset field takes the value of the whole OVNNetwork."""
 
     replicas: QuorumReplicas | None = None
-    """Its members."""
+    """Number of members."""
     storage_size: StorageSize | None = None
-    """Size of each member's volume; may grow where the StorageClass allows it, never shrink."""
+    """Size of each member's volume. You can increase it if the StorageClass allows it; you cannot decrease it."""
     storage_class_name: Name | None = None
-    """StorageClass of the volumes. Cannot be changed later."""
+    """StorageClass of the volumes. You cannot change it later."""
 
 
 class Fabric(Model):
-    """How nodes switch packets, and where these leave them."""
+    """Packet switching on nodes, and connections to physical networks."""
 
     on_nodes = ("tunnel_interface",)
     rules = (
@@ -103,51 +103,51 @@ class Fabric(Model):
     )
 
     northd: Component = Component()
-    """Turns networks into flows. One pod works, further ones stand by; unset replicas are 2 where a database has more
-    than one member."""
+    """ovn-northd, which turns networks into flows. One pod works, the others stand by; if unset, replicas is 2 if a
+    database has several members, else 1."""
     relay: Component = Component()
-    """Copies of the southbound database that nodes read instead of its members. With TLS there is at least one, which
-    lets a node change the rows of its own chassis only; unset replicas are 2 where the database has several members.
-    Without TLS, unset replicas are 0: nodes read the members. Use relays in clouds of hundreds of nodes."""
+    """Copies of the southbound database that nodes read instead of its members. With TLS, at least one relay runs, and
+    a node can change only the rows of its own chassis; if unset, replicas is 2 if the database has several members,
+    else 1. Without TLS, replicas is 0 if unset: nodes read the members. Use relays in clouds of hundreds of nodes."""
     gateway: Gateway = Gateway()
-    """Which of these nodes connect virtual networks to physical ones."""
+    """Nodes that connect virtual networks to physical ones."""
     datapath: Literal["auto", "system", "netdev"] = "auto"
-    """Where packets are switched: in the kernel (system) or in Open vSwitch's own process (netdev). auto takes the
-    kernel's where it has one. Without the kernel's, servers on different nodes reach each other only through a
-    `tunnelInterface`."""
+    """Place where Open vSwitch switches packets: in the kernel (system) or in its process (netdev). auto uses the
+    kernel of a node if it has the module openvswitch. With netdev, servers on different nodes reach each other only
+    through a `tunnelInterface`."""
     encap_type: Literal["geneve"] = "geneve"
-    """How packets travel between nodes."""
+    """Protocol of the tunnels between nodes."""
     tunnel_interface: InterfaceName | None = None
-    """Network interface of the nodes through which packets travel between them; it has an address on each. Unset, they
-    take the way Kubernetes takes. A switch in userspace owns it: the bridge br-phy bears its addresses and routes from
-    then on, so that Kubernetes needs another one."""
+    """Network interface of the nodes for the tunnels between them; it needs an address on each node. If unset, tunnels
+    use the network of Kubernetes. A switch in userspace takes the interface over and moves its addresses and routes to
+    the bridge br-phy, so Kubernetes needs another interface."""
     bridge_mappings: Annotated[dict[str, InterfaceName], Field(max_length=64)] | None = None
-    """Bridge of each physical network, by the network's name in Neutron; unset maps physnet1 to the external bridge.
-    Of these bridges only the external one is made here."""
+    """Bridge of each physical network, by the network's name in Neutron; if unset, physnet1 uses the external bridge.
+    The operator creates only the external bridge."""
     external_bridge: ExternalBridge = ExternalBridge()
     """The bridge through which virtual networks meet physical ones."""
 
 
 class OVNNetworkSpec(RunSpec, UsesVolume, UsesTLS, Fabric):
-    """OVN: the virtual networks of the cloud, and the switch on every node that carries them out."""
+    """OVN: the virtual networks of the cloud, and the switch on every node that implements them."""
 
-    # What `chassis` leaves unset is taken from here.
+    # Fields that `chassis` leaves unset are taken from here.
     on_nodes = ("image", "tolerations")
 
     replicas: QuorumReplicas = 1
-    """Members of the northbound and of the southbound database. A change adds or takes away one at a time; images of
-    the profile kolla are built for one only."""
+    """Number of members of the northbound and of the southbound database. The operator adds or removes one at a time.
+    With the image profile kolla, use 1."""
     storage_size: StorageSize = "1Gi"
-    """Size of each database member's volume; may grow where the StorageClass allows it, never shrink."""
+    """Size of each database member's volume. You can increase it if the StorageClass allows it, not decrease it."""
     northbound: Members = Members()
-    """The database of wanted networks, which Neutron writes."""
+    """The database of configured networks, which Neutron writes."""
     southbound: Members = Members()
     """The database of flows, which the nodes read."""
     chassis: Chassis = Chassis()
     """Open vSwitch and ovn-controller on the nodes labeled `openvswitch=enabled`."""
 
     def members(self, database: str) -> int:
-        """How many the northbound (nb) or the southbound (sb) database is to have."""
+        """Return the number of members of the northbound (nb) or the southbound (sb) database."""
         return (self.northbound if database == "nb" else self.southbound).replicas or self.replicas
 
 

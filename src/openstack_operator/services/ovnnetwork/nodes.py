@@ -1,4 +1,4 @@
-"""The nodes of an OVNCluster, each with an OVNChassis by which a human may say what holds for it alone."""
+"""The nodes of an OVNCluster, each with an OVNChassis in which a user can write settings of that node alone."""
 
 from __future__ import annotations
 
@@ -16,32 +16,32 @@ _FOLDER = "/etc/ovn-chassis"
 
 
 @dataclass(frozen=True)
-class Single:
-    """What is made for single nodes."""
+class Overrides:
+    """Objects and files with the settings of single nodes."""
 
     config: Step
-    """What switches wait for."""
+    """The step that switches wait for."""
     chassis: Step
     mounts: tuple[kube.Mount, ...]
-    """A file for each node of which something is said, which its switch follows while it runs."""
+    """Folder with a file for each node that has settings; its switch follows the file while it runs."""
     published: Mapping[str, str]
     details: Mapping[str, Any]
 
 
 def selector(spec: OVNNetworkSpec) -> Mapping[str, str]:
-    """Labels of the nodes of an OVN."""
+    """Return the labels of the nodes of an OVN."""
     return kube.NETWORK if spec.chassis.node_selector is None else spec.chassis.node_selector
 
 
-def single(ctx: Context[OVNNetworkSpec]) -> Single:
-    """An OVNChassis for each node, and ConfigMap `<owner>-nodes` with what these say."""
+def node_overrides(ctx: Context[OVNNetworkSpec]) -> Overrides:
+    """Return an OVNChassis for each node, and ConfigMap `<owner>-nodes` with their settings."""
     live = {name: each for (kind, name), each in ctx.children.items() if kind == _HANDLE}
     names = _nodes(ctx, live)
-    own = {name: text for name in names if name in live and (text := _text(live[name]["spec"]))}
-    config = kube.obj(ctx, "ConfigMap", ctx.name("nodes"), data=own)
+    files = {name: text for name in names if name in live and (text := _settings_file(live[name]["spec"]))}
+    config = kube.obj(ctx, "ConfigMap", ctx.name("nodes"), data=files)
     volume = {"configMap": {"name": config["metadata"]["name"], "defaultMode": 0o444}}
     controllers = sum(_ready(ctx, component) for component in ("gateway", "chassis"))
-    return Single(
+    return Overrides(
         config=Step(name="Nodes", objects=(config,)),
         chassis=Step(name="Chassis", objects=tuple(_chassis(ctx, name) for name in names)),
         mounts=(kube.Mount(name="nodes", path=_FOLDER, volume=volume, read_only=True),),
@@ -50,9 +50,9 @@ def single(ctx: Context[OVNNetworkSpec]) -> Single:
     )
 
 
-def certified(ctx: Context[OVNNetworkSpec], daemons: Sequence[Object]) -> set[str]:
-    """Nodes that have a certificate: those with a controller. While a DaemonSet lacks pods, as during a roll-out, also
-    those that had one before.
+def nodes_to_certify(ctx: Context[OVNNetworkSpec], daemons: Sequence[Object]) -> set[str]:
+    """Return the nodes that need a certificate: those with a controller. While a DaemonSet lacks pods, as during a
+    roll-out, also those that have one already.
     """
     nodes = _with_controller(ctx)
     desired = sum((live.get("status") or {}).get("desiredNumberScheduled", 0) for live in daemons)
@@ -69,25 +69,25 @@ def _with_controller(ctx: Context[OVNNetworkSpec]) -> set[str]:
 
 
 def _nodes(ctx: Context[OVNNetworkSpec], live: Mapping[str, Object]) -> list[str]:
-    """Nodes that run a controller, or did and will again: one that is rolled has no pod for a moment. One that was
-    taken out of the selection is a chassis until its pod is gone, which would only register anew.
+    """Return the nodes that run a controller, or did and will again: during a roll-out a node has no pod for a moment.
+    A node that is no longer selected is a chassis until its pod is deleted, which would only register again.
     """
-    run = _with_controller(ctx)
-    wanted = selector(ctx.spec)
-    stay = {name for name in live if name in ctx.nodes and ctx.nodes[name].selected(wanted)}
-    return sorted(name for name in run | stay if name in ctx.nodes)
+    with_controller = _with_controller(ctx)
+    labels = selector(ctx.spec)
+    remaining = {name for name in live if name in ctx.nodes and ctx.nodes[name].selected(labels)}
+    return sorted(name for name in with_controller | remaining if name in ctx.nodes)
 
 
 def _chassis(ctx: Context[OVNNetworkSpec], name: str) -> Object:
-    made = kube.obj(ctx, _KIND, name, _API)
+    chassis = kube.obj(ctx, _KIND, name, _API)
     node = {"apiVersion": "v1", "kind": "Node", "name": name, "uid": ctx.nodes[name].uid}
-    # All else in it is the human's.
+    # All other fields belong to the user.
     spec = {"clusterRef": {"name": ctx.owner}, "hostname": name, "systemId": name}
-    return {**made, "metadata": {**made["metadata"], "name": name, "ownerReferences": [node]}, "spec": spec}
+    return {**chassis, "metadata": {**chassis["metadata"], "name": name, "ownerReferences": [node]}, "spec": spec}
 
 
-def _text(spec: Mapping[str, Any]) -> str:
-    """What `ovs-chassis` reads: name=value, a line each; nothing of what is not said."""
+def _settings_file(spec: Mapping[str, Any]) -> str:
+    """Return the file that `ovs-chassis` reads: a line `name=value` for each setting, none for an unset one."""
     lines: list[str] = []
     mappings: Sequence[Mapping[str, str]] | None = spec.get("bridgeMappings")
     if mappings is not None:

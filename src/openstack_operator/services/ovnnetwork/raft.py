@@ -1,4 +1,4 @@
-"""How a database's cluster grows and shrinks, one member at a time, and is never created twice."""
+"""Growth and shrinking of a database's cluster, one member at a time; it is never created twice."""
 
 from __future__ import annotations
 
@@ -10,48 +10,48 @@ from ... import kube
 from ...plan import RECOVERY, Context, Object, State, Step, Verdict, progressing
 from . import recovery
 from .model import OVNNetworkSpec
-from .tls import Secured, schemes
+from .tls import TLS, peer_schemes
 
 FOLDER = "/etc/ovn-raft"
 FORMED = "formed"
-"""In the place of the member that may create the cluster, once there is one: no host is called so."""
+"""Value of `seed`, instead of the member that may create the cluster, once the cluster exists; no host is named so."""
 
 
 @dataclass(frozen=True)
 class Size:
-    """What a cluster should be next."""
+    """The next size of a cluster."""
 
     pods: int
     listed: int
-    """Members, counted from the first; one less than pods while the last one is asked to leave."""
+    """Number of members, from the first one on; one less than pods while the last one has to leave."""
 
 
-def next_size(wanted: int, listed: int | None, live: Object | None, *, told: bool = True) -> Size:
-    """One move from what there is towards `wanted`. `listed` is what the record says, None without one; `told` is
-    whether the template of what runs has the record.
+def next_size(desired: int, listed: int | None, live: Object | None, *, has_record: bool = True) -> Size:
+    """Return the size one step from the current one towards `desired`. `listed` is the number of members in the record,
+    None without one; `has_record` is True if the running pods' template has the record.
 
     Raft changes its members one by one, and a member that stops without leaving still counts for the majority
-    (Ongaro, Consensus, 4.1). So a pod is taken away only once it is no longer ready, which is how it says it has left.
+    (Ongaro, Consensus, 4.1). So a pod is removed only once it is no longer ready, which means that it has left.
     """
     if live is None:
-        return Size(listed or wanted, listed or wanted)
+        return Size(listed or desired, listed or desired)
     size = live["spec"]["replicas"]
     if listed is None:
-        # What runs was not told of a record yet.
+        # The running pods do not have a record yet.
         return Size(size, size)
     if listed < size:
-        # Whatever is wanted by now: a member that was asked to leave cannot be told to stay.
+        # Whatever `desired` is by now: a member that began to leave cannot be made to stay.
         return Size(listed if _has_left(live, listed) else size, listed)
-    # A first member that runs without it is replaced only after the second one is ready, which waits for what only the
-    # new one says (a rolling update begins with the last pod).
-    if wanted == size or not told or not kube.judge(live).ready:
+    # A first member that runs without it is replaced only after the second one is ready, which waits for data of
+    # the new one only (a rolling update begins with the last pod).
+    if desired == size or not has_record or not kube.judge(live).ready:
         return Size(size, size)
-    return Size(size + 1, size + 1) if wanted > size else Size(size, size - 1)
+    return Size(size + 1, size + 1) if desired > size else Size(size, size - 1)
 
 
 def _has_left(live: Object, listed: int) -> bool:
-    """Whether the last member is not ready since it has left. During a rolling update it is also while it restarts, but
-    then it comes back with the record at hand and leaves as it stops.
+    """Return True if the last member is not ready because it has left. During a rolling update it is not ready while it
+    restarts, too, but then it comes back with the record and leaves as it stops.
     """
     status = live.get("status") or {}
     if _ready(live) != listed or status.get("observedGeneration", 0) < live["metadata"].get("generation", 0):
@@ -70,66 +70,66 @@ class Record(Step):
     secret: str
     size: Size
     verdict_of_members: Verdict | None
-    rebuilt: str
-    """Identity of the cluster if it is not the first one."""
+    rebuilt_id: str
+    """Identity of the cluster; empty for the first cluster."""
     members: Sequence[Mapping[str, str]]
-    """How each member is, for the status."""
-    changing: bool
-    """Whether members may still go over to TLS."""
+    """State of each member, for the status."""
+    is_switching_to_tls: bool
+    """True while members may still switch to TLS."""
 
     @property
-    def recovers(self) -> bool:
-        """Whether members were lost and are on their way back."""
+    def is_recovering(self) -> bool:
+        """Return True if members were lost and are coming back."""
         return self.verdict_of_members is not None and self.verdict_of_members.reason == RECOVERY
 
     def env(self, key: str) -> dict[str, Any]:
-        """A `valueFrom` structure; a value, written in the template, would restart every member with each change."""
+        """Return a `valueFrom` structure; a value in the template would restart every member with each change."""
         return {"secretKeyRef": {"name": self.secret, "key": key}}
 
 
 def record(
-    ctx: Context[OVNNetworkSpec], name: str, hosts: Sequence[str], live: Object | None, forced: str, tls: Secured
+    ctx: Context[OVNNetworkSpec], name: str, hosts: Sequence[str], live: Object | None, forced_pod: str, tls: TLS
 ) -> Record | None:
-    """Who may create the cluster, who belongs to it, and which one it is, kept as long as the volumes; None for a
-    single member that never had another. `hosts` are as many as there may ever be, `forced` is the pod that is to go
-    on with what it has.
+    """Return the member that may create the cluster, its members and its identity, stored as long as the volumes; None
+    for a single member that was always alone. `hosts` has the largest possible number of members, `forced_pod` has to
+    continue with its data.
     """
     replicas, secret = ctx.spec.members(name), kube.fitting(ctx.name(name, "raft"))
     child = ctx.children.get(("Secret", secret))
     if replicas == 1 and child is None:
         return None
-    held = kube.secret_data(child)
+    stored = kube.secret_data(child)
     volumes = live["spec"]["template"]["spec"].get("volumes") or () if live else ()
-    told = any((volume.get("secret") or {}).get("secretName") == secret for volume in volumes)
-    size = next_size(replicas, held["members"].count(",") + 1 if held else None, live, told=told)
-    # Whoever is ready has a cluster: from then on an empty disk is a lost one, the first member's too.
-    seed = FORMED if held.get("seed") == FORMED or _ready(live) else hosts[0]
+    has_record = any((volume.get("secret") or {}).get("secretName") == secret for volume in volumes)
+    size = next_size(replicas, stored["members"].count(",") + 1 if stored else None, live, has_record=has_record)
+    # A ready member has a cluster: from then on an empty disk is a lost one, the first member's too.
+    seed = FORMED if stored.get("seed") == FORMED or _ready(live) else hosts[0]
     pods = {recovery.pod_of(host): host for host in hosts[: size.listed]}
     cluster = recovery.cluster(ctx, list(pods))
-    plain = cluster.without("ssl") if cluster else list(pods)
-    single = size.pods == replicas == 1
-    told_schemes = schemes(held.get("schemes", ""), tls, live, single=single, over=not plain)
-    data = {"seed": seed, "members": ",".join(pods.values())} | ({"schemes": told_schemes} if told_schemes else {})
-    known = cluster.remembered(held, forced if forced in pods else "", pods) if cluster else recovery.kept(held)
-    wanted = kube.secret(ctx, secret, data | known)
-    moving = (size.pods, size.listed) != (replicas, replicas)
-    changing = "," in told_schemes
-    verdict = progressing(f"{size.listed} of {replicas} members wanted") if moving else None
-    if changing and cluster and plain and not moving:
-        verdict = Verdict(State.READY, f"members go over to TLS among each other, one by one: next {plain[-1]}")
+    plain_pods = cluster.members_without("ssl") if cluster else list(pods)
+    is_single = size.pods == replicas == 1
+    scheme_list = peer_schemes(stored.get("schemes", ""), tls, live, is_single=is_single, all_use_tls=not plain_pods)
+    data = {"seed": seed, "members": ",".join(pods.values())} | ({"schemes": scheme_list} if scheme_list else {})
+    chosen_pod = forced_pod if forced_pod in pods else ""
+    state = cluster.recovery_state(stored, chosen_pod, pods) if cluster else recovery.stored_state(stored)
+    secret_object = kube.secret(ctx, secret, data | state)
+    is_resizing, is_switching_to_tls = (size.pods, size.listed) != (replicas, replicas), "," in scheme_list
+    verdict = progressing(f"{size.listed} of {replicas} members wanted") if is_resizing else None
+    if is_switching_to_tls and cluster and plain_pods and not is_resizing:
+        verdict = Verdict(State.READY, f"members go over to TLS among each other, one by one: next {plain_pods[-1]}")
     if seed == FORMED and cluster and cluster.verdict:
         verdict = cluster.verdict
     return Record(
         name="Record",
-        objects=(kube.retained(wanted) if ctx.spec.retention == "Retain" else wanted,),
+        objects=(kube.retained(secret_object) if ctx.spec.retention == "Retain" else secret_object,),
         guarded=True,
         barrier=True,
         secret=secret,
         size=size,
         verdict_of_members=verdict,
-        rebuilt=known.get("rebuilt", ""),
+        rebuilt_id=state.get("rebuilt", ""),
         members=cluster.members if cluster else (),
-        changing=changing,
+        is_switching_to_tls=is_switching_to_tls,
     )
 
 
@@ -159,7 +159,7 @@ END { for (a in host) {
         if ((twin && (silent[a] < 0 || silent[a] > 15000)) || (gone && silent[a] > 300000)) print a } }
 """
 """awk: from a leader's cluster/status, the servers that will not come back: one of the two at an address where a member
-came back with an empty disk, and one that was taken away before it could leave. A member that is only away stays."""
+came back with an empty disk, and one that was removed before it could leave. A member that is only away stays."""
 
 READY = f"""{_ASK}
 status=$(ask status 2>&1) || {{ left "$status"; exit 1; }}
@@ -174,8 +174,8 @@ case $status in *"Role: leader"*)
     for sid in $(echo "$status" | awk -v members="$(cat {FOLDER}/members)" '{STALE}'); do ask kick "$sid" || :; done ;;
 esac
 """
-"""sh, with a database's short name and its schema: whether this member takes part; it also keeps the list of members
-true, since only a member can, and this is what is asked again and again."""
+"""sh, with a database's short name and its schema: succeeds if this member takes part; it also keeps the list of
+members correct, since only a member can, and the probe runs again and again."""
 
 STOP = f"""{_ASK}
 if ! listed; then
@@ -189,9 +189,9 @@ if ! listed; then
 fi
 exec "$@"
 """
-"""sh, with the same two words and the command that stops the server: leaves the cluster first where it is to go."""
+"""sh, with the same two words and the command that stops the server: leaves the cluster first if it has to."""
 
 
 def script(text: str, *words: str) -> list[str]:
-    """The command that runs a script with these words."""
+    """Return the command that runs a script with these words."""
     return ["sh", "-c", text, "raft", *words]

@@ -1,7 +1,7 @@
-"""What members of the databases say of themselves, and what of it must be kept beside them.
+"""State that members of the databases report, and the part of it that has to be stored outside of them.
 
-They recover without the operator (images/ovn/member): it tells what goes on, hands on the user's word where they must
-wait for one, and remembers which cluster is to be believed in and whether it was ever made anew.
+They recover without the operator (images/ovn/member): it reports their progress, passes on the user's decision when
+they need one, and stores which cluster to trust and whether it was ever rebuilt.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from ...plan import Context, Object, SpecError, Verdict, recovering
 from .model import OVNNetworkSpec
 
 FORCE = "openstack.k8s.io/force-rebuild"
-"""Annotation: the pod that makes its database's cluster anew from what it has, whatever the others hold."""
+"""Annotation: the pod that rebuilds its database's cluster from its data, whatever the other members have."""
 PORTS: Mapping[str, int] = {"nb": 6661, "sb": 6662}
-"""Where members answer."""
+"""Ports at which members answer."""
 SOON = timedelta(seconds=2)
-"""Until the next look at a cluster that recovers."""
+"""Time until the next look at a cluster that recovers."""
 
 
 def questions(ctx: Context[OVNNetworkSpec]) -> Mapping[str, str]:
-    """The URL at which each member says what it holds, by the name of its pod."""
+    """Return the URL at which each member reports its state, by the name of its pod."""
     return {
         pod["metadata"]["name"]: f"http://{_host(pod['status']['podIP'])}:{PORTS[component]}/"
         for pod in ctx.pods
@@ -39,100 +39,100 @@ def _host(address: str) -> str:
 
 @dataclass(frozen=True)
 class Cluster:
-    """One database's members as they are now."""
+    """The members of one database as they are now."""
 
-    heard: Mapping[str, Mapping[str, Any] | None]
-    """What each pod of the cluster says, None where it does not answer."""
+    facts: Mapping[str, Mapping[str, Any] | None]
+    """Answer of each pod of the cluster, None if it does not answer."""
 
     @property
-    def led(self) -> dict[str, str]:
-        """Identity of the cluster of each member that has a leader."""
-        return {pod: str(told.get("cluster", "")) for pod, told in self.heard.items() if told and told.get("led")}
+    def cluster_ids(self) -> dict[str, str]:
+        """Return the identity of the cluster of each member that has a leader."""
+        return {pod: str(fact.get("cluster", "")) for pod, fact in self.facts.items() if fact and fact.get("led")}
 
-    def remembered(self, held: Mapping[str, str], forced: str, hosts: Mapping[str, str]) -> dict[str, str]:
-        """What the record holds besides its members: `cluster`, which is to be believed in; `rebuilt`, the same once it
-        was made anew; `force`, the host name of the member that is to make it so; `forced`, who has been told to
-        before. `forced` is the pod the user names, empty for none.
+    def recovery_state(self, stored: Mapping[str, str], forced_pod: str, hosts: Mapping[str, str]) -> dict[str, str]:
+        """Return the data of the record besides its members: `cluster`, the identity to trust; `rebuilt`, the same once
+        the cluster was rebuilt; `force`, the host name of the member that has to rebuild it; `forced`, the pod that did
+        so before. `forced_pod` is the pod the user names, empty for none.
         """
-        believed, led = held.get("cluster", ""), self.led
-        done = held.get("forced", "") if forced else ""
-        if forced and led.get(forced):
-            # Others may still believe in what they had; theirs is given up.
-            believed, done = (led[forced] if done != forced else believed), forced
-        if led and believed not in led.values() and len(set(led.values())) == 1:
-            believed = next(iter(led.values()))
-        known = held.get("cluster", "")
-        new = {
-            "cluster": believed,
-            "rebuilt": believed if known and believed != known else held.get("rebuilt", ""),
-            "force": hosts[forced] if forced and forced != done else "",
-            "forced": done,
+        trusted_id, cluster_ids = stored.get("cluster", ""), self.cluster_ids
+        last_forced = stored.get("forced", "") if forced_pod else ""
+        if forced_pod and cluster_ids.get(forced_pod):
+            # Other members may still trust their former cluster; the operator abandons it.
+            trusted_id, last_forced = (cluster_ids[forced_pod] if last_forced != forced_pod else trusted_id), forced_pod
+        if cluster_ids and trusted_id not in cluster_ids.values() and len(set(cluster_ids.values())) == 1:
+            trusted_id = next(iter(cluster_ids.values()))
+        stored_id = stored.get("cluster", "")
+        state = {
+            "cluster": trusted_id,
+            "rebuilt": trusted_id if stored_id and trusted_id != stored_id else stored.get("rebuilt", ""),
+            "force": hosts[forced_pod] if forced_pod and forced_pod != last_forced else "",
+            "forced": last_forced,
         }
-        return {name: value for name, value in new.items() if value}
+        return {name: value for name, value in state.items() if value}
 
-    def without(self, scheme: str) -> list[str]:
-        """Pods of members that do not speak so with others, or that nobody can be sure of."""
+    def members_without(self, scheme: str) -> list[str]:
+        """Return pods of members that do not use this scheme with other members, or whose scheme is unknown."""
         return [
-            pod for pod, told in self.heard.items() if not (told and told.get("led") and told.get("scheme") == scheme)
+            pod for pod, fact in self.facts.items() if not (fact and fact.get("led") and fact.get("scheme") == scheme)
         ]
 
     @property
     def verdict(self) -> Verdict | None:
-        """What goes on where some member that should be has no leader; None where all is well."""
-        said = [f"{pod} {_says(told)}" for pod, told in self.heard.items() if not (told and told.get("led"))]
-        return recovering("; ".join(said)) if said else None
+        """Return the problem of each member that has no leader; None if all have one."""
+        problems = [f"{pod} {_message(fact)}" for pod, fact in self.facts.items() if not (fact and fact.get("led"))]
+        return recovering("; ".join(problems)) if problems else None
 
     @property
     def members(self) -> Sequence[Mapping[str, str]]:
-        """For the status."""
+        """Return the members for the status."""
         return [
-            {"name": pod, "role": _role(told), "state": _state(told), "message": _says(told) if told else ""}
-            for pod, told in self.heard.items()
+            {"name": pod, "role": _role(fact), "state": _state(fact), "message": _message(fact) if fact else ""}
+            for pod, fact in self.facts.items()
         ]
 
 
-def kept(held: Mapping[str, str]) -> dict[str, str]:
-    """What `remembered` gave before, where nobody can be asked."""
-    return {name: held[name] for name in ("cluster", "rebuilt", "force", "forced") if name in held}
+def stored_state(stored: Mapping[str, str]) -> dict[str, str]:
+    """Return the previous result of `recovery_state`, for use when no member can answer."""
+    return {name: stored[name] for name in ("cluster", "rebuilt", "force", "forced") if name in stored}
 
 
 def cluster(ctx: Context[OVNNetworkSpec], pods: Sequence[str]) -> Cluster | None:
-    """The members with these pods; None where nobody was asked yet, as on paper or before there are pods."""
-    known = {pod: ctx.facts[pod] for pod in pods if pod in ctx.facts}
-    return Cluster({pod: known.get(pod) for pod in pods}) if known else None
+    """Return the members with these pods; None before any was queried, as offline or before pods exist."""
+    facts = {pod: ctx.facts[pod] for pod in pods if pod in ctx.facts}
+    return Cluster({pod: facts.get(pod) for pod in pods}) if facts else None
 
 
-def forced(ctx: Context[OVNNetworkSpec], pods: Sequence[str]) -> str:
-    """The member the user names to go on with what it has, empty for none. Raises SpecError for no member."""
-    named = ctx.annotations.get(FORCE, "")
-    if named and named not in pods:
+def forced_pod(ctx: Context[OVNNetworkSpec], pods: Sequence[str]) -> str:
+    """Return the member that the user makes continue with its data, empty for none. Raises SpecError if it is none."""
+    pod = ctx.annotations.get(FORCE, "")
+    if pod and pod not in pods:
         choice = f"choose from {', '.join(pods)}" if pods else "with one member there is nothing to choose"
-        raise SpecError(f"metadata.annotations[{FORCE}]", f"there is no member {named!r}; {choice}")
-    return named
+        raise SpecError(f"metadata.annotations[{FORCE}]", f"there is no member {pod!r}; {choice}")
+    return pod
 
 
-def _role(told: Mapping[str, Any] | None) -> str:
-    return str(told.get("role", "")) if told else ""
+def _role(fact: Mapping[str, Any] | None) -> str:
+    return str(fact.get("role", "")) if fact else ""
 
 
-def _state(told: Mapping[str, Any] | None) -> str:
-    if not told:
+def _state(fact: Mapping[str, Any] | None) -> str:
+    if not fact:
         return "unreachable"
-    return "member" if told.get("led") else "leaderless" if told.get("state") == "member" else str(told.get("state"))
+    return "member" if fact.get("led") else "leaderless" if fact.get("state") == "member" else str(fact.get("state"))
 
 
-def _says(told: Mapping[str, Any] | None) -> str:
-    return str(told.get("why") or "") or ("" if told.get("led") else "starts") if told else "does not answer"
+def _message(fact: Mapping[str, Any] | None) -> str:
+    return str(fact.get("why") or "") or ("" if fact.get("led") else "starts") if fact else "does not answer"
 
 
 def pod_of(host: str) -> str:
-    """The pod behind a member's host name."""
+    """Return the pod behind a member's host name."""
     return host.partition(".")[0]
 
 
-def marks(rebuilt: Sequence[str]) -> Object:
-    """Annotations of pods that must start anew with a database: what they know of the former one is newer, so they
-    would wait for it for ever ("clustered database server has stale data", ovsdb-idl).
+def restart_annotations(rebuilt_ids: Sequence[str]) -> Object:
+    """Return annotations for pods that must restart with a rebuilt database: their copy of the former one is newer, so
+    they would wait without end ("clustered database server has stale data", ovsdb-idl).
     """
-    told = [identity for identity in rebuilt if identity]
-    return {"openstack.k8s.io/database": kube.digest(told)} if told else {}
+    identities = [identity for identity in rebuilt_ids if identity]
+    return {"openstack.k8s.io/database": kube.digest(identities)} if identities else {}

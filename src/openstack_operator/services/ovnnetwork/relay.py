@@ -1,8 +1,8 @@
 """Relays: copies of the southbound database that nodes read, so that its members serve a few clients and not thousands.
 
 A relay holds no disk and no vote: it follows a member, answers reads from memory and hands writes on (ovsdb(7), "Relay
-Service Model"). Neutron's API and ovn-northd stay with the members, whose word is first. With TLS, nodes reach relays
-alone, since these let a node write the rows of its own chassis only, and members do not trust its certificate
+Service Model"). Neutron's API and ovn-northd stay with the members, which have each change first. With TLS, nodes reach
+relays alone, since these let a node write the rows of its own chassis only, and members do not trust its certificate
 (decision 0067).
 """
 
@@ -11,30 +11,30 @@ from __future__ import annotations
 from ... import kube
 from ...plan import Context, Step
 from . import recovery
-from .databases import SOUTHBOUND, Clustered, alive, open_ports
+from .databases import SOUTHBOUND, DatabaseGroup, alive, open_ports
 from .model import OVNNetworkSpec
-from .tls import Secured
+from .tls import TLS
 
 
-def replicas(ctx: Context[OVNNetworkSpec], tls: Secured) -> int:
-    """How many relays run; unset it is none, but where nodes have certificates one, or two where the database has
-    several members.
+def replicas(ctx: Context[OVNNetworkSpec], tls: TLS) -> int:
+    """Return the number of relays. If unset, it is none; if nodes have certificates, it is one, or two if the database
+    has several members.
     """
-    wanted = ctx.spec.relay.replicas
+    desired = ctx.spec.relay.replicas
     if not tls.chassis:
-        return wanted or 0
-    return max(1, wanted) if wanted is not None else min(2, ctx.spec.members(SOUTHBOUND.name))
+        return desired or 0
+    return max(1, desired) if desired is not None else min(2, ctx.spec.members(SOUTHBOUND.name))
 
 
-def connection(ctx: Context[OVNNetworkSpec], southbound: Clustered, tls: Secured) -> str:
-    """What the programs of a node connect to: the relays, or each member where there are none."""
+def connection(ctx: Context[OVNNetworkSpec], southbound: DatabaseGroup, tls: TLS) -> str:
+    """Return the addresses for the programs of a node: of the relays, or of each member if no relay runs."""
     if not replicas(ctx, tls):
         return southbound.connection
-    return tls.connection([ctx.host(ctx.name("relay"))], SOUTHBOUND.client, SOUTHBOUND.secure)
+    return tls.connection([ctx.host(ctx.name("relay"))], SOUTHBOUND.client_port, SOUTHBOUND.tls_port)
 
 
-def relays(ctx: Context[OVNNetworkSpec], southbound: Clustered, tls: Secured) -> list[Step]:
-    """Deployment and Service `<owner>-relay`, where any are wanted."""
+def relays(ctx: Context[OVNNetworkSpec], southbound: DatabaseGroup, tls: TLS) -> list[Step]:
+    """Return Deployment and Service `<owner>-relay`, if any relay should run."""
     count = replicas(ctx, tls)
     if not count:
         return []
@@ -44,7 +44,7 @@ def relays(ctx: Context[OVNNetworkSpec], southbound: Clustered, tls: Secured) ->
         component=program,
         env={
             "OVN_SB_DB": southbound.connection,
-            **({"OVN_PLAIN": "no"} if tls.own.required else {}),
+            **({"OVN_PLAIN": "no"} if tls.server.required else {}),
             **({"OVN_ROLE": "ovn-controller"} if tls.chassis else {}),
         },
         ports=ports,
@@ -53,12 +53,12 @@ def relays(ctx: Context[OVNNetworkSpec], southbound: Clustered, tls: Secured) ->
         alive=alive(program, ports),
         memory="64Mi",
     )
-    # One that followed a former cluster would wait for it for ever.
-    marks = recovery.marks([southbound.rebuilt])
-    template = kube.pod(ctx, "relay", main, wanted=settings, annotations=marks)
+    # A relay that followed a former cluster would wait for it without end.
+    annotations = recovery.restart_annotations([southbound.rebuilt_id])
+    template = kube.pod(ctx, "relay", main, wanted=settings, annotations=annotations)
     template = kube.placed(template, settings, target, several=count > 1, replaceable=True)
-    wanted = kube.workload(ctx, "Deployment", "relay", template, replicas=count)
+    deployment = kube.workload(ctx, "Deployment", "relay", template, replicas=count)
     service = kube.service(ctx, ctx.name("relay"), ports, target)
     budget = [kube.disruption_budget(ctx, ctx.name("relay"), target)] if count > 1 else []
-    before = [southbound.serving, *([tls.relay] if tls.relay else [])]
-    return [Step(name="Relay", objects=(service, wanted, *budget), after=tuple(before))]
+    before = [southbound.members_step, *([tls.relay] if tls.relay else [])]
+    return [Step(name="Relay", objects=(service, deployment, *budget), after=tuple(before))]

@@ -1,4 +1,4 @@
-"""Certificates of OVN's databases, of those who read them, and of who is given one to do so."""
+"""Certificates of OVN's databases, of their clients, and of nodes."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from .model import OVNNetworkSpec
 
 
 @dataclass(frozen=True)
-class Secured:
-    """How OVN's programs speak with each other."""
+class TLS:
+    """Certificates by which OVN's programs authenticate each other; none for plain text."""
 
-    own: parts.Certified
-    """Of what runs here."""
+    server: parts.Certified
+    """Certificate of the databases, and of northd and relays."""
     client: parts.Certified
-    """For others who are to read the databases: whoever shows a certificate by this authority may write."""
+    """Certificate for other clients of the databases: a client with one of this authority can write."""
     chassis: parts.OwnAuthority | None = None
     """Authority of the nodes' certificates, which relays alone trust; None while nodes use plain text."""
     relay: Step | None = None
@@ -25,92 +25,92 @@ class Secured:
 
     @property
     def mounts(self) -> tuple[kube.Mount, ...]:
-        """Of a database, as soon as there is one."""
-        return self.own.mounts(parts.OVN_TLS)
+        """Return the mounts of a database, as soon as it has a certificate."""
+        return self.server.mounts(parts.OVN_TLS)
 
     @property
     def clients(self) -> tuple[kube.Mount, ...]:
-        """Of who calls a database, once it is told to do so by TLS."""
-        return self.mounts if self.own.published else ()
+        """Return the mounts of a client of a database, once it has to use TLS."""
+        return self.mounts if self.server.published else ()
 
     @property
     def on_nodes(self) -> tuple[kube.Mount, ...]:
-        """Of a program on a node, which has a certificate of its own."""
+        """Return the mounts of a program on a node, which has its own certificate."""
         return parts.ovn_node_mounts() if self.chassis else ()
 
     @property
     def on_relays(self) -> tuple[kube.Mount, ...]:
-        """Of a relay."""
+        """Return the mounts of a relay."""
         if self.relay is None:
             return self.mounts
         return (kube.folder("tls", self.relay.objects[0]["metadata"]["name"], parts.OVN_TLS),)
 
     @property
     def options(self) -> list[str]:
-        """The same on the command line of a program of OVN's."""
+        """Return the options of a client for the command line of a program of OVN."""
         files = {"private-key": "tls.key", "certificate": "tls.crt", "ca-cert": "ca.crt"}
         return [f"--{option}={parts.OVN_TLS}/{file}" for option, file in files.items()] if self.clients else []
 
     @property
     def steps(self) -> tuple[Step, ...]:
         authority = [self.chassis.step, self.chassis.replacement] if self.chassis else []
-        return (*self.own.steps, *self.client.steps, *authority, *([self.relay] if self.relay else []))
+        return (*self.server.steps, *self.client.steps, *authority, *([self.relay] if self.relay else []))
 
     @property
     def published(self) -> dict[str, str]:
-        if not self.own.published:
+        if not self.server.published:
             return {}
         return {parts.OVN_CLIENT: self.client.secret, **({parts.OVN_NODE_TLS: "true"} if self.chassis else {})}
 
     def connection(self, hosts: Sequence[str], port: int, secure: int) -> str:
-        """What clients are told."""
-        scheme, number = ("ssl", secure) if self.own.published else ("tcp", port)
+        """Return the addresses that clients use."""
+        scheme, number = ("ssl", secure) if self.server.published else ("tcp", port)
         return ",".join(f"{scheme}:{host}:{number}" for host in hosts)
 
 
-def secured(ctx: Context[OVNNetworkSpec]) -> Secured:
-    """The certificates, if the spec asks for any. Open vSwitch looks at who vouches for one, not at its names."""
+def certificates(ctx: Context[OVNNetworkSpec]) -> TLS:
+    """Return the certificates, if the spec requests TLS. Open vSwitch checks their authority, not their names."""
     if ctx.spec.tls and ctx.spec.image_profile == "kolla":
         raise NotBuilt("spec.tls", "kolla's images do not encrypt OVN's databases yet; remove it")
     sets = [("StatefulSet", kube.fitting(ctx.name(name), kube.STATEFUL_SET_LIMIT)) for name in ("nb", "sb")]
     also = [f"*.{ctx.host(ctx.name(name))}" for name in ("nb", "sb")]
-    own, client = (
+    server, client = (
         parts.certified(ctx, ctx.name("relay"), workloads=sets, name=name, also=also, calls=True)
         for name in ("tls", "client-tls")
     )
-    if not own.published or not ctx.spec.chassis.enabled:
-        return Secured(own, client)
+    if not server.published or not ctx.spec.chassis.enabled:
+        return TLS(server, client)
     live = ctx.children.get(("Deployment", kube.fitting(ctx.name("relay"))))
     readers = kube.judge(live) if live else READY
     chassis = parts.own_authority(ctx, "chassis", "nodes' connections to OVN", readers=readers)
-    trusted = pki.bundle([own.files["ca.crt"], chassis.bundle], ctx.now)
-    files = {**{name: own.files[name] for name in ("tls.crt", "tls.key")}, "ca.crt": trusted}
+    trusted = pki.bundle([server.files["ca.crt"], chassis.bundle], ctx.now)
+    files = {**{name: server.files[name] for name in ("tls.crt", "tls.key")}, "ca.crt": trusted}
     secret = kube.secret(ctx, ctx.name("relay-tls"), files)
-    step = Step(name="Certificate", objects=(secret,), after=(*own.steps, chassis.step))
-    return Secured(own, client, chassis, step)
+    step = Step(name="Certificate", objects=(secret,), after=(*server.steps, chassis.step))
+    return TLS(server, client, chassis, step)
 
 
-def schemes(held: str, tls: Secured, live: Object | None, *, single: bool, over: bool) -> str:
-    """How a database's members speak with each other, as they read it: the scheme that is wanted, then the one some may
-    still have; empty where nobody was told. `held` is what they were told before, `single` whether there is only one of
-    them, `over` whether all have gone over. It is taken back from a single one at most. Raises SpecError for several
-    that are to speak TLS without certificates.
+def peer_schemes(stored: str, tls: TLS, live: Object | None, *, is_single: bool, all_use_tls: bool) -> str:
+    """Return the schemes of connections between a database's members, as they read it: the desired one, then the one
+    that some may still use; empty before the first. `stored` is the previous value, `is_single` is True for a single
+    member, `all_use_tls` once all members use TLS. Only a single member can go back to plain text. Raises SpecError if
+    several members would have to use TLS without certificates.
     """
-    if not tls.own:
-        if held and not single:
+    if not tls.server:
+        if stored and not is_single:
             text = "members of OVN's databases speak TLS with each other; keep it until replicas are 1 and one is left"
             raise SpecError("spec.tls", text)
         return ""
-    if not held:
-        return "ssl,tcp" if tls.own.published and _rolled(live, refusing=tls.own.required) else ""
-    return "ssl" if over else held
+    if not stored:
+        return "ssl,tcp" if tls.server.published and _is_rolled_out(live, refusing=tls.server.required) else ""
+    return "ssl" if all_use_tls else stored
 
 
-def _rolled(live: Object | None, *, refusing: bool) -> bool:
-    """Whether no roll-out is under way or about to begin: members go over while all of them are there."""
+def _is_rolled_out(live: Object | None, *, refusing: bool) -> bool:
+    """Return True if no roll-out runs or is about to begin: members switch to TLS only while all of them run."""
     if live is None:
         return True
     status, env = live.get("status") or {}, live["spec"]["template"]["spec"]["containers"][0].get("env") or ()
-    seen = status.get("observedGeneration", 0) >= live["metadata"].get("generation", 1)
-    rolled = seen and status.get("currentRevision") == status.get("updateRevision")
-    return rolled and any(each["name"] == "OVN_PLAIN" for each in env) == refusing
+    is_observed = status.get("observedGeneration", 0) >= live["metadata"].get("generation", 1)
+    is_rolled_out = is_observed and status.get("currentRevision") == status.get("updateRevision")
+    return is_rolled_out and any(each["name"] == "OVN_PLAIN" for each in env) == refusing

@@ -71,7 +71,7 @@ class TestedKeystone(Model):
         """Keystone of this namespace; None for another cloud."""
         return None if self.auth_url else self.keystone_ref or KeystoneRef(name="keystone")
 
-    def implied(self) -> Mapping[str, Ref]:
+    def default_refs(self) -> Mapping[str, Ref]:
         """Return the Keystone that is the default."""
         return {"keystoneRef": self.local} if self.local and not self.keystone_ref else {}
 
