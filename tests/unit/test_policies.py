@@ -307,7 +307,7 @@ def test_unset_nodes_are_everybody_and_that_is_said() -> None:
         ("nova", "metadata", 8775),
         ("rabbitmq", "server", 5671),
         ("rabbitmq", "server", 5672),
-        ("ovnnetwork", "sb", 16642),
+        ("ovnnetwork", "relay", 16642),
     }
     nova = next(planned for planned in found.planned if planned.id.kind == "Nova")
     assert nova.plan
