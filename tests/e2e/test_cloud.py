@@ -333,8 +333,9 @@ def test_killed_at_any_moment_it_converges_to_the_same(session: Session, cloud: 
     same = inventory(cluster, SECOND)
     missing = inventory(cluster, NAMESPACE) - same
     assert not same - inventory(cluster, NAMESPACE), "nothing that an undisturbed deployment does not have"
-    # Consoles are shown by nodes, too.
+    # Nodes show consoles and read OVN through relays, too.
     nodes = (
+        "ovn-relay",
         "compute",
         "libvirt",
         "chassis",
