@@ -19,11 +19,12 @@ together
 """
 NO_NAMES = frozenset(_WORDS.split())
 """Participles, adverbs and pronouns: as a name they do not say which thing they mean."""
-QUESTION = re.compile(r"(What|Who|Whether|Where|When|By what|How|That)\b")
+QUESTION = re.compile(r"(What|Who|Which|Whether|Where|When|By what|How|That)\b")
 """Beginning of a docstring that is no sentence. A function's begins with a verb, a class's with a noun."""
 PHRASES = re.compile(
-    r"\b(who comes|(is|are|was|be) (told|asked)|told of|anew|nobody|somebody|whoever|looked after|given up|goes away"
-    r"|one's own|made anew|its own affair|vouch(es|ed)? for|bears? the name|of its own accord|for ever)\b",
+    r"\b(who\s+comes|(is|are|was|be)\s+(told|asked)|told\s+of|anew|nobody|somebody|whoever|looked\s+after|given\s+up"
+    r"|goes\s+away|one's\s+own|its\s+own\s+affair|vouch(es|ed)?\s+for|bears?\s+the\s+name|of\s+its\s+own\s+accord"
+    r"|for\s+ever)\b",
     re.IGNORECASE,
 )
 SUBJECT = 72
@@ -79,7 +80,7 @@ def of_code(name: str, tree: ast.AST) -> Iterator[str]:
 
 
 def _identifier(node: ast.AST) -> str:
-    """The name that a node gives to something; empty for others. Fields of users are named in the definitions."""
+    """Return the name that a node gives to something; empty for others."""
     if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
         return node.id
     if isinstance(node, ast.arg):
@@ -97,8 +98,8 @@ def of_prose(name: str, text: str) -> Iterator[str]:
 
 
 def _of_subjects() -> Iterator[str]:
-    is_ancestor = ["git", "-C", str(ROOT), "merge-base", "--is-ancestor", FIRST_SUBJECT, "HEAD"]
-    if subprocess.run(is_ancestor, capture_output=True, check=False).returncode:
+    query = ["git", "-C", str(ROOT), "merge-base", "--is-ancestor", FIRST_SUBJECT, "HEAD"]
+    if subprocess.run(query, capture_output=True, check=False).returncode:
         # An archive of the source, or a clone without its history.
         return
     command = ["git", "-C", str(ROOT), "log", "--format=%h %s", f"{FIRST_SUBJECT}..HEAD"]

@@ -24,7 +24,7 @@ LARGER = {
     "mariadb": 1250,
     "neutron": 419,
     "nova": 1180,
-    "ovnnetwork": 1010,
+    "ovnnetwork": 1050,
     "pki": 320,
     "rabbitmq": 560,
     "tempest": 660,

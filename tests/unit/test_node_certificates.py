@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from openstack_operator import kube, pki
-from openstack_operator.plan import Key, Object, Plan, Release, State, key
+from openstack_operator.parts import ON_NODE, STORED_ON_NODE
+from openstack_operator.plan import Key, Node, Object, Plan, Release, State, key
 from openstack_operator.services.ovnnetwork.model import OVN_NETWORK
 from openstack_operator.services.ovnnetwork.service import plan
 from openstack_operator.services.pki.model import PKI
@@ -17,11 +18,6 @@ from openstack_operator.services.pki.service import plan as plan_pki
 from openstack_operator.testing import NOW, context, granted
 
 pytestmark = pytest.mark.security
-
-
-def controller(node: str) -> Object:
-    labels = {kube.COMPONENT: "gateway", "app.kubernetes.io/name": "ovnnetwork-gateway"}
-    return {"metadata": {"name": f"ovn-{node}", "labels": labels}, "spec": {"nodeName": node}, "status": {}}
 
 
 class Cloud:
@@ -32,27 +28,29 @@ class Cloud:
         self.drawn = 0
         self.children: dict[Key, Object] = {}
         self.now = NOW
+        self.uids: dict[str, str] = {}
+        """Uids of nodes, where they are not their names."""
+        self.pods: tuple[Object, ...] = ()
 
     def draw(self) -> str:
         self.drawn += 1
         return f"drawn {self.drawn}"
 
-    def plan(self, *nodes: str, desired: int | None = None, **spec: Any) -> Plan:
+    def plan(self, *nodes: str, **spec: Any) -> Plan:
         by = plan_pki(context(PKI, release=self.release))
         secrets = {obj["metadata"]["name"]: kube.secret_data(obj) for obj in by.objects if obj["kind"] == "Secret"}
         given: dict[str, Any] = {"secrets": secrets, "children": self.children, "release": self.release}
         spec = {"tls": {"pkiRef": {"name": "pki"}}, **spec}
         at = context(OVN_NETWORK, spec, owner="ovn", published={"PKI": by.outcome.published}, **given)
-        pods = tuple(map(controller, nodes))
-        made = plan(replace(at, pods=pods, draw=self.draw, now=self.now))
+        labels = {"openvswitch": "enabled"}
+        there = {"other": Node("other"), **{name: Node(self.uids.get(name, name), labels) for name in nodes}}
+        made = plan(replace(at, nodes=there, pods=self.pods, draw=self.draw, now=self.now))
         self.children = {key(obj): granted(obj) for obj in made.objects}
-        self.desire(len(nodes) if desired is None else desired)
         return made
 
-    def desire(self, nodes: int) -> None:
-        """Have this many nodes selected, all of them gateways."""
-        for name, number in (("ovn-gateway", nodes), ("ovn-chassis", 0)):
-            self.children["DaemonSet", name]["status"]["desiredNumberScheduled"] = number
+    def complete(self, node: str) -> None:
+        """Have the Job of a node end well."""
+        self.jobs[node]["status"] = {"conditions": [{"type": "Complete", "status": "True"}]}
 
     def files(self, secret: str) -> dict[str, str]:
         return kube.secret_data(self.children["Secret", secret])
@@ -134,14 +132,21 @@ def test_a_certificate_is_renewed_before_it_ends_by_another_job(cloud: Cloud) ->
     assert cloud.jobs["one"]["metadata"]["name"] != job
 
 
-def test_a_node_keeps_its_certificate_while_its_pod_is_replaced_and_loses_it_when_it_leaves(cloud: Cloud) -> None:
+def test_a_node_that_is_not_selected_any_more_loses_its_certificate(cloud: Cloud) -> None:
     cloud.plan("one", "two")
-    before = cloud.files("ovn-chassis-tls-two")
-    cloud.desire(2)
-    cloud.plan("one", desired=1)
-    assert cloud.files("ovn-chassis-tls-two") == before
     cloud.plan("one")
     assert cloud.certified == {"ovn-chassis-tls-one"}
+    assert set(cloud.jobs) == {"one"}
+
+
+def test_a_pod_with_forged_labels_gets_no_certificate_and_no_job(cloud: Cloud) -> None:
+    """As anybody makes one who may create pods: the nodes are those of the cluster that the DaemonSets select."""
+    labels = {kube.COMPONENT: "gateway", kube.WATCHED: "true"}
+    metadata = {"name": "forged", "uid": "forged", "labels": labels}
+    cloud.pods = tuple({"metadata": metadata, "spec": {"nodeName": node}, "status": {}} for node in ("other", "n" * 70))
+    made = cloud.plan("one")
+    assert (cloud.certified, set(cloud.jobs)) == ({"ovn-chassis-tls-one"}, {"one"})
+    assert all(step.verdict is None for step in made if step.name == "NodeFiles")
 
 
 def test_a_name_that_no_certificate_takes_is_said(cloud: Cloud) -> None:
@@ -150,7 +155,7 @@ def test_a_name_that_no_certificate_takes_is_said(cloud: Cloud) -> None:
     assert cloud.certified == {"ovn-chassis-tls-one"}
     [verdict] = [step.verdict for step in made if step.name == "NodeFiles"]
     assert verdict
-    assert verdict.state is State.FAILED
+    assert verdict.state is State.READY, "the other nodes work"
     assert verdict.message.startswith(f"node {long}: its name has more than 64 characters")
 
 
@@ -159,3 +164,54 @@ def test_without_tls_nodes_need_none(cloud: Cloud) -> None:
     assert (cloud.certified, cloud.jobs) == (set(), {})
     assert "nodeCertificates" not in made.outcome.published
     assert ("Deployment", "ovn-relay") not in cloud.children
+
+
+def test_a_job_runs_again_where_a_node_was_installed_again(cloud: Cloud) -> None:
+    cloud.plan("one")
+    before = cloud.jobs["one"]["metadata"]["name"]
+    assert before.startswith("ovn-chassis-tls-one-")
+    cloud.uids["one"] = "anew"
+    cloud.plan("one")
+    assert cloud.jobs["one"]["metadata"]["name"] != before
+
+
+def test_a_secret_says_whether_its_node_has_the_files(cloud: Cloud) -> None:
+    def annotations() -> tuple[str, str]:
+        found = cloud.children["Secret", "ovn-chassis-tls-one"]["metadata"]["annotations"]
+        return found[ON_NODE], found.get(STORED_ON_NODE, "")
+
+    cloud.plan("one")
+    assert annotations()[1] == "", "its Job has not ended"
+    for _ in range(2):
+        cloud.complete("one")
+        cloud.plan("one")
+    first = annotations()
+    assert first[0] == first[1]
+    cloud.now = pki.Pair(*(cloud.files("ovn-chassis-tls-one")[f"tls.{end}"] for end in ("key", "crt"))).due
+    cloud.now += timedelta(seconds=1)
+    cloud.plan("one")
+    assert annotations()[0] != annotations()[1] == first[0]
+
+
+def test_a_cloud_that_runs_limits_nodes_after_all_of_them_show_their_own_certificate(cloud: Cloud) -> None:
+    """Before, they share one, which the role refuses."""
+
+    def role() -> bool:
+        env = cloud.children["Deployment", "ovn-relay"]["spec"]["template"]["spec"]["containers"][0]["env"]
+        return any(each["name"] == "OVN_ROLE" for each in env)
+
+    cloud.plan("one")
+    for name in ("ovn-gateway", "ovn-chassis"):
+        volumes = cloud.children["DaemonSet", name]["spec"]["template"]["spec"]["volumes"]
+        volumes[:] = [volume for volume in volumes if volume["name"] != "node-certificate"]
+    del cloud.children["Deployment", "ovn-relay"]
+    made = cloud.plan("one")
+    assert not role()
+    assert next(step for step in made if step.name == "Relay").barrier, "nodes change to relays that serve"
+    targets = {obj["metadata"]["name"] for obj in made.objects if obj["kind"] == "NetworkPolicy"}
+    assert {"ovn-relay-nodes", "ovn-sb-nodes"} <= targets, "some nodes still use members"
+    cloud.plan("one")
+    assert role()
+    cloud.children["DaemonSet", "ovn-gateway"]["status"]["observedGeneration"] = 0
+    cloud.plan("one")
+    assert role(), "whatever the nodes do later"

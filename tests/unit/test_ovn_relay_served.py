@@ -42,10 +42,16 @@ try change-other as_one --db=$relay set Chassis two other_config:a=b
 try delete-other as_one --db=$relay destroy Chassis two
 try create-private as_one --db=$relay create Chassis_Private name=one
 try tell-private as_one --db=$relay set Chassis_Private one external_ids:neutron-metadata-id=x
+chassis_id() { as_administrator --bare --columns=_uuid find Chassis name=$1; }
+# northd writes rows for what the northbound database has.
+ovn-nbctl --db=unix:/tmp/nb.sock ls-add s -- lsp-add s p
+until as_administrator find Port_Binding logical_port=p | grep -q p; do sleep 0.1; done
+as_administrator set Port_Binding p chassis="$(chassis_id two)"
+try take-port as_one --db=$relay set Port_Binding p chassis="$(chassis_id one)"
+try create-port as_one --db=$relay create Port_Binding logical_port=q tunnel_key=2
 try change-global as_one --db=$relay create SB_Global nb_cfg=1
-try delete-global as_one --db=$relay --all destroy DNS
 try member as_one --timeout=5 --db=ssl:127.0.0.1:16643 show
-try left as_administrator --bare --columns=name list Chassis
+try left sh -c 'ovn-sbctl --timeout=60 --db=unix:/tmp/sb.sock --bare --columns=name list Chassis | paste -s -d " "'
 echo done
 """
 
@@ -90,7 +96,7 @@ def test_a_node_writes_what_is_its_own(results: dict[str, tuple[int, str]], name
     assert results[name][0] == 0, results[name][1]
 
 
-@pytest.mark.parametrize("name", ["create-other", "change-other", "delete-other", "change-global"])
+@pytest.mark.parametrize("name", ["create-other", "change-other", "delete-other", "change-global", "create-port"])
 def test_a_node_writes_nothing_else(results: dict[str, tuple[int, str]], name: str) -> None:
     status, message = results[name]
     assert status
@@ -101,4 +107,9 @@ def test_a_member_does_not_know_the_authority_of_nodes(results: dict[str, tuple[
     status, message = results["member"]
     assert status
     assert "database connection failed" in message
-    assert set(results["left"][1].split()) <= {"one", "two"}
+    assert set(results["left"][1].split()) == {"one", "two"}
+
+
+def test_ovn_lets_a_node_take_a_port(results: dict[str, tuple[int, str]]) -> None:
+    """The role does not know which node a port belongs to (decision 0067); a port that does not exist stays away."""
+    assert results["take-port"][0] == 0, results["take-port"][1]

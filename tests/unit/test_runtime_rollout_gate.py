@@ -10,7 +10,7 @@ import pytest
 
 from openstack_operator.plan import Object, Step, Transient, key
 from openstack_operator.runtime.kinds import DAEMON_SET, DEPLOYMENT, STATEFUL_SET, Kind
-from openstack_operator.runtime.rollout_gate import PATIENCE, Required, Rollout, RolloutGate, Rollouts
+from openstack_operator.runtime.rollout_gate import LONGEST_WAIT, PATIENCE, Required, Rollout, RolloutGate, Rollouts
 from openstack_operator.runtime.store import Cached, Change, Request
 from openstack_operator.runtime.world import entry
 
@@ -247,7 +247,7 @@ async def test_a_resource_that_does_not_look_any_more_loses_its_turn(cloud: Clou
     late = cloud.gate("glance", "glance")
     assert blockers(late, (DEPLOYMENT, "glance")) == ["Nova/nova"]
     late.close()
-    cloud.now = NOW + timedelta(seconds=15)
+    cloud.now = NOW + timedelta(seconds=30)
     assert blockers(cloud.gate("glance", "glance"), (DEPLOYMENT, "glance")) == [""]
 
 
@@ -284,3 +284,17 @@ def test_the_end_of_a_workload_ends_its_roll_out(cloud: Cloud) -> None:
     assert cloud.rollouts.of_namespace("n") == [Rollout(DEPLOYMENT, anew.meta, NOW + SECOND, NOW + SECOND)]
     cloud.rollouts.follow(Change(DEPLOYMENT, anew, None), NOW)
     assert cloud.rollouts.of_namespace("n") == []
+
+
+def test_stuck_roll_outs_one_after_the_other_do_not_block_a_resource_without_end(cloud: Cloud) -> None:
+    """As a user makes them who may write one kind: each blocks for five minutes, and then comes the next."""
+    for look in range(360):
+        if look % 30 == 0:
+            cloud.put(DEPLOYMENT, "glance")
+            cloud.put(DEPLOYMENT, "glance", rolls=True, generation=3 + look)
+        gate = nova(cloud)
+        if not gate.blocked_by(step_of(API)):
+            break
+        gate.close()
+        cloud.now += timedelta(seconds=10)
+    assert cloud.now - NOW == LONGEST_WAIT

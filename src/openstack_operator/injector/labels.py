@@ -1,4 +1,4 @@
-"""Which labels a pod takes from its node, as values."""
+"""Labels that a pod takes from its node, as values."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from .limited import caller, reader
 from .members import POD_NAME, Members, hosts, members, volume
 from .monitoring import METRICS, MONITORING, POD_MONITOR, RULES, found_by, monitor, serves, watched
 from .names import program, title
-from .node_certificates import certified_nodes, node_certificates
+from .node_certificates import ON_NODE, STORED_ON_NODE, node_certificates
 from .ovn import OVN_CLIENT, OVN_NODE_TLS, OVN_NODES, OVN_TLS, ovn_mounts, ovn_node_mounts, ovn_options
 from .policies import Way, opened, outside, policies
 from .providers import (
@@ -78,6 +78,7 @@ __all__ = [
     "MARIADB",
     "METRICS",
     "MONITORING",
+    "ON_NODE",
     "OVN_CLIENT",
     "OVN_NODES",
     "OVN_NODE_TLS",
@@ -87,6 +88,7 @@ __all__ = [
     "RABBITMQ",
     "RULES",
     "SORTS",
+    "STORED_ON_NODE",
     "TRUSTED",
     "TRUSTS",
     "WATCHED_BY_MARIADB",
@@ -117,7 +119,6 @@ __all__ = [
     "catalog",
     "ceph",
     "certified",
-    "certified_nodes",
     "claim",
     "claimed",
     "cloud_auth",

@@ -2,125 +2,143 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
 from .. import kube, pki
 from ..api import PodSettings
-from ..plan import Component, Context, Object, Step, failed
+from ..plan import Component, Context, Object, State, Step, Verdict, key
 from .authorities import OwnAuthority
 
+ON_NODE = "openstack.k8s.io/on-node"
+"""Annotation of a node's Secret: digest of the files that its node is to have."""
+STORED_ON_NODE = "openstack.k8s.io/stored-on-node"
+"""Annotation of a node's Secret: digest of the files that its node has. A PKI replaces no authority before both are the
+same for each node (decision 0023)."""
+
 _LIFE = timedelta(days=90)
-"""A node that left cannot use its certificate for longer: there is no list of revoked ones."""
+"""A node that left cannot use its certificate for longer: no program reads a list of revoked ones."""
 _LONGEST_NAME = 64
 """Characters of a common name (RFC 5280, ub-common-name)."""
 _SOURCE, _FOLDER = "/run/node-certificate", "/var/lib/openstack-tls"
 _STORE = """\
 umask 077
-for file in ca.crt tls.key tls.crt; do cp "$SOURCE/$file" "$TARGET/.$file"; done
-for file in ca.crt tls.key tls.crt; do mv -f "$TARGET/.$file" "$TARGET/$file"; done
+for file in ca.crt tls.crt tls.key; do cp "$SOURCE/$file" "$TARGET/.$file"; done
+for file in ca.crt tls.crt tls.key; do mv -f "$TARGET/.$file" "$TARGET/$file"; done
 """
-"""The certificate comes last: it is what programs wait for. Both files get a new time, without which Open vSwitch does
-not read a new pair."""
+"""The key comes last, and programs wait for it. Open vSwitch compares the time of the key, then that of the
+certificate, and reads both if both are new: if the key came first, it could miss a new pair (lib/stream-ssl.c)."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class NodeCertificates:
-    """Certificates and how they get to their nodes."""
+class _Nodes:
+    """The nodes of one component, and what their certificates need."""
 
-    steps: tuple[Step, ...]
-    nodes: frozenset[str]
-    """Names of the nodes that have one."""
+    ctx: Context[Any]
+    component: str
+    authority: OwnAuthority
+    trusted: str
+    program: Component
+    settings: PodSettings
 
 
 def node_certificates(
     ctx: Context[Any],
     component: str,
-    nodes: Iterable[str],
+    nodes: Mapping[str, str],
     *,
     authority: OwnAuthority,
     trusted: str,
     program: Component,
     settings: PodSettings,
-) -> NodeCertificates:
-    """For each node a Secret `<owner>-<component>-<node>` with a client certificate whose common name is the node's
-    name, and a Job on that node that stores `tls.crt`, `tls.key` and `ca.crt` (`trusted`) in its folder. A kubelet may
-    read the Secrets of pods on its own node alone (Node authorization), so no node gets the key of another one.
+) -> tuple[Step, Step]:
+    """Make a Secret `<owner>-<component>-<node>` for each node, with a client certificate whose common name is the
+    node's name, and a Job on that node that stores `tls.crt`, `tls.key` and `ca.crt` (`trusted`) in its folder. A
+    kubelet may read the Secrets of pods on its own node alone (Node authorization), so no node gets another one's key.
 
+    `nodes` gives the uid of each node, since one that was installed again under its name needs the files again.
     `program` and `settings` give the Job its image, which has a shell.
     """
-    names = sorted(nodes)
-    short = [name for name in names if len(name) <= _LONGEST_NAME]
-    secrets = {name: _secret(ctx, component, name, authority, trusted) for name in short}
-    pairs = [pki.Pair(data["tls.key"], data["tls.crt"]) for data in map(kube.secret_data, secrets.values())]
+    group = _Nodes(
+        ctx=ctx, component=component, authority=authority, trusted=trusted, program=program, settings=settings
+    )
+    short = {name: uid for name, uid in sorted(nodes.items()) if len(name) <= _LONGEST_NAME}
+    files = {name: _files(group, name) for name in short}
+    jobs = {name: _job(group, name, uid, files[name]) for name, uid in short.items()}
+    secrets = tuple(_secret(group, name, files[name], jobs[name]) for name in short)
+    pairs = [pki.Pair(each["tls.key"], each["tls.crt"]) for each in files.values()]
     wake = min(filter(None, (pki.change(pair, ctx.now) for pair in pairs)), default=None)
-    issued = Step(
-        name="NodeCertificates", objects=tuple(secrets.values()), guarded=True, after=(authority.step,), wake=wake
-    )
-    jobs = tuple(_job(ctx, component, name, secret, program, settings) for name, secret in secrets.items())
-    long = [name for name in names if name not in secrets]
-    text = (
-        f"node {', '.join(long)}: its name has more than {_LONGEST_NAME} characters, the most that a certificate takes"
-    )
-    verdict = failed(f"{text}; give it a shorter one", "InvalidSpec") if long else None
-    stored = Step(name="NodeFiles", objects=jobs, after=(issued,), verdict=verdict)
-    return NodeCertificates(steps=(issued, stored), nodes=frozenset(secrets))
+    issued = Step(name="NodeCertificates", objects=secrets, guarded=True, after=(authority.step,), wake=wake)
+    long = ", ".join(name for name in sorted(nodes) if name not in short)
+    text = f"node {long}: its name has more than {_LONGEST_NAME} characters, the most that a certificate takes"
+    # One node without a network is no failure of the cloud.
+    verdict = Verdict(State.READY, f"{text}; give it a shorter one") if long else None
+    return issued, Step(name="NodeFiles", objects=tuple(jobs.values()), after=(issued,), verdict=verdict)
 
 
 def node_folder(component: str, path: str) -> kube.Mount:
-    """The files of the node, at a path in a pod there. They are absent until its Job has run."""
+    """Return the mount of the node's files at a path in a pod there. They are absent until its Job has run."""
     volume = {"hostPath": {"path": f"{_FOLDER}/{component}", "type": "DirectoryOrCreate"}}
     return kube.Mount(name="node-certificate", path=path, volume=volume, read_only=True)
 
 
-def certified_nodes(ctx: Context[Any], component: str) -> set[str]:
-    """The nodes that have a certificate already."""
-    secrets = [live for (kind, _), live in ctx.children.items() if kind == "Secret"]
-    of_nodes = [live for live in secrets if live["metadata"].get("labels", {}).get(kube.COMPONENT) == component]
-    certificates = [kube.secret_data(live).get("tls.crt", "") for live in of_nodes]
-    return {pki.common(certificate) for certificate in certificates if pki.split(certificate)}
+def _live_secret(group: _Nodes, node: str) -> Object | None:
+    return group.ctx.children.get(("Secret", kube.fitting(group.ctx.name(group.component, node))))
 
 
-def _secret(ctx: Context[Any], component: str, node: str, authority: OwnAuthority, trusted: str) -> Object:
-    name = ctx.name(component, node)
-    files = kube.secret_data(ctx.children.get(("Secret", kube.fitting(name))))
-    current = pki.Pair(files["tls.key"], files["tls.crt"]) if files.keys() >= {"tls.key", "tls.crt"} else None
+def _files(group: _Nodes, node: str) -> dict[str, str]:
+    stored = kube.secret_data(_live_secret(group, node))
+    current = pki.Pair(stored["tls.key"], stored["tls.crt"]) if stored.keys() >= {"tls.key", "tls.crt"} else None
     request = pki.Request(common=node, names=frozenset({node}), calls=True, serves=False, life=_LIFE)
-    pair = pki.certificate(current, request, authority.signer, ctx.draw, ctx.now)
-    data = {"tls.crt": pair.cert, "tls.key": pair.key, "ca.crt": trusted}
-    return kube.secret(ctx, name, data, component=component)
+    pair = pki.certificate(current, request, group.authority.signer, group.ctx.draw, group.ctx.now)
+    return {"tls.crt": pair.cert, "tls.key": pair.key, "ca.crt": group.trusted}
 
 
-def _job(
-    ctx: Context[Any], component: str, node: str, secret: Object, program: Component, settings: PodSettings
-) -> Object:
-    target = f"{_FOLDER}/{component}"
+def _digest(files: Mapping[str, str]) -> str:
+    return kube.digest([files["tls.crt"], files["ca.crt"]])
+
+
+def _secret(group: _Nodes, node: str, files: Mapping[str, str], job: Object) -> Object:
+    secret = kube.secret(
+        group.ctx, group.ctx.name(group.component, node), dict(sorted(files.items())), component=group.component
+    )
+    live_job = group.ctx.children.get(key(job))
+    before = ((_live_secret(group, node) or {}).get("metadata", {}).get("annotations") or {}).get(STORED_ON_NODE, "")
+    is_stored = live_job is not None and kube.conditions(live_job).get("Complete", {}).get("status") == "True"
+    stored = _digest(files) if is_stored else before
+    return kube.annotated(secret, {ON_NODE: _digest(files), **({STORED_ON_NODE: stored} if stored else {})})
+
+
+def _job(group: _Nodes, node: str, uid: str, files: Mapping[str, str]) -> Object:
+    ctx, target = group.ctx, f"{_FOLDER}/{group.component}"
     main = kube.Container(
-        component=program,
+        component=group.program,
         command=["sh", "-ec", _STORE],
         env={"SOURCE": _SOURCE, "TARGET": target},
         mounts=(
-            kube.folder("issued", secret["metadata"]["name"], _SOURCE, mode=0o400),
+            kube.folder("issued", kube.fitting(ctx.name(group.component, node)), _SOURCE, mode=0o400),
             kube.host("node-certificate", target),
         ),
         memory="16Mi",
         root=True,
     )
     # Its node is given, so that no scheduler and no taint keeps a certificate from a node whose agents run.
-    placed = settings.model_copy(
+    settings = group.settings.model_copy(
         update={"node_selector": {}, "affinity": None, "tolerations": [{"operator": "Exists"}], "resources": None}
     )
     template = kube.pod(
         ctx,
-        component,
+        group.component,
         main,
-        wanted=placed,
-        annotations={kube.CONFIG_DIGEST: kube.digest([secret["data"][file] for file in ("tls.crt", "ca.crt")])},
+        wanted=settings,
+        annotations={kube.CONFIG_DIGEST: kube.digest([_digest(files), uid])},
         nodeName=node,
         # On nodes with SELinux the type of a container may not write to folders of its node.
         securityContext={"seLinuxOptions": {"type": "spc_t"}},
     )
-    job = kube.job(ctx, component, template)
-    return kube.annotated(job, {kube.BESIDE: "true"})
+    job = kube.annotated(kube.job(ctx, group.component, template), {kube.BESIDE: "true"})
+    digest = job["metadata"]["name"].rpartition("-")[2]
+    name = f"{kube.fitting(ctx.name(group.component, node), 54)}-{digest}"
+    return {**job, "metadata": {**job["metadata"], "name": name}}

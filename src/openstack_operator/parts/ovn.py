@@ -20,13 +20,13 @@ _FILES = {"private_key": "tls.key", "certificate": "tls.crt", "ca_cert": "ca.crt
 
 
 def ovn_node_mounts() -> tuple[kube.Mount, ...]:
-    """The files of a node's own certificate, for a program on that node."""
+    """Return the files of a node's own certificate, for a program on that node."""
     return (node_folder("chassis-tls", OVN_TLS),)
 
 
 def ovn_mounts(network: Referent, *, on_node: bool = False) -> tuple[kube.Mount, ...]:
-    """The files, which are read again with each connection; those of the node for a program `on_node`, if it has its
-    own.
+    """Return the files, which are read again with each connection; those of the node for a program `on_node`, if the
+    node has its own.
     """
     if on_node and OVN_NODE_TLS in network.published:
         return ovn_node_mounts()

@@ -50,6 +50,8 @@ class Certified:
     """True if it is valid as a client's certificate, too."""
     common: str = ""
     """Its common name; many have none."""
+    authorities_since: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Annotation AUTHORITIES_SINCE of the Secret, if it has one."""
     files: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     """Data of the Secret."""
 
@@ -106,7 +108,8 @@ def certified(
     secret_name = secret["metadata"]["name"]
     before: Mapping[str, str] = (live or {}).get("metadata", {}).get("annotations") or {}
     is_presented = SHOWN in before or all(_is_mounted_by_all(ctx, secret_name, each) for each in workloads)
-    if notes := ({SHOWN: "true"} if is_presented else {}) | _since(before, stored, source.files, ctx.now):
+    since = _since(before, stored, source.files, ctx.now)
+    if notes := ({SHOWN: "true"} if is_presented else {}) | since:
         secret["metadata"]["annotations"] = notes
     verdict = failed(source.fault, "InvalidSpec") if source.fault else None
     is_advertised = is_presented and spec.tls.announced
@@ -121,6 +124,7 @@ def certified(
         calls=pki.calls(source.files["tls.crt"]),
         trusts={TRUSTS: kube.digest(source.files["ca.crt"])},
         common=pki.common(source.files["tls.crt"]),
+        authorities_since=since,
         files=source.files,
     )
 

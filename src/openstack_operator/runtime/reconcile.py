@@ -77,9 +77,13 @@ class Reconciler:
         version = self._engine.reporter.version
         diagnostician = Diagnostician(world, request, context.now, self._engine.memo, version)
         rule = world.claims.judge(request, diagnostician.judge)
-        verdicts = await carry_out(plan, partial(gate.apply, applier.apply), rule, applier.is_present, gate.blocked_by)
+        try:
+            verdicts = await carry_out(
+                plan, partial(gate.apply, applier.apply), rule, applier.is_present, gate.blocked_by
+            )
+        finally:
+            gate.close()
         world.claims.settle(request, plan.objects)
-        gate.close()
         self._note_waits(resource, verdicts, applier, context.now)
         condition_verdicts = conditions(plan, verdicts)
         try:

@@ -1,4 +1,4 @@
-"""Which workload may replace its pods now: one of a namespace at a time.
+"""A gate that lets one workload of a namespace replace its pods at a time.
 
 If all did so at once, programs would start at the same time on the same nodes, and a mistake in what they share would
 reach all of them before a user sees it. A workload also comes after those of the resources that its own requires:
@@ -19,6 +19,9 @@ from .store import Cached, Change, Meta, Request
 
 PATIENCE = timedelta(minutes=5)
 """A roll-out that takes longer is stuck, on a node that is gone for example, and blocks nothing any more."""
+LONGEST_WAIT = timedelta(minutes=15)
+"""After this time in line a resource waits for no resource that it does not require: a user who may write one kind can
+make any number of roll-outs that are stuck, one after the other."""
 BLOCKING = (DEPLOYMENT, STATEFUL_SET)
 """Kinds whose roll-outs block others. That of a DaemonSet does not: one of its nodes may be away for days."""
 
@@ -26,7 +29,7 @@ _POLL_SECONDS = 10.0
 """Between looks at what blocks a resource. The end of a roll-out wakes it earlier (`Rollouts.follow`)."""
 _QUEUED_SECONDS = 0.5
 """Until the next look at a required resource that is queued: it is reconciled within moments."""
-_ABSENCE = timedelta(seconds=15)
+_ABSENCE = timedelta(seconds=30)
 """Time after which a resource that has not looked, since a pass of it failed perhaps, loses its place in the queue."""
 
 
@@ -50,6 +53,8 @@ class Rollout:
 @dataclass(frozen=True, slots=True)
 class _Waiter:
     request: Request
+    since: datetime
+    """When it came into the line, or began to wait for what it requires."""
     in_line: bool
     """It waits for other resources of its namespace alone, so that the next turn is that of the first in line."""
     last_look: datetime
@@ -97,7 +102,13 @@ class Rollouts:
         waiter = self._waiters.get(uid)
         if waiter and waiter.in_line != in_line:
             del self._waiters[uid]
-        self._waiters[uid] = _Waiter(request, in_line, now)
+        since = waiter.since if waiter and waiter.in_line == in_line else now
+        self._waiters[uid] = _Waiter(request, since, in_line, now)
+
+    def has_waited(self, uid: str, now: datetime) -> bool:
+        """Return True if a resource has been in line for longer than it has to."""
+        waiter = self._waiters.get(uid)
+        return waiter is not None and waiter.in_line and now >= waiter.since + LONGEST_WAIT
 
     def note_no_wait(self, uid: str) -> None:
         """Note that a resource does not wait any more."""
@@ -180,12 +191,12 @@ class RolloutGate:
         """Return the workload, or the resource, that has to change before this step, as Kind/name; empty if the step
         may go. A step that may go has the turn until `apply` ends.
         """
-        to_replace = [live for obj in step.workloads if (live := self._live_with_older_pods(obj))]
-        for live in to_replace:
+        to_replace = {key(obj): live for obj in step.workloads if (live := self._live_with_older_pods(obj))}
+        for live in to_replace.values():
             if blocker := self._same_resource(live) or self._of_required() or self._of_namespace():
                 return blocker
         if to_replace:
-            self._rollouts.begin_write(self._request, "/".join(key(step.workloads[0])))
+            self._rollouts.begin_write(self._request, "/".join(next(iter(to_replace))))
         return ""
 
     async def apply(self, write: Apply, step: Step) -> Sequence[Object]:
@@ -232,6 +243,9 @@ class RolloutGate:
         """Return what blocks the resource, from the beginning of a roll-out on. A resource that is changed again and
         again does not block those that do not require it.
         """
+        if self._rollouts.has_waited(self._uid, self._now):
+            writing = self._rollouts.written_by_another(self._request)
+            return self._wait(writing) if writing else ""
         blocker = self._rollouts.written_by_another(self._request) or next(
             (
                 each.name

@@ -14,7 +14,7 @@ NAME = "metadata-agent"
 LISTENS = kube.Probe.of_worker(["grep", "-qs", " 00010000 .*/var/lib/neutron/metadata_proxy$", "/proc/net/unix"])
 
 WAIT_FOR_SWITCH = """\
-until [ ! -d /etc/ovn-tls ] || [ -e /etc/ovn-tls/tls.crt ]; do sleep 1; done
+until [ ! -d /etc/ovn-tls ] || [ -e /etc/ovn-tls/tls.key ]; do sleep 1; done
 until grep -qs ' 00010000 .*/run/openvswitch/db.sock$' /proc/net/unix; do sleep 1; done
 exec "$@"
 """

@@ -56,8 +56,8 @@ def _node_certificates(ctx: Context[OVNNetworkSpec], tls: TLS, steps: Sequence[S
     """Return the steps of a certificate for each node that runs a controller."""
     if tls.chassis is None:
         return []
-    daemons = [ctx.children.get(key(obj), {}) for step in steps for obj in step.objects]
-    certificates = parts.node_certificates(
+    daemons = [obj for step in steps for obj in step.objects]
+    issued, stored = parts.node_certificates(
         ctx,
         "chassis-tls",
         nodes_to_certify(ctx, daemons),
@@ -66,7 +66,7 @@ def _node_certificates(ctx: Context[OVNNetworkSpec], tls: TLS, steps: Sequence[S
         program=ctx.release["ovn-controller"],
         settings=_sidecar_settings(ctx, ctx.spec.chassis.controller),
     )
-    return [*certificates.steps]
+    return [issued, stored]
 
 
 def _tunnels(ctx: Context[OVNNetworkSpec], steps: Sequence[Step]) -> Verdict:
@@ -139,7 +139,7 @@ def _daemons(
         wanted=settings.model_copy(update={"node_selector": dict(nodes)}),
         hostNetwork=True,
     )
-    if node_mounts or tls.chassis:
+    if node_mounts:
         template["metadata"]["labels"][kube.WATCHED] = "true"
     # A node whose switch restarts is without a network for a moment: never two of them at a time.
     strategy = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 1, "maxSurge": 0}}

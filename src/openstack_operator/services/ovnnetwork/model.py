@@ -106,9 +106,9 @@ class Fabric(Model):
     """ovn-northd, which turns networks into flows. One pod works, the others stand by; if unset, replicas is 2 if a
     database has several members, else 1."""
     relay: Component = Component()
-    """Copies of the southbound database that nodes read instead of its members. With TLS, at least one relay runs, and
-    a node can change only the rows of its own chassis; if unset, replicas is 2 if the database has several members,
-    else 1. Without TLS, replicas is 0 if unset: nodes read the members. Use relays in clouds of hundreds of nodes."""
+    """Copies of the southbound database that nodes read instead of its members. With TLS, at least one relay runs,
+    which limits what a node may write; if unset, replicas is 2 if the database has several members, else 1. Without
+    TLS, replicas is 0 if unset: nodes read the members. Use relays in clouds of hundreds of nodes."""
     gateway: Gateway = Gateway()
     """Nodes that connect virtual networks to physical ones."""
     datapath: Literal["auto", "system", "netdev"] = "auto"
@@ -155,5 +155,6 @@ OVN_NETWORK = Resource(
     kind="OVNNetwork",
     plural="ovnnetworks",
     spec=OVNNetworkSpec,
+    nodes=True,
     columns=(Column("Replicas", ".spec.replicas", "integer"), Column("Datapath", ".spec.datapath")),
 )

@@ -50,21 +50,15 @@ def node_overrides(ctx: Context[OVNNetworkSpec]) -> Overrides:
     )
 
 
-def nodes_to_certify(ctx: Context[OVNNetworkSpec], daemons: Sequence[Object]) -> set[str]:
-    """Return the nodes that need a certificate: those with a controller. While a DaemonSet lacks pods, as during a
-    roll-out, also those that have one already.
+def nodes_to_certify(ctx: Context[OVNNetworkSpec], daemons: Sequence[Object]) -> Mapping[str, str]:
+    """Return the uids of the nodes that any of the DaemonSets selects, by name. Pods are no proof: a user who may
+    create some can give them any label and any node.
     """
-    nodes = _with_controller(ctx)
-    desired = sum((live.get("status") or {}).get("desiredNumberScheduled", 0) for live in daemons)
-    return nodes if len(nodes) >= desired else nodes | parts.certified_nodes(ctx, "chassis-tls")
-
-
-def _with_controller(ctx: Context[OVNNetworkSpec]) -> set[str]:
-    components = {"gateway", "chassis"}
+    selections = [kube.NodeSelection.of(each) for each in daemons]
     return {
-        pod["spec"]["nodeName"]
-        for pod in ctx.pods
-        if pod["metadata"]["labels"].get(kube.COMPONENT) in components and pod["spec"].get("nodeName")
+        name: node.uid
+        for name, node in ctx.nodes.items()
+        if any(selection.takes(name, node.labels) for selection in selections)
     }
 
 
@@ -72,7 +66,12 @@ def _nodes(ctx: Context[OVNNetworkSpec], live: Mapping[str, Object]) -> list[str
     """Return the nodes that run a controller, or did and will again: during a roll-out a node has no pod for a moment.
     A node that is no longer selected is a chassis until its pod is deleted, which would only register again.
     """
-    with_controller = _with_controller(ctx)
+    components = {"gateway", "chassis"}
+    with_controller = {
+        pod["spec"]["nodeName"]
+        for pod in ctx.pods
+        if pod["metadata"]["labels"].get(kube.COMPONENT) in components and pod["spec"].get("nodeName")
+    }
     labels = selector(ctx.spec)
     remaining = {name for name in live if name in ctx.nodes and ctx.nodes[name].selected(labels)}
     return sorted(name for name in with_controller | remaining if name in ctx.nodes)

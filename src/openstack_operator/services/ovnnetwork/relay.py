@@ -1,15 +1,14 @@
 """Relays: copies of the southbound database that nodes read, so that its members serve a few clients and not thousands.
 
 A relay holds no disk and no vote: it follows a member, answers reads from memory and hands writes on (ovsdb(7), "Relay
-Service Model"). Neutron's API and ovn-northd stay with the members, which have each change first. With TLS, nodes reach
-relays alone, since these let a node write the rows of its own chassis only, and members do not trust its certificate
-(decision 0067).
+Service Model"). Neutron's API and ovn-northd stay with the members, which have each change first. With TLS, nodes
+use relays alone, since these limit what a node may write, and members do not trust its certificate (decision 0067).
 """
 
 from __future__ import annotations
 
 from ... import kube
-from ...plan import Context, Step
+from ...plan import Context, Object, Step
 from . import recovery
 from .databases import SOUTHBOUND, DatabaseGroup, alive, open_ports
 from .model import OVNNetworkSpec
@@ -45,7 +44,7 @@ def relays(ctx: Context[OVNNetworkSpec], southbound: DatabaseGroup, tls: TLS) ->
         env={
             "OVN_SB_DB": southbound.connection,
             **({"OVN_PLAIN": "no"} if tls.server.required else {}),
-            **({"OVN_ROLE": "ovn-controller"} if tls.chassis else {}),
+            **({"OVN_ROLE": "ovn-controller"} if limits_nodes(ctx, tls) else {}),
         },
         ports=ports,
         mounts=(*kube.scratch("/run/ovn", "/tmp"), *tls.on_relays),  # noqa: S108
@@ -61,4 +60,24 @@ def relays(ctx: Context[OVNNetworkSpec], southbound: DatabaseGroup, tls: TLS) ->
     service = kube.service(ctx, ctx.name("relay"), ports, target)
     budget = [kube.disruption_budget(ctx, ctx.name("relay"), target)] if count > 1 else []
     before = [southbound.members_step, *([tls.relay] if tls.relay else [])]
-    return [Step(name="Relay", objects=(service, deployment, *budget), after=tuple(before))]
+    # Nodes do not change to relays that do not serve.
+    barrier = tls.chassis is not None
+    return [Step(name="Relay", objects=(service, deployment, *budget), after=tuple(before), barrier=barrier)]
+
+
+def limits_nodes(ctx: Context[OVNNetworkSpec], tls: TLS) -> bool:
+    """Return True once relays apply the role of nodes: in a new cloud from the beginning, in one that runs after all
+    nodes show certificates of their own, since the role refuses the certificate that they shared before.
+    """
+    if tls.chassis is None:
+        return False
+    live = ctx.children.get(("Deployment", kube.fitting(ctx.name("relay"))))
+    if live and any(each["name"] == "OVN_ROLE" for each in live["spec"]["template"]["spec"]["containers"][0]["env"]):
+        return True
+    daemons = [ctx.children.get(("DaemonSet", kube.fitting(ctx.name(name)))) for name in ("gateway", "chassis")]
+    return all(each is None or (_shows_own(each) and not kube.is_rolling_out(each)) for each in daemons)
+
+
+def _shows_own(daemons: Object) -> bool:
+    volumes = daemons["spec"]["template"]["spec"].get("volumes") or ()
+    return any(volume["name"] == "node-certificate" for volume in volumes)

@@ -85,7 +85,7 @@ def certificates(ctx: Context[OVNNetworkSpec]) -> TLS:
     chassis = parts.own_authority(ctx, "chassis", "nodes' connections to OVN", readers=readers)
     trusted = pki.bundle([server.files["ca.crt"], chassis.bundle], ctx.now)
     files = {**{name: server.files[name] for name in ("tls.crt", "tls.key")}, "ca.crt": trusted}
-    secret = kube.secret(ctx, ctx.name("relay-tls"), files)
+    secret = kube.annotated(kube.secret(ctx, ctx.name("relay-tls"), files), server.authorities_since)
     step = Step(name="Certificate", objects=(secret,), after=(*server.steps, chassis.step))
     return TLS(server, client, chassis, step)
 

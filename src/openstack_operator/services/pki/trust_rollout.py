@@ -57,6 +57,8 @@ def _pending(facts: Mapping[str, Any], trusted: frozenset[str], old: str, now: d
             continue
         if not trusted <= authorities or _is_by(data.get("tls.crt", ""), old):
             pending.setdefault(_owner(secret, kinds), name)
+        elif _differs_on_node(secret):
+            pending.setdefault(_owner(secret, kinds), f"files of {name} on its node")
         elif not old or "tls.crt" in data:
             copies[name] = _copy(secret["metadata"], data)
     for pod in facts["pods"]:
@@ -67,6 +69,12 @@ def _pending(facts: Mapping[str, Any], trusted: frozenset[str], old: str, now: d
     if not pending and old and "shown" not in facts:
         return [SERVED]
     return [f"{owner} ({name})" for owner, name in sorted(pending.items())]
+
+
+def _differs_on_node(secret: Object) -> bool:
+    """Return True if a node has other files than the Secret made for it: it may be away."""
+    annotations: Mapping[str, str] = secret["metadata"].get("annotations") or {}
+    return annotations.get(parts.ON_NODE) != annotations.get(parts.STORED_ON_NODE)
 
 
 def _copy(metadata: Mapping[str, Any], data: Mapping[str, str]) -> _Copy:
