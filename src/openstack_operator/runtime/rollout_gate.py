@@ -54,7 +54,7 @@ class Rollout:
 class _Waiter:
     request: Request
     since: datetime
-    """When it came into the line, or began to wait for what it requires."""
+    """Time at which it came into the line, or began to wait for what it requires."""
     in_line: bool
     """It waits for other resources of its namespace alone, so that the next turn is that of the first in line."""
     last_look: datetime
