@@ -127,7 +127,7 @@ class OVN(Model):
     )
 
     enabled: bool = True
-    """Use OVN for the networks. Only true is supported; a condition reports false."""
+    """Use OVN for the networks. Only true is supported; false is answered with a condition."""
     ovn_network_ref: OVNNetworkRef | None = None
     """OVNNetwork that this Neutron uses; if unset, the OVNNetwork `ovn`."""
     cluster_ref: OVNClusterRef | None = None
@@ -177,7 +177,7 @@ class NeutronSpec(ServiceSpec, UsesDatabase, UsesMessaging, UsesCache, UsesIdent
     on_nodes = ("config",)
 
     mechanism: Literal["ovn", "ovs"] = "ovn"
-    """Implementation of the networks. Only ovn is supported; a condition reports ovs."""
+    """Implementation of the networks, of which ovs is answered with a condition: only ovn is supported."""
     ovn: OVN = OVN()
     """Settings of mechanism ovn."""
     ml2: ML2 = ML2()

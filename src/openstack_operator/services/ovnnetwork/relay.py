@@ -51,6 +51,7 @@ def relays(ctx: Context[OVNNetworkSpec], southbound: DatabaseGroup, tls: TLS) ->
         ready=kube.Probe(command=program.commands["ready"]),
         alive=alive(program, ports),
         memory="64Mi",
+        cpu="5m",
     )
     # A relay that followed a former cluster would wait for it without end.
     annotations = recovery.restart_annotations([southbound.rebuilt_id])
