@@ -15,6 +15,7 @@ from openstack_operator.services.ovnnetwork.model import OVN_NETWORK
 from openstack_operator.services.ovnnetwork.service import plan
 from openstack_operator.services.pki.model import PKI
 from openstack_operator.services.pki.service import plan as plan_pki
+from openstack_operator.services.pki.trust_rollout import without_trust
 from openstack_operator.testing import NOW, context, granted
 
 pytestmark = pytest.mark.security
@@ -215,3 +216,20 @@ def test_a_cloud_that_runs_limits_nodes_after_all_of_them_show_their_own_certifi
     cloud.children["DaemonSet", "ovn-gateway"]["status"]["observedGeneration"] = 0
     cloud.plan("one")
     assert role(), "whatever the nodes do later"
+
+
+@pytest.mark.parametrize(
+    ("stored", "pending"),
+    [("new", []), ("old", ["OVNNetwork/ovn (files of ovn-chassis-tls-one on its node)"])],
+    ids=["its node has them", "its node has those before"],
+)
+def test_an_authority_is_replaced_after_each_node_has_the_files(cloud: Cloud, stored: str, pending: list[str]) -> None:
+    cloud.plan("one")
+    secret = cloud.children["Secret", "ovn-chassis-tls-one"]
+    owner = {"kind": "OVNNetwork", "name": "ovn"}
+    metadata = secret["metadata"] | {"creationTimestamp": f"{NOW:%Y-%m-%dT%H:%M:%SZ}", "ownerReferences": [owner]}
+    metadata["annotations"] = {ON_NODE: "new", STORED_ON_NODE: stored}
+    metadata["labels"] = metadata["labels"] | {kube.KIND: "ovnnetwork", kube.INSTANCE: "ovn"}
+    trusted = pki.split(cloud.files("ovn-chassis-tls-one")["ca.crt"])
+    facts: dict[str, Any] = {"secrets": [secret | {"metadata": metadata}], "pods": []}
+    assert without_trust(facts, trusted, NOW) == pending

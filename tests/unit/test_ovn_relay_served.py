@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from image_root import image_root, inside
+from patience import PATIENCE
 
 from openstack_operator import pki
 from openstack_operator.testing import NOW
@@ -50,7 +51,7 @@ as_administrator set Port_Binding p chassis="$(chassis_id two)"
 try take-port as_one --db=$relay set Port_Binding p chassis="$(chassis_id one)"
 try create-port as_one --db=$relay create Port_Binding logical_port=q tunnel_key=2
 try change-global as_one --db=$relay create SB_Global nb_cfg=1
-try member as_one --timeout=5 --db=ssl:127.0.0.1:16643 show
+try member as_one --db=ssl:127.0.0.1:16643 show
 try left sh -c 'ovn-sbctl --timeout=60 --db=unix:/tmp/sb.sock --bare --columns=name list Chassis | paste -s -d " "'
 echo done
 """
@@ -78,7 +79,8 @@ def _results() -> dict[str, tuple[int, str]]:
     """Exit status and last line of each command, by its name."""
     with image_root("ovn") as root:
         write(root)
-        command = ("unshare", "--net", "sh", "-c", SCRIPT)
+        # A script that waits for what does not come ends, and lacks results.
+        command = ("unshare", "--net", "timeout", f"{PATIENCE:.0f}", "sh", "-c", SCRIPT)
         with inside(root, ROOT, *command, env={"HOME": "/tmp"}, output=subprocess.PIPE) as process:
             assert process.stdout
             results: dict[str, tuple[int, str]] = {}

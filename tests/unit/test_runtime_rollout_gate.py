@@ -298,3 +298,19 @@ def test_stuck_roll_outs_one_after_the_other_do_not_block_a_resource_without_end
         gate.close()
         cloud.now += timedelta(seconds=10)
     assert cloud.now - NOW == LONGEST_WAIT
+
+
+def test_a_resource_that_has_waited_long_enough_keeps_that_during_a_write_of_another(cloud: Cloud) -> None:
+    cloud.put(DEPLOYMENT, "glance", rolls=True)
+    gate = nova(cloud)
+    assert blockers(gate, API) == ["Deployment/glance"]
+    gate.close()
+    cloud.now = NOW + LONGEST_WAIT
+    cloud.put(DEPLOYMENT, "glance")
+    cloud.rollouts.begin_write(Request("Keystone", "n", "keystone"), "Deployment/keystone")
+    gate = nova(cloud)
+    assert blockers(gate, API) == ["Deployment/keystone"]
+    gate.close()
+    cloud.rollouts.end_write(Request("Keystone", "n", "keystone"))
+    cloud.put(DEPLOYMENT, "glance", rolls=True, generation=3)
+    assert blockers(nova(cloud), API) == [""]

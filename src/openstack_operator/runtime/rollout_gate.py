@@ -244,7 +244,8 @@ class RolloutGate:
         again does not block those that do not require it.
         """
         if self._rollouts.has_waited(self._uid, self._now):
-            writing = self._rollouts.written_by_another(self._request)
+            # It keeps its place, and with it the time that it has waited, for the moment that a write takes.
+            self._in_line = bool(writing := self._rollouts.written_by_another(self._request))
             return self._wait(writing) if writing else ""
         blocker = self._rollouts.written_by_another(self._request) or next(
             (
