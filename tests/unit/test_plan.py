@@ -197,6 +197,17 @@ def test_the_sum_counts_what_waits_for_its_turn() -> None:
     assert alone == progressing("1 workload changes after Deployment/api, which is being rolled out")
 
 
+async def test_a_resource_whose_turn_comes_before_is_not_said_to_roll_out() -> None:
+    plan, blocker = Plan(api := step("API")), "Keystone/keystone"
+
+    async def apply(_: Step) -> list[Object]:
+        raise AssertionError("it is not its turn")
+
+    verdicts = await carry_out(plan, apply, lambda _: READY, lambda _: True, lambda _: blocker)
+    assert verdicts[api].message == f"changes after {blocker}, which comes first"
+    assert conditions(plan, verdicts)["Ready"] == progressing(f"1 workload changes after {blocker}, which comes first")
+
+
 def test_a_part_that_waits_for_its_turn_does_not_hide_another() -> None:
     one, other = step("One"), step("Other")
     plan = Plan(Group("Cells", [one, other]))

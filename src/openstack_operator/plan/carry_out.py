@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 
 from .errors import SpecError, Transient
-from .steps import Object, Plan, Step
+from .steps import WORKLOADS, Object, Plan, Step
 from .verdict import READY, State, Verdict, all_incomplete, progressing, waiting, worst
 
 Verdicts = dict[Step, Verdict]
@@ -15,7 +15,8 @@ Apply = Callable[[Step], Awaitable[Sequence[Object]]]
 """Writes a step's objects and returns them as they are now. Raises Transient, or SpecError when refused (422)."""
 Judge = Callable[[Object], Verdict]
 Before = Callable[[Step], str]
-"""Workload that rolls out before a step, as Kind/name; empty where the step may go."""
+"""Workload that rolls out before a step, or resource whose turn comes before, as Kind/name; empty where the step may
+go."""
 
 
 async def carry_out(
@@ -43,7 +44,7 @@ async def carry_out(
             verdicts[step] = await _surrounded(step, blocked_verdict, apply, present)
         elif predecessor := before(step):
             blocked_verdict = Verdict(
-                State.PROGRESSING, f"changes after {predecessor}, which is being rolled out", turn_after=predecessor
+                State.PROGRESSING, f"changes after {predecessor}, {_reason(predecessor)}", turn_after=predecessor
             )
             verdicts[step] = await _surrounded(step, blocked_verdict, apply, present)
         else:
@@ -94,8 +95,14 @@ def _ready(grouped: Mapping[str, Sequence[Verdict]]) -> Verdict:
         for predecessor, count in turns.items()
     )
     if verdict.ready:
-        return progressing(f"{waits}, which is being rolled out")
+        return progressing(f"{waits}, {_reason(*turns)}")
     return replace(verdict, message=f"{verdict.message}; {waits}")
+
+
+def _reason(*predecessors: str) -> str:
+    """Return why workloads, or resources that have not begun, come first."""
+    are_workloads = all(each.partition("/")[0] in WORKLOADS for each in predecessors)
+    return "which is being rolled out" if are_workloads else "which comes first"
 
 
 def condition_type(name: str) -> str:
