@@ -22,8 +22,8 @@ from .limited import caller, reader
 from .members import POD_NAME, Members, hosts, members, volume
 from .monitoring import METRICS, MONITORING, POD_MONITOR, RULES, found_by, monitor, serves, watched
 from .names import program, title
-from .node_certificates import ON_NODE, STORED_ON_NODE, node_certificates
-from .ovn import OVN_CLIENT, OVN_NODE_TLS, OVN_NODES, OVN_TLS, ovn_mounts, ovn_node_mounts, ovn_options
+from .node_certificates import NODE_VOLUME, ON_NODE, STORED_ON_NODE, node_certificates
+from .ovn import OVN_CLIENT, OVN_NODE_FILES, OVN_NODE_TLS, OVN_NODES, OVN_TLS, ovn_mounts, ovn_node_mounts, ovn_options
 from .policies import Way, opened, outside, policies
 from .providers import (
     AUTO,
@@ -78,9 +78,11 @@ __all__ = [
     "MARIADB",
     "METRICS",
     "MONITORING",
+    "NODE_VOLUME",
     "ON_NODE",
     "OVN_CLIENT",
     "OVN_NODES",
+    "OVN_NODE_FILES",
     "OVN_NODE_TLS",
     "OVN_TLS",
     "POD_MONITOR",

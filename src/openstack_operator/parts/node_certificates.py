@@ -22,6 +22,8 @@ _LIFE = timedelta(days=90)
 """A node that left cannot use its certificate for longer: no program reads a list of revoked ones."""
 _LONGEST_NAME = 64
 """Characters of a common name (RFC 5280, ub-common-name)."""
+NODE_VOLUME = "node-certificate"
+"""Name of the volume by which a pod mounts the files of its node."""
 _SOURCE, _FOLDER = "/run/node-certificate", "/var/lib/openstack-tls"
 _STORE = """\
 umask 077
@@ -81,7 +83,7 @@ def node_certificates(
 def node_folder(component: str, path: str) -> kube.Mount:
     """Return the mount of the node's files at a path in a pod there. They are absent until its Job has run."""
     volume = {"hostPath": {"path": f"{_FOLDER}/{component}", "type": "DirectoryOrCreate"}}
-    return kube.Mount(name="node-certificate", path=path, volume=volume, read_only=True)
+    return kube.Mount(name=NODE_VOLUME, path=path, volume=volume, read_only=True)
 
 
 def _live_secret(group: _Nodes, node: str) -> Object | None:
@@ -119,7 +121,7 @@ def _job(group: _Nodes, node: str, uid: str, files: Mapping[str, str]) -> Object
         env={"SOURCE": _SOURCE, "TARGET": target},
         mounts=(
             kube.folder("issued", kube.fitting(ctx.name(group.component, node)), _SOURCE, mode=0o400),
-            kube.host("node-certificate", target),
+            kube.host(NODE_VOLUME, target),
         ),
         memory="16Mi",
         root=True,

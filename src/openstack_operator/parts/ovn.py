@@ -12,6 +12,8 @@ OVN_TLS = "/etc/ovn-tls"
 """Folder of a certificate, its key and its authorities, in a pod that serves or reads the databases."""
 OVN_CLIENT = "clientSecret"
 """Key under which an OVNNetwork publishes the Secret of it."""
+OVN_NODE_FILES = "chassis-tls"
+"""Component of the certificates of nodes, and so the name of their folder."""
 OVN_NODE_TLS = "nodeCertificates"
 """Key under which an OVNNetwork publishes that each of its nodes has a certificate of its own."""
 OVN_NODES = "nodes"
@@ -21,7 +23,7 @@ _FILES = {"private_key": "tls.key", "certificate": "tls.crt", "ca_cert": "ca.crt
 
 def ovn_node_mounts() -> tuple[kube.Mount, ...]:
     """Return the files of a node's own certificate, for a program on that node."""
-    return (node_folder("chassis-tls", OVN_TLS),)
+    return (node_folder(OVN_NODE_FILES, OVN_TLS),)
 
 
 def ovn_mounts(network: Referent, *, on_node: bool = False) -> tuple[kube.Mount, ...]:

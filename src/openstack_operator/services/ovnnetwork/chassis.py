@@ -59,7 +59,7 @@ def _node_certificates(ctx: Context[OVNNetworkSpec], tls: TLS, steps: Sequence[S
     daemons = [obj for step in steps for obj in step.objects]
     issued, stored = parts.node_certificates(
         ctx,
-        "chassis-tls",
+        parts.OVN_NODE_FILES,
         nodes_to_certify(ctx, daemons),
         authority=tls.chassis,
         trusted=tls.server.files["ca.crt"],

@@ -7,7 +7,7 @@ use relays alone, since these limit what a node may write, and members do not tr
 
 from __future__ import annotations
 
-from ... import kube
+from ... import kube, parts
 from ...plan import Context, Object, Step
 from . import recovery
 from .databases import SOUTHBOUND, DatabaseGroup, alive, open_ports
@@ -81,4 +81,4 @@ def limits_nodes(ctx: Context[OVNNetworkSpec], tls: TLS) -> bool:
 
 def _shows_own(daemons: Object) -> bool:
     volumes = daemons["spec"]["template"]["spec"].get("volumes") or ()
-    return any(volume["name"] == "node-certificate" for volume in volumes)
+    return any(volume["name"] == parts.NODE_VOLUME for volume in volumes)
