@@ -86,8 +86,12 @@ def test_kollas_images_are_left_in_peace(release: Release) -> None:
 def test_who_signs_is_handed_on(release: Release) -> None:
     made = objects(planned(release, {"tls": {"issuerRef": {"name": "mine", "kind": "ClusterIssuer"}}}))
     for name in ("internal", "internal-ovn"):
-        assert made["PKI", name]["spec"] == {"issuerRef": {"name": "mine", "kind": "ClusterIssuer"}}
+        assert made["PKI", name]["spec"]["issuerRef"] == {"name": "mine", "kind": "ClusterIssuer"}
     assert objects(planned(release, {}))["PKI", "internal"]["spec"] == {}
+
+
+def test_ovn_s_authority_certifies_ovn_alone(release: Release) -> None:
+    assert objects(planned(release, {}))["PKI", "internal-ovn"]["spec"] == {"allowedKinds": ["OVNNetwork"]}
 
 
 def test_a_service_may_bring_its_own(release: Release) -> None:

@@ -322,3 +322,15 @@ def test_every_program_of_a_cloud_has_the_authorities_its_options_name() -> None
         "glance-api",
         "cinder-volume-ceph",
     } <= checked
+
+
+@pytest.mark.security
+def test_a_pki_issues_certificates_for_its_kinds_alone(release: Release) -> None:
+    plan = authority(context(PKI, {"allowedKinds": ["OVNNetwork", "MariaDB"]}, release=release))
+    secrets = {name: secret_data(obj) for (_, name), obj in objects(plan).items()}
+    published = {"PKI": plan.outcome.published}
+    resource = context(MARIADB, TLS, release=release, published=published, secrets=secrets)
+    assert ("Secret", "mariadb-tls") in objects(mariadb(resource))
+    other = context(RABBITMQ, TLS, release=release, published=published, secrets=secrets)
+    with pytest.raises(SpecError, match=r"PKI/pki issues no certificates for RabbitMQ: .*MariaDB, OVN"):
+        rabbitmq(other)

@@ -97,6 +97,7 @@ def certified(
         request = pki.Request(common=ctx.owner, names=frozenset({ctx.host(service), *also}), calls=calls)
         source = _from_user(ctx, name, spec.tls.secret_ref.name, request, stored)
     elif spec.tls.pki_ref:
+        _check_allowed(ctx, spec.tls.pki_ref)
         names = frozenset({*_certificate_names(ctx, service, members, spec.tls.pki_ref), *also})
         request = pki.Request(common=ctx.owner, names=names, calls=calls)
         source = _from_pki(ctx, name, spec.tls.pki_ref, request, stored)
@@ -197,6 +198,17 @@ class _Source:
     """Reason why the previous certificate is still in use."""
     before: tuple[Step, ...] = ()
     """Steps that have it made."""
+
+
+def _check_allowed(ctx: Context[Any], ref: PKIRef) -> None:
+    """Raise SpecError if the PKI issues no certificates for resources of this kind: its clients may be administrators of
+    another service, as with OVN's databases, which accept each certificate by their authority.
+    """
+    allowed = ctx.refs[ref].published.get("allowedKinds", "")
+    if allowed and ctx.kind not in allowed.split(","):
+        kinds = allowed.replace(",", ", ")
+        text = f"PKI/{ref.name} issues no certificates for {ctx.kind}: its spec.allowedKinds has {kinds}"
+        raise SpecError("spec.tls.pkiRef", f"{text}; name another PKI, or add {ctx.kind} there")
 
 
 def _from_pki(ctx: Context[Any], name: str, ref: PKIRef, request: pki.Request, stored: Mapping[str, str]) -> _Source:

@@ -21,6 +21,11 @@ def extra_authorities(ctx: Context[PKISpec]) -> str:
     return authorities
 
 
+def allowed_kinds(ctx: Context[PKISpec]) -> dict[str, str]:
+    """Return what the contract says about kinds that may have certificates: nothing if all may."""
+    return {"allowedKinds": ",".join(sorted(set(ctx.spec.allowed_kinds)))} if ctx.spec.allowed_kinds else {}
+
+
 def plan(ctx: Context[PKISpec], issuer: IssuerRef, before: Plan | None) -> Plan:
     """Return the probe, a certificate that no server uses, and the bundle, which the PKI publishes once it exists.
     Until then, an authority of our own that existed `before` does not change. Raise SpecError for certificates that
@@ -35,6 +40,7 @@ def plan(ctx: Context[PKISpec], issuer: IssuerRef, before: Plan | None) -> Plan:
         "issuerKind": issuer.kind,
         "issuerGroup": issuer.group,
         "certificateMinutes": str(int(lifetime.total_seconds() // 60)),
+        **allowed_kinds(ctx),
     }
     request = pki.Request(common=ctx.owner, names=frozenset({ctx.host(kube.fitting(ctx.name("probe")))}))
     # Renewed before the certificates of services are, so that the bundle has their next authority by then.

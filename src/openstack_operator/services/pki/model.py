@@ -10,6 +10,7 @@ from pydantic import Field
 from ...api import DURATION, Column, Model, Name, Resource, Rule, SecretRef, lasts, rule
 
 Lifetime = Annotated[str, DURATION, lasts("5m", "7300d")]
+Kind = Annotated[str, Field(max_length=63, pattern="^[A-Z][A-Za-z0-9]*$")]
 Overlap = Annotated[str, DURATION, lasts("0s", "365d")]
 
 CERT_MANAGER_LEAST = "cert-manager makes no certificate for less than an hour; choose 1h or more"
@@ -64,6 +65,10 @@ class PKISpec(Model):
     bundle to clients outside the cluster; but at most half of the rest of the old one's life."""
     certificate_lifetime: Lifetime = "365d"
     """Life of each certificate; existing certificates keep theirs."""
+    allowed_kinds: Annotated[list[Kind], Field(max_length=64)] = []
+    """Kinds of resources that may have certificates by this PKI, such as `OVNNetwork`; empty allows all. Name them where
+    servers serve each client with a certificate of the same authority. A resource of another kind is `InvalidSpec`, and
+    keeps the certificate that it has."""
     issuer_ref: IssuerRef | None = None
     """cert-manager's issuer that issues the certificates; unset is an authority of this operator's own. In a running
     cloud, changing from one to the other is an outage until all clients have rolled."""

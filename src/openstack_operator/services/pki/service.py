@@ -19,7 +19,8 @@ _RECHECK = timedelta(seconds=15)
 
 def plan(ctx: Context[PKISpec]) -> Plan:
     """Return everything a PKI consists of; published: bundleSecret (key `ca.crt`), certificateMinutes, and either
-    authoritySecret (keys `tls.crt`, `tls.key`: the one that signs now) or issuerName, issuerKind and issuerGroup.
+    authoritySecret (keys `tls.crt`, `tls.key`: the one that signs now) or issuerName, issuerKind and issuerGroup; and
+    allowedKinds, with commas between them, if the spec limits them.
     """
     if ctx.spec.issuer_ref is None:
         return _authority_plan(ctx)
@@ -70,6 +71,7 @@ def _authority_plan(ctx: Context[PKISpec]) -> Plan:
             "authoritySecret": _secret(ctx),
             "bundleSecret": bundle["metadata"]["name"],
             "certificateMinutes": str(int(seconds(ctx.spec.certificate_lifetime).total_seconds() // 60)),
+            **issuer.allowed_kinds(ctx),
         },
     )
 
