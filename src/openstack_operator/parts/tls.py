@@ -201,8 +201,8 @@ class _Source:
 
 
 def _check_allowed(ctx: Context[Any], ref: PKIRef) -> None:
-    """Raise SpecError if the PKI issues no certificates for resources of this kind: its clients may be administrators of
-    another service, as with OVN's databases, which accept each certificate by their authority.
+    """Raise SpecError if the PKI issues no certificates for resources of this kind: a client with one may administer
+    another service, as OVN's databases accept each certificate by their authority.
     """
     allowed = ctx.refs[ref].published.get("allowedKinds", "")
     if allowed and ctx.kind not in allowed.split(","):
