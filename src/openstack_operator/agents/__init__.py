@@ -1,0 +1,24 @@
+"""Programs that run in pods: a file each, which tests execute and linters read. Plans only carry their text.
+
+A program takes its parameters from its environment and its arguments, and imports nothing of this operator but other
+files of its own folder, which are delivered beside it. No other package imports a program: it may use modules that a
+plan may not (`.importlinter`).
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import resources
+
+
+@cache
+def text(*names: str) -> str:
+    """Return programs of this package, such as `etcd/start.sh`, one after the other: functions first."""
+    return "".join(resources.files(__name__).joinpath(name).read_text(encoding="utf-8") for name in names)
+
+
+def shell(*names: str, words: tuple[str, ...] = (), options: str = "-euc") -> list[str]:
+    """Return the command that runs shell programs as one script, with `words` as its arguments. Processes show the last
+    one's name as `$0`.
+    """
+    return ["sh", options, text(*names), names[-1].rpartition("/")[2], *words]
