@@ -22,17 +22,19 @@ from .kube import Object, secret_data
 from .plan import (
     DRAWN,
     NO_PERMISSIONS,
+    Actuator,
     Context,
     InstalledKinds,
     MissingReference,
     Permissions,
     Plan,
     Referent,
+    Releases,
+    Service,
     SpecError,
 )
 from .runtime.gather import parse
 from .runtime.plain_text import plain_text
-from .runtime.registry import Actuator, Releases, Service
 
 
 class Id(NamedTuple):
@@ -137,6 +139,7 @@ class OfflineCluster:
         """
         self._services = {service.resource.handle: service for service in services}
         resources = (*(service.resource for service in self._services.values()), *(each.resource for each in actuators))
+        self._servers = {each.resource.role: each.listens for each in self._services.values() if each.listens}
         self._resources: Mapping[str, Resource[Any]] = {resource.handle: resource for resource in resources}
         self._releases = releases
         self._password = password
@@ -293,6 +296,7 @@ class OfflineCluster:
             draw=lambda: self._password,
             domain=self._domain,
             installed_kinds=self._installed,
+            servers=self._servers,
             permissions=permissions,
         )
 

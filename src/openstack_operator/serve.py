@@ -16,14 +16,13 @@ from . import __version__
 from .actuators import egress
 from .catalogue import ACTUATORS, SERVICES
 from .cluster_domain import cluster_domain
-from .plan import NO_PERMISSIONS, Permissions
+from .plan import NO_PERMISSIONS, Actuator, Permissions
 from .release_files import ReleaseFiles, packaged
 from .runtime.client import Client, LeadershipLostError
 from .runtime.leader import Leader
 from .runtime.logs import configure
 from .runtime.manager import Manager
 from .runtime.ports import Ports
-from .runtime.registry import Actuator
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger()
 

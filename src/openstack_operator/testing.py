@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from .api import Resource, references
+from .catalogue import SERVERS
 from .plan import Context, InstalledKinds, Object, Referent, Release, SpecError, Transient
 from .runtime.client import Client
 from .runtime.informer import Informer
@@ -36,7 +37,7 @@ def context(
     contracts = published or {}
     refs = {ref: Referent(contracts.get(ref.kind, {})) for _, ref in references(parsed)}
     fields: dict[str, Any] = {"owner": resource.role.lower(), "namespace": "openstack", "refs": refs, "now": NOW}
-    fields["installed_kinds"] = InstalledKinds(served)
+    fields |= {"installed_kinds": InstalledKinds(served), "servers": SERVERS}
     return Context(kind=resource.role, spec=parsed, release=release, **(fields | changes))
 
 

@@ -12,7 +12,7 @@ from pydantic import field_validator
 from openstack_operator import kube, parts
 from openstack_operator.api import Model, PodSettings, Ref, Replicas, Resource, SecretKeyRef
 from openstack_operator.plan import Claim, Component, Context, Outcome, Plan, Release, SpecError, Step, Transient
-from openstack_operator.runtime.registry import Actuator, Service
+from openstack_operator.plan.service import Actuator, Service
 
 RELEASE = Release("2025.1", "debian", {"app": Component(image="example.org/app:1", uid=1000, gid=1000)})
 

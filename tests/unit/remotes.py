@@ -10,9 +10,8 @@ from threading import Thread
 from typing import Any, NamedTuple, Protocol
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from openstack_operator.actuators import Entry
 from openstack_operator.api import references
-from openstack_operator.plan import Context, Referent, Release
+from openstack_operator.plan import Actuator, Context, Referent, Release
 
 
 class Request(NamedTuple):
@@ -75,7 +74,7 @@ def serving(remote: Remote) -> Generator[str]:
 
 
 def context(
-    entry: Entry, spec: Mapping[str, Any], published: Mapping[str, str], secrets: Mapping[str, Mapping[str, str]]
+    entry: Actuator, spec: Mapping[str, Any], published: Mapping[str, str], secrets: Mapping[str, Mapping[str, str]]
 ) -> Context[Any]:
     """A context of an actuator's resource with one referent."""
     parsed = entry.resource.spec.model_validate(spec)

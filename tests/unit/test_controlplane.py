@@ -200,7 +200,7 @@ def test_the_phase_is_the_first_part_that_misses_something() -> None:
     assert phase({**everything, "NovaReady": starting}) == "ComputeAndStorage"
     assert phase({**everything, "NovaReady": starting, "OVNReady": starting}) == "CoreServices"
     assert phase({**everything, "KeystoneReady": starting, "NeutronReady": starting}) == "Identity"
-    assert phase({**everything, "HorizonReady": starting}) == "OptionalServices"
+    assert phase({**everything, "TempestReady": starting}) == "OptionalServices"
     assert phase(dict.fromkeys(everything, starting)) == "Infrastructure"
 
 

@@ -22,8 +22,8 @@ from test_actuators_identity import CREDENTIAL, SERVICE, USER, wanted_credential
 from test_actuators_messaging import VHOST, Broker, clustered, follower, queue
 from test_actuators_messaging import wanted as wanted_vhost
 
-from openstack_operator.actuators import ACTUATORS, CHASSIS, Entry, sql
-from openstack_operator.plan import Context, SpecError, Transient
+from openstack_operator.actuators import ACTUATORS, CHASSIS, sql
+from openstack_operator.plan import Actuator, Context, SpecError, Transient
 
 pytestmark = pytest.mark.security
 
@@ -134,7 +134,7 @@ def cloud() -> Cloud:
 
 
 Wanted = Callable[[str], Context[Any]]
-CASES: dict[str, tuple[Entry, Callable[[], Remote], Wanted]] = {
+CASES: dict[str, tuple[Actuator, Callable[[], Remote], Wanted]] = {
     "RabbitMQ": (VHOST, broker, lambda url: clustered(wanted_vhost(url))),
     "RabbitMQ without a disk": (VHOST, alarmed, wanted_vhost),
     "user": (USER, Federation, lambda url: wanted_user(f"{url}/v3")),
@@ -148,7 +148,7 @@ CASES: dict[str, tuple[Entry, Callable[[], Remote], Wanted]] = {
 }
 
 
-def passes(entry: Entry, ctx: Context[Any]) -> None:
+def passes(entry: Actuator, ctx: Context[Any]) -> None:
     """All that the engine does with a resource ends as it knows, in a few words."""
     for work in (entry.ensure, entry.ensure, entry.observe, entry.remove):
         try:

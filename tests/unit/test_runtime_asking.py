@@ -11,7 +11,8 @@ import httpx2 as httpx
 import pytest
 from faulty_api import FaultyApi
 
-from openstack_operator.runtime import asking
+from openstack_operator.plan import MemberReports
+from openstack_operator.runtime import observers
 from openstack_operator.runtime.client import Client
 from openstack_operator.services.mariadb.model import MARIADB
 from openstack_operator.testing import context
@@ -37,22 +38,23 @@ async def answering(text: bytes | None, others: asyncio.Barrier | None = None) -
 async def test_whoever_answers_is_heard_and_all_are_asked_at_once(
     client: Client, release: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(asking, "TIMEOUT", 300)
+    monkeypatch.setattr(observers, "ANSWER_TIMEOUT", 300)
     barrier = asyncio.Barrier(3)
     servers = [await answering(text, barrier) for text in (b'{"seqno": 7}', b"hello", b"[1]")]
     urls = dict(zip(("good", "text", "list"), (url for _, url in servers), strict=True))
-    observe = asking.member_probe(lambda ctx: {**urls, "gone": "http://127.0.0.1:1/"})
-    facts = await observe(client, context(MARIADB, release=release))
+    reports = MemberReports(lambda ctx: {**urls, "gone": "http://127.0.0.1:1/"})
+    facts = await observers.Observer(client, {}).observe(reports, context(MARIADB, release=release))
     assert facts == {"good": {"seqno": 7}, "text": None, "list": None, "gone": None}
     for server, _ in servers:
         server.close()
 
 
 async def test_nobody_is_waited_for_for_ever(client: Client, release: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(asking, "TIMEOUT", 0.2)
+    monkeypatch.setattr(observers, "ANSWER_TIMEOUT", 0.2)
     server, url = await answering(None)
-    observe = asking.member_probe(lambda ctx: {"silent": url})
-    assert await observe(client, context(MARIADB, release=release)) == {"silent": None}
+    reports = MemberReports(lambda ctx: {"silent": url})
+    facts = await observers.Observer(client, {}).observe(reports, context(MARIADB, release=release))
+    assert facts == {"silent": None}
     server.close()
 
 

@@ -15,8 +15,9 @@ from typing import Any
 import msgspec
 
 from openstack_operator import pki
-from openstack_operator.plan import Context, Release
-from openstack_operator.runtime.users import certificate, tls_observer
+from openstack_operator.plan import Context, Release, TrustInUse
+from openstack_operator.runtime.observers import Observer, certificate
+from openstack_operator.services.mariadb.handshake import start_tls
 from openstack_operator.services.pki.model import PKI
 from openstack_operator.testing import context
 
@@ -52,7 +53,7 @@ async def test_a_port_that_shows_nothing_says_nothing(tmp_path: Path) -> None:
     async with await asyncio.start_server(silent, "127.0.0.1", 0) as server:
         host, port = server.sockets[0].getsockname()
         assert await certificate(host, port) == ""
-        assert await certificate(host, port, sql=True) == ""
+        assert await certificate(host, port, start_tls) == ""
     assert await certificate(host, port) == ""
 
 
@@ -68,7 +69,7 @@ async def test_mariadb_is_asked_for_tls(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         server.settimeout(60)
         served = asyncio.get_running_loop().run_in_executor(None, greets, server)
-        assert await certificate(*server.getsockname(), sql=True) == PAIR.cert
+        assert await certificate("127.0.0.1", server.getsockname()[1], start_tls) == PAIR.cert
         asked = await served
     assert asked[:4] == b"\x20\x00\x00\x01"
     assert int.from_bytes(asked[4:8], "little") & 0x800, "CLIENT_SSL"
@@ -126,12 +127,13 @@ async def test_only_what_is_needed_is_looked_at_and_no_key(tmp_path: Path, relea
         pods = [{"metadata": {"name": name}, "spec": spec, "status": {"podIP": host}} for name in ("a", "b")]
         client: Any = Listing(secrets=[held, other], pods=pods)
         ctx = context(PKI, release=release)
-        assert await tls_observer(lambda _: False, nearly)(client, ctx) == {}
-        observe = tls_observer(lambda _: True, nearly)
-        found = await observe(client, ctx)
+        observer = Observer(client, {})
+        assert await observer.observe(TrustInUse(lambda _: False, nearly), ctx) == {}
+        trust = TrustInUse(lambda _: True, nearly)
+        found = await observer.observe(trust, ctx)
         assert [set(item["data"]) for item in found["secrets"]] == [{"ca.crt", "tls.crt"}]
         assert len(found["pods"]) == 2
         assert "shown" not in found
-        found = await observe(client, context(PKI, release=release, annotations={"a": "b"}))
+        found = await observer.observe(trust, context(PKI, release=release, annotations={"a": "b"}))
         assert found["shown"] == {"a": [PAIR.cert], "b": [PAIR.cert]}
         assert "pods" in asked[0]

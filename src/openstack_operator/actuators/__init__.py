@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from ..api import Resource
-from ..plan import Claims, Context, Outcome, Transient
+from ..plan import Actuator, Context, Transient
 from . import (
     application,
     backends,
@@ -27,26 +28,6 @@ from .loop import Refused
 from .models import APPLICATION_CREDENTIAL, DATABASE, SERVICE, USER, VHOST
 from .network_models import CHASSIS
 from .storage_models import BACKEND, QUOTA, VOLUME_TYPE
-
-
-class Entry(NamedTuple):
-    """A kind with what keeps it true; both functions block, and threads may run them side by side."""
-
-    resource: Resource[Any]
-    ensure: Callable[[Context[Any]], Sequence[str]]
-    """Makes the remote side as the spec says and tells what it changed."""
-    remove: Callable[[Context[Any]], None]
-    """Removes what `ensure` made; no error where it is gone already."""
-    interval: timedelta
-    """Time between two looks."""
-    observe: Callable[[Context[Any]], Outcome] | None = None
-    """Further observations of the remote side, for the status."""
-    beside: Callable[[Any], str] | None = None
-    """For a spec, handle of the kind of another operator that has an object of the same name for the same thing; empty
-    where this one is alone."""
-    claims: Claims | None = None
-    """Names that a resource has for itself alone; others that claim the same leave them alone (`ctx.taken`)."""
-
 
 _CHEAP = timedelta(seconds=60)
 _DEAR = timedelta(seconds=120)
@@ -80,24 +61,34 @@ def within(seconds: float, work: Callable[[Context[Any]], WorkT]) -> Callable[[C
     return limited
 
 
-def _limited(entry: Entry) -> Entry:
-    observe = within(_LONGEST, entry.observe) if entry.observe else None
-    return entry._replace(ensure=within(_LONGEST, entry.ensure), remove=within(_LONGEST, entry.remove), observe=observe)
+def _limited(actuator: Actuator) -> Actuator:
+    observe = within(_LONGEST, actuator.observe) if actuator.observe else None
+    ensure, remove = (within(_LONGEST, work) for work in (actuator.ensure, actuator.remove))
+    return replace(actuator, ensure=ensure, remove=remove, observe=observe)
 
 
-_ENTRIES = (
-    Entry(DATABASE, database.ensure, database.remove, _CHEAP, claims=claims.database),
-    Entry(VHOST, messaging.ensure, messaging.remove, _CHEAP, claims=claims.vhost),
-    Entry(USER, identity.ensure, identity.remove, _DEAR, beside=_by_korc("User"), claims=claims.user),
-    Entry(SERVICE, catalog.ensure, catalog.remove, _DEAR, beside=_by_korc("Service")),
-    Entry(VOLUME_TYPE, volume_types.ensure, volume_types.remove, _DEAR),
-    Entry(QUOTA, quotas.ensure, quotas.remove, _DEAR),
-    Entry(BACKEND, backends.ensure, backends.remove, _NEAR, backends.observe),
-    Entry(IDENTITY_PROVIDER, federation.ensure, federation.remove, _DEAR),
-    Entry(CHASSIS, ovn.ensure, ovn.remove, _DEAR, ovn.observe),
-    Entry(APPLICATION_CREDENTIAL, application.ensure, application.remove, _DEAR),
+def _actuator(resource: Resource[Any], module: Any, interval: timedelta, **others: Any) -> Actuator:
+    """Return the record of a module that has `ensure` and `remove`."""
+    return Actuator(resource=resource, ensure=module.ensure, remove=module.remove, interval=interval, **others)
+
+
+ACTUATORS: tuple[Actuator, ...] = tuple(
+    map(
+        _limited,
+        (
+            _actuator(DATABASE, database, _CHEAP, claims=claims.database),
+            _actuator(VHOST, messaging, _CHEAP, claims=claims.vhost),
+            _actuator(USER, identity, _DEAR, external_kind=_by_korc("User"), claims=claims.user),
+            _actuator(SERVICE, catalog, _DEAR, external_kind=_by_korc("Service")),
+            _actuator(VOLUME_TYPE, volume_types, _DEAR),
+            _actuator(QUOTA, quotas, _DEAR),
+            _actuator(BACKEND, backends, _NEAR, observe=backends.observe),
+            _actuator(IDENTITY_PROVIDER, federation, _DEAR),
+            _actuator(CHASSIS, ovn, _DEAR, observe=ovn.observe),
+            _actuator(APPLICATION_CREDENTIAL, application, _DEAR),
+        ),
+    )
 )
-ACTUATORS: tuple[Entry, ...] = tuple(map(_limited, _ENTRIES))
 
 __all__ = [
     "ACTUATORS",
@@ -111,5 +102,4 @@ __all__ = [
     "USER",
     "VHOST",
     "VOLUME_TYPE",
-    "Entry",
 ]

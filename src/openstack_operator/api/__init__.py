@@ -37,6 +37,7 @@ from .fields import (
     settled,
     validated,
 )
+from .kinds import ROTATING_KINDS, SERVICE_KINDS, ServiceKind
 from .model import IS_NOW, ON_NODES, CalledOtherwise, Destination, Model, Rule, Template, Templates, by_group, rule
 from .node_fields import EACH, FOLDER, NodeField, node_fields
 from .providers import PROVIDED, ExternalBroker, ExternalCache, ExternalServer
@@ -132,6 +133,8 @@ __all__ = [
     "ON_NODES",
     "PROVIDED",
     "RABBITMQ",
+    "ROTATING_KINDS",
+    "SERVICE_KINDS",
     "STATUS",
     "Address",
     "AgentSettings",
@@ -217,6 +220,7 @@ __all__ = [
     "SecretKeyRef",
     "SecretRef",
     "Sections",
+    "ServiceKind",
     "ServiceMessaging",
     "ServiceSpec",
     "StorageSize",

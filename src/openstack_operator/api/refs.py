@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import cache
-from typing import Annotated, Any, ClassVar, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, get_args
 
 from pydantic import Field
 
 from .fields import Name, bounded
+from .kinds import DEPENDENCY_KINDS
 from .model import Model, Template
 
 
@@ -162,28 +163,16 @@ class SecretKeyRef(Model):
     """Key in the Secret's data."""
 
 
+if TYPE_CHECKING:
+    DependencyKind = str
+else:
+    DependencyKind = Literal[DEPENDENCY_KINDS]
+
+
 class Dependency(Model):
     """A condition of another resource in the same namespace."""
 
-    kind: Literal[
-        "MariaDB",
-        "RabbitMQ",
-        "Memcached",
-        "Valkey",
-        "Etcd",
-        "PKI",
-        "CephStorage",
-        "Keystone",
-        "Glance",
-        "Placement",
-        "OVNNetwork",
-        "Neutron",
-        "Nova",
-        "Cinder",
-        "Cortex",
-        "Tempest",
-        "SecretAggregate",
-    ]
+    kind: DependencyKind
     """Kind of the resource."""
     name: Name
     """Name of the resource."""

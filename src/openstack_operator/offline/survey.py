@@ -9,10 +9,9 @@ from typing import Any
 
 from ..api import Ref, Resource, handle
 from ..kube import Object, owner_path
-from ..plan import NO_PERMISSIONS, Context, InstalledKinds, Permissions, Plan
+from ..plan import NO_PERMISSIONS, Actuator, Context, InstalledKinds, Permissions, Plan, Releases, Service
 from ..render import Id, NullReader, OfflineCluster, Planned
 from ..runtime.kinds import EXTERNAL_KINDS
-from ..runtime.registry import Actuator, Releases, Service
 from .documents import Document
 from .drawn import ANOTHER, WORD, Twins, masked, twins
 from .findings import Finding, in_order

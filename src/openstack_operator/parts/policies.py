@@ -17,33 +17,9 @@ from typing import Any, Literal
 
 from .. import kube
 from ..api import Expose, NetworkPolicies, Ref, RunSpec, references
-from ..plan import READY, Context, Object, State, Step, Verdict
+from ..plan import READY, Context, Listens, Object, State, Step, Verdict
 
 _API = "api"
-_CEPH = ("mon", "mgr", "osd")
-_SERVERS: Mapping[str, Mapping[str, Sequence[int]]] = {
-    "MariaDB": {"server": [3306]},
-    "RabbitMQ": {"server": [5671, 5672]},
-    "Memcached": {"server": [11211, 11212]},
-    "Etcd": {"server": [2379]},
-    "OVNNetwork": {"nb": [6641, 16641], "sb": [6642, 16642]},
-    # Any port: its daemons take the first ones that are free.
-    "CephStorage": dict.fromkeys(_CEPH, ()),
-    "Keystone": {_API: [5000]},
-    "Glance": {_API: [9292], "internal-api": [9292]},
-    "Placement": {_API: [8778]},
-    "Neutron": {_API: [9696]},
-    "Cinder": {_API: [8776]},
-}
-"""Components of each kind that others refer to, and the ports these use."""
-
-_ALWAYS = frozenset({"MariaDB", "RabbitMQ", "Memcached", "Valkey", "Etcd", "OVNNetwork"})
-"""Kinds whose pods are always closed: their clients can read or change a cloud's data."""
-_OF_NODES: Mapping[str, Mapping[str, Sequence[int]]] = {"RabbitMQ": _SERVERS["RabbitMQ"]}
-"""Ports that programs on the nodes' network use in any cloud, of kinds without such a rule of their own."""
-_FROM_NODES = frozenset({"MariaDB", "Etcd"})
-"""Kinds that are always closed, and that programs of some services use from the nodes' network."""
-
 _ON_NODES: tuple[Object, ...] = (
     {"protocol": "TCP", "port": 443},
     # iSCSI is left out: Oracle's machines have their own disks at a link-local address.
@@ -83,15 +59,13 @@ def policies(ctx: Context[Any], *ingress_rules: Way, on_nodes: Sequence[Ref] = (
     refers to are opened for its pods, and for the nodes, if its programs on their network use them (`on_nodes`).
     """
     settings, used = _settings(ctx), _used(ctx, on_nodes)
-    always = ctx.kind in _ALWAYS
+    server = ctx.servers.get(ctx.kind, Listens())
+    always = server.closed
     if always and not settings.enabled:
         ingress_rules = (
             *ingress_rules,
-            *(Way(name, ports, "cloud") for name, ports in _SERVERS.get(ctx.kind, {}).items()),
-        )
-        ingress_rules = (
-            *ingress_rules,
-            *(Way(name, ports, "nodes") for name, ports in _OF_NODES.get(ctx.kind, {}).items()),
+            *(Way(name, ports, "cloud") for name, ports in server.ports.items()),
+            *(Way(name, ports, "nodes") for name, ports in server.ports.items() if server.open_to_nodes),
         )
     peers = {"from": [_operator(ctx), *settings.allow_from]}
     shut = kube.network_policy(ctx, ctx.owner, kube.pods_of(ctx.kind, ctx.owner), [peers])
@@ -127,7 +101,8 @@ def _operator(ctx: Context[Any]) -> Object:
 
 def _on_nodes(ctx: Context[Any], refs: Sequence[Ref]) -> dict[tuple[str, str], Ref]:
     """The servers that programs on the nodes' network use, and that no other policy opens for them."""
-    kinds = _SERVERS.keys() if _settings(ctx).enabled else _FROM_NODES
+    enabled = _settings(ctx).enabled
+    kinds = {kind for kind, server in ctx.servers.items() if (server.ports if enabled else server.from_nodes)}
     return {(ref.kind, ref.name): ref for ref in refs if ref.kind in kinds}
 
 
@@ -136,7 +111,7 @@ def _used(ctx: Context[Any], on_nodes: Sequence[Ref]) -> list[Object]:
     use a server that is always closed.
     """
     from_nodes = _on_nodes(ctx, on_nodes)
-    referred = {(ref.kind, ref.name): ref for _, ref in references(ctx.spec) if ref.kind in _SERVERS}
+    referred = {(ref.kind, ref.name): ref for _, ref in references(ctx.spec) if ref.kind in ctx.servers}
     servers = referred | from_nodes if _settings(ctx).enabled else from_nodes
     return [policy for key, ref in servers.items() for policy in _uses(ctx, ref, nodes=key in from_nodes)]
 
@@ -144,7 +119,7 @@ def _used(ctx: Context[Any], on_nodes: Sequence[Ref]) -> list[Object]:
 def opened(ctx: Context[Any], *ingress_rules: Way) -> tuple[Object, ...]:
     """A policy a component with its ingress rules, if the spec enables policies or the pods are always closed."""
     settings = _settings(ctx)
-    if not settings.enabled and ctx.kind not in _ALWAYS:
+    if not settings.enabled and not ctx.servers.get(ctx.kind, Listens()).closed:
         return ()
     rules: dict[tuple[str, str], list[Object]] = {}
     for rule in ingress_rules:
@@ -181,7 +156,7 @@ def _uses(ctx: Context[Any], ref: Ref, *, nodes: bool) -> list[Object]:
     """Open a server for the service that refers to it. An API is open to the namespace anyway."""
     pods = [_pods(kube.pods_of(ctx.kind, ctx.owner))]
     network_policies: list[Object] = []
-    for component, ports in _SERVERS[ref.kind].items():
+    for component, ports in ctx.servers[ref.kind].ports.items():
         rules = [] if component == _API or not _settings(ctx).enabled else [_rule(ports, pods)]
         if nodes:
             rules.append(_rule(ports, _nodes(_settings(ctx))))

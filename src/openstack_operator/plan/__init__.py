@@ -4,23 +4,40 @@ from __future__ import annotations
 
 from .carry_out import Apply, Judge, Verdicts, carry_out, condition_type, conditions
 from .claim import Claim, Claims
-from .context import DRAWN, Context, InstalledKinds, Node, Referent
+from .context import DRAWN, Context, InstalledKinds, Listens, Node, Referent
 from .errors import Drifted, Incomplete, MissingReference, NotBuilt, SpecError, Transient
 from .names import NAME_LIMIT, digest, fitting, keyed_digest
 from .permissions import NO_PERMISSIONS, Permissions, is_own_service, whom_to_ask, wrong_entry
 from .release import Component, Release, parse
+from .service import (
+    C5C3,
+    Actuator,
+    CloudMember,
+    MemberReports,
+    Observation,
+    Reader,
+    Releases,
+    SecretReaders,
+    Service,
+    StartTLS,
+    TrustInUse,
+    Writer,
+)
 from .steps import Group, Key, Object, Outcome, Plan, Step, key
 from .verdict import READY, RECOVERY, State, Verdict, failed, progressing, recovering, waiting, worst
 
 __all__ = [
+    "C5C3",
     "DRAWN",
     "NAME_LIMIT",
     "NO_PERMISSIONS",
     "READY",
     "RECOVERY",
+    "Actuator",
     "Apply",
     "Claim",
     "Claims",
+    "CloudMember",
     "Component",
     "Context",
     "Drifted",
@@ -29,21 +46,31 @@ __all__ = [
     "InstalledKinds",
     "Judge",
     "Key",
+    "Listens",
+    "MemberReports",
     "MissingReference",
     "Node",
     "NotBuilt",
     "Object",
+    "Observation",
     "Outcome",
     "Permissions",
     "Plan",
+    "Reader",
     "Referent",
     "Release",
+    "Releases",
+    "SecretReaders",
+    "Service",
     "SpecError",
+    "StartTLS",
     "State",
     "Step",
     "Transient",
+    "TrustInUse",
     "Verdict",
     "Verdicts",
+    "Writer",
     "carry_out",
     "condition_type",
     "conditions",

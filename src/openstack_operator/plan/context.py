@@ -71,6 +71,20 @@ class InstalledKinds:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Listens:
+    """Ports at which pods of a kind serve others."""
+
+    ports: Mapping[str, Sequence[int]] = field(default_factory=dict[str, Sequence[int]])
+    """Ports by component; none are all ports."""
+    closed: bool = False
+    """True if NetworkPolicies always close its pods, since its clients can read or change a cloud's data."""
+    from_nodes: bool = False
+    """True if programs on the network of nodes use it in some clouds, and their own plans open it."""
+    open_to_nodes: bool = False
+    """True if programs on the network of nodes use it in every cloud."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Context(Generic[SpecT]):
     """The world as one pass sees it; never refreshed while planning."""
 
@@ -111,6 +125,8 @@ class Context(Generic[SpecT]):
     operator_namespace: str = "openstack-operator"
     """Namespace of the operator's own pods."""
     installed_kinds: InstalledKinds = field(default_factory=InstalledKinds)
+    servers: Mapping[str, Listens] = field(default_factory=dict[str, Listens])
+    """Ports of the kinds that serve others, by kind."""
     permissions: Permissions = NO_PERMISSIONS
     """Permissions beyond the namespace that the operator's administrator grants."""
 

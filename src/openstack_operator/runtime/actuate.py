@@ -13,7 +13,7 @@ import structlog
 
 from ..api import Model, Ref, references
 from ..kube import fitting, judge, own
-from ..plan import READY, Context, Drifted, Outcome, SpecError, State, Transient, Verdict, failed, waiting
+from ..plan import READY, Actuator, Context, Drifted, Outcome, SpecError, State, Transient, Verdict, failed, waiting
 from . import metrics
 from .client import Forbidden
 from .events import RECREATION
@@ -23,7 +23,6 @@ from .kinds import NAMESPACE, Kind
 from .limits import check_limits
 from .ownership import Conflicts, Ownership
 from .passes import Engine, Result
-from .registry import Actuator
 from .report import Report
 from .store import Cached, Request
 

@@ -31,11 +31,13 @@ from ..plan import (
     NO_PERMISSIONS,
     Context,
     InstalledKinds,
+    Listens,
     Node,
     Object,
     Permissions,
     Referent,
     Release,
+    Releases,
     SpecError,
     Verdict,
     failed,
@@ -45,7 +47,6 @@ from .client import not_permitted
 from .kinds import SECRET, Kind
 from .permits import account_refusals, refusals
 from .plain_text import plain_text
-from .registry import Releases
 from .store import Cached, Request, Store
 from .world import Target, World, condition_kind
 
@@ -127,12 +128,15 @@ class Gatherer:
         domain: str = "cluster.local",
         operator_namespace: str = MANAGED_BY,
         permissions: Permissions = NO_PERMISSIONS,
+        servers: Mapping[str, Listens] | None = None,
     ) -> None:
+        """Take as `servers` the ports of the kinds that serve others."""
         self._world = world
         self._releases = releases
         self._domain = domain
         self._operator_namespace = operator_namespace
         self._permissions = permissions
+        self._servers = servers or {}
 
     async def gather(self, resource: Resource[Any], owner: Cached, spec: Model, *, admin: bool = False) -> Gathered:
         """Return the context of one resource, with the Secrets its referents publish; the admin's only with `admin`.
@@ -179,6 +183,7 @@ class Gatherer:
             domain=self._domain,
             operator_namespace=self._operator_namespace,
             installed_kinds=self._installed_kinds(owner.meta.namespace),
+            servers=self._servers,
             permissions=self._permissions,
         )
         return Gathered(context=context, children=children, missing=missing.verdict)

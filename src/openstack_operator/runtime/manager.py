@@ -13,7 +13,7 @@ import structlog
 
 from .. import __version__
 from ..kube import MANAGED_BY, conditions, own
-from ..plan import NO_PERMISSIONS, Permissions, Verdict
+from ..plan import NO_PERMISSIONS, Actuator, Permissions, Releases, Service, Verdict
 from . import metrics
 from .actuate import ActuatorReconciler
 from .client import Client
@@ -23,12 +23,12 @@ from .finalizers import is_deletion_pending
 from .gather import Gatherer
 from .kinds import NODE, POD, SECRET, WARNING, Catalog, Kind
 from .leader import Leader
+from .observers import Observer
 from .passes import Engine, ErrorBoundary, Pass
 from .ports import NO_PORTS, Ports, serve
 from .process import any_of, until_stopped
 from .queue import WorkQueue
 from .reconcile import Reconciler
-from .registry import Actuator, Releases, Service
 from .report import PATIENCE, Patience, Reporter
 from .rollout_gate import BLOCKING
 from .store import Cached, Change, Request
@@ -78,13 +78,16 @@ class Manager:
         self._release_versions = release_versions
         self._queues: dict[str, WorkQueue[Request]] = {}
         self._active = False
-        gatherer = Gatherer(self.world, releases, domain, leader.namespace if leader else MANAGED_BY, permissions)
+        operator_namespace = leader.namespace if leader else MANAGED_BY
+        servers = {service.resource.role: service.listens for service in services if service.listens}
+        gatherer = Gatherer(self.world, releases, domain, operator_namespace, permissions, servers)
         engine = Engine(self.world, gatherer, Reporter(self.world, Recorder(client), self._wake, patience, version))
         self.memo = engine.memo
         self._boundary = ErrorBoundary(engine)
         self._threads = ThreadPoolExecutor(workers, "actuator")
+        observer = Observer(client, {name: each for service in services for name, each in service.start_tls.items()})
         self._passes: dict[str, Pass] = {
-            **{Kind.of(service.resource).handle: Reconciler(service, engine) for service in services},
+            **{Kind.of(service.resource).handle: Reconciler(service, engine, observer) for service in services},
             **{Kind.of(each.resource).handle: ActuatorReconciler(each, engine, self._threads) for each in actuators},
         }
         # Threads that wait for a remote side must not keep the rest from being worked on.

@@ -8,8 +8,7 @@ from contextlib import suppress
 from threading import Thread
 from typing import Any
 
-from ..plan import Context, Plan, SpecError
-from .registry import Service
+from ..plan import Context, Plan, Service, SpecError
 
 LONGEST = 10
 """Seconds a plan may take; the largest takes some 20 ms."""

@@ -12,7 +12,7 @@ import structlog
 
 from ..api import Model, references
 from ..kube import RECREATED
-from ..plan import Object, State, Step, Transient, Verdict, carry_out, conditions
+from ..plan import Object, Service, State, Step, Transient, Verdict, carry_out, conditions
 from ..plan.steps import WORKLOADS
 from .apply import Applier
 from .contention import CONTENDED, advice
@@ -22,10 +22,10 @@ from .finalizers import PATIENCE, comes_back, delay, drop, finish_deletions, is_
 from .gather import Gathered, parse
 from .kinds import Kind
 from .limits import check_limits
+from .observers import Observer
 from .passes import Engine, Result
 from .planning import make_plan
 from .process import gather_errors
-from .registry import Service
 from .report import Report
 from .rollout_gate import PATIENCE as ROLLOUT_PATIENCE
 from .rollout_gate import Required, Rollout, RolloutGate
@@ -43,10 +43,11 @@ _LOOK_AGAIN = 3.0
 class Reconciler:
     """A reconciler of the resources of one kind with their plans."""
 
-    def __init__(self, service: Service, engine: Engine) -> None:
+    def __init__(self, service: Service, engine: Engine, observer: Observer) -> None:
         self._type = service.resource
         self._service = service
         self._engine = engine
+        self._observer = observer
         self._teardown = Teardown(service, engine.world, engine.gatherer) if service.teardown else None
 
     async def reconcile(self, request: Request, resource: Cached) -> Result:
@@ -66,9 +67,8 @@ class Reconciler:
 
     async def _carry_out(self, request: Request, resource: Cached, inputs: Gathered) -> Result:
         context, world = inputs.context, self._engine.world
-        if self._service.observe:
-            facts = await self._service.observe(world.client, context)
-            context = replace(context, facts=facts)
+        if self._service.observes:
+            context = replace(context, facts=await self._observer.observe(self._service.observes, context))
         plan = await make_plan(self._service, context)
         world.plans.settle(request, resource.meta.uid, plan.objects)
         kind, children = world.resource(request.kind), inputs.children

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from ..plan import Context, Plan, SpecError, key
+from ..plan import Context, Plan, Service, SpecError, key
 from .finalizers import add, delete, drop, finish_deletion, release
 from .gather import Gatherer, parse
 from .kinds import Kind
 from .planning import make_plan
 from .process import gather_errors
-from .registry import Service
 from .store import Cached, Request
 from .world import World
 

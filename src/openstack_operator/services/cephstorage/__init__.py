@@ -1,1 +1,17 @@
 """CephStorage: pools for volumes, images, disks and backups, in a Ceph of ours or an external one."""
+
+from __future__ import annotations
+
+from ...plan import CloudMember, Listens, MemberReports, Service
+from .health import questions
+from .model import CEPH_STORAGE
+from .service import plan
+
+SERVICE = Service(
+    resource=CEPH_STORAGE,
+    plan=plan,
+    observes=MemberReports(questions),
+    # Any port: its daemons take the first ones that are free.
+    listens=Listens(ports={"mon": (), "mgr": (), "osd": ()}),
+    member=CloudMember(field="ceph", phase="Infrastructure"),
+)

@@ -1,1 +1,18 @@
 """OpenStack Cinder: volumes, their snapshots and backups."""
+
+from __future__ import annotations
+
+from ...parts import moving
+from ...plan import C5C3, CloudMember, Listens, SecretReaders, Service
+from .c5c3 import plan as c5c3_plan
+from .model import CINDER, C5C3CinderStatus
+from .service import plan
+
+SERVICE = Service(
+    resource=CINDER,
+    plan=plan,
+    observes=SecretReaders(moving),
+    listens=Listens(ports={"api": [8776]}),
+    member=CloudMember(field="cinder", phase="ComputeAndStorage"),
+    c5c3=C5C3(plan=c5c3_plan, status=C5C3CinderStatus),
+)

@@ -1,1 +1,13 @@
 """OpenStackControlPlane: a whole cloud from one resource."""
+
+from __future__ import annotations
+
+from ...plan import Service
+from . import c5c3
+from .c5c3_model import C5C3_CONTROL_PLANE
+from .model import CONTROL_PLANE
+from .service import phase, plan
+
+SERVICE = Service(resource=CONTROL_PLANE, plan=plan, teardown=True, phases=phase)
+C5C3_SERVICE = Service(resource=C5C3_CONTROL_PLANE, plan=c5c3.plan, teardown=True, phases=c5c3.phase)
+"""The same cloud under the names of c5c3."""

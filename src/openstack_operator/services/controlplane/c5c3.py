@@ -9,20 +9,21 @@ from typing import Any
 from ... import parts
 from ...api import Model, Template
 from ...plan import Context, Plan, Verdict
+from ..members import MEMBERS
 from . import service
 from .c5c3_model import C5C3ControlPlaneSpec
 from .model import OTHER_GROUPS, ControlPlaneSpec
 
-SERVICES = ("Keystone", "Glance", "Placement", "Neutron", "Nova", "Cinder")
-"""Kinds with an API group of their own, `<kind>.openstack.c5c3.io`."""
 _PLACES = {
     name: f"{part.alias or field}.{name}"
     for field, part in C5C3ControlPlaneSpec.model_fields.items()
     if field in {"infrastructure", "services", "global_"} and isinstance(part.annotation, type)
     for name in part.annotation.model_fields
 }
+_KINDS = tuple(each.resource.kind for each in MEMBERS if each.c5c3)
+"""Kinds with an API group of their own."""
 API_NAMES = service.ApiNames(
-    {**OTHER_GROUPS, **{kind: f"{kind.lower()}.openstack.c5c3.io" for kind in SERVICES}},
+    {**OTHER_GROUPS, **{kind: f"{kind.lower()}.openstack.c5c3.io" for kind in _KINDS}},
     _PLACES,
     parts.AUTO,
 )

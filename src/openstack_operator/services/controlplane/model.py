@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
-from pydantic import ConfigDict
+from pydantic import ConfigDict, create_model
+from pydantic.fields import FieldInfo
 
 from ...api import (
     Column,
@@ -25,18 +26,19 @@ from ...api import (
 )
 from ..cephstorage.model import CephStorageSpec
 from ..cinder.model import CinderSpec
-from ..cortex.model import CORTEX, CortexSpec
+from ..cortex.model import CortexSpec
 from ..etcd.model import EtcdSpec
 from ..glance.model import GlanceSpec
 from ..keystone.model import BootstrapResources, KeystoneSpec, SecretStore
-from ..mariadb.model import MariaDBSpec
+from ..mariadb.model import MARIADB, MariaDBSpec
+from ..members import MEMBERS, member_of
 from ..memcached.model import MemcachedSpec
 from ..neutron.model import NeutronSpec
 from ..nova.model import NovaSpec
 from ..ovnnetwork.model import OVNNetworkSpec
 from ..placement.model import PlacementSpec
 from ..rabbitmq.model import RabbitMQSpec
-from ..tempest.model import TEMPEST, TempestSpec
+from ..tempest.model import TempestSpec
 from ..valkey.model import ValkeySpec
 
 
@@ -157,6 +159,13 @@ class NovaTemplate(Template, NovaSpec):
     """The cloud's Nova."""
 
 
+class OptionalTemplate(Template):
+    """A service that a cloud runs on request."""
+
+    enabled: bool = False
+    """Run this service. Setting false removes its objects; its data stay in its database."""
+
+
 class LaterTemplate(Template):
     """A service that is not built yet."""
 
@@ -196,7 +205,7 @@ class TempestTemplate(Template, TempestSpec):
     """Run this service. Setting false removes its objects, and the results of its runs."""
 
 
-OTHER_GROUPS = {resource.kind: resource.group for resource in (CORTEX, TEMPEST)}
+OTHER_GROUPS = {each.resource.kind: each.resource.group for each in MEMBERS if each.resource.group != MARIADB.group}
 """Groups of kinds that are not in openstack.k8s.io."""
 
 
@@ -277,10 +286,32 @@ class ControlPlaneSpec(Model):
         return self.release
 
 
+def _with_templates(spec: type[ControlPlaneSpec]) -> type[ControlPlaneSpec]:
+    """Return the spec with a template for each service that it does not name itself, off by default."""
+    places = [(member_of(service), service.resource) for service in MEMBERS]
+    templates = {place: _template(resource) for place, resource in places if place.field not in spec.model_fields}
+    fields: dict[str, Any] = {
+        place.field: (template, FieldInfo(default=template(), description=place.description))
+        for place, template in templates.items()
+    }
+    return _derived(spec.__name__, spec, doc=spec.__doc__, **fields) if fields else spec
+
+
+def _template(resource: Resource[Any]) -> type[OptionalTemplate]:
+    doc = f"The cloud's {resource.kind}."
+    return _derived(f"{resource.kind}Template", OptionalTemplate, resource.spec, doc=doc)
+
+
+def _derived(name: str, *bases: type[Any], doc: str | None, **fields: Any) -> type[Any]:
+    """Return a model that no source declares, so that no docstrings describe its fields."""
+    plain = {"use_attribute_docstrings": False}
+    return create_model(name, __base__=bases, __doc__=doc, __module__=__name__, __cls_kwargs__=plain, **fields)
+
+
 CONTROL_PLANE = Resource(
     kind="OpenStackControlPlane",
     plural="openstackcontrolplanes",
-    spec=ControlPlaneSpec,
+    spec=_with_templates(ControlPlaneSpec),
     short_names=("oscp",),
     columns=(
         Column("Phase", ".status.phase"),

@@ -10,7 +10,21 @@ from pydantic.alias_generators import to_camel, to_snake
 
 from ... import kube, parts
 from ...api import ServiceMessaging, ServiceSpec, Template, UsesMessaging, UsesTLS, as_c5c3, handle
-from ...plan import Context, Group, Key, NotBuilt, Plan, State, Step, Verdict, condition_type, waiting
+from ...plan import (
+    Context,
+    Group,
+    Key,
+    NotBuilt,
+    Plan,
+    Service,
+    State,
+    Step,
+    Verdict,
+    condition_type,
+    waiting,
+)
+from .. import members as services
+from ..members import member_of
 from .encryption import CONDITION, Encryption, authorities, encryption
 from .gaps import unsupported
 from .model import OTHER_GROUPS, ControlPlaneSpec
@@ -26,33 +40,18 @@ class Member:
     kind: str
     phase: str
     """Phase of the cloud while this service is not ready."""
-    label: str = ""
-    """Condition of the service; unset takes the kind."""
+    condition: str
 
-    @property
-    def condition(self) -> str:
-        return self.label or self.kind
+    @classmethod
+    def of(cls, service: Service) -> Member:
+        """Return the member of a service's record."""
+        place, kind = member_of(service), service.resource.kind
+        return cls(place.field, kind, place.phase, place.label or kind)
 
 
-MEMBERS = (
-    Member("mariadb", "MariaDB", "Infrastructure"),
-    Member("rabbitmq", "RabbitMQ", "Infrastructure"),
-    Member("memcached", "Memcached", "Infrastructure"),
-    Member("valkey", "Valkey", "Infrastructure"),
-    Member("etcd", "Etcd", "Infrastructure"),
-    Member("ceph", "CephStorage", "Infrastructure"),
-    Member("keystone", "Keystone", "Identity"),
-    Member("glance", "Glance", "CoreServices"),
-    Member("placement", "Placement", "CoreServices"),
-    Member("ovn", "OVNNetwork", "CoreServices", "OVN"),
-    Member("neutron", "Neutron", "CoreServices"),
-    Member("nova", "Nova", "ComputeAndStorage"),
-    Member("cinder", "Cinder", "ComputeAndStorage"),
-    Member("cortex", "Cortex", "OptionalServices"),
-    Member("heat", "Heat", "OptionalServices"),
-    Member("horizon", "Horizon", "OptionalServices"),
-    Member("tempest", "Tempest", "OptionalServices"),
-)
+_PHASES = ("Infrastructure", "Identity", "CoreServices", "ComputeAndStorage", "OptionalServices")
+MEMBERS = tuple(sorted(map(Member.of, services.MEMBERS), key=lambda member: _PHASES.index(member.phase)))
+"""In the order of phases."""
 
 
 @dataclass(frozen=True)

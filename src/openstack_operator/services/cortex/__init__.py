@@ -1,1 +1,13 @@
 """Cortex: a scheduler that ranks the hosts which are left for a request of another service."""
+
+from __future__ import annotations
+
+from ...plan import CloudMember, Service
+from .model import CORTEX
+from .service import plan
+
+SERVICE = Service(
+    resource=CORTEX,
+    plan=plan,
+    member=CloudMember(field="cortex", phase="OptionalServices"),
+)

@@ -3,29 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from ...api import (
-    CinderRef,
-    Column,
-    GlanceRef,
-    KeystoneRef,
-    Model,
-    Name,
-    NeutronRef,
-    NovaRef,
-    PlacementRef,
-    Ref,
-    Resource,
-    Rule,
-    rule,
-)
+from ...api import ROTATING_KINDS, Column, Model, Name, Ref, Resource, Rule, rule
 
-# The service may not exist yet; the condition says so.
-_SERVICE_REFS: tuple[type[Ref], ...] = (KeystoneRef, GlanceRef, PlacementRef, NeutronRef, NovaRef, CinderRef)
-Kind = Literal["Keystone", "Glance", "Placement", "Neutron", "Nova", "Cinder"]
+if TYPE_CHECKING:
+    Kind = str
+else:
+    Kind = Literal[ROTATING_KINDS]
 
 
 class NamedService(Model):
@@ -49,9 +36,10 @@ def optional_ref(kind: str, name: str) -> OptionalRef:
     return _OPTIONAL_REFS[kind](name=name)
 
 
+# The service may not exist yet; the condition says so.
 _OPTIONAL_REFS: Mapping[str, type[OptionalRef]] = {
-    ref.kind: type(f"Maybe{ref.kind}", (OptionalRef,), {"kind": ref.kind, "__annotations__": {"kind": ClassVar[str]}})
-    for ref in _SERVICE_REFS
+    kind: type(f"Maybe{kind}", (OptionalRef,), {"kind": kind, "__annotations__": {"kind": ClassVar[str]}})
+    for kind in ROTATING_KINDS
 }
 
 _KEYSTONES = "['admin', 'fernet', 'adminApplicationCredential']"

@@ -1,1 +1,17 @@
 """OpenStack Glance: images instances boot from."""
+
+from __future__ import annotations
+
+from ...parts import moving
+from ...plan import C5C3, CloudMember, Listens, SecretReaders, Service
+from .model import GLANCE
+from .service import plan
+
+SERVICE = Service(
+    resource=GLANCE,
+    plan=plan,
+    observes=SecretReaders(moving),
+    listens=Listens(ports={"api": [9292], "internal-api": [9292]}),
+    member=CloudMember(field="glance", phase="CoreServices"),
+    c5c3=C5C3(),
+)

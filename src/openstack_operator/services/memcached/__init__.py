@@ -1,1 +1,18 @@
 """Memcached: a cache in which services remember tokens for a while."""
+
+from __future__ import annotations
+
+from ...plan import CloudMember, Listens, SecretReaders, Service
+from .clients import awaits_clients
+from .model import MEMCACHED
+from .providers import ordered_teardown
+from .service import plan
+
+SERVICE = Service(
+    resource=MEMCACHED,
+    plan=plan,
+    observes=SecretReaders(awaits_clients),
+    teardown=ordered_teardown,
+    listens=Listens(ports={"server": [11211, 11212]}, closed=True),
+    member=CloudMember(field="memcached", phase="Infrastructure"),
+)

@@ -1,1 +1,17 @@
 """OpenStack Neutron: networks, routers and floating IPs."""
+
+from __future__ import annotations
+
+from ...parts import moving
+from ...plan import C5C3, CloudMember, Listens, SecretReaders, Service
+from .model import NEUTRON
+from .service import plan
+
+SERVICE = Service(
+    resource=NEUTRON,
+    plan=plan,
+    observes=SecretReaders(moving),
+    listens=Listens(ports={"api": [9696]}),
+    member=CloudMember(field="neutron", phase="CoreServices"),
+    c5c3=C5C3(),
+)

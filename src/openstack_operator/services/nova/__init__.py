@@ -1,1 +1,16 @@
 """OpenStack Nova: virtual machines, in cells."""
+
+from __future__ import annotations
+
+from ...parts import moving
+from ...plan import C5C3, CloudMember, SecretReaders, Service
+from .model import NOVA
+from .service import plan
+
+SERVICE = Service(
+    resource=NOVA,
+    plan=plan,
+    observes=SecretReaders(moving),
+    member=CloudMember(field="nova", phase="ComputeAndStorage"),
+    c5c3=C5C3(),
+)

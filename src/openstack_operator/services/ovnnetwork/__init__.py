@@ -1,1 +1,26 @@
 """OVN: the virtual networks of the cloud, and the switch on every node that carries them out."""
+
+from __future__ import annotations
+
+from ...plan import CloudMember, Listens, MemberReports, Service
+from .cluster import plan as cluster_plan
+from .cluster_model import OVN_CLUSTER
+from .model import OVN_NETWORK
+from .recovery import questions
+from .service import plan
+
+SERVICE = Service(
+    resource=OVN_NETWORK,
+    plan=plan,
+    observes=MemberReports(questions),
+    listens=Listens(ports={"nb": [6641, 16641], "sb": [6642, 16642]}, closed=True),
+    member=CloudMember(field="ovn", phase="CoreServices", label="OVN"),
+)
+CLUSTER_SERVICE = Service(
+    resource=OVN_CLUSTER,
+    plan=cluster_plan,
+    observes=MemberReports(questions),
+    # Its objects for Nodes belong to the Nodes, and would not go with it.
+    teardown=True,
+)
+"""The same under the names of c5c3, with a spec of its own."""

@@ -1,1 +1,17 @@
 """OpenStack Placement: inventories of resources, and who has claimed them."""
+
+from __future__ import annotations
+
+from ...parts import moving
+from ...plan import C5C3, CloudMember, Listens, SecretReaders, Service
+from .model import PLACEMENT
+from .service import plan
+
+SERVICE = Service(
+    resource=PLACEMENT,
+    plan=plan,
+    observes=SecretReaders(moving),
+    listens=Listens(ports={"api": [8778]}),
+    member=CloudMember(field="placement", phase="CoreServices"),
+    c5c3=C5C3(),
+)

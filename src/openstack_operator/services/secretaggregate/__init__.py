@@ -1,1 +1,9 @@
 """SecretAggregate: keys of several Secrets in one."""
+
+from __future__ import annotations
+
+from ...plan import Service
+from .model import SECRET_AGGREGATE
+from .service import plan
+
+SERVICE = Service(resource=SECRET_AGGREGATE, plan=plan)

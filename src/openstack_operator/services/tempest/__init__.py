@@ -1,1 +1,13 @@
 """Tempest: repeated tests of a cloud through its APIs, and their results."""
+
+from __future__ import annotations
+
+from ...plan import CloudMember, Service
+from .model import TEMPEST
+from .service import plan
+
+SERVICE = Service(
+    resource=TEMPEST,
+    plan=plan,
+    member=CloudMember(field="tempest", phase="OptionalServices"),
+)

@@ -1,1 +1,14 @@
 """Valkey: a store in memory; sentinels replace its primary when it fails."""
+
+from __future__ import annotations
+
+from ...plan import CloudMember, Listens, Service
+from .model import VALKEY
+from .service import plan
+
+SERVICE = Service(
+    resource=VALKEY,
+    plan=plan,
+    listens=Listens(closed=True),
+    member=CloudMember(field="valkey", phase="Infrastructure"),
+)

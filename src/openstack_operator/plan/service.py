@@ -1,0 +1,146 @@
+"""Records of what the operator serves: a service plans Kubernetes objects, an actuator changes a remote system."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any, Protocol
+
+from ..api import Model, Resource
+from .claim import Claims
+from .context import Context, Listens
+from .release import Release
+from .steps import Outcome, Plan
+from .verdict import Verdict
+
+Planner = Callable[[Context[Any]], Plan]
+Phases = Callable[[Mapping[str, Verdict]], str]
+"""The phase a resource is in, from its conditions by type (`DatabaseReady`, ..., `Ready`)."""
+Releases = Callable[[Model], Release]
+"""The release a spec asks for. Raises SpecError where there is no such release or profile."""
+
+
+@dataclass(frozen=True)
+class MemberReports:
+    """An observation: the JSON object that each member answers, by name; None for one that does not answer."""
+
+    urls: Callable[[Context[Any]], Mapping[str, str]]
+    """Function that returns the URL of each member, by name."""
+
+
+@dataclass(frozen=True)
+class SecretReaders:
+    """An observation: the operator's `secrets` and all `pods` of the namespace, with the times of their changes."""
+
+    needed: Callable[[Context[Any]], bool]
+    """Function that returns False if the next plan does not use them."""
+
+
+@dataclass(frozen=True)
+class TrustInUse:
+    """An observation: the operator's `secrets` with authorities, without their keys, and all `pods` of the namespace;
+    and the certificates in PEM that are `shown` by pods, by pod, if only these are missing.
+    """
+
+    needed: Callable[[Context[Any]], bool]
+    """Function that returns False if the next plan does not use any of them."""
+    certificates_needed: Callable[[Context[Any]], bool]
+    """Function that returns True if only certificates are missing; called with a context that has the rest."""
+
+
+Observation = MemberReports | SecretReaders | TrustInUse
+"""What the engine reads from the live world before it plans; the result becomes `ctx.facts`."""
+
+
+class Reader(Protocol):
+    """The side of a connection that reads."""
+
+    async def readexactly(self, n: int, /) -> bytes:
+        """Return n bytes. Raises EOFError if there are fewer."""
+        ...
+
+
+class Writer(Protocol):
+    """The side of a connection that writes."""
+
+    def write(self, data: bytes, /) -> None:
+        """Send the bytes."""
+        ...
+
+
+StartTLS = Callable[[Reader, Writer], Awaitable[None]]
+"""A function that takes a new connection to the point where TLS begins."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CloudMember:
+    """The place of a service in an OpenStackControlPlane."""
+
+    field: str
+    """Its template in the spec, and the name of its resource, to which references of others point by default."""
+    phase: str
+    """Phase of the cloud while this service is not ready."""
+    label: str = ""
+    """Condition of the service; unset takes the kind."""
+    description: str = ""
+    """Description of the template; for services that the spec of a cloud does not name itself. These are off by
+    default."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class C5C3:
+    """A service that is also served in c5c3's API group for its kind, `<kind>.openstack.c5c3.io`."""
+
+    plan: Planner | None = None
+    """Plan of it, if it differs."""
+    status: type[Model] | None = None
+    """Status of it, if it differs."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Service:
+    """A resource that becomes Kubernetes objects."""
+
+    resource: Resource[Any]
+    plan: Planner
+    observes: Observation | None = None
+    teardown: bool | Callable[[Any], bool] = False
+    """True if on deletion its steps go in reverse order, each once the one after it is gone; a function of the spec if
+    that differs within a kind."""
+    phases: Phases | None = None
+    """Function that computes `status.phase`."""
+    listens: Listens | None = None
+    """Ports at which others reach its pods; None if it is no server, or opens its ports itself."""
+    start_tls: Mapping[str, StartTLS] = field(default_factory=dict[str, StartTLS])
+    """Functions for ports that do not begin with TLS, by the port's name."""
+    member: CloudMember | None = None
+    """Its place in a cloud; None if a cloud does not make it as a service."""
+    c5c3: C5C3 | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Actuator:
+    """A resource that becomes something outside Kubernetes: an SQL account, a user of Keystone."""
+
+    resource: Resource[Any]
+    ensure: Callable[[Context[Any]], Sequence[str]]
+    """Function that makes the remote side as the spec says and returns its changes, a sentence each. Blocking; runs in
+    a thread. Raises Transient when the remote side is out of reach, SpecError when it refuses.
+    """
+    remove: Callable[[Context[Any]], None]
+    """Function that removes what `ensure` made; no error if it is gone already. Blocking; raises as `ensure` does."""
+    observe: Callable[[Context[Any]], Outcome] | None = None
+    """Function that reads the remote side after `ensure`, with the same rules, for the `details` of the status that
+    only this kind has, and for extra conditions, with `Ready` if that does not follow from `ensure` alone.
+    """
+    external_kind: Callable[[Any], str] | None = None
+    """Function from a spec to the handle of another operator's kind that has an object of the same name for the same
+    thing; empty for none. That object is deleted first, and is created again if `ensure` raises Drifted.
+    """
+    claims: Claims | None = None
+    """Function that returns the names that only one resource may have: of several that claim the same, the oldest has
+    it. The others are not ensured, and removed with their fields in `ctx.taken`.
+    """
+    interval: timedelta = timedelta(minutes=1)
+    """Time between two passes, since nothing reports changes of the remote side."""
