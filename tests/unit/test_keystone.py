@@ -14,8 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from openstack_operator import kube
+from openstack_operator.parts.keys import fernet_key
 from openstack_operator.plan import Object, Plan, Release, SpecError
-from openstack_operator.services.keystone.keys import KeyRing, due, fernet_key, new_ring
+from openstack_operator.services.keystone.keys import KeyRing, due, new_ring
 from openstack_operator.services.keystone.model import KEYSTONE
 from openstack_operator.services.keystone.service import ROTATED, plan
 from openstack_operator.testing import context, granted

@@ -27,6 +27,7 @@ SERVICE_KINDS = (
     ServiceKind("Neutron", rotates=True),
     ServiceKind("Nova", rotates=True),
     ServiceKind("Cinder", rotates=True),
+    ServiceKind("Barbican", rotates=True),
     ServiceKind("Cortex"),
     ServiceKind("Tempest"),
 )

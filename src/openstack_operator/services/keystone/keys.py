@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -56,8 +54,3 @@ class KeyRing:
 def new_ring(now: datetime, draw: Callable[[], str]) -> KeyRing:
     """Return a staged and a primary key."""
     return KeyRing({0: draw(), 1: draw()}, now)
-
-
-def fernet_key(draw: Callable[[], str]) -> str:
-    """Return a new fernet key: 32 random bytes, in URL-safe base64. Each of two draws has 192 bits of randomness."""
-    return base64.urlsafe_b64encode(hashlib.sha256(f"{draw()} {draw()}".encode()).digest()).decode()

@@ -9,12 +9,13 @@ from datetime import datetime
 from ... import kube, oslo, parts
 from ...api import Sections
 from ...parts import rotation
+from ...parts.keys import fernet_key
 from ...plan import Context, Plan, Step
 from .admin import administrator
 from .application import APPLICATION, application
 from .client import FOLDER, client, clouds_yaml
 from .federation.objects import federation_parts
-from .keys import KeyRing, due, fernet_key, new_ring
+from .keys import KeyRing, due, new_ring
 from .korc import CLOUDS, delegated_entry, uses_korc
 from .korc import steps as korc_steps
 from .model import KeystoneSpec, Rotation

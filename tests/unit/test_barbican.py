@@ -1,0 +1,137 @@
+"""Barbican: what must hold besides its goldens, above all that no secret becomes unreadable."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from openstack_operator import kube
+from openstack_operator.plan import Object, Plan, Release, key
+from openstack_operator.services.barbican.keks import KeyRing, next_ring, read
+from openstack_operator.services.barbican.model import BARBICAN
+from openstack_operator.services.barbican.service import plan
+from openstack_operator.services.controlplane.model import CONTROL_PLANE
+from openstack_operator.services.controlplane.service import plan as cloud
+from openstack_operator.testing import context, granted
+
+PUBLISHED = {
+    "MariaDB": {"host": "mariadb", "port": "3306"},
+    "RabbitMQ": {"host": "rabbitmq", "port": "5672"},
+    "Memcached": {"servers": "memcached:11211"},
+    "Keystone": {"internalURL": "http://keystone-api:5000/v3"},
+}
+Objects = dict[tuple[str, str], Object]
+
+
+def planned(release: Release, children: Objects, **spec: Any) -> Plan:
+    draws = iter(f"{len(children)}-{number}" for number in range(99))
+    ctx = context(BARBICAN, spec, release=release, published=PUBLISHED, children=children, draw=lambda: next(draws))
+    return plan(ctx)
+
+
+def objects(made: Plan) -> Objects:
+    return {key(obj): obj for obj in made.objects}
+
+
+def rolled_out(made: Plan) -> Objects:
+    """The objects of a plan, all of them finished."""
+    return {key(obj): granted(obj) for obj in made.objects}
+
+
+def ring(made: Plan) -> KeyRing:
+    stored = read(kube.secret_data(objects(made)["Secret", "barbican-kek"]))
+    assert stored is not None
+    return stored
+
+
+def configured(made: Plan) -> list[str]:
+    """Values of `kek`, in their order."""
+    text = kube.secret_data(objects(made)["Secret", "barbican-config"])["barbican.conf"]
+    return [line.partition(" = ")[2] for line in text.splitlines() if line.startswith("kek = ")]
+
+
+def rewraps(made: Plan) -> list[str]:
+    return [name for kind, name in objects(made) if kind == "Job" and "rewrap" in name]
+
+
+def test_a_key_is_made_once_and_outlives_the_service(release: Release) -> None:
+    first = planned(release, {})
+    again = planned(release, rolled_out(first))
+    assert ring(again) == ring(first)
+    annotations = objects(first)["Secret", "barbican-kek"]["metadata"]["annotations"]
+    assert annotations == {kube.IRREPLACEABLE: "true", kube.RETAIN: "true"}
+
+
+def test_programs_can_read_with_a_new_key_before_one_writes_with_it(release: Release) -> None:
+    first = planned(release, {})
+    (old,) = configured(first)
+    given = planned(release, rolled_out(first), kekGeneration=2)
+    assert configured(given)[0] == old
+    assert len(configured(given)) == 2
+    # The pods roll out: nothing changes until all have both keys.
+    rolling = {
+        name: {**obj, "status": {**obj["status"], "updatedReplicas": 0}} if name[0] == "Deployment" else obj
+        for name, obj in rolled_out(given).items()
+    }
+    assert configured(planned(release, rolling, kekGeneration=2)) == configured(given)
+    switched = planned(release, rolled_out(given), kekGeneration=2)
+    assert configured(switched) == configured(given)[::-1]
+    assert rewraps(given) == []
+    assert len(rewraps(switched)) == 1
+
+
+def test_the_old_key_goes_when_nothing_is_encrypted_with_it(release: Release) -> None:
+    given = planned(release, rolled_out(planned(release, {})), kekGeneration=2)
+    switched = planned(release, rolled_out(given), kekGeneration=2)
+    done = rolled_out(switched)
+    (job,) = rewraps(switched)
+    unfinished = {**done, ("Job", job): {**done["Job", job], "status": {}}}
+    assert len(configured(planned(release, unfinished, kekGeneration=2))) == 2
+    last = planned(release, done, kekGeneration=2)
+    assert configured(last) == configured(switched)[:1]
+    assert ring(last).keys.keys() == {2}
+    assert rewraps(last) == []
+
+
+def test_each_generation_has_a_job_of_its_own(release: Release) -> None:
+    children, jobs = rolled_out(planned(release, {})), list[str]()
+    for generation in (2, 3):
+        for _ in range(3):
+            made = planned(release, children, kekGeneration=generation)
+            children = rolled_out(made)
+            jobs += rewraps(made)
+        assert ring(planned(release, children, kekGeneration=generation)).keys.keys() == {generation}
+    assert len(set(jobs)) == 2
+
+
+def test_an_order_during_a_replacement_waits_for_its_end() -> None:
+    old = KeyRing({1: "a", 2: "b"}, 1)
+    step = next_ring(old, 3, lambda: "c", all_read_it=False, is_rewrapped=False)
+    assert step == old
+    step = next_ring(step, 3, lambda: "c", all_read_it=True, is_rewrapped=False)
+    assert step == replace(old, active=2)
+    step = next_ring(step, 3, lambda: "c", all_read_it=True, is_rewrapped=True)
+    assert step == KeyRing({2: "b"}, 2)
+    assert next_ring(step, 3, lambda: "c", all_read_it=True, is_rewrapped=False) == KeyRing({2: "b", 3: "c"}, 2)
+
+
+@pytest.mark.parametrize("generation", [1, 4])
+def test_a_smaller_generation_changes_nothing(generation: int) -> None:
+    present = KeyRing({4: "d"}, 4)
+    assert next_ring(present, generation, lambda: "x", all_read_it=True, is_rewrapped=True) == present
+
+
+def test_keys_that_a_user_brings_back_are_used() -> None:
+    assert read({"kek.1": "a", "kek.3": "c"}) == KeyRing({1: "a", 3: "c"}, 3)
+    assert read({"active": "1", "kek.x": "a", "kek.2": ""}) is None
+
+
+def test_a_cloud_runs_one_if_it_is_enabled(release: Release) -> None:
+    off = {key(obj) for obj in cloud(context(CONTROL_PLANE, {}, release=release)).objects}
+    assert ("Barbican", "barbican") not in off
+    spec = {"barbican": {"enabled": True, "replicas": 3}}
+    made = {key(obj): obj for obj in cloud(context(CONTROL_PLANE, spec, release=release)).objects}
+    assert made["Barbican", "barbican"]["spec"]["replicas"] == 3
+    assert made["Barbican", "barbican"]["spec"]["tls"]["pkiRef"] == {"name": "internal"}
