@@ -71,7 +71,7 @@ def _arguments() -> argparse.Namespace:
     run.add_argument("--only", type=_numbers, metavar="N[,N…]", help="these scenarios, in this order")
     run.add_argument("--standing", action="store_true", help="on the cloud that runs, which is kept")
     run.add_argument("--keep", action="store_true", help="leave the cloud running at the end")
-    commands.add_parser("report", help="write the figures of build/chaos.json into docs/reliability.md")
+    commands.add_parser("report", help="write the figures of build/chaos.json into docs/evidence/reliability.md")
     return parser.parse_args()
 
 

@@ -1,4 +1,4 @@
-"""Results of runs, as a table in docs/reliability.md."""
+"""Results of runs, as a table in docs/evidence/reliability.md."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from cloud.kubernetes import ROOT
 
-PAGE = ROOT / "docs" / "reliability.md"
+PAGE = ROOT / "docs" / "evidence" / "reliability.md"
 BEGIN, END = "<!-- figures -->", "<!-- end of figures -->"
 _MANY = 3
 

@@ -49,7 +49,7 @@ def _look(tools: Path, folder: Path) -> int:
         if conform.returncode:
             failed = True
             print(conform.stdout, conform.stderr, sep="\n")
-        # CPU that no other container wants is free (docs/operations.md): a limit of it makes answers late.
+        # CPU that no other container wants is free (docs/how-to/set-resources.md): a limit of it makes answers late.
         options = ("--output-format", "json", "--ignore-container-cpu-limit")
         score = _run([str(tools / "kube-score"), "score", *options, "-"], text)
         findings = list(_findings(json.loads(score.stdout)))

@@ -21,7 +21,7 @@ class Finding:
 
 
 AGENTS = frozenset({"nova-libvirt", "nova-cell1-compute", "ovn-chassis", "ovn-gateway", "neutron-metadata-agent"})
-"""The five that are root on their nodes (docs/security.md)."""
+"""The five that are root on their nodes (docs/explanation/security.md)."""
 
 OF_AGENTS = {
     "container-security-context-privileged": "they make devices, flows, namespaces and guests of their node",

@@ -22,7 +22,7 @@ KINDS: Mapping[str, Resource[Any]] = {kind: _BY_KIND[kind] for kind in _LISTED}
 """Kinds of the page by their names, which are unique in c5c3's groups; and the cloud of openstack.k8s.io."""
 _SHARED = {"Keystone", "Glance", "Placement", "Neutron", "Nova", "Cinder"}
 _CLOUDS = {"OpenStackControlPlane", "ControlPlane"}
-_CONDITIONS = (ROOT / "docs" / "conditions.md").read_text(encoding="utf-8")
+_CONDITIONS = (ROOT / "docs" / "reference" / "conditions.md").read_text(encoding="utf-8")
 
 _HEAD = """\
 # Fields of c5c3's manifests, and the tests that prove them

@@ -79,7 +79,7 @@ def node_replaced(stage: Stage) -> None:
 
 
 def forget_compute(stage: Stage, conn: Connection) -> None:
-    """The lost node's server is deleted, then its record as a compute node, as docs/operations.md has it: a new
+    """Delete the lost node's server, then its record as a compute node, as docs/how-to/add-compute-nodes.md says: a new
     nova-compute of that name refuses to start while there is one, and Nova keeps one that has servers. As long as Nova
     believes in the node, it leaves the deletion to it.
     """
@@ -118,7 +118,7 @@ def _answered(look: Callable[[], bool]) -> Callable[[], bool]:
 
 
 def replace_volumes(site: Site, node: str) -> None:
-    """Recreate the claims whose volumes were on a node that is gone, with their pods, as docs/operations.md says."""
+    """Recreate the claims whose volumes were on a lost node, with their pods (docs/how-to/when-a-node-is-lost.md)."""
     for volume in site.items("persistentvolumes"):
         terms = volume["spec"].get("nodeAffinity", {}).get("required", {}).get("nodeSelectorTerms", [])
         where = [v for term in terms for e in term.get("matchExpressions", []) for v in e.get("values", [])]

@@ -170,7 +170,7 @@ async def _without_c5c3(kubectl: Kubectl, client: Client, served: Client) -> Non
 def test_each_group_has_names_of_its_own(kubectl_of_its_own: Kubectl) -> None:
     kubectl = kubectl_of_its_own
     kubectl.install_c5c3()
-    # docs/c5c3.md says so: all groups of definitions have one priority, and of equals the first in the alphabet counts.
+    # docs/reference/c5c3.md: all groups have one priority, and of equals the first in the alphabet counts.
     for name, group in (("nova", "nova.openstack.c5c3.io"), ("placement", "openstack.k8s.io")):
         assert f"GROUP:      {group}\n" in kubectl("explain", name)
     for name, group in (("osnova", "openstack.k8s.io"), ("c5nova", "nova.openstack.c5c3.io")):

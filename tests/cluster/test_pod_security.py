@@ -71,7 +71,7 @@ async def test_a_samples_namespace_allows_what_its_pods_need(
     }
     assert [message for message in refused.values() if "violates PodSecurity" not in message] == []
     assert (level == "privileged") == bool(refused), refused
-    agents = node_agents((root / "docs" / "security.md").read_text())
+    agents = node_agents((root / "docs" / "explanation" / "security.md").read_text())
     assert [name for name in refused if not agents.fullmatch(name)] == []
 
 

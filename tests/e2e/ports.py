@@ -16,7 +16,7 @@ from typing import Any
 
 from cloud.kubernetes import ROOT, CloudError, Kubernetes
 
-PAGE = ROOT / "docs" / "security.md"
+PAGE = ROOT / "docs" / "explanation" / "security.md"
 STRANGERS = "strangers"
 """A namespace with one pod."""
 NAME = "app.kubernetes.io/name"

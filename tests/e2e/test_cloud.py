@@ -66,7 +66,7 @@ def test_open_ports_are_those_of_the_list(cluster: Kubernetes, cloud: Cloud, rep
     listed = ports.listed()
     wrong = {port: answers[where] for where, port in found.items() if answers[where] != listed.get(port)}
     report.add(open_ports=len(found))
-    assert not wrong, f"docs/security.md lists something else: {wrong}"
+    assert not wrong, f"docs/explanation/security.md lists something else: {wrong}"
     assert {port.pods for port in found.values()} >= {"mariadb", "rabbitmq", "nodes", "openstack-operator"}
 
 
@@ -105,7 +105,7 @@ def test_metrics_of_the_operator_want_a_token_that_may_read_them(cluster: Kubern
 
 
 def test_a_guest_is_confined_on_its_node(cluster: Kubernetes, cloud: Cloud, report: Report) -> None:
-    """As docs/security.md says."""
+    """As docs/explanation/security.md says."""
     (pod,) = cluster.items("pods", "-n", NAMESPACE, "-l", "app.kubernetes.io/component=libvirt")
     name = pod["metadata"]["name"]
     found = guests(cluster, name)
@@ -146,8 +146,8 @@ def test_a_guest_that_ends_is_shutoff(cluster: Kubernetes, conn: Connection, rep
 
 
 def test_the_documented_login_works(cluster: Kubernetes, cloud: Cloud, tmp_path: Path) -> None:
-    """The commands of docs/operations.md, as they stand there, in a shell of somebody who has kubectl and openstack."""
-    page = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
+    """The commands of docs/how-to/log-in.md, as they stand there, in a shell that has kubectl and openstack."""
+    page = (ROOT / "docs" / "how-to" / "log-in.md").read_text(encoding="utf-8")
     blocks = re.findall(r"^```[a-z]*\n(.*?)^```$", page, re.M | re.S)
     script = next(block for block in blocks if "keystone-clouds" in block)
     tools = tmp_path / "bin"

@@ -15,7 +15,7 @@ from openstack_operator.release_files import ReleaseFiles
 from openstack_operator.render import OfflineCluster
 
 ROOT = Path(__file__).parent.parent.parent
-PAGE = (ROOT / "docs" / "conditions.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "reference" / "conditions.md").read_text(encoding="utf-8")
 TABLES = PAGE.partition("<!-- conditions -->")[2].partition("<!-- end -->")[0]
 CASES = (ROOT / "src" / "openstack_operator" / "services").glob("*/cases/*.yaml")
 

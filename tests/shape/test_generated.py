@@ -55,6 +55,15 @@ def test_writing_mends_what_is_stale_and_removes_what_no_model_makes(tmp_path: P
     assert stale(tmp_path, files) == []
 
 
+def test_pages_written_by_hand_stay_beside_those_of_the_kinds(tmp_path: Path, files: dict[Path, str]) -> None:
+    write(tmp_path, files)
+    folder = tmp_path / "docs/reference"
+    (folder / "glossary.md").write_text("# Glossary\n")
+    (folder / "gone.md").write_text((folder / "nova.md").read_text().replace("Nova", "Gone"))
+    assert write(tmp_path, files) == [Path("docs/reference/gone.md")]
+    assert (folder / "glossary.md").exists()
+
+
 def role(root: Path, kind: str, manifest: str = "rbac.yaml") -> list[dict[str, Any]]:
     return next(obj["rules"] for obj in load(root / "deploy" / manifest) if obj["kind"] == kind)
 
@@ -218,7 +227,7 @@ def test_our_own_pods_are_reached_at_the_ports_they_serve_alone(root: Path, mani
 
 
 def test_the_page_limits_who_asks_for_metrics_by_the_rule_that_opens_them(root: Path) -> None:
-    page = (root / "docs" / "security.md").read_text(encoding="utf-8")
+    page = (root / "docs" / "explanation" / "security.md").read_text(encoding="utf-8")
     command = page.partition("kubectl patch networkpolicy openstack-operator-ingress")[2].partition("```")[0]
     (index,) = re.findall(r'"path": "/spec/ingress/(\d+)/from"', command)
     spec = deployed(root, "operator.yaml", "NetworkPolicy", "openstack-operator-ingress")["spec"]

@@ -153,7 +153,7 @@ BUILT_IN = {"deploy", "ds", "sts", "job", "pvc"}
 
 
 def test_an_object_a_page_names_is_one_of_a_kind() -> None:
-    page = (ROOT / "docs" / "conditions.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "reference" / "conditions.md").read_text(encoding="utf-8")
     cells = [cell for line in page.splitlines() if line.startswith("| ") for cell in line.split(" | ")]
     found = [kind for cell in cells for kind in OBJECT.findall(cell)]
     clear = (

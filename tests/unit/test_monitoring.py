@@ -142,7 +142,7 @@ def test_where_no_prometheus_operator_is_ports_are_open_and_nobody_is_told() -> 
 def test_what_the_documentation_has_a_prometheus_read_is_there(root: Any) -> None:
     """The operator itself, which every cloud of a cluster has in common, is no cloud's to monitor."""
     assert not [name for name in told("OpenStackControlPlane", CLOUD) if name.startswith("PodMonitor/")]
-    page = (root / "docs" / "operations.md").read_text(encoding="utf-8")
+    page = (root / "docs" / "how-to" / "read-logs-and-metrics.md").read_text(encoding="utf-8")
     blocks = re.findall(r"^```yaml\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
     (text,) = (block for block in blocks if "kind: ServiceMonitor" in block)
     found = {obj["kind"]: obj for obj in yaml.safe_load_all(text)}

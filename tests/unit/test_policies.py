@@ -582,8 +582,8 @@ def test_pods_reach_nodes_that_are_in_no_block(egress: Object) -> None:
 
 
 def test_what_a_provider_answers_can_be_opened_by_a_policy_of_ones_own() -> None:
-    """As docs/security.md shows it: policies add up, so that one for the pods that need it is enough."""
-    page = (ROOT / "docs" / "security.md").read_text(encoding="utf-8")
+    """As docs/explanation/security.md shows it: policies add up, so that one for the pods that need it is enough."""
+    page = (ROOT / "docs" / "explanation" / "security.md").read_text(encoding="utf-8")
     own = yaml.safe_load(page.partition("<!-- metadata for your own pods -->\n```yaml\n")[2].partition("```")[0])
     labels = own["spec"]["podSelector"]["matchLabels"]
     assert own["metadata"]["namespace"] == "openstack"

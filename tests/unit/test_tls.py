@@ -244,7 +244,7 @@ def test_files_that_somebody_made_unreadable_are_made_anew(release: Release) -> 
 
 
 def test_a_certificate_that_somebody_deletes_is_made_anew(release: Release) -> None:
-    """docs/operations.md: how to renew one now. Irreplaceable Secrets come back as they were; this one does not."""
+    """docs/how-to/renew-certificates.md. Irreplaceable Secrets come back as they were; this one does not."""
     children = {k: granted(obj) for k, obj in objects(server(release)).items()}
     name = ("Secret", "mariadb-tls")
     before = children.pop(name)

@@ -18,7 +18,7 @@ from .injector import labels_injector
 from .kustomize import kustomization
 from .permissions import namespaced_permissions, optional_permissions, permissions, rules
 from .pod_policies import operator_pods
-from .reference import contents, reference
+from .reference import contents, is_field_reference, reference
 from .roles import user_roles
 
 SAMPLES = Path("deploy/samples")
@@ -124,5 +124,9 @@ def write(root: Path, files: Mapping[Path, str]) -> list[Path]:
 
 
 def _orphans(root: Path, files: Mapping[Path, str]) -> set[Path]:
-    existing_paths = {path.relative_to(root) for pattern in OWNED for path in root.glob(pattern)}
-    return existing_paths - set(files)
+    existing_paths = {path for pattern in OWNED for path in root.glob(pattern)}
+    # Some pages beside those of the kinds are written by hand.
+    from_models = {
+        path for path in existing_paths if path.suffix != ".md" or is_field_reference(path.read_text("utf-8"))
+    }
+    return {path.relative_to(root) for path in from_models} - set(files)

@@ -11,8 +11,8 @@ from .permissions import NAMESPACE, OPERATOR
 PORT, METRICS_PORT = 8080, 8443
 RELEASES = "/etc/openstack-operator/releases"
 MEMORY = "512Mi"
-"""Limit of the operator's memory: four times what it has with a thousand resources (docs/performance.md), which leaves
-room for several namespaces that take all that a namespace may.
+"""Limit of the operator's memory: four times what it has with a thousand resources (docs/evidence/performance.md). This
+leaves room for several namespaces that take all that a namespace may.
 """
 LABELS = {NAME: OPERATOR}
 _DISK, _MOST_DISK = "64Mi", "1Gi"

@@ -13,8 +13,14 @@ from .permissions import RUN_ON_NODES
 
 Schema = dict[str, Any]
 
-_VERB = f" Needs [the verb `{RUN_ON_NODES}`](../security.md#who-becomes-root-on-nodes)."
+_VERB = f" Needs [the verb `{RUN_ON_NODES}`](../explanation/security.md#who-becomes-root-on-nodes)."
 _INNER = ("items", "additionalProperties")
+_NAMES = ", namespaced; `kubectl get` knows it as "
+
+
+def is_field_reference(page: str) -> bool:
+    """Return whether a page is that of a kind."""
+    return _NAMES in page
 
 
 def reference(resource: Resource[Any], firsts: Mapping[type[Model], Resource[Any]]) -> str:
@@ -27,7 +33,7 @@ def reference(resource: Resource[Any], firsts: Mapping[type[Model], Resource[Any
         "",
         _line(whole.get("description", "")),
         "",
-        f"`apiVersion: {resource.api_version}`, namespaced; `kubectl get` knows it as {names}.",
+        f"`apiVersion: {resource.api_version}`{_NAMES}{names}.",
         "",
         "## spec",
         "",
