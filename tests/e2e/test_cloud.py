@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import random
 import re
-import shlex
-import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any, cast
@@ -17,11 +13,11 @@ from openstack.connection import Connection
 from openstack.identity.v3._proxy import Proxy as IdentityProxy
 
 from cloud import deploy, proof, view
-from cloud.kubernetes import ROOT, CloudError, Kubernetes, ours
+from cloud.kubernetes import CloudError, Kubernetes, ours
 from cloud.session import SAMPLES, Cloud, Session
 from cloud.timeline import timeline
 
-from . import noise, ports
+from . import documented, noise, ports
 from .conftest import Report
 from .facts import inventory, passwords, pods, ready_again
 from .guests import USER, guests
@@ -146,21 +142,17 @@ def test_a_guest_that_ends_is_shutoff(cluster: Kubernetes, conn: Connection, rep
 
 
 def test_the_documented_login_works(cluster: Kubernetes, cloud: Cloud, tmp_path: Path) -> None:
-    """The commands of docs/how-to/log-in.md, as they stand there, in a shell that has kubectl and openstack."""
-    page = (ROOT / "docs" / "how-to" / "log-in.md").read_text(encoding="utf-8")
-    blocks = re.findall(r"^```[a-z]*\n(.*?)^```$", page, re.M | re.S)
-    script = next(block for block in blocks if "keystone-clouds" in block)
-    tools = tmp_path / "bin"
-    tools.mkdir()
-    (tools / "kubectl").write_text(f'#!/bin/sh\nexec {shlex.join(cluster.command())} "$@"\n')
-    (tools / "kubectl").chmod(0o755)
-    path = f"{tools}:{Path(sys.executable).parent}:{os.environ['PATH']}"
-    done = subprocess.run(
-        ["sh", "-ec", script], cwd=tmp_path, env={"PATH": path, "HOME": str(tmp_path)}, capture_output=True, text=True,
-        check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    assert "project_id" in done.stdout
+    """The commands of docs/how-to/log-in.md, as they stand there."""
+    login = next(text for _, _, text in documented.blocks(documented.LOGIN) if "keystone-clouds" in text)
+    assert "project_id" in documented.run(cluster, login, tmp_path, cwd=tmp_path)
+
+
+def test_the_tutorial_of_a_first_cloud_works(cluster: Kubernetes, cloud: Cloud, tmp_path: Path, report: Report) -> None:
+    """Every command of docs/tutorials/first-cloud.md that needs neither Cinder nor K-ORC."""
+    started = time.monotonic()
+    output = documented.run(cluster, documented.script(documented.FIRST_CLOUD, {"cloud"}), tmp_path)
+    report.add(tutorial_seconds=round(time.monotonic() - started, 1))
+    assert re.search("^first", output, re.MULTILINE), "the server answers with its name"
 
 
 def test_every_owned_object_comes_back(cluster: Kubernetes, cloud: Cloud, conn: Connection, report: Report) -> None:

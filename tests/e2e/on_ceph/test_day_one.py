@@ -18,6 +18,7 @@ from cloud.kubernetes import Kubernetes, ours
 from cloud.session import Cloud
 from openstack_operator.kube import amount
 
+from .. import documented
 from ..conftest import Report
 from ..facts import ready_again
 from ..waiting import until
@@ -101,6 +102,17 @@ def test_backup_and_restore(cluster: Kubernetes, conn: Connection, pair: list[Gu
     disk = attach(conn, one, restored)
     assert Disks(one).read(disk, 7) == "changed-since"
     detach(conn, one, restored, disk)
+
+
+def test_the_tutorial_of_a_first_cloud_works_with_volumes(
+    cluster: Kubernetes, pair: list[Guest], tmp_path: Path
+) -> None:
+    """docs/tutorials/first-cloud.md. Here this machine is the router of the external network, and no node."""
+    assert pair, "the network of the proof exists"
+    script = documented.script(documented.FIRST_CLOUD, {"cloud", "ceph"})
+    assert documented.FROM_GATEWAY in script
+    output = documented.run(cluster, script.replace(documented.FROM_GATEWAY, "curl"), tmp_path, timeout=900)
+    assert "hello" in output, "the volume holds what was written"
 
 
 def test_an_image_is_booted_from_its_clone(

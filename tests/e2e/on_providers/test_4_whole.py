@@ -4,8 +4,10 @@ for, and the rest is built in.
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +17,7 @@ from cloud import proof, view
 from cloud.kubernetes import Kubernetes
 from cloud.stopwatch import Stopwatch
 
+from .. import documented
 from ..conftest import Report
 from ..waiting import until
 from .asked import raised, ready
@@ -99,6 +102,16 @@ def test_a_server_answers_on_its_floating_ip(cloud: Kubernetes, report: Report) 
     facts = proof.prove(cloud, NAMESPACE, Stopwatch(Console()))
     report.add(whole_proof=facts)
     assert facts["reply"]
+
+
+def test_the_tutorial_of_a_first_cloud_works_with_k_orc(cloud: Kubernetes, tmp_path: Path) -> None:
+    """docs/tutorials/first-cloud.md, in the namespace of this cloud."""
+    script = documented.script(documented.FIRST_CLOUD, {"cloud", "k-orc"}, folder="build/first")
+    script = script.replace("-n openstack", f"-n {NAMESPACE}").replace(
+        "namespace: openstack", f"namespace: {NAMESPACE}"
+    )
+    output = documented.run(cloud, script, tmp_path, timeout=900)
+    assert re.search("^second", output, re.MULTILINE), "the server answers with its name"
 
 
 def test_all_of_it_goes(cloud: Kubernetes, report: Report) -> None:
