@@ -94,7 +94,18 @@ def test_a_component_of_one_profile_is_known_to_the_other() -> None:
 def test_accounts_are_those_the_images_make() -> None:
     users = (catalog.FOLDER / "base" / "users").read_text(encoding="utf-8")
     made = {int(uid) for uid in re.findall(r"^\S+ (\d+) /", users, re.MULTILINE)}
-    for name in ("mariadb", "rabbitmq", "valkey", "etcd", "haproxy", "ceph", "cinder", "cortex", "federation"):
+    for name in (
+        "mariadb",
+        "rabbitmq",
+        "valkey",
+        "etcd",
+        "haproxy",
+        "ceph",
+        "cinder",
+        "barbican",
+        "cortex",
+        "federation",
+    ):
         containerfile = (catalog.FOLDER / name / "Containerfile").read_text(encoding="utf-8")
         made |= {int(uid) for uid in re.findall(r"--uid (\d+)", containerfile)}
     for name, component in release()["debian"].items():

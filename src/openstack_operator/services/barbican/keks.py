@@ -32,8 +32,8 @@ class KeyRing:
     @property
     def options(self) -> list[str]:
         """Values of `kek`: simple_crypto encrypts with the first, and decrypts with all."""
-        others = sorted((generation for generation in self.keys if generation != self.active), reverse=True)
-        return [self.keys[generation] for generation in (self.active, *others)]
+        decrypting = sorted((generation for generation in self.keys if generation != self.active), reverse=True)
+        return [self.keys[generation] for generation in (self.active, *decrypting)]
 
     @property
     def data(self) -> dict[str, str]:

@@ -89,7 +89,7 @@ def _rewrap(ctx: Context[BarbicanSpec], state: _KeyState, *, after: tuple[Step, 
     """Return the job that encrypts the keys of all projects with the active key."""
     command = ["barbican-manage", "simple_crypto", "rewrap_pkek"]
     env = {"KEK_GENERATION": str(state.ring.active)}
-    return parts.job(ctx, "rewrap", command, state.conf, after=after, condition="Rewrap", env=env)
+    return parts.job(ctx, "rewrap", command, state.conf, after=after, condition="KEK", env=env)
 
 
 def _all_run_with(ctx: Context[BarbicanSpec], conf: parts.Config) -> bool:
