@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import subprocess
 from typing import Any
 
 import pytest
@@ -150,53 +149,3 @@ def test_from_one_to_three_and_back(release: Release) -> None:
     up = [(1, 1, on), (2, 2, on), (3, 3, ready), (3, 3, ready), (3, 3, ready)]
     down = [(3, 2, on), (2, 2, on), (2, 1, on), (1, 1, ready), (1, 1, ready), (1, 1, ready)]
     assert sizes == up + down
-
-
-def stale(*servers: str, members: str = "a,b,c") -> list[str]:
-    status = "Role: leader\nLeader: self\nConnections: ->1111 <-2222\nServers:\n" + "\n".join(servers)
-    ended = subprocess.run(
-        ["/usr/bin/env", "awk", "-v", f"members={members}", raft.STALE],
-        input=status,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return sorted(ended.stdout.split())
-
-
-SELF = "    aaaa (aaaa at tcp:a:6643) (self) next_index=1 match_index=6"
-
-
-@pytest.mark.parametrize(
-    ("servers", "kicked"),
-    [
-        (["    bbbb (bbbb at tcp:b:6643) next_index=7 match_index=6 last msg 40 ms ago"], []),
-        (["    bbbb (bbbb at tcp:b:6643) next_index=7 match_index=6 last msg 900000 ms ago"], []),
-        (["    bbbb (bbbb at tcp:b:6643) next_index=7 match_index=6"], []),
-        (
-            [
-                "    bbbb (bbbb at tcp:b:6643) next_index=7 match_index=6 last msg 20000 ms ago",
-                "    b2b2 (b2b2 at tcp:b:6643) next_index=7 match_index=6 last msg 30 ms ago",
-            ],
-            ["bbbb"],
-        ),
-        (
-            [
-                "    bbbb (bbbb at tcp:b:6643) next_index=7 match_index=0",
-                "    b2b2 (b2b2 at tcp:b:6643) next_index=7 match_index=6 last msg 30 ms ago",
-            ],
-            ["bbbb"],
-        ),
-        (
-            [
-                "    bbbb (bbbb at tcp:b:6643) next_index=7 match_index=6 last msg 20000 ms ago",
-                "    b2b2 (b2b2 at tcp:b:6643) next_index=7 match_index=6 last msg 19000 ms ago",
-            ],
-            [],
-        ),
-        (["    dddd (dddd at tcp:d:6643) next_index=7 match_index=6 last msg 20000 ms ago"], []),
-        (["    dddd (dddd at tcp:d:6643) next_index=7 match_index=6 last msg 400000 ms ago"], ["dddd"]),
-    ],
-)
-def test_only_servers_that_will_not_come_back_are_removed(servers: list[str], kicked: list[str]) -> None:
-    assert stale(SELF, *servers) == kicked

@@ -7,6 +7,7 @@ plan may not (`.importlinter`).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from importlib import resources
 
@@ -17,8 +18,9 @@ def text(*names: str) -> str:
     return "".join(resources.files(__name__).joinpath(name).read_text(encoding="utf-8") for name in names)
 
 
-def shell(*names: str, words: tuple[str, ...] = (), options: str = "-euc") -> list[str]:
-    """Return the command that runs shell programs as one script, with `words` as its arguments. Processes show the last
-    one's name as `$0`.
+def shell(*names: str, words: Sequence[str] = (), options: str = "-euc") -> list[str]:
+    """Return the command that runs shell programs as one script, with `words` as its arguments: by the shell that the
+    first line of the last one names. Processes show the last one's name as `$0`.
     """
-    return ["sh", options, text(*names), names[-1].rpartition("/")[2], *words]
+    first_line = text(names[-1]).partition("\n")[0]
+    return [first_line.rpartition("/")[2], options, text(*names), names[-1].rpartition("/")[2], *words]

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ... import kube, parts
+from ... import agents, kube, parts
 from ...api import PodSettings
 from ...plan import READY, Component, Context, Group, SpecError, State, Step, Verdict, key
 from .model import OVNNetworkSpec, Program
@@ -157,8 +157,8 @@ def _container(
 ) -> kube.Container:
     command, prepare, stop = program.command, program.commands.get("prepare"), program.commands.get("stop")
     if prepare:
-        # Not in an init container: it speaks to the database, which starts beside this program.
-        command = ["sh", "-ec", f'{shlex.join(prepare)}; exec "$@"', "sh", *command]
+        # The last variable, since it may refer to the others.
+        command, env = agents.shell("ovn/prepare.sh", words=command), {**(env or {}), "PREPARE": shlex.join(prepare)}
     return kube.Container(
         component=program,
         name=name,

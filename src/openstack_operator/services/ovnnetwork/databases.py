@@ -13,6 +13,8 @@ from .tls import TLS
 
 _MAX_MEMBERS = 9
 """Number of members a database can have."""
+_STATE = "/var/lib/ovn"
+"""Folder of a member's database."""
 
 
 @dataclass(frozen=True)
@@ -125,7 +127,7 @@ def _container(
     if record:
         command = program.commands["cluster"]
         words = (database.name, database.schema)
-        ready, stop = raft.script(raft.READY, *words), raft.script(raft.STOP, *words, *stop)
+        ready, stop = raft.ready(*words), raft.stop(*words, *stop)
         shared = [kube.folder("raft", record.secret, raft.FOLDER)]
     return kube.Container(
         component=program,
@@ -137,9 +139,10 @@ def _container(
             "OVN_SEED": record.env("seed") if record else first_host,
             "OVN_MEMBERS": record.env("members") if record else first_host,
             **({"OVN_PLAIN": "no"} if tls.server.required else {}),
+            **({"RECORD_FOLDER": raft.FOLDER, "STATE_FOLDER": _STATE} if record else {}),
         },
         ports=ports,
-        mounts=(parts.volume("/var/lib/ovn", "ovn"), *kube.scratch("/run/ovn", "/tmp"), *shared, *tls.mounts),  # noqa: S108
+        mounts=(parts.volume(_STATE, "ovn"), *kube.scratch("/run/ovn", "/tmp"), *shared, *tls.mounts),  # noqa: S108
         ready=kube.Probe(command=ready),
         alive=alive(program, ports),
         # On this command a leader hands over at once; on a signal, the other members would wait for an election.

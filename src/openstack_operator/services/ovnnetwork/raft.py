@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ... import kube
+from ... import agents, kube
 from ...plan import RECOVERY, Context, Object, State, Step, Verdict, progressing
 from . import recovery
 from .model import OVNNetworkSpec
@@ -133,65 +133,11 @@ def record(
     )
 
 
-_ASK = f"""
-control=/run/ovn/ovn$1_db.ctl; file=/var/lib/ovn/ovn$1_db.db; name=$2; shift 2
-ask() {{ command=$1; shift; ovs-appctl --timeout=3 -t "$control" "cluster/$command" "$name" "$@"; }}
-listed() {{ case ",$(cat {FOLDER}/members)," in *",$OVN_ADDRESS,"*) ;; *) return 1 ;; esac; }}
-# A member leaves only a cluster of just those listed and itself: one that was taken away and still counts would
-# make the rest a minority. The leader removes that first.
-leave() {{
-    there=$(echo "$1" | grep -Ec ' at (tcp|ssl):')
-    [ "$there" = "$(echo "$(cat {FOLDER}/members),$OVN_ADDRESS" | tr , '\\n' | grep -c .)" ] && ask leave
-}}
-# A server that has left forgets its database. The file is no member's anymore; whoever gets the volume joins anew.
-left() {{
-    listed && return 1
-    case $1 in *"unknown cluster"*) [ ! -e "$file" ] || mv "$file" "$file.left" ;; *) return 1 ;; esac
-}}
-"""
-
-STALE = """
-$3 == "at" { split($4, at, ":"); host[$1] = at[2]; silent[$1] = ($5 == "(self)") ? 0 : -1
-             for (i = 5; i < NF; i++) if ($i == "msg") silent[$1] = $(i + 1) }
-END { for (a in host) {
-        twin = 0; for (b in host) if (b != a && host[b] == host[a] && silent[b] >= 0 && silent[b] < 5000) twin = 1
-        gone = index("," members ",", "," host[a] ",") == 0
-        if ((twin && (silent[a] < 0 || silent[a] > 15000)) || (gone && silent[a] > 300000)) print a } }
-"""
-"""awk: from a leader's cluster/status, the servers that will not come back: one of the two at an address where a member
-came back with an empty disk, and one that was removed before it could leave. A member that is only away stays."""
-
-READY = f"""{_ASK}
-status=$(ask status 2>&1) || {{ left "$status"; exit 1; }}
-case $status in
-*"Status: leaving cluster"*) exit 0 ;;
-*"Status: cluster member"*) ;;
-*) exit 1 ;;
-esac
-case $status in *"Leader: unknown"*) exit 1 ;; esac
-listed || leave "$status"
-case $status in *"Role: leader"*)
-    for sid in $(echo "$status" | awk -v members="$(cat {FOLDER}/members)" '{STALE}'); do ask kick "$sid" || :; done ;;
-esac
-"""
-"""sh, with a database's short name and its schema: succeeds if this member takes part; it also keeps the list of
-members correct, since only a member can, and the probe runs again and again."""
-
-STOP = f"""{_ASK}
-if ! listed; then
-    for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15; do
-        # Asked again and again, for the server may only just have started.
-        status=$(ask status 2>&1)
-        left "$status" && break
-        leave "$status"
-        sleep 1
-    done
-fi
-exec "$@"
-"""
-"""sh, with the same two words and the command that stops the server: leaves the cluster first if it has to."""
+def ready(*words: str) -> list[str]:
+    """Return the command of the probe of a member; `words` are the database's short name and its schema."""
+    return agents.shell("ovn/member.sh", "ovn/ready.sh", words=words, options="-c")
 
 
-def script(text: str, *words: str) -> list[str]:
-    """Return the command that runs a script with these words."""
-    return ["sh", "-c", text, "raft", *words]
+def stop(*words: str) -> list[str]:
+    """Return the command of the hook before a member's end; the words of `ready`, then the command that stops it."""
+    return agents.shell("ovn/member.sh", "ovn/stop.sh", words=words, options="-c")
