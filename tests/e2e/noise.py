@@ -57,7 +57,7 @@ NOISE = (
         r": error : .*/etc/pki/(CA|libvirt)/",
     ),
     _known(
-        "libvirt sees cgroups that it may not use (services/nova/compute.py: LEAVE_CGROUP)",
+        "libvirt sees cgroups that it may not use (agents/nova/start_libvirt.sh)",
         r": error : .*(cgroup|[Uu]nable to (read from|write to) '/sys/fs/cgroup)",
     ),
     _known(

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import re
-import signal
-import subprocess
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import timedelta
@@ -18,7 +14,6 @@ import yaml
 from cryptography import x509
 from cryptography.x509.oid import ExtendedKeyUsageOID
 from oslo_config import cfg
-from patience import until
 
 from openstack_operator import kube
 from openstack_operator.api import references, structural
@@ -445,13 +440,6 @@ def test_without_ceph_libvirt_keeps_no_keys() -> None:
     assert not any("secrets" in mount["mountPath"] for mount in main["volumeMounts"])
 
 
-def test_the_shell_that_defines_keys_is_one(tmp_path: Path) -> None:
-    main = daemon(on_ceph({"storageType": "ceph"}), "nova-libvirt")["spec"]["containers"][0]
-    script = tmp_path / "start"
-    script.write_text(main["command"][2])
-    assert subprocess.run(["sh", "-n", script], check=False).returncode == 0
-
-
 def pods_of_libvirt(*addresses: str) -> list[Object]:
     labels = {kube.COMPONENT: "libvirt"}
     return [
@@ -580,47 +568,6 @@ def test_consoles_in_plain_text_are_reached_unless_tls_is_required() -> None:
     required = {"imageProfile": "kolla", "tls": {"secretRef": {"name": "mine"}, "required": True}}
     with pytest.raises(NotBuilt, match=r"spec\.tls\.required: with kolla's images"):
         planned(required, profile="kolla")
-
-
-def test_guests_are_told_of_new_certificates(tmp_path: Path) -> None:
-    """Also those that run already when libvirt starts, and none keeps the others from being told."""
-    main = daemon(planned(owner="nova"), "nova-libvirt")["spec"]["containers"][0]
-    script = main["command"][2].replace("/etc/openstack-", f"{tmp_path}/").replace("sleep 10", "sleep 0.02")
-    for folder in ("tls/consoles", "tls/migration"):
-        (tmp_path / folder).mkdir(parents=True)
-        (tmp_path / folder / "cert").write_text("old")
-    virsh = tmp_path / "virsh"
-    guests = "list) printf 'plain\\nother\\n'"
-    virsh.write_text(f"#!/bin/sh\ncase $4 in {guests} ;; *) echo $5 >> {tmp_path}/told; [ $5 = other ] ;; esac\n")
-    virsh.chmod(0o755)
-    (tmp_path / "qemu-certificates").symlink_to("/bin/true")
-    begun = script.partition("# Guests outlive")[0]
-    # Each loop remembers what its folder holds, and then looks again and again, which is counted.
-    begun, loops = re.subn(r"while (sleep [^;]+); do", rf"while echo >> {tmp_path}/looks-$BASHPID; \1; do", begun)
-    assert loops == 2
-    (tmp_path / "start").write_text(f"PATH={tmp_path}:$PATH\n{begun}wait")
-
-    def loops_looked(times: int) -> bool:
-        looks = [len(each.read_text()) for each in tmp_path.glob("looks-*")]
-        return len(looks) == loops and min(looks) >= times
-
-    def guests_told() -> list[str]:
-        return (tmp_path / "told").read_text().split() if (tmp_path / "told").exists() else []
-
-    with subprocess.Popen(["bash", tmp_path / "start"], stderr=subprocess.DEVNULL, start_new_session=True) as process:
-        try:
-            until("both guests are told of what is there", lambda: guests_told() == ["plain", "other"])
-            until("both loops know their files", lambda: loops_looked(1))
-            # Whole at once, as the kubelet does it.
-            (tmp_path / "new").write_text("new")
-            (tmp_path / "new").replace(tmp_path / "tls" / "consoles" / "cert")
-            until("both are told again", lambda: guests_told() == ["plain", "other"] * 2)
-            # A change is told once: looks that come later find none.
-            seen = max(len(each.read_text()) for each in tmp_path.glob("looks-*"))
-            until("it is looked at again", lambda: loops_looked(seen + 2))
-        finally:
-            os.killpg(process.pid, signal.SIGKILL)
-    assert guests_told() == ["plain", "other"] * 2
 
 
 ASKING = {"scheduler": {"externalScheduler": {"enabled": True, "endpoint": "https://cortex.example.org:8080/"}}}

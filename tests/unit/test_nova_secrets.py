@@ -109,10 +109,10 @@ def run(tmp_path: Path) -> Any:
         for name, text in files.items():
             (tmp_path / "given" / name).write_text(text)
         [first] = pod(result, "nova-cell1-compute")["spec"]["initContainers"]
-        program = first["command"][-1].replace("/etc/openstack-libvirt-secrets", str(tmp_path / "given"))
-        env = {each["name"]: each["value"] for each in first["env"]}
+        env = {each["name"]: each["value"] for each in first["env"]} | {"KEYS_FOLDER": str(tmp_path / "given")}
         env |= {"PYTHONPATH": str(tmp_path), "THERE": str(tmp_path / "there"), "PATH": os.environ["PATH"]}
-        return subprocess.Popen([sys.executable, "-c", program], env=env, stdout=subprocess.PIPE, text=True)
+        command = [sys.executable, *first["command"][1:]]
+        return subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True)
 
     return start
 

@@ -4,25 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from .. import kube
+from .. import agents, kube
 from ..plan import Context
+
+_ISCSI = "/etc/iscsi"
 
 DEVICES = (
     kube.host("dev", "/dev", kind="Directory"),
     kube.host("modules", "/lib/modules", kind="Directory"),
-    kube.host("iscsi", "/etc/iscsi"),
+    kube.host("iscsi", _ISCSI),
 )
 """Mounts of such a pod. Devices appear in the node's /dev; /etc/iscsi says under which name the node logs in."""
-
-# One program on a node serves the kernel's initiator. It may be the node's own, or that of another pod.
-_ISCSID = """\
-modprobe -q iscsi_tcp || true
-cd /etc/iscsi
-[ -s initiatorname.iscsi ] || echo "InitiatorName=$(iscsi-iname)" > initiatorname.iscsi
-[ -e iscsid.conf ] || echo 'node.startup = manual' > iscsid.conf
-while grep -q '@ISCSIADM_ABSTRACT_NAMESPACE' /proc/net/unix; do sleep 5; done
-exec "$@"
-"""
 
 
 def iscsid(ctx: Context[Any]) -> kube.Container:
@@ -31,7 +23,8 @@ def iscsid(ctx: Context[Any]) -> kube.Container:
     return kube.Container(
         name="iscsid",
         component=entry,
-        command=["sh", "-c", _ISCSID, "iscsid", *entry.command],
+        command=agents.shell("nodes/start_iscsid.sh", words=entry.command, options="-c"),
+        env={"ISCSI_FOLDER": _ISCSI},
         mounts=(*DEVICES, *kube.scratch("/run", "/tmp")),  # noqa: S108
         memory="16Mi",
         privileged=True,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from .. import kube, pki
+from .. import agents, kube, pki
 from ..api import PodSettings
 from ..plan import Component, Context, Object, State, Step, Verdict, key
 from .authorities import OwnAuthority
@@ -25,13 +25,6 @@ _LONGEST_NAME = 64
 NODE_VOLUME = "node-certificate"
 """Name of the volume by which a pod mounts the files of its node."""
 _SOURCE, _FOLDER = "/run/node-certificate", "/var/lib/openstack-tls"
-_STORE = """\
-umask 077
-for file in ca.crt tls.crt tls.key; do cp "$SOURCE/$file" "$TARGET/.$file"; done
-for file in ca.crt tls.crt tls.key; do mv -f "$TARGET/.$file" "$TARGET/$file"; done
-"""
-"""The key comes last, and programs wait for it. Open vSwitch compares the time of the key, then that of the
-certificate, and reads both if both are new: if the key came first, it could miss a new pair (lib/stream-ssl.c)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,7 +110,7 @@ def _job(group: _Nodes, node: str, uid: str, files: Mapping[str, str]) -> Object
     ctx, target = group.ctx, f"{_FOLDER}/{group.component}"
     main = kube.Container(
         component=group.program,
-        command=["sh", "-ec", _STORE],
+        command=agents.shell("nodes/store_certificate.sh"),
         env={"SOURCE": _SOURCE, "TARGET": target},
         mounts=(
             kube.folder("issued", kube.fitting(ctx.name(group.component, node)), _SOURCE, mode=0o400),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ... import kube, oslo, parts
+from ... import agents, kube, oslo, parts
 from ...plan import Context, Step
 from .config import agent_conf, network, ovn_defaults
 from .model import NeutronSpec
@@ -12,14 +12,6 @@ NAME = "metadata-agent"
 
 # The kernel's table and not the file: a socket file outlives its server. 00010000 is a listening socket.
 LISTENS = kube.Probe.of_worker(["grep", "-qs", " 00010000 .*/var/lib/neutron/metadata_proxy$", "/proc/net/unix"])
-
-WAIT_FOR_SWITCH = """\
-until [ ! -d /etc/ovn-tls ] || [ -e /etc/ovn-tls/tls.key ]; do sleep 1; done
-until grep -qs ' 00010000 .*/run/openvswitch/db.sock$' /proc/net/unix; do sleep 1; done
-exec "$@"
-"""
-"""sh: waits until the node has its certificate and Open vSwitch's database answers. An agent that starts before them
-fails, and then neither ends nor retries."""
 
 
 def metadata_agent(ctx: Context[NeutronSpec], secret: str, *, after: tuple[Step, ...]) -> tuple[Step, Step]:
@@ -37,8 +29,8 @@ def metadata_agent(ctx: Context[NeutronSpec], secret: str, *, after: tuple[Step,
     program = parts.program(ctx, NAME)
     main = kube.Container(
         component=program,
-        command=["sh", "-ec", WAIT_FOR_SWITCH, "sh", *program.command],
-        env={"OS_DEFAULT__HOST": {"fieldRef": {"fieldPath": "spec.nodeName"}}},
+        command=agents.shell("neutron/wait_for_switch.sh", words=program.command),
+        env={"OS_DEFAULT__HOST": {"fieldRef": {"fieldPath": "spec.nodeName"}}, "TLS_FOLDER": parts.OVN_TLS},
         mounts=(
             *conf.mounts,
             kube.host("openvswitch", "/run/openvswitch"),

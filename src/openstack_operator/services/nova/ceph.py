@@ -7,78 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ... import kube, parts
+from ... import agents, kube, parts
 from ...api import CephSource, Sections
 from ...plan import Context, Step
 from .model import NovaSpec
 
 SECRETS = "/etc/libvirt/secrets"
 _MOUNT_PATH = "/etc/openstack-libvirt-secrets"
-
-# Kubelet takes up to a minute and a half to show a changed Secret: ten seconds more do not count.
-DEFINE = f"""\
-# The keys are there before libvirt is, since guests are started as soon as it answers. A key that changes, or comes
-# later, is told to the libvirt that runs; from a file, since others may read a command line.
-chmod 700 {SECRETS} && cp {_MOUNT_PATH}/*.xml {_MOUNT_PATH}/*.base64 {SECRETS}/ && chmod 600 {SECRETS}/*
-told() {{ cat {_MOUNT_PATH}/* | sha256sum; }}
-known=$(told)
-(
-    while sleep 10; do
-        [ "$(told)" != "$known" ] || continue
-        now=$(told)
-        for xml in {_MOUNT_PATH}/*.xml; do
-            uuid=$(basename "$xml" .xml)
-            virsh -q -c qemu:///system secret-define "$xml" &&
-                virsh -q -c qemu:///system secret-set-value "$uuid" --file "${{xml%.xml}}.base64" || now=$known
-        done
-        known=$now
-    done
-) &
-"""
-
-# Runs before each nova-compute, whose pod is replaced when keys change. libvirt's own pod gets a changed Secret up to
-# a minute and a half later, and is not replaced: servers that start in between would not find their key. nova-compute
-# waits for it, which is why it looks twice a second, at files and at a socket.
-_HAND_OVER = f"""\
-import base64, hashlib, os, time
-from pathlib import Path
-import libvirt
-
-def read():
-    files = {{each.name: each.read_bytes() for each in Path("{_MOUNT_PATH}").iterdir() if each.name[0] != "."}}
-    return files, hashlib.sha256(b"".join(files[name] for name in sorted(files))).hexdigest()
-
-def define(files):
-    node = libvirt.open("qemu:///system")
-    for name in files:
-        uuid, _, kind = name.partition(".")
-        if kind == "xml":
-            secret = node.secretDefineXML(files[name].decode())
-            secret.setValue(base64.b64decode(files[uuid + ".base64"]))
-    known = {{secret.UUIDString() for secret in node.listAllSecrets()}}
-    node.close()
-    return sorted({{name.partition(".")[0] for name in files}} - known)
-
-libvirt.registerErrorHandler(lambda *_: None, None)
-said = ""
-while True:
-    files, digest = read()
-    if digest != os.environ["KEYS_DIGEST"]:
-        problem = "the keys that are mounted are not yet those that nova-compute is to use"
-    else:
-        try:
-            missing = define(files)
-        except libvirt.libvirtError as error:
-            problem = f"libvirt: {{error}}"
-        else:
-            if not missing:
-                break
-            problem = f"libvirt does not have the keys {{', '.join(missing)}}"
-    if problem != said:
-        print(problem, flush=True)
-        said = problem
-    time.sleep(0.5)
-"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,8 +57,8 @@ class Disks:
         if not self.secret:
             return []
         keys = kube.folder("ceph-keys", self.secret, _MOUNT_PATH, mode=0o400)
-        command = ["python3", "-W", "ignore", "-c", _HAND_OVER]
-        env: dict[str, str | Mapping[str, Any]] = {"KEYS_DIGEST": self.digest}
+        command = ["python3", "-W", "ignore", "-c", agents.text("nova/hand_over_keys.py")]
+        env: dict[str, str | Mapping[str, Any]] = {"KEYS_FOLDER": _MOUNT_PATH, "KEYS_DIGEST": self.digest}
         return [
             kube.Container(
                 component=parts.program(ctx, "compute"),
@@ -136,9 +71,14 @@ class Disks:
         ]
 
     @property
-    def define(self) -> str:
-        """First commands of the shell that becomes libvirt."""
-        return DEFINE if self.secret else ""
+    def programs(self) -> tuple[str, ...]:
+        """Programs that run before libvirt."""
+        return ("nova/define_keys.sh",) if self.secret else ()
+
+    @property
+    def env(self) -> dict[str, str]:
+        """Environment of these programs."""
+        return {"KEYS_FOLDER": _MOUNT_PATH, "SECRETS_FOLDER": SECRETS} if self.secret else {}
 
 
 def plan_disks(ctx: Context[NovaSpec]) -> Disks:

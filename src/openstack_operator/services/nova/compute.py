@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from ... import kube, oslo, parts
+from ... import agents, kube, oslo, parts
 from ...api import CephStorageRef, PodSettings, Ref, Sections, references
 from ...plan import Context, Group, Step
 from . import config, idle, jobs, volumes
@@ -20,26 +20,6 @@ CELL_LABEL = "openstack-cell"
 _NODES = "spec.compute.nodeSelector"
 _ROLES = "reader", "service"
 """Roles of the user that every node knows: enough for Placement, Neutron and Cinder, and nothing of Keystone."""
-
-LEAVE_CGROUP = """\
-# Guests outlive this container: its runtime ends what it finds in the container's cgroups, so libvirt and the guests it
-# starts leave them, in every hierarchy (v1 has many, v2 one).
-leave() {
-    while IFS=: read -r _ names path; do
-        root=/sys/fs/cgroup/${names#name=}
-        [ -n "$names" ] || [ -e "$root/cgroup.procs" ] || root=/sys/fs/cgroup/unified
-        [ -e "$root/cgroup.procs" ] || continue
-        above=$root${path%%/kubepods*}
-        mkdir -p "$above/openstack-guests"
-        for file in cpuset.cpus cpuset.mems; do
-            if [ -e "$above/$file" ]; then cat "$above/$file" > "$above/openstack-guests/$file"; fi
-        done
-        echo 0 > "$above/openstack-guests/cgroup.procs"
-    done < /proc/self/cgroup
-}
-leave || echo "warning: guests will end with this container" >&2
-exec "$@"
-"""
 
 
 def plan_compute(ctx: Context[NovaSpec], cells: list[CellPlan], inputs: CellInputs, migration: Migration) -> Group:
@@ -81,11 +61,19 @@ def _libvirt(ctx: Context[NovaSpec], disks: Disks, migration: Migration, console
     """Plan libvirt, which no change of Nova's configuration restarts; guests outlive it."""
     entry = ctx.release["libvirt"]
     libvirt = kube.host("libvirt", "/var/lib/libvirt")
-    script = disks.define + migration.follow + consoles.follow + LEAVE_CGROUP
+    preparations = (*disks.programs, *migration.programs, *consoles.programs)
+    if preparations:
+        preparations = ("nova/follow.sh", *preparations)
     main = kube.Container(
         component=entry,
-        command=["sh", "-c", script, "libvirt", *entry.command],
-        env={"VIRT_TYPE": ctx.spec.compute.virt_type, **volumes.libvirt_env(ctx), **migration.env},
+        command=agents.shell(*preparations, "nova/start_libvirt.sh", words=entry.command, options="-c"),
+        env={
+            "VIRT_TYPE": ctx.spec.compute.virt_type,
+            **volumes.libvirt_env(ctx),
+            **disks.env,
+            **consoles.env,
+            **migration.env,
+        },
         # Even where it does not listen there: a node has one libvirt.
         ports={"libvirt-tls": PORT},
         mounts=(

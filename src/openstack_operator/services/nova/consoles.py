@@ -13,7 +13,7 @@ from ... import kube, oslo, parts, pki
 from ...api import Sections
 from ...plan import Context, NotBuilt, Step
 from . import config
-from .migration import MOUNT_PATH, libvirt_verdict
+from .migration import CERTIFICATES_ENV, MOUNT_PATH, libvirt_verdict
 from .model import NovaSpec
 
 _NODE, _PROXY = "/etc/openstack-consoles", "/etc/openstack-console"
@@ -32,16 +32,6 @@ _TABLES = (
 _PROCESS = "nova-novncproxy"
 # oslo.messaging's queue manager makes it of host name, process name and a number.
 _REPLIES = f"reply_[^:]+:{_PROCESS}:[0-9]+"
-
-# QEMU reads its certificate once, and again on request; one that was started without any has nothing to read. Guests
-# outlive the libvirt that would have made the request.
-FOLLOW = """\
-reload() {
-    guests=$(virsh -q -c qemu:///system list --uuid) || return
-    for guest in $guests; do virsh -q -c qemu:///system domdisplay-reload "$guest" 2> /dev/null || :; done
-}
-(until reload > /dev/null 2>&1; do sleep 10; done) &
-""" + parts.followed(f"{MOUNT_PATH}/consoles", "qemu-certificates && reload")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,9 +58,14 @@ class Consoles:
         }
 
     @property
-    def follow(self) -> str:
-        """First commands of the shell that becomes libvirt."""
-        return FOLLOW if self.steps else ""
+    def programs(self) -> tuple[str, ...]:
+        """Programs that run before libvirt."""
+        return ("nova/follow_consoles.sh",) if self.steps else ()
+
+    @property
+    def env(self) -> dict[str, str]:
+        """Environment of these programs."""
+        return dict(CERTIFICATES_ENV) if self.steps else {}
 
 
 def plan_consoles(ctx: Context[NovaSpec]) -> Consoles:

@@ -18,15 +18,10 @@ FOLDER = "/etc/openstack-libvirt-migration"
 """Folder from which libvirt and QEMU read their certificates; servers that run were started with this path."""
 MOUNT_PATH = "/etc/openstack-tls"
 """Folders with certificates as they are mounted, for root alone. `qemu-certificates` of the image copies them."""
+CERTIFICATES_ENV = {"CERTIFICATES_FOLDER": MOUNT_PATH}
 LIBVIRT = "libvirt"
 """Component of the pods between which servers move."""
 PORT = 16514
-
-# libvirtd reads its certificates once, and again on request; QEMU reads its own for each migration. Nodes come and go,
-# and a year ends.
-FOLLOW = parts.followed(
-    f"{MOUNT_PATH}/migration", "qemu-certificates && virt-admin -c libvirtd:///system server-update-tls libvirtd"
-)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,14 +49,16 @@ class Migration:
         }
 
     @property
-    def env(self) -> dict[str, Mapping[str, Any]]:
-        """Environment of libvirt: the address at which it listens."""
-        return {"MIGRATION_ADDRESS": {"fieldRef": {"fieldPath": "status.hostIP"}}} if self.steps else {}
+    def env(self) -> dict[str, str | Mapping[str, Any]]:
+        """Environment of libvirt: the address at which it listens, and the folder of new certificates."""
+        if not self.steps:
+            return {}
+        return {"MIGRATION_ADDRESS": {"fieldRef": {"fieldPath": "status.hostIP"}}, **CERTIFICATES_ENV}
 
     @property
-    def follow(self) -> str:
-        """First commands of the shell that becomes libvirt."""
-        return FOLLOW if self.steps else ""
+    def programs(self) -> tuple[str, ...]:
+        """Programs that run before libvirt."""
+        return ("nova/follow_migration.sh",) if self.steps else ()
 
 
 def plan_migration(ctx: Context[NovaSpec]) -> Migration:
