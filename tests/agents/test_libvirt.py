@@ -152,8 +152,8 @@ class Libvirt(Computer):
         self.install("tini", f"stat -c '%a %n' {self.secrets} {self.secrets}/* > {folder}/start")
         for name in ("qemu-certificates", "virt-admin", "virsh"):
             self.install(name)
-        # A few milliseconds instead of ten seconds.
-        self.install("sleep", "exec /bin/sleep 0.02")
+        # A few milliseconds instead of ten seconds; not longer than this process runs, or the loops would outlive it.
+        self.install("sleep", f"kill -0 {os.getpid()} && exec /bin/sleep 0.02")
 
     @contextmanager
     def started(self) -> Generator[None]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -99,11 +99,12 @@ def test_nova_compute_does_not_mount_keys_of_volumes() -> None:
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> Any:
+def run(tmp_path: Path) -> Generator[Any]:
     """Starts the program with files and a digest; the node's libvirt has what is in the folder `there`."""
     (tmp_path / "libvirt.py").write_text(LIBVIRT)
     (tmp_path / "there").mkdir()
     (tmp_path / "given").mkdir()
+    processes: list[subprocess.Popen[str]] = []
 
     def start(result: Plan, files: Mapping[str, str]) -> subprocess.Popen[str]:
         for name, text in files.items():
@@ -112,16 +113,21 @@ def run(tmp_path: Path) -> Any:
         env = {each["name"]: each["value"] for each in first["env"]} | {"KEYS_FOLDER": str(tmp_path / "given")}
         env |= {"PYTHONPATH": str(tmp_path), "THERE": str(tmp_path / "there"), "PATH": os.environ["PATH"]}
         command = [sys.executable, *first["command"][1:]]
-        return subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True)
+        processes.append(subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True))
+        return processes[-1]
 
-    return start
+    yield start
+    # One that waits without end would keep a test that has failed.
+    for process in processes:
+        process.kill()
+        process.communicate()
 
 
 def test_it_waits_until_libvirt_has_every_key(run: Any, tmp_path: Path) -> None:
     result = planned(KEYS[0])
-    with run(result, keys(result)) as process:
-        assert process.wait(PATIENCE) == 0
-        assert process.stdout.read() == "libvirt: no answer\n"
+    process = run(result, keys(result))
+    assert process.wait(PATIENCE) == 0
+    assert process.stdout.read() == "libvirt: no answer\n"
     known = {each.name for each in (tmp_path / "there").iterdir()} - {"asked"}
     assert known == {name.partition(".")[0] for name in keys(result)}
 
@@ -129,9 +135,9 @@ def test_it_waits_until_libvirt_has_every_key(run: Any, tmp_path: Path) -> None:
 def test_keys_of_before_are_not_taken_for_those_of_now(run: Any, tmp_path: Path) -> None:
     """Kubelet may show a moment longer what the Secret held; the same user may have another key."""
     before, after = (planned(key) for key in KEYS)
-    with run(after, keys(before)) as process:
-        assert process.stdout.readline() == "the keys that are mounted are not yet those that nova-compute is to use\n"
-        assert list((tmp_path / "there").iterdir()) == []
-        for name, text in keys(after).items():
-            (tmp_path / "given" / name).write_text(text)
-        assert process.wait(PATIENCE) == 0
+    process = run(after, keys(before))
+    assert process.stdout.readline() == "the keys that are mounted are not yet those that nova-compute is to use\n"
+    assert list((tmp_path / "there").iterdir()) == []
+    for name, text in keys(after).items():
+        (tmp_path / "given" / name).write_text(text)
+    assert process.wait(PATIENCE) == 0
