@@ -34,11 +34,14 @@ class Computer:
         self.programs.mkdir()
         self.record = folder / "calls"
         self.record.touch()
+        self.processes = folder / "processes"
+        self.main_process = 0
 
     def install(self, name: str, script: str = "") -> None:
         """Put a program on PATH: it records its call, then does what the shell script says."""
         program = self.programs / name
-        program.write_text(f'#!/bin/sh\necho {name} "$@" >> {self.record}\n{script}\n')
+        header = f'#!/bin/sh\necho {name} "$@" >> {self.record}\necho {name} $$ >> {self.processes}\n'
+        program.write_text(f"{header}{script}\n")
         program.chmod(0o755)
 
     @property
@@ -48,15 +51,24 @@ class Computer:
 
     def run(self, command: Sequence[str], env: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
         """Run a command in its environment to its end."""
-        return subprocess.run(
+        with subprocess.Popen(
             command,
             env={**env, "PATH": self.path},
             cwd=self.folder,
-            capture_output=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             text=True,
-            check=False,
-            timeout=PATIENCE,
-        )
+        ) as process:
+            self.main_process = process.pid
+            try:
+                output, errors = process.communicate(timeout=PATIENCE)
+            finally:
+                process.kill()
+        return subprocess.CompletedProcess(command, process.returncode, output, errors)
+
+    def has_become(self, name: str) -> bool:
+        """Return True if the process of the last run became a replaced program, which gets the container's signals."""
+        return f"{name} {self.main_process}" in self.processes.read_text().splitlines()
 
     @property
     def path(self) -> str:

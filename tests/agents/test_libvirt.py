@@ -73,7 +73,7 @@ class Cgroups(Computer):
         return self.run(self.spec["command"], env)
 
     @property
-    def processes(self) -> dict[str, str]:
+    def guests(self) -> dict[str, str]:
         """Return what was written to the list of processes of each group, besides the first process."""
         lists = {each.parent: each.read_text().strip() for each in self.root.rglob("cgroup.procs") if each.is_file()}
         return {str(folder.relative_to(self.root)): text for folder, text in lists.items() if text != "1"}
@@ -101,7 +101,8 @@ def test_libvirt_leaves_the_groups_of_the_kubelet(cgroups: Cgroups, own: str, gr
     cgroups.group("")
     cgroups.group(own.strip("/"))
     ended = cgroups.start(f"0::{own}")
-    assert cgroups.processes == {group: "0"}, "the process that writes, and no other"
+    assert cgroups.guests == {group: "0"}, "the process that writes, and no other"
+    assert cgroups.has_become("dumb-init"), "the process that left"
     assert cgroups.calls[0].startswith("dumb-init --single-child")
     assert ended.stderr == ""
 
@@ -114,10 +115,10 @@ def test_libvirt_leaves_each_hierarchy(cgroups: Cgroups) -> None:
     cgroups.group("cpuset", cpuset_cpus="0-3\n", cpuset_mems="0\n")
     names = ("cpuset", "cpu,cpuacct", "name=systemd", "rdma")
     ended = cgroups.start(*(f"{n}:{name}:/kubepods/pod1/2" for n, name in enumerate(names, 1)), "0::/kubepods/pod1/2")
-    assert cgroups.processes == {f"{name}/openstack-guests": "0" for name in hierarchies}
-    guests = cgroups.root / "cpuset" / "openstack-guests"
+    assert cgroups.guests == {f"{name}/openstack-guests": "0" for name in hierarchies}
+    folder = cgroups.root / "cpuset" / "openstack-guests"
     # A group without processors takes no process.
-    assert [(guests / f"cpuset.{name}").read_text() for name in ("cpus", "mems")] == ["0-3\n", "0\n"]
+    assert [(folder / f"cpuset.{name}").read_text() for name in ("cpus", "mems")] == ["0-3\n", "0\n"]
     assert ended.stderr == ""
 
 
@@ -128,7 +129,7 @@ def test_libvirt_says_that_guests_will_end_with_it(cgroups: Cgroups) -> None:
     (cgroups.root / "cpuset" / "openstack-guests" / "cgroup.procs").mkdir(parents=True)
     ended = cgroups.start("2:cpuset:/kubepods/pod1/2", "1:memory:/kubepods/pod1/2")
     assert "warning: guests will end with this container" in ended.stderr
-    assert cgroups.processes == {"memory/openstack-guests": "0"}
+    assert cgroups.guests == {"memory/openstack-guests": "0"}
     assert cgroups.calls[0].startswith("dumb-init --single-child")
 
 

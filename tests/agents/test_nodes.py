@@ -72,6 +72,7 @@ def test_each_node_gets_a_name_of_its_own_once(initiator: InitiatorNode, tmp_pat
     assert other.name_file.read_text() == "InitiatorName=iqn.2016-04.com.open-iscsi:two-1\n"
     assert initiator.name_file.stat().st_mode & 0o777 == 0o644
     assert [each for each in initiator.calls if "iscsid" in each] == ["iscsid -f", "iscsid -f"]
+    assert initiator.has_become("iscsid")
     assert "modprobe -q iscsi_tcp" in initiator.calls
     assert not list(initiator.folder.glob(".initiatorname*"))
 
@@ -228,3 +229,4 @@ def test_the_metadata_agent_waits_for_the_certificate_of_its_node(agent: AgentNo
 def test_the_metadata_agent_starts_at_once_on_a_node_that_is_ready(agent: AgentNode) -> None:
     subprocess.run(["sh", "-c", agent.socket()], check=True)
     assert agent.start() == ["tini"]
+    assert agent.has_become("tini")

@@ -257,6 +257,7 @@ def test_a_switch_starts_after_its_node_is_described(tmp_path: Path, root: Path)
     for name, value in {"OVS_SYSTEM_ID": "node1", "OVN_REMOTE": "ssl:a:1,ssl:b:1", "OVN_ENCAP_IP": "10.0.0.1"}.items():
         prepare = prepare.replace(f"$({name})", value)
     assert computer.run(spec["command"], environment(spec, {"PREPARE": prepare})).returncode == 0
+    assert computer.has_become("dumb-init"), "it gets the signal to stop"
     describe, switch = computer.calls[1:]
     assert 'external_ids:ovn-remote="ssl:a:1,ssl:b:1"' in describe
     assert switch.startswith("dumb-init --single-child -- ovs-vswitchd unix:/run/openvswitch/db.sock")

@@ -201,11 +201,6 @@ def test_kolla_images_run_the_same_plan() -> None:
     main = objects["StatefulSet", "ovn-nb"]["spec"]["template"]["spec"]["containers"][0]
     assert main["securityContext"]["runAsUser"] == 0
     assert not main["securityContext"]["runAsNonRoot"], "the kubelet would refuse to start uid 0"
-    switch = pod(objects, "ovn-chassis")["containers"][0]["command"]
-    assert switch[:2] == ["sh", "-ec"]
-    assert "ovs-vsctl --no-wait init" in switch[2]
-    assert switch[2].endswith('; exec "$@"'), "PID 1 must be the switch itself, which is told when to stop"
-    assert switch[4] == "dumb-init"
 
 
 def test_each_container_of_a_node_has_an_image_and_resources_of_its_own(release: Release) -> None:
