@@ -123,6 +123,10 @@ e2e-tempest: venv ## A cloud that is tested by Tempest: its smoke set, all of Id
 e2e-federation: venv ## A cloud that is told to let in users of an OpenID provider, in browsers and with tokens, and then not to
 	$(E2E) tests/e2e/on_federation
 
+.PHONY: e2e-services
+e2e-services: venv ## The cloud of controlplane_full.yaml: each service that is off by default, used as its users do
+	$(E2E) tests/e2e/on_services
+
 .PHONY: e2e-reasons
 e2e-reasons: venv ## Ten reasons why a pod does not start, made in a cloud, and the seconds until its conditions say so
 	$(E2E) -s tests/e2e/on_reasons

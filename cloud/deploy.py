@@ -20,7 +20,7 @@ BUILD = "OPERATOR_BUILD"
 VERSION = "app.kubernetes.io/version"
 RELEASES = "openstack-operator-releases"
 
-OPTIONAL = ("valkey", "etcd", "cinder", "ceph", "cortex", "tempest")
+OPTIONAL = ("valkey", "etcd", "cinder", "ceph", "barbican", "cortex", "tempest")
 """What runs only where the control plane asks for it, each in an image of its name."""
 FEDERATION = "federation"
 """The image of what runs only where Keystone lets in users of others."""

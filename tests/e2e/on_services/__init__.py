@@ -1,0 +1,1 @@
+"""A cloud with the services that are off by default, each used as its users do."""

@@ -1,0 +1,154 @@
+"""Barbican: secrets of users, keys that it generates, and the replacement of its key-encryption key under load."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from openstack.connection import Connection
+
+from cloud.kubernetes import Kubernetes
+from cloud.session import Cloud
+
+from ..waiting import until
+
+BARBICAN = "barbicans.openstack.k8s.io"
+OLD = {"before": "a secret from before the replacement \u00e9\u4e16"}
+
+
+@dataclass
+class Secrets:
+    """Stores secrets and reads them."""
+
+    conn: Connection
+    payloads: dict[str, str] = field(default_factory=dict[str, str])
+    """By the id of the secret."""
+    failures: list[str] = field(default_factory=list[str])
+
+    def store(self, name: str, payload: str) -> str:
+        manager: Any = self.conn.key_manager
+        secret = manager.create_secret(name=name, payload=payload, payload_content_type="text/plain")
+        id_ = str(secret.secret_ref).rpartition("/")[2]
+        self.payloads[id_] = payload
+        return id_
+
+    def read(self, id_: str) -> str:
+        answer = self.conn.key_manager.get(f"/v1/secrets/{id_}/payload", headers={"Accept": "text/plain"})
+        assert answer.status_code == 200, f"{answer.status_code} {answer.text}"
+        return answer.content.decode()
+
+    def wrong(self) -> list[str]:
+        """Ids of secrets that do not come back as they were stored."""
+        return [id_ for id_, payload in self.payloads.items() if self.read(id_) != payload]
+
+
+@contextmanager
+def used(conn: Connection) -> Iterator[Secrets]:
+    """A user who stores a secret and reads an old and a new one all the time."""
+    secrets, stop = Secrets(conn), threading.Event()
+    first = secrets.store("first", "first")
+
+    def work() -> None:
+        number = 0
+        while not stop.is_set():
+            number += 1
+            try:
+                latest = secrets.store(f"n{number}", f"payload {number}")
+                for id_ in (first, latest):
+                    if secrets.read(id_) != secrets.payloads[id_]:
+                        secrets.failures.append(f"{id_}: another payload")
+            except Exception as error:
+                secrets.failures.append(f"{time.strftime('%X')} {type(error).__name__}: {error}")
+            stop.wait(0.2)
+
+    user = threading.Thread(target=work)
+    user.start()
+    try:
+        yield secrets
+    finally:
+        stop.set()
+        user.join()
+
+
+def generations(cluster: Kubernetes, cloud: Cloud) -> set[str]:
+    """Names of the keys in the Secret."""
+    data = cluster.get("secret", "barbican-kek", "-n", cloud.namespace)["data"]
+    return {name for name in data if name.startswith("kek.")}
+
+
+@pytest.fixture(scope="module")
+def old() -> dict[str, str]:
+    """Ids of secrets by name, for later tests."""
+    return {}
+
+
+def test_a_secret_comes_back_byte_for_byte(conn: Connection, old: dict[str, str]) -> None:
+    secrets = Secrets(conn)
+    for name, payload in OLD.items():
+        old[name] = secrets.store(name, payload)
+    assert secrets.wrong() == []
+
+
+def test_a_key_is_generated_by_order(conn: Connection) -> None:
+    """The worker carries it out."""
+    manager: Any = conn.key_manager
+    meta = {"name": "volume", "algorithm": "aes", "bit_length": 256, "mode": "cbc"}
+    order = manager.create_order(type="key", meta=meta)
+    id_ = str(order.order_ref).rpartition("/")[2]
+
+    def active() -> Any:
+        found = manager.get_order(id_)
+        assert found.status != "ERROR", found
+        return found if found.status == "ACTIVE" else None
+
+    secret = until("the order to be carried out", active, 60, 1).secret_ref
+    answer = conn.key_manager.get(f"/v1/secrets/{secret.rpartition('/')[2]}/payload", headers={"Accept": "*/*"})
+    assert len(answer.content) == 32
+
+
+def test_the_key_is_replaced_while_users_store_and_read(
+    cluster: Kubernetes, cloud: Cloud, conn: Connection, old: dict[str, str]
+) -> None:
+    assert generations(cluster, cloud) == {"kek.1"}
+    patch = json.dumps({"spec": {"barbican": {"kekGeneration": 2}}})
+    with used(conn) as secrets:
+        cluster.kubectl(
+            "patch", "openstackcontrolplane", cloud.name, "-n", cloud.namespace, "--type=merge", "-p", patch
+        )
+        until("the old key to be removed", lambda: generations(cluster, cloud) == {"kek.2"}, 300, 2)
+        cluster.kubectl("rollout", "restart", "deployment/barbican-api", "-n", cloud.namespace)
+        cluster.kubectl("rollout", "status", "deployment/barbican-api", "-n", cloud.namespace, "--timeout=120s")
+    assert secrets.failures == []
+    assert len(secrets.payloads) > 20
+    assert secrets.wrong() == []
+    assert {name: secrets.read(id_) for name, id_ in old.items()} == OLD
+
+
+def test_a_barbican_that_comes_back_reads_the_old_secrets(
+    cluster: Kubernetes, cloud: Cloud, conn: Connection, old: dict[str, str]
+) -> None:
+    """Its schema and its key outlive it."""
+    for enabled in (False, True):
+        patch = json.dumps({"spec": {"barbican": {"enabled": enabled}}})
+        cluster.kubectl(
+            "patch", "openstackcontrolplane", cloud.name, "-n", cloud.namespace, "--type=merge", "-p", patch
+        )
+        if not enabled:
+            until("it to be gone", lambda: not cluster.items(BARBICAN, "-n", cloud.namespace), 120, 1)
+            assert not cluster.items("pods", "-n", cloud.namespace, "-l", "openstack.k8s.io/kind=barbican")
+            assert generations(cluster, cloud) == {"kek.2"}
+    until("it to be Ready again", lambda: ready(cluster, cloud), 180, 1)
+    secrets = Secrets(conn)
+    assert {name: secrets.read(id_) for name, id_ in old.items()} == OLD
+
+
+def ready(cluster: Kubernetes, cloud: Cloud) -> bool:
+    found = cluster.items(BARBICAN, "-n", cloud.namespace)
+    conditions = (found[0].get("status") or {}).get("conditions") or [] if found else []
+    return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
