@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -49,7 +49,7 @@ class Secrets:
 
 
 @contextmanager
-def used(conn: Connection) -> Iterator[Secrets]:
+def used(conn: Connection) -> Generator[Secrets]:
     """A user who stores a secret and reads an old and a new one all the time."""
     secrets, stop = Secrets(conn), threading.Event()
     first = secrets.store("first", "first")
@@ -74,6 +74,12 @@ def used(conn: Connection) -> Iterator[Secrets]:
     finally:
         stop.set()
         user.join()
+
+
+def change(cluster: Kubernetes, cloud: Cloud, **barbican: Any) -> None:
+    """Change fields of the Barbican in the spec of the cloud."""
+    patch = json.dumps({"spec": {"barbican": barbican}})
+    cluster.kubectl("patch", "openstackcontrolplane", cloud.name, "-n", cloud.namespace, "--type=merge", "-p", patch)
 
 
 def generations(cluster: Kubernetes, cloud: Cloud) -> set[str]:
@@ -116,7 +122,6 @@ def test_the_key_is_replaced_while_users_store_and_read(
     cluster: Kubernetes, cloud: Cloud, conn: Connection, old: dict[str, str]
 ) -> None:
     assert generations(cluster, cloud) == {"kek.1"}
-    patch = json.dumps({"spec": {"barbican": {"kekGeneration": 2}}})
     with used(conn) as secrets:
         cluster.kubectl(
             "patch", "openstackcontrolplane", cloud.name, "-n", cloud.namespace, "--type=merge", "-p", patch

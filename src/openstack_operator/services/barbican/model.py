@@ -22,8 +22,8 @@ from ...api import (
 
 class BarbicanSpec(ServiceSpec, UsesDatabase, UsesMessaging, UsesCache, UsesIdentity):
     """OpenStack Barbican: secrets, keys and certificates of users and of other services. It encrypts them with a key
-    for each project, and these with a key-encryption key in the Secret `<name>-kek`. **Without this Secret no program can
-    read them**: keep a copy outside of the cluster."""
+    for each project, and these with a key-encryption key in the Secret `<name>-kek`. **Without this Secret no program
+    can read them**: keep a copy outside of the cluster."""
 
     api: HttpApi = HttpApi()
     """The Key Manager API."""
