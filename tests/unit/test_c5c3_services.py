@@ -333,7 +333,7 @@ ADMIN, BOOT = "Secret/keystone-admin", "Job/keystone-bootstrap pod.containers[ma
             "Keystone",
             "spec.bootstrap.adminUser",
             "root",
-            {f"{ADMIN} username": "root", f"{BOOT}.command": re.compile("--bootstrap-username root ")},
+            {f"{ADMIN} username": "root", f"{BOOT}.env[OS_BOOTSTRAP_USERNAME].value": "root"},
             f"{BOOT}.env[ADMIN_DIGEST]",
             "Secret/keystone-clouds clouds.yaml",
         ),
@@ -351,7 +351,7 @@ ADMIN, BOOT = "Secret/keystone-admin", "Job/keystone-bootstrap pod.containers[ma
             "spec.bootstrap.region",
             "North",
             {
-                f"{BOOT}.command": re.compile("--bootstrap-region-id 'North'"),
+                f"{BOOT}.env[OS_BOOTSTRAP_REGION_ID].value": "North",
                 "KeystoneService/keystone-catalog spec.region": "North",
                 "published.region": "North",
                 "Secret/keystone-clouds clouds.yaml": re.compile("region_name: North"),

@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import configparser
-import os
-import subprocess
-import sys
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,7 +11,6 @@ import pytest
 from openstack_operator import kube
 from openstack_operator.plan import Context, MissingReference, Object, Plan, Release, SpecError
 from openstack_operator.services.cinder.c5c3 import plan as c5c3_plan
-from openstack_operator.services.cinder.leaving import FORGET
 from openstack_operator.services.cinder.model import CINDER, CinderSpec
 from openstack_operator.services.cinder.service import plan
 from openstack_operator.testing import context, granted
@@ -400,28 +395,3 @@ def test_an_empty_backend_goes_and_cinder_forgets_it(release: Release) -> None:
     after = planned(release, LVM, children={**live, ("Job", name): granted(job)})
     assert "cinder-fast" not in made(after, "CinderBackend")
     assert name not in made(after, "Job")
-
-
-LISTED = """\
-Binary           Host                                 Zone             Status     State Updated At
-cinder-scheduler cinder-scheduler-0                   nova             enabled    :-)   2026-01-01
-cinder-volume    cinder-volume-fast-0@fast            nova             enabled    {state}   2026-01-01
-cinder-volume    cinder-volume-slow-0@slow            nova             enabled    :-)   2026-01-01
-"""
-
-
-def test_only_a_service_that_is_silent_is_forgotten(tmp_path: Path) -> None:
-    """The job's program, with a cinder-manage that says what the real one does."""
-    done = tmp_path / "done"
-    (tmp_path / "list").write_text(LISTED.format(state="XXX"))
-    program = f'#!/bin/sh\ncase "$4" in list) cat {tmp_path}/list ;; *) echo "$@" >> {done} ;; esac\n'
-    (tmp_path / "cinder-manage").write_text(program)
-    (tmp_path / "cinder-manage").chmod(0o755)
-    command = [sys.executable, "-c", FORGET, "cinder@fast", "cinder-volume-fast-0@fast", "cinder-volume-fast-1@fast"]
-    env = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
-    subprocess.run(command, env=env, check=True, timeout=120)
-    said = [line.split("cinder.conf ")[1] for line in done.read_text().splitlines()]
-    assert said == [
-        "service remove cinder-volume cinder-volume-fast-0@fast",
-        "cluster remove cinder-volume cinder@fast",
-    ]

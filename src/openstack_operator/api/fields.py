@@ -259,7 +259,7 @@ Region = Annotated[
     Field(min_length=1, max_length=255),
     validated(
         immutable("region"),
-        # It stands in URLs, in configuration files and in Keystone's bootstrap command.
+        # It stands in URLs, in configuration files and in the environment of Keystone's bootstrap.
         rule(
             "self.matches('^[A-Za-z0-9]([-A-Za-z0-9 ._]*[A-Za-z0-9])?$')",
             "not a region; use letters, digits, spaces, dots, dashes and underscores, a letter or digit at both ends",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ... import kube, parts
+from ... import agents, kube, parts
 from ...plan import Context
 from .backend_model import Backend, LoopFile, Lvm
 
@@ -28,27 +28,6 @@ devices {{
 """
 """lvm.conf: no daemon of the node knows about LVM in the pod, so that the pod makes device nodes itself and waits for
 no daemon; and it sees no other disk of the node, and so no group of the node's own.
-"""
-
-# A second run changes nothing.
-_PREPARE = """\
-set -eu
-group=$1 disk=$2 size=$3 state=$4 owner=$5
-mkdir -p "$state/target"
-install -d -o "$owner" "$state/volumes"
-export LVM_SYSTEM_DIR=/etc/cinder
-modprobe -q -a dm_snapshot dm_thin_pool target_core_mod iscsi_target_mod || true
-if [ -z "$disk" ]; then
-    file=$state/disk.img
-    [ -e "$file" ] || truncate -s "$size" "$file"
-    disk=$(losetup -j "$file" | cut -d: -f1 | head -n 1)
-    [ -n "$disk" ] || disk=$(losetup -f --show "$file")
-fi
-if ! vgs "$group" > /dev/null 2>&1; then
-    pvcreate -y "$disk"
-    vgcreate "$group" "$disk"
-fi
-vgchange -ay "$group"
 """
 
 
@@ -90,7 +69,8 @@ def init_container(ctx: Context[Any], backend: Backend, conf: parts.Config) -> k
     return kube.Container(
         name="group",
         component=entry,
-        command=["sh", "-c", _PREPARE, "group", *arguments],
+        command=agents.shell("cinder/make_group.sh", words=(*arguments,)),
+        env={"LVM_SYSTEM_DIR": conf.directory},
         mounts=(*conf.mounts, *parts.DEVICES, _state(ctx, backend), *kube.scratch("/run")),
         privileged=True,
         root=True,

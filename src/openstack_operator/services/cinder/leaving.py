@@ -5,39 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ... import kube, parts
+from ... import agents, kube, parts
 from ...plan import Context, Object, SpecError, Step
+from . import config
 from .model import CinderSpec
-
-# A service that still reports would only list itself again: the job waits until it has been silent for
-# service_down_time, a minute. Each check starts cinder-manage, which imports half of Cinder: one every five
-# seconds is a dozen of them. The job's name has a digest of its command, so that other services get another job.
-FORGET = """\
-import subprocess, sys, time
-
-def manage(*words):
-    command = ["cinder-manage", "--config-file", "/etc/cinder/cinder.conf", *words]
-    return subprocess.run(command, capture_output=True, text=True)
-
-cluster, *hosts = sys.argv[1:]
-while True:
-    listed = manage("service", "list")
-    if listed.returncode:
-        sys.exit(listed.stderr)
-    rows = [line.split() for line in listed.stdout.splitlines()]
-    known = {row[1]: ":-)" in row for row in rows if row[:1] == ["cinder-volume"] and row[1] in hosts}
-    if not any(known.values()):
-        break
-    # Cinder calls a service down a minute after its last sign of life; nothing tells of it.
-    time.sleep(5)
-for host in known:
-    removed = manage("service", "remove", "cinder-volume", host)
-    print(removed.stdout, end="", flush=True)
-    if removed.returncode:
-        sys.exit(removed.stderr)
-if cluster:
-    print(manage("cluster", "remove", "cinder-volume", cluster).stdout, end="")
-"""
 
 
 def live_backends(ctx: Context[Any]) -> dict[str, Object]:
@@ -71,8 +42,10 @@ def _obstacle(ctx: Context[CinderSpec], name: str, live: Object) -> str:
 def _forget(ctx: Context[CinderSpec], name: str, live: Object, conf: parts.Config, after: Sequence[Step]) -> list[Step]:
     spec = live["spec"]
     cluster = f"{spec['cluster']}@{name}" if spec.get("cluster") else ""
-    command = ["python3", "-c", FORGET, cluster, *spec["hosts"]]
-    job = parts.job(ctx, f"forget-{name}", command, conf, after=after, condition="Backends")
+    # The job's name has a digest of its command, so that other services get another job.
+    command = ["python3", "-c", agents.text("cinder/forget_backend.py"), cluster, *spec["hosts"]]
+    env = {"CONFIG_FILE": f"{conf.directory}/{config.FILE}"}
+    job = parts.job(ctx, f"forget-{name}", command, conf, after=after, condition="Backends", env=env)
     [manifest] = job.objects
     live_job = ctx.children.get(("Job", manifest["metadata"]["name"]))
     if live_job and kube.judge(live_job).ready:

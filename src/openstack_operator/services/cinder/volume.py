@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ... import kube, oslo, parts
+from ... import agents, kube, oslo, parts
 from ...api import Sections
 from ...plan import Context, Step
 from . import config, group
@@ -57,13 +57,9 @@ def environment() -> dict[str, Any]:
     }
 
 
-# Cinder inspects the images that it fetched as root. In a pod that may not become root it does so as its own user.
-_SUDO = '#!/bin/sh\nexec "$@"\n'
-
-
 def sudo_stub(ctx: Context[Any]) -> parts.Config:
     """Return a program in place of sudo, for pods that may not become root."""
-    return parts.written(ctx, {"sudo": _SUDO}, suffix="rootless", directory="/usr/local/bin")
+    return parts.written(ctx, {"sudo": agents.text("cinder/sudo.sh")}, suffix="rootless", directory="/usr/local/bin")
 
 
 def sudo_mount(program: parts.Config) -> kube.Mount:

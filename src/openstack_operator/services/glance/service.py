@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import chain
 from urllib.parse import urlsplit
 
-from ... import kube, oslo, parts
+from ... import agents, kube, oslo, parts
 from ...api import Sections
 from ...plan import Context, Plan, Step
 from .model import GlanceSpec, stores
@@ -17,12 +17,6 @@ PORT = 9292
 INTERNAL = "internal-api"
 # Where Glance serves HTTP itself, as in Kolla's image, it would fork one process a core; uWSGI does not look.
 DEFAULTS: Sections = {"DEFAULT": {"workers": 1}}
-# It reports success if it finds no file, and skips a namespace that an interrupted run began unless it merges. Changes
-# of users remain.
-_DEFINE = """\
-ls /etc/glance/metadefs/*.json > /dev/null
-exec glance-manage --config-file /etc/glance/glance-api.conf db load_metadefs --path /etc/glance/metadefs --merge
-"""
 _CACHE = f"{STATE}/image-cache"
 _SHOW_LOCATIONS = {"OS_DEFAULT__SHOW_IMAGE_DIRECT_URL": "true", "OS_DEFAULT__SHOW_MULTIPLE_LOCATIONS": "true"}
 """Nova and Cinder clone an image only if Glance shows its location, and register a snapshot by its location. A client
@@ -48,7 +42,7 @@ def plan(ctx: Context[GlanceSpec]) -> Plan:
     clients = [store.client for store in image_stores if store.client]
     sync = parts.job(ctx, "db-sync", ["glance-manage", "db_sync"], conf, after=base.schema, condition="Schema")
     # Clients read them, the API does not: it need not wait.
-    definitions = parts.job(ctx, "metadefs", ["sh", "-ec", _DEFINE], conf, after=(sync,), condition="Definitions")
+    definitions = _definitions(ctx, conf, after=(sync,))
     after = (*base.steps, *storage, sync)
     api_conf = parts.on_ceph(conf, *clients) if clients else conf
     has_ceph_store = any(store.type == "ceph" for store in stores(ctx.spec))
@@ -64,6 +58,13 @@ def plan(ctx: Context[GlanceSpec]) -> Plan:
     called = api if _is_in_catalog(ctx, api) else internal
     published = {**base.credentials.published, **api.published, "internalURL": called.internal}
     return Plan(*steps, endpoint=api.public, published=published)
+
+
+def _definitions(ctx: Context[GlanceSpec], conf: parts.Config, *, after: Sequence[Step]) -> Step:
+    """Return the job that loads the metadata definitions of the image."""
+    command = agents.shell("glance/load_metadefs.sh")
+    env = {"CONFIG_FILE": f"{conf.directory}/glance-api.conf", "METADEFS": f"{conf.directory}/metadefs"}
+    return parts.job(ctx, "metadefs", command, conf, after=after, condition="Definitions", env=env)
 
 
 def _is_in_catalog(ctx: Context[GlanceSpec], api: parts.Api) -> bool:
@@ -159,13 +160,12 @@ def _pruner(ctx: Context[GlanceSpec], conf: parts.Config, mounts: Sequence[kube.
     cache = _cache_mount(ctx)
     if not cache:
         return ()
-    script = "while sleep 300; do glance-cache-pruner; glance-cache-cleaner; done"
     home = () if mounts else kube.scratch(STATE)
     return (
         kube.Container(
             component=parts.program(ctx, "api"),
             name="cache",
-            command=["sh", "-c", script],
+            command=agents.shell("glance/prune_cache.sh", options="-c"),
             mounts=(*conf.mounts, *kube.scratch("/tmp", "/run"), *home, *mounts, *cache),  # noqa: S108
             memory="16Mi",
         ),

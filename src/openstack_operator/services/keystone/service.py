@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from ... import kube, oslo, parts
+from ... import agents, kube, oslo, parts
 from ...api import Sections
 from ...parts import rotation
 from ...parts.keys import fernet_key
 from ...plan import Context, Plan, Step
-from .admin import administrator
+from .admin import Administrator, administrator
 from .application import APPLICATION, application
 from .client import FOLDER, client, clouds_yaml
 from .federation.objects import federation_parts
@@ -57,15 +57,7 @@ def plan(ctx: Context[KeystoneSpec]) -> Plan:
     wired = oslo.merge(base.sections, keystone_conf(ctx), fed.wired)
     conf = parts.config(ctx, "keystone.conf", wired, defaults=oslo.merge(DEFAULTS, fed.defaults), more=programs())
     mounts = [kube.folder(f"{ring}-keys", ctx.name(ring, "keys"), f"/etc/keystone/{ring}-keys") for ring in RINGS]
-    setup = parts.job(
-        ctx,
-        "bootstrap",
-        ["sh", "-ec", _bootstrap(ctx)],
-        conf,
-        after=(*base.schema, admin, fernet, credential),
-        mounts=mounts,
-        env=admin.setup,
-    )
+    setup = _bootstrap(ctx, admin, conf, mounts, after=(*base.schema, admin, fernet, credential))
     migration = _migration(ctx, credential, conf, mounts, after=(*base.schema, fernet, credential, setup))
     dependencies = (*base.waits, fernet, credential, setup, *fed.steps)
     api = _api(ctx, conf, dependencies, mounts, fed.pod_extras)
@@ -139,17 +131,23 @@ def _api(
     )
 
 
-def _bootstrap(ctx: Context[KeystoneSpec]) -> str:
-    """Return one script: two jobs would pay Python's start twice, and bootstrap changes nothing that already exists. It
-    sets no address of Keystone, which may change: that is in the catalog's entry.
-    """
-    boot = ctx.spec.bootstrap
-    return (
-        "keystone-manage db_sync\n"
-        f"exec keystone-manage bootstrap --bootstrap-username {boot.admin_user}"
-        f" --bootstrap-project-name {boot.admin_project}"
-        f" --bootstrap-service-name {ctx.owner} --bootstrap-region-id '{ctx.spec.region}'\n"
-    )
+def _bootstrap(
+    ctx: Context[KeystoneSpec],
+    admin: Administrator,
+    conf: parts.Config,
+    mounts: Sequence[kube.Mount],
+    *,
+    after: Sequence[Step],
+) -> Step:
+    """Return the job that makes the schema and the first administrator. A new password makes another run of it."""
+    env = {
+        "OS_BOOTSTRAP_USERNAME": ctx.spec.bootstrap.admin_user,
+        "OS_BOOTSTRAP_PROJECT_NAME": ctx.spec.bootstrap.admin_project,
+        "OS_BOOTSTRAP_SERVICE_NAME": ctx.owner,
+        "OS_BOOTSTRAP_REGION_ID": ctx.spec.region,
+        **admin.setup,
+    }
+    return parts.job(ctx, "bootstrap", agents.shell("keystone/bootstrap.sh"), conf, after=after, mounts=mounts, env=env)
 
 
 def _live_ring(ctx: Context[KeystoneSpec], name: str) -> KeyRing:

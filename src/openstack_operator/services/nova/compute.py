@@ -120,7 +120,7 @@ def _nova_compute(
             *kube.scratch("/run/lock", "/tmp", large=True),  # noqa: S108
         ),
         ready=cell.messaging.connected,
-        lifecycle=idle.drain_hook(),
+        lifecycle=idle.drain_hook(f"{conf.directory}/nova.conf"),
         memory="288Mi",
         # After a power cut, servers start when it does.
         cpu="50m",

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -14,9 +11,10 @@ from typing import Any, cast
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from patience import PATIENCE
 
-from openstack_operator.services.nova import idle
+from openstack_operator.plan import Release
+from tests.agents.novas import planned_nova
+from tests.agents.pods import Pod, workload
 
 Run = Callable[[], str]
 
@@ -56,50 +54,54 @@ def nova() -> Iterator[Nova]:
 
 
 @pytest.fixture
-def ended(nova: Nova, tmp_path: Path) -> Run:
-    """Runs the hook to its end; what it printed."""
+def run(nova: Nova, pod: Pod, tmp_path: Path, release: Release) -> Run:
+    """Runs the planned hook to its end; what it printed."""
     conf = tmp_path / "nova.conf"
     at = f"http://127.0.0.1:{nova.server_port}"
     conf.write_text(f"[neutron]\nauth_type = none\nendpoint = {at}\nregion_name = A\n")
-    *command, program = idle.drain_hook()["preStop"]["exec"]["command"]
-    # It looks again after seconds, for which a test has no time.
-    quick = program.replace("/etc/nova/nova.conf", str(conf)).replace("time.sleep(", "time.sleep(0.01 * ")
+    [main] = [
+        each for each in workload(planned_nova(release), "nova-cell1-compute")["containers"] if each["name"] == "main"
+    ]
+    *command, path = main["lifecycle"]["preStop"]["exec"]["command"]
+    assert path == "/etc/nova/nova.conf"
+    taken_from_the_pod = {entry["name"]: "node1" for entry in main["env"] if "valueFrom" in entry}
 
     def run() -> str:
-        words = [sys.executable, *command[1:], quick]
-        env = os.environ | {"OS_DEFAULT__HOST": "node1"}
-        return subprocess.run(words, env=env, capture_output=True, text=True, timeout=PATIENCE, check=True).stdout
+        process = pod.run(main, taken_from_the_pod, command=[*command, str(conf)])
+        assert process.returncode == 0, process.stderr
+        return process.stdout
 
     return run
 
 
-def test_it_ends_at_once_where_nothing_is_under_way(nova: Nova, ended: Run) -> None:
+def test_it_ends_at_once_where_nothing_is_under_way(nova: Nova, run: Run) -> None:
     nova.migrations, nova.tasks = [["completed", "error", "finished", "confirmed"]], [[None, None]]
-    assert ended() == ""
+    assert run() == ""
     assert len(nova.asked) == 2
     for path in nova.asked:
         assert parse_qs(urlsplit(path).query)["host"] == ["node1"]
 
 
-def test_it_waits_for_migrations_and_for_servers_with_a_task(nova: Nova, ended: Run) -> None:
+def test_it_waits_for_migrations_and_for_servers_with_a_task(nova: Nova, run: Run, pod: Pod) -> None:
     nova.migrations, nova.tasks = [["running"], ["post-migrating"], []], [[None], [None], ["spawning"], [None]]
-    assert ended() == ""
+    assert run() == ""
     assert len(nova.asked) == 8
+    assert pod.calls == ["sleep 2"] * 3
 
 
-def test_a_deletion_is_not_waited_for(nova: Nova, ended: Run) -> None:
+def test_a_deletion_is_not_waited_for(nova: Nova, run: Run) -> None:
     """The next nova-compute resumes it, and only that one does where its message was lost."""
     nova.tasks = [["deleting", None]]
-    assert ended() == ""
+    assert run() == ""
     assert len(nova.asked) == 2
 
 
-def test_one_answer_that_fails_is_asked_for_again(nova: Nova, ended: Run) -> None:
+def test_one_answer_that_fails_is_asked_for_again(nova: Nova, run: Run) -> None:
     nova.migrations = [None, None, ["preparing"], None, None, []]
-    assert "ServiceUnavailable" in ended()
+    assert "ServiceUnavailable" in run()
     assert len(nova.migrations) == 1
 
 
-def test_a_nova_that_does_not_answer_is_not_waited_for(nova: Nova, ended: Run) -> None:
+def test_a_nova_that_does_not_answer_is_not_waited_for(nova: Nova, run: Run) -> None:
     nova.migrations = [None]
-    assert len(ended().splitlines()) == 3
+    assert len(run().splitlines()) == 3

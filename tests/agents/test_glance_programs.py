@@ -1,0 +1,65 @@
+"""The programs of Glance's pods besides its own: metadata definitions, and the size of the cache."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from openstack_operator.plan import Object, Plan, Release
+from openstack_operator.services.glance.model import GLANCE
+from openstack_operator.services.glance.service import plan
+from openstack_operator.testing import context
+from tests.agents.pods import Pod, job, workload
+
+PUBLISHED = {
+    "MariaDB": {"host": "mariadb.openstack", "port": "3306"},
+    "Memcached": {"servers": "memcached-0:11211"},
+    "Keystone": {"internalURL": "http://keystone-api.openstack:5000/v3"},
+}
+
+
+# The third one sends the signal to stop, and lasts until the shell has ended.
+SLEEP = """
+[ "$(grep -c ^sleep "$CALLS")" = 3 ] || exit 0
+exec > /dev/null 2>&1
+kill -TERM "$PPID"
+while kill -0 "$PPID"; do PATH=/usr/bin:/bin sleep 0.01; done
+"""
+
+
+def planned(release: Release, spec: dict[str, Any] | None = None) -> Plan:
+    return plan(context(GLANCE, spec, release=release, published=PUBLISHED))
+
+
+@pytest.fixture
+def definitions(release: Release) -> Object:
+    return job(planned(release), "glance-metadefs-")
+
+
+def test_definitions_are_completed_and_changes_of_users_remain(pod: Pod, definitions: Object, tmp_path: Path) -> None:
+    pod.program("glance-manage", "exit 4")
+    folder = tmp_path / "definitions"
+    folder.mkdir()
+    (folder / "compute-vmware.json").touch()
+    assert pod.run(definitions, {"METADEFS": str(folder)}).returncode == 4
+    config = "--config-file /etc/glance/glance-api.conf"
+    assert pod.calls == [f"glance-manage {config} db load_metadefs --path {folder} --merge"]
+
+
+def test_an_image_without_definitions_is_an_error(pod: Pod, definitions: Object, tmp_path: Path) -> None:
+    pod.program("glance-manage")
+    assert pod.run(definitions, {"METADEFS": str(tmp_path)}).returncode != 0
+    assert pod.calls == []
+
+
+def test_a_cache_that_cannot_be_pruned_is_cleaned_and_tried_again(pod: Pod, release: Release) -> None:
+    """The signal to stop ends the container at once."""
+    made = planned(release, {"imageCache": {"enabled": True}})
+    [cache] = [each for each in workload(made, "glance-api")["containers"] if each["name"] == "cache"]
+    pod.program("glance-cache-pruner", "exit 1")
+    pod.program("glance-cache-cleaner", "exit 1")
+    pod.program("sleep", SLEEP)
+    assert pod.run(cache).returncode == 0
+    assert pod.calls == [*["sleep 300", "glance-cache-pruner", "glance-cache-cleaner"] * 2, "sleep 300"]
