@@ -66,7 +66,7 @@ test: venv ## unit, cases, stories, shape, cluster (a real kube-apiserver), and 
 # A process that has no test left takes over some of the other's.
 .PHONY: layers
 layers: venv
-	$(PY) -m pytest -q -n 2 --dist worksteal --durations=15 tests/unit tests/cases tests/stories tests/shape tests/cluster
+	$(PY) -m pytest -q -n 2 --dist worksteal --durations=15 tests/unit tests/agents tests/cases tests/stories tests/shape tests/cluster
 
 .PHONY: test-security
 test-security: venv ## Attacks (docs/evidence/attacks.md): hostile resources, Secrets and servers, against a real kube-apiserver where that is asked

@@ -1,0 +1,1 @@
+"""Tests that execute the programs of pods."""
