@@ -123,9 +123,7 @@ def test_the_key_is_replaced_while_users_store_and_read(
 ) -> None:
     assert generations(cluster, cloud) == {"kek.1"}
     with used(conn) as secrets:
-        cluster.kubectl(
-            "patch", "openstackcontrolplane", cloud.name, "-n", cloud.namespace, "--type=merge", "-p", patch
-        )
+        change(cluster, cloud, kekGeneration=2)
         until("the old key to be removed", lambda: generations(cluster, cloud) == {"kek.2"}, 300, 2)
         cluster.kubectl("rollout", "restart", "deployment/barbican-api", "-n", cloud.namespace)
         cluster.kubectl("rollout", "status", "deployment/barbican-api", "-n", cloud.namespace, "--timeout=120s")
@@ -140,10 +138,7 @@ def test_a_barbican_that_comes_back_reads_the_old_secrets(
 ) -> None:
     """Its schema and its key outlive it."""
     for enabled in (False, True):
-        patch = json.dumps({"spec": {"barbican": {"enabled": enabled}}})
-        cluster.kubectl(
-            "patch", "openstackcontrolplane", cloud.name, "-n", cloud.namespace, "--type=merge", "-p", patch
-        )
+        change(cluster, cloud, enabled=enabled)
         if not enabled:
             until("it to be gone", lambda: not cluster.items(BARBICAN, "-n", cloud.namespace), 120, 1)
             assert not cluster.items("pods", "-n", cloud.namespace, "-l", "openstack.k8s.io/kind=barbican")
