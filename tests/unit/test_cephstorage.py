@@ -3,13 +3,8 @@
 from __future__ import annotations
 
 import base64
-import contextlib
-import errno
 import json
-import sys
-from collections.abc import Generator
 from datetime import timedelta
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,7 +13,7 @@ from openstack_operator import kube
 from openstack_operator.api import references, whole_secrets
 from openstack_operator.parts.ceph import coordinates, login, logins
 from openstack_operator.plan import MissingReference, Object, Plan, Release, State, Verdict, key
-from openstack_operator.services.cephstorage import config, health, keeper
+from openstack_operator.services.cephstorage import config, health
 from openstack_operator.services.cephstorage.model import CEPH_STORAGE
 from openstack_operator.services.cephstorage.service import plan
 from openstack_operator.testing import NOW, context, granted
@@ -267,121 +262,6 @@ def test_what_rook_says(release: Release) -> None:
     assert (found.state, found.message) == (State.FAILED, "CephClient/cinder: no caps")
 
 
-class Ceph:
-    """A Ceph that remembers what it was told."""
-
-    def __init__(self) -> None:
-        self.pools: dict[str, Object] = {}
-        self.clients: dict[str, Object] = {}
-        self.told: list[str] = []
-        self.silent = False
-        self.refused: set[str] = set()
-
-    def __call__(self, prefix: str, given: str = "", **words: Any) -> Any:
-        self.told.append(prefix)
-        match prefix:
-            case "osd dump":
-                return {"pools": list(self.pools.values())}
-            case "osd lspools":
-                return [{"poolname": name} for name in self.pools]
-            case "osd pool create":
-                assert (words["size"] == 1) == words.get("yes_i_really_mean_it", False)
-                self.pools[words["pool"]] = {
-                    "pool_name": words["pool"],
-                    "size": words["size"],
-                    "pg_autoscale_mode": words["autoscale_mode"],
-                    "application_metadata": {},
-                }
-            case "osd pool application enable":
-                self.pools[words["pool"]]["application_metadata"][words["app"]] = {}
-            case "osd pool set":
-                field, value = ("size", int(words["val"])) if words["var"] == "size" else (words["var"], words["val"])
-                self.pools[words["pool"]][field] = value
-            case "auth get":
-                if words["entity"] not in self.clients:
-                    raise keeper.Refused(-errno.ENOENT, "failed to find it")
-                return [self.clients[words["entity"]]]
-            case "auth import":
-                [(user, key)] = logins(given)
-                lines = [line.strip() for line in given.splitlines() if "caps" in line]
-                caps = {line.split()[1]: line.partition(" = ")[2].strip('"') for line in lines}
-                self.clients[user] = {"entity": user, "key": key, "caps": caps}
-            case "health":
-                return {
-                    "status": "HEALTH_WARN",
-                    "checks": {"A": {"summary": {"message": "a"}, "detail": [{"message": " b"}]}},
-                }
-            case "df":
-                return {"stats": {"total_bytes": 3, "total_used_raw_bytes": 2, "total_avail_bytes": 1}}
-            case _:
-                raise AssertionError(prefix)
-        return ""
-
-    @contextlib.contextmanager
-    def connected(self, user: str) -> Generator[Any]:
-        if self.silent:
-            raise keeper.Refused(errno.ETIMEDOUT, "timed out")
-        if user in self.refused:
-            raise keeper.Refused(errno.EACCES, "permission denied")
-        yield self
-
-
-def wanted(release: Release, **spec: Any) -> dict[str, Any]:
-    return json.loads(secret(planned(release, spec), "ceph-pools-setup")["wanted.json"])
-
-
-def test_pools_and_clients_are_made_once(release: Release) -> None:
-    ceph = Ceph()
-    assert len(keeper.ensure(ceph, wanted(release))) == 12
-    assert set(ceph.pools) == {"volumes", "images", "vms", "backups"}
-    assert set(ceph.clients) == {"client.cinder", "client.glance", "client.nova", "client.cinder-backup"}
-    ceph.told.clear()
-    assert keeper.ensure(ceph, wanted(release)) == []
-    assert set(ceph.told) == {"osd dump", "auth get"}
-
-
-def test_pools_follow_what_is_said_of_them_and_nothing_else(release: Release) -> None:
-    ceph = Ceph()
-    keeper.ensure(ceph, wanted(release))
-    ceph.pools["volumes"]["size"] = 3
-    assert keeper.ensure(ceph, wanted(release)) == []
-    changed = wanted(release, pools={"volumes": {"size": 2, "autoscale": "off"}})
-    assert keeper.ensure(ceph, changed) == ["pool volumes keeps 2 copies", "pool volumes has autoscaling off"]
-
-
-def test_what_ceph_keeps_for_itself_grows_with_it(release: Release) -> None:
-    ceph = Ceph()
-    ceph.pools[".mgr"] = {"pool_name": ".mgr", "size": 1}
-    assert "pool .mgr keeps 3 copies" in keeper.ensure(ceph, wanted(release, osds={"replicas": 3}))
-    assert not [line for line in keeper.ensure(ceph, wanted(release)) if ".mgr" in line], "never less"
-    conf = secret(planned(release, {"osds": {"replicas": 2}}), "ceph-daemon-config")["ceph.conf"]
-    assert "osd pool default size = 2\n" in conf
-
-
-def test_a_client_of_ours_gets_its_key_back_and_one_of_others_is_left_alone(release: Release) -> None:
-    ceph = Ceph()
-    keeper.ensure(ceph, wanted(release))
-    ceph.clients["client.nova"]["key"] = KEY
-    assert keeper.ensure(ceph, wanted(release)) == ["client.nova has its key and capabilities again"]
-    ceph.clients["client.nova"]["key"] = KEY
-    with pytest.raises(keeper.Refused, match=r"client\.nova exists with a key that was not made here"):
-        keeper.ensure(ceph, wanted(release) | {"owned": False})
-
-
-def test_what_is_seen() -> None:
-    ceph, clients = Ceph(), {"client.glance": "images", "client.nova": "vms"}
-    ceph.pools["vms"] = {}
-    ceph.refused.add("client.nova")
-    found = keeper.look(ceph.connected, clients)
-    assert (found["reachable"], found["health"], found["checks"]) == (True, "HEALTH_WARN", {"A": "a; b"})
-    assert (found["missing"], found["refused"]) == ({"client.glance": "images"}, {"client.nova": "permission denied"})
-    ceph.refused.add("client.glance")
-    assert keeper.look(ceph.connected, clients)["reachable"] is False
-    assert set(keeper.look(ceph.connected, clients)["refused"]) == set(clients)
-    ceph.silent = True
-    assert keeper.look(ceph.connected, clients)["message"] == "timed out"
-
-
 @pytest.mark.parametrize("encrypted", [True, False])
 def test_an_encrypted_ceph_takes_nothing_else(release: Release, encrypted: bool) -> None:
     made = planned(release, {"encrypted": encrypted})
@@ -403,48 +283,3 @@ def test_rook_is_told_to_encrypt_beside_what_the_user_says_of_its_network(releas
     found = objects(made)["CephCluster.ceph.rook.io", "ceph"]["spec"]["network"]
     assert found["provider"] == "host"
     assert found["connections"] == {**connections, "encryption": {"enabled": True}, "requireMsgr2": True}
-
-
-class Rados:
-    """librados of a client that asks at two ports, of which the monitors serve one."""
-
-    def __init__(self, name: str, conffile: str, conf: dict[str, str]) -> None:
-        self.options = {"mon_host": "mon-a, 192.0.2.1"}
-        assert conf["keyring"].endswith(f"{name}.keyring")
-
-    def conf_get(self, name: str) -> str:
-        return self.options[name]
-
-    def conf_set(self, name: str, value: str) -> None:
-        self.options[name] = value
-
-    def connect(self) -> None:
-        if self.options["mon_host"] == "mon-a:3300, 192.0.2.1:3300":
-            raise Denied(errno.EACCES, "permission denied")
-        raise Denied(errno.ETIMEDOUT, "timed out")
-
-
-class Denied(OSError):
-    """rados.Error."""
-
-
-def test_a_wrong_key_is_told_where_only_one_protocol_is_served(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "rados", SimpleNamespace(Rados=Rados, Error=Denied))
-    found = keeper.look(keeper.connected, {"client.cinder": "volumes"})
-    assert "permission denied" in found["refused"]["client.cinder"]
-
-
-@pytest.mark.parametrize(
-    ("monitors", "expected"),
-    [
-        ("mon-a", "mon-a:3300"),
-        ("mon-a.example.org,192.0.2.1; [2001:db8::1]", "mon-a.example.org:3300,192.0.2.1:3300; [2001:db8::1]:3300"),
-        ("192.0.2.1:6789", "192.0.2.1:6789"),
-        (
-            "[v2:192.0.2.1:3300/0,v1:192.0.2.1:6789/0] v2:192.0.2.2",
-            "[v2:192.0.2.1:3300/0,v1:192.0.2.1:6789/0] v2:192.0.2.2",
-        ),
-    ],
-)
-def test_monitors_are_asked_by_the_second_protocol_alone(monitors: str, expected: str) -> None:
-    assert keeper.at_msgr2(monitors) == expected

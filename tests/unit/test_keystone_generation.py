@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openstack_operator.services.keystone.serving.identity_generation import Generation
+from openstack_operator.agents.keystone.identity_generation import Generation
 
 pytestmark = pytest.mark.security
 

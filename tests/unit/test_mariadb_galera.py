@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from openstack_operator.services.mariadb import galera
-from openstack_operator.services.mariadb.galera import (
+from openstack_operator.agents.mariadb import galera
+from openstack_operator.agents.mariadb.galera import (
     DISCONNECTED,
     MAJORITY_WAIT,
     NON_PRIMARY,
@@ -26,7 +26,7 @@ from openstack_operator.services.mariadb.galera import (
     choose,
     decide,
 )
-from openstack_operator.services.mariadb.member import gives_data
+from openstack_operator.agents.mariadb.member import gives_data
 
 OURS, THEIRS = "11111111-0000-0000-0000-000000000000", "22222222-0000-0000-0000-000000000000"
 LONG = 1000.0
@@ -345,9 +345,9 @@ def test_an_order_is_carried_out_once_and_only_by_whom_it_names() -> None:
         decide(world["mariadb-server-1"], [world["mariadb-server-2"]], order, waited=LONG, since_whole=LONG).act
         is Act.WAIT
     )
-    assert decide(replace(alone, seen="t"), [], order, waited=LONG, since_whole=LONG).act is Act.WAIT
+    assert decide(replace(alone, last_order="t"), [], order, waited=LONG, since_whole=LONG).act is Act.WAIT
     # A new disk knows of no order, the others do.
-    others = [replace(m, seen="t") for m in world.values()][1:]
+    others = [replace(m, last_order="t") for m in world.values()][1:]
     assert decide(alone, others, order, waited=1, since_whole=1).act is Act.START
     primary = replace(world["mariadb-server-1"], stage=Stage.SERVING, status=PRIMARY)
     assert decide(alone, [primary], order, waited=0, since_whole=0).act is Act.START, (

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from openstack_operator import pki
-from openstack_operator.services.mariadb import wire
+from openstack_operator.agents.mariadb import wire
 
 NAME = "mariadb.openstack.svc.cluster.local"
 NOW = datetime.now(UTC)

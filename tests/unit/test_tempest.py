@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from openstack_operator import kube
+from openstack_operator.agents.tempest import runner
 from openstack_operator.plan import READY, Object, Plan, Release, SpecError, Verdict, conditions, key
-from openstack_operator.services.tempest import runner
 from openstack_operator.services.tempest.model import TEMPEST
 from openstack_operator.services.tempest.results import ORDER, RUN_NOW, duration
 from openstack_operator.services.tempest.service import plan
@@ -287,7 +287,7 @@ def test_the_programs_last_word_fits(capsys: pytest.CaptureFixture[str]) -> None
     tally = runner.Tally()
     for number in range(900):
         tally({"id": f"tempest.api.compute.test_{number}", "status": "fail", "details": {}})
-    text = tally.last_word("x" * 5000)
+    text = tally.message("x" * 5000)
     assert len(text.encode()) <= 4096
     word = json.loads(text)
     assert (word["failed"], word["total"]) == (900, 900)

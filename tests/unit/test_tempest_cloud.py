@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from openstack_operator.services.tempest.cloud import Cloud, CloudError, NotOfferedError, found
+from openstack_operator.agents.tempest.cloud import Cloud, CloudError, NotOfferedError, discover
 
 IMAGES = {"images": [{"name": "demo", "id": "i1", "min_ram": 0, "min_disk": 0}]}
 FLAVORS = {"flavors": [{"name": "m1.nano", "id": "f1", "ram": 128, "disk": 1}]}
@@ -56,7 +56,7 @@ def options(**changes: Any) -> dict[str, dict[str, Any]]:
     answers = {path: answer for path, answer in {**SERVED, **changes}.items() if answer is not None}
     wanted: dict[str, Any] = dict.fromkeys(("services", "image", "flavor", "network"))
     with ExitStack() as end:
-        return found(Served(answers), {**wanted, "administrator": ""}, end)
+        return discover(Served(answers), {**wanted, "administrator": ""}, end)
 
 
 def test_extensions_of_neutron_are_those_it_has() -> None:
@@ -124,4 +124,4 @@ def test_an_api_that_breaks_is_not_one_that_lacks_something() -> None:
 
     wanted: dict[str, Any] = dict.fromkeys(("services", "image", "flavor", "network"))
     with ExitStack() as end, pytest.raises(CloudError, match="500"):
-        found(Broken(SERVED), {**wanted, "administrator": ""}, end)
+        discover(Broken(SERVED), {**wanted, "administrator": ""}, end)

@@ -2,7 +2,8 @@
 
 A program takes its parameters from its environment and its arguments, and imports nothing of this operator but other
 files of its own folder, which are delivered beside it. No other package imports a program: it may use modules that a
-plan may not (`.importlinter`).
+plan may not (`.importlinter`). Plans may import a module of rules without I/O, `mariadb.galera`: they judge a cluster
+by the rules by which its members act.
 """
 
 from __future__ import annotations

@@ -7,10 +7,11 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from ...plan import READY, Context, Object, State, Step, Verdict, failed, progressing
-from .keeper import PORT
 
 WATCHER = "status"
 """Component of the status pod."""
+PORT = 9284
+"""Port at which it serves what it sees."""
 
 GRAVE = ("OSD_FULL", "POOL_FULL", "OSD_BACKFILLFULL", "OSD_NEARFULL", "PG_AVAILABILITY", "OSD_DOWN", "MON_DOWN")
 """Warnings of Ceph that make HealthReady False; other warnings are only in its message."""

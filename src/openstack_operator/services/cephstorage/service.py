@@ -6,15 +6,17 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from importlib import resources
 from typing import Any
 
-from ... import kube, parts
+from ... import agents, kube, parts
 from ...parts.ceph import coordinates, keyring, login, logins
 from ...plan import Context, MissingReference, Plan, SpecError, Step
 from . import config, daemons, health, rook
-from .keeper import FOLDER, PORT
+from .health import PORT
 from .model import USERS, CephStorageSpec, External, pools, users
+
+FOLDER = "/etc/ceph-storage"
+"""Folder of the program in a pod, and of what it reads."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,8 +148,7 @@ def _client(ctx: Context[CephStorageSpec], cluster: Cluster, use: str) -> parts.
 
 
 def _program() -> dict[str, str]:
-    text = resources.files(__package__ or "").joinpath("keeper.py").read_text(encoding="utf-8")
-    return {"keeper.py": text}
+    return {"keeper.py": agents.text("ceph/keeper.py")}
 
 
 def _setup(
@@ -187,7 +188,7 @@ def _setup(
     secret = replace(parts.written(ctx, data, suffix="pools-setup", directory=FOLDER, whole=True), name="Pools")
     main = kube.Container(
         component=ctx.release["ceph-pools"],
-        command=["python3", f"{FOLDER}/keeper.py", "ensure"],
+        command=["python3", f"{FOLDER}/keeper.py", "ensure", FOLDER],
         # Other work is another job.
         env={"WANTED": secret.digest, "AGAIN": health.rerun_marker(ctx, secret.digest, facts)},
         mounts=(kube.folder("setup", secret.secret, FOLDER), *kube.scratch("/tmp")),  # noqa: S108
@@ -209,7 +210,7 @@ def _status_pod(ctx: Context[CephStorageSpec], cluster: Cluster) -> tuple[Step, 
     secret = replace(parts.written(ctx, data, suffix="status-setup", directory=FOLDER, whole=True), name="Status")
     main = kube.Container(
         component=ctx.release["ceph-status"],
-        command=["python3", "-u", f"{FOLDER}/keeper.py", "serve"],
+        command=["python3", "-u", f"{FOLDER}/keeper.py", "serve", FOLDER, str(PORT)],
         ports={"facts": PORT},
         # It reads new keys without a restart.
         mounts=(kube.folder("setup", secret.secret, FOLDER), *kube.scratch("/tmp")),  # noqa: S108

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from importlib import resources
 
-from ... import kube, parts
+from ... import agents, kube, parts
+from ...agents.mariadb import galera
 from ...plan import Context, Object, State, Step, Verdict, progressing, recovering
-from . import galera, roles
+from . import roles
 from .config import RECORD_DIRECTORY
 from .model import MariaDBSpec
 from .record import ClusterRecord, cluster_record
@@ -64,8 +64,7 @@ def cluster(ctx: Context[MariaDBSpec], certificate: parts.Certified) -> Cluster:
 
 def files() -> dict[str, str]:
     """Return the files of a member's program, which decides by the very module by which the operator judges."""
-    package = resources.files(__package__ or "")
-    return {name: package.joinpath(name).read_text(encoding="utf-8") for name in _MODULES}
+    return {name: agents.text(f"mariadb/{name}") for name in _MODULES}
 
 
 def container(

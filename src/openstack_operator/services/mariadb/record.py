@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from ... import kube, parts
+from ...agents.mariadb import galera
+from ...agents.mariadb.galera import SST_CONF
 from ...plan import Context, Object, SpecError, Step
-from . import galera, roles
+from . import roles
 from .config import sst_conf
-from .disk import SST_CONF
 from .model import MariaDBSpec
 
 FORCE = "openstack.k8s.io/force-bootstrap"
@@ -57,7 +58,7 @@ def cluster_record(
     is_single = live is None or live["spec"]["replicas"] == 1
     if certificate.calls and (SST_CONF in stored or is_single or roles.can_encrypt(current, ctx.facts)):
         data[SST_CONF] = sst_conf(certificate.common)
-    if primary and (not data["uuid"] or (data["token"] and primary.seen == data["token"])):
+    if primary and (not data["uuid"] or (data["token"] and primary.last_order == data["token"])):
         data["uuid"] = primary.uuid
     desired = kube.secret(ctx, secret, data)
     return ClusterRecord(
@@ -68,7 +69,7 @@ def cluster_record(
         secret=secret,
         digest=kube.digest(data),
         members=current,
-        has_pending_order=bool(data["token"]) and all(m.seen != data["token"] for m in members.values()),
+        has_pending_order=bool(data["token"]) and all(m.last_order != data["token"] for m in members.values()),
         content=galera.Record(current, data["seed"], data["uuid"], data["force"], data["token"], SST_CONF in data),
     )
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ... import kube
+from ...agents.mariadb import galera
 from ...plan import Context, Object
-from . import galera
 
 ROLE = "openstack.k8s.io/role"
 PRIMARY, BACKUP = "primary", "backup"

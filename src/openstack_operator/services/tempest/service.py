@@ -6,10 +6,9 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib import resources
 from typing import Any
 
-from ... import kube, parts
+from ... import agents, kube, parts
 from ...api import KeystoneRef, Sections
 from ...plan import Context, MissingReference, Object, Plan, SpecError, Step, key
 from . import results
@@ -173,8 +172,7 @@ def _config(ctx: Context[TempestSpec], login: Login) -> parts.Config:
         "include": tests.include_regex,
         "exclude": tests.exclude_regex,
     }
-    package = resources.files(__package__ or "")
-    programs = {name: package.joinpath(name).read_text(encoding="utf-8") for name in _MODULES}
+    programs = {name: agents.text(f"tempest/{name}") for name in _MODULES}
     files = {"run.json": json.dumps(run, indent=2, sort_keys=True), **programs, **login.files}
     return parts.config(ctx, "tempest.conf", wired, defaults=defaults, more=files, directory=DIRECTORY)
 

@@ -19,6 +19,10 @@ PORT = 4569
 """Port at which members report on themselves."""
 TLS_PORT = 4570
 """Port for the same through TLS."""
+SST_CONF = "sst.cnf"
+"""File of the record that exists once every member has a certificate. MariaDB reads it, too: it has the options of the
+script that copies all data to another member.
+"""
 ZERO = "00000000-0000-0000-0000-000000000000"
 PRIMARY, NON_PRIMARY, DISCONNECTED = "Primary", "non-Primary", "Disconnected"
 
@@ -37,6 +41,10 @@ DESYNCED = 60.0
 transfer that ended with the component it began in, from which Galera does not come back."""
 REJOIN = 60.0
 """Seconds a member may stay outside a primary component that it hears of."""
+ORDER_KEY = "seen"
+"""Key of `last_order` in what members publish and remember: so members of an older version call it, and one that did
+not find it there would carry out an old order again.
+"""
 
 
 class Stage(StrEnum):
@@ -103,7 +111,7 @@ class Member:
     """The `mark` of the member it voted for."""
     ballot: int = 0
     """Number that rises with each vote."""
-    seen: str = ""
+    last_order: str = ""
     """Token of the last order this member knows to be carried out."""
 
     @property
@@ -269,7 +277,7 @@ def _decide_stopped(  # noqa: PLR0911  (a table)
 
 def _is_pending(record: Record, members: Sequence[Member]) -> bool:
     """Return True if a user's order is still to be carried out, as far as these members know."""
-    return bool(record.token) and record.token not in {m.seen for m in members}
+    return bool(record.token) and record.token not in {m.last_order for m in members}
 
 
 def _wait_or_refuse(choice: Choice) -> Act:
@@ -357,17 +365,19 @@ def _histories(members: Sequence[Member], record: Record) -> str:
 
 def member(facts: Mapping[str, Any]) -> Member:
     """Return the member that published `facts`; it may leave out some. Raises ValueError for facts of no member."""
-    names = {field.name for field in fields(Member)} - {"view", "stage"}
+    names = {field.name for field in fields(Member)} - {"view", "stage", "last_order"}
     try:
+        order = str(facts.get(ORDER_KEY, ""))
         view_facts = facts.get("view")
         view = View(str(view_facts["id"]), frozenset(view_facts["members"])) if view_facts else None
         stage = Stage(facts["stage"])
-        return Member(**{name: facts[name] for name in names & set(facts)}, stage=stage, view=view)
-    except (KeyError, TypeError, ValueError) as error:
+        return Member(**{name: facts[name] for name in names & set(facts)}, last_order=order, stage=stage, view=view)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise ValueError(f"not a member's facts: {error}") from error
 
 
 def published(me: Member) -> dict[str, Any]:
     """Return the facts that `member` reads."""
     view = {"id": me.view.id, "members": sorted(me.view.members)} if me.view else None
-    return {**{field.name: getattr(me, field.name) for field in fields(Member)}, "stage": me.stage.value, "view": view}
+    facts = {field.name: getattr(me, field.name) for field in fields(Member)}
+    return {**facts, ORDER_KEY: facts.pop("last_order"), "stage": me.stage.value, "view": view}

@@ -1,14 +1,14 @@
-"""keystone.wsgi.api, whose caches never show what is over, and with the rules of who may do what loaded.
+"""keystone.wsgi.api with caches that never return an old value, and with its policy loaded before the first request.
 
-Keystone's processes learn of a change by Memcached. Where that is slow, frozen, gone or full, they do not; and what is
-read while it changes is stored after the cache was emptied for the change. Here each key carries the mark of the
-database it was read from (identity_generation), which a change replaces in its own transaction.
+Keystone's processes learn of a change by Memcached. They do not while it is slow, frozen, gone or full; and a value
+that a process reads during a change is stored after the cache was emptied for the change. Here each key carries the
+mark of the database it was read from (identity_generation), which a change replaces in its own transaction.
 
-A program whose user was deleted, and made again, asks with a token of the one before. Keystone answers 404, as to a
-question about a token that is not there: whoever asks then refuses its clients, and keeps its own token. 401 has it log
-in again (keystone.server.flask.request_processing.middleware.auth_context, AuthContextMiddleware.fetch_token).
+A service whose user was deleted and made again sends a token of the former user. Keystone answers 404, as to a request
+about a token that does not exist: the service then refuses its clients, and keeps its own token. After 401 it logs in
+again (keystone.server.flask.request_processing.middleware.auth_context, AuthContextMiddleware.fetch_token).
 
-Keystone makes its rules with the first request that asks, and hands them to others before all are in: of several first
+Keystone loads its policy during the first request, and other requests use it before it is complete: of several first
 requests, all but one could be answered with 403 (keystone.common.rbac_enforcer.enforcer, RBACEnforcer._enforcer).
 """
 
@@ -35,7 +35,7 @@ from sqlalchemy.exc import NoResultFound, ProgrammingError, SQLAlchemyError  # p
 if TYPE_CHECKING:
     from .identity_generation import Generation, new_mark
 else:
-    # Both lie in one folder, and in no package.
+    # Both files are in one folder, which is no package.
     from identity_generation import Generation, new_mark
 
 __all__ = ["application"]
@@ -48,13 +48,13 @@ generation = Generation()
 
 
 def _read() -> str:
-    # Of the server that is read from: what is read there later is no older than its mark.
+    # From the server of reads: what the request reads there later is no older than its mark.
     engine = sql._get_main_context_manager().reader.get_engine()
     with engine.connect() as connection:
         return str(connection.execute(text(f"SELECT mark FROM {TABLE} WHERE id = 1")).scalar_one())  # noqa: S608
 
 
-def _make() -> None:
+def _make_table() -> None:
     engine = sql._get_main_context_manager().writer.get_engine()
     columns = "id INTEGER NOT NULL PRIMARY KEY, mark VARCHAR(32) NOT NULL"
     with suppress(DBDuplicateEntry), engine.begin() as connection:
@@ -86,7 +86,7 @@ def _region_id(_manager: Any) -> str:
     return generation.mark
 
 
-def _keep_nothing(_region: CacheRegion, _key: Any, _value: Any) -> None:
+def _store_nothing(_region: CacheRegion, _key: Any, _value: Any) -> None:
     pass
 
 
@@ -95,14 +95,14 @@ def _mark_caches() -> None:
         event.listen(Engine, name, listener)
     regions: Any = cache.RegionInvalidationManager
     regions.region_id = property(_region_id)
-    # A part of the cache is emptied for a change of the database, and that has its mark.
+    # Keystone empties a region of the cache for a change of the database, and that changes the mark.
     regions.invalidate_region = _region_id
-    # What a request has just written is read again: somebody may have changed it since, and the mark be of that.
-    setattr(CacheRegion, "set", _keep_nothing)  # noqa: B010
+    # A request reads again what it has just written: another may have changed it since, and have made this mark.
+    setattr(CacheRegion, "set", _store_nothing)  # noqa: B010
 
 
 def application(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
-    """Keystone."""
+    """Answer a request as Keystone does, with the mark of the database as it is now."""
     if environ.get("PATH_INFO") != HEALTH:
         _begin()
     return keystone(environ, start_response)
@@ -112,25 +112,25 @@ def _begin() -> None:
     try:
         generation.begin(_read)
     except (DBNonExistentTable, ProgrammingError, NoResultFound):
-        _make()
+        _make_table()
         generation.begin(_read)
     except (DBError, SQLAlchemyError) as error:
-        # The request itself will say it better.
+        # The request itself reports this error better.
         LOG.debug("nothing is cached for this request: %s", error)
 
 
 _fetch_token = auth_context.AuthContextMiddleware.fetch_token
 
 
-def _token_of_the_caller(middleware: Any, token: str, **more: Any) -> Any:
+def _fetch_token_of_caller(middleware: Any, token: str, **options: Any) -> Any:
     try:
-        return _fetch_token(middleware, token, **more)
+        return _fetch_token(middleware, token, **options)
     except exception.NotFound as error:
         raise auth_token.InvalidToken(str(error)) from error
 
 
-# As within a request: otherwise it warns of each deprecated rule.
+# As Keystone does within a request: otherwise it warns of each deprecated rule.
 RBACEnforcer.suppress_deprecation_warnings = True
 RBACEnforcer()._enforcer.load_rules()
 _mark_caches()
-auth_context.AuthContextMiddleware.fetch_token = _token_of_the_caller
+auth_context.AuthContextMiddleware.fetch_token = _fetch_token_of_caller

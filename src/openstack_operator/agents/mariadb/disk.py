@@ -10,13 +10,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from .galera import Member, Record, View
+from .galera import ORDER_KEY, SST_CONF, Member, Record, View
 
 DATA = Path("/var/lib/mysql")
-SST_CONF = "sst.cnf"
-"""File of the record that exists once every member has a certificate. MariaDB reads it, too: it has the options of the
-script that copies all data to another member.
-"""
 MEMORY = DATA / "member.json"
 """State that a member must not forget when its pod ends: its vote, and which orders it knows to be carried out."""
 
@@ -98,14 +94,16 @@ def recall(me: Member) -> Member:
         memory: dict[str, Any] = json.loads(MEMORY.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return me
-    return replace(me, **{name: memory[name] for name in ("vote", "vote_mark", "ballot", "seen") if name in memory})
+    votes = {name: memory[name] for name in ("vote", "vote_mark", "ballot") if name in memory}
+    return replace(me, **votes, last_order=memory.get(ORDER_KEY, ""))
 
 
 def memorize(me: Member) -> None:
     """Write what `recall` reads to the disk itself: a vote counts from the moment other members may read it."""
     new = MEMORY.with_suffix(".new")
     with new.open("w", encoding="utf-8") as file:
-        json.dump({"vote": me.vote, "vote_mark": me.vote_mark, "ballot": me.ballot, "seen": me.seen}, file)
+        votes = {"vote": me.vote, "vote_mark": me.vote_mark, "ballot": me.ballot}
+        json.dump({**votes, ORDER_KEY: me.last_order}, file)
         file.flush()
         os.fsync(file.fileno())
     new.replace(MEMORY)

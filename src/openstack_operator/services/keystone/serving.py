@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from importlib import resources
-
-from .... import parts
-from ....api import Sections
-from ....plan import Context
-from ..model import KeystoneSpec
+from ... import agents, parts
+from ...api import Sections
+from ...plan import Context
+from .model import KeystoneSpec
 
 _LEVELS = (
     "amqp=WARN",
@@ -47,6 +45,4 @@ def cache(ctx: Context[KeystoneSpec]) -> Sections:
 
 def programs() -> dict[str, str]:
     """Return the files of the program, by name."""
-    package = resources.files(__package__ or "")
-    names = ("identity_application.py", "identity_generation.py")
-    return {name: package.joinpath(name).read_text(encoding="utf-8") for name in names}
+    return {name: agents.text(f"keystone/{name}") for name in ("identity_application.py", "identity_generation.py")}

@@ -170,8 +170,8 @@ class Supervisor:
         if self.me.status == galera.PRIMARY:
             self.peers = {}
             self.alone_since, self.whole_since = time.monotonic(), None
-            if (self.me.vote, self.me.seen) != ("", record.token):
-                self.me = replace(self.me, vote="", vote_mark="", seen=record.token)
+            if (self.me.vote, self.me.last_order) != ("", record.token):
+                self.me = replace(self.me, vote="", vote_mark="", last_order=record.token)
                 disk.memorize(self.me)
         else:
             names = [name for name in record.members if name != self.me.name]

@@ -1,0 +1,1 @@
+"""Program that makes a Ceph's pools and clients, and reports its state."""

@@ -1,0 +1,1 @@
+"""Program of a run of Tempest."""
