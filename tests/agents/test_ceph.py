@@ -73,7 +73,7 @@ class Pod:
         return json.loads((self.folder / "wanted.json").read_text(encoding="utf-8"))
 
     def run(self) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(self.command, env=environment(), capture_output=True, text=True, check=False)
+        return subprocess.run(self.command, env=environment(), capture_output=True, text=True, timeout=60, check=False)
 
 
 def _is_workload(kind: str, name: str, component: str) -> bool:
@@ -141,6 +141,9 @@ def test_the_job_restores_the_key_of_a_client_of_ours_alone(release: Release, tm
     clients = ceph["clients"]
     foreign = {**clients, "client.nova": {**clients["client.nova"], "key": FOREIGN_KEY}}
     ceph["clients"] = foreign
+    assert ensure(job) == ["client.nova has its key and capabilities again"]
+    assert ceph["clients"] == clients
+    ceph["clients"] = {**clients, "client.nova": {**clients["client.nova"], "caps": {"mon": "allow *"}}}
     assert ensure(job) == ["client.nova has its key and capabilities again"]
     assert ceph["clients"] == clients
     ceph["clients"] = foreign

@@ -1,0 +1,330 @@
+"""The program of a cluster's member, run with the environment and the files of the plan, and a stand-in of mariadbd."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Generator, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from openstack_operator import kube
+from openstack_operator.agents.mariadb import disk, galera
+from openstack_operator.plan import Release, key
+from openstack_operator.services.mariadb.model import MARIADB
+from openstack_operator.services.mariadb.service import plan
+from openstack_operator.testing import context
+
+PROGRAMS = Path(__file__).parent / "programs_of_mariadb"
+WRAPPER = Path(__file__).parent / "start_member.py"
+HISTORY = "11111111-0000-0000-0000-000000000000"
+ANSWER = f"""\
+wsrep_cluster_size\t3
+wsrep_cluster_status\tPrimary
+wsrep_last_committed\t7
+wsrep_local_state_comment\tSynced
+wsrep_local_state_uuid\t{HISTORY}
+wsrep_ready\tON
+encrypted\t0
+"""
+
+
+class Member:
+    """A member's pod."""
+
+    def __init__(self, cluster: Cluster, name: str) -> None:
+        self.cluster, self.name = cluster, name
+        self.folder = cluster.folder / name
+        (self.folder / "data").mkdir(parents=True)
+        self.write("status", ANSWER)
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def write(self, name: str, text: str) -> None:
+        (self.folder / name).write_text(text, encoding="utf-8")
+
+    def read(self, name: str) -> str:
+        path = self.folder / name
+        return path.read_text(encoding="utf-8") if path.exists() else ""
+
+    @property
+    def starts(self) -> list[str]:
+        """Commands with which it ran mariadbd."""
+        return self.read("starts").splitlines()
+
+    def give_data(self, seqno: int, uuid: str = HISTORY) -> None:
+        """Make a database that ended at a transaction; -1 is what a crash leaves."""
+        (self.folder / "data" / "mysql").mkdir()
+        lines = (
+            "# GALERA saved state",
+            "version: 2.1",
+            f"uuid:    {uuid}",
+            f"seqno:   {seqno}",
+            "safe_to_bootstrap: 0",
+        )
+        self.write("data/grastate.dat", "\n".join(lines) + "\n")
+
+    def start(self) -> None:
+        command = [sys.executable, "-B", str(WRAPPER), *self.cluster.command]
+        with (self.folder / "log").open("wb") as log:
+            self.process = subprocess.Popen(
+                command, env=self.cluster.environment(self), stdout=log, stderr=log, start_new_session=True
+            )
+
+    def ask(self, path: str = "/") -> tuple[int, Any]:
+        """Return status and body of an answer; 0 while it does not listen."""
+        try:
+            with urllib.request.urlopen(
+                f"http://127.0.0.1:{self.cluster.ports[self.name]}{path}", timeout=10
+            ) as answer:
+                return answer.status, json.load(answer)
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, None
+        except OSError:
+            return 0, None
+
+    def is_ready(self) -> bool:
+        return self.ask("/ready")[0] == 200
+
+    def kill(self) -> None:
+        """End the program, and what it started."""
+        if self.process:
+            with suppress(ProcessLookupError):
+                os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.wait()
+
+
+class Cluster:
+    """A cluster as it is planned, in a folder."""
+
+    def __init__(self, release: Release, folder: Path, **spec: Any) -> None:
+        objects = {key(o): o for o in plan(context(MARIADB, {"replicas": 3, **spec}, release=release)).objects}
+        stateful_set = objects["StatefulSet", "mariadb-server"]
+        [container] = stateful_set["spec"]["template"]["spec"]["containers"]
+        program = ["tini", "--", "python3", "-B", "-m", "members.member"]
+        assert container["command"][: len(program)] == program
+        self.command = container["command"][len(program) :]
+        self.env = {entry["name"]: entry.get("value") for entry in container["env"]}
+        self.folder = folder
+        files = kube.secret_data(objects["Secret", "mariadb-config"])
+        paths = {mount["mountPath"]: files[mount["subPath"]] for mount in container["volumeMounts"] if _is_code(mount)}
+        for path, text in paths.items():
+            self._write(path.lstrip("/"), text)
+        self.record = kube.secret_data(objects["Secret", "mariadb-galera"])
+        self.write_record()
+        self.ports = {f"mariadb-server-{ordinal}": free_port() for ordinal in range(3)}
+        self.members = [Member(self, name) for name in self.ports]
+
+    def write_record(self, **changes: str) -> None:
+        self.record |= changes
+        for name, text in self.record.items():
+            self._write(f"{self.env['GALERA_RECORD']}/{name}".lstrip("/"), text)
+
+    def _write(self, name: str, text: str) -> None:
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+
+    def environment(self, member: Member) -> dict[str, str]:
+        references = {"POD_NAME": member.name, "POD_IP": "192.0.2.1"}
+        assert {name for name, value in self.env.items() if value is None} == set(references)
+        env = {name: references.get(name) or value or "" for name, value in self.env.items()}
+        folders = {name: f"{self.folder}{env[name]}" for name in ("PYTHONPATH", "GALERA_RECORD")}
+        return {
+            **env,
+            **folders,
+            "PATH": f"{PROGRAMS}{os.pathsep}{os.environ['PATH']}",
+            "MEMBER": str(member.folder),
+            "CLUSTER": str(self.folder),
+            "PORTS": json.dumps(self.ports),
+        }
+
+    def start(self, *ordinals: int) -> None:
+        for ordinal in ordinals or range(3):
+            self.members[ordinal].start()
+
+
+def _is_code(mount: dict[str, Any]) -> bool:
+    return str(mount.get("subPath", "")).endswith(".py")
+
+
+def free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
+
+
+@pytest.fixture
+def cluster(release: Release, tmp_path: Path) -> Generator[Cluster]:
+    cluster = Cluster(release, tmp_path)
+    yield cluster
+    for member in cluster.members:
+        member.kill()
+
+
+def wait(condition: Callable[[], object], members: Sequence[Member]) -> None:
+    """Wait for a condition, for a minute at most."""
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline, {member.name: member.read("log") for member in members}
+        time.sleep(0.05)
+
+
+def test_one_member_makes_the_first_database_and_the_others_join_it(cluster: Cluster) -> None:
+    cluster.start(1, 2)
+    first, *others = cluster.members
+    wait(lambda: all(member.ask()[0] for member in others), others)
+    assert not any(member.starts for member in others), "they wait for the member that the record names"
+    cluster.start(0)
+    wait(lambda: all(member.is_ready() for member in cluster.members), cluster.members)
+    [start] = first.starts
+    assert start.startswith(f"{cluster.command[0]} ")
+    assert "--wsrep-new-cluster" in start
+    assert f"--init-file={first.folder}/accounts.sql" in start
+    assert "mysql@localhost IDENTIFIED VIA unix_socket" in first.read("accounts.sql")
+    hosts = ",".join(f"{name}.{cluster.env['GALERA_DOMAIN']}" for name in cluster.ports)
+    for member in others:
+        [start] = member.starts
+        assert start.startswith("mariadbd ")
+        assert "--wsrep-new-cluster" not in start
+    for member in cluster.members:
+        options = (f"gcomm://{hosts}", f"--wsrep-node-name={member.name}", "--wsrep-node-address=192.0.2.1")
+        assert all(option in member.starts[0] for option in options)
+
+
+def test_the_member_with_the_last_transaction_starts_the_cluster_again(cluster: Cluster) -> None:
+    cluster.write_record(seed="", uuid=HISTORY)
+    for member, seqno in zip(cluster.members, (5, 7, 6), strict=True):
+        member.give_data(seqno)
+    cluster.start(0, 1)
+    wait(lambda: all(member.ask()[0] for member in cluster.members[:2]), cluster.members)
+    cluster.start(2)
+    wait(lambda: all(member.is_ready() for member in cluster.members), cluster.members)
+    last = cluster.members[1]
+    assert (cluster.folder / "first").read_text().split() == [last.name]
+    [start] = last.starts
+    assert start.startswith("mariadbd "), "its data stay"
+    assert "safe_to_bootstrap: 1" in last.read("grastate-of-start"), "otherwise Galera refuses"
+
+
+def test_an_order_starts_the_cluster_with_the_data_of_one_member(cluster: Cluster) -> None:
+    cluster.write_record(seed="", uuid=HISTORY, force="mariadb-server-0", token="order")
+    member = cluster.members[0]
+    member.give_data(5)
+    cluster.start(0)
+    wait(member.is_ready, [member])
+    assert "--wsrep-new-cluster" in member.starts[0]
+    wait(lambda: json.loads(member.read("data/member.json") or "{}").get("seen") == "order", [member])
+
+
+def test_a_crashed_member_finds_out_its_position_before_it_starts(cluster: Cluster) -> None:
+    cluster.write_record(seed="", uuid=HISTORY)
+    (cluster.folder / "first").touch()
+    crashed, primary = cluster.members[:2]
+    crashed.give_data(-1)
+    crashed.write("position", f"2026-01-01  0:00:00 0 [Note] WSREP: Recovered position: {HISTORY}:41\n")
+    primary.give_data(42)
+    cluster.start(0)
+    wait(lambda: crashed.ask()[1] and crashed.ask()[1]["seqno"] == 41, [crashed])
+    [recovery] = crashed.starts
+    assert "--wsrep-recover" in recovery
+    assert "--skip-networking" in recovery
+    # A cluster to join: this member serves as the first of it.
+    cluster.write_record(force=primary.name, token="order")
+    cluster.start(1)
+    wait(crashed.is_ready, [crashed, primary])
+    assert f"--wsrep-start-position={HISTORY}:41" in crashed.starts[1]
+
+
+def test_a_position_that_mariadbd_does_not_say_is_reported(cluster: Cluster) -> None:
+    member = cluster.members[0]
+    member.give_data(-1)
+    member.write("position", "[ERROR] mariadbd: disk is full\n[ERROR] Aborting\n")
+    cluster.start(0)
+    wait(lambda: "disk is full" in member.read("log"), [member])
+    wait(lambda: member.ask()[1], [member])
+    wait(lambda: "disk is full" in member.ask()[1]["why"], [member])
+    assert len(member.starts) == 1, "it tries again, but not at once"
+
+
+def test_an_unfinished_transfer_is_removed_and_the_vote_is_not(cluster: Cluster) -> None:
+    member = cluster.members[0]
+    cluster.write_record(seed="", uuid=HISTORY)
+    member.give_data(5)
+    (member.folder / "data" / ".sst").mkdir()
+    memory = {"vote": "mariadb-server-1", "vote_mark": "mark", "ballot": 3, "seen": "token"}
+    member.write("data/member.json", json.dumps(memory))
+    cluster.start(0)
+    wait(lambda: member.ask()[1] and member.ask()[1]["stage"] == "waiting", [member])
+    assert [path.name for path in (member.folder / "data").iterdir()] == ["member.json"]
+    answer = member.ask()[1]
+    assert {name: answer[name] for name in memory} == memory
+    assert answer["data"] is False
+
+
+def test_a_vote_is_given_back_once_it_has_no_use(cluster: Cluster) -> None:
+    """Two members wait. One has voted for the other, which is behind a third member that may come back."""
+    cluster.write_record(seed="", uuid=HISTORY)
+    voter, receiver, third = cluster.members
+    for member, seqno in ((voter, 5), (receiver, 6), (third, 7)):
+        member.give_data(seqno)
+    cluster.start(1)
+    wait(lambda: receiver.ask()[1] and receiver.ask()[1]["stage"] == "waiting", [receiver])
+    mark = f"/{HISTORY}:6"
+    voter.write("data/member.json", json.dumps({"vote": receiver.name, "vote_mark": mark, "ballot": 3, "seen": ""}))
+    cluster.start(0)
+    wait(lambda: voter.ask()[1] and voter.ask()[1]["vote"] == "" and voter.ask()[1]["ballot"] == 3, [voter, receiver])
+    assert json.loads(voter.read("data/member.json"))["vote"] == ""
+    cluster.start(2)
+    wait(lambda: all(member.is_ready() for member in cluster.members), cluster.members)
+    assert (cluster.folder / "first").read_text().split() == [third.name]
+
+
+def test_a_member_that_starts_the_cluster_returns_no_vote(cluster: Cluster) -> None:
+    cluster.write_record(seed="", uuid=HISTORY, force="mariadb-server-0", token="order")
+    member = cluster.members[0]
+    member.give_data(5)
+    assert member.ask()[0] == 0
+    cluster.start(0)
+    wait(member.is_ready, [member])
+    assert member.ask("/release?by=mariadb-server-1&ballot=1")[0] == 409
+    assert member.ask("/alive")[0] == 200
+    assert member.ask("/other")[0] == 404
+
+
+def test_a_member_that_ends_sees_idle_clients_off_and_waits_for_busy_ones(cluster: Cluster) -> None:
+    cluster.write_record(seed="", uuid=HISTORY, force="mariadb-server-0", token="order")
+    member = cluster.members[0]
+    member.give_data(5)
+    member.write("clients", "idle\t7\nbusy\t8\nidle\t9\n")
+    cluster.start(0)
+    wait(member.is_ready, [member])
+    assert member.process
+    member.process.send_signal(signal.SIGTERM)
+    wait(lambda: member.read("kills"), [member])
+    assert member.read("kills").split("SELECT")[0].strip() == "KILL CONNECTION 7;KILL CONNECTION 9;"
+    assert member.read("signals") == "", "a client is still busy"
+    member.write("clients", "")
+    assert member.process.wait(60) == 0
+    assert member.read("signals") == "TERM\n", "mariadbd writes down how far its data are"
+
+
+def test_a_member_remembers_its_vote_and_its_last_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(disk, "MEMORY", tmp_path / "member.json")
+    me = galera.Member("a", vote="b", vote_mark="mark", ballot=3, last_order="token")
+    disk.memorize(me)
+    assert disk.recall(galera.Member("a")) == me
+    assert disk.recall(replace(me, vote="c")) == me, "the disk counts"
+    (tmp_path / "member.json").write_text("{", encoding="utf-8")
+    assert disk.recall(galera.Member("a")) == galera.Member("a")
