@@ -40,7 +40,7 @@ NOISE = (
         r" ERROR keystone\.server\.flask\.application .*\b(Forbidden|Conflict|ValidationError|NotFound)\b",
     ),
     _known(
-        "Keystone warns of its keys' mount with each request (services/keystone/serving: default_log_levels)",
+        "Keystone warns of its keys' mount with each request (services/keystone/serving.py: default_log_levels)",
         r"\bkey_repository is world readable\b",
     ),
     _known(
