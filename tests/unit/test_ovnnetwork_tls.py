@@ -24,7 +24,7 @@ def planned(
     *,
     speak: str = "",
     replicas: int = 3,
-    relays: int = 0,
+    relays: int | None = None,
     **tls: Any,
 ) -> Plan:
     """With TLS where `tls` says anything; `speak` is what each member of a database does: t, s or - for no leader."""
@@ -37,7 +37,7 @@ def planned(
         for name in ("nb", "sb")
         for n, letter in enumerate(speak)
     }
-    if relays:
+    if relays is not None:
         spec["relay"] = {"replicas": relays}
     given: dict[str, Any] = {"facts": facts, "secrets": secrets, "children": children or {}}
     return plan(
@@ -156,3 +156,12 @@ def test_it_is_asked_where_it_listens(root: Path) -> None:
     assert "punix:/run/ovn/ovn${1}_db.sock" in (scripts / "ovn-db-start").read_text()
     assert "punix:/run/ovn/relay.sock" in (scripts / "ovn-relay-start").read_text()
     assert "netcat-openbsd" in (scripts / "Containerfile").read_text()
+
+
+def test_a_cloud_without_relays_says_that_nodes_need_one(release: Release) -> None:
+    made = planned(release, replicas=1, relays=0, announced=True)
+    assert done(made)["Deployment", "ovn-relay"]["spec"]["replicas"] == 1
+    (note,) = [step for step in made.steps if step.name == "Relay" and not step.objects]
+    assert note.verdict is not None
+    assert note.verdict.ready
+    assert note.verdict.message.startswith("spec.relay.replicas: 0 counts as 1")

@@ -8,7 +8,7 @@ use relays alone, since these limit what a node may write, and members do not tr
 from __future__ import annotations
 
 from ... import kube, parts
-from ...plan import Context, Object, Step
+from ...plan import Context, Object, State, Step, Verdict
 from . import recovery
 from .databases import SOUTHBOUND, DatabaseGroup, alive, open_ports
 from .model import OVNNetworkSpec
@@ -63,7 +63,16 @@ def relays(ctx: Context[OVNNetworkSpec], southbound: DatabaseGroup, tls: TLS) ->
     before = [southbound.members_step, *([tls.relay] if tls.relay else [])]
     # Nodes do not change to relays that do not serve.
     barrier = tls.chassis is not None
-    return [Step(name="Relay", objects=(service, deployment, *budget), after=tuple(before), barrier=barrier)]
+    relay = Step(name="Relay", objects=(service, deployment, *budget), after=tuple(before), barrier=barrier)
+    return [relay, *_note(ctx)]
+
+
+def _note(ctx: Context[OVNNetworkSpec]) -> list[Step]:
+    """Return a message if the spec has no relay, though nodes need one."""
+    if ctx.spec.relay.replicas != 0:
+        return []
+    text = "spec.relay.replicas: 0 counts as 1, since with TLS nodes use relays alone; write 1 or more, or remove it"
+    return [Step(name="Relay", verdict=Verdict(State.READY, text))]
 
 
 def limits_nodes(ctx: Context[OVNNetworkSpec], tls: TLS) -> bool:
