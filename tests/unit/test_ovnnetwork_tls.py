@@ -161,7 +161,7 @@ def test_it_is_asked_where_it_listens(root: Path) -> None:
 def test_a_cloud_without_relays_says_that_nodes_need_one(release: Release) -> None:
     made = planned(release, replicas=1, relays=0, announced=True)
     assert done(made)["Deployment", "ovn-relay"]["spec"]["replicas"] == 1
-    (note,) = [step for step in made.steps if step.name == "Relay" and not step.objects]
+    (note,) = [step for step in made if step.name == "Relay" and not step.objects]
     assert note.verdict is not None
     assert note.verdict.ready
     assert note.verdict.message.startswith("spec.relay.replicas: 0 counts as 1")
