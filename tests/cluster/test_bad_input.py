@@ -18,14 +18,16 @@ from openstack_operator.release_files import ReleaseFiles
 from openstack_operator.runtime.client import Client
 from openstack_operator.runtime.kinds import CLAIM, DEPLOYMENT, EVENT, JOB, POD, SECRET, STATEFUL_SET, Kind
 from openstack_operator.services.controlplane.c5c3_model import C5C3_CONTROL_PLANE
-from openstack_operator.services.controlplane.model import CONTROL_PLANE, ControlPlaneSpec
+from openstack_operator.services.controlplane.model import CONTROL_PLANE
 from openstack_operator.services.controlplane.service import MEMBERS
 
 from .conftest import CRD
 from .harness import Cluster, eventually
 from .test_controlplane import RESOURCE, listed, operator
 
-BUILT = [member for member in MEMBERS if member.kind in RESOURCE and getattr(ControlPlaneSpec(), member.field).enabled]
+BUILT = [
+    member for member in MEMBERS if member.kind in RESOURCE and getattr(CONTROL_PLANE.spec(), member.field).enabled
+]
 """What a cloud has unless it says otherwise."""
 WORKLOADS = (DEPLOYMENT, STATEFUL_SET, SECRET, JOB, Kind("apps/v1", "DaemonSet", "daemonsets"))
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from openstack_operator import kube
-from openstack_operator.plan import Object, Plan, Release, key
-from openstack_operator.services.barbican.keks import KeyRing, next_ring, read
+from openstack_operator.plan import Incomplete, Object, Plan, Release, key
+from openstack_operator.services.barbican.keks import KeyRing, next_ring, read, recovered
 from openstack_operator.services.barbican.model import BARBICAN
 from openstack_operator.services.barbican.service import plan
 from openstack_operator.services.controlplane.model import CONTROL_PLANE
@@ -25,9 +25,24 @@ PUBLISHED = {
 Objects = dict[tuple[str, str], Object]
 
 
-def planned(release: Release, children: Objects, **spec: Any) -> Plan:
+def pods(children: Objects) -> list[Object]:
+    """A pod of each Deployment, as its template has it."""
+    return [obj["spec"]["template"] for (kind, _), obj in children.items() if kind == "Deployment"]
+
+
+def planned(release: Release, children: Objects, *ending: Object, **spec: Any) -> Plan:
+    """`ending` are further pods."""
     draws = iter(f"{len(children)}-{number}" for number in range(99))
-    ctx = context(BARBICAN, spec, release=release, published=PUBLISHED, children=children, draw=lambda: next(draws))
+    facts = {"secrets": [], "pods": [*pods(children), *ending]}
+    ctx = context(
+        BARBICAN,
+        spec,
+        release=release,
+        published=PUBLISHED,
+        children=children,
+        draw=lambda: next(draws),
+        facts=facts,
+    )
     return plan(ctx)
 
 
@@ -82,6 +97,51 @@ def test_programs_can_read_with_a_new_key_before_one_writes_with_it(release: Rel
     assert len(rewraps(switched)) == 1
 
 
+def test_a_pod_that_is_ending_counts_as_well(release: Release) -> None:
+    """It serves for some seconds, and on a node that is cut off for longer."""
+    first = rolled_out(planned(release, {}))
+    (old, _) = pods(first)
+    given = planned(release, first, kekGeneration=2)
+    assert configured(planned(release, rolled_out(given), old, kekGeneration=2)) == configured(given)
+    switched = planned(release, rolled_out(given), kekGeneration=2)
+    last = planned(release, rolled_out(switched), old, kekGeneration=2)
+    assert len(configured(last)) == 2, "an old pod could still encrypt with the old key"
+
+
+def test_keys_come_back_from_the_configuration(release: Release) -> None:
+    first = rolled_out(planned(release, {}))
+    first.pop(("Secret", "barbican-kek"))
+    again = planned(release, first)
+    assert configured(again) == [recovered_key(first)]
+    assert ring(again).keys.keys() == {1}
+
+
+def recovered_key(children: Objects) -> str:
+    conf = kube.secret_data(children["Secret", "barbican-config"])["barbican.conf"]
+    return next(line.partition(" = ")[2] for line in conf.splitlines() if line.startswith("kek = "))
+
+
+def test_a_barbican_that_lost_its_key_gets_no_other_one(release: Release) -> None:
+    first = rolled_out(planned(release, {}))
+    for name in ("barbican-kek", "barbican-config"):
+        first.pop(("Secret", name))
+    with pytest.raises(Incomplete, match="restore it from a copy"):
+        planned(release, first)
+
+
+def test_an_emptied_secret_is_no_reason_for_another_key(release: Release) -> None:
+    first = rolled_out(planned(release, {}))
+    key = recovered_key(first)
+    first["Secret", "barbican-kek"] = {**first["Secret", "barbican-kek"], "data": {}}
+    assert configured(planned(release, first)) == [key]
+
+
+def test_keys_of_an_unfinished_replacement_come_back_in_their_order() -> None:
+    assert recovered("[x]\nkek = b\nkek = a\n", 2) == KeyRing({2: "b", 1: "a"}, 2)
+    assert recovered("kek = b\nkek = a\n", 1) == KeyRing({2: "b", 1: "a"}, 2)
+    assert recovered("[DEFAULT]\n", 1) is None
+
+
 def test_the_old_key_goes_when_nothing_is_encrypted_with_it(release: Release) -> None:
     given = planned(release, rolled_out(planned(release, {})), kekGeneration=2)
     switched = planned(release, rolled_out(given), kekGeneration=2)
@@ -128,6 +188,7 @@ def test_keys_that_a_user_brings_back_are_used() -> None:
     assert read({"active": "1", "kek.x": "a", "kek.2": ""}) is None
 
 
+@pytest.mark.proves("OpenStackControlPlane", "spec.barbican.enabled", "spec.barbican.*")
 def test_a_cloud_runs_one_if_it_is_enabled(release: Release) -> None:
     off = {key(obj) for obj in cloud(context(CONTROL_PLANE, {}, release=release)).objects}
     assert ("Barbican", "barbican") not in off

@@ -209,7 +209,7 @@ def test_what_is_not_enabled_holds_no_phase() -> None:
 
 
 def test_templates_have_every_field_of_their_service() -> None:
-    fields = {name: info.annotation for name, info in ControlPlaneSpec.model_fields.items()}
+    fields = {name: info.annotation for name, info in CONTROL_PLANE.spec.model_fields.items()}
     for member in MEMBERS:
         assert fields[member.field] is not None, member.field
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .defaults import split_default, with_default
-from .model import HANDED_ON, IN_KIND, IS_NOW, TEMPLATE, WAS_RENAMED
+from .model import HANDED_ON, IN_KIND, IS_NOW, SHORT, TEMPLATE, WAS_RENAMED
 
 Schema = dict[str, Any]
 
@@ -30,7 +30,8 @@ def abridged(schema: Schema) -> Schema:
     than three of them share, only the first one keeps it. Below, texts and rules that more than three places share
     (placement of pods, NetworkPolicies) are left to the kind the template becomes: a condition of the cloud reports
     what that refuses, with the path of the field. So are the bounds of free texts, lists and maps. Each default is
-    stated here as well, even without any other text.
+    stated here as well, even without any other text. A short template leaves shared rules of its own fields to the
+    kind, too.
     """
     return _walk(schema, _Sayings(Counter(_said(schema))))
 
@@ -59,7 +60,7 @@ class _Sayings:
 
 def has_templates(schema: Schema) -> bool:
     """Return True if the schema's own fields, or theirs, contain templates."""
-    if schema.get(HANDED_ON) == TEMPLATE:
+    if schema.get(HANDED_ON) in {TEMPLATE, SHORT}:
         return True
     return any(has_templates(field) for field in schema.get("properties", {}).values())
 
@@ -84,6 +85,9 @@ def mapped(schema: Schema, change: Callable[[Schema], Schema]) -> Schema:
 def _walk(schema: Schema, sayings: _Sayings) -> Schema:
     if schema.get(HANDED_ON) == TEMPLATE:
         return _cut(schema, sayings, 0)
+    if schema.get(HANDED_ON) == SHORT:
+        # As if its fields were those of a field.
+        return _cut(schema, sayings, 1)
     bare = {name: value for name, value in schema.items() if name not in (HANDED_ON, IN_KIND)}
     return mapped(bare, lambda inner: _walk(inner, sayings))
 

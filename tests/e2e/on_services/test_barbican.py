@@ -39,7 +39,7 @@ class Secrets:
         return id_
 
     def read(self, id_: str) -> str:
-        answer = self.conn.key_manager.get(f"/v1/secrets/{id_}/payload", headers={"Accept": "text/plain"})
+        answer = self.conn.key_manager.get(f"/secrets/{id_}/payload", headers={"Accept": "text/plain"})
         assert answer.status_code == 200, f"{answer.status_code} {answer.text}"
         return answer.content.decode()
 
@@ -114,7 +114,7 @@ def test_a_key_is_generated_by_order(conn: Connection) -> None:
         return found if found.status == "ACTIVE" else None
 
     secret = until("the order to be carried out", active, 60, 1).secret_ref
-    answer = conn.key_manager.get(f"/v1/secrets/{secret.rpartition('/')[2]}/payload", headers={"Accept": "*/*"})
+    answer = conn.key_manager.get(f"/secrets/{secret.rpartition('/')[2]}/payload", headers={"Accept": "*/*"})
     assert len(answer.content) == 32
 
 
@@ -141,11 +141,15 @@ def test_a_barbican_that_comes_back_reads_the_old_secrets(
         change(cluster, cloud, enabled=enabled)
         if not enabled:
             until("it to be gone", lambda: not cluster.items(BARBICAN, "-n", cloud.namespace), 120, 1)
-            assert not cluster.items("pods", "-n", cloud.namespace, "-l", "openstack.k8s.io/kind=barbican")
+            until("its pods to be gone", lambda: not pods(cluster, cloud), 120, 1)
             assert generations(cluster, cloud) == {"kek.2"}
     until("it to be Ready again", lambda: ready(cluster, cloud), 180, 1)
     secrets = Secrets(conn)
     assert {name: secrets.read(id_) for name, id_ in old.items()} == OLD
+
+
+def pods(cluster: Kubernetes, cloud: Cloud) -> list[Any]:
+    return list(cluster.items("pods", "-n", cloud.namespace, "-l", "openstack.k8s.io/kind=barbican"))
 
 
 def ready(cluster: Kubernetes, cloud: Cloud) -> bool:

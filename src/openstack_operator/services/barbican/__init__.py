@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from ...parts import moving
 from ...plan import CloudMember, Listens, SecretReaders, Service
 from .model import BARBICAN
-from .service import plan
+from .service import needs_pods, plan
 
 SERVICE = Service(
     resource=BARBICAN,
     plan=plan,
-    observes=SecretReaders(moving),
+    observes=SecretReaders(needs_pods),
     listens=Listens(ports={"api": [9311]}),
     member=CloudMember(
         field="barbican",

@@ -55,6 +55,16 @@ def read(data: Mapping[str, str]) -> KeyRing | None:
     return KeyRing(keys, active if active in keys else max(keys))
 
 
+def recovered(conf: str, generation: int) -> KeyRing | None:
+    """Return the keys from a configuration, the last copy of them if their Secret is gone; None if it has none. It has
+    no generations: the first key counts as `generation`, and others as older ones, which a rewrap makes needless.
+    """
+    lines = [line.partition("=") for line in conf.splitlines()]
+    keys = [value.strip() for name, _, value in lines if name.strip() == "kek" and value.strip()]
+    newest = max(generation, len(keys))
+    return KeyRing({newest - age: key for age, key in enumerate(keys)}, newest) if keys else None
+
+
 def next_ring(
     ring: KeyRing | None, desired: int, new_key: Callable[[], str], *, all_read_it: bool, is_rewrapped: bool
 ) -> KeyRing:

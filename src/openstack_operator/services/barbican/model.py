@@ -11,7 +11,6 @@ from ...api import (
     HttpApi,
     Resource,
     Scalable,
-    Scale,
     ServiceSpec,
     UsesCache,
     UsesDatabase,
@@ -39,6 +38,5 @@ BARBICAN = Resource(
     kind="Barbican",
     plural="barbicans",
     spec=BarbicanSpec,
-    scale=Scale("api"),
     columns=(Column("Endpoint", ".status.endpoint"), Column("KEK", ".spec.kekGeneration", "integer", priority=1)),
 )

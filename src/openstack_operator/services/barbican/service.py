@@ -2,23 +2,35 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Any
 
-from ... import kube, oslo, parts
+from ... import agents, kube, oslo, parts
 from ...parts.keys import fernet_key
-from ...plan import READY, Context, Plan, State, Step, Verdict
-from .keks import KeyRing, next_ring, read
+from ...plan import READY, Context, Incomplete, Plan, State, Step, Verdict
+from .keks import KeyRing, next_ring, read, recovered
 from .model import BarbicanSpec
 
 _PORT = 9311
-_WORKLOADS = (("Deployment", "api"), ("Deployment", "worker"))
+_FILE = "barbican.conf"
+_WORKLOADS = ("api", "worker")
+_RECHECK = timedelta(seconds=10)
+"""Interval at which the pods are looked at during a replacement: the end of a pod is no change of its workload."""
+_POLICY = {"oslo_policy": {"enforce_new_defaults": True, "enforce_scope": True}}
+"""Members of a project store secrets. With the older rules only users with the role `creator` do, which no Keystone has
+by default."""
 
 
 def plan(ctx: Context[BarbicanSpec]) -> Plan:
     """Return everything that a Barbican consists of; published: internalURL, publicURL."""
     base = parts.foundation(ctx)
     state = _key_state(ctx, base)
-    conf, kek = state.conf, _kek(ctx, state.ring)
+    kek = _kek(ctx, state.ring)
+    # Nothing may be encrypted with a key that is not stored yet.
+    conf = replace(state.conf, after=(*state.conf.after, kek))
+    state = replace(state, conf=conf)
     sync = parts.job(ctx, "db-sync", ["barbican-db-manage", "upgrade"], conf, after=base.schema, condition="Schema")
     after = (*base.steps, kek, sync)
     workers = parts.Workers(processes=2)
@@ -27,7 +39,14 @@ def plan(ctx: Context[BarbicanSpec]) -> Plan:
     entry = parts.catalog(ctx, "key-manager", "Key Manager", api, after=(*base.steps, api))
     rewrap = [_rewrap(ctx, state, after=(api, worker))] if state.ring.needs_rewrap else []
     steps = (*parts.policies(ctx), *base.steps, kek, conf, sync, api, worker, *rewrap, entry)
-    return Plan(*steps, endpoint=api.public, published={**base.credentials.published, **api.published})
+    wake = ctx.now + _RECHECK if len(state.ring.keys) > 1 else None
+    return Plan(*steps, wake=wake, endpoint=api.public, published={**base.credentials.published, **api.published})
+
+
+def needs_pods(ctx: Context[BarbicanSpec]) -> bool:
+    """Return True if the next plan has to know which pods run: passwords or the key are being replaced."""
+    stored = read(_data(ctx, "kek"))
+    return parts.moving(ctx) or (stored is not None and len(stored.keys) > 1)
 
 
 @dataclass(frozen=True)
@@ -38,8 +57,7 @@ class _KeyState:
 
 def _key_state(ctx: Context[BarbicanSpec], base: parts.Foundation) -> _KeyState:
     """Return the keys, one step further if the step before is done, and the configuration with them."""
-    name = kube.fitting(ctx.name("kek"))
-    stored = read(kube.secret_data(ctx.children.get(("Secret", name)) or ctx.lost.get(name)))
+    stored = read(_data(ctx, "kek")) or _recovered(ctx)
     all_read_it = is_rewrapped = False
     if stored is not None:
         before = _KeyState(stored, _config(ctx, base, stored))
@@ -55,6 +73,24 @@ def _key_state(ctx: Context[BarbicanSpec], base: parts.Foundation) -> _KeyState:
     return _KeyState(ring, _config(ctx, base, ring))
 
 
+def _data(ctx: Context[BarbicanSpec], name: str) -> Mapping[str, str]:
+    """Return the content of a Secret of this Barbican, also of one that was deleted while the operator ran."""
+    secret = kube.fitting(ctx.name(name))
+    return kube.secret_data(ctx.children.get(("Secret", secret)) or ctx.lost.get(secret))
+
+
+def _recovered(ctx: Context[BarbicanSpec]) -> KeyRing | None:
+    """Return the keys from the configuration if their Secret is gone; None for a new Barbican. Raise Incomplete if pods
+    run, and their key is nowhere: another key would make all secrets unreadable.
+    """
+    ring = recovered(_data(ctx, "config").get(_FILE, ""), ctx.spec.kek_generation)
+    if ring is None and any(("Deployment", kube.fitting(ctx.name(name))) in ctx.children for name in _WORKLOADS):
+        secret = kube.fitting(ctx.name("kek"))
+        text = f"Secret {secret!r} has no key, and without it the stored secrets cannot be read; restore it from a copy"
+        raise Incomplete("spec.kekGeneration", text)
+    return ring
+
+
 def _config(ctx: Context[BarbicanSpec], base: parts.Foundation, ring: KeyRing) -> parts.Config:
     options = {
         # References to secrets begin with the address that the client called.
@@ -64,13 +100,12 @@ def _config(ctx: Context[BarbicanSpec], base: parts.Foundation, ring: KeyRing) -
         "simple_crypto_plugin": {"kek": ring.options},
         "queue": {"enable": True},
     }
-    return parts.config(ctx, "barbican.conf", oslo.merge(base.sections, options))
+    return parts.config(ctx, _FILE, oslo.merge(base.sections, options), defaults=_POLICY)
 
 
 def _kek(ctx: Context[BarbicanSpec], ring: KeyRing) -> Step:
     """Return Secret `<owner>-kek`, which outlives the Barbican, as its schema does."""
     secret = kube.retained(kube.irreplaceable(kube.secret(ctx, ctx.name("kek"), ring.data)))
-    # A barrier: nothing may be encrypted with a key that is not stored yet.
     return Step(name="KEK", objects=(secret,), guarded=True, barrier=True, verdict=_progress(ring))
 
 
@@ -86,24 +121,35 @@ def _progress(ring: KeyRing) -> Verdict:
 
 
 def _rewrap(ctx: Context[BarbicanSpec], state: _KeyState, *, after: tuple[Step, ...] = ()) -> Step:
-    """Return the job that encrypts the keys of all projects with the active key."""
-    command = ["barbican-manage", "simple_crypto", "rewrap_pkek"]
+    """Return the job that encrypts the keys of all projects with the active key, and fails if one needs another."""
+    command = ["python3", "-c", agents.text("barbican/rewrap.py")]
     env = {"KEK_GENERATION": str(state.ring.active)}
     return parts.job(ctx, "rewrap", command, state.conf, after=after, condition="KEK", env=env)
 
 
 def _all_run_with(ctx: Context[BarbicanSpec], conf: parts.Config) -> bool:
-    """Return True if all pods that run have this configuration."""
-    live = [ctx.children.get((kind, kube.fitting(ctx.name(name)))) for kind, name in _WORKLOADS]
-    return all(
-        each is not None
-        and each["spec"]["template"]["metadata"].get("annotations", {}).get(kube.CONFIG_DIGEST) == conf.digest
-        and not kube.is_rolling_out(each)
-        for each in live
-    )
+    """Return True if all pods have this configuration, those that are ending too: they still serve for some seconds,
+    and on a node that is cut off for longer.
+    """
+    live = [ctx.children.get(("Deployment", kube.fitting(ctx.name(name)))) for name in _WORKLOADS]
+    if "pods" not in ctx.facts or not all(each is not None and not kube.is_rolling_out(each) for each in live):
+        return False
+    templates = [each["spec"]["template"] for each in live if each]
+    pods = [pod for pod in ctx.facts["pods"] if _is_program(ctx, pod)]
+    return all(_digest(each) == conf.digest for each in (*templates, *pods))
+
+
+def _is_program(ctx: Context[BarbicanSpec], pod: Mapping[str, Any]) -> bool:
+    labels: Mapping[str, str] = pod["metadata"].get("labels") or {}
+    is_own = kube.pods_of(ctx.kind, ctx.owner).items() <= labels.items()
+    return is_own and labels.get(kube.COMPONENT) in _WORKLOADS
+
+
+def _digest(pod: Mapping[str, Any]) -> str:
+    return (pod["metadata"].get("annotations") or {}).get(kube.CONFIG_DIGEST, "")
 
 
 def _is_done(ctx: Context[BarbicanSpec], job: Step) -> bool:
-    """Return True if the job was completed. A failed one is made again with the next configuration."""
+    """Return True if the job was completed. The operator tries a failed one again."""
     live = ctx.children.get(("Job", job.objects[0]["metadata"]["name"]))
     return live is not None and kube.judge(live).ready

@@ -1,0 +1,53 @@
+"""The job that encrypts the keys of projects again, as the plan runs it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from cryptography.fernet import Fernet, MultiFernet
+
+from openstack_operator import agents
+
+MODULES = Path(__file__).parent / "modules_of_barbican"
+OLD, NEW, FOREIGN = (Fernet.generate_key().decode() for _ in range(3))
+PLUGIN = "SimpleCryptoPlugin"
+
+
+def run(path: Path, rows: list[dict[str, str | None]], **env: str) -> subprocess.CompletedProcess[str]:
+    path.write_text(json.dumps(rows))
+    text = agents.text("barbican/rewrap.py")
+    whole = {**os.environ, "PYTHONPATH": str(MODULES), "ROWS": str(path), "KEKS": f"{NEW} {OLD}", **env}
+    return subprocess.run([sys.executable, "-c", text], env=whole, capture_output=True, text=True, check=False)
+
+
+def row(id_: str, key: str, plugin: str = PLUGIN) -> dict[str, str | None]:
+    return {"id": id_, "plugin_name": plugin, "plugin_meta": Fernet(key).encrypt(id_.encode()).decode()}
+
+
+def test_every_key_is_encrypted_with_the_first_one_and_stays_what_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "rows"
+    rows = [row("a", OLD), row("b", NEW), {"id": "unbound", "plugin_name": PLUGIN, "plugin_meta": None}]
+    done = run(path, [*rows, row("other", FOREIGN, "Vault")])
+    assert done.returncode == 0, done.stderr
+    assert "3 keys of projects, 0 not encrypted" in done.stdout
+    after = {each["id"]: each["plugin_meta"] for each in json.loads(path.read_text())}
+    assert Fernet(NEW).decrypt(after["a"]) == b"a"
+    assert MultiFernet([Fernet(NEW)]).decrypt(after["b"]) == b"b"
+    assert after["unbound"] is None
+    assert Fernet(FOREIGN).decrypt(after["other"]) == b"other"
+
+
+def test_a_row_that_did_not_change_fails_the_job(tmp_path: Path) -> None:
+    done = run(tmp_path / "rows", [row("a", OLD), row("b", OLD)], FAILS="b")
+    assert done.returncode == 1
+    assert "1 not encrypted with the first key" in done.stdout
+
+
+def test_a_row_that_no_key_decrypts_fails_the_job(tmp_path: Path) -> None:
+    done = run(tmp_path / "rows", [row("a", FOREIGN)])
+    assert done.returncode == 1
+    assert "InvalidToken" in done.stderr
