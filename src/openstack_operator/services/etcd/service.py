@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ... import kube, parts
+from ... import agents, kube, parts
 from ...api import mebibytes
 from ...plan import Context, Plan, Step
 from .model import EtcdSpec
@@ -13,58 +13,6 @@ from .model import EtcdSpec
 CLIENT, PEER, PEER_TLS = 2379, 2380, 2382
 STATE = "/var/lib/etcd"
 RECORD, TLS = "/etc/etcd/record", "/etc/etcd/tls"
-
-START = f"""\
-until getent hosts "$HOST" > /dev/null; do sleep 0.5; done
-url=$ETCD_INITIAL_ADVERTISE_PEER_URLS known={STATE}/peer-url
-holds() {{ ls "$ETCD_DATA_DIR"/member/wal/*.wal > /dev/null 2>&1; }}
-ask() {{
-  peer=$1; shift
-  etcdctl --endpoints="${{ETCD_ADVERTISE_CLIENT_URLS%%:*}}://$peer:{CLIENT}" --command-timeout=5s "$@"
-}}
-join() {{
-  for peer in $ETCD_HOSTS; do
-    [ "$peer" != "$HOST" ] && list=$(ask "$peer" member list) || continue
-    id=$(echo "$list" | grep -F "//$HOST:" | cut -d, -f1)
-    [ -z "$id" ] || ask "$peer" member remove "$id" || continue
-    added=$(ask "$peer" member add "$ETCD_NAME" --peer-urls="$url") || continue
-    ETCD_INITIAL_CLUSTER=$(echo "$added" | sed -n 's/^ETCD_INITIAL_CLUSTER="\\(.*\\)"$/\\1/p')
-    return 0
-  done
-  return 1
-}}
-move() {{
-  id=$(ask "$1" member list | grep -F "//$HOST:" | cut -d, -f1) && [ -n "$id" ] || return 1
-  ask "$1" member update "$id" --peer-urls="$url" && echo "$url" > $known
-}}
-settled() {{ [ "$(cat $known 2> /dev/null || echo "http://$HOST:{PEER}")" = "$url" ]; }}
-if ! holds; then
-  rm -rf "$ETCD_DATA_DIR"
-  echo "$url" > $known
-elif ! settled; then
-  for peer in $ETCD_HOSTS; do
-    [ "$peer" = "$HOST" ] || ! move "$peer" || break
-  done
-  settled || (until move "$HOST"; do sleep 2; done) &
-fi
-until holds; do
-  ETCD_INITIAL_CLUSTER=$(cat {RECORD}/founders)
-  if [ "$(cat {RECORD}/state)" = new ] && echo ",$ETCD_INITIAL_CLUSTER" | grep -qF ",$ETCD_NAME="; then
-    export ETCD_INITIAL_CLUSTER ETCD_INITIAL_CLUSTER_STATE=new
-    break
-  elif join; then
-    export ETCD_INITIAL_CLUSTER ETCD_INITIAL_CLUSTER_STATE=existing
-    break
-  fi
-  sleep 1
-done
-exec "$@"
-"""
-"""Script that starts a member. Founders begin the cluster together, until the record says that there is one; from then
-on a member without data has lost it, or is new. The others would wait for the one they remember, so it makes them
-forget that, and add this one: to etcd a member with an empty disk is another one. If its URL has changed, since members
-speak TLS now, it first updates it at the others, so that all they say goes that way once each of them has started
-since; if none of them answers, it updates it at itself."""
 
 
 @dataclass(frozen=True)
@@ -179,11 +127,13 @@ def _server(
     member_host = f"$(POD_NAME).{ctx.host(service)}"
     main = kube.Container(
         component=program,
-        command=["sh", "-uc", START, "sh", *program.command],
+        command=agents.shell("etcd/start.sh", words=program.command, options="-uc"),
         env={
             **parts.POD_NAME,
             "HOST": member_host,
             "ETCD_HOSTS": " ".join(hosts),
+            "RECORD_FOLDER": RECORD,
+            "PLAIN_PEER_URL": f"http://{member_host}:{PEER}",
             "ETCD_NAME": "$(POD_NAME)",
             "ETCD_DATA_DIR": f"{STATE}/data",
             **listeners.env,

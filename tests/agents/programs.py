@@ -1,0 +1,99 @@
+"""Containers of a plan, and their shell programs, run on this machine with other programs beside them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from openstack_operator.plan import Object
+from tests.unit.patience import PATIENCE
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A folder with programs that stand in for those of an image, which come first on PATH, and with what they write.
+
+    `sleep` returns at once and writes down how long it was to take, unless a test puts another one there.
+    """
+
+    home: Path
+    env: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    def __post_init__(self) -> None:
+        for folder in (self.home / "bin", self.home / "calls"):
+            folder.mkdir(parents=True, exist_ok=True)
+        self.program("sleep", "")
+
+    def program(self, name: str, script: str, *, language: str = "sh") -> None:
+        """Put a program there, which first writes its arguments down as a line."""
+        path = self.home / "bin" / name
+        path.write_text(f'#!/bin/{language}\necho "$*" >> {self.home}/calls/{name}\n{script}\n', encoding="utf-8")
+        path.chmod(0o755)
+
+    def calls(self, name: str) -> list[str]:
+        """Return the arguments of each call of a program."""
+        path = self.home / "calls" / name
+        return path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+
+    def forget_calls(self) -> None:
+        """Begin the lists of calls again."""
+        for path in (self.home / "calls").iterdir():
+            path.unlink()
+
+    def write(self, path: str, text: str = "") -> Path:
+        """Write a file below the folder."""
+        file = self.home / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, encoding="utf-8")
+        return file
+
+    @contextmanager
+    def start(
+        self, container: Object, *, command: Sequence[str] = (), **env: str | os.PathLike[str]
+    ) -> Generator[subprocess.Popen[str]]:
+        """Start the container's program, or `command` in its environment, of which `env` replaces variables; in the end
+        all that it started is killed.
+        """
+        process = subprocess.Popen(
+            command or container["command"],
+            env={**environment(container), **self._path(), **self.env, **{key: str(env[key]) for key in env}},
+            cwd=self.home,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        with process:
+            try:
+                yield process
+            finally:
+                with suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+
+    def run(
+        self, container: Object, *, command: Sequence[str] = (), **env: str | os.PathLike[str]
+    ) -> subprocess.CompletedProcess[str]:
+        """Run it to its end, and to that of what it started."""
+        with self.start(container, command=command, **env) as process:
+            output, errors = process.communicate(timeout=PATIENCE)
+            return subprocess.CompletedProcess(process.args, process.returncode, output, errors)
+
+    def _path(self) -> dict[str, str]:
+        return {"PATH": f"{self.home}/bin:{os.environ['PATH']}"}
+
+
+def environment(container: Object) -> dict[str, str]:
+    """Return the values in a container's environment; another source's are empty."""
+    return {each["name"]: each.get("value", "") for each in container.get("env", ())}
+
+
+def container(obj: Object, name: str = "main") -> Object:
+    """Return the container of that name of a workload."""
+    containers: list[Object] = obj["spec"]["template"]["spec"]["containers"]
+    return next(each for each in containers if each["name"] == name)
