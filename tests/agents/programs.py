@@ -9,8 +9,14 @@ from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-from openstack_operator.plan import Object
+from openstack_operator import kube
+from openstack_operator.api import Resource
+from openstack_operator.plan import Context, Object, Plan, Release, key
+from openstack_operator.services.pki.model import PKI
+from openstack_operator.services.pki.service import plan as plan_pki
+from openstack_operator.testing import context
 from tests.unit.patience import PATIENCE
 
 
@@ -34,6 +40,16 @@ class Machine:
         path = self.home / "bin" / name
         path.write_text(f'#!/bin/{language}\necho "$*" >> {self.home}/calls/{name}\n{script}\n', encoding="utf-8")
         path.chmod(0o755)
+
+    def rounds(self, *actions: str) -> None:
+        """Let a loop around `sleep` run as often as there are actions: each call runs one of the scripts, and the next
+        one fails, which ends the loop.
+        """
+        for number, action in enumerate(actions, 1):
+            self.write(f"rounds/{number}", action)
+        self.program(
+            "sleep", f'file={self.home}/rounds/$(wc -l < {self.home}/calls/sleep); [ -e "$file" ] && . "$file"'
+        )
 
     def calls(self, name: str) -> list[str]:
         """Return the arguments of each call of a program."""
@@ -91,6 +107,20 @@ class Machine:
 def environment(container: Object) -> dict[str, str]:
     """Return the values in a container's environment; another source's are empty."""
     return {each["name"]: each.get("value", "") for each in container.get("env", ())}
+
+
+def planned(plan: Plan, kind: str, name: str) -> Object:
+    """Return the object of that kind and name."""
+    return next(obj for obj in plan.objects if key(obj) == (kind, name))
+
+
+def certified(resource: Resource[Any], release: Release, spec: Mapping[str, Any], **changes: Any) -> Context[Any]:
+    """Return a context of a resource whose certificates a PKI makes."""
+    pki = plan_pki(context(PKI, release=release))
+    secrets = {obj["metadata"]["name"]: kube.secret_data(obj) for obj in pki.objects if obj["kind"] == "Secret"}
+    published = {**changes.pop("published", {}), "PKI": pki.outcome.published}
+    tls = {"pkiRef": {"name": "pki"}, **spec.get("tls", {})}
+    return context(resource, {**spec, "tls": tls}, release=release, published=published, secrets=secrets, **changes)
 
 
 def container(obj: Object, name: str = "main") -> Object:

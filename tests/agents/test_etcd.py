@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from openstack_operator.plan import Object, Release, key
+from openstack_operator.plan import Object, Release
 from openstack_operator.services.etcd.model import ETCD
 from openstack_operator.services.etcd.service import plan
 from openstack_operator.testing import context
 
-from .programs import Machine, container
+from .programs import Machine, container, planned
 
 DOMAIN = "etcd-members.openstack.svc.cluster.local"
 HOSTS = [f"etcd-server-{n}.{DOMAIN}" for n in range(3)]
@@ -97,7 +97,7 @@ def members(machine: Machine) -> str:
 @pytest.fixture
 def member(release: Release) -> Object:
     made = plan(context(ETCD, {"replicas": 3}, release=release))
-    return container({key(obj): obj for obj in made.objects}["StatefulSet", "etcd-server"])
+    return container(planned(made, "StatefulSet", "etcd-server"))
 
 
 def start(machine: Machine, member: Object, **env: str) -> str:

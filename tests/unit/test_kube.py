@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import re
-import subprocess
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -182,24 +179,6 @@ def test_pods_bear_no_token_and_one_group_owns_their_volumes() -> None:
     assert spec["automountServiceAccountToken"] is False
     assert spec["securityContext"]["fsGroup"] == 102
     assert spec["nodeSelector"] == kube.CONTROL_PLANE
-
-
-def test_a_program_that_starts_is_asked_again_within_one_question(tmp_path: Path) -> None:
-    tries = tmp_path / "tries"
-    script = f"echo x >> {tries}; echo not yet; [ $(grep -c x {tries}) -ge 3 ]"
-    started = kube.Probe(command=["sh", "-c", script], period=15).render_start()
-    # One question lasts 79 s where the program says no at once.
-    assert started["failureThreshold"] * 79 >= 500
-    assert subprocess.run(started["exec"]["command"], check=False, capture_output=True).returncode == 0
-    assert tries.read_text() == "x\n" * 3
-    assert kube.Probe(tcp=80).render_start()["failureThreshold"] == 600
-
-
-def test_a_program_that_does_not_start_in_time_says_why_once() -> None:
-    command = kube.Probe(command=["sh", "-c", "echo no database; exit 3"]).render_start()["exec"]["command"]
-    at_once = re.sub("sleep [13]", ":", command[2])
-    asked = subprocess.run([*command[:2], at_once, *command[3:]], check=False, capture_output=True)
-    assert (asked.returncode, asked.stdout) == (1, b"no database\n")
 
 
 def test_what_is_written_for_the_main_container_is_not_for_its_neighbours() -> None:

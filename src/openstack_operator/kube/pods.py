@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from .. import agents
 from ..api import Component as ComponentSettings
 from ..api import PodSettings
 from ..plan import Component, Context, Object
@@ -136,31 +137,23 @@ class Probe:
         """The same as a startup probe: asked each second, a command later every three, for ten minutes or so."""
         if not self.command:
             return self.render(period=1, failures=600, timeout=min(self.timeout, 5))
-        until = _UNTIL.format(often=_OFTEN, times=_TIMES, timeout=self.timeout)
-        asking = replace(self, command=["sh", "-c", until, "sh", *self.command])
-        return asking.render(period=1, failures=600 // _SECONDS, timeout=_SECONDS + _TIMES * self.timeout)
+        words = (*(str(number) for number in (self.timeout, _FAST_RUNS, _RUNS)), *self.command)
+        repeated = replace(self, command=agents.shell(_PROGRAM, words=words, options="-c"))
+        return repeated.render(period=1, failures=600 // _SECONDS, timeout=_SECONDS + _RUNS * self.timeout)
 
 
-# Each second at first, so that what starts as usual is not kept waiting, then every three: to ask starts four
-# processes, and where everything starts at once that is CPU the others wait for.
-_OFTEN, _TIMES = 20, 40
-_SECONDS = _OFTEN + (_TIMES - _OFTEN) * 3
-_UNTIL = """\
-n=1
-until said=$(timeout {timeout} "$@" 2>&1); do
-  [ $n -lt {times} ] || {{ echo "$said"; exit 1; }}
-  [ $n -lt {often} ] && sleep 1 || sleep 3
-  n=$((n + 1))
-done
-"""
+_PROGRAM = "probes/await_success.sh"
+# Each run starts four processes.
+_FAST_RUNS, _RUNS = 20, 40
+_SECONDS = _FAST_RUNS + (_RUNS - _FAST_RUNS) * 3
 
 
 def fails_after(probe: Mapping[str, Any]) -> int:
     """The seconds for which a probe of a pod spec lets a container that never answers live, at least."""
-    asks_again = any("until said=" in word for word in (probe.get("exec") or {}).get("command") or ())
-    often = _SECONDS if asks_again else probe.get("periodSeconds") or 10
-    # The first question may come at once; 3 and 10 are Kubernetes' defaults.
-    return probe.get("initialDelaySeconds", 0) + often * ((probe.get("failureThreshold") or 3) - 1)
+    is_repeated = agents.text(_PROGRAM) in ((probe.get("exec") or {}).get("command") or ())
+    seconds = _SECONDS if is_repeated else probe.get("periodSeconds") or 10
+    # The first run may come at once; 3 and 10 are Kubernetes' defaults.
+    return probe.get("initialDelaySeconds", 0) + seconds * ((probe.get("failureThreshold") or 3) - 1)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,15 +6,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from .. import kube
+from .. import agents, kube
 from ..plan import Component, Context, Object
 from .monitoring import METRICS, monitored, watched
-from .tls import Certified, certified, followed
+from .tls import Certified, certified
 
 _CERTIFICATE = "/etc/openstack-front"
 _RUN = "/run/front"
 _PEERS = 8999
 _METRICS = 8404
+_PROGRAMS = ("tls/reload_on_change.sh", "tls_proxy/start.sh")
+_ADDRESS = {"POD_IP": {"fieldRef": {"fieldPath": "status.podIP"}}}
+_PROXY_ENV = {**_ADDRESS, "TLS_FOLDER": _CERTIFICATE, "RUN_FOLDER": _RUN}
 _PLAIN = Certified()
 _PROXIED = {"OS_OSLO_MIDDLEWARE__ENABLE_PROXY_HEADERS_PARSING": "true"}
 """Environment of an API that trusts a proxy's headers about the client's scheme."""
@@ -68,18 +71,18 @@ def front(
     service, workload = service or ctx.name(component), ("Deployment", kube.fitting(ctx.name(component)))
     certificate = certified(ctx, service, workloads=(workload,), name=f"{component}-tls", also=(host,) if host else ())
     self_url = f"http://127.0.0.1:{_PEERS}/$(POD_IP)" if certificate.published else f"http://$(POD_IP):{port}"
-    address = {"POD_IP": {"fieldRef": {"fieldPath": "status.podIP"}}}
-    env = {**address, known_as: self_url} if known_as else {}
+    env = {**_ADDRESS, known_as: self_url} if known_as else {}
     if not certificate:
         return Front(certificate=certificate, env={**env, **(_PROXIED if proxied else {})})
-    # In the group of the API, so that the pod has one group for its volumes.
-    entry = replace(ctx.release["haproxy"], gid=program.gid)
+    entry = ctx.release["haproxy"]
     beside = kube.Container(
-        component=entry,
+        # In the group of the API, so that the pod has one group for its volumes.
+        component=replace(entry, gid=program.gid),
         name="front",
-        command=["sh", "-ec", _start(peers=bool(known_as)), "sh", *entry.command],
+        command=agents.shell(*_PROGRAMS, words=entry.command, options="-ec"),
         env={
-            **address,
+            **_PROXY_ENV,
+            **({"VERIFIES_PEERS": "true"} if known_as else {}),
             "CONFIG": _config(port, plain=not certificate.required, proxied=proxied, tunnels=tunnels)
             + (_peers(ctx.host(service), port) if known_as else "")
             + (_EXPORTED if monitored(ctx) else ""),
@@ -102,31 +105,6 @@ def front(
         },
         watched=watched(ctx, component, _METRICS, certificate, service) if monitored(ctx) else (),
     )
-
-
-# haproxy refuses a certificate that does not fit its key, as while one of the two is new; the script tries again.
-_LOAD = f"""\
-tell() {{ socat -t 5 - UNIX-CONNECT:{_RUN}/admin; }}
-load() {{
-    pem=$(cat {_CERTIFICATE}/tls.crt {_CERTIFICATE}/tls.key | grep -v '^$')
-    printf 'set ssl cert {_CERTIFICATE}/tls.crt <<\\n%s\\n\\n' "$pem" | tell | grep -q 'ransaction'
-    echo 'commit ssl cert {_CERTIFICATE}/tls.crt' | tell | grep -q 'Success'
-}}
-"""
-_TRUST = f"""\
-trust() {{
-    pem=$(grep -v '^$' {_CERTIFICATE}/ca.crt)
-    printf 'set ssl ca-file {_CERTIFICATE}/ca.crt <<\\n%s\\n\\n' "$pem" | tell | grep -q 'ransaction'
-    echo 'commit ssl ca-file {_CERTIFICATE}/ca.crt' | tell | grep -q 'Success'
-}}
-"""
-
-
-def _start(*, peers: bool) -> str:
-    """The script that becomes haproxy."""
-    functions, command = (_LOAD + _TRUST, "{ trust; load; }") if peers else (_LOAD, "load")
-    written = f"""printf '%s' "$CONFIG" > {_RUN}/haproxy.cfg\n"""
-    return f"""{functions}{written}{followed(_CERTIFICATE, command)}exec "$@" -f {_RUN}/haproxy.cfg\n"""
 
 
 # Of each failed request: client, method, path without the query (a console's has a token), status, milliseconds, and

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from .. import kube
+from .. import agents, kube
 from ..api import Component as Settings
 from ..api import Expose, HttpApi
 from ..plan import Context, NotBuilt, Step
@@ -137,7 +137,7 @@ def api(
     expose: Expose = spec.expose if exposed else Expose()
     homes = () if any(mount.path == state(ctx) for mount in mounts) else (state(ctx),)
     size, proxied = size_of(ctx, "Deployment", component, settings), through_proxy(expose)
-    ending, last = ({"preStop": _while(pattern, port)} for pattern in (_CONNECTED, _LISTENED))
+    ending, last = ({"preStop": _hook(name, port)} for name in ("await_clients", "await_proxy"))
     host, known_as, proxy = public_host(ctx, name, expose), more.known_as, more.first
     tls = front(ctx, component, port, entry, host=host, lifecycle=ending, proxied=proxied, known_as=known_as)
     words, at = entry.commands[proxy.command] if proxy else entry.command, f"{tls.listens}:{port}"
@@ -246,22 +246,12 @@ _SURGING = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 0, "max
 # Processes that wait are no use while requests do not; each takes memory, and CPU to start.
 _AS_NEEDED = ("--cheaper", "1", "--cheaper-overload", "3")
 
-_WITHDRAWN = 5
-"""Seconds until no node sends a pod that ends another connection, from when its endpoint is withdrawn."""
-# As the kernel lists connections (01) and listening sockets (0A), ports in hexadecimal. A connection that was not
-# accepted yet is among them; APIs close each after its answer.
-_CONNECTED = "grep -q ':{port:04X} [0-9A-F]*:[0-9A-F]* 01 '"
-# A program behind a TLS proxy listens only on the loopback address.
-_LISTENED = "grep ':{port:04X} 0*:0000 0A ' | grep -qv ' 0100007F:'"
 
-
-def _while(pattern: str, port: int) -> dict[str, Any]:
-    """A preStop hook, at most until the grace period of the pod ends. The TLS proxy, or a program without one, stops
-    when no client is connected: on SIGTERM, servers cut off the clients they serve, and those that wait to be accepted.
-    A program behind the proxy stops after it, since the proxy would answer in its place.
+def _hook(program: str, port: int) -> dict[str, Any]:
+    """Return a preStop hook. The TLS proxy, or a program without one, stops when no client is connected; a program
+    behind the proxy stops after it.
     """
-    look = f"cat /proc/net/tcp /proc/net/tcp6 2>/dev/null | {pattern.format(port=port)}"
-    return {"exec": {"command": ["sh", "-c", f"sleep {_WITHDRAWN}; while {look}; do sleep 0.2; done"]}}
+    return {"exec": {"command": agents.shell(f"api/{program}.sh", words=(str(port),), options="-c")}}
 
 
 def worker(

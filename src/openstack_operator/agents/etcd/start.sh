@@ -1,7 +1,7 @@
 #!/bin/sh
-# Starts a member of etcd; the arguments are the command that runs in the end. Founders begin the cluster together, until
-# RECORD_FOLDER/state says that there is one; from then on a member without data has lost it, or is new. HOST is its name,
-# ETCD_HOSTS has every member's, PLAIN_PEER_URL is what the others call it by if it never wrote down another URL.
+# Starts a member of etcd; the arguments are its command. Founders begin the cluster together, until RECORD_FOLDER/state
+# says that it exists; from then on a member without data has lost it, or is new. HOST is its name, ETCD_HOSTS has those
+# of all members. PLAIN_PEER_URL is the URL by which the others call it if it never wrote down another one.
 url=$ETCD_INITIAL_ADVERTISE_PEER_URLS
 url_file=${ETCD_DATA_DIR%/*}/peer-url
 
@@ -11,7 +11,8 @@ has_data() { ls "$ETCD_DATA_DIR"/member/wal/*.wal > /dev/null 2>&1; }
 ask() {
     peer=$1
     shift
-    etcdctl --endpoints="${ETCD_ADVERTISE_CLIENT_URLS%%:*}://$peer:${ETCD_ADVERTISE_CLIENT_URLS##*:}" --command-timeout=5s "$@"
+    endpoint=${ETCD_ADVERTISE_CLIENT_URLS%%:*}://$peer:${ETCD_ADVERTISE_CLIENT_URLS##*:}
+    etcdctl --endpoints="$endpoint" --command-timeout=5s "$@"
 }
 
 # member_id MEMBER: prints by which ID that member has this one in its list; nothing if it has not.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 
-from ... import kube, parts
+from ... import agents, kube, parts
 from ...plan import Context, NotBuilt, Plan, Step
 from .cluster import REPLICATION, Cluster, cluster, container, files
 from .config import PORT, TLS, TLS_ONLY, TLS_OR_PLAIN, my_cnf, pool_size
@@ -13,13 +13,6 @@ from .model import MariaDBSpec
 from .providers import OPERATOR, delegated, external, provider
 
 SECRET_DIRECTORY = "/etc/mysql/credentials"  # noqa: S105  (a path)
-
-# The password reaches the client on its standard input: other users can read command lines and environments.
-_RELOAD = (
-    f"printf '[client]\\nuser=root\\npassword=%s\\n' \"$(cat {SECRET_DIRECTORY}/root)\""
-    " | mariadb --defaults-extra-file=/dev/stdin -e 'FLUSH SSL'"
-)
-_START = parts.followed(TLS, _RELOAD) + 'exec "$@"\n'
 
 
 def plan(ctx: Context[MariaDBSpec]) -> Plan:
@@ -105,7 +98,9 @@ def _server(
     )
     main = container(ctx, main, conf, members.record) if members else main
     if certificate:
-        main = replace(main, command=["sh", "-c", _START, "sh", *(main.command or program.command)])
+        words, programs = main.command or program.command, ("tls/reload_on_change.sh", "mariadb/start.sh")
+        command = agents.shell(*programs, words=words, options="-c")
+        main = replace(main, command=command, env={**main.env, "TLS_FOLDER": TLS})
     template = kube.pod(
         ctx,
         "server",

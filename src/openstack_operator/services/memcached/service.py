@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ... import kube, parts
+from ... import agents, kube, parts
 from ...api import mebibytes
 from ...plan import Context, Plan
 from .clients import DEMANDS, client_certificate, pods_without_certificate, progress, server_name
@@ -12,10 +12,6 @@ from .providers import OPERATOR, delegated, external, provider
 PORT, TLS_PORT = 11211, 11212
 TLS = "/etc/memcached/tls"
 """Folder of the certificate and its key."""
-
-_RELOAD = f"""bash -c 'exec 3<>/dev/tcp/127.0.0.1/{PORT} && printf "refresh_certs\\r\\n" >&3 && \
-read -rt 5 said <&3 && [[ $said == OK* ]]'"""
-_START = parts.followed(TLS, _RELOAD) + 'exec "$@"\n'
 
 
 def plan(ctx: Context[MemcachedSpec]) -> Plan:
@@ -74,11 +70,14 @@ def _server(
     if certificate:
         files = f"ssl_chain_cert={TLS}/tls.crt,ssl_key={TLS}/tls.key"
         files += f",ssl_ca_cert={TLS}/ca.crt,{DEMANDS}" if demands else ""
-        command = ["sh", "-c", _START, "sh", *command, "-Z", "-o", files]
-    alive = kube.Probe.of_connection(ports.get("memcached", 0), ["bash", "-c", f"exec 3<>/dev/tcp/127.0.0.1/{PORT}"])
+        words, programs = [*command, "-Z", "-o", files], ("tls/reload_on_change.sh", "memcached/start.sh")
+        command = agents.shell(*programs, words=words, options="-c")
+    probe = agents.shell("memcached/alive.sh", words=[str(PORT)], options="-c")
+    alive = kube.Probe.of_connection(ports.get("memcached", 0), probe)
     return kube.Container(
         component=program,
         command=command,
+        env={"TLS_FOLDER": TLS, "PLAIN_PORT": str(PORT)} if certificate else {},
         ports=ports,
         mounts=certificate.mounts(TLS),
         ready=kube.Probe.of_worker(alive.command) if alive.command else alive,
