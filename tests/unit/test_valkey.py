@@ -154,11 +154,6 @@ def test_no_probe_begins_a_handshake(release: Release, tmp_path: Path) -> None:
         (tmp_path / "socket").unlink()
 
 
-def test_a_new_certificate_is_read_without_a_restart(release: Release) -> None:
-    script = containers(encrypted(release))["main"]["command"][2]
-    assert "config set tls-cert-file /etc/valkey/tls/tls.crt tls-key-file /etc/valkey/tls/tls.key" in script
-
-
 def test_where_certificates_are_is_the_operators(release: Release) -> None:
     with pytest.raises(SpecError, match=r"spec\.config\.tls-replication"):
         planned(release, {"config": {"tls-replication": "no"}})

@@ -12,6 +12,7 @@ from ...plan import SpecError
 
 PORT, TLS_PORT = 6379, 6380
 STATE = "/var/lib/valkey"
+CONF = "/etc/valkey/valkey.conf"
 
 DEFAULTS: Mapping[str, Any] = {
     # Clients can make again what it holds.

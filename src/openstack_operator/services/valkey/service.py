@@ -10,7 +10,7 @@ from ... import kube, parts
 from ...api import mebibytes
 from ...plan import Context, Plan, Step
 from . import sentinel
-from .config import PORT, STATE, TLS, TLS_PORT, tls_options, valkey_conf
+from .config import CONF, PORT, STATE, TLS, TLS_PORT, tls_options, valkey_conf
 from .model import ValkeySpec
 from .providers import OPERATOR, delegated, external, provider
 
@@ -75,7 +75,8 @@ def plan(ctx: Context[ValkeySpec]) -> Plan:
     text = valkey_conf(
         spec.config, creds["password"], spec.memory, sentinels=has_sentinels, tls=listeners.options(TLS_PORT)
     )
-    conf = parts.written(ctx, {"valkey.conf": text}, directory="/etc/valkey")
+    directory, _, file = CONF.rpartition("/")
+    conf = parts.written(ctx, {file: text}, directory=directory)
     address = kube.service(ctx, name, listeners.ports, kube.selector(ctx, "server"))
     port, sentinel_port = (TLS_PORT, sentinel.TLS_PORT) if certificate.published else (PORT, sentinel.SENTINEL)
     host = ctx.host(name)
@@ -129,18 +130,17 @@ def _containers(
     ctx: Context[ValkeySpec], creds: parts.Credentials, conf: parts.Config, hosts: Sequence[str], listeners: Listeners
 ) -> Sequence[kube.Container]:
     """Return the server, and the sentinel beside it if there are several."""
-    secret = kube.folder("credentials", creds.secret, "/etc/valkey/secret")
+    secret = kube.folder("credentials", creds.secret, sentinel.SECRET_FOLDER)
     mounts = (parts.volume(STATE, "valkey"), secret, *listeners.certificate.mounts(TLS))
-    reload = parts.followed(TLS, sentinel.RELOAD) if listeners.certificate else ""
-    peer_env = sentinel.PEER_TLS if listeners.peer_tls else {}
+    env = sentinel.env(certified=bool(listeners.certificate), peer_tls=bool(listeners.peer_tls))
     program, watcher = ctx.release["valkey"], ctx.release["valkey-sentinel"]
     server = kube.Container(
         component=program,
-        command=["sh", "-c", reload + sentinel.START_SINGLE, "sh", *program.command],
-        env=peer_env,
+        command=sentinel.start_server(program.command, alone=True),
+        env=env,
         ports=listeners.server_ports,
         mounts=(*mounts, *conf.mounts, *kube.scratch("/run", "/tmp")),  # noqa: S108
-        ready=kube.Probe(command=["sh", "-c", sentinel.READY], period=5),
+        ready=kube.Probe(command=sentinel.READY, period=5),
         alive=kube.Probe.of_connection(listeners.server_ports.get("valkey", 0), program.commands["alive"]),
         # Besides what it holds: its tables, and what clients wait for.
         memory=f"{mebibytes(ctx.spec.memory) + 16}Mi",
@@ -148,25 +148,25 @@ def _containers(
     )
     if len(hosts) == 1:
         return (server,)
-    env = {
+    member_env = {
         **parts.POD_NAME,
-        **peer_env,
+        **env,
         "HOST": f"$(POD_NAME).{ctx.host(kube.fitting(ctx.name('members')))}",
         "VALKEY_HOSTS": " ".join(hosts),
         "VALKEY_QUORUM": str(len(hosts) // 2 + 1),
     }
     member = replace(
         server,
-        command=["sh", "-c", reload + sentinel.START_SERVER, "sh", *program.command],
-        env=env,
-        lifecycle={"preStop": {"exec": {"command": ["sh", "-c", sentinel.STOP]}}},
+        command=sentinel.start_server(program.command, alone=False),
+        env=member_env,
+        lifecycle={"preStop": {"exec": {"command": sentinel.STOP}}},
     )
     alive = kube.Probe.of_connection(listeners.sentinel_ports.get("sentinel", 0), watcher.commands["alive"])
     sentinel_container = kube.Container(
         component=watcher,
         name="sentinel",
-        command=["sh", "-c", sentinel.START_SENTINEL, "sh", *watcher.command],
-        env={**env, "SENTINEL_CONF": listeners.sentinel_conf},
+        command=sentinel.start_sentinel(watcher.command),
+        env={**member_env, "SENTINEL_CONF": listeners.sentinel_conf},
         ports=listeners.sentinel_ports,
         mounts=(*mounts, *kube.scratch("/tmp")),  # noqa: S108
         ready=kube.Probe.of_worker(alive.command) if alive.command else alive,
