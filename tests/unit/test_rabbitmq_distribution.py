@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-from datetime import UTC, datetime, timedelta
-from pathlib import Path
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -16,7 +13,6 @@ from openstack_operator.kube import secret_data
 from openstack_operator.plan import Object, Plan, Release, SpecError, key
 from openstack_operator.services.pki.model import PKI
 from openstack_operator.services.pki.service import plan as authority
-from openstack_operator.services.rabbitmq.entry import DRAIN
 from openstack_operator.services.rabbitmq.model import RABBITMQ
 from openstack_operator.services.rabbitmq.service import plan
 from openstack_operator.testing import context, granted
@@ -145,13 +141,3 @@ def test_a_certificate_that_is_brought_is_for_members_too(release: Release) -> N
     ):
         with pytest.raises(SpecError, match=f"^spec.tls.secretRef: Secret 'mine': {text}"):
             planned(release, 3, tls)
-
-
-@pytest.mark.parametrize(("answers", "asks"), [("exit 0", 1), ("exit 1", 1)])
-def test_one_that_stops_waits_for_nobody_who_is_away(tmp_path: Path, answers: str, asks: int) -> None:
-    tool = tmp_path / "rabbitmq-upgrade"
-    tool.write_text(f"#!/bin/sh\necho asked >> {tmp_path}/asked\n{answers}\n")
-    tool.chmod(0o755)
-    env = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "RABBITMQ_MEMBERS": "localhost 127.255.255.254"}
-    subprocess.run(["sh", "-c", DRAIN], env=env, check=True, timeout=timedelta(seconds=120).total_seconds())
-    assert (tmp_path / "asked").read_text().count("asked") == asks

@@ -2,25 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import signal
-import socket
-import subprocess
-from collections.abc import Generator, Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import pytest
-from patience import PATIENCE, until
 
 from openstack_operator import kube
 from openstack_operator.plan import RECOVERY, Object, Plan, Release, SpecError, conditions, key
 from openstack_operator.plan.verdict import READY
-from openstack_operator.services.rabbitmq.config import AMQP, DISTRIBUTION
-from openstack_operator.services.rabbitmq.entry import START, STUCK
 from openstack_operator.services.rabbitmq.members import FORCE
 from openstack_operator.services.rabbitmq.model import RABBITMQ
 from openstack_operator.services.rabbitmq.service import plan
@@ -124,90 +113,3 @@ def test_no_order_is_taken_while_a_member_serves(release: Release) -> None:
 def test_an_order_for_nobody_is_refused(release: Release) -> None:
     with pytest.raises(SpecError, match=r"force-boot: there is no member 'me'; rabbitmq-server-0, .* are"):
         planned(release, annotations={FORCE: "me"})
-
-
-@pytest.fixture
-def member(tmp_path: Path) -> Path:
-    data = tmp_path / "mnesia" / "rabbit@me"
-    data.mkdir(parents=True)
-    (data / "schema.DAT").touch()
-    return data
-
-
-def start(home: Path, **env: str) -> None:
-    script = START.replace("/var/lib/rabbitmq", str(home))
-    known = {"PATH": os.environ["PATH"], "RABBITMQ_NODENAME": "rabbit@me", "RABBITMQ_MEMBERS": "me", "POD_NAME": "me"}
-    subprocess.run(["sh", "-ec", script, "sh", "true"], env={**known, **env}, check=True)
-
-
-def test_a_member_carries_an_order_out_once(member: Path, tmp_path: Path) -> None:
-    force = member / "force_load"
-    start(tmp_path)
-    start(tmp_path, ORDERED_MEMBER="other", ORDER="one")
-    assert not force.exists()
-    start(tmp_path, ORDERED_MEMBER="me", ORDER="one")
-    assert force.exists()
-    # The server removes it once it has started.
-    force.unlink()
-    start(tmp_path, ORDERED_MEMBER="me", ORDER="one")
-    assert not force.exists()
-    start(tmp_path, ORDERED_MEMBER="me", ORDER="two")
-    assert force.exists()
-
-
-@pytest.fixture
-def peer() -> Iterator[int]:
-    """Where somebody listens, as any other member would."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        yield server.getsockname()[1]
-
-
-@contextmanager
-def watched(home: Path, peer: int, work: str) -> Generator[subprocess.Popen[str]]:
-    """A member that does not serve, its program named as RabbitMQ's; a look every 20 ms instead of every 5 s."""
-    data = home / "mnesia" / "rabbit@127.0.0.1"
-    data.mkdir(parents=True)
-    (data / "schema.DAT").touch()
-    program = home / "beam.smp"
-    shutil.copy("/bin/sh", program)
-    script = START.replace("/var/lib/rabbitmq", str(home)).replace("sleep 5", "sleep 0.02").replace("-lt 50", "-lt 1")
-    script = script.replace("calm=$((calm + 1))\n    [ -n", f"calm=$((calm + 1)); echo >> {home}/looks\n    [ -n")
-    script = script.replace(f'"$host" {DISTRIBUTION}', f'"$host" {peer}').replace(f" {AMQP} ||", " 1 ||")
-    env = {"PATH": os.environ["PATH"], "RABBITMQ_NODENAME": "rabbit@127.0.0.1", "RABBITMQ_MEMBERS": "127.0.0.1"}
-    # It looks at its own session alone, whatever else runs on the machine.
-    with subprocess.Popen(
-        ["sh", "-ec", script, "sh", program, "-c", work],
-        env={**env, "POD_NAME": "me"},
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    ) as process:
-        try:
-            yield process
-        finally:
-            process.kill()
-
-
-def looked_at(home: Path, times: int) -> None:
-    """Returns once the member in that folder was looked at so often."""
-    looks = home / "looks"
-    until(f"{times} looks", lambda: looks.exists() and len(looks.read_text()) >= times)
-
-
-def test_a_member_that_neither_starts_nor_works_while_all_are_there_starts_again(tmp_path: Path, peer: int) -> None:
-    with watched(tmp_path, peer, "sleep 600; :") as stuck:
-        assert stuck.wait(timeout=PATIENCE) == -signal.SIGKILL
-        assert stuck.stderr
-        assert "all members are there, and this one neither started nor worked for 90 s" in stuck.stderr.readline()
-
-
-def test_a_member_that_works_or_waits_for_one_that_is_away_goes_on(tmp_path: Path, peer: int) -> None:
-    with (
-        watched(tmp_path / "works", peer, "while :; do :; done") as busy,
-        watched(tmp_path / "waits", 1, "sleep 600; :") as waits,
-    ):
-        for home in (tmp_path / "works", tmp_path / "waits"):
-            # Twice as often as one that is stuck is looked at before it is ended.
-            looked_at(home, 2 * STUCK)
-        assert busy.poll() is None
-        assert waits.poll() is None

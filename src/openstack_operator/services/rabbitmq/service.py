@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
-from ... import kube, parts
+from ... import agents, kube, parts
 from ...plan import Context, Group, Plan, Step
 from .config import ADVANCED, AMQP, AMQPS, DISTRIBUTION, EPMD, MANAGEMENT, MANAGEMENT_TLS, TLS, Listeners, rabbitmq_conf
 from .distribution import Distribution, distribution
-from .entry import DRAIN, START
 from .members import Orders, member_status, orders, verdict
 from .model import RabbitMQSpec
 from .providers import OPERATOR, delegated, external, provider
+
+_STATE, _SECRET = "/var/lib/rabbitmq", "/etc/rabbitmq/secret"
+_LISTENS = "rabbitmq/listens.sh"
+_DRAIN = agents.shell(_LISTENS, "rabbitmq/drain.sh", options="-c")
 
 
 def plan(ctx: Context[RabbitMQSpec]) -> Plan:
@@ -91,31 +95,30 @@ def _server(
     inter_node: Distribution,
 ) -> parts.Members:
     """Return StatefulSet `<owner>-server`."""
-    clustered = order is not None
+    clustered, program = order is not None, ctx.release["rabbitmq"]
     main = kube.Container(
-        component=ctx.release["rabbitmq"],
-        command=["sh", "-ec", START, "sh", *ctx.release["rabbitmq"].command] if clustered else (),
+        component=program,
+        command=agents.shell(_LISTENS, "rabbitmq/start.sh", words=program.command, options="-ec") if clustered else (),
         # The node's name is part of its data and of every other member's; it must be right from the first start.
         env={
             **parts.POD_NAME,
             "RABBITMQ_NODENAME": f"rabbit@$(POD_NAME).{ctx.host(kube.fitting(ctx.name('members')))}",
             "RABBITMQ_USE_LONGNAME": "true",
             **inter_node.env,
-            **({"RABBITMQ_MEMBERS": " ".join(hosts), "SERVES": str(listeners.client_port)} if clustered else {}),
-            **({"ORDERED_MEMBER": order.env("member"), "ORDER": order.env("token")} if order else {}),
+            **(_member_env(hosts, listeners, order) if order else {}),
         },
         ports={**listeners.ports, **({parts.METRICS: listeners.metrics} if listeners.monitored else {})},
         mounts=(
-            parts.volume("/var/lib/rabbitmq", "rabbitmq"),
+            parts.volume(_STATE, "rabbitmq"),
             *conf.mounts,
-            kube.folder("credentials", creds.secret, "/etc/rabbitmq/secret"),
+            kube.folder("credentials", creds.secret, _SECRET),
             *certificate.mounts(TLS),
             *kube.scratch("/var/log/rabbitmq", "/tmp"),  # noqa: S108
         ),
         ready=listeners.readiness if clustered else kube.Probe(tcp=listeners.client_port),
         # Open as long as the node lives, whether it serves clients or waits for other members.
         alive=kube.Probe(tcp=DISTRIBUTION),
-        lifecycle={"preStop": {"exec": {"command": ["sh", "-c", DRAIN]}}} if clustered else None,
+        lifecycle={"preStop": {"exec": {"command": _DRAIN}}} if clustered else None,
         memory="128Mi",
         peak=kube.peak(ctx.spec.config.get("vm_memory_high_watermark.absolute"), 2),
         cpu="400m" if clustered else "100m",
@@ -140,3 +143,16 @@ def _server(
         storage=ctx.spec,
         after=(creds, conf, *certificate.steps),
     )
+
+
+def _member_env(hosts: Sequence[str], listeners: Listeners, order: Orders) -> dict[str, Any]:
+    """Return the environment of a cluster's members. None of the names is one of RabbitMQ's own without its prefix."""
+    ports = {"EPMD": EPMD, "DISTRIBUTION": DISTRIBUTION, "CLIENT": listeners.client_port}
+    return {
+        "RABBITMQ_MEMBERS": " ".join(hosts),
+        **{f"{name}_PORT": str(port) for name, port in ports.items()},
+        "STATE_FOLDER": _STATE,
+        "SECRET_FOLDER": _SECRET,
+        "ORDERED_MEMBER": order.env("member"),
+        "ORDER": order.env("token"),
+    }
