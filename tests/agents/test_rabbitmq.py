@@ -230,6 +230,7 @@ echo beam.smp | tee proc/$$/comm > proc/1/comm
 echo "$$ (beam.smp) S 0 $$ $$ 0 -1 0 0 0 0 0 0 0 0 20" > proc/$$/stat
 echo "1 (beam.smp) S 0 1 1 0 -1 0 0 0 0 0 0 0 0 20" > proc/1/stat
 echo $$ > pid
+ln -s $$ proc/self
 exec "$@"
 """
 WORK = r"""

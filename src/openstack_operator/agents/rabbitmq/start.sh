@@ -63,9 +63,8 @@ join() {
 # not. One that waits for an absent member goes on waiting.
 watch() {
     stuck_rounds=0 ticks=0
-    read -r _ _ _ _ _ own_session _ < "$proc/$$/stat"
     while sleep 5; do
-        kill -0 $$ 2> /dev/null && ! listens "${RABBITMQ_NODENAME#*@}" "$CLIENT_PORT" || return 0
+        kill -0 "$pid" 2> /dev/null && ! listens "${RABBITMQ_NODENAME#*@}" "$CLIENT_PORT" || return 0
         old_ticks=$ticks ticks=0 server=''
         for process in "$proc"/[0-9]*; do
             read -r name 2> /dev/null < "$process/comm" || continue
@@ -90,5 +89,7 @@ watch() {
 
 follow_order
 [ -e "$data/schema.DAT" ] || join
+# Not two dollar signs, of which kubelet makes one in a command.
+read -r pid _ _ _ _ own_session _ < "$proc/self/stat"
 watch &
 exec "$@"
