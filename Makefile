@@ -52,6 +52,7 @@ style: venv
 	$(PY) -m ruff check .
 	$(VENV)/bin/lint-imports
 	$(PY) -m checks.language
+	$(PY) -m checks.shell
 
 .PHONY: types
 types: venv

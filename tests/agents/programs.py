@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 from collections.abc import Generator, Mapping, Sequence
@@ -76,7 +77,7 @@ class Machine:
         all that it started is killed.
         """
         process = subprocess.Popen(
-            command or container["command"],
+            command or as_kubelet_starts(container),
             env={**environment(container), **self._path(), **self.env, **{key: str(env[key]) for key in env}},
             cwd=self.home,
             stdin=subprocess.DEVNULL,
@@ -102,6 +103,16 @@ class Machine:
 
     def _path(self) -> dict[str, str]:
         return {"PATH": f"{self.home}/bin:{os.environ['PATH']}"}
+
+
+def as_kubelet_starts(container: Object) -> list[str]:
+    """Return the command as the kubelet changes it: it replaces `$(NAME)`, and makes one dollar sign of two."""
+    env = environment(container)
+
+    def replaced(match: re.Match[str]) -> str:
+        return env.get(match[1], match[0]) if match[1] else "$"
+
+    return [re.sub(r"\$\$|\$\(([A-Za-z_.-][\w.-]*)\)", replaced, word) for word in container["command"]]
 
 
 def environment(container: Object) -> dict[str, str]:

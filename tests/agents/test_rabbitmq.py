@@ -18,7 +18,7 @@ from openstack_operator.services.rabbitmq.service import plan
 from openstack_operator.testing import context
 from tests.unit.patience import PATIENCE, until
 
-from .programs import Machine, container, environment, planned
+from .programs import Machine, as_kubelet_starts, container, environment, planned
 
 HOSTS = ["127.0.0.2", "127.0.0.3", "127.0.0.4"]
 STUCK_AFTER = 18
@@ -250,7 +250,7 @@ def watch(machine: Machine, member: Object, rounds: int, ticks: int = 0, **env: 
     machine.program("sleep", WORK)
     # It ends once it is not watched any more.
     machine.program("rabbitmq-start", "until [ -e end ]; do /bin/sleep 0.02; done")
-    command = ["sh", "-ec", DESCRIBE, "sh", *member["command"]]
+    command = ["sh", "-ec", DESCRIBE, "sh", *as_kubelet_starts(member)]
     with machine.start(member, command=command, PROC=f"{machine.home}/proc", **env) as process:
         code = process.wait(PATIENCE)
         # What watched it may still write.

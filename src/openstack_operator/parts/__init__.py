@@ -58,7 +58,7 @@ from .sources import (
     sql_name,
     waits,
 )
-from .tls import AMONG, AUTHORITIES_SINCE, TRUSTED, TRUSTS, Certified, among, authority, certified, followed, trust_of
+from .tls import AMONG, AUTHORITIES_SINCE, TRUSTED, TRUSTS, Certified, among, authority, certified, trust_of
 from .workloads import Api, First, More, Workers, api, job, state, worker
 
 __all__ = [
@@ -130,7 +130,6 @@ __all__ = [
     "declared_server",
     "drawn",
     "external",
-    "followed",
     "found_by",
     "foundation",
     "front",

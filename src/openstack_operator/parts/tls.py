@@ -286,23 +286,6 @@ def _forms(ctx: Context[Any], service: str) -> list[str]:
     return [service, f"{service}.{ctx.namespace}", f"{service}.{ctx.namespace}.svc", ctx.host(service)]
 
 
-def followed(folder: str, command: str) -> str:
-    """Beginning of a shell script: it runs `command` whenever the files in a folder have changed, and repeats it until
-    it succeeds.
-    """
-    return f"""\
-(
-    told() {{ cat {folder}/* | sha256sum; }}
-    known=$(told)
-    while sleep 10; do
-        now=$(told)
-        [ "$now" != "$known" ] || continue
-        if {command} > /dev/null; then known=$now; fi
-    done
-) &
-"""
-
-
 def trusts(ctx: Context[Any]) -> dict[str, str]:
     """The authorities of all servers the spec points at, and of its own, by Secret."""
     names = {secret for ref in ctx.refs.values() if (secret := ref.published.get(TRUSTED))}

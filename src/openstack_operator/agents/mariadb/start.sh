@@ -7,5 +7,5 @@ reload() {
         mariadb --defaults-extra-file=/dev/stdin -e 'FLUSH SSL'
 }
 
-reload_on_change "$TLS_FOLDER" reload &
+reload_on_change "$TLS_FOLDER" reload
 exec "$@"

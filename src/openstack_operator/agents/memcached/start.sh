@@ -7,5 +7,5 @@ reload() {
         read -rt 5 answer <&3 && [[ $answer == OK* ]]'
 }
 
-reload_on_change "$TLS_FOLDER" reload &
+reload_on_change "$TLS_FOLDER" reload
 exec "$@"

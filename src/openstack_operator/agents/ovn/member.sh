@@ -1,7 +1,7 @@
 #!/bin/sh
 # Functions for a member of a clustered database of OVN. Arguments: the database's short name and its schema.
-# OVN_ADDRESS is the member's host name, RECORD_FOLDER has the list of members, STATE_FOLDER the database. Raft lets only
-# members change their cluster's list, so the members' own probe and hook do it.
+# OVN_ADDRESS is the member's host name, RECORD_FOLDER has the list of members, STATE_FOLDER the database. Raft lets
+# only members change their cluster's list, so the members' own probe and hook do it.
 control=/run/ovn/ovn$1_db.ctl file=$STATE_FOLDER/ovn$1_db.db schema=$2
 shift 2
 

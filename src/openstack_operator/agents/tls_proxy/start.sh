@@ -26,5 +26,5 @@ reload() {
 }
 
 printf '%s' "$CONFIG" > "$RUN_FOLDER/haproxy.cfg"
-reload_on_change "$TLS_FOLDER" reload &
+reload_on_change "$TLS_FOLDER" reload
 exec "$@" -f "$RUN_FOLDER/haproxy.cfg"

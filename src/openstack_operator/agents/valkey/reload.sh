@@ -7,4 +7,4 @@ reload() {
         tls-cert-file "$TLS_FOLDER/tls.crt" tls-key-file "$TLS_FOLDER/tls.key" tls-ca-cert-file "$TLS_FOLDER/ca.crt"
 }
 
-[ -z "${TLS_FOLDER:-}" ] || reload_on_change "$TLS_FOLDER" reload &
+[ -z "${TLS_FOLDER:-}" ] || reload_on_change "$TLS_FOLDER" reload

@@ -63,7 +63,7 @@ def _libvirt(ctx: Context[NovaSpec], disks: Disks, migration: Migration, console
     libvirt = kube.host("libvirt", "/var/lib/libvirt")
     preparations = (*disks.programs, *migration.programs, *consoles.programs)
     if preparations:
-        preparations = ("nova/follow.sh", *preparations)
+        preparations = ("tls/reload_on_change.sh", *preparations)
     main = kube.Container(
         component=entry,
         command=agents.shell(*preparations, "nova/start_libvirt.sh", words=entry.command, options="-c"),
