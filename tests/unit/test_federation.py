@@ -10,7 +10,7 @@ import pytest
 from pydantic import ValidationError
 
 from openstack_operator import kube, pki
-from openstack_operator.plan import MissingReference, NotBuilt, Object, Plan, Release, SpecError
+from openstack_operator.plan import Incomplete, MissingReference, NotBuilt, Object, Plan, Release, SpecError
 from openstack_operator.services.keystone.federation.model import OpenID
 from openstack_operator.services.keystone.model import KEYSTONE
 from openstack_operator.services.keystone.service import plan
@@ -215,6 +215,15 @@ def test_an_unknown_protocol_is_refused(release: Release) -> None:
 def test_a_file_that_is_not_there_names_its_field(release: Release, provider: dict[str, Any], path: str) -> None:
     with pytest.raises(MissingReference, match=rf"identityProviders\[0\].*{path}: Secret 'campus' has no key"):
         planned(release, provider)
+
+
+@pytest.mark.security
+def test_no_private_key_gets_into_a_file_of_certificates(release: Release) -> None:
+    """A Secret may be the operator's own, such as that of an authority."""
+    provider = changed(SAML, caSecretRef={"name": "internal-ovn-authority", "key": "tls.key"})
+    secrets = {"internal-ovn-authority": {"tls.key": "-----BEGIN PRIVATE KEY-----\n"}}
+    with pytest.raises(Incomplete, match=r"identityProviders\[0\].*caSecretRef.key: .* has a private key"):
+        planned(release, provider, secrets=secrets)
 
 
 @pytest.mark.security

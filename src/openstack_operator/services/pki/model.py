@@ -66,9 +66,9 @@ class PKISpec(Model):
     certificate_lifetime: Lifetime = "365d"
     """Life of each certificate; existing certificates keep theirs."""
     allowed_kinds: Annotated[list[Kind], Field(max_length=64)] = []
-    """Kinds of resources that may have certificates by this PKI, such as `OVNNetwork`; empty allows all. Name them
-    where servers serve each client with a certificate of the same authority. A resource of another kind is
-    `InvalidSpec`, and keeps the certificate that it has."""
+    """Kinds of resources that may have certificates by this PKI, such as `OVNNetwork` (an OVNCluster counts as one);
+    empty allows all. Name them where servers serve each client with a certificate of the same authority. A resource of
+    another kind is `InvalidSpec`, and keeps the certificate that it has."""
     issuer_ref: IssuerRef | None = None
     """cert-manager's issuer that issues the certificates; unset is an authority of this operator's own. In a running
     cloud, changing from one to the other is an outage until all clients have rolled."""

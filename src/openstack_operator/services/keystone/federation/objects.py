@@ -8,7 +8,7 @@ from typing import Any
 
 from .... import kube, oslo, parts
 from ....api import SecretFileRef, Sections
-from ....plan import Context, MissingReference, NotBuilt, SpecError, Step
+from ....plan import Context, Incomplete, MissingReference, NotBuilt, SpecError, Step
 from ..model import KeystoneSpec
 from . import apache, shibboleth
 from .model import Federation, IdentityProvider
@@ -145,17 +145,25 @@ def _saml(ctx: Context[KeystoneSpec], spec: Federation, url: str, sealer: str) -
     if ref := party.key_pair_secret_ref:
         path = f"{_PATH}.serviceProvider.keyPairSecretRef"
         for name, key in (("sp.crt", "tls.crt"), ("sp.key", "tls.key")):
-            pair[name] = _file(ctx, SecretFileRef(name=ref.name, key=key), key, path)
+            pair[name] = _file(ctx, SecretFileRef(name=ref.name, key=key), key, path, may_be_key=True)
     entity = party.entity_id or f"{url}/shibboleth"
     files = shibboleth.files(spec.identity_providers, url=url, entity_id=entity, sealer=sealer, signs=bool(pair))
     return {**files, **pair}
 
 
-def _file(ctx: Context[KeystoneSpec], ref: SecretFileRef, default_key: str, path: str) -> str:
-    """Return a file of a Secret. Raise MissingReference if it does not exist."""
+def _file(
+    ctx: Context[KeystoneSpec], ref: SecretFileRef, default_key: str, path: str, *, may_be_key: bool = False
+) -> str:
+    """Return a file of a Secret. Raise MissingReference if it does not exist, Incomplete if it has a private key, which
+    pods of an image that the user chooses could read: it may be one of the operator's own.
+    """
     key = ref.key or default_key
     if not (text := ctx.secrets.get(ref.name, {}).get(key)):
         raise MissingReference(f"{path}.key", f"Secret {ref.name!r} has no key {key!r}")
+    if "PRIVATE KEY" in text and not may_be_key:
+        raise Incomplete(
+            f"{path}.key", f"{key!r} of Secret {ref.name!r} has a private key; name a file of certificates"
+        )
     return text
 
 
