@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from openstack_operator import agents
 from openstack_operator.api import Component, Model, PodSettings
 from openstack_operator.catalogue import ACTUATORS, SERVICES
 from openstack_operator.kube import COMPUTE, CONTROL_PLANE, GATEWAY, NETWORK, Object, amount, secret_data
@@ -288,7 +289,7 @@ def test_pods_are_asked_whether_they_work() -> None:
             assert ready["httpGet"]["path"], name
 
 
-CONNECTS = ("nc -zU /run/ovn/", "bash -c exec 3<>/dev/tcp/127.0.0.1/")
+CONNECTS = ("nc -zU /run/ovn/", f"bash -c {agents.text('memcached/alive.sh')}")
 
 
 def test_no_probe_is_a_handshake_that_fails() -> None:
