@@ -103,6 +103,7 @@ def _wait(plane: components.ControlPlane, server: subprocess.Popen[bytes], log: 
         if server.poll() is not None or time.monotonic() > deadline:
             tail = "\n".join(log.read_text(errors="replace").splitlines()[-15:])
             raise RuntimeError(f"kube-apiserver did not start; the end of {log}:\n{tail}")
+        # A server sends no notice when it is ready: only its answer shows that.
         time.sleep(_LOOK)
 
 

@@ -92,6 +92,7 @@ def clear(name: str) -> None:
                 group.rmdir()
         if time.monotonic() > deadline:
             raise TimeoutError(f"cgroup {name}: processes {sorted(members(name))} do not end")
+        # cgroup v1, which some of these machines have, sends no notice when the last process is gone.
         time.sleep(_GONE_LOOK)
 
 

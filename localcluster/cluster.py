@@ -204,6 +204,7 @@ def _sound(cluster: Cluster) -> bool:
         # Its supervisor may be restarting it.
         if time.monotonic() > deadline:
             return False
+        # A server sends no notice when it is ready: only its answer shows that.
         time.sleep(_ANSWER_LOOK)
     return True
 
@@ -262,6 +263,7 @@ def _await(subject: str, is_ready: Callable[[], bool], cluster: Cluster) -> None
             raise ClusterError(f"{subject} did not become ready; see the logs in {cluster.home}/nodes/*/logs")
         if node.pid(cluster.node(1)) is None:
             raise ClusterError(f"node1 ended; see the logs in {cluster.home}/nodes/node1/logs")
+        # What is awaited differs, and some of it is outside of Kubernetes: nothing sends notice of all.
         time.sleep(_READY_LOOK)
 
 

@@ -153,6 +153,7 @@ def restart_program(cluster: Cluster, node_name: str, program: str, down_seconds
     deadline = time.monotonic() + down_seconds + _TIMEOUT
     while _program(each, commands[program]) in {before, None}:
         _check(deadline, f"{program} did not start again on {node_name}; see {each.home}/logs/{program}.log")
+        # The program belongs to another process, its init, which sends no notice of a new start.
         time.sleep(_LOOK)
 
 

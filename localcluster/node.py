@@ -110,5 +110,6 @@ def _await(node: Node, process: subprocess.Popen[bytes], look: Callable[[], int 
         if process.poll() is not None or time.monotonic() > deadline:
             last = _log(node).read_text(errors="replace").splitlines()[-_LAST_LINES:]
             raise NodeError("\n".join([f"{node.name} does not start; see {_log(node)}, which ends:", *last]))
+        # Its init is a process of its own: only what it has made shows that it runs.
         time.sleep(_START_LOOK)
     return result

@@ -13,5 +13,5 @@ from typing import Any
 
 CASE = Path(os.environ["CASE"])
 runner: Any = import_module(sys.argv[1])
-runner.WORK, runner.TERMINATION_LOG = CASE / "work", CASE / "message"
+runner.WORK, runner.TERMINATION_LOG = CASE / "files", CASE / "message"
 sys.exit(runner.main())

@@ -238,7 +238,7 @@ def test_the_tests_of_the_spec_run_and_the_log_names_the_others(run: Run) -> Non
     run.write("list", "Repository\ntempest.api.test_a.Test.test_it[slow]\ntempest.api.test_b.Test.test_it\n")
     _, log, _ = run.finish()
     first, second = run.read("commands").splitlines()
-    conf = f"run --config-file {run.folder}/work/tempest.conf --regex=smoke"
+    conf = f"run --config-file {run.folder}/files/tempest.conf --regex=smoke"
     assert first == f"{conf} --subunit --concurrency=3 --exclude-regex=slow"
     assert second == f"{conf} --list-tests"
     assert [line for line in log.splitlines() if "excluded" in line] == ["excluded tempest.api.test_a.Test.test_it"]

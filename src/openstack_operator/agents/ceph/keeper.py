@@ -215,6 +215,7 @@ def main(order: str, folder: Path, port: int = 0) -> None:
             if not error.is_unreachable:
                 sys.exit(str(error))
             print(f"no answer: {error}")
+        # Monitors that are out of reach send no notice when they are back.
         time.sleep(_PAUSE)
     sys.exit("the monitors did not answer; see that the addresses in ceph.conf are right and can be reached")
 
@@ -234,6 +235,7 @@ class Reporter:
         """Make a report again and again; never return."""
         while True:
             self._facts = report(lambda user: connection(user, self._folder), _desired(self._folder)["clients"])
+            # Ceph is asked again: it reports its health and free space to no client by itself.
             time.sleep(_INTERVAL)
 
     def serve(self, port: int) -> None:

@@ -65,6 +65,7 @@ def main() -> None:
         if text != old_text:
             print(text, flush=True)
             old_text = text
+        # libvirt starts at its own time, and sends no notice before there is a connection.
         time.sleep(0.5)
 
 
