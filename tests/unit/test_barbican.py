@@ -108,6 +108,13 @@ def test_a_pod_that_is_ending_counts_as_well(release: Release) -> None:
     assert len(configured(last)) == 2, "an old pod could still encrypt with the old key"
 
 
+def test_an_evicted_pod_does_not_count(release: Release) -> None:
+    first = rolled_out(planned(release, {}))
+    evicted = {**pods(first)[0], "status": {"phase": "Failed"}}
+    given = planned(release, first, kekGeneration=2)
+    assert configured(planned(release, rolled_out(given), evicted, kekGeneration=2)) == configured(given)[::-1]
+
+
 def test_keys_come_back_from_the_configuration(release: Release) -> None:
     first = rolled_out(planned(release, {}))
     first.pop(("Secret", "barbican-kek"))

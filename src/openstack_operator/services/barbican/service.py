@@ -142,7 +142,9 @@ def _all_run_with(ctx: Context[BarbicanSpec], conf: parts.Config) -> bool:
 def _is_program(ctx: Context[BarbicanSpec], pod: Mapping[str, Any]) -> bool:
     labels: Mapping[str, str] = pod["metadata"].get("labels") or {}
     is_own = kube.pods_of(ctx.kind, ctx.owner).items() <= labels.items()
-    return is_own and labels.get(kube.COMPONENT) in _WORKLOADS
+    # An evicted pod stays for a long time, and nothing runs in it.
+    has_ended = (pod.get("status") or {}).get("phase") in {"Succeeded", "Failed"}
+    return is_own and labels.get(kube.COMPONENT) in _WORKLOADS and not has_ended
 
 
 def _digest(pod: Mapping[str, Any]) -> str:
