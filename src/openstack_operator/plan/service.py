@@ -50,7 +50,7 @@ class TrustInUse:
 
 
 Observation = MemberReports | SecretReaders | TrustInUse
-"""What the engine reads from the live world before it plans; the result becomes `ctx.facts`."""
+"""An order to read the live world before planning; the result becomes `ctx.facts`."""
 
 
 class Reader(Protocol):

@@ -76,8 +76,8 @@ def next_ring(
     if ring.is_waiting_for_readers:
         return replace(ring, active=ring.newest) if all_read_it else ring
     if ring.needs_rewrap:
-        done = all_read_it and is_rewrapped
-        return replace(ring, keys={ring.active: ring.keys[ring.active]}) if done else ring
+        is_old_key_unused = all_read_it and is_rewrapped
+        return replace(ring, keys={ring.active: ring.keys[ring.active]}) if is_old_key_unused else ring
     if desired > ring.newest:
         return replace(ring, keys={**ring.keys, desired: new_key()})
     return ring
