@@ -1,1 +1,1 @@
-"""How fast the engine is, how little it writes, how small it stays: measured against goals."""
+"""Speed, writes and memory of the engine, measured against goals."""

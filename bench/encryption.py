@@ -1,4 +1,4 @@
-"""What encryption costs: the minimal cloud from apply to Ready with and without it, by turns, in one cluster.
+"""The cost of encryption: the minimal cloud from apply to Ready with and without it, by turns, in one cluster.
 
 `python -m bench.encryption`, as root; takes the place of the embedded cluster, and removes it. Ends with 1 where the
 goal is missed.

@@ -53,7 +53,7 @@ class Operator:
         return int(fields["VmRSS"].split()[0]) / _MIB, int(fields["VmHWM"].split()[0]) / _MIB
 
     async def writes(self) -> Writes:
-        """What it counted itself; asking costs it a few milliseconds."""
+        """Return its own counts; the request costs it a few milliseconds."""
         requests = created = renewals = 0
         for family in text_string_to_metric_families(await self.ask("/metrics")):
             for sample in family.samples:
@@ -64,7 +64,7 @@ class Operator:
         return Writes(requests, created, renewals)
 
     async def ask(self, path: str) -> str:
-        """What it answers. Raises OSError while it does not, or is not ready."""
+        """Return its answer. Raises OSError if there is none, or if it is not ready."""
 
         def get() -> str:
             with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=5) as answer:

@@ -17,12 +17,12 @@ _SETTLED = 6.0
 """Seconds without a write after which what follows a roll-out is over; statuses are held back for up to 5."""
 
 _LOOKS = 50
-"""How often it is looked whether it rests, before it is said that it does not."""
+"""Looks at whether it rests; if it does not rest by then, the run fails."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Rollout:
-    """What it took to make control planes Ready."""
+    """The cost of making control planes Ready."""
 
     seconds: float
     cpu: float
@@ -35,7 +35,7 @@ class Rollout:
 
 @dataclass(frozen=True, kw_only=True)
 class Rest:
-    """What an operator does where nothing is to be done."""
+    """The cost of an operator at rest."""
 
     writes: int
     """Of one without a lease."""
@@ -81,7 +81,7 @@ async def _rolled_out(cluster: Stage, instance: Operator, count: int) -> Rollout
 
 
 async def _writes_until_idle(instance: Operator) -> Writes:
-    """What it wrote until it rested. Raises RuntimeError where it never does: it would go in circles."""
+    """Return its writes until it rested. Raises RuntimeError if it never rests."""
     before, now = None, await instance.writes()
     for _ in range(_LOOKS):
         if now == before:

@@ -21,9 +21,9 @@ VERSION = "app.kubernetes.io/version"
 RELEASES = "openstack-operator-releases"
 
 OPTIONAL = ("valkey", "etcd", "cinder", "ceph", "barbican", "cortex", "tempest")
-"""What runs only where the control plane asks for it, each in an image of its name."""
+"""Services that run only if the control plane enables them, each in an image of its name."""
 FEDERATION = "federation"
-"""The image of what runs only where Keystone lets in users of others."""
+"""The image of the programs that run only if Keystone accepts users of other identity providers."""
 
 Object = dict[str, Any]
 
@@ -51,13 +51,13 @@ def images(sample: Path) -> list[str]:
 
 
 def cabled(sample: Path) -> bool:
-    """Whether a sample's external network is a cable of the nodes, not an address on one of them."""
+    """Return True if a sample's external network is a cable of the nodes, not an address on one of them."""
     bridge = _plane(documents(sample), sample)["spec"].get("ovn", {}).get("externalBridge", {})
     return bool(bridge.get("interface"))
 
 
 def asks_for_c5c3(sample: Path) -> bool:
-    """Whether a sample has a kind of c5c3's groups, or a control plane that makes one. `C5C3=1` asks for them, too."""
+    """Return True if a sample has a kind of c5c3's groups, or a control plane that makes one, or if `C5C3=1` is set."""
     spec = _plane(documents(sample), sample)["spec"]
     groups = [doc["apiVersion"].rpartition("/")[0] for doc in documents(sample)]
     makes_one = any(spec.get(name, {}).get("enabled") for name in ("cortex", "tempest"))

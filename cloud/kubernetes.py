@@ -62,7 +62,7 @@ class Kubernetes:
     kubeconfig: Path | None
     """None leaves it to kubectl's own rules."""
     registry: str = ""
-    """Where its nodes pull this checkout's images from; empty where they were loaded onto them."""
+    """Registry from which its nodes pull this checkout's images; empty if they were loaded onto them."""
 
     def kubectl(self, *arguments: str, stdin: str | None = None, timeout: float = 120) -> str:
         """Standard output of kubectl."""
@@ -78,7 +78,7 @@ class Kubernetes:
         return ("kubectl",) if self.kubeconfig is None else ("kubectl", f"--kubeconfig={self.kubeconfig}")
 
     def get(self, *arguments: str) -> dict[str, Any]:
-        """What `kubectl get … -o json` prints."""
+        """Return the output of `kubectl get … -o json`, decoded."""
         return json.loads(self.kubectl("get", *arguments, "-o", "json"))
 
     def items(self, *arguments: str) -> list[dict[str, Any]]:
@@ -91,7 +91,7 @@ class Kubernetes:
         self.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", stdin=json.dumps(listed))
 
     def exists(self, *arguments: str) -> bool:
-        """Whether `kubectl get` finds it."""
+        """Return True if `kubectl get` finds the object."""
         return bool(self.kubectl("get", *arguments, "--ignore-not-found", "-o", "name").strip())
 
     def address(self) -> str:

@@ -206,7 +206,7 @@ def _remove_server(conn: Connection) -> None:
 
 
 def _booted(conn: Connection, server: Any, fixed: str) -> bool:
-    """Whether the guest said which address OVN's DHCP gave it, and what the metadata service told it."""
+    """Return True if the guest's console has the address by OVN's DHCP, and its data of the metadata service."""
     text = (conn.compute.get_server_console_output(server) or {}).get("output", "")
     return all(f"guest: {said}" in text for said in (f"address {fixed}", "instance-id ", f"hostname {NAME}", "ready"))
 

@@ -1,4 +1,4 @@
-"""How long each step took, as a table for the reader and as JSON for machines."""
+"""Seconds of each step, as a table for the reader and as JSON for machines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When each step of a deployment was done, read from the objects themselves."""
+"""Times at which the steps of a deployment were done, read from the objects themselves."""
 
 from __future__ import annotations
 

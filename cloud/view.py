@@ -1,4 +1,4 @@
-"""What happens while a control plane converges, live."""
+"""A live view of a control plane while it converges."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def conditions(plane: dict[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def ready(plane: dict[str, Any], version: str = "") -> bool:
-    """Whether Ready is True for the present spec; with a version, as an operator of that version says."""
+    """Return True if Ready is True for the present spec; with a version, by an operator of that version."""
     condition, status = conditions(plane).get("Ready", {}), plane.get("status", {})
     current = condition.get("observedGeneration") == plane["metadata"].get("generation")
     return condition.get("status") == "True" and current and version in {"", status.get("operatorVersion")}

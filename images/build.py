@@ -18,7 +18,7 @@ PARALLEL = 2
 
 
 def missing(wanted: Iterable[str], present: set[str]) -> list[str]:
-    """What must be built for `wanted`, each after its parent: nothing that is present, nor what only that stands on."""
+    """Return the images to build for `wanted`, each after its parent: none that is present, nor a parent of only those."""
     needed: set[str] = set()
     for start in wanted:
         name = start

@@ -1,4 +1,4 @@
-"""Where built and downloaded things are kept between runs."""
+"""Folder of built and downloaded files, which lasts between runs."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ def bootstrap(root_tar: Path) -> None:
 
 
 def host_settings(copies: Path | None) -> str:
-    """How this host's apt reaches its mirrors (proxy, certificates, timeouts), as apt.conf.
+    """Return the settings by which this host's apt reaches its mirrors (proxy, certificates, timeouts), as apt.conf.
 
     Files the settings name are copied to `copies`, which the build sees as /etc/apt/host.
     """

@@ -1,4 +1,4 @@
-"""What builds and keeps images: buildah without a daemon, or Docker where one answers."""
+"""Programs that build and store images: buildah without a daemon, or Docker if its daemon answers."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ _PREFIX = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?(:[0-9]+)?(/[a-z0-9]+([._-]
 
 
 def prefix(text: str) -> str:
-    """What stands before an image's name. Raises ArgumentTypeError for what no image's name can begin with."""
+    """Return the prefix of image names. Raises ArgumentTypeError for a text with which no image's name can begin."""
     wanted = text.rstrip("/")
     if not _PREFIX.fullmatch(wanted):
         raise argparse.ArgumentTypeError(f"{text!r} is no registry; write HOST[:PORT][/PATH], in lower case")
@@ -57,7 +57,7 @@ def pinned(target: str, names: Iterable[str]) -> dict[str, str]:
 
 
 class Digests:
-    """What images in a registry consist of, as this machine pushed them or first found them there."""
+    """Digests of images in a registry, as this machine pushed them or first saw them there."""
 
     def __init__(self, target: str) -> None:
         self.path = cache.directory("digests") / f"{quote(target, safe='')}.json"

@@ -20,7 +20,7 @@ def say(message: str) -> None:
 
 
 def run(command: Sequence[str], *, log: Path | None = None, env: Mapping[str, str] | None = None) -> str:
-    """What the command prints on stdout. With `log`, all it prints goes there, and the result is empty."""
+    """Return the command's standard output. With `log`, all output goes there, and the result is empty."""
     surroundings = {**os.environ, **(env or {})}
     if log is None:
         done = subprocess.run(command, env=surroundings, capture_output=True, text=True, check=False)

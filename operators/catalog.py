@@ -48,7 +48,7 @@ class Operator:
     servers: tuple[str, ...] = ()
     """Images of this repository that fulfil what it expects of its servers."""
     minutes: float = 3
-    """How long a cold build takes on two cores."""
+    """Time of a cold build on two cores."""
 
     @property
     def module(self) -> Module:

@@ -53,7 +53,7 @@ def remove(cluster: Kubernetes, operators: Sequence[Operator]) -> None:
 
 
 def objects(operator: Operator) -> list[Object]:
-    """What is installed but for the certificate, made from the manifests in the operator's module."""
+    """Return the objects to install, without the certificate, made from the manifests in the operator's module."""
     folder = folders([operator.module])[operator.module]
     kubectl = binaries.ensure(binaries.PARTS["kubernetes"]) / "kubectl"
     sources = documents(run(str(kubectl), "kustomize", str(folder / operator.manifests)))

@@ -1,4 +1,4 @@
-"""What an operator's own manifests become: without cert-manager, and with images that the nodes have."""
+"""An operator's own manifests, changed: without cert-manager, and with images that the nodes have."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from openstack_operator.pki import Pair
 Object = dict[str, Any]
 
 CERTIFICATES = "/tmp/k8s-webhook-server/serving-certs"
-"""Where controller-runtime looks for the certificate of its webhooks, unless it is told otherwise."""
+"""Folder in which controller-runtime looks for the certificate of its webhooks by default."""
 _VOLUME = "webhook-server-cert"
 _SMALL = {"requests": {"cpu": "10m", "memory": "32Mi"}}
-"""What is asked for of a node: there are five operators, and they are idle most of the time."""
+"""Requests of each operator: there are five, and they are idle most of the time."""
 
 
 def adapted(objects: Iterable[Object], image: str, environment: Mapping[str, str]) -> list[Object]:
@@ -66,7 +66,7 @@ def certified(objects: Iterable[Object], serving: Pair, authority: str) -> list[
 
 
 def left(objects: Iterable[Object]) -> list[Object]:
-    """What is to be deleted when the operator goes, webhooks first: those of an operator that is gone refuse every
+    """Return the objects to delete with the operator, webhooks first: those of an operator that is gone refuse every
     write. Definitions stay, or all objects of their kinds would go; namespaces may have others in them.
     """
     going = [each for each in objects if each["kind"] not in {"CustomResourceDefinition", "Namespace"}]

@@ -15,7 +15,7 @@ from .catalog import Module
 
 
 def folders(modules: Iterable[Module]) -> dict[Module, Path]:
-    """Where each module lies unpacked, in Go's own cache; downloaded if it is not there.
+    """Return the folder of each unpacked module in Go's own cache; download it if it is absent.
 
     Raises BuildError where Go is missing, a version cannot be had, or its content is not what is pinned.
     """
