@@ -18,7 +18,7 @@ PARALLEL = 2
 
 
 def missing(wanted: Iterable[str], present: set[str]) -> list[str]:
-    """Return the images to build for `wanted`, each after its parent: none that is present, nor a parent of only those."""
+    """Return the images to build for `wanted`, each after its parent: no present one, nor a parent of only those."""
     needed: set[str] = set()
     for start in wanted:
         name = start
