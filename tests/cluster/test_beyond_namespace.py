@@ -60,6 +60,7 @@ async def test_no_annotation_runs_code_in_a_controller_of_the_cluster(cluster: C
     async with operator(cluster, root):
         await cluster.create(PLACEMENT, "placement", **ELSEWHERE, expose=at())
         await eventually(lambda: cluster.get(INGRESS, "placement-api"))
+        await eventually(lambda: cluster.get(DEPLOYMENT, "placement-api"))
         await cluster.change(PLACEMENT, "placement", "/spec/expose", at(**{SNIPPET: "return 200 stolen;"}))
         condition = await cluster.ready(PLACEMENT, "placement", "InvalidSpec")
         assert f"spec.expose.ingress.annotations.{SNIPPET}: " in condition["message"]
