@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from hypothesis import given
@@ -17,6 +17,7 @@ from openstack_operator.plan import (
     NotBuilt,
     Object,
     Plan,
+    Predecessor,
     SpecError,
     State,
     Step,
@@ -110,18 +111,18 @@ async def test_what_surrounds_pods_that_run_is_held_by_nothing() -> None:
         applied.extend(step.objects)
         return step.objects
 
-    async def found(*present: Step, before: str = "", schema_is: Verdict = READY) -> Verdict:
+    async def found(*present: Step, before: Predecessor | None = None, schema_is: Verdict = READY) -> Verdict:
         applied.clear()
         world = World(Schema=schema_is)
         verdicts = await carry_out(
-            Plan(schema, other, api), apply, world.judge, present.__contains__, lambda s: before if s is api else ""
+            Plan(schema, other, api), apply, world.judge, present.__contains__, lambda s: before if s is api else None
         )
         return verdicts[api]
 
     assert (await found(api, schema_is=progressing("running"))).state is State.WAITING
     assert applied == [thing("schema"), thing("other"), thing("service")]
-    held = await found(api, before="StatefulSet/x")
-    assert (held.turn_after, "after StatefulSet/x" in held.message) == ("StatefulSet/x", True)
+    held = await found(api, before=Predecessor("StatefulSet/x"))
+    assert (held.turn_after, "after StatefulSet/x" in held.message) == (Predecessor("StatefulSet/x"), True)
     assert applied == [thing("schema"), thing("other"), thing("service")]
     await found(schema_is=progressing("running"))
     assert applied == [thing("schema"), thing("other")]
@@ -181,8 +182,9 @@ def test_a_group_is_one_condition() -> None:
     assert conditions(plan, verdicts)["CellsReady"] == progressing("cell1: 0/1 pods ready")
 
 
-def turn(workload: str = "Deployment/api") -> Verdict:
-    return Verdict(State.PROGRESSING, f"changes after {workload}, which is being rolled out", turn_after=workload)
+def turn(workload: str = "Deployment/api", until: datetime | None = None) -> Verdict:
+    message = f"changes after {workload}, which is being rolled out"
+    return Verdict(State.PROGRESSING, message, turn_after=Predecessor(workload, until))
 
 
 def test_the_sum_counts_what_waits_for_its_turn() -> None:
@@ -195,17 +197,28 @@ def test_the_sum_counts_what_waits_for_its_turn() -> None:
     assert shown["SchedulerReady"].message == "changes after Deployment/api, which is being rolled out"
     alone = conditions(plan, {**verdicts, api: READY, scheduler: READY})["Ready"]
     assert alone == progressing("1 workload changes after Deployment/api, which is being rolled out")
+    ends = datetime(2026, 11, 26, 12, 5, tzinfo=UTC)
+    both = {
+        config: READY,
+        api: READY,
+        scheduler: turn(until=ends),
+        conductor: turn("Deployment/x", ends + timedelta(hours=1)),
+    }
+    assert conditions(plan, both)["Ready"].message == (
+        "1 workload changes after Deployment/api; 1 workload changes after Deployment/x, which is being rolled out, "
+        "and waits until 13:05 UTC at the latest"
+    )
 
 
 async def test_a_resource_whose_turn_comes_before_is_not_said_to_roll_out() -> None:
-    plan, blocker = Plan(api := step("API")), "Keystone/keystone"
+    plan, blocker = Plan(api := step("API")), Predecessor("Keystone/keystone")
 
     async def apply(_: Step) -> list[Object]:
         raise AssertionError("it is not its turn")
 
     verdicts = await carry_out(plan, apply, lambda _: READY, lambda _: True, lambda _: blocker)
-    assert verdicts[api].message == f"changes after {blocker}, which comes first"
-    assert conditions(plan, verdicts)["Ready"] == progressing(f"1 workload changes after {blocker}, which comes first")
+    assert verdicts[api].message == "changes after Keystone/keystone, which comes first"
+    assert conditions(plan, verdicts)["Ready"] == progressing("1 workload " + verdicts[api].message)
 
 
 def test_a_part_that_waits_for_its_turn_does_not_hide_another() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from openstack_operator.plan import Object, Step, Transient, key
+from openstack_operator.plan import Object, Predecessor, Step, Transient, key
 from openstack_operator.runtime.kinds import DAEMON_SET, DEPLOYMENT, STATEFUL_SET, Kind
 from openstack_operator.runtime.rollout_gate import LONGEST_WAIT, PATIENCE, Required, Rollout, RolloutGate, Rollouts
 from openstack_operator.runtime.store import Cached, Change, Request
@@ -86,7 +86,7 @@ class Cloud:
         blocker = gate.blocked_by(step)
         if not blocker:
             await gate.apply(write, step)
-        return blocker
+        return blocker.name if blocker else ""
 
 
 API, SCHEDULER, COMPUTE = (DEPLOYMENT, "api"), (STATEFUL_SET, "scheduler"), (DAEMON_SET, "compute")
@@ -105,7 +105,9 @@ def nova(cloud: Cloud, *required: Required, keeps: str = "") -> RolloutGate:
 
 
 def blockers(gate: RolloutGate, *workloads: tuple[Kind, str]) -> list[str]:
-    return [gate.blocked_by(step_of(each)) for each in workloads]
+    """The names of what blocks them; empty for those that may go."""
+    found = [gate.blocked_by(step_of(each)) for each in workloads]
+    return [each.name if each else "" for each in found]
 
 
 def test_at_rest_each_may_go(cloud: Cloud) -> None:
@@ -194,7 +196,7 @@ def test_a_workload_that_no_plan_has_blocks_nothing(cloud: Cloud) -> None:
 async def test_two_passes_do_not_begin_in_the_same_moment(cloud: Cloud) -> None:
     gate, other = nova(cloud), cloud.gate("glance", "glance")
     step = step_of(API)
-    assert gate.blocked_by(step) == ""
+    assert gate.blocked_by(step) is None
     assert blockers(other, (DEPLOYMENT, "glance")) == ["Deployment/api"]
 
     async def refused(_: Step) -> list[Object]:
@@ -202,7 +204,7 @@ async def test_two_passes_do_not_begin_in_the_same_moment(cloud: Cloud) -> None:
 
     for _ in range(3):
         # However often it is refused: between the tries others may go.
-        assert gate.blocked_by(step) == ""
+        assert gate.blocked_by(step) is None
         with pytest.raises(Transient):
             await gate.apply(refused, step)
     gate.close()
@@ -212,7 +214,7 @@ async def test_two_passes_do_not_begin_in_the_same_moment(cloud: Cloud) -> None:
 def test_a_step_of_two_workloads_of_which_one_waits_does_not_have_the_turn(cloud: Cloud) -> None:
     cloud.put(*SCHEDULER, rolls=True)
     gate = nova(cloud)
-    assert gate.blocked_by(step_of(SCHEDULER, API)) == "StatefulSet/scheduler"
+    assert gate.blocked_by(step_of(SCHEDULER, API)) == Predecessor("StatefulSet/scheduler", NOW + PATIENCE)
     cloud.put(*SCHEDULER)
     assert blockers(cloud.gate("glance", "glance"), (DEPLOYMENT, "glance")) == [""]
 
@@ -284,6 +286,19 @@ def test_the_end_of_a_workload_ends_its_roll_out(cloud: Cloud) -> None:
     assert cloud.rollouts.of_namespace("n") == [Rollout(DEPLOYMENT, anew.meta, NOW + SECOND, NOW + SECOND)]
     cloud.rollouts.follow(Change(DEPLOYMENT, anew, None), NOW)
     assert cloud.rollouts.of_namespace("n") == []
+
+
+def test_a_wait_names_the_time_at_which_it_ends(cloud: Cloud) -> None:
+    cloud.put(*API, rolls=True)
+    cloud.now = NOW + timedelta(minutes=2)
+    cloud.put(*API, rolls=True, generation=5)
+    own = nova(cloud).blocked_by(step_of(SCHEDULER))
+    assert own == Predecessor("Deployment/api", cloud.now + PATIENCE)
+    other = cloud.gate("keystone", "keystone").blocked_by(step_of((DEPLOYMENT, "keystone")))
+    assert other == Predecessor("Deployment/api", NOW + PATIENCE), "from its beginning"
+    cloud.put(*API)
+    gate = nova(cloud, required(outdated=True))
+    assert gate.blocked_by(step_of(API)) == Predecessor("Keystone/keystone"), "nobody knows how long its turn takes"
 
 
 def test_stuck_roll_outs_one_after_the_other_do_not_block_a_resource_without_end(cloud: Cloud) -> None:

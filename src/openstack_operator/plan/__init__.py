@@ -24,7 +24,7 @@ from .service import (
     Writer,
 )
 from .steps import Group, Key, Object, Outcome, Plan, Step, key
-from .verdict import READY, RECOVERY, State, Verdict, failed, progressing, recovering, waiting, worst
+from .verdict import READY, RECOVERY, Predecessor, State, Verdict, failed, progressing, recovering, waiting, worst
 
 __all__ = [
     "C5C3",
@@ -56,6 +56,7 @@ __all__ = [
     "Outcome",
     "Permissions",
     "Plan",
+    "Predecessor",
     "Reader",
     "Referent",
     "Release",

@@ -8,19 +8,18 @@ from dataclasses import replace
 
 from .errors import SpecError, Transient
 from .steps import WORKLOADS, Object, Plan, Step
-from .verdict import READY, State, Verdict, all_incomplete, progressing, waiting, worst
+from .verdict import READY, Predecessor, State, Verdict, all_incomplete, progressing, waiting, worst
 
 Verdicts = dict[Step, Verdict]
 Apply = Callable[[Step], Awaitable[Sequence[Object]]]
 """Writes a step's objects and returns them as they are now. Raises Transient, or SpecError when refused (422)."""
 Judge = Callable[[Object], Verdict]
-Before = Callable[[Step], str]
-"""Workload that rolls out before a step, or resource whose turn comes before, as Kind/name; empty where the step may
-go."""
+Before = Callable[[Step], Predecessor | None]
+"""What comes before a step; None where the step may go."""
 
 
 async def carry_out(
-    plan: Plan, apply: Apply, judge: Judge, present: Callable[[Step], bool], before: Before = lambda _: ""
+    plan: Plan, apply: Apply, judge: Judge, present: Callable[[Step], bool], before: Before = lambda _: None
 ) -> Verdicts:
     """One verdict a step. A step is held if something it comes after is not ready and
     (it does not exist yet or the blocker is a barrier or was refused): an outage of Keystone never blocks scaling
@@ -43,9 +42,8 @@ async def carry_out(
             blocked_verdict = waiting("waiting for " + ", ".join(dict.fromkeys(b.name for b in blockers)))
             verdicts[step] = await _surrounded(step, blocked_verdict, apply, present)
         elif predecessor := before(step):
-            blocked_verdict = Verdict(
-                State.PROGRESSING, f"changes after {predecessor}, {_reason(predecessor)}", turn_after=predecessor
-            )
+            message = f"changes after {predecessor.name}, {_reason([predecessor])}"
+            blocked_verdict = Verdict(State.PROGRESSING, message, turn_after=predecessor)
             verdicts[step] = await _surrounded(step, blocked_verdict, apply, present)
         else:
             verdicts[step] = await _applied(step, apply, judge, refused)
@@ -85,24 +83,27 @@ def conditions(plan: Plan, verdicts: Mapping[Step, Verdict]) -> dict[str, Verdic
 
 def _ready(grouped: Mapping[str, Sequence[Verdict]]) -> Verdict:
     """The sum of all conditions, in which those that only wait for their turn are counted."""
-    turns = Counter(verdict.turn_after for group in grouped.values() for verdict in group if verdict.turn_after)
+    turns = [verdict.turn_after for group in grouped.values() for verdict in group if verdict.turn_after]
     at_work = {name: [v for v in group if not v.turn_after] for name, group in grouped.items()}
     verdict = ready({name: worst(group) for name, group in at_work.items()})
     if not turns:
         return verdict
     waits = "; ".join(
-        f"{count} {'workload changes' if count == 1 else 'workloads change'} after {predecessor}"
-        for predecessor, count in turns.items()
+        f"{count} {'workload changes' if count == 1 else 'workloads change'} after {name}"
+        for name, count in Counter(each.name for each in turns).items()
     )
     if verdict.ready:
-        return progressing(f"{waits}, {_reason(*turns)}")
+        return progressing(f"{waits}, {_reason(turns)}")
     return replace(verdict, message=f"{verdict.message}; {waits}")
 
 
-def _reason(*predecessors: str) -> str:
-    """Return why workloads, or resources that have not begun, come first."""
-    are_workloads = all(each.partition("/")[0] in WORKLOADS for each in predecessors)
-    return "which is being rolled out" if are_workloads else "which comes first"
+def _reason(predecessors: Sequence[Predecessor]) -> str:
+    """Return why workloads, or resources that have not begun, come first, and when the wait for them ends."""
+    if not all(each.name.partition("/")[0] in WORKLOADS for each in predecessors):
+        return "which comes first"
+    ends = [each.until for each in predecessors if each.until]
+    latest = f", and waits until {max(ends):%H:%M} UTC at the latest" if len(ends) == len(predecessors) else ""
+    return f"which is being rolled out{latest}"
 
 
 def condition_type(name: str) -> str:

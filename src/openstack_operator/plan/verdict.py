@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import datetime
 from enum import IntEnum
 
 
@@ -18,6 +19,16 @@ class State(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Predecessor:
+    """A workload that is being rolled out, or a resource, before which another workload does not change."""
+
+    name: str
+    """Kind/name."""
+    until: datetime | None = None
+    """Time at which the wait for it ends at the latest; None if it has none of its own."""
+
+
+@dataclass(frozen=True, slots=True)
 class Verdict:
     """Result of a look at a step."""
 
@@ -25,8 +36,8 @@ class Verdict:
     message: str = ""
     reason: str = ""
     """CamelCase, one of a closed set; empty takes the state's own name."""
-    turn_after: str = ""
-    """The workload whose roll-out this one lets go first, as Kind/name."""
+    turn_after: Predecessor | None = None
+    """What this workload lets go first."""
     incomplete: bool = False
     """True if all failures here lack something that may be on its way."""
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from ..kube import is_rolling_out
-from ..plan import Object, Step, key
+from ..plan import Object, Predecessor, Step, key
 from ..plan.carry_out import Apply
 from .kinds import DEPLOYMENT, STATEFUL_SET, Kind
 from .store import Cached, Change, Meta, Request
@@ -187,9 +187,9 @@ class RolloutGate:
         """Seconds after which to look again; None unless a step was blocked."""
         self._in_line = False
 
-    def blocked_by(self, step: Step) -> str:
-        """Return the workload, or the resource, that has to change before this step, as Kind/name; empty if the step
-        may go. A step that may go has the turn until `apply` ends.
+    def blocked_by(self, step: Step) -> Predecessor | None:
+        """Return the workload, or the resource, that has to change before this step; None if the step may go. A step
+        that may go has the turn until `apply` ends.
         """
         to_replace = {key(obj): live for obj in step.workloads if (live := self._live_with_older_pods(obj))}
         for live in to_replace.values():
@@ -197,7 +197,7 @@ class RolloutGate:
                 return blocker
         if to_replace:
             self._rollouts.begin_write(self._request, "/".join(next(iter(to_replace))))
-        return ""
+        return None
 
     async def apply(self, write: Apply, step: Step) -> Sequence[Object]:
         """Write a step that may go and return its objects as they are now; then other resources may have their turn.
@@ -222,54 +222,52 @@ class RolloutGate:
             return None
         return None if self._rollouts.get(live.meta.uid) else live
 
-    def _same_resource(self, live: Cached) -> str:
+    def _same_resource(self, live: Cached) -> Predecessor | None:
         for uid in self._workloads - {live.meta.uid}:
             if (rollout := self._rollouts.get(uid)) and self._is_recent(rollout.since):
-                return self._wait(rollout.name)
-        return ""
+                return self._wait(rollout.name, until=rollout.since + PATIENCE)
+        return None
 
-    def _of_required(self) -> str:
+    def _of_required(self) -> Predecessor | None:
         required = [*self._required()]
         for uid in (uid for each in required for uid in each.workloads):
             # From its last change: what requires it comes after that.
             if (rollout := self._rollouts.get(uid)) and self._is_recent(rollout.since):
-                return self._wait(rollout.name)
+                return self._wait(rollout.name, until=rollout.since + PATIENCE)
         if queued := [each.name for each in required if each.queued]:
             return self._wait(queued[0], _QUEUED_SECONDS)
         outdated = [each.name for each in required if each.outdated]
-        return self._wait(outdated[0]) if outdated else ""
+        return self._wait(outdated[0]) if outdated else None
 
-    def _of_namespace(self) -> str:
+    def _of_namespace(self) -> Predecessor | None:
         """Return what blocks the resource, from the beginning of a roll-out on. A resource that is changed again and
         again does not block those that do not require it.
         """
         if self._rollouts.has_waited(self._uid, self._now):
             # It keeps its place, and with it the time that it has waited, for the moment that a write takes.
             self._in_line = bool(writing := self._rollouts.written_by_another(self._request))
-            return self._wait(writing) if writing else ""
-        blocker = self._rollouts.written_by_another(self._request) or next(
-            (
-                each.name
-                for each in self._rollouts.of_namespace(self._request.namespace)
-                if each.meta.uid not in self._workloads
-                and self._is_recent(each.began)
-                and self._is_made_by_another(each)
-            ),
-            "",
+            return self._wait(writing) if writing else None
+        rollouts = (
+            each
+            for each in self._rollouts.of_namespace(self._request.namespace)
+            if each.meta.uid not in self._workloads and self._is_recent(each.began) and self._is_made_by_another(each)
         )
+        blocker, until = self._rollouts.written_by_another(self._request), None
+        if not blocker and (rollout := next(rollouts, None)):
+            blocker, until = rollout.name, rollout.began + PATIENCE
         # From here on it has a place in the queue, also while a roll-out blocks all of them.
         self._rollouts.note_wait(self._uid, self._request, self._now, in_line=True)
         next_in_line = self._rollouts.first_in_line(self._request.namespace, self._now)
         if not blocker and next_in_line and next_in_line != self._request:
             blocker = f"{next_in_line.kind.partition('.')[0]}/{next_in_line.name}"
         if not blocker:
-            return ""
+            return None
         self._in_line = True
-        return self._wait(blocker)
+        return self._wait(blocker, until=until)
 
     def _is_recent(self, moment: datetime) -> bool:
         return self._now < moment + PATIENCE
 
-    def _wait(self, blocker: str, seconds: float = _POLL_SECONDS) -> str:
+    def _wait(self, blocker: str, seconds: float = _POLL_SECONDS, *, until: datetime | None = None) -> Predecessor:
         self.retry_after = min(seconds, self.retry_after or seconds)
-        return blocker
+        return Predecessor(blocker, until)
