@@ -83,15 +83,17 @@ def test_kollas_images_are_left_in_peace(release: Release) -> None:
     assert told(release, {"imageProfile": "kolla"}) == {}
 
 
-def test_who_signs_is_handed_on(release: Release) -> None:
+def test_the_issuer_is_handed_on(release: Release) -> None:
     made = objects(planned(release, {"tls": {"issuerRef": {"name": "mine", "kind": "ClusterIssuer"}}}))
-    for name in ("internal", "internal-ovn"):
-        assert made["PKI", name]["spec"]["issuerRef"] == {"name": "mine", "kind": "ClusterIssuer"}
+    assert made["PKI", "internal"]["spec"] == {"issuerRef": {"name": "mine", "kind": "ClusterIssuer"}}
     assert objects(planned(release, {}))["PKI", "internal"]["spec"] == {}
 
 
-def test_ovn_s_authority_certifies_ovn_alone(release: Release) -> None:
-    assert objects(planned(release, {}))["PKI", "internal-ovn"]["spec"] == {"allowedKinds": ["OVNNetwork"]}
+@pytest.mark.security
+@pytest.mark.parametrize("spec", [{}, {"tls": {"issuerRef": {"name": "mine", "kind": "ClusterIssuer"}}}])
+def test_ovn_s_authority_certifies_ovn_alone(release: Release, spec: dict[str, Any]) -> None:
+    """Not even an issuer of the user's, which certifies clients of other services, signs for OVN."""
+    assert objects(planned(release, spec))["PKI", "internal-ovn"]["spec"] == {"allowedKinds": ["OVNNetwork"]}
 
 
 def test_a_service_may_bring_its_own(release: Release) -> None:

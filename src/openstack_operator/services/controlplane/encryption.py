@@ -14,7 +14,7 @@ from .model import ControlPlaneSpec, OVNTemplate
 
 INTERNAL, OVN = "internal", "internal-ovn"
 """The PKIs of a cloud. A client with a certificate by the second one may write to OVN's databases, so no resource of
-another kind gets one."""
+another kind gets one, and no issuer of the user's signs for it: that would certify other clients, too."""
 CONDITION = "PKI"
 _STABLE_FOR = timedelta(seconds=30)
 """Time for which all services must be Ready: one that has not yet seen a change of another still reports Ready."""
@@ -85,9 +85,9 @@ def encryption(ctx: Context[ControlPlaneSpec], services: Mapping[Key, UsesTLS]) 
 
 def authorities(ctx: Context[ControlPlaneSpec], field: str) -> Group:
     """Return the PKIs of a cloud that is encrypted; `field` is the field of its spec for that."""
-    spec = ctx.spec.tls.model_dump(by_alias=True, include={"issuer_ref"}, exclude_none=True)
-    limits = {INTERNAL: {}, OVN: {"allowedKinds": ["OVNNetwork"]}}
-    pkis = [kube.obj(ctx, "PKI", name, parts.API, spec=spec | limit) for name, limit in limits.items()]
+    issuer = ctx.spec.tls.model_dump(by_alias=True, include={"issuer_ref"}, exclude_none=True)
+    specs = {INTERNAL: issuer, OVN: {"allowedKinds": ["OVNNetwork"]}}
+    pkis = [kube.obj(ctx, "PKI", name, parts.API, spec=spec) for name, spec in specs.items()]
     return Group(
         CONDITION,
         [Step(name=f"PKI {each['metadata']['name']}", objects=(kube.from_field(each, field),)) for each in pkis],

@@ -60,7 +60,8 @@ class Tls(Model):
     required: bool = True
     """Refuse connections without TLS; in a running cloud, once all of its own services use TLS."""
     issuer_ref: Issuer | None = None
-    """Issuer of cert-manager for the certificates; if unset, the cloud has its own authorities."""
+    """Issuer of cert-manager for the certificates. Those of OVN's databases are always by an authority of the
+    operator's own. If unset, all certificates are."""
 
 
 class CloudExpose(Exposure):
