@@ -120,6 +120,10 @@ e2e-cortex: venv ## Two compute nodes, a scheduler that Nova asks which of them 
 e2e-tempest: venv ## A cloud that is tested by Tempest: its smoke set, all of Identity, Image and Network, and each test that is skipped, with the reason
 	$(E2E) tests/e2e/on_tempest
 
+.PHONY: e2e-identity
+e2e-identity: venv ## Thirty runs of Tempest's identity tests by two workers, beside a program that uses a core; two hours
+	$(E2E) -s tests/e2e/on_identity
+
 .PHONY: e2e-federation
 e2e-federation: venv ## A cloud that is told to let in users of an OpenID provider, in browsers and with tokens, and then not to
 	$(E2E) tests/e2e/on_federation
