@@ -266,13 +266,8 @@ ISSUER = {"name": "mine", "kind": "ClusterIssuer"}
         *in_both(
             "tls.issuerRef",
             ISSUER,
-            {
-                f"PKI/{name} spec.issuerRef.{field}": ISSUER[field]
-                for name in ("internal", "internal-ovn")
-                for field in ISSUER
-            },
+            {f"PKI/internal spec.issuerRef.{field}": ISSUER[field] for field in ISSUER},
             "PKI/internal spec",
-            "PKI/internal-ovn spec",
             base={"tls.enabled": True},
         ),
         *in_both(
