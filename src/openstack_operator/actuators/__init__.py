@@ -15,6 +15,7 @@ from . import (
     catalog,
     claims,
     database,
+    domain,
     federation,
     identity,
     messaging,
@@ -25,7 +26,7 @@ from . import (
 from .deadline import deadline
 from .federation_models import IDENTITY_PROVIDER
 from .loop import Refused
-from .models import APPLICATION_CREDENTIAL, DATABASE, SERVICE, USER, VHOST
+from .models import APPLICATION_CREDENTIAL, DATABASE, DOMAIN, SERVICE, USER, VHOST
 from .network_models import CHASSIS
 from .storage_models import BACKEND, QUOTA, VOLUME_TYPE
 
@@ -84,6 +85,7 @@ ACTUATORS: tuple[Actuator, ...] = tuple(
             _actuator(QUOTA, quotas, _DEAR),
             _actuator(BACKEND, backends, _NEAR, observe=backends.observe),
             _actuator(IDENTITY_PROVIDER, federation, _DEAR),
+            _actuator(DOMAIN, domain, _DEAR, claims=claims.domain),
             _actuator(CHASSIS, ovn, _DEAR, observe=ovn.observe),
             _actuator(APPLICATION_CREDENTIAL, application, _DEAR),
         ),
@@ -96,6 +98,7 @@ __all__ = [
     "BACKEND",
     "CHASSIS",
     "DATABASE",
+    "DOMAIN",
     "IDENTITY_PROVIDER",
     "QUOTA",
     "SERVICE",

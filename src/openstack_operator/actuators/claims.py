@@ -52,3 +52,11 @@ def user(spec: Mapping[str, Any]) -> Sequence[Claim]:
     """The user of a KeystoneUser, in its domain."""
     domain = fold(_text(spec, "domain", "Default"))
     return tuple(_claims(spec, (*_server(spec, "keystoneRef", _KEYSTONE), domain), {"user": "user"}, folds=True))
+
+
+def domain(spec: Mapping[str, Any]) -> Sequence[Claim]:
+    """The administrator of a KeystoneDomain, a user like any other. The domain itself may have several resources: each
+    has an administrator of its own.
+    """
+    at = fold(_text(spec, "domain"))
+    return tuple(_claims(spec, (*_server(spec, "keystoneRef", _KEYSTONE), at), {"administrator": "user"}, folds=True))

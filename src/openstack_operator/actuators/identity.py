@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
-from typing import TypedDict
+from typing import Protocol, TypedDict
 
 from ..plan import Context, Drifted, SpecError
 from . import access, loop
@@ -21,9 +22,6 @@ class _User(Named):
     enabled: bool
 
 
-_ROLE = "/projects/{}/users/{}/roles/{}"
-
-
 class _Role(TypedDict):
     name: str
 
@@ -32,18 +30,27 @@ class _Assignment(TypedDict):
     role: _Role
 
 
+class DomainRow(Protocol):
+    """A domain that exists."""
+
+    called: str
+
+    @property
+    def id(self) -> str: ...
+
+
 class Domain:
     """The domain of user and project, looked up once a pass and only when needed."""
 
     def __init__(self, keystone: Keystone, name: str) -> None:
+        self.called = name
         self._keystone = keystone
-        self._name = name
 
     @cached_property
     def id(self) -> str:
         """Raises SpecError where there is no such domain."""
-        if not (rows := self._keystone.rows("domains", Identified, name=self._name)):
-            raise SpecError("spec.domain", f"there is no domain {self._name!r} in Keystone")
+        if not (rows := self._keystone.rows("domains", Identified, name=self.called)):
+            raise SpecError("spec.domain", f"there is no domain {self.called!r} in Keystone")
         return rows[0]["id"]
 
 
@@ -87,12 +94,12 @@ class User:
     path = "spec.user"
 
     def __init__(
-        self, keystone: Keystone, spec: KeystoneUserSpec, password: str, domain: Domain, login: Login | None
+        self, keystone: Keystone, user: str, password: str, domain: DomainRow, login: Login | None = None
     ) -> None:
-        self.name = f"user {spec.user}"
+        self.name = f"user {user}"
         self.id = login.user if login else ""
         self._keystone = keystone
-        self._spec = spec
+        self._user = user
         self._password = password
         self._domain = domain
 
@@ -101,19 +108,19 @@ class User:
         return {"enabled": True, "password": True}
 
     def _works(self) -> bool:
-        return self._keystone.login(self._spec.user, self._password, self._spec.domain) is not None
+        return self._keystone.login(self._user, self._password, self._domain.called) is not None
 
     def find(self) -> Facets | None:
         if self.id:
             return self.wanted
-        for row in self._keystone.rows("users", _User, name=self._spec.user, domain_id=self._domain.id):
-            _same_name(self._spec.user, row["name"])
+        for row in self._keystone.rows("users", _User, name=self._user, domain_id=self._domain.id):
+            same_name(self.path, self._user, row["name"])
             self.id = row["id"]
             return {"enabled": row["enabled"], "password": self._works()}
         return None
 
     def create(self) -> None:
-        values = {"name": self._spec.user, "domain_id": self._domain.id, "password": self._password}
+        values = {"name": self._user, "domain_id": self._domain.id, "password": self._password}
         self.id = self._keystone.create("user", values, secret=True)
 
     def update(self, changed: frozenset[str]) -> None:
@@ -129,13 +136,13 @@ class User:
         self._keystone.delete("user", self.id)
 
 
-def _same_name(name: str, existing: str) -> None:
+def same_name(path: str, name: str, existing: str, what: str = "user") -> None:
     """Raises SpecError where Keystone's database takes the name of another user for the same: its collation may ignore
     case, accents, or spaces at the end.
     """
     if existing != name:
-        text = f"Keystone takes {name!r} for the name of a user that is written otherwise; choose another name"
-        raise SpecError("spec.user", text)
+        text = f"Keystone takes {name!r} for the name of a {what} that is written otherwise; choose another name"
+        raise SpecError(path, text)
 
 
 class KeptUser(User):
@@ -156,17 +163,23 @@ class KeptUser(User):
         return {"password": facets["password"]}
 
 
+class _HasId(Protocol):
+    @property
+    def id(self) -> str: ...
+
+
 class Roles:
     """The roles the user has in the project."""
 
     path = "spec.roles"
+    scope = "project"
 
-    def __init__(self, keystone: Keystone, spec: KeystoneUserSpec, user: User, project: Project) -> None:
-        self.name = f"roles of {spec.user}"
+    def __init__(self, keystone: Keystone, user: User, target: _HasId, roles: Sequence[str]) -> None:
+        self.name = user.name.replace("user ", "roles of ", 1)
         self._keystone = keystone
-        self._roles = spec.roles
+        self._roles = roles
         self._user = user
-        self._project = project
+        self._target = target
 
     @property
     def wanted(self) -> Facets:
@@ -174,7 +187,7 @@ class Roles:
 
     def find(self) -> Facets | None:
         # A token lists implied roles too; only the assignments tell what was given.
-        scope = {"user.id": self._user.id, "scope.project.id": self._project.id}
+        scope = {"user.id": self._user.id, f"scope.{self.scope}.id": self._target.id}
         rows = self._keystone.rows("role_assignments", _Assignment, include_names="true", **scope)
         return {row["role"]["name"]: True for row in rows}
 
@@ -188,8 +201,9 @@ class Roles:
                 # A role that the user has and should not have is the server's word.
                 problem = f"there is no role {role!r}" if role in self._roles else "a role of the user has just gone"
                 raise SpecError(self.path, f"{problem} in Keystone; `openstack role list` shows those that there are")
-            ids = self._project.id, self._user.id, role_ids[role]
-            self._keystone.call("PUT" if role in self._roles else "DELETE", _ROLE, ids=ids)
+            ids = self._target.id, self._user.id, role_ids[role]
+            at = f"/{self.scope}s/{{}}/users/{{}}/roles/{{}}"
+            self._keystone.call("PUT" if role in self._roles else "DELETE", at, ids=ids)
 
     def delete(self) -> None:
         self.update(frozenset(self._roles))
@@ -212,12 +226,12 @@ def ensure(ctx: Context[KeystoneUserSpec]) -> list[str]:
     password = access.password(ctx, spec.password_secret_ref)
     login = keystone.login(spec.user, password, spec.domain, spec.project)
     if login and login.name:
-        _same_name(spec.user, login.name)
+        same_name("spec.user", spec.user, login.name)
     domain = Domain(keystone, spec.domain)
     project = Project(keystone, spec.project, domain, login)
     keeper = KeptUser if spec.provider == "k-orc" else User
-    user = keeper(keystone, spec, password, domain, login)
-    return loop.ensure((project, user, Roles(keystone, spec, user, project)))
+    user = keeper(keystone, spec.user, password, domain, login)
+    return loop.ensure((project, user, Roles(keystone, user, project, spec.roles)))
 
 
 def remove(ctx: Context[KeystoneUserSpec]) -> None:

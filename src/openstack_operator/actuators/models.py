@@ -164,6 +164,41 @@ class KeystoneUserSpec(Model):
     removes the user."""
 
 
+class KeystoneDomainSpec(Model):
+    """A domain of Keystone for the users that a service makes, as Heat does for its stacks, with an administrator of
+    its own; and roles of Keystone that the service needs."""
+
+    rules = (
+        rule(
+            "self.domain.lowerAscii() != 'default'",
+            "the services' own users are in this domain; choose another name",
+            ".domain",
+        ),
+    )
+
+    keystone_ref: Annotated[KeystoneRef, validated(immutable("keystoneRef"))] = KeystoneRef(name="keystone")
+    """Keystone that holds the domain."""
+    domain: Annotated[
+        str, Field(min_length=1, max_length=64, pattern=r"^\S(.*\S)?$"), validated(immutable("the domain's name"))
+    ]
+    """Name of the domain. It must not exist yet, have an empty description, or be one that a KeystoneDomain made."""
+    description: Annotated[str, Field(max_length=128)] = ""
+    """Description of the domain for people."""
+    administrator: Annotated[IdentityName, validated(immutable("the administrator's name"))]
+    """Name of a user in the domain who may manage all its users and projects, and nothing elsewhere: it has the role
+    admin on the domain."""
+    password_secret_ref: SecretKeyRef
+    """Password of the administrator; when the Secret changes, the user follows."""
+    roles: Annotated[
+        list[Annotated[str, Field(min_length=1, max_length=255)]],
+        Field(max_length=32, json_schema_extra={"x-kubernetes-list-type": "set"}),
+    ] = []
+    """Names of roles of Keystone that are created where they do not exist, and kept when this resource is deleted."""
+    deletion_policy: Literal["Retain", "Delete"] = "Retain"
+    """Retain keeps the domain when this resource is deleted, Delete removes it with all its users and projects. The
+    administrator is always removed."""
+
+
 class KeystoneApplicationCredentialSpec(Model):
     """An application credential of Keystone's administrator, with the administrator's roles in its project."""
 
@@ -231,6 +266,13 @@ USER = Resource(
     spec=KeystoneUserSpec,
     short_names=("ksuser",),
     columns=(Column("User", ".spec.user"), Column("Project", ".spec.project")),
+)
+DOMAIN = Resource(
+    kind="KeystoneDomain",
+    plural="keystonedomains",
+    spec=KeystoneDomainSpec,
+    short_names=("ksdomain",),
+    columns=(Column("Domain", ".spec.domain"), Column("Administrator", ".spec.administrator")),
 )
 APPLICATION_CREDENTIAL = Resource(
     kind="KeystoneApplicationCredential",

@@ -28,6 +28,7 @@ SERVICE_KINDS = (
     ServiceKind("Nova", rotates=True),
     ServiceKind("Cinder", rotates=True),
     ServiceKind("Barbican", rotates=True),
+    ServiceKind("Heat", rotates=True),
     ServiceKind("Cortex"),
     ServiceKind("Tempest"),
 )

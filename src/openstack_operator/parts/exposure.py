@@ -42,9 +42,10 @@ def public_host(ctx: Context[Any], service: str, expose: Expose) -> str:
     return expose.host or addresses[0].get("hostname") or addresses[0].get("ip") or ""
 
 
-def told_before(ctx: Context[Any], expose: Expose) -> str:
+def told_before(ctx: Context[Any], component: str, expose: Expose) -> str:
     """The last URL in the catalog, for the time until a recreated Service gets its port or address."""
-    live = ctx.children.get(("KeystoneService", kube.fitting(ctx.name("catalog"))), {})
+    entry = ctx.name("catalog") if component == "api" else ctx.name("catalog", component)
+    live = ctx.children.get(("KeystoneService", kube.fitting(entry)), {})
     url = urlsplit(live.get("spec", {}).get("endpoints", {}).get("public", ""))
     return f"{url.scheme}://{url.netloc}" if expose.type != "ClusterIP" and url.netloc else ""
 

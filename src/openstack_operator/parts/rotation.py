@@ -22,6 +22,7 @@ REMOTES = (
     "MariaDBDatabase",
     "RabbitMQVhost",
     "KeystoneUser",
+    "KeystoneDomain",
     "KeystoneApplicationCredential",
     "User.k8s.mariadb.com",
     "User.rabbitmq.com",

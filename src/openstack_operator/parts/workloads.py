@@ -171,7 +171,7 @@ def api(
             *size.autoscaler(ctx, pods),
         ),
         internal=internal,
-        public=public_url(ctx, component, port, expose, tls.scheme) or told_before(ctx, expose) or internal,
+        public=public_url(ctx, component, port, expose, tls.scheme) or told_before(ctx, component, expose) or internal,
         certificate=tls.certificate,
     )
 

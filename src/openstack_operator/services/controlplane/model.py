@@ -274,8 +274,6 @@ class ControlPlaneSpec(Model):
     """Volumes; without its own `backends`, they are in the storage of `storageBackend`."""
     cortex: CortexTemplate = CortexTemplate()
     """Scheduler that chooses the best one from the nodes that Nova's scheduler has left."""
-    heat: LaterTemplate = LaterTemplate()
-    """Orchestration. Not built yet: turning it on is answered with a condition."""
     horizon: LaterTemplate = LaterTemplate()
     """Dashboard. Not built yet: turning it on is answered with a condition."""
     tempest: TempestTemplate = TempestTemplate()

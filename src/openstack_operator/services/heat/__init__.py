@@ -1,0 +1,21 @@
+"""OpenStack Heat: stacks of servers, networks, volumes and other resources, from templates."""
+
+from __future__ import annotations
+
+from ...parts import moving
+from ...plan import CloudMember, Listens, SecretReaders, Service
+from .config import API_PORT, CFN, CFN_PORT
+from .model import HEAT
+from .service import plan
+
+SERVICE = Service(
+    resource=HEAT,
+    plan=plan,
+    observes=SecretReaders(moving),
+    listens=Listens(ports={"api": [API_PORT], CFN: [CFN_PORT]}),
+    member=CloudMember(
+        field="heat",
+        phase="OptionalServices",
+        description="Orchestration: stacks of servers, networks, volumes and other resources, from templates.",
+    ),
+)

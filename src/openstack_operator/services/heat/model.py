@@ -1,0 +1,70 @@
+"""Spec of a Heat."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from ...api import (
+    Column,
+    HttpApi,
+    PodSettings,
+    Resource,
+    Scalable,
+    Scale,
+    Schedule,
+    ServiceSpec,
+    UsesCache,
+    UsesDatabase,
+    UsesIdentity,
+    UsesMessaging,
+)
+
+PluginDirectory = Annotated[str, Field(min_length=2, max_length=255, pattern=r"^/[A-Za-z0-9_./-]+$")]
+
+
+class Purge(PodSettings):
+    """Removal of the database rows of deleted stacks."""
+
+    enabled: bool = True
+    """Remove them; false keeps them."""
+    schedule: Schedule = "0 3 * * *"
+    """Time of the removal, as a cron expression in UTC."""
+    keep: Annotated[str, Field(max_length=6, pattern=r"^[0-9]+d$")] = "30d"
+    """Age of the rows at their removal, in days."""
+
+    @property
+    def days(self) -> int:
+        """`keep` as a number."""
+        return int(self.keep.removesuffix("d"))
+
+
+class HeatSpec(ServiceSpec, UsesDatabase, UsesMessaging, UsesCache, UsesIdentity):
+    """OpenStack Heat: stacks of servers, networks, volumes and other resources, from templates. It encrypts logins and
+    hidden parameters of stacks with a key in the Secret `<name>-encryption`. **Without this Secret no stack that exists
+    can be updated or deleted**: keep a copy outside of the cluster."""
+
+    api: HttpApi = HttpApi()
+    """The Orchestration API."""
+    api_cfn: HttpApi = HttpApi()
+    """The CloudFormation API, by which servers send signals to wait conditions and read their metadata. It is exposed
+    as `api` is; with an Ingress or a Gateway, `-api-cfn` is added to the first label of `expose.host`."""
+    engine: Scalable = Scalable()
+    """The engine, which creates, changes and deletes the resources of stacks."""
+    plugins: Annotated[
+        list[PluginDirectory], Field(max_length=16, json_schema_extra={"x-kubernetes-list-type": "set"})
+    ] = []
+    """Directories in the image of the engine with plug-ins: Python modules of further types of resources. Heat's own
+    directories, such as /usr/lib/heat, are read in any case."""
+    purge: Purge = Purge()
+    """Removal of deleted stacks from the database."""
+
+
+HEAT = Resource(
+    kind="Heat",
+    plural="heats",
+    spec=HeatSpec,
+    scale=Scale("api"),
+    columns=(Column("Endpoint", ".status.endpoint"),),
+)

@@ -1,0 +1,145 @@
+"""Heat: a schema, two APIs, an engine, the domain for users of stacks, and the purge of deleted stacks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ... import kube, oslo, parts
+from ...api import KEYSTONE
+from ...parts.keys import fernet_key
+from ...plan import Context, NotBuilt, Plan, Step
+from . import config
+from .model import HeatSpec
+
+_FILE = "heat.conf"
+_DOMAIN_ADMIN, _TRUSTEE = "domain-identity", "trustee"
+"""Names of passwords. The first is replaced as that of the service's own user is. The second is not: trusts of stacks
+that exist name the user by its id, so another user could not use them."""
+_ROLES = ("heat_stack_owner", "heat_stack_user")
+_KEY = "auth_encryption_key"
+
+
+def plan(ctx: Context[HeatSpec]) -> Plan:
+    """Return everything that a Heat consists of; published: internalURL, publicURL."""
+    if ctx.spec.keystone.auth_url:
+        message = "Heat needs a domain of its own and trusts, for which it needs an administrator; use keystoneRef"
+        raise NotBuilt("spec.keystone.authUrl", message)
+    base = parts.foundation(ctx, _DOMAIN_ADMIN, _TRUSTEE)
+    trustee = parts.identity(ctx, base.credentials, _TRUSTEE, program=_TRUSTEE, roles=["reader"])
+    domain = _domain(ctx, base.credentials)
+    encryption, key = _encryption(ctx)
+    shared = config.shared_options(ctx, base)
+    conf = parts.config(ctx, _FILE, shared)
+    sync = parts.job(ctx, "db-sync", ["heat-manage", "db_sync"], conf, after=base.schema, condition="Schema")
+    after = (*base.steps, sync)
+    api = _api(ctx, "api", config.API_PORT, conf, after=after)
+    cfn = _api(ctx, config.CFN, config.CFN_PORT, conf, after=after)
+    engine_options = config.engine_options(ctx, cfn, trustee.options, _domain_options(ctx, base.credentials), key)
+    engine_conf = parts.config(
+        ctx, _FILE, oslo.merge(shared, engine_options), defaults=config.DEFAULTS, suffix="engine-config"
+    )
+    engine = parts.worker(
+        ctx,
+        "engine",
+        engine_conf,
+        settings=ctx.spec.engine,
+        after=(*after, trustee, domain, encryption),
+        ready=base.connected,
+        memory="192Mi",
+        grace=config.GRACE,
+    )
+    entries = [
+        parts.catalog(ctx, type_, description, each, path=path, name=name, after=(*base.steps, each))
+        for each, type_, description, path, name in (
+            (api, "orchestration", "Orchestration", "/v1/%(project_id)s", "catalog"),
+            (cfn, "cloudformation", "CloudFormation", "/v1", f"catalog-{config.CFN}"),
+        )
+    ]
+    return Plan(
+        *parts.policies(ctx),
+        *base.steps,
+        trustee,
+        domain,
+        encryption,
+        conf,
+        engine_conf,
+        sync,
+        api,
+        cfn,
+        engine,
+        *entries,
+        *_purge(ctx, conf, after=(sync,)),
+        endpoint=f"{api.public}/v1",
+        published={**base.credentials.published, **api.published},
+    )
+
+
+def _api(ctx: Context[HeatSpec], component: str, port: int, conf: parts.Config, *, after: Sequence[Step]) -> parts.Api:
+    settings = ctx.spec.api_cfn if component == config.CFN else ctx.spec.api
+    workers = parts.Workers(processes=2)
+    return parts.api(ctx, component, port, conf, settings=settings, health="/healthcheck", after=after, workers=workers)
+
+
+def _domain(ctx: Context[HeatSpec], creds: parts.Credentials) -> Step:
+    """Return KeystoneDomain `<owner>-domain`: the domain named after the owner, with its administrator and the roles of
+    stacks; two of them while the administrator is replaced.
+    """
+    ref = ctx.spec.keystone.keystone_ref or KEYSTONE
+    objects = [
+        parts.remote(
+            ctx,
+            "KeystoneDomain",
+            each.resource(ctx.name("domain")),
+            {
+                "keystoneRef": {"name": ref.name},
+                "domain": ctx.owner,
+                "description": "Users and projects of stacks",
+                "administrator": each.called(_administrator(ctx)),
+                "passwordSecretRef": creds.ref(each.key),
+                "roles": [*_ROLES],
+            },
+        )
+        for each in creds.of(_DOMAIN_ADMIN)
+    ]
+    # A barrier: an engine that runs keeps its administrator until its own one exists.
+    return Step(name="Domain", objects=tuple(objects), after=(creds,), barrier=True)
+
+
+def _administrator(ctx: Context[HeatSpec]) -> str:
+    return f"{ctx.owner}_domain_admin"
+
+
+def _domain_options(ctx: Context[HeatSpec], creds: parts.Credentials) -> dict[str, str]:
+    return {
+        "stack_user_domain_name": ctx.owner,
+        "stack_domain_admin": creds.of(_DOMAIN_ADMIN)[0].called(_administrator(ctx)),
+        "stack_domain_admin_password": creds[_DOMAIN_ADMIN],
+    }
+
+
+def _encryption(ctx: Context[HeatSpec]) -> tuple[Step, str]:
+    """Return Secret `<owner>-encryption`, which outlives the Heat, as its schema does, and the key in it. Heat has no
+    second key, so this one is never replaced.
+    """
+    name = kube.fitting(ctx.name("encryption"))
+    stored = kube.secret_data(ctx.children.get(("Secret", name)) or ctx.lost.get(name))
+    # Heat demands 32 characters: of base64, these are 192 bits.
+    key = stored.get(_KEY) or fernet_key(ctx.draw)[:32]
+    secret = kube.retained(kube.irreplaceable(kube.secret(ctx, ctx.name("encryption"), {_KEY: key})))
+    # A barrier: nothing may be encrypted with a key that is not stored yet.
+    return Step(name="EncryptionKey", objects=(secret,), guarded=True, barrier=True), key
+
+
+def _purge(ctx: Context[HeatSpec], conf: parts.Config, *, after: Sequence[Step]) -> tuple[Step, ...]:
+    """Return the CronJob `<owner>-purge`, unless it is turned off."""
+    purge = ctx.spec.purge
+    if not purge.enabled:
+        return ()
+    main = kube.Container(
+        component=parts.program(ctx, "api"),
+        command=["heat-manage", "purge_deleted", "--granularity", "days", str(purge.days)],
+        mounts=(*conf.mounts, *kube.scratch("/tmp", "/run", parts.state(ctx))),  # noqa: S108
+        memory="192Mi",
+    )
+    template = kube.pod(ctx, "purge", main, wanted=kube.settings(ctx.spec, purge))
+    return (Step(name="Purge", objects=(kube.cron_job(ctx, "purge", template, purge.schedule),), after=(conf, *after)),)
