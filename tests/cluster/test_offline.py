@@ -50,7 +50,7 @@ OTHERS: list[tuple[str, dict[str, Any]]] = [
     (CLOUD, {"mariadb": {"replicas": 3.5}}),
     (CLOUD, {"mariadb": {"replicas": 2**63}}),
     (CLOUD, {"mariadb": {"replicas": True}}),
-    (CLOUD, {"heat": {"whatever": {"is": [1, None]}}}),
+    (CLOUD, {"horizon": {"whatever": {"is": [1, None]}}}),
     (CLOUD, {"region": "a" * 300}),
     (CLOUD, {"region": "ä"}),
     (CLOUD, {"region": "a\n"}),

@@ -19,7 +19,13 @@ from openstack_operator.plan import Context, Drifted, SpecError, Transient
 USER, SERVICE, CREDENTIAL = *ACTUATORS[2:4], ACTUATORS[-1]
 PASSWORD = "s3'c r&et%"
 GONE = Answer(404, {"error": {"message": "Could not find it"}})
-UNIQUE = {"projects": ("name", "domain_id"), "users": ("name", "domain_id"), "regions": ("id",)}
+UNIQUE = {
+    "domains": ("name",),
+    "roles": ("name",),
+    "projects": ("name", "domain_id"),
+    "users": ("name", "domain_id"),
+    "regions": ("id",),
+}
 
 
 class Identity:
@@ -138,11 +144,11 @@ class Identity:
                 return Answer(200, {collection: self.all(collection, **request.query)})
             case (collection,):
                 return self.create(collection, request.body[collection[:-1]])
-            case ("projects", project, "users", user, "roles", role):
-                known = project in self.rows["projects"] and user in self.rows["users"] and role in self.rows["roles"]
+            case (("projects" | "domains") as scope, target, "users", user, "roles", role):
+                known = target in self.rows[scope] and user in self.rows["users"] and role in self.rows["roles"]
                 if known:
                     change = self.assigned.add if request.method == "PUT" else self.assigned.discard
-                    change((user, project, role))
+                    change((user, target, role))
                 return Answer(204) if known else GONE
             case (collection, row) if row in self.rows[collection]:
                 if request.method == "DELETE":
@@ -154,7 +160,8 @@ class Identity:
                 return GONE
 
     def assignments(self, request: Request) -> Answer:
-        scope = (request.query["user.id"], request.query["scope.project.id"])
+        targets = [value for name, value in request.query.items() if name.startswith("scope.")]
+        scope = (request.query["user.id"], *targets)
         roles = [{"role": self.rows["roles"][role]} for *at, role in sorted(self.assigned) if tuple(at) == scope]
         return Answer(200, {"role_assignments": roles})
 

@@ -110,6 +110,7 @@ SPECS: dict[str, dict[str, Any]] = {
     "MariaDBDatabase": {"database": "nova", "user": "nova", "passwordSecretRef": {"name": "p"}},
     "RabbitMQVhost": {"vhost": "nova", "user": "nova", "passwordSecretRef": {"name": "p"}},
     "KeystoneUser": {"user": "nova", "passwordSecretRef": {"name": "p"}},
+    "KeystoneDomain": {"domain": "heat", "administrator": "heat_admin", "passwordSecretRef": {"name": "p"}},
     "KeystoneApplicationCredential": {"credential": "k-orc", "passwordSecretRef": {"name": "p"}},
     "KeystoneService": {
         "type": "compute",

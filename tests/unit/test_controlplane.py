@@ -146,7 +146,7 @@ LARGE: dict[str, Any] = {
     "neutron": {"mechanism": "ovs"},
     "cinder": {"enabled": True, "backends": [{"name": "fast", "type": "ceph"}]},
     "horizon": {"enabled": True, "replicas": 1},
-    "heat": {"enabled": False},
+    "heat": {"enabled": True},
 }
 
 
@@ -167,7 +167,7 @@ def test_everything_that_is_not_built_is_named_at_once(release: Release) -> None
     ("spec", "field"),
     [
         ({"networkBackend": "ovs"}, "spec.networkBackend"),
-        ({"heat": {"enabled": True}}, "spec.heat.enabled"),
+        ({"horizon": {"enabled": True}}, "spec.horizon.enabled"),
         ({"tls": {"enabled": True}, "imageProfile": "kolla"}, "spec.tls.enabled"),
         ({"cortex": {"enabled": True}, "imageProfile": "kolla"}, "spec.cortex.enabled"),
     ],

@@ -103,6 +103,7 @@ def test_accounts_are_those_the_images_make() -> None:
         "ceph",
         "cinder",
         "barbican",
+        "heat",
         "cortex",
         "federation",
     ):
