@@ -36,6 +36,8 @@ class Domains(Identity):
                 for collection in ("users", "projects"):
                     for each in self.all(collection, domain_id=row):
                         self.delete(collection, each["id"])
+            case _:
+                pass
         return super().authorized(request)
 
     def administers(self, user: str = "heat_domain_admin") -> set[str]:

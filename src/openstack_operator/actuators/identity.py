@@ -46,9 +46,13 @@ class Domain:
         self.called = name
         self._keystone = keystone
 
-    @cached_property
+    @property
     def id(self) -> str:
         """Raises SpecError where there is no such domain."""
+        return self._id
+
+    @cached_property
+    def _id(self) -> str:
         if not (rows := self._keystone.rows("domains", Identified, name=self.called)):
             raise SpecError("spec.domain", f"there is no domain {self.called!r} in Keystone")
         return rows[0]["id"]

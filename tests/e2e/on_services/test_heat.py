@@ -97,7 +97,8 @@ def test_a_stack_is_created_changed_and_deleted(conn: Connection, stacks: Any) -
     assert stack.reaches("CREATE_COMPLETE")
     first = stack.outputs
     assert len(first["secret"]) == 20
-    assert conn.network.find_network(NETWORK).id == first["net"]
+    found: Any = conn.network.find_network(NETWORK)
+    assert found.id == first["net"]
     # By the trust of its owner, with what is stored encrypted.
     stack.update(network(24))
     assert stack.reaches("UPDATE_COMPLETE")
