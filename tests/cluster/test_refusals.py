@@ -319,7 +319,6 @@ REFUSED: list[tuple[str, dict[str, Any], str, str]] = [
     ("Keystone", {"expose": {"type": "NodePort", "port": 443}}, "spec.expose.port", "remove it"),
     (CLOUD, {"expose": {"type": "Ingress"}}, "spec.expose.domain", "set domain"),
     (CLOUD, {"expose": {"type": "Ingress", "domain": "a.b", "host": "c.d"}}, "spec.expose.host", "set domain instead"),
-    (CLOUD, {"glance": {"expose": {"type": "Gateway", "host": "a.b"}}}, "spec.glance.expose.gateway", "parentRefs"),
     ("MariaDB", {"networkPolicies": {"nodes": ["192.0.2.1"]}}, "spec.networkPolicies.nodes[0]", "not a CIDR"),
     ("Glance", {"storageType": "nfs"}, "spec.storageType", '"pvc", "ceph", "swift"'),
     ("Glance", {"storage": {"size": "1GB"}}, "spec.storage.size", "such as 10Gi"),

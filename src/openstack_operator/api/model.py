@@ -34,7 +34,7 @@ def _add_rules(schema: dict[str, Any], model: type[Any]) -> None:
         for name in {field for base in bases for field in base.get(attribute, ())}:
             schema["properties"][model.model_fields[name].alias or name][ON_NODES] = mark
     if issubclass(model, (Template, Templates)):
-        schema[HANDED_ON] = (SHORT if model.short else TEMPLATE) if issubclass(model, Template) else TEMPLATES
+        schema[HANDED_ON] = TEMPLATE if issubclass(model, Template) else TEMPLATES
 
 
 OURS, THEIRS = "x-ours", "x-theirs"
@@ -49,8 +49,8 @@ ON_NODES = "x-on-nodes"
 IS_NOW, WAS_RENAMED = "Renamed; write ", " was renamed; write "
 HANDED_ON = "x-handed-on"
 """Marks a schema whose defaults another kind fills in; never leaves this package."""
-TEMPLATE, SHORT, TEMPLATES = "template", "short", "templates"
-"""Values of that mark: a template, one that leaves shared rules of its fields to the kind, and what only holds some."""
+TEMPLATE, TEMPLATES = "template", "templates"
+"""Values of that mark: a template, and what only holds some."""
 
 
 IN_KIND = "x-bounded-in-kind"
@@ -139,8 +139,6 @@ class Template(Model):
     defaults apply; that resource also resolves the references.
     """
 
-    short: ClassVar[bool] = False
-    """True if rules that many services share are checked by the kind alone, so that definitions have room for it."""
     enabled: bool = True
     """Run this service. Setting false removes its objects; volumes follow their own retention."""
 

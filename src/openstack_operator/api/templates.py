@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .defaults import split_default, with_default
-from .model import HANDED_ON, IN_KIND, IS_NOW, SHORT, TEMPLATE, WAS_RENAMED
+from .model import HANDED_ON, IN_KIND, IS_NOW, TEMPLATE, WAS_RENAMED
 
 Schema = dict[str, Any]
 
@@ -26,12 +26,12 @@ _SENTENCE = re.compile(r"(.*?[\w`)\]'\"])[.;:](?:\s|$)")
 def abridged(schema: Schema) -> Schema:
     """The schema with its templates cut short.
 
-    A template and its own fields keep their rules and the first sentence of their descriptions; of a text that more
-    than three of them share, only the first one keeps it. Below, texts and rules that more than three places share
-    (placement of pods, NetworkPolicies) are left to the kind the template becomes: a condition of the cloud reports
-    what that refuses, with the path of the field. So are the bounds of free texts, lists and maps. Each default is
-    stated here as well, even without any other text. A short template leaves shared rules of its own fields to the
-    kind, too.
+    A template keeps its rules, and those of its own values (an image, a number of pods). Rules of groups of fields,
+    and of fields in them, that more than three places share (exposure, where the database is) are left to the kind the
+    template becomes: a condition of the cloud reports what that refuses, with the path of the field, and so does
+    `openstack-operator validate` before. So are the bounds of free texts, lists and maps. A template's own fields keep
+    the first sentence of their descriptions; of a text that more than three of them share, only the first one keeps
+    it, and further below none. Each default is stated here as well, even without any other text.
     """
     return _walk(schema, _Sayings(Counter(_said(schema))))
 
@@ -60,7 +60,7 @@ class _Sayings:
 
 def has_templates(schema: Schema) -> bool:
     """Return True if the schema's own fields, or theirs, contain templates."""
-    if schema.get(HANDED_ON) in {TEMPLATE, SHORT}:
+    if schema.get(HANDED_ON) == TEMPLATE:
         return True
     return any(has_templates(field) for field in schema.get("properties", {}).values())
 
@@ -85,9 +85,6 @@ def mapped(schema: Schema, change: Callable[[Schema], Schema]) -> Schema:
 def _walk(schema: Schema, sayings: _Sayings) -> Schema:
     if schema.get(HANDED_ON) == TEMPLATE:
         return _cut(schema, sayings, 0)
-    if schema.get(HANDED_ON) == SHORT:
-        # As if its fields were those of a field.
-        return _cut(schema, sayings, 1)
     bare = {name: value for name, value in schema.items() if name not in (HANDED_ON, IN_KIND)}
     return mapped(bare, lambda inner: _walk(inner, sayings))
 
@@ -102,7 +99,7 @@ def _cut(schema: Schema, sayings: _Sayings, depth: int) -> Schema:
     if short.get("minLength") == 1 and not re.search(short.get("pattern", ""), ""):
         # What has no character does not match either.
         del short["minLength"]
-    if depth >= 2 and _RULES in short:
+    if _RULES in short and (depth > 1 or (depth == 1 and "properties" in short)):
         # Without its rule an earlier name would be taken for a field.
         rules = [
             rule for rule in short.pop(_RULES) if not sayings.is_shared(_text(rule)) or WAS_RENAMED in rule["message"]

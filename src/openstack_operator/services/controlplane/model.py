@@ -163,8 +163,6 @@ class NovaTemplate(Template, NovaSpec):
 class OptionalTemplate(Template):
     """A service that a cloud runs on request."""
 
-    short: ClassVar[bool] = True
-
     enabled: bool = False
     """Run this service. Setting false removes its objects; its data stay in its database."""
 
