@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from openstack.connection import Connection
 
+from cloud import proof
 from cloud.kubernetes import Kubernetes
 from cloud.session import Cloud
 
@@ -132,6 +133,55 @@ def test_a_signed_signal_completes_a_wait_condition(conn: Connection, stacks: An
 
 def _signed(url: Any) -> str:
     return url if isinstance(url, str) and "Signature=" in url else ""
+
+
+SIGNAL = """#!/bin/sh
+url='$url'
+rest=${url#*://}
+where=${rest%%/*}
+body='{"Status": "SUCCESS", "Reason": "set up", "UniqueId": "1", "Data": "hello from the guest"}'
+printf '%s\\r\\n' "PUT /${rest#*/} HTTP/1.1" "Host: $where" 'Connection: close' \\
+    'Content-Type: application/json' "Content-Length: ${#body}" '' > /run/request
+printf '%s' "$body" >> /run/request
+# nc gives the connection as standard input, and ssl_client encrypts what goes through it.
+printf '#!/bin/sh\\nexec 3<&0\\nexec ssl_client -s 3 < /run/request > /run/answer\\n' > /run/put
+chmod +x /run/put
+until nc "${where%:*}" "${where#*:}" -e /run/put && head -n 1 /run/answer | grep ' 200 '; do sleep 2; done
+"""
+
+
+def test_a_server_signals_that_it_is_set_up(conn: Connection, stacks: Any) -> None:
+    """A stack of a network, a router and a server, which is complete when the guest itself has signalled, by the
+    CloudFormation API.
+    """
+    image, flavor = proof.image(conn), proof.flavor(conn)
+    _, external, _ = proof.networks(conn)
+    handle = {"get_resource": "handle"}
+    data = {"str_replace": {"template": SIGNAL, "params": {"$url": handle}}}
+    resources = {
+        **network(20)["resources"],
+        "router": {"type": "OS::Neutron::Router", "properties": {"external_gateway_info": {"network": external.id}}},
+        "handle": {"type": "AWS::CloudFormation::WaitConditionHandle"},
+        "condition": {
+            "type": "AWS::CloudFormation::WaitCondition",
+            "depends_on": "server",
+            "properties": {"Handle": handle, "Timeout": 600, "Count": 1},
+        },
+        "server": {
+            "type": "OS::Nova::Server",
+            "depends_on": "interface",
+            "properties": {
+                "image": image.id,
+                "flavor": flavor.id,
+                "networks": [{"subnet": {"get_resource": "subnet"}}],
+                "user_data_format": "RAW",
+                "user_data": data,
+            },
+        },
+    }
+    stack = stacks("server", template(resources, data={"get_attr": ["condition", "Data"]}))
+    assert stack.reaches("CREATE_COMPLETE", 480)
+    assert "hello from the guest" in str(stack.outputs["data"])
 
 
 def test_a_stack_outlives_the_engine_that_creates_it(cluster: Kubernetes, cloud: Cloud, stacks: Any) -> None:
