@@ -81,9 +81,11 @@ def writer(name: str, schema: Mapping[str, Any]) -> Callable[[str], Any] | None:
 
 
 def written(spec: Any, path: Sequence[str], value: Any) -> None:
-    """Sets a field, in each entry of lists on the way to it that are there."""
+    """Sets a field, in each entry of lists on the way to it that are there, or each entry itself."""
     name, *below = path
-    if name == EACH:
+    if name == EACH and not below:
+        spec[:] = [value for _ in spec]
+    elif name == EACH:
         for entry in spec:
             written(entry, below, value)
     elif not below:
