@@ -258,6 +258,7 @@ STAY = {
     "External": "the Secret names the monitors",
     "IdentityProvider": "authorities are no secret",
     "KeystoneApplicationCredentialSpec": "of a Keystone that the operator runs",
+    "KeystoneDomainSpec": "of a Keystone that the operator runs",
     "KeystoneUserSpec": "of a Keystone that the operator runs",
     "MariaDBDatabaseSpec": "permits.account_refusals",
     "OVN": "private keys are sent to nobody",

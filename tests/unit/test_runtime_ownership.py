@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from openstack_operator.actuators import DATABASE, USER, VHOST, claims
+from openstack_operator.actuators import DATABASE, DOMAIN, USER, VHOST, claims
 from openstack_operator.catalogue import ACTUATORS
 from openstack_operator.plan import Claims
 from openstack_operator.runtime.client import Client
@@ -172,7 +172,12 @@ def test_an_owner_that_somebody_wrote_makes_nothing_older(scene: Scene) -> None:
 
 
 def test_kinds_with_names_on_servers_claim_them() -> None:
-    assert {each.resource.kind for each in ACTUATORS if each.claims} == {DATABASE.kind, VHOST.kind, USER.kind}
+    assert {each.resource.kind for each in ACTUATORS if each.claims} == {
+        DATABASE.kind,
+        DOMAIN.kind,
+        USER.kind,
+        VHOST.kind,
+    }
 
 
 @pytest.mark.parametrize(
