@@ -9,6 +9,7 @@ from typing import Any
 from openstack_operator.actuators.models import DATABASE
 from openstack_operator.kube import conditions, secret_data
 from openstack_operator.runtime.kinds import POD, SECRET, Kind
+from openstack_operator.runtime.secret_sharing import ALLOWED_RESOURCES
 from openstack_operator.services.credentialrotation.model import CREDENTIAL_ROTATION
 from openstack_operator.services.keystone.model import KEYSTONE
 from openstack_operator.services.mariadb.model import MARIADB
@@ -130,6 +131,33 @@ async def test_keys_are_collected_and_follow(cluster: Cluster, root: Path) -> No
         assert (owner["kind"], owner["name"], owner["controller"]) == ("SecretAggregate", "all", True)
         told = json.dumps([await cluster.get(SECRET_AGGREGATE, "all")])
         assert not [value for value in ("first", "second", "third", "dGhpcmQ=") if value in told]
+
+
+async def test_no_secret_of_the_operators_is_read_for_another_resource(cluster: Cluster, root: Path) -> None:
+    """The author of a resource may have no right to read Secrets, and choose the image of its pods."""
+    stolen = {"name": "mariadb-credentials", "key": "root"}
+    async with operator(cluster, root):
+        await cluster.create(MARIADB, "mariadb")
+        await cluster.ready(MARIADB, "mariadb")
+        login = {"secretRef": {"name": "mariadb-credentials"}}
+        await cluster.create(SECRET_AGGREGATE, "copy", sources=[login])
+        await cluster.create(DATABASE, "stolen", database="a", user="a", passwordSecretRef=stolen)
+        await cluster.create(PLACEMENT, "placement", database=login)
+        for resource, name, path in (
+            (SECRET_AGGREGATE, "copy", "spec.sources[0].secretRef.name"),
+            (DATABASE, "stolen", "spec.passwordSecretRef.name"),
+            (PLACEMENT, "placement", "spec.database.secretRef.name"),
+        ):
+            condition = await cluster.ready(resource, name, "InvalidSpec")
+            text = f"{path}: the operator keeps Secret 'mariadb-credentials' for MariaDB/mariadb"
+            assert text in condition["message"]
+        assert await cluster.get(SECRET, "copy") is None
+        assert await cluster.get(SECRET, "placement-config") is None
+        allowed = {ALLOWED_RESOURCES: "SecretAggregate/copy"}
+        await cluster.change(SECRET, "mariadb-credentials", "/metadata/annotations", allowed)
+        await cluster.ready(SECRET_AGGREGATE, "copy")
+        assert (await data(cluster, "copy"))["root"] == (await data(cluster, "mariadb-credentials"))["root"]
+        await cluster.ready(PLACEMENT, "placement", "InvalidSpec")
 
 
 async def test_a_secret_of_somebody_else_is_left_alone(cluster: Cluster, root: Path) -> None:

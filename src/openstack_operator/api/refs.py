@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import cache
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple, get_args
 
 from pydantic import Field
 
@@ -119,17 +119,59 @@ class PKIRef(Ref):
     kind: ClassVar[str] = "PKI"
 
 
+PUBLIC_KEYS = frozenset({"ca.crt", "tls.crt"})
+"""Keys of the operator's own Secrets whose content is public: certificates and authorities."""
+
+KEYSTONE_LOGIN = "login to Keystone"
+OVN_LOGIN = "login to OVN"
+ANY_PURPOSE = "*"
+
+
 class SecretRef(Model):
     """A Secret in the same namespace, all of it."""
 
     field: ClassVar[str] = ".name"
     """Field of the reference that is wrong if there is no such Secret."""
+    purpose: ClassVar[str] = ""
+    """Purpose of the field, for which other resources share Secrets of theirs; empty if none does."""
     name: Name
     """Name of the Secret."""
+
+    @property
+    def read_keys(self) -> frozenset[str] | None:
+        """Return the keys that the field reads; None if it may read all."""
+        return None
+
+
+class AuthoritySecretRef(SecretRef):
+    """A Secret in the same namespace with authorities under `ca.crt`, the only key that is read."""
+
+    @property
+    def read_keys(self) -> frozenset[str]:
+        """Return the key of the authorities."""
+        return frozenset({"ca.crt"})
+
+
+class KeystoneSecretRef(SecretRef):
+    """A Secret in the same namespace with a login to a Keystone."""
+
+    purpose: ClassVar[str] = KEYSTONE_LOGIN
+
+
+class OVNSecretRef(SecretRef):
+    """A Secret in the same namespace with a certificate for clients of OVN's databases."""
+
+    purpose: ClassVar[str] = OVN_LOGIN
 
 
 class OptionalSecretRef(SecretRef):
     """A Secret that others create, possibly later."""
+
+
+class OptionalKeystoneSecretRef(OptionalSecretRef):
+    """A Secret with a login to a Keystone that others create, possibly later."""
+
+    purpose: ClassVar[str] = KEYSTONE_LOGIN
 
 
 class LoginSecretRef(SecretRef):
@@ -143,6 +185,7 @@ class AppSecretRef(LoginSecretRef):
     """The Secret an AppCredentialRef means."""
 
     field: ClassVar[str] = ""
+    purpose: ClassVar[str] = KEYSTONE_LOGIN
     keys: ClassVar[tuple[str, ...]] = ("application_credential_id", "application_credential_secret")
 
 
@@ -152,15 +195,26 @@ class SecretFileRef(SecretRef):
     key: Annotated[str, Field(max_length=253, pattern=r"^[-._a-zA-Z0-9]+$")] | None = None
     """Key in the Secret's data."""
 
+    @property
+    def read_keys(self) -> frozenset[str]:
+        """Return the key; if none is set, those that the operator reads then: certificates, or a user's metadata."""
+        return frozenset({self.key}) if self.key else PUBLIC_KEYS
+
 
 class SecretKeyRef(Model):
     """One key of a Secret in the same namespace."""
 
     field: ClassVar[str] = ".name"
+    purpose: ClassVar[str] = ""
     name: Name
     """Name of the Secret."""
     key: Annotated[str, bounded(253)] = "password"
     """Key in the Secret's data."""
+
+    @property
+    def read_keys(self) -> frozenset[str]:
+        """Return the key."""
+        return frozenset({self.key})
 
 
 if TYPE_CHECKING:
@@ -242,3 +296,22 @@ def dependencies(spec: Model) -> list[tuple[str, Dependency]]:
 def whole_secrets(spec: Model) -> list[tuple[str, SecretRef]]:
     """Every Secret this spec points at as a whole, with the field's path."""
     return list(found(spec, SecretRef))
+
+
+class SecretUse(NamedTuple):
+    """A use of a Secret by a field of a spec."""
+
+    path: str
+    """Path of the field with the Secret's name."""
+    name: str
+    """Name of the Secret."""
+    keys: frozenset[str] | None
+    """Keys that the field reads; None if it may read all."""
+    purpose: str
+    """Purpose of the field, as in `SecretRef.purpose`; ANY_PURPOSE fits each."""
+
+
+def secret_uses(spec: Model) -> list[SecretUse]:
+    """Every use of a Secret that this spec names."""
+    refs: list[tuple[str, SecretRef | SecretKeyRef]] = [*secret_references(spec), *whole_secrets(spec)]
+    return [SecretUse(f"{path}{ref.field}", ref.name, ref.read_keys, ref.purpose) for path, ref in refs]

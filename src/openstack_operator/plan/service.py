@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Protocol
 
-from ..api import Model, Resource
+from ..api import Model, Resource, SecretUse
 from .claim import Claims
 from .context import Context, Listens
 from .release import Release
@@ -117,6 +117,12 @@ class Service:
     member: CloudMember | None = None
     """Its place in a cloud; None if a cloud does not make it as a service."""
     c5c3: C5C3 | None = None
+    shares: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Secrets of it that fields of other resources may name: purpose of these fields, by the name of the Secret, in
+    which `{name}` stands for that of the resource. The operator refuses its other Secrets there."""
+    collects: Callable[[Any], Sequence[SecretUse]] | None = None
+    """Function from a spec to the Secrets of which its own Secret is a copy. Other resources may name that if they may
+    name all of these."""
 
 
 @dataclass(frozen=True, kw_only=True)

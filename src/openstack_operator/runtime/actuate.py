@@ -59,7 +59,8 @@ class ActuatorReconciler:
         spec = parse(self._type, live)
         inputs = await self._engine.gatherer.gather(self._type, resource, spec, admin=True)
         if inputs.missing:
-            return await self._report(request, resource, Report(conditions={"Ready": inputs.missing}, keep_others=True))
+            report = Report(conditions={"Ready": inputs.missing}, keep_others=True)
+            return (await self._report(request, resource, report)).within(inputs.recheck_after)
         was_ready = own(live).ready
         if pending := _unready_refs(resource, inputs.context):
             verdict = waiting("waiting for " + ", ".join(pending))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import secrets
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, cast
@@ -31,13 +31,13 @@ from ..plan import (
     NO_PERMISSIONS,
     Context,
     InstalledKinds,
-    Listens,
     Node,
     Object,
     Permissions,
     Referent,
     Release,
     Releases,
+    Service,
     SpecError,
     Verdict,
     failed,
@@ -47,12 +47,15 @@ from .client import not_permitted
 from .kinds import SECRET, Kind
 from .permits import account_refusals, refusals
 from .plain_text import plain_text
+from .secret_sharing import SecretSharing
 from .store import Cached, Request, Store
 from .world import Target, World, condition_kind
 
 ADMIN_SECRET = "adminSecret"  # noqa: S105  (a key of the contract, not a secret)
 
 _NO_RELEASE = Release("", "", {})
+_LOOK_AGAIN = 1.0
+"""Seconds between looks at a resource whose owner was not planned yet."""
 _PLACEHOLDER = b'"%b"' % base64.b64encode(DRAWN.encode())
 
 
@@ -116,6 +119,8 @@ class Gathered:
     children: tuple[tuple[Kind, Cached], ...]
     """Objects that this resource owns or retains."""
     missing: Verdict | None
+    recheck_after: float | None = None
+    """Seconds after which to look again at what is missing; None if a watch tells when it is there."""
 
 
 class Gatherer:
@@ -128,15 +133,16 @@ class Gatherer:
         domain: str = "cluster.local",
         operator_namespace: str = MANAGED_BY,
         permissions: Permissions = NO_PERMISSIONS,
-        servers: Mapping[str, Listens] | None = None,
+        services: Sequence[Service] = (),
     ) -> None:
-        """Take as `servers` the ports of the kinds that serve others."""
+        """Take from the `services` the ports at which they serve others, and the Secrets that they share."""
         self._world = world
         self._releases = releases
         self._domain = domain
         self._operator_namespace = operator_namespace
         self._permissions = permissions
-        self._servers = servers or {}
+        self._servers = {each.resource.role: each.listens for each in services if each.listens}
+        self._sharing = SecretSharing(world, services)
 
     async def gather(self, resource: Resource[Any], owner: Cached, spec: Model, *, admin: bool = False) -> Gathered:
         """Return the context of one resource, with the Secrets its referents publish; the admin's only with `admin`.
@@ -149,6 +155,7 @@ class Gatherer:
         refs = self._referents(request, spec, missing, targets)
         waits = self._dependency_verdicts(request, spec, targets)
         named_secrets = await self._secrets(request, spec, missing, targets)
+        recheck_after = await self._check_sharing(request, owner, spec, named_secrets, missing, targets)
         missing.refused += refusals(spec, named_secrets, request.namespace)
         data: dict[str, Mapping[str, str]] = {name: secret_data(each.decode()) for name, each in named_secrets.items()}
         plain = plain_text(spec, data, request.namespace, self._domain, self._permissions)
@@ -157,6 +164,7 @@ class Gatherer:
             refused, waits_for = account_refusals(self._world, kind, owner, spec, refs, named_secrets)
             missing.refused += refused
             missing.unpublished += waits_for
+            recheck_after = _LOOK_AGAIN if waits_for else recheck_after
         data |= await self._published_secrets(request, refs, missing, targets, admin=admin)
         # Before the objects that were read can change: the next change of an object wakes its users.
         children = tuple(self._children(request, owner))
@@ -186,7 +194,7 @@ class Gatherer:
             servers=self._servers,
             permissions=self._permissions,
         )
-        return Gathered(context=context, children=children, missing=missing.verdict)
+        return Gathered(context=context, children=children, missing=missing.verdict, recheck_after=recheck_after)
 
     def _installed_kinds(self, namespace: str) -> InstalledKinds:
         forbidden = self._world.forbidden_kinds(namespace)
@@ -262,6 +270,25 @@ class Gatherer:
             elif not value.isprintable():
                 missing.absent.append(f"{path}.key: {ref.key!r} of Secret {ref.name!r} is no text of one line")
         return by_name
+
+    async def _check_sharing(
+        self,
+        request: Request,
+        owner: Cached,
+        spec: Model,
+        named_secrets: Mapping[str, Cached],
+        missing: Missing,
+        targets: set[Target],
+    ) -> float | None:
+        """Note the Secrets that the operator keeps for other resources. Return the seconds until the next look at what
+        no watch tells.
+        """
+        findings = await self._sharing.examine(self._world.resource(request.kind), owner, spec, named_secrets)
+        missing.refused += findings.refused
+        missing.unpublished += findings.waiting
+        targets |= findings.targets
+        self._world.references.set(request, targets)
+        return _LOOK_AGAIN if findings.unplanned else None
 
     async def _published_secrets(
         self, request: Request, refs: Mapping[Ref, Referent], missing: Missing, targets: set[Target], *, admin: bool

@@ -79,8 +79,7 @@ class Manager:
         self._queues: dict[str, WorkQueue[Request]] = {}
         self._active = False
         operator_namespace = leader.namespace if leader else MANAGED_BY
-        servers = {service.resource.role: service.listens for service in services if service.listens}
-        gatherer = Gatherer(self.world, releases, domain, operator_namespace, permissions, servers)
+        gatherer = Gatherer(self.world, releases, domain, operator_namespace, permissions, services)
         engine = Engine(self.world, gatherer, Reporter(self.world, Recorder(client), self._wake, patience, version))
         self.memo = engine.memo
         self._boundary = ErrorBoundary(engine)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 import time
 import traceback
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import structlog
@@ -35,6 +35,11 @@ class Result:
     retry: bool = False
     """After a pause that grows with each failure."""
     slowly: bool = False
+
+    def within(self, seconds: float | None) -> Result:
+        """Return the same, with the next pass after these seconds at the latest; None sets no limit."""
+        waits = [wait for wait in (self.after, seconds) if wait is not None]
+        return replace(self, after=min(waits, default=None))
 
 
 @dataclass

@@ -62,7 +62,8 @@ class Reconciler:
             resource = await self._teardown.hold(request, resource)
         inputs = await self._engine.gatherer.gather(self._type, resource, spec)
         if inputs.missing:
-            return await self._report(request, resource, Report(conditions={"Ready": inputs.missing}, keep_others=True))
+            report = Report(conditions={"Ready": inputs.missing}, keep_others=True)
+            return (await self._report(request, resource, report)).within(inputs.recheck_after)
         return await self._carry_out(request, resource, inputs)
 
     async def _carry_out(self, request: Request, resource: Cached, inputs: Gathered) -> Result:

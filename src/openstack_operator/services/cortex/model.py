@@ -14,6 +14,7 @@ from ...api import (
     Destination,
     Image,
     Model,
+    OptionalKeystoneSecretRef,
     OptionalSecretRef,
     Replicas,
     Resource,
@@ -45,7 +46,7 @@ class CortexIdentity(Model):
 
     auth_url: Url
     """URL of Keystone's API, with its version."""
-    app_credential_ref: OptionalSecretRef
+    app_credential_ref: OptionalKeystoneSecretRef
     """Secret with an application credential; the image reads its keys as files in /etc/cortex/keystone."""
 
     def destinations(self) -> Sequence[Destination]:

@@ -17,8 +17,8 @@ from ...api import (
     Name,
     OptionalNovaRef,
     OVNNetworkRef,
+    OVNSecretRef,
     Resource,
-    SecretRef,
     ServiceSpec,
     UsesCache,
     UsesDatabase,
@@ -138,7 +138,7 @@ class OVN(Model):
     the addresses of several members with commas."""
     sb_connection: Connection | None = None
     """Address of the southbound database. The metadata agents on nodes use it, too."""
-    tls_secret_ref: SecretRef | None = None
+    tls_secret_ref: OVNSecretRef | None = None
     """Secret with `tls.crt`, `tls.key` and `ca.crt` for connections that begin with `ssl:`."""
     distributed_floating_ips: bool = Field(default=False, alias="distributedFloatingIPs")
     """Send traffic of a floating IP through the node of its server instead of a gateway. Every compute node then needs

@@ -10,6 +10,7 @@ from pydantic import Field, model_validator
 from ...api import (
     BY_NAME,
     AgentSettings,
+    AuthoritySecretRef,
     CachesResults,
     CephSource,
     CinderRef,
@@ -28,7 +29,6 @@ from ...api import (
     Resource,
     Rule,
     Scalable,
-    SecretRef,
     Sections,
     ServiceSpec,
     Url,
@@ -191,7 +191,7 @@ class ExternalScheduler(Model):
     """URL of the scheduler, such as `https://cortex.openstack.svc.cluster.local:8080`."""
     cortex_ref: CortexRef | None = None
     """A Cortex of this namespace, in place of `endpoint`. Nova does not wait for it."""
-    ca_secret_ref: SecretRef | None = None
+    ca_secret_ref: AuthoritySecretRef | None = None
     """Secret with `ca.crt`, by which Nova checks the certificate of an https endpoint. Unset takes the authorities of
     the Cortex or of the cloud; if it has none, those of the image."""
     timeout: Seconds = "5s"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ...api import OVN_LOGIN
 from ...plan import CloudMember, Listens, MemberReports, Service
 from .cluster import plan as cluster_plan
 from .cluster_model import OVN_CLUSTER
@@ -9,12 +10,16 @@ from .model import OVN_NETWORK
 from .recovery import questions
 from .service import plan
 
+# Each Neutron that refers to it gets this certificate.
+_SHARES = {"{name}-client-tls": OVN_LOGIN}
+
 SERVICE = Service(
     resource=OVN_NETWORK,
     plan=plan,
     observes=MemberReports(questions),
     listens=Listens(ports={"nb": [6641, 16641], "sb": [6642, 16642]}, closed=True),
     member=CloudMember(field="ovn", phase="CoreServices", label="OVN"),
+    shares=_SHARES,
 )
 CLUSTER_SERVICE = Service(
     resource=OVN_CLUSTER,
@@ -22,5 +27,6 @@ CLUSTER_SERVICE = Service(
     observes=MemberReports(questions),
     # Its objects for Nodes belong to the Nodes, and would not go with it.
     teardown=True,
+    shares=_SHARES,
 )
 """The same under the names of c5c3, with a spec of its own."""

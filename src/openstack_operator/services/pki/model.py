@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from ...api import DURATION, Column, Model, Name, Resource, Rule, SecretRef, lasts, rule
+from ...api import DURATION, AuthoritySecretRef, Column, Model, Name, Resource, Rule, lasts, rule
 
 Lifetime = Annotated[str, DURATION, lasts("5m", "7300d")]
 Kind = Annotated[str, Field(max_length=63, pattern="^[A-Z][A-Za-z0-9]*$")]
@@ -72,7 +72,7 @@ class PKISpec(Model):
     issuer_ref: IssuerRef | None = None
     """cert-manager's issuer that issues the certificates; unset is an authority of this operator's own. In a running
     cloud, changing from one to the other is an outage until all clients have rolled."""
-    ca_bundle_secret_ref: SecretRef | None = Field(default=None, alias="caBundleSecretRef")
+    ca_bundle_secret_ref: AuthoritySecretRef | None = Field(default=None, alias="caBundleSecretRef")
     """Secret with a `ca.crt` to trust as well: the authority of an issuer that provides none, such as ACME."""
 
 

@@ -4,6 +4,6 @@ from __future__ import annotations
 
 from ...plan import Service
 from .model import SECRET_AGGREGATE
-from .service import plan
+from .service import collected, plan
 
-SERVICE = Service(resource=SECRET_AGGREGATE, plan=plan)
+SERVICE = Service(resource=SECRET_AGGREGATE, plan=plan, collects=collected)

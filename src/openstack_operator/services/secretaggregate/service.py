@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ... import kube
+from ...api import ANY_PURPOSE, SecretUse
 from ...plan import Context, MissingReference, Plan, SpecError, Step, failed
 from .model import SecretAggregateSpec, Source
 
@@ -21,6 +22,19 @@ def plan(ctx: Context[SecretAggregateSpec]) -> Plan:
     target = kube.secret(ctx, name, collect(ctx, name))
     # Created, not applied: a Secret of that name that is not ours stays, also one that is created at the same moment.
     return Plan(Step(name="Secret", objects=(target,), guarded=True))
+
+
+def collected(spec: SecretAggregateSpec) -> list[SecretUse]:
+    """Return the Secrets that are copied, and of each the keys."""
+    return [
+        SecretUse(
+            f"spec.sources[{index}].secretRef.name",
+            source.secret_ref.name,
+            frozenset(each.key for each in source.keys) if source.keys else None,
+            ANY_PURPOSE,
+        )
+        for index, source in enumerate(spec.sources)
+    ]
 
 
 def _missing(ctx: Context[SecretAggregateSpec], index: int, source: Source) -> Iterator[tuple[str, str]]:

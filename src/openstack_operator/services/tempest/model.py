@@ -13,6 +13,7 @@ from ...api import (
     Destination,
     Image,
     KeystoneRef,
+    KeystoneSecretRef,
     Model,
     Ref,
     Region,
@@ -20,7 +21,6 @@ from ...api import (
     Rule,
     RunSpec,
     Schedule,
-    SecretRef,
     Sections,
     rule,
     sent,
@@ -53,7 +53,7 @@ class TestedKeystone(Model):
     `keystone`."""
     auth_url: Annotated[str, Field(max_length=225, pattern=r"^https?://[^/\s]+\S*$")] | None = None
     """URL of the Identity API of any cloud, in place of keystoneRef."""
-    app_credential_ref: SecretRef | None = None
+    app_credential_ref: KeystoneSecretRef | None = None
     """Secret with an application credential of an administrator there, as `clouds.yaml` or as
     `application_credential_id` and `application_credential_secret`; and with `ca.crt` to verify its APIs, unless the
     image trusts their authority. Tempest logs in with passwords only: each run uses the credential to create an
