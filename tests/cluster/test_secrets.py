@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from openstack_operator.actuators.models import DATABASE
 from openstack_operator.kube import conditions, secret_data
 from openstack_operator.runtime.kinds import POD, SECRET, Kind
@@ -133,6 +135,7 @@ async def test_keys_are_collected_and_follow(cluster: Cluster, root: Path) -> No
         assert not [value for value in ("first", "second", "third", "dGhpcmQ=") if value in told]
 
 
+@pytest.mark.security
 async def test_no_secret_of_the_operators_is_read_for_another_resource(cluster: Cluster, root: Path) -> None:
     """The author of a resource may have no right to read Secrets, and choose the image of its pods."""
     stolen = {"name": "mariadb-credentials", "key": "root"}

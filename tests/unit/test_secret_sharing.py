@@ -221,6 +221,7 @@ ATTACKS: list[tuple[str, dict[str, Any], str]] = [
 ]
 
 
+@pytest.mark.security
 @pytest.mark.parametrize(("kind", "spec", "path"), ATTACKS)
 async def test_no_field_reads_a_secret_of_another_resource(
     scene: Scene, kind: str, spec: dict[str, Any], path: str
@@ -252,6 +253,7 @@ AUTHORITIES = {"ExternalScheduler", "PKISpec"}
 """Models whose Secrets have authorities, and nothing else of these is read."""
 
 
+@pytest.mark.security
 def test_each_field_for_a_secret_is_attacked() -> None:
     refs = (SecretRef, SecretKeyRef, AppCredentialRef)
     holding = {
@@ -277,6 +279,7 @@ def instances(value: Any) -> Iterator[Model]:
             yield from instances(each)
 
 
+@pytest.mark.security
 @pytest.mark.parametrize(
     ("name", "owner", "changes"),
     [
@@ -301,6 +304,7 @@ async def test_every_secret_of_the_operators_is_its_own(
     assert f"the operator keeps Secret {name!r} for {owner or 'itself'}" in text
 
 
+@pytest.mark.security
 async def test_labels_and_owner_references_of_a_resource_open_no_secret(scene: Scene) -> None:
     spec = {"vhost": "a", "user": "a", "passwordSecretRef": STOLEN}
     forged = scene.resource("RabbitMQVhost", "forged", "Glance/glance")
@@ -310,6 +314,7 @@ async def test_labels_and_owner_references_of_a_resource_open_no_secret(scene: S
     assert (await scene.findings("RabbitMQVhost", forged, spec)).refused
 
 
+@pytest.mark.security
 async def test_a_copy_is_as_secret_as_what_it_is_a_copy_of(scene: Scene) -> None:
     """What may log in with Keystone's administrator may not be given the password for something else by a copy."""
     scene.secret("keystone-admin", "Keystone/keystone")
@@ -322,6 +327,7 @@ async def test_a_copy_is_as_secret_as_what_it_is_a_copy_of(scene: Scene) -> None
     assert not await scene.refused("Tempest", {"keystone": {**APP, "appCredentialRef": of_copy}})
 
 
+@pytest.mark.security
 async def test_a_copy_that_is_not_known_to_be_current_is_waited_for(scene: Scene) -> None:
     """Its target may still have what the spec named before."""
     scene.resource("SecretAggregate", "copies", spec={"targetSecretName": "copy", "sources": []})
@@ -332,6 +338,7 @@ async def test_a_copy_that_is_not_known_to_be_current_is_waited_for(scene: Scene
     assert findings.targets == {("SecretAggregate", "openstack", "copies")}
 
 
+@pytest.mark.security
 async def test_copies_of_each_other_end(scene: Scene) -> None:
     for name, other in (("a", "b"), ("b", "a")):
         spec = {"sources": [{"secretRef": {"name": other}}, {"secretRef": STOLEN}]}
