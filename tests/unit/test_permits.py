@@ -26,7 +26,7 @@ from openstack_operator.api import (
 )
 from openstack_operator.api.wiring import AppCredentialRef
 from openstack_operator.catalogue import RESOURCES
-from openstack_operator.parts import EXTERNAL
+from openstack_operator.parts.delegate import EXTERNAL
 from openstack_operator.plan import Referent, State, Verdict
 from openstack_operator.runtime.client import Client
 from openstack_operator.runtime.gather import Gatherer

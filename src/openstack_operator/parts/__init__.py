@@ -6,9 +6,11 @@ from .authorities import OwnAuthority, own_authority
 from .caches import CACHE_CLIENT, cache, keystone_authtoken, memcached
 from .ceph import Ceph, ceph, on_ceph
 from .clouds_yaml import cloud_auth
+from .cluster import PEER_TLS, POD_NAME, Cluster, cluster, ordered_member, volume
 from .config import Config, config, is_one_line, layered, options, written
 from .coordinates import schema_of
 from .credentials import Credentials, credentials
+from .delegate import AUTO, BUILTIN
 from .devices import DEVICES, iscsid
 from .exposure import public_endpoint, public_host, public_url, service_type, through_proxy
 from .files import claim, claimed
@@ -19,26 +21,11 @@ from .korc import DOMAIN as KORC_DOMAIN
 from .korc import KEPT, KORC, imported, kept
 from .korc import OPERATOR as KORC_OPERATOR
 from .limited import caller, reader
-from .members import POD_NAME, Members, hosts, members, volume
 from .monitoring import METRICS, MONITORING, POD_MONITOR, RULES, found_by, monitor, serves, watched
 from .names import program, title
 from .node_certificates import NODE_VOLUME, ON_NODE, STORED_ON_NODE, node_certificates
 from .ovn import OVN_CLIENT, OVN_NODE_FILES, OVN_NODE_TLS, OVN_NODES, OVN_TLS, ovn_mounts, ovn_node_mounts, ovn_options
 from .policies import Way, opened, outside, policies
-from .providers import (
-    AUTO,
-    BUILTIN,
-    EXTERNAL,
-    External,
-    declared_server,
-    external,
-    image,
-    placed_by_others,
-    provider,
-    served_by,
-    sized,
-    unserved,
-)
 from .remote import API, MARIADB, RABBITMQ, WATCHED_BY_MARIADB, labeled, remote
 from .rotation import SORTS, moving, order_name, read_by
 from .sources import (
@@ -58,18 +45,16 @@ from .sources import (
     sql_name,
     waits,
 )
-from .tls import AMONG, AUTHORITIES_SINCE, TRUSTED, TRUSTS, Certified, among, authority, certified, trust_of
+from .tls import AUTHORITIES_SINCE, TRUSTED, TRUSTS, Certified, authority, certified, trust_of
 from .workloads import Api, First, More, Workers, api, job, state, worker
 
 __all__ = [
-    "AMONG",
     "API",
     "AUTHORITIES_SINCE",
     "AUTO",
     "BUILTIN",
     "CACHE_CLIENT",
     "DEVICES",
-    "EXTERNAL",
     "KEPT",
     "KORC",
     "KORC_CLOUD",
@@ -85,6 +70,7 @@ __all__ = [
     "OVN_NODE_FILES",
     "OVN_NODE_TLS",
     "OVN_TLS",
+    "PEER_TLS",
     "POD_MONITOR",
     "POD_NAME",
     "RABBITMQ",
@@ -97,22 +83,20 @@ __all__ = [
     "Api",
     "Ceph",
     "Certified",
+    "Cluster",
     "Config",
     "Credentials",
     "Database",
-    "External",
     "First",
     "Foundation",
     "Front",
     "Identity",
-    "Members",
     "Messaging",
     "More",
     "Ordered",
     "OwnAuthority",
     "Way",
     "Workers",
-    "among",
     "api",
     "authority",
     "by_others",
@@ -124,18 +108,15 @@ __all__ = [
     "claim",
     "claimed",
     "cloud_auth",
+    "cluster",
     "config",
     "credentials",
     "database",
-    "declared_server",
     "drawn",
-    "external",
     "found_by",
     "foundation",
     "front",
-    "hosts",
     "identity",
-    "image",
     "imported",
     "is_one_line",
     "iscsid",
@@ -144,7 +125,6 @@ __all__ = [
     "keystone_authtoken",
     "labeled",
     "layered",
-    "members",
     "memcached",
     "messaging",
     "monitor",
@@ -156,15 +136,14 @@ __all__ = [
     "options",
     "order_name",
     "ordered",
+    "ordered_member",
     "outside",
     "ovn_mounts",
     "ovn_node_mounts",
     "ovn_options",
     "own_authority",
-    "placed_by_others",
     "policies",
     "program",
-    "provider",
     "public_endpoint",
     "public_host",
     "public_url",
@@ -173,16 +152,13 @@ __all__ = [
     "remote",
     "requires",
     "schema_of",
-    "served_by",
     "serves",
     "service_type",
-    "sized",
     "sql_name",
     "state",
     "through_proxy",
     "title",
     "trust_of",
-    "unserved",
     "volume",
     "waits",
     "watched",

@@ -164,30 +164,6 @@ def _is_mounted_by_all(ctx: Context[Any], secret: str, workload: tuple[str, str]
     return mounted and is_observed and status.get("updatedReplicas", 0) == status.get("replicas", 0)
 
 
-AMONG = "openstack.k8s.io/among-members"
-"""Annotation of pods whose members speak TLS to each other: the result of `among` for them."""
-
-
-def among(
-    ctx: Context[Any], certificate: Certified, workload: tuple[str, str], *, closes: bool, plain: bool = False
-) -> str:
-    """Return how members speak to each other: empty is plain text, `tls` once every pod accepts both, and `only`, if
-    plain text `closes`, once every pod speaks TLS. A new workload begins with the last, unless its members speak
-    `plain` text from before it.
-    """
-    if not certificate.published:
-        return ""
-    live = ctx.children.get(workload)
-    if not closes or (live is None and plain):
-        return "tls"
-    if live is None:
-        return "only"
-    said, status = (live["spec"]["template"]["metadata"].get("annotations") or {}).get(AMONG), live.get("status") or {}
-    is_observed = status.get("observedGeneration", 0) >= live["metadata"].get("generation", 1)
-    rolled = is_observed and status.get("currentRevision") == status.get("updateRevision")
-    return "only" if said == "only" or (said and rolled) else "tls"
-
-
 @dataclass(frozen=True, kw_only=True)
 class _Source:
     files: Mapping[str, str]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 from ... import kube, parts
-from ...api import PodSettings, mebibytes
+from ...api import mebibytes
 from ...parts.ceph import keyring
 from ...plan import Context, Object, Step
 from . import config
@@ -20,7 +20,7 @@ _LETTERS = "abcdefghi"
 def monitors(ctx: Context[CephStorageSpec]) -> dict[str, str]:
     """Return the host of each monitor, by its letter."""
     letters = _LETTERS[: ctx.spec.monitors.replicas]
-    return {letter: ctx.host(kube.fitting(ctx.name("mon", letter))) for letter in letters}
+    return {letter: ctx.host(ctx.name("mon", letter)) for letter in letters}
 
 
 def record(ctx: Context[CephStorageSpec]) -> Step:
@@ -28,10 +28,9 @@ def record(ctx: Context[CephStorageSpec]) -> Step:
     monitor the address that clients and the map of monitors keep. It lives as long as the volumes.
     """
     name = ctx.name("record")
-    previous = kube.secret_data(ctx.children.get(("Secret", kube.fitting(name))) or ctx.lost.get(kube.fitting(name)))
-    live = ctx.children.get(("StatefulSet", kube.fitting(ctx.name("mon"), kube.STATEFUL_SET_LIMIT)), {})
+    previous = kube.secret_data(ctx.children.get(("Secret", name)) or ctx.lost.get(name))
     # A monitor is ready as part of a majority.
-    had_majority = previous.get("state") == "existing" or bool((live.get("status") or {}).get("readyReplicas"))
+    had_majority = previous.get("state") == "existing" or _cluster(ctx, "mon").ready_replicas > 0
     addresses = {letter: _address(ctx, letter, previous) for letter in monitors(ctx)}
     data = {"state": "existing" if had_majority else "new", **{key: ip for key, ip in addresses.items() if ip}}
     secret = kube.irreplaceable(kube.secret(ctx, name, data))
@@ -40,17 +39,17 @@ def record(ctx: Context[CephStorageSpec]) -> Step:
 
 
 def _address(ctx: Context[CephStorageSpec], letter: str, previous: Mapping[str, str]) -> str:
-    live = ctx.children.get(("Service", kube.fitting(ctx.name("mon", letter))), {})
+    live = ctx.children.get(("Service", ctx.name("mon", letter)), {})
     return previous.get(letter) or live.get("spec", {}).get("clusterIP", "")
 
 
 def addresses(ctx: Context[CephStorageSpec], record_step: Step) -> Step:
     """Return a step with a Service for each monitor. A Service that a user deleted comes back with its address."""
     recorded = kube.secret_data(record_step.objects[0])
-    pods = kube.fitting(ctx.name("mon"), kube.STATEFUL_SET_LIMIT)
+    pods = _cluster(ctx, "mon").pod_names(ctx.spec.monitors.replicas)
     services: list[Object] = []
-    for ordinal, letter in enumerate(monitors(ctx)):
-        target = {**kube.selector(ctx, "mon"), "statefulset.kubernetes.io/pod-name": f"{pods}-{ordinal}"}
+    for pod, letter in zip(pods, monitors(ctx), strict=True):
+        target = {**kube.selector(ctx, "mon"), "statefulset.kubernetes.io/pod-name": pod}
         service = kube.service(ctx, ctx.name("mon", letter), config.ports(ctx.spec), target)
         # Monitors find each other by it before they are a majority.
         spec = {**service["spec"], "publishNotReadyAddresses": True, "clusterIP": recorded.get(letter)}
@@ -129,27 +128,17 @@ def _mon(
         memory="96Mi",
         cpu="20m",
     )
-    settings = kube.settings(ctx.spec, spec)
-    return parts.members(
-        ctx,
-        "mon",
-        _template(ctx, "mon", main, conf, settings),
-        service=ctx.name("mons"),
-        ports={"v2": config.V2},
-        replicas=spec.replicas,
-        storage=spec,
-        settings=settings,
-        condition="Monitors",
-        path="spec.monitors",
-        after=after,
-    )
+    cluster = _cluster(ctx, "mon")
+    template = cluster.template(main, config=conf)
+    ports = {"v2": config.V2}
+    return cluster.step(template, ports=ports, replicas=spec.replicas, condition="Monitors", after=after)
 
 
 def _mgr(ctx: Context[CephStorageSpec], conf: parts.Config, keys: parts.Config, *, after: tuple[Step, ...]) -> Step:
     """Return the manager: statistics, placement groups, deletion of trash. Ceph works for a while without it."""
     main = _container(ctx, "mgr", conf, keys, mounts=kube.scratch(config.STATE), memory="256Mi", cpu="20m")
     settings = kube.settings(ctx.spec)
-    template = _template(ctx, "mgr", main, conf, settings)
+    template = kube.pod(ctx, "mgr", main, wanted=settings, annotations={kube.CONFIG_DIGEST: conf.digest})
     template = kube.placed(template, settings, kube.selector(ctx, "mgr"), several=False, replaceable=True)
     # Two of one name would replace each other again and again.
     pods = kube.workload(ctx, "Deployment", "mgr", template, replicas=1, strategy={"type": "Recreate"})
@@ -168,29 +157,13 @@ def _osd(ctx: Context[CephStorageSpec], conf: parts.Config, keys: parts.Config, 
         memory=f"{mebibytes(spec.memory)}Mi",
         cpu="50m",
     )
-    settings = kube.settings(ctx.spec, spec)
-    return parts.members(
-        ctx,
-        "osd",
-        _template(ctx, "osd", main, conf, settings, grace=60),
-        service=ctx.name("osds"),
-        ports={"v2": 6800},
-        replicas=spec.replicas,
-        storage=spec,
-        settings=settings,
-        condition="OSDs",
-        path="spec.osds",
-        after=after,
-    )
+    cluster = _cluster(ctx, "osd")
+    template = cluster.template(main, config=conf, grace=60)
+    return cluster.step(template, ports={"v2": 6800}, replicas=spec.replicas, condition="OSDs", after=after)
 
 
-def _template(
-    ctx: Context[CephStorageSpec],
-    kind: str,
-    main: kube.Container,
-    conf: parts.Config,
-    settings: PodSettings,
-    *,
-    grace: int = 30,
-) -> Object:
-    return kube.pod(ctx, kind, main, wanted=settings, annotations={kube.CONFIG_DIGEST: conf.digest}, grace=grace)
+def _cluster(ctx: Context[CephStorageSpec], component: Literal["mon", "osd"]) -> parts.Cluster:
+    """Return the monitors or the OSDs, with the section of the spec that is theirs."""
+    section, path = (ctx.spec.monitors, "spec.monitors") if component == "mon" else (ctx.spec.osds, "spec.osds")
+    settings = kube.settings(ctx.spec, section)
+    return parts.cluster(ctx, component, ctx.name(f"{component}s"), settings=settings, storage=section, path=path)

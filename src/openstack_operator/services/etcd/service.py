@@ -21,7 +21,7 @@ class Listeners:
 
     certificate: parts.Certified
     peer_tls: str
-    """As `parts.among` says."""
+    """As `Cluster.peer_tls` says."""
 
     @property
     def requires_tls(self) -> bool:
@@ -46,7 +46,7 @@ class Listeners:
         """Annotations of pods. Members read which peers to trust when they start."""
         if not self.peer_tls:
             return {}
-        return {parts.AMONG: self.peer_tls, **self.certificate.trusts}
+        return {parts.PEER_TLS: self.peer_tls, **self.certificate.trusts}
 
     @property
     def env(self) -> dict[str, str]:
@@ -77,23 +77,21 @@ def plan(ctx: Context[EtcdSpec]) -> Plan:
     """Return everything that an Etcd consists of; published: endpoints (`http://host:port,…`), coordinationURL (tooz),
     and trustSecret (key `ca.crt`) if clients are to check its certificate: both say https then.
     """
-    spec, name = ctx.spec, kube.fitting(ctx.owner)
-    hosts = parts.hosts(ctx, "server", ctx.name("members"), spec.replicas)
-    server = ("StatefulSet", kube.fitting(ctx.name("server"), kube.STATEFUL_SET_LIMIT))
+    name, cluster = ctx.name(), parts.cluster(ctx)
+    hosts = cluster.hosts(ctx.spec.replicas)
     # Peers call each other by name, and their certificates have it.
-    members = f"*.{ctx.host(kube.fitting(ctx.name('members')))}"
-    certificate = parts.certified(ctx, name, workloads=[server], also=[members], calls=True)
-    stored = kube.secret_data(ctx.children.get(("Secret", kube.fitting(ctx.name("record")))))
-    peer_tls = parts.among(ctx, certificate, server, closes=True, plain=stored.get("state") == "existing")
+    certificate = parts.certified(ctx, name, workloads=[cluster.key], also=[cluster.wildcard], calls=True)
+    stored = cluster.stored_record("record")
+    peer_tls = cluster.peer_tls(certificate, closes=True, plain=stored.get("state") == "existing")
     listeners = Listeners(certificate, peer_tls)
-    record = _record(ctx, stored, [listeners.peer_url(host) for host in hosts])
+    record = _record(cluster, stored, [listeners.peer_url(host) for host in hosts])
     address = kube.service(ctx, name, {"client": CLIENT}, kube.selector(ctx, "server"))
     host, scheme = ctx.host(name), listeners.scheme
     return Plan(
         *certificate.steps,
         *parts.policies(ctx, parts.Way("server", [CLIENT, PEER, PEER_TLS], "members")),
         record,
-        _server(ctx, listeners, record.objects[0]["metadata"]["name"], hosts, after=(*certificate.steps, record)),
+        _server(ctx, cluster, listeners, hosts, record, after=(*certificate.steps, record)),
         Step(name="Endpoint", objects=(address,)),
         endpoint=f"{host}:{CLIENT}",
         published={
@@ -106,46 +104,47 @@ def plan(ctx: Context[EtcdSpec]) -> Plan:
     )
 
 
-def _record(ctx: Context[EtcdSpec], stored: Mapping[str, str], urls: Sequence[str]) -> Step:
+def _record(cluster: parts.Cluster, stored: Mapping[str, str], urls: Sequence[str]) -> Step:
     """Return Secret `<owner>-record`: the founders, and whether there is a cluster; it lasts as long as the volumes."""
-    live = ctx.children.get(("StatefulSet", kube.fitting(ctx.name("server"), kube.STATEFUL_SET_LIMIT)))
     # A ready member has a cluster.
-    is_formed = stored.get("state") == "existing" or bool(((live or {}).get("status") or {}).get("readyReplicas"))
+    is_formed = stored.get("state") == "existing" or cluster.ready_replicas > 0
     founders = ",".join(f"{url.partition('//')[2].partition('.')[0]}={url}" for url in urls)
     data = {"state": "existing" if is_formed else "new", "founders": stored.get("founders") or founders}
-    desired = kube.secret(ctx, ctx.name("record"), data)
-    secret = kube.retained(desired) if ctx.spec.retention == "Retain" else desired
-    return Step(name="Record", objects=(secret,), guarded=True)
+    return Step(name="Record", objects=(cluster.record("record", data),), guarded=True)
 
 
 def _server(
-    ctx: Context[EtcdSpec], listeners: Listeners, record: str, hosts: Sequence[str], *, after: Sequence[Step]
-) -> parts.Members:
+    ctx: Context[EtcdSpec],
+    cluster: parts.Cluster,
+    listeners: Listeners,
+    hosts: Sequence[str],
+    record: Step,
+    *,
+    after: Sequence[Step],
+) -> Step:
     """Return StatefulSet `<owner>-server`."""
-    spec, program = ctx.spec, ctx.release["etcd"]
-    service = kube.fitting(ctx.name("members"))
-    member_host = f"$(POD_NAME).{ctx.host(service)}"
+    program = ctx.release["etcd"]
     main = kube.Container(
         component=program,
         command=agents.shell("etcd/start.sh", words=program.command, options="-uc"),
         env={
             **parts.POD_NAME,
-            "HOST": member_host,
+            "HOST": cluster.own_host,
             "ETCD_HOSTS": " ".join(hosts),
             "RECORD_FOLDER": RECORD,
-            "PLAIN_PEER_URL": f"http://{member_host}:{PEER}",
+            "PLAIN_PEER_URL": f"http://{cluster.own_host}:{PEER}",
             "ETCD_NAME": "$(POD_NAME)",
             "ETCD_DATA_DIR": f"{STATE}/data",
             **listeners.env,
-            "ETCD_ADVERTISE_CLIENT_URLS": f"{listeners.scheme}://{member_host}:{CLIENT}",
-            "ETCD_INITIAL_ADVERTISE_PEER_URLS": listeners.peer_url(member_host),
+            "ETCD_ADVERTISE_CLIENT_URLS": f"{listeners.scheme}://{cluster.own_host}:{CLIENT}",
+            "ETCD_INITIAL_ADVERTISE_PEER_URLS": listeners.peer_url(cluster.own_host),
             # Another holder of a certificate by the same authority is no peer.
-            **({"ETCD_PEER_CERT_ALLOWED_HOSTNAME": ctx.host(kube.fitting(ctx.owner))} if listeners.certificate else {}),
+            **({"ETCD_PEER_CERT_ALLOWED_HOSTNAME": ctx.host(ctx.name())} if listeners.certificate else {}),
             "ETCD_INITIAL_CLUSTER_TOKEN": f"{ctx.namespace}-{ctx.owner}",
             # Locks are no history.
             "ETCD_AUTO_COMPACTION_MODE": "periodic",
             "ETCD_AUTO_COMPACTION_RETENTION": "1h",
-            "ETCD_QUOTA_BACKEND_BYTES": str(mebibytes(spec.quota) * 1024**2),
+            "ETCD_QUOTA_BACKEND_BYTES": str(mebibytes(ctx.spec.quota) * 1024**2),
             # With etcd's own 100 and 1000 a node that is only busy loses an election.
             "ETCD_HEARTBEAT_INTERVAL": "250",
             "ETCD_ELECTION_TIMEOUT": "2500",
@@ -155,7 +154,7 @@ def _server(
         ports=listeners.ports,
         mounts=(
             parts.volume(STATE, "etcd"),
-            kube.folder("record", record, RECORD),
+            kube.folder("record", record.objects[0]["metadata"]["name"], RECORD),
             *listeners.certificate.mounts(TLS),
             *kube.scratch("/tmp"),  # noqa: S108
         ),
@@ -166,14 +165,5 @@ def _server(
         memory="64Mi",
         cpu="20m",
     )
-    template = kube.pod(ctx, "server", main, wanted=kube.settings(spec), annotations=listeners.annotations, grace=30)
-    return parts.members(
-        ctx,
-        "server",
-        template,
-        service=service,
-        ports=listeners.ports,
-        replicas=len(hosts),
-        storage=spec,
-        after=after,
-    )
+    template = cluster.template(main, annotations=listeners.annotations)
+    return cluster.step(template, ports=listeners.ports, replicas=len(hosts), after=after)

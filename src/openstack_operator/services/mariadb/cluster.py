@@ -27,7 +27,7 @@ _MODULES = ("disk.py", "galera.py", "member.py", "wire.py")
 
 
 @dataclass(frozen=True)
-class Cluster:
+class Galera:
     """Members as one pass observes them, and what it does about them."""
 
     record: ClusterRecord
@@ -40,19 +40,17 @@ class Cluster:
     """True if every member serves."""
 
 
-def cluster(ctx: Context[MariaDBSpec], certificate: parts.Certified) -> Cluster:
+def observed(ctx: Context[MariaDBSpec], cluster: parts.Cluster, certificate: parts.Certified) -> Galera:
     """Return state and objects of a cluster whose members show `certificate`. Raises SpecError as `cluster_record`."""
-    name = kube.fitting(ctx.name("server"), kube.STATEFUL_SET_LIMIT)
-    names = [f"{name}-{ordinal}" for ordinal in range(ctx.spec.replicas)]
+    names = cluster.pod_names(ctx.spec.replicas)
     pods = [pod for pod in ctx.pods if pod["metadata"]["name"] in names]
-    live = ctx.children.get(("StatefulSet", name))
-    record = cluster_record(ctx, names, roles.members(ctx.facts), live, certificate)
+    record = cluster_record(ctx, cluster, roles.members(ctx.facts), certificate)
     ready = roles.ready_members(pods, ctx.facts)
     primary = roles.primary(pods, ready)
     member_status = roles.member_status(record.members, pods, ctx.facts, primary, ready)
     labeled_pods = tuple(_with_role(pod, primary, record) for pod in pods)
     verdict = None if ready or not pods else recovering("no member can take clients")
-    return Cluster(
+    return Galera(
         record=record,
         roles=Step(name="Roles", objects=labeled_pods, after=(record,), verdict=verdict),
         primary_labels=_primary_labels(ctx, primary),
@@ -68,7 +66,7 @@ def files() -> dict[str, str]:
 
 
 def container(
-    ctx: Context[MariaDBSpec], single: kube.Container, conf: parts.Config, record: ClusterRecord
+    cluster: parts.Cluster, single: kube.Container, conf: parts.Config, record: ClusterRecord
 ) -> kube.Container:
     """Return the container of a member, made from that of a single server."""
     config_mounts = {mount.name for mount in conf.mounts}
@@ -80,8 +78,8 @@ def container(
             **single.env,
             **parts.POD_NAME,
             "POD_IP": {"fieldRef": {"fieldPath": "status.podIP"}},
-            "GALERA_NAME": ctx.host(kube.fitting(ctx.owner)),
-            "GALERA_DOMAIN": ctx.host(kube.fitting(ctx.name("members"))),
+            "GALERA_NAME": cluster.ctx.host(cluster.ctx.name()),
+            "GALERA_DOMAIN": cluster.domain,
             "GALERA_RECORD": RECORD_DIRECTORY,
             "PYTHONPATH": _PROGRAM,
             # A member asks again soon for a name that does not resolve; waiting for it gains nothing.

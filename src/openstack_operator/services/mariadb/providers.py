@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from ... import kube, parts
+from ...parts import delegate
 from ...plan import Context, Plan, SpecError, Step
 from .config import PORT, provided_cnf
 from .model import MariaDBSpec
@@ -16,20 +17,7 @@ _RUNS = "ran"
 """Key in the Secret with the root password, which it has once there are data."""
 
 
-def provider(ctx: Context[MariaDBSpec]) -> str:
-    """Return the name of the provider. Raises SpecError if another one has run the server before."""
-    stored = kube.secret_data(ctx.children.get(("Secret", kube.fitting(ctx.name("root")))))
-    return parts.provider(
-        ctx,
-        OPERATOR,
-        KIND,
-        builtin=("Secret", kube.fitting(ctx.name("credentials"))) in ctx.children,
-        mariadb_operator=(KIND, kube.fitting(ctx.owner)) in ctx.children or _RUNS in stored,
-        external=("Secret", kube.fitting(ctx.name("admin"))) in ctx.children,
-    )
-
-
-def delegated(ctx: Context[MariaDBSpec]) -> Plan:
+def _delegated(ctx: Context[MariaDBSpec]) -> Plan:
     """Return the plan of a MariaDB of k8s.mariadb.com with a root password of ours; published as of a builtin one, with
     the name of that resource, which makes databases and accounts.
     """
@@ -59,7 +47,7 @@ def delegated(ctx: Context[MariaDBSpec]) -> Plan:
         calls=True,
     )
     certificate_steps = tuple(replace(step, objects=_with_watch_label(step)) for step in certificate.steps)
-    resource = parts.served_by(ctx, "MariaDB", name, API, _spec(ctx, creds, certificate))
+    resource = delegate.resource(ctx, "MariaDB", name, API, _spec(ctx, creds, certificate))
     server = Step(name="Server", objects=(resource,), after=(creds, *certificate_steps))
     host = ctx.host(service)
     return Plan(
@@ -93,7 +81,7 @@ def _spec(ctx: Context[MariaDBSpec], creds: parts.Credentials, certificate: part
         secret = {"name": certificate.secret}
         tls |= {"required": certificate.required, "serverCertSecretRef": secret, "serverCASecretRef": secret}
     return {
-        "image": parts.image(ctx, "mariadb"),
+        "image": delegate.image(ctx, "mariadb"),
         "imagePullPolicy": "IfNotPresent",
         "replicas": spec.replicas,
         # What it keeps of Galera's configuration needs no volume of its own.
@@ -107,15 +95,23 @@ def _spec(ctx: Context[MariaDBSpec], creds: parts.Credentials, certificate: part
         },
         "myCnf": provided_cnf(spec.config),
         "tls": tls,
-        "resources": parts.sized(ctx, cpu="100m", memory="256Mi"),
-        **parts.placed_by_others(ctx, pods, several=is_cluster),
+        "resources": delegate.resources(ctx, cpu="100m", memory="256Mi"),
+        **delegate.placement(ctx, pods, several=is_cluster),
     }
 
 
-def external(ctx: Context[MariaDBSpec]) -> Plan:
+def _external(ctx: Context[MariaDBSpec]) -> Plan:
     """Return the plan of an external MariaDB, with whose administrator our actuators make databases and accounts."""
-    server = parts.declared_server(ctx.spec.external)
-    admin = parts.external(ctx, server, "user", "root")
+    server = delegate.declared_server(ctx.spec.external)
+    admin = delegate.external(ctx, server, "user", "root")
     host, port = server.host, server.port or PORT
     published = {"host": host, "port": str(port), **admin.published}
     return Plan(*admin.steps, endpoint=f"{host}:{port}", published=published)
+
+
+def provided(ctx: Context[MariaDBSpec]) -> Plan | None:
+    """Return the plan of a MariaDB that another provider runs; None for a builtin one. Raises SpecError if another
+    provider has run it before.
+    """
+    stored = kube.secret_data(ctx.children.get(("Secret", ctx.name("root"))))
+    return delegate.plan(ctx, OPERATOR, KIND, _delegated, _external, mariadb_operator=_RUNS in stored)

@@ -9,7 +9,7 @@ from typing import Any
 from ... import kube, parts
 from ...agents.mariadb import galera
 from ...agents.mariadb.galera import SST_CONF
-from ...plan import Context, Object, SpecError, Step
+from ...plan import Context, Object, Step
 from . import roles
 from .config import sst_conf
 from .model import MariaDBSpec
@@ -34,18 +34,16 @@ class ClusterRecord(Step):
 
 def cluster_record(
     ctx: Context[MariaDBSpec],
-    names: Sequence[str],
+    cluster: parts.Cluster,
     members: Mapping[str, galera.Member],
-    live: Object | None,
     certificate: parts.Certified,
 ) -> ClusterRecord:
     """Return the record as it should be, from what it says, what the members say and the live StatefulSet. Members
     encrypt what they send each other by `certificate`, if it is for both sides.
 
-    Raises SpecError if the annotation that orders a start names no member.
+    Raises SpecError as `parts.ordered_member`.
     """
-    secret = kube.fitting(ctx.name("galera"))
-    stored = kube.secret_data(ctx.children.get(("Secret", secret)))
+    stored, live, names = cluster.stored_record("galera"), cluster.live, cluster.pod_names(ctx.spec.replicas)
     primary = next((m for m in members.values() if m.status == galera.PRIMARY and m.uuid != galera.ZERO), None)
     current = names[: _member_count(ctx, stored, live, grows=primary is not None)]
     data = {
@@ -60,13 +58,12 @@ def cluster_record(
         data[SST_CONF] = sst_conf(certificate.common)
     if primary and (not data["uuid"] or (data["token"] and primary.last_order == data["token"])):
         data["uuid"] = primary.uuid
-    desired = kube.secret(ctx, secret, data)
     return ClusterRecord(
         name="Record",
-        objects=(kube.retained(desired) if ctx.spec.retention == "Retain" else desired,),
+        objects=(cluster.record("galera", data),),
         guarded=True,
         barrier=True,
-        secret=secret,
+        secret=ctx.name("galera"),
         digest=kube.digest(data),
         members=current,
         has_pending_order=bool(data["token"]) and all(m.last_order != data["token"] for m in members.values()),
@@ -84,9 +81,7 @@ def _member_count(ctx: Context[Any], stored: Mapping[str, str], live: Object | N
 
 def _order(ctx: Context[Any], stored: Mapping[str, str], current: Sequence[str]) -> dict[str, str]:
     """Return the last order of a user. It stands until the next; members know by its token that it was carried out."""
-    member = ctx.annotations.get(FORCE, "")
-    if member and member not in current:
-        raise SpecError(f"metadata.annotations.{FORCE}", f"there is no member {member!r}; {', '.join(current)} are")
+    member = parts.ordered_member(ctx, FORCE, current)
     if member and member != stored.get("ordered", ""):
         return {"ordered": member, "force": member, "token": ctx.draw()}
     return {"ordered": member, "force": stored.get("force", ""), "token": stored.get("token", "")}

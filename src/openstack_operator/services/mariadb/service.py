@@ -7,10 +7,10 @@ from datetime import timedelta
 
 from ... import agents, kube, parts
 from ...plan import Context, NotBuilt, Plan, Step
-from .cluster import REPLICATION, Cluster, cluster, container, files
+from .cluster import REPLICATION, Galera, container, files, observed
 from .config import PORT, TLS, TLS_ONLY, TLS_OR_PLAIN, my_cnf, pool_size
 from .model import MariaDBSpec
-from .providers import OPERATOR, delegated, external, provider
+from .providers import provided
 
 SECRET_DIRECTORY = "/etc/mysql/credentials"  # noqa: S105  (a path)
 
@@ -20,22 +20,16 @@ def plan(ctx: Context[MariaDBSpec]) -> Plan:
     (key `ca.crt`) if clients are to check its certificate.
     """
     spec = ctx.spec
-    if (provider_name := provider(ctx)) != parts.BUILTIN:
-        return delegated(ctx) if provider_name == OPERATOR else external(ctx)
+    if plan_of_provider := provided(ctx):
+        return plan_of_provider
     is_cluster = spec.replicas > 1
     if is_cluster and spec.image_profile == "kolla":
         raise NotBuilt("spec.replicas", f"a cluster of {spec.replicas} members is not built for kolla yet; use 1")
     # MariaDB sets the password when it makes the data directory.
     creds = parts.credentials(ctx, "root", retain=spec.retention == "Retain", of_data=True)
-    name = kube.fitting(ctx.owner)
-    certificate = parts.certified(
-        ctx,
-        name,
-        workloads=[("StatefulSet", kube.fitting(ctx.name("server"), kube.STATEFUL_SET_LIMIT))],
-        members=kube.fitting(ctx.name("members")),
-        calls=is_cluster,
-    )
-    members = cluster(ctx, certificate) if is_cluster else None
+    name, cluster = ctx.name(), parts.cluster(ctx)
+    certificate = parts.certified(ctx, name, workloads=[cluster.key], members=cluster.service, calls=is_cluster)
+    members = observed(ctx, cluster, certificate) if is_cluster else None
     peer_tls = ""
     if members and certificate.calls:
         # While they roll for the first time, members with and without a certificate are one cluster.
@@ -45,7 +39,7 @@ def plan(ctx: Context[MariaDBSpec]) -> Plan:
     )
     cnf = {"99-openstack.cnf": text}
     conf = parts.written(ctx, {**cnf, **files()} if is_cluster else cnf, directory="/etc/mysql/mariadb.conf.d")
-    server = _server(ctx, creds, conf, members, certificate)
+    server = _server(ctx, cluster, creds, conf, members, certificate)
     target = {**kube.selector(ctx, "server"), **(members.primary_labels if members else {})}
     endpoint = Step(name="Endpoint", objects=(kube.service(ctx, name, {"mysql": PORT}, target),))
     clustered = (members.record, server, members.roles) if members else (server,)
@@ -70,11 +64,12 @@ def plan(ctx: Context[MariaDBSpec]) -> Plan:
 
 def _server(
     ctx: Context[MariaDBSpec],
+    cluster: parts.Cluster,
     creds: parts.Credentials,
     conf: parts.Config,
-    members: Cluster | None,
+    members: Galera | None,
     certificate: parts.Certified,
-) -> parts.Members:
+) -> Step:
     """Return StatefulSet `<owner>-server`."""
     program = ctx.release["mariadb"]
     main = kube.Container(
@@ -96,30 +91,17 @@ def _server(
         peak=kube.peak(pool_size(ctx.spec.config), 1.2),
         cpu="100m",
     )
-    main = container(ctx, main, conf, members.record) if members else main
+    main = container(cluster, main, conf, members.record) if members else main
     if certificate:
         words, programs = main.command or program.command, ("tls/reload_on_change.sh", "mariadb/start.sh")
         command = agents.shell(*programs, words=words, options="-c")
         main = replace(main, command=command, env={**main.env, "TLS_FOLDER": TLS})
-    template = kube.pod(
-        ctx,
-        "server",
-        main,
-        wanted=kube.settings(ctx.spec),
-        annotations={kube.CONFIG_DIGEST: conf.digest},
-        # It writes what it holds in memory before it ends; killed, it would have to recover.
-        grace=120,
-    )
-    if members:
-        template["metadata"]["labels"][kube.WATCHED] = "true"
-    server = parts.members(
-        ctx,
-        "server",
+    # It writes what it holds in memory before it ends; killed, it would have to recover.
+    template = cluster.template(main, config=conf, grace=120, watched=members is not None)
+    server = cluster.step(
         template,
-        service=ctx.name("members"),
         ports={"mysql": PORT, **(REPLICATION if members else {})},
         replicas=len(members.record.members) if members else 1,
-        storage=ctx.spec,
         after=(creds, conf, *certificate.steps, *((members.record,) if members else ())),
     )
     return replace(server, verdict=members.verdict) if members else server

@@ -16,9 +16,9 @@ _RETRY = timedelta(seconds=15)
 _LIST_LIMIT = 12
 
 
-def server_name(ctx: Context[Any]) -> str:
-    """Return the name of the StatefulSet."""
-    return kube.fitting(ctx.name("server"), kube.STATEFUL_SET_LIMIT)
+def servers(ctx: Context[Any]) -> parts.Cluster:
+    """Return the servers, whose Service has the name of their owner."""
+    return parts.cluster(ctx, service=ctx.name())
 
 
 def client_certificate(ctx: Context[MemcachedSpec]) -> parts.Certified:
@@ -39,7 +39,7 @@ def awaits_clients(ctx: Context[MemcachedSpec]) -> bool:
 
 def _demands(ctx: Context[Any]) -> bool:
     """Return True if the servers demand them already; they go on to, even if another client comes without one."""
-    live = ctx.children.get(("StatefulSet", server_name(ctx)))
+    live = servers(ctx).live
     containers = live["spec"]["template"]["spec"]["containers"] if live else ()
     return any(DEMANDS in word for container in containers for word in container.get("command") or ())
 
@@ -51,13 +51,12 @@ def pods_without_certificate(ctx: Context[MemcachedSpec], secret: str) -> list[s
     if _demands(ctx):
         return []
     if "pods" not in ctx.facts:
-        is_new = ("StatefulSet", server_name(ctx)) not in ctx.children
-        return [] if is_new else ["what the cluster says of its clients"]
-    servers = f".{ctx.host(kube.fitting(ctx.owner))}:"
+        return ["what the cluster says of its clients"] if servers(ctx).live else []
+    address = f".{servers(ctx).domain}:"
     configs = {
         item["metadata"]["name"]
         for item in ctx.facts["secrets"]
-        if any(servers in text for text in kube.secret_data(item).values())
+        if any(address in text for text in kube.secret_data(item).values())
     }
     pods = ((pod["metadata"]["name"], set(parts.read_by(pod))) for pod in ctx.facts["pods"])
     return sorted(f"Pod/{name}" for name, secrets in pods if configs & secrets and secret not in secrets)

@@ -6,7 +6,9 @@ from typing import Any
 
 from ... import kube, parts
 from ...api import mebibytes
+from ...parts import delegate
 from ...plan import Context, Plan, SpecError, Step
+from .clients import servers
 from .model import MemcachedSpec
 
 API, KIND = "memcached.c5c3.io/v1beta1", "Memcached.memcached.c5c3.io"
@@ -16,18 +18,6 @@ _MEMORY_LIMIT = 65536
 """MiB, by its definition."""
 
 
-def provider(ctx: Context[MemcachedSpec]) -> str:
-    """Return the name of the provider. Raises SpecError if another one has run the servers before."""
-    server = kube.fitting(ctx.name("server"), kube.STATEFUL_SET_LIMIT)
-    return parts.provider(
-        ctx,
-        OPERATOR,
-        KIND,
-        builtin=("StatefulSet", server) in ctx.children,
-        memcached_operator=(KIND, kube.fitting(ctx.owner)) in ctx.children,
-    )
-
-
 def ordered_teardown(spec: MemcachedSpec) -> bool:
     """Return True if it has to exist until its servers are gone: memcached-operator makes the pods of a deleted one
     again, unless that goes before them, which Kubernetes alone would not see to.
@@ -35,19 +25,19 @@ def ordered_teardown(spec: MemcachedSpec) -> bool:
     return spec.provider in {OPERATOR, parts.AUTO}
 
 
-def delegated(ctx: Context[MemcachedSpec]) -> Plan:
+def _delegated(ctx: Context[MemcachedSpec]) -> Plan:
     """Return the plan of a Memcached of memcached.c5c3.io; published is one address for all of its servers, since none
     has a name of its own. With a certificate they take nothing but TLS, at the usual port.
     """
     spec, name = ctx.spec, kube.fitting(ctx.owner)
-    parts.unserved(ctx, OPERATOR, "node_selector", "tolerations", "affinity", "priority_class_name")
+    delegate.reject_unsupported(ctx, OPERATOR, "node_selector", "tolerations", "affinity", "priority_class_name")
     if mebibytes(spec.memory) > _MEMORY_LIMIT:
         raise SpecError("spec.memory", f"memcached-operator takes {_MEMORY_LIMIT} at most; lower it, or choose builtin")
     if not spec.replicas:
         # It would never be Ready.
         return Plan(published={"servers": ""})
     certificate = parts.certified(ctx, name, workloads=[(KIND, name)])
-    resource = parts.served_by(ctx, "Memcached", name, API, _spec(ctx, certificate))
+    resource = delegate.resource(ctx, "Memcached", name, API, _spec(ctx, certificate))
     server = Step(name="Server", objects=(resource,), after=certificate.steps)
     servers = f"{ctx.host(name)}:{PORT}"
     return Plan(*certificate.steps, server, endpoint=servers, published={"servers": servers, **certificate.published})
@@ -59,9 +49,11 @@ def _spec(ctx: Context[MemcachedSpec], certificate: parts.Certified) -> dict[str
     tls = {"enabled": True, "certificateSecretRef": {"name": certificate.secret}}
     return {
         "replicas": spec.replicas,
-        "image": parts.image(ctx, "memcached"),
+        "image": delegate.image(ctx, "memcached"),
         "memcached": {"maxMemoryMB": mebibytes(spec.memory), "maxConnections": spec.max_connections},
-        "resources": parts.sized(ctx, cpu="20m", memory=f"{mebibytes(spec.memory) + (24 if certificate else 16)}Mi"),
+        "resources": delegate.resources(
+            ctx, cpu="20m", memory=f"{mebibytes(spec.memory) + (24 if certificate else 16)}Mi"
+        ),
         "highAvailability": {
             "antiAffinityPreset": spec.anti_affinity or "soft",
             "topologySpreadConstraints": list(constraints) if constraints else None,
@@ -70,10 +62,17 @@ def _spec(ctx: Context[MemcachedSpec], certificate: parts.Certified) -> dict[str
     }
 
 
-def external(ctx: Context[MemcachedSpec]) -> Plan:
+def _external(ctx: Context[MemcachedSpec]) -> Plan:
     """Return the plan of external servers."""
-    server = parts.declared_server(ctx.spec.external)
+    server = delegate.declared_server(ctx.spec.external)
     if ctx.spec.tls:
         raise SpecError("spec.tls", "clients speak plain text to external servers; remove it")
     servers = ",".join(each if ":" in each else f"{each}:{PORT}" for each in server.servers)
     return Plan(endpoint=servers, published={"servers": servers})
+
+
+def provided(ctx: Context[MemcachedSpec]) -> Plan | None:
+    """Return the plan of a Memcached that another provider runs; None for a builtin one. Raises SpecError if another
+    provider has run it before.
+    """
+    return delegate.plan(ctx, OPERATOR, KIND, _delegated, _external, builtin=servers(ctx).live is not None)

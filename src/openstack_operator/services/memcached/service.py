@@ -5,9 +5,9 @@ from __future__ import annotations
 from ... import agents, kube, parts
 from ...api import mebibytes
 from ...plan import Context, Plan
-from .clients import DEMANDS, client_certificate, pods_without_certificate, progress, server_name
+from .clients import DEMANDS, client_certificate, pods_without_certificate, progress, servers
 from .model import MemcachedSpec
-from .providers import OPERATOR, delegated, external, provider
+from .providers import provided
 
 PORT, TLS_PORT = 11211, 11212
 TLS = "/etc/memcached/tls"
@@ -18,16 +18,11 @@ def plan(ctx: Context[MemcachedSpec]) -> Plan:
     """Return everything that a Memcached consists of; published: servers (`host:port,host:port`), trustSecret (key
     `ca.crt`) if clients are to check the certificate: the ports speak TLS then; clientSecret if they are to show one.
     """
-    spec, service = ctx.spec, kube.fitting(ctx.owner)
-    if (provider_name := provider(ctx)) != parts.BUILTIN:
-        return delegated(ctx) if provider_name == OPERATOR else external(ctx)
-    certificate = parts.certified(
-        ctx,
-        service,
-        workloads=[("StatefulSet", server_name(ctx))],
-        # Clients call each server by its own name.
-        also=[f"*.{ctx.host(service)}"],
-    )
+    spec, cluster = ctx.spec, servers(ctx)
+    if plan_of_provider := provided(ctx):
+        return plan_of_provider
+    # Clients call each server by its own name.
+    certificate = parts.certified(ctx, cluster.service, workloads=[cluster.key], also=[cluster.wildcard])
     client = client_certificate(ctx)
     demands = certificate.required and bool(client)
     pods = pods_without_certificate(ctx, client.secret) if demands else []
@@ -36,23 +31,14 @@ def plan(ctx: Context[MemcachedSpec]) -> Plan:
         **({"memcached-tls": TLS_PORT} if certificate else {}),
     }
     main = _server(ctx, certificate, ports, demands=demands and not pods)
-    template = kube.pod(ctx, "server", main, wanted=kube.settings(spec), grace=5)
-    server = parts.members(
-        ctx,
-        "server",
-        template,
-        service=ctx.owner,
-        ports=ports,
-        replicas=spec.replicas,
-        after=certificate.steps,
-    )
+    server = cluster.step(cluster.template(main, grace=5), ports=ports, replicas=spec.replicas, after=certificate.steps)
     port = TLS_PORT if certificate.published else PORT
-    servers = ",".join(f"{host}:{port}" for host in server.hosts)
+    addresses = ",".join(f"{host}:{port}" for host in cluster.hosts(spec.replicas))
     client_secret = {parts.CACHE_CLIENT: client.secret} if certificate.published and client else {}
-    published = {"servers": servers, **certificate.published, **client_secret}
+    published = {"servers": addresses, **certificate.published, **client_secret}
     waiting = (progress(ctx, pods),) if demands else ()
     steps = (*certificate.steps, *client.steps, *parts.policies(ctx), server, *waiting)
-    return Plan(*steps, endpoint=servers or None, published=published)
+    return Plan(*steps, endpoint=addresses or None, published=published)
 
 
 def _server(

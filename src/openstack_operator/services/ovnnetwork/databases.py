@@ -11,8 +11,6 @@ from . import raft, recovery
 from .model import Members, OVNNetworkSpec
 from .tls import TLS
 
-_MAX_MEMBERS = 9
-"""Number of members a database can have."""
 _STATE = "/var/lib/ovn"
 """Folder of a member's database."""
 
@@ -46,22 +44,20 @@ class DatabaseGroup(Group):
     record: raft.Record | None
     """The record of its members; None for a single one."""
 
+    members_step: Step
+    """The step that is ready when every member is."""
+
     @property
     def rebuilt_id(self) -> str:
         """Return the identity of its cluster, or an empty string for the first cluster."""
         return self.record.rebuilt_id if self.record else ""
 
-    @property
-    def members_step(self) -> Step:
-        """Return the step that is ready when every member is."""
-        return next(step for step in self.steps if isinstance(step, parts.Members))
-
 
 def pods(ctx: Context[OVNNetworkSpec]) -> list[str]:
     """Return the names of the members' pods, of each database that has several members."""
-    sizes = {database.name: ctx.spec.members(database.name) for database in (NORTHBOUND, SOUTHBOUND)}
-    hosts = [parts.hosts(ctx, name, ctx.name(name), size) for name, size in sizes.items() if size > 1]
-    return [recovery.pod_of(host) for group in hosts for host in group]
+    clusters = [parts.cluster(ctx, database.name) for database in (NORTHBOUND, SOUTHBOUND)]
+    sizes = [ctx.spec.members(cluster.component) for cluster in clusters]
+    return [pod for cluster, size in zip(clusters, sizes, strict=True) if size > 1 for pod in cluster.pod_names(size)]
 
 
 def members(
@@ -70,36 +66,33 @@ def members(
     """Return StatefulSet `<owner>-nb` or `<owner>-sb` behind a headless Service of the same name, and the record of its
     members once there are several. `forced_pod` is the pod that has to continue with its data.
     """
-    service, name, target = ctx.name(database.name), database.name, kube.selector(ctx, database.name)
-    hosts = parts.hosts(ctx, name, service, _MAX_MEMBERS)
-    live = ctx.children.get(("StatefulSet", kube.fitting(ctx.name(name), kube.STATEFUL_SET_LIMIT)))
-    record = raft.record(ctx, name, hosts, live, forced_pod, tls)
-    pod_settings = kube.settings(ctx.spec, settings)
+    name, target, pod_settings = database.name, kube.selector(ctx, database.name), kube.settings(ctx.spec, settings)
     storage = settings.model_dump(include={"storage_size", "storage_class_name"}, exclude_none=True)
-    ports = {**open_ports(database, tls), "raft": database.raft_port}
-    ports |= {"facts": database.facts_port} if record else {}
-    template = kube.pod(ctx, name, _container(ctx, database, hosts[0], record, ports, tls), wanted=pod_settings)
-    # From the record on, not from the second pod: a template that changed then would restart the first one as it joins.
-    template = kube.placed(template, pod_settings, target, several=bool(record), replaceable=False)
-    if record:
-        template["metadata"]["labels"][kube.WATCHED] = "true"
-    step = parts.members(
+    cluster = parts.cluster(
         ctx,
         name,
+        ctx.name(name),
+        settings=pod_settings,
+        storage=ctx.spec.model_copy(update=storage),
+        path=f"spec.{database.condition.lower()}" if settings.storage_size else "spec",
+    )
+    record = raft.record(ctx, cluster, forced_pod, tls)
+    ports = {**open_ports(database, tls), "raft": database.raft_port}
+    ports |= {"facts": database.facts_port} if record else {}
+    template = cluster.template(_container(ctx, database, cluster, record, ports, tls), watched=record is not None)
+    # From the record on, not from the second pod: a template that changed then would restart the first one as it joins.
+    template = kube.placed(template, pod_settings, target, several=bool(record), replaceable=False)
+    step = cluster.step(
         template,
-        service=service,
         ports=ports,
         replicas=record.size.pods if record else 1,
-        storage=ctx.spec.model_copy(update=storage),
-        settings=pod_settings,
-        path=f"spec.{database.condition.lower()}" if settings.storage_size else "spec",
         condition=database.condition,
         after=(*((record,) if record else ()), *tls.server.pending),
     )
     if record:
         step = replace(step, verdict=record.verdict_of_members)
-    connection = tls.connection(hosts[: ctx.spec.members(name)], database.client_port, database.tls_port)
-    return DatabaseGroup(database.condition, [record, step] if record else [step], connection, record)
+    connection = tls.connection(cluster.hosts(ctx.spec.members(name)), database.client_port, database.tls_port)
+    return DatabaseGroup(database.condition, [record, step] if record else [step], connection, record, step)
 
 
 def open_ports(database: Database, tls: TLS) -> dict[str, int]:
@@ -116,12 +109,13 @@ def alive(program: Component, ports: Mapping[str, int]) -> kube.Probe:
 def _container(
     ctx: Context[OVNNetworkSpec],
     database: Database,
-    first_host: str,
+    cluster: parts.Cluster,
     record: raft.Record | None,
     ports: dict[str, int],
     tls: TLS,
 ) -> kube.Container:
     program = ctx.release[f"ovn-{database.name}"]
+    [first_host] = cluster.hosts(1)
     command, ready, stop = program.command, program.commands["ready"], program.commands["stop"]
     shared: list[kube.Mount] = []
     if record:
@@ -134,7 +128,7 @@ def _container(
         command=command,
         env={
             **parts.POD_NAME,
-            "OVN_ADDRESS": f"$(POD_NAME).{ctx.host(kube.fitting(ctx.name(database.name)))}",
+            "OVN_ADDRESS": cluster.own_host,
             # Only this member may create the cluster; a second one that did would be a second cluster.
             "OVN_SEED": record.env("seed") if record else first_host,
             "OVN_MEMBERS": record.env("members") if record else first_host,

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ... import agents, kube
+from ... import agents, kube, parts
 from ...plan import RECOVERY, Context, Object, State, Step, Verdict, progressing
 from . import recovery
 from .model import OVNNetworkSpec
@@ -87,48 +87,44 @@ class Record(Step):
         return {"secretKeyRef": {"name": self.secret, "key": key}}
 
 
-def record(
-    ctx: Context[OVNNetworkSpec], name: str, hosts: Sequence[str], live: Object | None, forced_pod: str, tls: TLS
-) -> Record | None:
+def record(ctx: Context[OVNNetworkSpec], cluster: parts.Cluster, forced_pod: str, tls: TLS) -> Record | None:
     """Return the member that may create the cluster, its members and its identity, stored as long as the volumes; None
-    for a single member that was always alone. `hosts` has the largest possible number of members, `forced_pod` has to
-    continue with its data.
+    for a single member that was always alone. `forced_pod` has to continue with its data.
     """
-    replicas, secret = ctx.spec.members(name), kube.fitting(ctx.name(name, "raft"))
-    child = ctx.children.get(("Secret", secret))
-    if replicas == 1 and child is None:
+    replicas, live, suffix = ctx.spec.members(cluster.component), cluster.live, f"{cluster.component}-raft"
+    secret = ctx.name(suffix)
+    if replicas == 1 and ("Secret", secret) not in ctx.children:
         return None
-    stored = kube.secret_data(child)
+    stored = cluster.stored_record(suffix)
     volumes = live["spec"]["template"]["spec"].get("volumes") or () if live else ()
     has_record = any((volume.get("secret") or {}).get("secretName") == secret for volume in volumes)
     size = next_size(replicas, stored["members"].count(",") + 1 if stored else None, live, has_record=has_record)
     # A ready member has a cluster: from then on an empty disk is a lost one, the first member's too.
-    seed = FORMED if stored.get("seed") == FORMED or _ready(live) else hosts[0]
-    pods = {recovery.pod_of(host): host for host in hosts[: size.listed]}
-    cluster = recovery.cluster(ctx, list(pods))
-    plain_pods = cluster.members_without("ssl") if cluster else list(pods)
+    pods = dict(zip(cluster.pod_names(size.listed), cluster.hosts(size.listed), strict=True))
+    seed = FORMED if stored.get("seed") == FORMED or cluster.ready_replicas else cluster.hosts(1)[0]
+    observed = recovery.cluster(ctx, list(pods))
+    plain_pods = observed.members_without("ssl") if observed else list(pods)
     is_single = size.pods == replicas == 1
     scheme_list = peer_schemes(stored.get("schemes", ""), tls, live, is_single=is_single, all_use_tls=not plain_pods)
     data = {"seed": seed, "members": ",".join(pods.values())} | ({"schemes": scheme_list} if scheme_list else {})
     chosen_pod = forced_pod if forced_pod in pods else ""
-    state = cluster.recovery_state(stored, chosen_pod, pods) if cluster else recovery.stored_state(stored)
-    secret_object = kube.secret(ctx, secret, data | state)
+    state = observed.recovery_state(stored, chosen_pod, pods) if observed else recovery.stored_state(stored)
     is_resizing, is_switching_to_tls = (size.pods, size.listed) != (replicas, replicas), "," in scheme_list
     verdict = progressing(f"{size.listed} of {replicas} members wanted") if is_resizing else None
-    if is_switching_to_tls and cluster and plain_pods and not is_resizing:
+    if is_switching_to_tls and observed and plain_pods and not is_resizing:
         verdict = Verdict(State.READY, f"members go over to TLS among each other, one by one: next {plain_pods[-1]}")
-    if seed == FORMED and cluster and cluster.verdict:
-        verdict = cluster.verdict
+    if seed == FORMED and observed and observed.verdict:
+        verdict = observed.verdict
     return Record(
         name="Record",
-        objects=(kube.retained(secret_object) if ctx.spec.retention == "Retain" else secret_object,),
+        objects=(cluster.record(suffix, data | state),),
         guarded=True,
         barrier=True,
         secret=secret,
         size=size,
         verdict_of_members=verdict,
         rebuilt_id=state.get("rebuilt", ""),
-        members=cluster.members if cluster else (),
+        members=observed.members if observed else (),
         is_switching_to_tls=is_switching_to_tls,
     )
 

@@ -12,7 +12,7 @@ from datetime import timedelta
 from typing import Any
 
 from ... import kube
-from ...plan import Context, Object, SpecError, Verdict, recovering
+from ...plan import Context, Object, Verdict, recovering
 from .model import OVNNetworkSpec
 
 FORCE = "openstack.k8s.io/force-rebuild"
@@ -102,15 +102,6 @@ def cluster(ctx: Context[OVNNetworkSpec], pods: Sequence[str]) -> Cluster | None
     return Cluster({pod: facts.get(pod) for pod in pods}) if facts else None
 
 
-def forced_pod(ctx: Context[OVNNetworkSpec], pods: Sequence[str]) -> str:
-    """Return the member that the user makes continue with its data, empty for none. Raises SpecError if it is none."""
-    pod = ctx.annotations.get(FORCE, "")
-    if pod and pod not in pods:
-        choice = f"choose from {', '.join(pods)}" if pods else "with one member there is nothing to choose"
-        raise SpecError(f"metadata.annotations[{FORCE}]", f"there is no member {pod!r}; {choice}")
-    return pod
-
-
 def _role(fact: Mapping[str, Any] | None) -> str:
     return str(fact.get("role", "")) if fact else ""
 
@@ -123,11 +114,6 @@ def _state(fact: Mapping[str, Any] | None) -> str:
 
 def _message(fact: Mapping[str, Any] | None) -> str:
     return str(fact.get("why") or "") or ("" if fact.get("led") else "starts") if fact else "does not answer"
-
-
-def pod_of(host: str) -> str:
-    """Return the pod behind a member's host name."""
-    return host.partition(".")[0]
 
 
 def restart_annotations(rebuilt_ids: Sequence[str]) -> Object:

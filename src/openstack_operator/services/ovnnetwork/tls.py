@@ -72,8 +72,8 @@ def certificates(ctx: Context[OVNNetworkSpec]) -> TLS:
     """Return the certificates, if the spec requests TLS. Open vSwitch checks their authority, not their names."""
     if ctx.spec.tls and ctx.spec.image_profile == "kolla":
         raise NotBuilt("spec.tls", "kolla's images do not encrypt OVN's databases yet; remove it")
-    sets = [("StatefulSet", kube.fitting(ctx.name(name), kube.STATEFUL_SET_LIMIT)) for name in ("nb", "sb")]
-    also = [f"*.{ctx.host(ctx.name(name))}" for name in ("nb", "sb")]
+    clusters = [parts.cluster(ctx, name, ctx.name(name)) for name in ("nb", "sb")]
+    sets, also = [cluster.key for cluster in clusters], [cluster.wildcard for cluster in clusters]
     server, client = (
         parts.certified(ctx, ctx.name("relay"), workloads=sets, name=name, also=also, calls=True)
         for name in ("tls", "client-tls")
@@ -110,7 +110,5 @@ def _is_rolled_out(live: Object | None, *, refusing: bool) -> bool:
     """Return True if no roll-out runs or is about to begin: members switch to TLS only while all of them run."""
     if live is None:
         return True
-    status, env = live.get("status") or {}, live["spec"]["template"]["spec"]["containers"][0].get("env") or ()
-    is_observed = status.get("observedGeneration", 0) >= live["metadata"].get("generation", 1)
-    is_rolled_out = is_observed and status.get("currentRevision") == status.get("updateRevision")
-    return is_rolled_out and any(each["name"] == "OVN_PLAIN" for each in env) == refusing
+    env = live["spec"]["template"]["spec"]["containers"][0].get("env") or ()
+    return not kube.is_rolling_out(live) and any(each["name"] == "OVN_PLAIN" for each in env) == refusing

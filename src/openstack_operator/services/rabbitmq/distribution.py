@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from ... import kube, parts
-from ...plan import Context, Object, progressing
+from ... import parts
+from ...plan import Object, Step, progressing
 from .config import INTER_NODE
-from .model import RabbitMQSpec
 
 _FILE = "inter_node_tls.config"
 _ARGUMENTS = f"-proto_dist inet_tls -ssl_dist_optfile /etc/rabbitmq/{_FILE}"
@@ -33,7 +32,7 @@ class Distribution:
         """Environment of the broker and of every tool in its container."""
         return {"RABBITMQ_SERVER_START_ARGS": _ARGUMENTS, _TOOLS: _ARGUMENTS} if self.encrypted else {}
 
-    def apply(self, server: parts.Members) -> parts.Members:
+    def apply(self, server: Step) -> Step:
         """Return the members as they should run."""
         if not self.stops:
             return server
@@ -45,17 +44,19 @@ class Distribution:
         )
 
 
-def distribution(ctx: Context[RabbitMQSpec], certificate: parts.Certified) -> Distribution:
+def distribution(cluster: parts.Cluster, certificate: parts.Certified, *, is_single: bool) -> Distribution:
     """Return the distribution. The one a new broker begins with stays until the spec asks for another: several members
     that run in plain text encrypt once that is required and all of them serve, for all of them stop for it.
     """
-    live = ctx.children.get(("StatefulSet", kube.fitting(ctx.name("server"), kube.STATEFUL_SET_LIMIT)))
+    live = cluster.live
     if live is None:
         return Distribution(encrypted=bool(certificate))
-    is_on, is_single = _is_encrypted(live), ctx.spec.replicas == 1
+    is_on = _is_encrypted(live)
+    # The operator would never see a member on a lost node stop.
+    all_serve = cluster.ready_replicas >= live["spec"]["replicas"]
     # A certificate of the user's that is no longer good for it would let no member in.
     is_fit = all(step.verdict is None for step in certificate.steps)
-    encrypts = bool(certificate) and (is_on or (is_fit and (is_single or (certificate.required and _all_serve(live)))))
+    encrypts = bool(certificate) and (is_on or (is_fit and (is_single or (certificate.required and all_serve))))
     is_stopping = live["spec"]["replicas"] == 0 and (live.get("status") or {}).get("replicas", 0) > 0
     return Distribution(encrypted=encrypts, stops=not is_single and (encrypts != is_on or is_stopping))
 
@@ -63,11 +64,6 @@ def distribution(ctx: Context[RabbitMQSpec], certificate: parts.Certified) -> Di
 def _is_encrypted(live: Object) -> bool:
     env = live["spec"]["template"]["spec"]["containers"][0].get("env") or ()
     return any(each["name"] == _TOOLS for each in env)
-
-
-def _all_serve(live: Object) -> bool:
-    """Return True if every member serves; the operator would never see one on a lost node stop."""
-    return (live.get("status") or {}).get("readyReplicas", 0) >= live["spec"]["replicas"]
 
 
 def _without_replicas(server: Object) -> Object:

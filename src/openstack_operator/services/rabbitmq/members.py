@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from ... import kube
-from ...plan import Context, Object, SpecError, Step, Verdict, recovering
+from ... import kube, parts
+from ...plan import Context, Object, Step, Verdict, recovering
 from .model import RabbitMQSpec
 
 _FIRST_START = timedelta(minutes=3)
@@ -30,15 +30,13 @@ class Orders(Step):
         return {"secretKeyRef": {"name": self.secret, "key": key, "optional": True}}
 
 
-def orders(ctx: Context[RabbitMQSpec], names: Sequence[str]) -> Orders:
+def orders(ctx: Context[RabbitMQSpec], cluster: parts.Cluster) -> Orders:
     """Return the order as it should stand. The operator takes one while no member serves clients, and adds a token, so
-    that a member carries it out once. Raises SpecError if the annotation names no member.
+    that a member carries it out once. Raises SpecError as `parts.ordered_member`.
     """
-    secret = kube.fitting(ctx.name("orders"))
-    member = ctx.annotations.get(FORCE, "")
-    if member and member not in names:
-        raise SpecError(f"metadata.annotations.{FORCE}", f"there is no member {member!r}; {', '.join(names)} are")
-    stored = kube.secret_data(ctx.children.get(("Secret", secret)))
+    secret = ctx.name("orders")
+    member = parts.ordered_member(ctx, FORCE, cluster.pod_names(ctx.spec.replicas))
+    stored = cluster.stored_record("orders")
     order = stored if member and stored.get("member") == member else {}
     if member and not order and not any(_is_ready(pod) for pod in ctx.pods):
         order = {"member": member, "token": ctx.draw()}
@@ -65,10 +63,10 @@ def member_status(names: Sequence[str], pods: Sequence[Object]) -> list[dict[str
     ]
 
 
-def verdict(ctx: Context[RabbitMQSpec], members: Sequence[dict[str, str]], ordered_member: str) -> Verdict | None:
+def verdict(cluster: parts.Cluster, members: Sequence[dict[str, str]], ordered_member: str) -> Verdict | None:
     """Return which members are not serving; None if all are, or while Kubernetes makes or rolls members."""
     absent = [member for member in members if member["state"] != "Serving"]
-    live = ctx.children.get(("StatefulSet", kube.fitting(ctx.name("server"), kube.STATEFUL_SET_LIMIT)))
+    live, ctx = cluster.live, cluster.ctx
     if not absent or not ctx.pods or live is None or _is_rolling_out(live, ctx.now):
         return None
     text = "; ".join(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ... import kube, parts
+from ...parts import delegate
 from ...plan import Context, Plan, Step
 from .config import ADVANCED, AMQP, AMQPS, MANAGEMENT, MANAGEMENT_TLS, provided_conf
 from .model import RabbitMQSpec
@@ -17,18 +18,6 @@ _LEGACY = "rabbitmq.com/legacy-startup-probe"
 Without it 2.22 kills an older one every five minutes."""
 
 
-def provider(ctx: Context[RabbitMQSpec]) -> str:
-    """Return the name of the provider. Raises SpecError if another one has run the broker before."""
-    return parts.provider(
-        ctx,
-        OPERATOR,
-        KIND,
-        builtin=("Secret", kube.fitting(ctx.name("credentials"))) in ctx.children,
-        rabbitmq_cluster_operator=(KIND, kube.fitting(ctx.owner)) in ctx.children,
-        external=("Secret", kube.fitting(ctx.name("admin"))) in ctx.children,
-    )
-
-
 def ordered_teardown(spec: RabbitMQSpec) -> bool:
     """Return True if deletion has to wait for the cluster: the cluster operator makes one again that is deleted while
     the operator still looks at it, unless that stays until all that belongs to it is gone.
@@ -36,13 +25,13 @@ def ordered_teardown(spec: RabbitMQSpec) -> bool:
     return spec.provider in {OPERATOR, parts.AUTO}
 
 
-def delegated(ctx: Context[RabbitMQSpec]) -> Plan:
+def _delegated(ctx: Context[RabbitMQSpec]) -> Plan:
     """Return the plan of a RabbitmqCluster; published as of a builtin one, and its name if the messaging topology
     operator makes virtual hosts and users, which cannot check a certificate of ours: with TLS our actuators make them.
     """
     spec, name = ctx.spec, kube.fitting(ctx.owner)
     certificate = parts.certified(ctx, name, workloads=[(KIND, name)], members=f"{name}-nodes")
-    resource = parts.served_by(ctx, "RabbitmqCluster", name, API, _spec(ctx, certificate))
+    resource = delegate.resource(ctx, "RabbitmqCluster", name, API, _spec(ctx, certificate))
     server = Step(name="Server", objects=(kube.annotated(resource, {_LEGACY: "true"}),), after=certificate.steps)
     host, is_tls = ctx.host(name), bool(certificate.published)
     port = AMQPS if is_tls else AMQP
@@ -71,15 +60,15 @@ def delegated(ctx: Context[RabbitMQSpec]) -> Plan:
 def _spec(ctx: Context[RabbitMQSpec], certificate: parts.Certified) -> dict[str, Any]:
     spec, several = ctx.spec, ctx.spec.replicas > 1
     pods = {"app.kubernetes.io/name": kube.fitting(ctx.owner)}
-    fields = parts.placed_by_others(ctx, pods, several=several)
+    fields = delegate.placement(ctx, pods, several=several)
     placement = {name: fields.pop(name, None) for name in ("affinity", "tolerations")}
     tls = {"secretName": certificate.secret, "disableNonTLSListeners": certificate.required}
     rabbitmq = {"additionalConfig": provided_conf(spec.config, spec.replicas)}
     return {
         "replicas": spec.replicas,
-        "image": parts.image(ctx, "rabbitmq"),
+        "image": delegate.image(ctx, "rabbitmq"),
         "persistence": {"storage": spec.storage_size, "storageClassName": spec.storage_class_name},
-        "resources": parts.sized(ctx, cpu="100m", memory="512Mi"),
+        "resources": delegate.resources(ctx, cpu="100m", memory="512Mi"),
         "rabbitmq": rabbitmq | ({"advancedConfig": ADVANCED} if several else {}),
         "tls": tls if certificate else None,
         "delayStartSeconds": 0,  # Its defaults are half a minute before each start, and a week for each end.
@@ -89,10 +78,17 @@ def _spec(ctx: Context[RabbitMQSpec], certificate: parts.Certified) -> dict[str,
     }
 
 
-def external(ctx: Context[RabbitMQSpec]) -> Plan:
+def _external(ctx: Context[RabbitMQSpec]) -> Plan:
     """Return the plan of an external RabbitMQ, with whose administrator our actuators make virtual hosts and users."""
-    server = parts.declared_server(ctx.spec.external)
-    admin = parts.external(ctx, server, "default_user", "default_pass")
+    server = delegate.declared_server(ctx.spec.external)
+    admin = delegate.external(ctx, server, "default_user", "default_pass")
     port = server.port or (AMQPS if admin.at.trust else AMQP)
     published = {"host": server.host, "port": str(port), "managementURL": server.management_url, **admin.published}
     return Plan(*admin.steps, endpoint=f"{server.host}:{port}", published=published)
+
+
+def provided(ctx: Context[RabbitMQSpec]) -> Plan | None:
+    """Return the plan of a RabbitMQ that another provider runs; None for a builtin one. Raises SpecError if another
+    provider has run it before.
+    """
+    return delegate.plan(ctx, OPERATOR, KIND, _delegated, _external)

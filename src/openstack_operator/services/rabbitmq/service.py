@@ -12,7 +12,7 @@ from .config import ADVANCED, AMQP, AMQPS, DISTRIBUTION, EPMD, MANAGEMENT, MANAG
 from .distribution import Distribution, distribution
 from .members import Orders, member_status, orders, verdict
 from .model import RabbitMQSpec
-from .providers import OPERATOR, delegated, external, provider
+from .providers import provided
 
 _STATE, _SECRET = "/var/lib/rabbitmq", "/etc/rabbitmq/secret"
 _LISTENS = "rabbitmq/listens.sh"
@@ -25,9 +25,9 @@ def plan(ctx: Context[RabbitMQSpec]) -> Plan:
     clients are to check the certificate: port and managementURL speak TLS then.
     """
     spec = ctx.spec
-    if (provider_name := provider(ctx)) != parts.BUILTIN:
-        return delegated(ctx) if provider_name == OPERATOR else external(ctx)
-    hosts = parts.hosts(ctx, "server", ctx.name("members"), spec.replicas)
+    if plan_of_provider := provided(ctx):
+        return plan_of_provider
+    name, cluster, is_single = ctx.name(), parts.cluster(ctx), spec.replicas == 1
     # Only a server without any data makes its first user; the account belongs to the volume.
     creds = parts.credentials(
         ctx,
@@ -37,28 +37,21 @@ def plan(ctx: Context[RabbitMQSpec]) -> Plan:
         retain=spec.retention == "Retain",
         of_data=True,
     )
-    name, members = kube.fitting(ctx.owner), kube.fitting(ctx.name("members"))
     certificate = parts.certified(
-        ctx,
-        name,
-        workloads=[("StatefulSet", kube.fitting(ctx.name("server"), kube.STATEFUL_SET_LIMIT))],
-        members=members,
-        also=[f"*.{ctx.host(members)}"],
-        calls=True,
+        ctx, name, workloads=[cluster.key], members=cluster.service, also=[cluster.wildcard], calls=True
     )
-    inter_node = distribution(ctx, certificate)
+    inter_node = distribution(cluster, certificate, is_single=is_single)
     listeners = Listeners(plain=not certificate.required, tls=bool(certificate), monitored=spec.monitoring.enabled)
-    conf_text = rabbitmq_conf(spec.config, hosts, listeners=listeners)
+    conf_text = rabbitmq_conf(spec.config, cluster.hosts(spec.replicas), listeners=listeners)
     files = {"rabbitmq.conf": conf_text, "enabled_plugins": listeners.plugins, **inter_node.files}
-    if spec.replicas > 1:
+    if not is_single:
         files["advanced.config"] = ADVANCED
     conf = parts.written(ctx, files, directory="/etc/rabbitmq")
-    names = [host.partition(".")[0] for host in hosts]
-    order = orders(ctx, names) if spec.replicas > 1 else None
-    status = member_status(names, ctx.pods) if order else []
-    server = _server(ctx, creds, conf, hosts, order, certificate, listeners, inter_node)
+    order = None if is_single else orders(ctx, cluster)
+    status = member_status(cluster.pod_names(spec.replicas), ctx.pods) if order else []
+    server = _server(ctx, cluster, creds, conf, order, certificate, listeners, inter_node)
     if order:
-        server = inter_node.apply(replace(server, verdict=verdict(ctx, status, order.member)))
+        server = inter_node.apply(replace(server, verdict=verdict(cluster, status, order.member)))
     address = kube.service(ctx, name, listeners.ports, kube.selector(ctx, "server"))
     monitors = parts.watched(ctx, "server", listeners.metrics, certificate, name) if listeners.monitored else ()
     host, is_tls = ctx.host(name), bool(certificate.published)
@@ -86,14 +79,14 @@ def plan(ctx: Context[RabbitMQSpec]) -> Plan:
 
 def _server(
     ctx: Context[RabbitMQSpec],
+    cluster: parts.Cluster,
     creds: parts.Credentials,
     conf: parts.Config,
-    hosts: Sequence[str],
     order: Orders | None,
     certificate: parts.Certified,
     listeners: Listeners,
     inter_node: Distribution,
-) -> parts.Members:
+) -> Step:
     """Return StatefulSet `<owner>-server`."""
     clustered, program = order is not None, ctx.release["rabbitmq"]
     main = kube.Container(
@@ -102,10 +95,10 @@ def _server(
         # The node's name is part of its data and of every other member's; it must be right from the first start.
         env={
             **parts.POD_NAME,
-            "RABBITMQ_NODENAME": f"rabbit@$(POD_NAME).{ctx.host(kube.fitting(ctx.name('members')))}",
+            "RABBITMQ_NODENAME": f"rabbit@{cluster.own_host}",
             "RABBITMQ_USE_LONGNAME": "true",
             **inter_node.env,
-            **(_member_env(hosts, listeners, order) if order else {}),
+            **(_member_env(cluster.hosts(ctx.spec.replicas), listeners, order) if order else {}),
         },
         ports={**listeners.ports, **({parts.METRICS: listeners.metrics} if listeners.monitored else {})},
         mounts=(
@@ -123,24 +116,10 @@ def _server(
         peak=kube.peak(ctx.spec.config.get("vm_memory_high_watermark.absolute"), 2),
         cpu="400m" if clustered else "100m",
     )
-    template = kube.pod(
-        ctx,
-        "server",
-        main,
-        wanted=kube.settings(ctx.spec),
-        annotations={kube.CONFIG_DIGEST: conf.digest},
-        grace=60,
-    )
-    if clustered:
-        template["metadata"]["labels"][kube.WATCHED] = "true"
-    return parts.members(
-        ctx,
-        "server",
-        template,
-        service=ctx.name("members"),
+    return cluster.step(
+        cluster.template(main, config=conf, grace=60, watched=clustered),
         ports={**listeners.ports, "epmd": EPMD, "distribution": DISTRIBUTION},
         replicas=ctx.spec.replicas,
-        storage=ctx.spec,
         after=(creds, conf, *certificate.steps),
     )
 

@@ -61,7 +61,7 @@ _NAME = re.compile(r"[a-z0-9-]+")
 
 def tls_options(port: int, peer_tls: str) -> dict[str, Any]:
     """Return options by which a server, or a sentinel, takes TLS on a port, beside plain text until that is refused;
-    `peer_tls` is as `parts.among` says. Then it listens at a socket, too, where the release's command checks it.
+    `peer_tls` is as `Cluster.peer_tls` says. Then it listens at a socket, too, where the release's command checks it.
     """
     options = {**_TLS_WIRED, "tls-port": port, **({"tls-replication": "yes"} if peer_tls else {})}
     return options | ({"port": 0, "unixsocket": f"/tmp/valkey-{port}.sock"} if peer_tls == "only" else {})  # noqa: S108

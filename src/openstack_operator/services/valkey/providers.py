@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ... import kube, parts
+from ... import kube
 from ...api import mebibytes
+from ...parts import delegate
 from ...plan import Context, Plan, SpecError, Step
 from . import sentinel
 from .config import PORT, TLS_PORT, provided_flags
@@ -15,31 +16,19 @@ API, KIND = "cache.cs.sap.com/v1alpha1", "Valkey.cache.cs.sap.com"
 OPERATOR = "valkey-operator"
 
 
-def provider(ctx: Context[ValkeySpec]) -> str:
-    """Return the name of the provider. Raises SpecError if another one has run the servers before."""
-    return parts.provider(
-        ctx,
-        OPERATOR,
-        KIND,
-        builtin=("Secret", kube.fitting(ctx.name("credentials"))) in ctx.children,
-        valkey_operator=(KIND, kube.fitting(ctx.owner)) in ctx.children,
-        external=("Secret", kube.fitting(ctx.name("admin"))) in ctx.children,
-    )
-
-
-def delegated(ctx: Context[ValkeySpec]) -> Plan:
+def _delegated(ctx: Context[ValkeySpec]) -> Plan:
     """Return the plan of a Valkey of cache.cs.sap.com, whose objects are called `valkey-<name>`; its operator makes the
     password and the certificate. Sentinels watch over a set called `myprimary` there.
     """
     spec, name = ctx.spec, kube.fitting(ctx.owner)
-    parts.unserved(ctx, OPERATOR, "image")
+    delegate.reject_unsupported(ctx, OPERATOR, "image")
     if spec.tls and spec.tls.secret_ref:
         text = "valkey-operator makes certificates of its own; name a PKI, or choose provider builtin"
         raise SpecError("spec.tls.secretRef", text)
     has_sentinels, delegated_name = spec.sentinel.enabled, f"valkey-{name}"
     host = ctx.host(delegated_name if has_sentinels else f"{delegated_name}-primary")
     at = f"{host}:{sentinel.SENTINEL if has_sentinels else PORT}"
-    resource = parts.served_by(ctx, "Valkey", name, API, _spec(ctx))
+    resource = delegate.resource(ctx, "Valkey", name, API, _spec(ctx))
     return Plan(
         Step(name="Server", objects=(resource,)),
         endpoint=at,
@@ -60,16 +49,23 @@ def _spec(ctx: Context[ValkeySpec]) -> dict[str, Any]:
         "sentinel": {"enabled": spec.sentinel.enabled},
         "persistence": {"enabled": True, "size": spec.storage_size, "storageClass": spec.storage_class_name},
         "tls": {"enabled": True} if spec.tls else None,
-        "resources": parts.sized(ctx, cpu="20m", memory=f"{mebibytes(spec.memory) + 16}Mi"),
+        "resources": delegate.resources(ctx, cpu="20m", memory=f"{mebibytes(spec.memory) + 16}Mi"),
         "extraFlags": provided_flags(spec.config, spec.memory),
-        **parts.placed_by_others(ctx, pods, several=spec.replicas > 1),
+        **delegate.placement(ctx, pods, several=spec.replicas > 1),
     }
 
 
-def external(ctx: Context[ValkeySpec]) -> Plan:
+def _external(ctx: Context[ValkeySpec]) -> Plan:
     """Return the plan of an external Valkey: its address and its password."""
-    server = parts.declared_server(ctx.spec.external)
-    admin = parts.external(ctx, server, "user", "password")
+    server = delegate.declared_server(ctx.spec.external)
+    admin = delegate.external(ctx, server, "user", "password")
     port = server.port or (TLS_PORT if admin.at.trust else PORT)
     published = {"host": server.host, "port": str(port), "sentinels": "", **admin.published}
     return Plan(*admin.steps, endpoint=f"{server.host}:{port}", published=published)
+
+
+def provided(ctx: Context[ValkeySpec]) -> Plan | None:
+    """Return the plan of a Valkey that another provider runs; None for a builtin one. Raises SpecError if another
+    provider has run it before.
+    """
+    return delegate.plan(ctx, OPERATOR, KIND, _delegated, _external)

@@ -12,7 +12,7 @@ from ...plan import Context, Plan, Step
 from . import sentinel
 from .config import CONF, PORT, STATE, TLS, TLS_PORT, tls_options, valkey_conf
 from .model import ValkeySpec
-from .providers import OPERATOR, delegated, external, provider
+from .providers import provided
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class Listeners:
 
     certificate: parts.Certified
     peer_tls: str
-    """As `parts.among` says."""
+    """As `Cluster.peer_tls` says."""
     has_sentinels: bool
 
     def options(self, port: int) -> dict[str, Any]:
@@ -58,20 +58,17 @@ def plan(ctx: Context[ValkeySpec]) -> Plan:
     (`host:port,…`, empty without them; the set they watch over is called `mymaster`), and trustSecret (key `ca.crt`) if
     clients are to check certificates: the ports speak TLS then. With sentinels, host is any of the servers.
     """
-    spec, name = ctx.spec, kube.fitting(ctx.owner)
-    if (provider_name := provider(ctx)) != parts.BUILTIN:
-        return delegated(ctx) if provider_name == OPERATOR else external(ctx)
+    spec, name, cluster = ctx.spec, ctx.name(), parts.cluster(ctx)
+    if plan_of_provider := provided(ctx):
+        return plan_of_provider
     has_sentinels = spec.sentinel.enabled
-    hosts = parts.hosts(ctx, "server", ctx.name("members"), spec.replicas)
+    hosts = cluster.hosts(spec.replicas)
     # Sentinels remember it on their volumes.
     creds = parts.credentials(ctx, "password", retain=spec.retention == "Retain")
-    server = ("StatefulSet", kube.fitting(ctx.name("server"), kube.STATEFUL_SET_LIMIT))
     # Sentinels answer clients with the name of a server.
-    members = f"*.{ctx.host(kube.fitting(ctx.name('members')))}"
-    certificate = parts.certified(ctx, name, workloads=[server], also=[members])
-    listeners = Listeners(
-        certificate, parts.among(ctx, certificate, server, closes=certificate.required), has_sentinels
-    )
+    certificate = parts.certified(ctx, name, workloads=[cluster.key], also=[cluster.wildcard])
+    peer_tls = cluster.peer_tls(certificate, closes=certificate.required)
+    listeners = Listeners(certificate, peer_tls, has_sentinels)
     text = valkey_conf(
         spec.config, creds["password"], spec.memory, sentinels=has_sentinels, tls=listeners.options(TLS_PORT)
     )
@@ -80,13 +77,21 @@ def plan(ctx: Context[ValkeySpec]) -> Plan:
     address = kube.service(ctx, name, listeners.ports, kube.selector(ctx, "server"))
     port, sentinel_port = (TLS_PORT, sentinel.TLS_PORT) if certificate.published else (PORT, sentinel.SENTINEL)
     host = ctx.host(name)
+    template = cluster.template(
+        *_containers(ctx, cluster, creds, conf, listeners),
+        config=conf,
+        annotations={parts.PEER_TLS: peer_tls} if peer_tls else {},
+    )
+    server = cluster.step(
+        template, ports=listeners.ports, replicas=spec.replicas, after=(creds, *certificate.steps, conf)
+    )
     return Plan(
         # No service of the cloud uses it: it is for other clients.
         *parts.policies(ctx, parts.Way("server", [*listeners.ports.values()], "namespace")),
         creds,
         *certificate.steps,
         conf,
-        _server(ctx, creds, conf, hosts, listeners),
+        server,
         Step(name="Endpoint", objects=(address,)),
         endpoint=f"{host}:{sentinel_port if has_sentinels else port}",
         published={
@@ -99,37 +104,15 @@ def plan(ctx: Context[ValkeySpec]) -> Plan:
     )
 
 
-def _server(
-    ctx: Context[ValkeySpec], creds: parts.Credentials, conf: parts.Config, hosts: Sequence[str], listeners: Listeners
-) -> parts.Members:
-    """Return StatefulSet `<owner>-server`."""
-    template = kube.pod(
-        ctx,
-        "server",
-        *_containers(ctx, creds, conf, hosts, listeners),
-        wanted=kube.settings(ctx.spec),
-        annotations={
-            kube.CONFIG_DIGEST: conf.digest,
-            **({parts.AMONG: listeners.peer_tls} if listeners.peer_tls else {}),
-        },
-        grace=30,
-    )
-    return parts.members(
-        ctx,
-        "server",
-        template,
-        service=ctx.name("members"),
-        ports=listeners.ports,
-        replicas=len(hosts),
-        storage=ctx.spec,
-        after=(creds, *listeners.certificate.steps, conf),
-    )
-
-
 def _containers(
-    ctx: Context[ValkeySpec], creds: parts.Credentials, conf: parts.Config, hosts: Sequence[str], listeners: Listeners
+    ctx: Context[ValkeySpec],
+    cluster: parts.Cluster,
+    creds: parts.Credentials,
+    conf: parts.Config,
+    listeners: Listeners,
 ) -> Sequence[kube.Container]:
     """Return the server, and the sentinel beside it if there are several."""
+    hosts = cluster.hosts(ctx.spec.replicas)
     secret = kube.folder("credentials", creds.secret, sentinel.SECRET_FOLDER)
     mounts = (parts.volume(STATE, "valkey"), secret, *listeners.certificate.mounts(TLS))
     env = sentinel.env(certified=bool(listeners.certificate), peer_tls=bool(listeners.peer_tls))
@@ -151,7 +134,7 @@ def _containers(
     member_env = {
         **parts.POD_NAME,
         **env,
-        "HOST": f"$(POD_NAME).{ctx.host(kube.fitting(ctx.name('members')))}",
+        "HOST": cluster.own_host,
         "VALKEY_HOSTS": " ".join(hosts),
         "VALKEY_QUORUM": str(len(hosts) // 2 + 1),
     }

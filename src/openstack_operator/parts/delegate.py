@@ -1,54 +1,80 @@
-"""Servers that another operator runs, and external servers: the parts that all kinds share."""
+"""Delegation: servers that another operator runs, or that are external."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from .. import kube
 from ..api import ExternalServer, RunSpec, UsesTLS, host_of
-from ..plan import Context, Object, SpecError, Step
+from ..plan import Context, Object, Plan, SpecError, Step
 from .coordinates import Login, login
 from .tls import TRUSTED, authority
 
-PROVIDER = "spec.provider"
-BUILTIN, AUTO = "builtin", "auto"
+SpecT = TypeVar("SpecT", bound=RunSpec)
+ServerT = TypeVar("ServerT")
+
+_PROVIDER = "spec.provider"
+BUILTIN, AUTO, _EXTERNAL = "builtin", "auto", "external"
 EXTERNAL = "external"
 """Key of a contract: hosts of an external server, separated by commas."""
 
 
-def provider(ctx: Context[Any], operator: str, kind: str, **has_resources: bool) -> str:
-    """Return the provider of this resource: the spec's, or for auto the one that already has resources, or else the
-    operator of `kind`, if the cluster has that kind. `has_resources` says for each provider, dashes as underscores,
-    whether it has any. Raises SpecError if another provider has some, Transient if the operator may not read the kind.
+def plan(
+    ctx: Context[SpecT],
+    operator: str,
+    kind: str,
+    delegated: Callable[[Context[SpecT]], Plan],
+    external_plan: Callable[[Context[SpecT]], Plan],
+    **has_more: bool,
+) -> Plan | None:
+    """Return the plan `delegated` if the operator of `kind` runs the server, or the one for an external server; None if
+    the provider is builtin.
+
+    Provider auto is the one that already has resources, or else the operator, if the cluster has its kind. The builtin
+    provider has Secret `<owner>-credentials`, the operator a resource of `kind`, and external Secret `<owner>-admin`;
+    `has_more` says, for providers by name with dashes as underscores, whether they have others. Raises SpecError if
+    another provider has some, Transient if the operator may not read the kind.
     """
+    name = _provider(ctx, operator, kind, has_more)
+    return {operator: delegated, _EXTERNAL: external_plan}[name](ctx) if name != BUILTIN else None
+
+
+def _provider(ctx: Context[Any], operator: str, kind: str, has_more: Mapping[str, bool]) -> str:
     name: str = ctx.spec.provider
-    owners = [key.replace("_", "-") for key, has_any in has_resources.items() if has_any]
+    objects = {
+        BUILTIN: ("Secret", ctx.name("credentials")),
+        operator: (kind, ctx.name()),
+        _EXTERNAL: ("Secret", ctx.name("admin")),
+    }
+    owners = [
+        each for each, key in objects.items() if key in ctx.children or has_more.get(each.replace("-", "_"), False)
+    ]
     if name == AUTO and owners:
         name = owners[0]
     if name in (AUTO, operator):
-        choice = f"{PROVIDER} {name}" if name == operator else f"{PROVIDER} {AUTO} (or choose {BUILTIN})"
+        choice = f"{_PROVIDER} {name}" if name == operator else f"{_PROVIDER} {AUTO} (or choose {BUILTIN})"
         ctx.installed_kinds.check_permitted(choice, kind)
     if name == AUTO:
         return BUILTIN if ctx.installed_kinds.missing(kind) else operator
     if owners and name not in owners:
         fault = f"{ctx.kind}/{ctx.owner} is run by {owners[0]}, and what it holds does not move"
         raise SpecError(
-            PROVIDER, f"{fault}; set {owners[0]} again, or make a {ctx.kind} of another name and move the data there"
+            _PROVIDER, f"{fault}; set {owners[0]} again, or make a {ctx.kind} of another name and move the data there"
         )
     return name
 
 
-def served_by(ctx: Context[Any], kind: str, name: str, api: str, spec: Mapping[str, Any]) -> Object:
+def resource(ctx: Context[Any], kind: str, name: str, api: str, spec: Mapping[str, Any]) -> Object:
     """Return the resource of the operator that runs the server; if the cluster has no such kind, the error names the
     provider.
     """
-    return kube.annotated(kube.obj(ctx, kind, name, api, spec=spec), {kube.FIELD: PROVIDER})
+    return kube.annotated(kube.obj(ctx, kind, name, api, spec=spec), {kube.FIELD: _PROVIDER})
 
 
-def unserved(ctx: Context[Any], by: str, *fields: str) -> None:
-    """Raises SpecError for a field of the spec that is set and that this provider does not support."""
+def reject_unsupported(ctx: Context[Any], by: str, *fields: str) -> None:
+    """Raise SpecError for a field of the spec that is set and that this provider does not support."""
     for field in fields:
         info = type(ctx.spec).model_fields[field]
         if getattr(ctx.spec, field) != info.get_default(call_default_factory=True):
@@ -57,19 +83,19 @@ def unserved(ctx: Context[Any], by: str, *fields: str) -> None:
 
 
 def image(ctx: Context[Any], component: str) -> str | None:
-    """The image to run; None leaves it to the operator, since Kolla's images have another start command."""
+    """Return the image to run; None leaves it to the operator, since Kolla's images have another start command."""
     spec: RunSpec = ctx.spec
     return spec.image or (ctx.release[component].image if spec.image_profile != "kolla" else None)
 
 
-def sized(ctx: Context[Any], *, cpu: str, memory: str) -> Object:
-    """Requests and limits; measured values for those the spec does not set."""
+def resources(ctx: Context[Any], *, cpu: str, memory: str) -> Object:
+    """Return requests and limits; `cpu` and `memory` are measured values for those the spec does not set."""
     requests, limits = kube.requested(kube.settings(ctx.spec), cpu=cpu, memory=memory)
     return kube.drop_none({"requests": requests, "limits": limits or None})
 
 
-def placed_by_others(ctx: Context[Any], pods: Mapping[str, str], *, several: bool) -> Object:
-    """Fields of a pod's spec that place the pods with these labels on nodes."""
+def placement(ctx: Context[Any], pods: Mapping[str, str], *, several: bool) -> Object:
+    """Return the fields of a pod's spec that place the pods with these labels on nodes."""
     settings = kube.settings(ctx.spec)
     spec = kube.drop_none(
         {
@@ -92,12 +118,9 @@ class External:
     """Name of the Secret with its administrator, and of that with the authorities to verify it with."""
 
 
-ServerT = TypeVar("ServerT")
-
-
 def declared_server(server: ServerT | None) -> ServerT:
-    """`spec.external`, which provider external requires. Raises SpecError if it is unset, in an object that was stored
-    before the API server checked that.
+    """Return `spec.external`, which provider external requires. Raises SpecError if it is unset, in an object that was
+    stored before the API server checked that.
     """
     if server is None:
         raise SpecError("spec.external", "provider external needs it; write where the server is")
@@ -105,8 +128,8 @@ def declared_server(server: ServerT | None) -> ServerT:
 
 
 def external(ctx: Context[Any], server: ExternalServer, user: str, password: str) -> External:
-    """Secret `<owner>-admin` with the login in the user's Secret, under this kind's keys for `user` and `password`.
-    Raises SpecError if it lacks one, or if the spec asks for a certificate.
+    """Return Secret `<owner>-admin` with the login in the user's Secret, under this kind's keys for `user` and
+    `password`. Raises SpecError if it lacks one, or if the spec asks for a certificate.
     """
     if isinstance(ctx.spec, UsesTLS) and ctx.spec.tls:
         raise SpecError("spec.tls", "the server has a certificate or not; put its ca.crt into external.secretRef's")
