@@ -16,6 +16,8 @@ from test_parts import CONTRACTS, RELEASE, WIDGET, data, widget
 from openstack_operator import kube, parts
 from openstack_operator.api import Dependency, references
 from openstack_operator.catalogue import ACTUATORS, SERVICES
+from openstack_operator.parts import sources
+from openstack_operator.parts.caches import memcached
 from openstack_operator.plan import READY, Context, Incomplete, MissingReference, SpecError, State
 from openstack_operator.release_files import ReleaseFiles
 from openstack_operator.render import OfflineCluster
@@ -130,7 +132,7 @@ def test_without_coordinates_everything_is_made() -> None:
 BROKER: dict[str, Any] = {"secretRef": {"name": "bus"}, "hosts": ["rabbitmq-0.rabbitmq:5672", "rabbitmq-1.rabbitmq"]}
 
 
-def bus(source: dict[str, Any], **told: str) -> parts.Messaging:
+def bus(source: dict[str, Any], **told: str) -> sources.Messaging:
     found = parts.foundation(elsewhere({"messaging": source}, {"bus": {**LOGIN, **told}})).messaging
     assert found is not None
     return found
@@ -226,7 +228,7 @@ def test_nothing_is_made_in_a_keystone_of_others() -> None:
     assert base.sections["keystone_authtoken"]["auth_type"] == "v3applicationcredential"
     assert "memcached_servers" not in base.sections["keystone_authtoken"]
     cached = elsewhere({"keystone": KEYSTONE, "cache": {"memcachedRef": {"name": "memcached"}}}, {"login": APP})
-    assert parts.memcached(cached).servers == "cache:11211"
+    assert memcached(cached).servers == "cache:11211"
 
 
 def test_who_has_to_register_the_endpoints_is_said() -> None:

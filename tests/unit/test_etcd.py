@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from openstack_operator import kube, parts, pki
+from openstack_operator import kube, pki
+from openstack_operator.parts.tls import TRUSTS
 from openstack_operator.plan import Object, Plan, Release, key
 from openstack_operator.services.etcd.model import ETCD
 from openstack_operator.services.etcd.service import plan
@@ -113,7 +114,7 @@ def test_members_start_anew_for_other_authorities_and_say_which_they_have_read(r
     new = encrypted(release)
     annotations = objects(new)[SERVER]["spec"]["template"]["metadata"]["annotations"]
     trusted = kube.secret_data(objects(new)["Secret", "etcd-tls"])["ca.crt"]
-    assert annotations[parts.TRUSTS] == kube.digest(trusted)
+    assert annotations[TRUSTS] == kube.digest(trusted)
 
 
 def test_members_that_run_go_over_to_tls_in_steps_each_of_which_every_other_understands(release: Release) -> None:

@@ -24,7 +24,10 @@ from openstack_operator.api import (
     UsesIdentity,
     UsesMessaging,
 )
-from openstack_operator.parts.config import DIGEST_KEY
+from openstack_operator.parts import sources
+from openstack_operator.parts.caches import memcached
+from openstack_operator.parts.config import DIGEST_KEY, is_one_line
+from openstack_operator.parts.names import title
 from openstack_operator.parts.remote import CLEANUP
 from openstack_operator.plan import Component as Program
 from openstack_operator.plan import Context, Referent, Release, SpecError, State, Step, progressing
@@ -150,8 +153,8 @@ def test_passwords_that_somebody_deletes_come_back() -> None:
 def test_urls_survive_any_password(password: str) -> None:
     ctx = widget(draw=lambda: password)
     creds = parts.credentials(ctx, "database", "messaging")
-    database = parts.database(ctx, creds, "database", "widget", source=DatabaseSource())
-    bus = parts.messaging(ctx, creds, "messaging", source=MessagingSource())
+    database = sources.database(ctx, creds, "database", "widget", source=DatabaseSource())
+    bus = sources.messaging(ctx, creds, "messaging", source=MessagingSource())
     for url, host, port in ((database.url, "db", 3306), (bus.url, "bus", 5672)):
         parsed = urlsplit(url)
         assert (parsed.hostname, parsed.port) == (host, port)
@@ -221,7 +224,7 @@ def test_no_value_begins_an_option_of_its_own(value: str) -> None:
     head, first, *rest = oslo.render(sections).splitlines()
     assert (head, first[:4]) == ("[a]", "x = ")
     assert all(line.startswith("  ") for line in rest if line)
-    if parts.is_one_line(value):
+    if is_one_line(value):
         assert rest in ([], [""])
 
 
@@ -367,20 +370,20 @@ def test_what_is_required_is_another_resources_readiness() -> None:
 
 
 def test_only_a_service_with_a_cache_is_told_of_it() -> None:
-    assert parts.memcached(widget()).servers == "cache:11211"
-    assert parts.memcached(context(PLAIN, release=RELEASE)).servers == ""
+    assert memcached(widget()).servers == "cache:11211"
+    assert memcached(context(PLAIN, release=RELEASE)).servers == ""
 
 
 @pytest.mark.parametrize(
-    ("component", "title"),
+    ("component", "condition"),
     [("api", "API"), ("db-sync", "DBSync"), ("ovn-maintenance-worker", "OVNMaintenanceWorker"), ("nb", "NB")],
 )
-def test_titles(component: str, title: str) -> None:
-    assert parts.title(component) == title
+def test_titles(component: str, condition: str) -> None:
+    assert title(component) == condition
 
 
 @given(st.from_regex(r"[a-z]([-a-z0-9]{0,90}[a-z0-9])?", fullmatch=True))
 def test_a_name_becomes_an_sql_identifier(name: str) -> None:
-    found = parts.sql_name(name)
+    found = sources.sql_name(name)
     assert len(found) <= 64
     assert found.replace("_", "a").isalnum()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..api import Ref, SecretKeyRef
-from ..parts import TRUSTED
+from ..parts.tls import TRUSTED
 from ..plan import Context, MissingReference, SpecError, Transient
 
 

@@ -17,7 +17,7 @@ _VOLUME = "data"
 
 POD_NAME = {"POD_NAME": {"fieldRef": {"fieldPath": "metadata.name"}}}
 """Environment of a member that needs to know its name; other variables may say `$(POD_NAME)` after it."""
-PEER_TLS = "openstack.k8s.io/among-members"
+PEER_TLS_PHASE = "openstack.k8s.io/among-members"
 """Annotation of pods whose members speak TLS to each other: the result of `Cluster.peer_tls` for them."""
 
 
@@ -94,7 +94,7 @@ class Cluster:
             return "tls"
         if live is None:
             return "only"
-        phase = (live["spec"]["template"]["metadata"].get("annotations") or {}).get(PEER_TLS)
+        phase = (live["spec"]["template"]["metadata"].get("annotations") or {}).get(PEER_TLS_PHASE)
         return "only" if phase == "only" or (phase and not kube.is_rolling_out(live)) else "tls"
 
     def stored_record(self, suffix: str) -> dict[str, str]:

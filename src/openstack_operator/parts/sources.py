@@ -280,7 +280,7 @@ def catalog(
     endpoints = {"internal": (internal or api).internal + path, "public": api.public + path}
     if not keystone and ctx.spec.keystone.auth_url:
         urls = ", ".join(f"{interface} {url}" for interface, url in endpoints.items())
-        return by_others("Endpoint", f"the catalog's entry {type_!r} of region {ctx.spec.region} ({urls})", after)
+        return manual_step("Endpoint", f"the catalog's entry {type_!r} of region {ctx.spec.region} ({urls})", after)
     ref = None if keystone else ctx.spec.keystone.keystone_ref or KEYSTONE
     clouds = ctx.refs[ref].published.get(KORC) if ref else None
     entry = remote(
@@ -305,7 +305,7 @@ def catalog(
     return Step(name="Endpoint", objects=(entry,), after=(korc_service,), own=(korc_service,))
 
 
-def by_others(name: str, task: str, after: Sequence[Step] = ()) -> Step:
+def manual_step(name: str, task: str, after: Sequence[Step] = ()) -> Step:
     """A step that is always ready, and names a task for the administrator of an external Keystone."""
     text = f"spec.keystone.authUrl comes without an administrator, so others have to make {task}"
     return Step(name=name, verdict=Verdict(State.READY, text), after=tuple(after))

@@ -25,7 +25,7 @@ from ..api import (
     whole_secrets,
 )
 from ..kube import MANAGED_BY, WATCHED, awaited, own, secret_data
-from ..parts import SORTS, order_name
+from ..parts.rotation import SORTS, order_name
 from ..plan import (
     DRAWN,
     NO_PERMISSIONS,

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 from ... import kube, oslo, parts
 from ...api import Sections
+from ...parts.devices import DEVICES, iscsid
+from ...parts.files import claim, claimed
 from ...plan import Context, SpecError, Step
 from . import config, volume
 from .backend_model import Backup
@@ -68,9 +70,9 @@ def _storage(ctx: Context[CinderSpec], spec: Backup) -> tuple[Step | None, Seque
         server, _, path = spec.share.partition(":")
         return None, [kube.Mount(name="backups", path=FILES, volume={"nfs": {"server": server, "path": path}})]
     if spec.type == "posix":
-        claim = parts.claim(ctx, "backups", spec.files, "spec.backup.files")
-        mount = kube.Mount(name="backups", path=FILES, volume=parts.claimed(claim))
-        return Step(name="BackupStorage", objects=(claim,)), [mount]
+        files = claim(ctx, "backups", spec.files, "spec.backup.files")
+        mount = kube.Mount(name="backups", path=FILES, volume=claimed(files))
+        return Step(name="BackupStorage", objects=(files,)), [mount]
     return None, []
 
 
@@ -93,7 +95,7 @@ def _pods(
         mounts=(
             *conf.mounts,
             *(() if as_root else (volume.sudo_mount(sudo),)),
-            *(parts.DEVICES if on_node else ()),
+            *(DEVICES if on_node else ()),
             *files,
             *kube.scratch("/tmp", "/run", parts.state(ctx), large=True),  # noqa: S108
         ),
@@ -112,7 +114,7 @@ def _pods(
         ctx,
         "backup",
         main,
-        *((parts.iscsid(ctx),) if on_node else ()),
+        *((iscsid(ctx),) if on_node else ()),
         wanted=settings,
         annotations={kube.CONFIG_DIGEST: conf.digest},
         # A backup that is cut off has failed, and starts again from the beginning.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ... import agents, kube, parts
+from ...parts.devices import DEVICES
 from ...plan import Context
 from .backend_model import Backend, LoopFile, Lvm
 
@@ -71,7 +72,7 @@ def init_container(ctx: Context[Any], backend: Backend, conf: parts.Config) -> k
         component=entry,
         command=agents.shell("cinder/make_group.sh", words=(*arguments,)),
         env={"LVM_SYSTEM_DIR": conf.directory},
-        mounts=(*conf.mounts, *parts.DEVICES, _state(ctx, backend), *kube.scratch("/run")),
+        mounts=(*conf.mounts, *DEVICES, _state(ctx, backend), *kube.scratch("/run")),
         privileged=True,
         root=True,
     )
@@ -85,7 +86,7 @@ def sidecars(ctx: Context[Any], backend: Backend) -> list[kube.Container]:
         kube.Container(
             name="tgtd",
             component=ctx.release["tgtd"],
-            mounts=(*parts.DEVICES, *kube.scratch("/run"), *mounts(ctx, backend)),
+            mounts=(*DEVICES, *kube.scratch("/run"), *mounts(ctx, backend)),
             memory="32Mi",
             privileged=True,
             root=True,

@@ -7,6 +7,7 @@ from typing import Any
 
 from ... import kube, oslo, parts
 from ...api import KEYSTONE, CephStorageRef, Ref, references
+from ...parts import sources
 from ...plan import Context, Group, Plan, SpecError, Step, Verdict, progressing
 from . import config, volume
 from .backend_model import Backend
@@ -108,7 +109,7 @@ def _manual_volume_types(spec: CinderSpec) -> tuple[Step, ...]:
     if spec.quotas.model_fields_set:
         raise SpecError("spec.quotas", "an administrator sets them, and spec.keystone.authUrl comes without; remove it")
     types = [f"{each.type_name} with volume_backend_name={each.name}" for each in spec.backends]
-    return (parts.by_others("VolumeTypes", f"the volume types {', '.join(types)}"),) if types else ()
+    return (sources.manual_step("VolumeTypes", f"the volume types {', '.join(types)}"),) if types else ()
 
 
 def _node_network_refs(spec: CinderSpec, backends: Sequence[volume.BackendPlan]) -> list[Ref]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from ... import agents, kube, oslo, parts
 from ...api import Sections
+from ...parts.devices import DEVICES, iscsid
 from ...plan import Context, Step
 from . import config, group
 from .backend_model import Backend
@@ -104,7 +105,7 @@ def _pods(
         mounts=(
             *conf.mounts,
             *(() if plan.needs_root else (sudo_mount(sudo),)),
-            *(parts.DEVICES if plan.uses_node_devices else ()),
+            *(DEVICES if plan.uses_node_devices else ()),
             *kube.scratch("/tmp", "/run", parts.state(ctx), large=True),  # noqa: S108
             *(group.mounts(ctx, backend) if lvm else ()),
         ),
@@ -118,7 +119,7 @@ def _pods(
         ctx,
         name,
         main,
-        *((parts.iscsid(ctx),) if backend.host_access else ()),
+        *((iscsid(ctx),) if backend.host_access else ()),
         *(group.sidecars(ctx, backend) if lvm else ()),
         wanted=settings,
         init=(group.init_container(ctx, backend, conf),) if lvm else (),

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ... import kube, parts
+from ... import kube
 from ...api import handle
+from ...parts.monitoring import MONITORING, POD_MONITOR, RULES, found_by, serves
 from ...plan import Context, Object, State, Step, Verdict
 from .model import ControlPlaneSpec
 
@@ -21,8 +22,8 @@ def monitoring(ctx: Context[ControlPlaneSpec], *, encrypted: bool) -> list[Step]
     """
     if not ctx.spec.monitoring.enabled:
         return []
-    missing = [kind for kind in (parts.POD_MONITOR, parts.RULES) if not parts.serves(ctx, kind)]
-    rules = () if parts.RULES in missing else (parts.found_by(ctx, _rules(ctx)),)
+    missing = [kind for kind in (POD_MONITOR, RULES) if not serves(ctx, kind)]
+    rules = () if RULES in missing else (found_by(ctx, _rules(ctx)),)
     notes = [_missing_kinds(ctx, missing)] if missing else []
     notes += [] if encrypted else ["APIs tell nothing: without tls.enabled nothing stands before them"]
     verdict = Verdict(State.READY, "; ".join(notes)) if notes else None
@@ -31,7 +32,7 @@ def monitoring(ctx: Context[ControlPlaneSpec], *, encrypted: bool) -> list[Step]
 
 def _missing_kinds(ctx: Context[ControlPlaneSpec], kinds: Sequence[str]) -> str:
     """Return the reason why the operator does not make objects of these kinds."""
-    forbidden = ctx.installed_kinds.forbidden(*(handle(parts.MONITORING, kind) for kind in kinds))
+    forbidden = ctx.installed_kinds.forbidden(*(handle(MONITORING, kind) for kind in kinds))
     names = " and ".join(f"{kind.lower()}s.monitoring.coreos.com" for kind in kinds)
     return forbidden or f"the cluster does not have {names}, of Prometheus' operator"
 
@@ -78,7 +79,7 @@ def _rules(ctx: Context[ControlPlaneSpec]) -> Object:
         ),
     ]
     groups = [{"name": f"{ctx.namespace}.{ctx.owner}", "rules": alerts}]
-    return kube.obj(ctx, parts.RULES, ctx.owner, parts.MONITORING, spec={"groups": groups})
+    return kube.obj(ctx, RULES, ctx.owner, MONITORING, spec={"groups": groups})
 
 
 def _alert(name: str, expression: str, lasting: str, summary: str) -> dict[str, Any]:

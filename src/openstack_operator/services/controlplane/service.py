@@ -10,6 +10,8 @@ from pydantic.alias_generators import to_camel, to_snake
 
 from ... import kube, parts
 from ...api import ServiceMessaging, ServiceSpec, Template, UsesMessaging, UsesTLS, as_c5c3, handle
+from ...parts.korc import KEPT, KORC
+from ...parts.korc import OPERATOR as KORC_OPERATOR
 from ...plan import (
     Context,
     Group,
@@ -62,7 +64,7 @@ class ApiNames:
     """API group by kind; openstack.k8s.io for other kinds."""
     places: Mapping[str, str] = field(default_factory=dict[str, str])
     """Path of a field in that spec, by its name here; a field without an entry has the same path."""
-    korc: str = parts.KORC_OPERATOR
+    korc: str = KORC_OPERATOR
     """`catalog.provider` of the Keystone if korc is enabled."""
 
     def path(self, path: str) -> str:
@@ -184,12 +186,10 @@ def _korc(ctx: Context[ControlPlaneSpec], keystone: Mapping[str, Any]) -> list[S
     if ready := conditions.get("KORCReady"):
         text = ready.get("message", "")
         verdict = Verdict(State.READY if ready["status"] == "True" else State.WAITING, text)
-    elif "ConfigReady" not in conditions or parts.KORC in (keystone.get("status") or {}).get("published", {}):
+    elif "ConfigReady" not in conditions or KORC in (keystone.get("status") or {}).get("published", {}):
         verdict = waiting("waiting for Keystone/keystone")
     else:
-        absent = ", ".join(
-            sorted(f"{kind.partition('.')[0].lower()}s" for kind in ctx.installed_kinds.missing(*parts.KEPT))
-        )
+        absent = ", ".join(sorted(f"{kind.partition('.')[0].lower()}s" for kind in ctx.installed_kinds.missing(*KEPT)))
         why = f"this cluster serves no {absent} of openstack.k-orc.cloud/v1alpha1" if absent else "it did so before"
         verdict = Verdict(State.READY, f"K-ORC is not used: this operator keeps users and services itself, since {why}")
     return [Step(name="KORC", verdict=verdict)]

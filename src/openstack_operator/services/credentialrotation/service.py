@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
-from ... import kube, parts
+from ... import kube
 from ...api import Ref
 from ...parts import rotation
+from ...parts.rotation import order_name
 from ...plan import Context, Plan, SpecError, State, Step, Verdict, failed, waiting
 from .model import CredentialRotationSpec
 
@@ -29,7 +30,7 @@ def plan(ctx: Context[CredentialRotationSpec]) -> Plan:
     spec = ctx.spec
     kind = _CREDENTIAL_KINDS.get(spec.target, spec.target)
     service, verdict = _service(ctx)
-    name = parts.order_name(service.name, kind)
+    name = order_name(service.name, kind)
     report = _report(ctx, service, f"{kind}Rotation") if verdict.ready else None
     if verdict.ready and report is None:
         verdict = failed(_none(spec, service), "InvalidSpec")

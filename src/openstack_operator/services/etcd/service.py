@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from ... import agents, kube, parts
 from ...api import mebibytes
+from ...parts.cluster import PEER_TLS_PHASE
 from ...plan import Context, Plan, Step
 from .model import EtcdSpec
 
@@ -46,7 +47,7 @@ class Listeners:
         """Annotations of pods. Members read which peers to trust when they start."""
         if not self.peer_tls:
             return {}
-        return {parts.PEER_TLS: self.peer_tls, **self.certificate.trusts}
+        return {PEER_TLS_PHASE: self.peer_tls, **self.certificate.trusts}
 
     @property
     def env(self) -> dict[str, str]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from ... import kube, oslo, parts
 from ...api import CephSource, Sections
+from ...parts.files import claim, claimed
 from ...plan import Context, SpecError, Step
 from .model import GlanceSpec, Store, stores
 
@@ -55,11 +56,11 @@ def sections(ctx: Context[GlanceSpec], plans: Sequence[StorePlan]) -> Sections:
 
 
 def _volume(ctx: Context[GlanceSpec], store: Store, _user: Mapping[str, str], _index: int) -> StorePlan:
-    claim = parts.claim(ctx, "images", ctx.spec.storage, "spec.storage")
+    images = claim(ctx, "images", ctx.spec.storage, "spec.storage")
     return StorePlan(
         sections={store.name: {"filesystem_store_datadir": f"{STATE}/images"}},
-        steps=(Step(name="Storage", objects=(claim,)),),
-        mounts=(kube.Mount(name="images", path=STATE, volume=parts.claimed(claim)),),
+        steps=(Step(name="Storage", objects=(images,)),),
+        mounts=(kube.Mount(name="images", path=STATE, volume=claimed(images)),),
     )
 
 

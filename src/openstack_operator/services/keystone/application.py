@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import yaml
 
 from ... import kube, parts
+from ...parts.korc import CLOUD as KORC_CLOUD
 from ...plan import Context, Step
 from .model import KeystoneSpec
 
@@ -78,4 +79,4 @@ def _files(
         **ca_option,
     }
     files = {"cacert": authorities} if authorities else {}
-    return {"clouds.yaml": yaml.safe_dump({"clouds": {parts.KORC_CLOUD: cloud}}, sort_keys=True), **files}
+    return {"clouds.yaml": yaml.safe_dump({"clouds": {KORC_CLOUD: cloud}}, sort_keys=True), **files}

@@ -7,6 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 from ... import kube, parts
+from ...parts.korc import DOMAIN as KORC_DOMAIN
+from ...parts.korc import KEPT, imported, kept
+from ...parts.korc import OPERATOR as KORC_OPERATOR
 from ...plan import READY, Context, Object, SpecError, Step, progressing
 from .application import Login
 from .model import KeystoneSpec, SecretStore
@@ -32,12 +35,12 @@ def uses_korc(ctx: Context[KeystoneSpec]) -> bool:
     current = entry["spec"].get("provider", parts.BUILTIN) if entry else ""
     if provider == parts.AUTO:
         if not current:
-            ctx.installed_kinds.check_permitted(f"{PROVIDER} {provider} (or choose {parts.BUILTIN})", *parts.KEPT)
-        return current == parts.KORC_OPERATOR if current else not ctx.installed_kinds.missing(*parts.KEPT)
+            ctx.installed_kinds.check_permitted(f"{PROVIDER} {provider} (or choose {parts.BUILTIN})", *KEPT)
+        return current == KORC_OPERATOR if current else not ctx.installed_kinds.missing(*KEPT)
     if current and provider != current:
         text = f"users and services of this Keystone are kept by {current}, and stay so; set {current} again, or auto"
         raise SpecError(PROVIDER, f"{text} (in a control plane: korc.enabled {str(current != parts.BUILTIN).lower()})")
-    return provider == parts.KORC_OPERATOR
+    return provider == KORC_OPERATOR
 
 
 def ordered_teardown(spec: KeystoneSpec) -> bool:
@@ -48,7 +51,7 @@ def ordered_teardown(spec: KeystoneSpec) -> bool:
 def delegated_entry(entry: Step) -> Step:
     """Return Keystone's own entry for a catalog that K-ORC manages: made first, since K-ORC finds Keystone by it."""
     (obj,) = entry.objects
-    return replace(entry, objects=({**obj, "spec": {**obj["spec"], "provider": parts.KORC_OPERATOR}},))
+    return replace(entry, objects=({**obj, "spec": {**obj["spec"], "provider": KORC_OPERATOR}},))
 
 
 def steps(ctx: Context[KeystoneSpec], login: Login, entry: Step) -> tuple[Step, ...]:
@@ -120,15 +123,15 @@ def _store_object(ctx: Context[KeystoneSpec], version: str, kind: str, name: str
 
 
 def _resources(ctx: Context[KeystoneSpec]) -> Iterator[Object]:
-    initial, domain = ctx.spec.catalog.bootstrap_resources, {"domainRef": parts.KORC_DOMAIN}
+    initial, domain = ctx.spec.catalog.bootstrap_resources, {"domainRef": KORC_DOMAIN}
     # Users refer to their domain, also if the spec does not list it.
-    yield parts.imported(ctx, CLOUDS, "Domain", parts.KORC_DOMAIN, {"name": "Default"}, PROVIDER)
+    yield imported(ctx, CLOUDS, "Domain", KORC_DOMAIN, {"name": "Default"}, PROVIDER)
     if "projects" in initial:
         admins = ctx.spec.bootstrap.admin_project
-        yield parts.imported(ctx, CLOUDS, "Project", admins, {"name": admins, **domain}, PROVIDER)
+        yield imported(ctx, CLOUDS, "Project", admins, {"name": admins, **domain}, PROVIDER)
         if admins != _PROJECT:
-            yield parts.kept(ctx, CLOUDS, "Project", _PROJECT, {"name": _PROJECT, **domain}, PROVIDER)
+            yield kept(ctx, CLOUDS, "Project", _PROJECT, {"name": _PROJECT, **domain}, PROVIDER)
     if "roles" in initial:
-        yield from (parts.imported(ctx, CLOUDS, "Role", name, {"name": name}, PROVIDER) for name in _ROLES)
+        yield from (imported(ctx, CLOUDS, "Role", name, {"name": name}, PROVIDER) for name in _ROLES)
     identity = {"type": "identity", "name": ctx.owner, "description": "Identity"}
-    yield parts.kept(ctx, CLOUDS, "Service", ctx.name("catalog"), identity, PROVIDER)
+    yield kept(ctx, CLOUDS, "Service", ctx.name("catalog"), identity, PROVIDER)

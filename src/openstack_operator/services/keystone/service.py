@@ -8,8 +8,9 @@ from datetime import datetime
 
 from ... import agents, kube, oslo, parts
 from ...api import Sections
-from ...parts import rotation
+from ...parts import exposure, rotation
 from ...parts.keys import fernet_key
+from ...parts.korc import KORC
 from ...plan import Context, Plan, Step
 from .admin import Administrator, administrator
 from .application import APPLICATION, application
@@ -70,7 +71,7 @@ def plan(ctx: Context[KeystoneSpec]) -> Plan:
         internal=internal,
         public=public,
         authorities=api.certificate.authorities,
-        proxied=parts.through_proxy(spec.expose),
+        proxied=exposure.through_proxy(spec.expose),
     )
     clouds = parts.written(ctx, files, suffix="clouds", directory=FOLDER)
     login = application(ctx, base.credentials, admin, api, internal) if logs_in else None
@@ -103,7 +104,7 @@ def plan(ctx: Context[KeystoneSpec]) -> Plan:
             "publicURL": public,
             "region": spec.region,
             "adminSecret": admin.secret,
-            **({parts.KORC: CLOUDS} if delegated else {}),
+            **({KORC: CLOUDS} if delegated else {}),
         },
         wake=min((keys.due for keys in (fernet, credential) if not keys.migration), default=None),
     )

@@ -7,6 +7,7 @@ from typing import Any
 
 from ... import kube, parts
 from ...parts import delegate
+from ...parts.remote import MARIADB, WATCHED_BY_MARIADB, labeled
 from ...plan import Context, Plan, SpecError, Step
 from .config import PORT, provided_cnf
 from .model import MariaDBSpec
@@ -59,7 +60,7 @@ def _delegated(ctx: Context[MariaDBSpec]) -> Plan:
             "host": host,
             "port": str(PORT),
             "adminSecret": creds.secret,
-            parts.MARIADB: name,
+            MARIADB: name,
             **certificate.published,
         },
     )
@@ -67,9 +68,7 @@ def _delegated(ctx: Context[MariaDBSpec]) -> Plan:
 
 def _with_watch_label(step: Step) -> tuple[kube.Object, ...]:
     """Return the step's objects, Secrets with a label by which mariadb-operator sees them change."""
-    return tuple(
-        parts.labeled(each, parts.WATCHED_BY_MARIADB) if each["kind"] == "Secret" else each for each in step.objects
-    )
+    return tuple(labeled(each, WATCHED_BY_MARIADB) if each["kind"] == "Secret" else each for each in step.objects)
 
 
 def _spec(ctx: Context[MariaDBSpec], creds: parts.Credentials, certificate: parts.Certified) -> dict[str, Any]:

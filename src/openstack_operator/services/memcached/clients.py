@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 from ... import kube, parts
+from ...parts.rotation import read_by
 from ...plan import Context, State, Step, Verdict
 from .model import MemcachedSpec
 
@@ -58,7 +59,7 @@ def pods_without_certificate(ctx: Context[MemcachedSpec], secret: str) -> list[s
         for item in ctx.facts["secrets"]
         if any(address in text for text in kube.secret_data(item).values())
     }
-    pods = ((pod["metadata"]["name"], set(parts.read_by(pod))) for pod in ctx.facts["pods"])
+    pods = ((pod["metadata"]["name"], set(read_by(pod))) for pod in ctx.facts["pods"])
     return sorted(f"Pod/{name}" for name, secrets in pods if configs & secrets and secret not in secrets)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ... import agents, kube, parts
 from ...api import mebibytes
+from ...parts.caches import CACHE_CLIENT
 from ...plan import Context, Plan
 from .clients import DEMANDS, client_certificate, pods_without_certificate, progress, servers
 from .model import MemcachedSpec
@@ -34,7 +35,7 @@ def plan(ctx: Context[MemcachedSpec]) -> Plan:
     server = cluster.step(cluster.template(main, grace=5), ports=ports, replicas=spec.replicas, after=certificate.steps)
     port = TLS_PORT if certificate.published else PORT
     addresses = ",".join(f"{host}:{port}" for host in cluster.hosts(spec.replicas))
-    client_secret = {parts.CACHE_CLIENT: client.secret} if certificate.published and client else {}
+    client_secret = {CACHE_CLIENT: client.secret} if certificate.published and client else {}
     published = {"servers": addresses, **certificate.published, **client_secret}
     waiting = (progress(ctx, pods),) if demands else ()
     steps = (*certificate.steps, *client.steps, *parts.policies(ctx), server, *waiting)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ... import agents, kube, oslo, parts
+from ...parts.ovn import OVN_TLS, ovn_mounts
 from ...plan import Context, Step
 from .config import agent_conf, network, ovn_defaults
 from .model import NeutronSpec
@@ -24,13 +25,13 @@ def metadata_agent(ctx: Context[NeutronSpec], secret: str, *, after: tuple[Step,
         },
         suffix=f"{NAME}-config",
         directory="/etc/neutron",
-        beside=parts.ovn_mounts(network(ctx), on_node=True),
+        beside=ovn_mounts(network(ctx), on_node=True),
     )
     program = parts.program(ctx, NAME)
     main = kube.Container(
         component=program,
         command=agents.shell("neutron/wait_for_switch.sh", words=program.command),
-        env={"OS_DEFAULT__HOST": {"fieldRef": {"fieldPath": "spec.nodeName"}}, "TLS_FOLDER": parts.OVN_TLS},
+        env={"OS_DEFAULT__HOST": {"fieldRef": {"fieldPath": "spec.nodeName"}}, "TLS_FOLDER": OVN_TLS},
         mounts=(
             *conf.mounts,
             kube.host("openvswitch", "/run/openvswitch"),

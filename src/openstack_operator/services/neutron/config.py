@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from ... import oslo, parts
 from ...api import Sections
+from ...parts.ovn import OVN_CLIENT, ovn_options
 from ...plan import Context, MissingReference, Referent, SpecError
 from .model import NeutronSpec
 
@@ -60,7 +61,7 @@ def network(ctx: Context[NeutronSpec]) -> Referent:
         stored = ctx.secrets.get(secret.name, {})
         if missing := [key for key in ("tls.crt", "tls.key", "ca.crt") if key not in stored]:
             raise MissingReference("spec.ovn.tlsSecretRef", f"Secret {secret.name!r} has no key {missing[0]!r}")
-        published[parts.OVN_CLIENT] = secret.name
+        published[OVN_CLIENT] = secret.name
     return Referent(published)
 
 
@@ -110,7 +111,7 @@ def _ml2(ctx: Context[NeutronSpec]) -> Sections:
         "ovn": {
             "ovn_nb_connection": at["northbound"],
             "ovn_sb_connection": at["southbound"],
-            **parts.ovn_options(at, "nb", "sb"),
+            **ovn_options(at, "nb", "sb"),
             "ovn_metadata_enabled": True,
             "enable_distributed_floating_ip": ctx.spec.ovn.distributed_floating_ips,
         },
@@ -134,7 +135,7 @@ def agent_conf(ctx: Context[NeutronSpec], secret: str) -> Sections:
         # As the node's controller does; an OVNNetwork of an earlier version does not publish it separately.
         "ovn": {
             "ovn_sb_connection": at.published.get("southboundForNodes", at["southbound"]),
-            **parts.ovn_options(at, "sb"),
+            **ovn_options(at, "sb"),
         },
     }
 

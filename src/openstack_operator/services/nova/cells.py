@@ -8,6 +8,10 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from ... import kube, oslo, parts
+from ...parts import exposure, sources
+from ...parts.coordinates import schema_of
+from ...parts.front import Front
+from ...parts.policies import opened, outside
 from ...plan import Context, SpecError, Step, key
 from . import config, jobs
 from .consoles import Consoles, console_accounts, console_conf
@@ -20,7 +24,7 @@ class CellInputs:
 
     credentials: parts.Credentials
     identity: parts.Identity
-    notifications: parts.Messaging | None
+    notifications: sources.Messaging | None
     config: parts.Config
     """Options of the processes above the cells."""
     schema: Step
@@ -35,11 +39,11 @@ class CellPlan:
     """A cell's steps, and the values that its compute nodes need."""
 
     name: str
-    database: parts.Database
+    database: sources.Database
     shares: Sequence[str]
     """Values of the label `openstack-cell` on its nodes."""
     steps: tuple[Step, ...]
-    messaging: parts.Messaging
+    messaging: sources.Messaging
     mapping: tuple[Step, ...]
     """Steps that put it into the map of cells, which API and scheduler read once, when they start."""
     conductor: Step
@@ -54,14 +58,14 @@ def plan_cell(ctx: Context[NovaSpec], cell: Cell, inputs: CellInputs) -> CellPla
     schema = schema_name(ctx, name)
     if cell.database:
         source, path = cell.database, f"spec.cells[{ctx.spec.cells.index(cell)}].database"
-        schema = parts.schema_of(ctx, source, schema, path=path)
-    db = parts.database(ctx, creds, f"{name}-database", schema, source=source, name=f"{name}-db", path=path)
+        schema = schema_of(ctx, source, schema, path=path)
+    db = sources.database(ctx, creds, f"{name}-database", schema, source=source, name=f"{name}-db", path=path)
     bus = _messaging(ctx, cell, creds)
     options = oslo.merge(config.database(db.url), bus.options(inputs.notifications))
     setup = jobs.cell(ctx, name, inputs.config, db.url, bus.url, after=(db, inputs.schema))
     consoles, component = inputs.consoles, f"{name}-novncproxy"
     expose, program = ctx.spec.expose, parts.program(ctx, "novncproxy")
-    host, proxied = parts.public_host(ctx, ctx.name(component), expose), parts.through_proxy(expose)
+    host, proxied = exposure.public_host(ctx, ctx.name(component), expose), exposure.through_proxy(expose)
     tls = parts.front(ctx, component, CONSOLE, program, host=host, proxied=proxied, tunnels=True)
     console_tls = consoles.options(required=tls.certificate.required)
     # The last two are for the proxy, which has a file of its own. They stay: a changed file replaces the conductor.
@@ -96,15 +100,15 @@ def plan_cell(ctx: Context[NovaSpec], cell: Cell, inputs: CellInputs) -> CellPla
     )
 
 
-def _messaging(ctx: Context[NovaSpec], cell: Cell, creds: parts.Credentials) -> parts.Messaging:
+def _messaging(ctx: Context[NovaSpec], cell: Cell, creds: parts.Credentials) -> sources.Messaging:
     """Return a cell's virtual host, which is never the one above the cells: the conductors of both listen to the same
     queue. If the cell has a Secret of its own, the Secret names the virtual host.
     """
     password, source = f"{cell.name}-messaging", cell.messaging or ctx.spec.messaging
     if not (cell.messaging and source.secret_ref):
-        return parts.messaging(ctx, creds, password, source=source, name=cell.name)
+        return sources.messaging(ctx, creds, password, source=source, name=cell.name)
     path = f"spec.cells[{ctx.spec.cells.index(cell)}].messaging"
-    return parts.messaging(ctx, creds, password, source=source, path=path)
+    return sources.messaging(ctx, creds, password, source=source, path=path)
 
 
 CONSOLE = 6080
@@ -114,7 +118,7 @@ def _console(
     ctx: Context[NovaSpec],
     component: str,
     conf: parts.Config,
-    tls: parts.Front,
+    tls: Front,
     consoles: Consoles,
     *,
     after: tuple[Step, ...],
@@ -135,11 +139,11 @@ def _console(
         more=parts.More(env={"OS_VNC__NOVNCPROXY_HOST": tls.listens} if tls else {}, containers=tls.containers),
     )
     address = kube.service(
-        ctx, service, {"http": CONSOLE}, kube.selector(ctx, component), type_=parts.service_type(expose)
+        ctx, service, {"http": CONSOLE}, kube.selector(ctx, component), type_=exposure.service_type(expose)
     )
-    url = parts.public_url(ctx, component, CONSOLE, expose, tls.scheme)
-    substeps = (*tls.certificate.steps, *parts.public_endpoint(ctx, component, CONSOLE, expose, tls.certificate))
-    policies = parts.opened(ctx, parts.outside(component, CONSOLE, expose))
+    url = exposure.public_url(ctx, component, CONSOLE, expose, tls.scheme)
+    substeps = (*tls.certificate.steps, *exposure.public_endpoint(ctx, component, CONSOLE, expose, tls.certificate))
+    policies = opened(ctx, outside(component, CONSOLE, expose))
     return (
         Step(name="Console", objects=(address, *policies, *tls.watched)),
         replace(proxy, name="NoVNCProxy", own=substeps),
@@ -159,7 +163,7 @@ def status(ctx: Context[NovaSpec], cell: CellPlan) -> dict[str, Any]:
     }
 
 
-def check_schemas_distinct(cells: list[CellPlan], *above: parts.Database) -> list[CellPlan]:
+def check_schemas_distinct(cells: list[CellPlan], *above: sources.Database) -> list[CellPlan]:
     """Return the cells. Raises SpecError where two schemas, of the cells and `above` them, are the same."""
     schemas: set[tuple[str, str]] = set()
     for database in (*above, *(cell.database for cell in cells)):
@@ -178,9 +182,9 @@ def schema_name(ctx: Context[NovaSpec], part: str) -> str:
     source = ctx.spec.database
     if name := {"api": source.api_database, "cell0": source.cell_database}.get(part):
         return name
-    prefix = parts.schema_of(ctx, source, ctx.owner)
+    prefix = schema_of(ctx, source, ctx.owner)
     is_prefix_alone = source.secret_ref and part == ctx.spec.cells[0].name
-    return parts.sql_name(prefix if is_prefix_alone else f"{prefix}_{part}")
+    return sources.sql_name(prefix if is_prefix_alone else f"{prefix}_{part}")
 
 
 COMPUTE_PASSWORD = "compute-identity"  # noqa: S105
@@ -189,11 +193,11 @@ COMPUTE_PASSWORD = "compute-identity"  # noqa: S105
 def passwords(spec: NovaSpec) -> list[str]:
     """Return the names of the passwords of all accounts, users and virtual hosts that the operator makes."""
     names = [] if spec.database.secret_ref else ["api-database", "cell0-database"]
-    names += parts.drawn(spec)
+    names += sources.drawn(spec)
     if spec.compute.enabled and not spec.keystone.auth_url:
         names.append(COMPUTE_PASSWORD)
     for cell in spec.cells:
-        sources = {"database": cell.database or spec.database, "messaging": cell.messaging or spec.messaging}
-        kinds = [kind for kind, source in sources.items() if not source.secret_ref]
+        servers = {"database": cell.database or spec.database, "messaging": cell.messaging or spec.messaging}
+        kinds = [kind for kind, server in servers.items() if not server.secret_ref]
         names += [f"{part}-{kind}" for kind in kinds for part in (cell.name, f"{cell.name}--console")]
     return names

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from ... import oslo, parts
 from ...api import Sections
+from ...parts import sources
+from ...parts.caches import keystone_authtoken
 from ...plan import Context, MissingReference
 from . import volumes
 from .model import NovaSpec
@@ -66,7 +68,7 @@ def clients(ctx: Context[NovaSpec], user: parts.Identity) -> Sections:
 def control(ctx: Context[NovaSpec], user: parts.Identity, credentials: parts.Credentials) -> Sections:
     """Return the options that only APIs and the scheduler need."""
     return {
-        **parts.keystone_authtoken(ctx, user.options, credentials),
+        **keystone_authtoken(ctx, user.options, credentials),
         **parts.cache(ctx),
         "neutron": {"service_metadata_proxy": True, "metadata_proxy_shared_secret": _shared_secret(ctx)},
     }
@@ -88,8 +90,8 @@ def novncproxy() -> Sections:
 
 def compute(
     ctx: Context[NovaSpec],
-    bus: parts.Messaging,
-    notifications: parts.Messaging | None,
+    bus: sources.Messaging,
+    notifications: sources.Messaging | None,
     user: parts.Identity,
     console: str,
     disks: Sections,

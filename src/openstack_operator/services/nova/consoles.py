@@ -11,8 +11,10 @@ from dataclasses import dataclass
 
 from ... import kube, oslo, parts, pki
 from ...api import Sections
+from ...parts import sources
+from ...parts.authorities import OwnAuthority, own_authority
 from ...plan import Context, NotBuilt, Step
-from . import config
+from . import config, limited
 from .migration import CERTIFICATES_ENV, MOUNT_PATH, libvirt_verdict
 from .model import NovaSpec
 
@@ -38,7 +40,7 @@ _REPLIES = f"reply_[^:]+:{_PROCESS}:[0-9]+"
 class Consoles:
     """Steps and mounts for the TLS of consoles; none where the cloud has no compute nodes of its own."""
 
-    authority: parts.OwnAuthority | None = None
+    authority: OwnAuthority | None = None
     steps: tuple[Step, ...] = ()
     node: tuple[kube.Mount, ...] = ()
     """Mounts of libvirt, whose QEMUs encrypt where it finds certificates."""
@@ -79,7 +81,7 @@ def plan_consoles(ctx: Context[NovaSpec]) -> Consoles:
             message = "with kolla's images, consoles go from the nodes to their proxies in plain text; use false"
             raise NotBuilt("spec.tls.required", message)
         return Consoles()
-    ca = parts.own_authority(ctx, "console", "consoles", readers=libvirt_verdict(ctx))
+    ca = own_authority(ctx, "console", "consoles", readers=libvirt_verdict(ctx))
     # No client calls these names: they say whose certificate it is, and which of the two.
     compute = pki.Request(common="compute", names=frozenset({"compute.invalid"}))
     novncproxy = pki.Request(common="novncproxy", names=frozenset({"novncproxy.invalid"}), calls=True, serves=False)
@@ -97,8 +99,13 @@ def plan_consoles(ctx: Context[NovaSpec]) -> Consoles:
 
 
 def console_accounts(
-    ctx: Context[NovaSpec], cell: str, creds: parts.Credentials, db: parts.Database, bus: parts.Messaging, schema: Step
-) -> tuple[parts.Database, parts.Messaging]:
+    ctx: Context[NovaSpec],
+    cell: str,
+    creds: parts.Credentials,
+    db: sources.Database,
+    bus: sources.Messaging,
+    schema: Step,
+) -> tuple[sources.Database, sources.Messaging]:
     """Return the accounts by which a cell's proxy reads tokens and servers, once the `schema` exists, and asks a
     server's nova-compute whether a port is that of its console.
     """
@@ -114,13 +121,15 @@ def console_accounts(
         "routingKeys": {exchange_name: r"^compute\."},
     }
     return (
-        parts.reader(ctx, creds, f"{cell}--console-database", db, _TABLES, name=f"{cell}-db--console", after=(schema,)),
-        parts.caller(ctx, creds, f"{cell}--console-messaging", bus, allowed, name=f"{cell}--console"),
+        limited.reader(
+            ctx, creds, f"{cell}--console-database", db, _TABLES, name=f"{cell}-db--console", after=(schema,)
+        ),
+        limited.caller(ctx, creds, f"{cell}--console-messaging", bus, allowed, name=f"{cell}--console"),
     )
 
 
 def console_conf(
-    ctx: Context[NovaSpec], cell: str, db: parts.Database, bus: parts.Messaging, console_tls: Sections
+    ctx: Context[NovaSpec], cell: str, db: sources.Database, bus: sources.Messaging, console_tls: Sections
 ) -> parts.Config:
     """Return nova.conf of a cell's proxy: no user of Keystone, since it calls no API."""
     replies = {"oslo_messaging_rabbit": {"processname": _PROCESS}}
@@ -129,7 +138,7 @@ def console_conf(
 
 
 def _certificate(
-    ctx: Context[NovaSpec], name: str, request: pki.Request, ca: parts.OwnAuthority, files: tuple[str, str, str]
+    ctx: Context[NovaSpec], name: str, request: pki.Request, ca: OwnAuthority, files: tuple[str, str, str]
 ) -> Step:
     """Make a Secret with the authority, the certificate and its key under the names of `files`."""
     bundle, cert, key = files

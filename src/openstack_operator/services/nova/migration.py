@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from ... import kube, parts, pki
+from ... import kube, pki
 from ...api import Sections
+from ...parts.authorities import OwnAuthority, own_authority
 from ...plan import READY, Context, Object, Step, Verdict
 from .model import NovaSpec
 
@@ -28,7 +29,7 @@ PORT = 16514
 class Migration:
     """Steps, mounts and options that compute nodes need to move servers."""
 
-    authority: parts.OwnAuthority | None = None
+    authority: OwnAuthority | None = None
     steps: tuple[Step, ...] = ()
     mounts: tuple[kube.Mount, ...] = ()
     """Mounts of libvirt."""
@@ -66,7 +67,7 @@ def plan_migration(ctx: Context[NovaSpec]) -> Migration:
     compute = ctx.spec.compute
     if not (compute.enabled and compute.live_migration and ctx.spec.image_profile == "debian"):
         return Migration()
-    ca = parts.own_authority(ctx, "migration", "live migrations", readers=libvirt_verdict(ctx))
+    ca = own_authority(ctx, "migration", "live migrations", readers=libvirt_verdict(ctx))
     files = kube.secret_data(ctx.children.get(("Secret", kube.fitting(ctx.name("migration")))))
     # A name that no client calls, since a certificate needs one before the first node exists.
     names = frozenset({"compute.invalid", *_addresses(ctx.pods)})

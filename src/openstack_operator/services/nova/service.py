@@ -7,6 +7,8 @@ from itertools import chain
 from urllib.parse import urlsplit
 
 from ... import oslo, parts
+from ...parts import sources
+from ...parts.sources import database, messaging
 from ...plan import Context, Group, Plan
 from . import config, external, jobs
 from .cells import CellInputs, check_schemas_distinct, passwords, plan_cell, schema_name, status
@@ -28,11 +30,11 @@ def plan(ctx: Context[NovaSpec]) -> Plan:
     creds = parts.credentials(ctx, *passwords(spec), rotates=True)
     # cell0 only records servers that found no node; nothing runs in it.
     api_db, cell0 = (
-        parts.database(ctx, creds, f"{each}-database", schema_name(ctx, each), source=spec.database, name=f"{each}-db")
+        database(ctx, creds, f"{each}-database", schema_name(ctx, each), source=spec.database, name=f"{each}-db")
         for each in ("api", "cell0")
     )
-    bus = parts.messaging(ctx, creds, "messaging", source=spec.messaging)
-    notifications = parts.notifications(ctx, creds, broker=spec.messaging.notifications_ref)
+    bus = messaging(ctx, creds, "messaging", source=spec.messaging)
+    notifications = sources.notifications(ctx, creds, broker=spec.messaging.notifications_ref)
     user = parts.identity(ctx, creds, "identity")
     peers = [
         parts.requires(ctx, name, ref)

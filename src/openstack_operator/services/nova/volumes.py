@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from ... import kube, parts
 from ...api import Sections
+from ...parts.devices import DEVICES, iscsid
 from ...plan import Context
 from .model import NovaSpec
 
@@ -32,13 +33,13 @@ def has_cinder_on_nodes(ctx: Context[NovaSpec]) -> bool:
 def nova_compute_mounts(ctx: Context[NovaSpec], mounts: list[kube.Mount]) -> list[kube.Mount]:
     """Return the mounts of nova-compute, which mounts shares below the disks, and logs in to targets."""
     folders = _propagating(mounts, "Bidirectional") if "nfs" in _kinds(ctx) else mounts
-    return [*folders, *(parts.DEVICES if "iscsi" in _kinds(ctx) else ())]
+    return [*folders, *(DEVICES if "iscsi" in _kinds(ctx) else ())]
 
 
 def libvirt_mounts(ctx: Context[NovaSpec], mounts: list[kube.Mount]) -> list[kube.Mount]:
     """Return the mounts of libvirt, whose guests open what nova-compute has attached."""
     folders = _propagating(mounts, "HostToContainer") if "nfs" in _kinds(ctx) else mounts
-    devices = [mount for mount in parts.DEVICES if mount.name == "dev"] if "iscsi" in _kinds(ctx) else []
+    devices = [mount for mount in DEVICES if mount.name == "dev"] if "iscsi" in _kinds(ctx) else []
     return [*devices, *folders]
 
 
@@ -49,7 +50,7 @@ def libvirt_env(ctx: Context[NovaSpec]) -> dict[str, str]:
 
 def sidecars(ctx: Context[NovaSpec]) -> list[kube.Container]:
     """Return the containers that run beside nova-compute."""
-    return [parts.iscsid(ctx)] if "iscsi" in _kinds(ctx) else []
+    return [iscsid(ctx)] if "iscsi" in _kinds(ctx) else []
 
 
 def _propagating(mounts: list[kube.Mount], how: str) -> list[kube.Mount]:

@@ -7,8 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ... import agents, kube, parts
+from ... import agents, kube
 from ...api import PodSettings
+from ...parts.node_certificates import node_certificates
+from ...parts.ovn import OVN_NODE_FILES
 from ...plan import READY, Component, Context, Group, SpecError, State, Step, Verdict, key
 from .model import OVNNetworkSpec, Program
 from .nodes import Overrides, nodes_to_certify, selector
@@ -57,9 +59,9 @@ def _node_certificates(ctx: Context[OVNNetworkSpec], tls: TLS, steps: Sequence[S
     if tls.chassis is None:
         return []
     daemons = [obj for step in steps for obj in step.objects]
-    issued, stored = parts.node_certificates(
+    issued, stored = node_certificates(
         ctx,
-        parts.OVN_NODE_FILES,
+        OVN_NODE_FILES,
         nodes_to_certify(ctx, daemons),
         authority=tls.chassis,
         trusted=tls.server.files["ca.crt"],

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ... import kube, parts
+from ... import kube
+from ...parts.ovn import OVN_NODES
 from ...plan import Context, Object, Step
 from .model import OVNNetworkSpec
 
@@ -45,7 +46,7 @@ def node_overrides(ctx: Context[OVNNetworkSpec]) -> Overrides:
         config=Step(name="Nodes", objects=(config,)),
         chassis=Step(name="Chassis", objects=tuple(_chassis(ctx, name) for name in names)),
         mounts=(kube.Mount(name="nodes", path=_FOLDER, volume=volume, read_only=True),),
-        published={parts.OVN_NODES: ",".join(f"{k}={v}" for k, v in sorted(selector(ctx.spec).items()))},
+        published={OVN_NODES: ",".join(f"{k}={v}" for k, v in sorted(selector(ctx.spec).items()))},
         details={"chassisCount": len(names), "activeControllers": controllers},
     )
 

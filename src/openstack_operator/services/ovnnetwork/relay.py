@@ -7,7 +7,8 @@ use relays alone, since these limit what a node may write, and members do not tr
 
 from __future__ import annotations
 
-from ... import kube, parts
+from ... import kube
+from ...parts.node_certificates import NODE_VOLUME
 from ...plan import Context, Object, State, Step, Verdict
 from . import recovery
 from .databases import SOUTHBOUND, DatabaseGroup, alive, open_ports
@@ -90,4 +91,4 @@ def limits_nodes(ctx: Context[OVNNetworkSpec], tls: TLS) -> bool:
 
 def _shows_own(daemons: Object) -> bool:
     volumes = daemons["spec"]["template"]["spec"].get("volumes") or ()
-    return any(volume["name"] == parts.NODE_VOLUME for volume in volumes)
+    return any(volume["name"] == NODE_VOLUME for volume in volumes)

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ... import kube, parts, pki
+from ...parts.authorities import OwnAuthority, own_authority
+from ...parts.ovn import OVN_CLIENT, OVN_NODE_TLS, OVN_TLS, ovn_node_mounts
 from ...plan import READY, Context, NotBuilt, Object, SpecError, Step
 from .model import OVNNetworkSpec
 
@@ -18,7 +20,7 @@ class TLS:
     """Certificate of the databases, and of northd and relays."""
     client: parts.Certified
     """Certificate for other clients of the databases: a client with one of this authority can write."""
-    chassis: parts.OwnAuthority | None = None
+    chassis: OwnAuthority | None = None
     """Authority of the nodes' certificates, which relays alone trust; None while nodes use plain text."""
     relay: Step | None = None
     """The Secret of the relays: the certificate with both authorities."""
@@ -26,7 +28,7 @@ class TLS:
     @property
     def mounts(self) -> tuple[kube.Mount, ...]:
         """Return the mounts of a database, as soon as it has a certificate."""
-        return self.server.mounts(parts.OVN_TLS)
+        return self.server.mounts(OVN_TLS)
 
     @property
     def clients(self) -> tuple[kube.Mount, ...]:
@@ -36,20 +38,20 @@ class TLS:
     @property
     def on_nodes(self) -> tuple[kube.Mount, ...]:
         """Return the mounts of a program on a node, which has its own certificate."""
-        return parts.ovn_node_mounts() if self.chassis else ()
+        return ovn_node_mounts() if self.chassis else ()
 
     @property
     def on_relays(self) -> tuple[kube.Mount, ...]:
         """Return the mounts of a relay."""
         if self.relay is None:
             return self.mounts
-        return (kube.folder("tls", self.relay.objects[0]["metadata"]["name"], parts.OVN_TLS),)
+        return (kube.folder("tls", self.relay.objects[0]["metadata"]["name"], OVN_TLS),)
 
     @property
     def options(self) -> list[str]:
         """Return the options of a client for the command line of a program of OVN."""
         files = {"private-key": "tls.key", "certificate": "tls.crt", "ca-cert": "ca.crt"}
-        return [f"--{option}={parts.OVN_TLS}/{file}" for option, file in files.items()] if self.clients else []
+        return [f"--{option}={OVN_TLS}/{file}" for option, file in files.items()] if self.clients else []
 
     @property
     def steps(self) -> tuple[Step, ...]:
@@ -60,7 +62,7 @@ class TLS:
     def published(self) -> dict[str, str]:
         if not self.server.published:
             return {}
-        return {parts.OVN_CLIENT: self.client.secret, **({parts.OVN_NODE_TLS: "true"} if self.chassis else {})}
+        return {OVN_CLIENT: self.client.secret, **({OVN_NODE_TLS: "true"} if self.chassis else {})}
 
     def connection(self, hosts: Sequence[str], port: int, secure: int) -> str:
         """Return the addresses that clients use."""
@@ -82,7 +84,7 @@ def certificates(ctx: Context[OVNNetworkSpec]) -> TLS:
         return TLS(server, client)
     live = ctx.children.get(("Deployment", kube.fitting(ctx.name("relay"))))
     readers = kube.judge(live) if live else READY
-    chassis = parts.own_authority(ctx, "chassis", "nodes' connections to OVN", readers=readers)
+    chassis = own_authority(ctx, "chassis", "nodes' connections to OVN", readers=readers)
     trusted = pki.bundle([server.files["ca.crt"], chassis.bundle], ctx.now)
     files = {**{name: server.files[name] for name in ("tls.crt", "tls.key")}, "ca.crt": trusted}
     secret = kube.annotated(kube.secret(ctx, ctx.name("relay-tls"), files), server.authorities_since)

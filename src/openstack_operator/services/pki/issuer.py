@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
-from ... import kube, parts, pki
+from ... import kube, pki
 from ...api import seconds
+from ...parts.issued import ordered
 from ...plan import READY, Context, Incomplete, Plan, SpecError, Step, failed
 from .model import CERT_MANAGER_LEAST, IssuerRef, PKISpec
 
@@ -44,7 +45,7 @@ def plan(ctx: Context[PKISpec], issuer: IssuerRef, before: Plan | None) -> Plan:
     }
     request = pki.Request(common=ctx.owner, names=frozenset({ctx.host(kube.fitting(ctx.name("probe")))}))
     # Renewed before the certificates of services are, so that the bundle has their next authority by then.
-    order = parts.ordered(ctx, "probe", contract, request, "spec.issuerRef", renewed=1 / 3)
+    order = ordered(ctx, "probe", contract, request, "spec.issuerRef", renewed=1 / 3)
     bundle = kube.fitting(ctx.name("bundle"))
     previous = kube.secret_data(ctx.children.get(("Secret", bundle))).get("ca.crt", "")
     trusted = pki.bundle(

@@ -11,7 +11,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from ... import kube, parts, pki
+from ... import kube, pki
+from ...parts.node_certificates import ON_NODE, STORED_ON_NODE
+from ...parts.tls import AUTHORITIES_SINCE, TRUSTS
 from ...plan import Object
 
 RELOADED_AFTER = timedelta(minutes=5)
@@ -74,12 +76,12 @@ def _pending(facts: Mapping[str, Any], trusted: frozenset[str], old: str, now: d
 def _differs_on_node(secret: Object) -> bool:
     """Return True if a node has other files than the Secret made for it: it may be away."""
     annotations: Mapping[str, str] = secret["metadata"].get("annotations") or {}
-    return annotations.get(parts.ON_NODE) != annotations.get(parts.STORED_ON_NODE)
+    return annotations.get(ON_NODE) != annotations.get(STORED_ON_NODE)
 
 
 def _copy(metadata: Mapping[str, Any], data: Mapping[str, str]) -> _Copy:
     changed_at = _changed_at(metadata)
-    since = (metadata.get("annotations") or {}).get(parts.AUTHORITIES_SINCE)
+    since = (metadata.get("annotations") or {}).get(AUTHORITIES_SINCE)
     return _Copy(
         authorities=data["ca.crt"],
         is_followed="tls.crt" in data,
@@ -130,7 +132,7 @@ def _mounts(pod: Object) -> Iterator[str]:
 
 def _has_read(pod: Object, copy: _Copy, now: datetime) -> bool:
     """Return True if the program has read the present content of the Secret."""
-    digest = (pod["metadata"].get("annotations") or {}).get(parts.TRUSTS)
+    digest = (pod["metadata"].get("annotations") or {}).get(TRUSTS)
     if digest and copy.is_followed and digest != kube.digest(copy.authorities):
         return False
     created_at = _time(pod["metadata"]["creationTimestamp"])

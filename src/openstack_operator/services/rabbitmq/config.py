@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ... import kube, parts
+from ... import kube
+from ...parts.config import is_one_line
 from ...plan import SpecError
 
 AMQP = 5672
@@ -168,7 +169,7 @@ def _lines(defaults: Mapping[str, Any], user: Mapping[str, Any], wired: Mapping[
         )
     for key, value in user.items():
         # A line break would begin a line of its own, past the check for what is wired.
-        if not _KEY.fullmatch(key) or not parts.is_one_line(value):
+        if not _KEY.fullmatch(key) or not is_one_line(value):
             raise SpecError(f"spec.config.{key!r}", "expected a key of rabbitmq.conf with a value on one line")
     merged = {**defaults, **user, **wired}
     return "".join(f"{key} = {_text(value)}\n" for key, value in sorted(merged.items()))

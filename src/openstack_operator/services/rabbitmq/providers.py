@@ -6,6 +6,8 @@ from typing import Any
 
 from ... import kube, parts
 from ...parts import delegate
+from ...parts.monitoring import monitor
+from ...parts.remote import RABBITMQ
 from ...plan import Context, Plan, Step
 from .config import ADVANCED, AMQP, AMQPS, MANAGEMENT, MANAGEMENT_TLS, provided_conf
 from .model import RabbitMQSpec
@@ -37,7 +39,7 @@ def _delegated(ctx: Context[RabbitMQSpec]) -> Plan:
     port = AMQPS if is_tls else AMQP
     pod_labels = {"app.kubernetes.io/name": name}  # It serves metrics in any case.
     port_name = "prometheus-tls" if certificate else "prometheus"
-    monitors = parts.monitor(ctx, ctx.name("server"), pod_labels, port_name, certificate, name)
+    monitors = monitor(ctx, ctx.name("server"), pod_labels, port_name, certificate, name)
     ctx.installed_kinds.check_permitted(f"spec.provider {OPERATOR}", *_TOPOLOGY)
     topology = not spec.tls and not ctx.installed_kinds.missing(*_TOPOLOGY)
     return Plan(
@@ -51,7 +53,7 @@ def _delegated(ctx: Context[RabbitMQSpec]) -> Plan:
             "managementURL": f"https://{host}:{MANAGEMENT_TLS}" if is_tls else f"http://{host}:{MANAGEMENT}",
             "adminSecret": f"{name}-default-user",
             **({"clustered": "true"} if spec.replicas > 1 else {}),
-            **({parts.RABBITMQ: name} if topology else {}),
+            **({RABBITMQ: name} if topology else {}),
             **certificate.published,
         },
     )

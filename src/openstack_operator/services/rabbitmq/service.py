@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from ... import agents, kube, parts
+from ...parts.monitoring import METRICS, watched
 from ...plan import Context, Group, Plan, Step
 from .config import ADVANCED, AMQP, AMQPS, DISTRIBUTION, EPMD, MANAGEMENT, MANAGEMENT_TLS, TLS, Listeners, rabbitmq_conf
 from .distribution import Distribution, distribution
@@ -53,7 +54,7 @@ def plan(ctx: Context[RabbitMQSpec]) -> Plan:
     if order:
         server = inter_node.apply(replace(server, verdict=verdict(cluster, status, order.member)))
     address = kube.service(ctx, name, listeners.ports, kube.selector(ctx, "server"))
-    monitors = parts.watched(ctx, "server", listeners.metrics, certificate, name) if listeners.monitored else ()
+    monitors = watched(ctx, "server", listeners.metrics, certificate, name) if listeners.monitored else ()
     host, is_tls = ctx.host(name), bool(certificate.published)
     port = AMQPS if is_tls else AMQP
     return Plan(
@@ -100,7 +101,7 @@ def _server(
             **inter_node.env,
             **(_member_env(cluster.hosts(ctx.spec.replicas), listeners, order) if order else {}),
         },
-        ports={**listeners.ports, **({parts.METRICS: listeners.metrics} if listeners.monitored else {})},
+        ports={**listeners.ports, **({METRICS: listeners.metrics} if listeners.monitored else {})},
         mounts=(
             parts.volume(_STATE, "rabbitmq"),
             *conf.mounts,

@@ -6,8 +6,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from ... import parts
 from ...api import mebibytes
+from ...parts.config import is_one_line
 from ...plan import SpecError
 
 PORT, TLS_PORT = 6379, 6380
@@ -89,7 +89,7 @@ def _user_options(user: Mapping[str, Any]) -> dict[str, Any]:
         raise SpecError(f"spec.config.{keys[0]}", f"the operator sets {', '.join(keys)} itself; remove it from config")
     for name, value in options.items():
         # A line break would begin a line of its own, past the check for what is wired.
-        if not _NAME.fullmatch(name) or not parts.is_one_line(value):
+        if not _NAME.fullmatch(name) or not is_one_line(value):
             raise SpecError(f"spec.config.{name!r}", "expected a name of valkey.conf with a value on one line")
     return options
 

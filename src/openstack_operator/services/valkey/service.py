@@ -8,6 +8,7 @@ from typing import Any
 
 from ... import kube, parts
 from ...api import mebibytes
+from ...parts.cluster import PEER_TLS_PHASE
 from ...plan import Context, Plan, Step
 from . import sentinel
 from .config import CONF, PORT, STATE, TLS, TLS_PORT, tls_options, valkey_conf
@@ -80,7 +81,7 @@ def plan(ctx: Context[ValkeySpec]) -> Plan:
     template = cluster.template(
         *_containers(ctx, cluster, creds, conf, listeners),
         config=conf,
-        annotations={parts.PEER_TLS: peer_tls} if peer_tls else {},
+        annotations={PEER_TLS_PHASE: peer_tls} if peer_tls else {},
     )
     server = cluster.step(
         template, ports=listeners.ports, replicas=spec.replicas, after=(creds, *certificate.steps, conf)

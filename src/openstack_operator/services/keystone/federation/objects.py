@@ -8,6 +8,8 @@ from typing import Any
 
 from .... import kube, oslo, parts
 from ....api import SecretFileRef, Sections
+from ....parts import exposure
+from ....parts.workloads import First
 from ....plan import Context, Incomplete, MissingReference, NotBuilt, SpecError, Step
 from ..model import KeystoneSpec
 from . import apache, shibboleth
@@ -106,7 +108,7 @@ def _wired(spec: Federation) -> Sections:
 def _url(ctx: Context[KeystoneSpec]) -> str:
     """Return the URL of Keystone for browsers; the one inside the cluster as long as the public one is unknown."""
     scheme = "https" if ctx.spec.tls else "http"
-    public = parts.public_url(ctx, "api", 5000, ctx.spec.expose, scheme)
+    public = exposure.public_url(ctx, "api", 5000, ctx.spec.expose, scheme)
     return public or f"{scheme}://{ctx.host(ctx.name('api'))}:5000"
 
 
@@ -115,7 +117,7 @@ def _files(ctx: Context[KeystoneSpec], spec: Federation, keys: parts.Credentials
     providers, url = spec.identity_providers, _url(ctx)
     variables = {name for each in providers for rule in each.mapping for name in _variables(rule)}
     variables |= {each.remote_id_attribute or apache.REMOTE_ID[each.protocol] for each in providers}
-    proxied = ctx.spec.tls is not None or parts.through_proxy(ctx.spec.expose)
+    proxied = ctx.spec.tls is not None or exposure.through_proxy(ctx.spec.expose)
     refs = {each.name: each.openid.client_secret_ref for each in providers if each.openid}
     secrets = {name: ctx.secrets[ref.name][ref.key] for name, ref in refs.items()}
     files = {
@@ -181,7 +183,7 @@ def _pod_extras(ctx: Context[KeystoneSpec], spec: Federation, conf: parts.Config
     )
     saml = any(each.saml2 for each in spec.identity_providers)
     return parts.More(
-        containers=(shibd,) if saml else (), first=parts.First(container=httpd, command="behind", to=apache.KEYSTONE)
+        containers=(shibd,) if saml else (), first=First(container=httpd, command="behind", to=apache.KEYSTONE)
     )
 
 

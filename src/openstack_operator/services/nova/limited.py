@@ -7,10 +7,9 @@ from dataclasses import replace
 from typing import Any
 from urllib.parse import quote, unquote, urlsplit
 
-from ..plan import Context, Object, Step
-from .credentials import Credentials
-from .remote import remote
-from .sources import Database, Messaging
+from ... import parts
+from ...parts.sources import Database, Messaging
+from ...plan import Context, Object, Step
 
 _LIMITED = "_LIMITED"
 """Suffix of the account's name. No Kubernetes name contains these characters, so no other resource uses the name."""
@@ -18,7 +17,7 @@ _LIMITED = "_LIMITED"
 
 def reader(
     ctx: Context[Any],
-    creds: Credentials,
+    creds: parts.Credentials,
     password: str,
     base: Database,
     tables: Sequence[str],
@@ -26,8 +25,8 @@ def reader(
     name: str,
     after: Sequence[Step],
 ) -> Database:
-    """The schema of `base` by an account that reads `tables` and does nothing else: MariaDBDatabase `<owner>-<name>`,
-    made after the steps that make the tables. If others make the accounts, `base` itself.
+    """Return the schema of `base` by an account that reads `tables` and does nothing else: MariaDBDatabase
+    `<owner>-<name>`, made after the steps that make the tables. If others make the accounts, `base` itself.
     """
     if not base.server:
         return base
@@ -41,15 +40,15 @@ def reader(
 
 def caller(
     ctx: Context[Any],
-    creds: Credentials,
+    creds: parts.Credentials,
     password: str,
     base: Messaging,
     permissions: Mapping[str, Any],
     *,
     name: str,
 ) -> Messaging:
-    """The virtual host of `base` by a user with those `permissions` of a RabbitMQVhost: RabbitMQVhost `<owner>-<name>`.
-    If others make the users, `base` itself.
+    """Return the virtual host of `base` by a user with those `permissions` of a RabbitMQVhost: RabbitMQVhost
+    `<owner>-<name>`. If others make the users, `base` itself.
     """
     if not base.server:
         return base
@@ -67,16 +66,16 @@ def _ref(server: str) -> dict[str, str]:
 
 def _accounts(
     ctx: Context[Any],
-    creds: Credentials,
+    creds: parts.Credentials,
     password: str,
     kind: str,
     name: str,
     called: str,
     spec: Mapping[str, Any],
 ) -> tuple[Object, ...]:
-    """Our resources, even if another operator runs the server: its kinds cannot restrict accounts this far."""
+    """Return our resources, even if another operator runs the server: its kinds cannot restrict accounts this far."""
     return tuple(
-        remote(
+        parts.remote(
             ctx,
             kind,
             each.resource(name),
@@ -86,8 +85,8 @@ def _accounts(
     )
 
 
-def _login(url: str, creds: Credentials, password: str, called: str) -> str:
-    """The same URL with another account."""
+def _login(url: str, creds: parts.Credentials, password: str, called: str) -> str:
+    """Return the same URL with another account."""
     at = urlsplit(url)
     account = f"{creds.of(password)[0].called(called + _LIMITED)}:{quote(creds[password], safe='')}"
     return at._replace(netloc=f"{account}@{at.netloc.rpartition('@')[2]}").geturl()
