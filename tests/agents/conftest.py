@@ -1,4 +1,4 @@
-"""What tests of programs share: a pod of fakes."""
+"""What tests of programs share: a machine of fakes."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.agents.pods import Pod
+from .programs import Machine
 
 
 @pytest.fixture
-def pod(tmp_path: Path) -> Pod:
-    """A pod without fakes, where nothing sleeps."""
-    return Pod(tmp_path)
+def machine(tmp_path: Path) -> Machine:
+    """Return a machine where nothing sleeps."""
+    return Machine(tmp_path)

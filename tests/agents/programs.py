@@ -1,4 +1,4 @@
-"""Containers of a plan, and their shell programs, run on this machine with other programs beside them."""
+"""Containers of a plan, and their programs, run on this machine with fakes of what they call."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import os
 import re
 import signal
 import subprocess
+import sys
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -20,27 +20,60 @@ from openstack_operator.services.pki.service import plan as plan_pki
 from openstack_operator.testing import context
 from tests.unit.patience import PATIENCE
 
+_SLEEP = """
+import os, time
 
-@dataclass(frozen=True)
+pauses = []
+
+def sleep(seconds):
+    pauses.append(seconds)
+    if len(pauses) > 50:
+        raise SystemExit("the program would never stop sleeping")
+    with open(os.environ["CALLS"], "a") as calls:
+        calls.write(f"sleep {seconds}\\n")
+
+time.sleep = sleep
+"""
+"""Part of each Python that starts: a test has no time to sleep, and ends a program that waits for nothing."""
+
+
 class Machine:
-    """A folder with programs that stand in for those of an image, which come first on PATH, and with what they write.
+    """A folder with fakes of the programs and of the Python modules of an image, which come first, and their calls.
 
-    `sleep` returns at once and writes down how long it was to take, unless a test puts another one there.
+    `sleep` returns at once and writes down how long it was to take, unless a test puts another one there. `env` has
+    variables that no plan sets.
     """
 
-    home: Path
-    env: Mapping[str, str] = field(default_factory=dict[str, str])
-
-    def __post_init__(self) -> None:
-        for folder in (self.home / "bin", self.home / "calls"):
+    def __init__(self, home: Path, env: Mapping[str, str] | None = None) -> None:
+        self.home, self.env = home, dict(env or {})
+        self.record, self._processes = home / ".calls", home / ".processes"
+        self.state, self._modules = home / ".state", home / ".modules"
+        self._main_process = 0
+        for folder in (home / "bin", home / "calls", self.state, self._modules):
             folder.mkdir(parents=True, exist_ok=True)
-        self.program("sleep", "")
+        for file in (self.record, self._processes):
+            file.touch()
+        self.program("sleep")
+        self._install("python3", f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+        self.module("sitecustomize.py", _SLEEP)
 
-    def program(self, name: str, script: str, *, language: str = "sh") -> None:
-        """Put a program there, which first writes its arguments down as a line."""
+    def program(self, name: str, script: str = "", *, language: str = "sh") -> None:
+        """Put a program there, which first writes its call down, in `.calls` and without its name in `calls/<name>`.
+        It may keep state in the folder `$STATE`.
+        """
+        calls = f'echo "$*" >> {self.home}/calls/{name}\necho "{name}${{*:+ }}$*" >> {self.record}\n'
+        self._install(name, f"#!/bin/{language}\n{calls}echo {name} $$ >> {self._processes}\n{script}\n")
+
+    def _install(self, name: str, text: str) -> None:
         path = self.home / "bin" / name
-        path.write_text(f'#!/bin/{language}\necho "$*" >> {self.home}/calls/{name}\n{script}\n', encoding="utf-8")
+        path.write_text(text, encoding="utf-8")
         path.chmod(0o755)
+
+    def module(self, name: str, text: str) -> None:
+        """Make a module that Python programs import; it writes its calls into the file `$CALLS`."""
+        path = self._modules / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
 
     def rounds(self, *actions: str) -> None:
         """Let a loop around `sleep` run as often as there are actions: each call runs one of the scripts, and the next
@@ -52,15 +85,16 @@ class Machine:
             "sleep", f'file={self.home}/rounds/$(wc -l < {self.home}/calls/sleep); [ -e "$file" ] && . "$file"'
         )
 
-    def calls(self, name: str) -> list[str]:
-        """Return the arguments of each call of a program."""
-        path = self.home / "calls" / name
+    def calls(self, name: str = "") -> list[str]:
+        """Return the calls, each a line of its words; those of one program without its name."""
+        path = self.home / "calls" / name if name else self.record
         return path.read_text(encoding="utf-8").splitlines() if path.exists() else []
 
     def forget_calls(self) -> None:
         """Begin the lists of calls again."""
         for path in (self.home / "calls").iterdir():
             path.unlink()
+        self.record.write_text("", encoding="utf-8")
 
     def write(self, path: str, text: str = "") -> Path:
         """Write a file below the folder."""
@@ -76,9 +110,13 @@ class Machine:
         """Start the container's program, or `command` in its environment, of which `env` replaces variables; in the end
         all that it started is killed.
         """
+        variables = environment(container)
+        assert env.keys() <= variables.keys(), "the plan does not set these"
+        fakes = {"PYTHONPATH": str(self._modules), "CALLS": str(self.record), "STATE": str(self.state)}
+        path = {"PATH": f"{self.home}/bin:{os.environ['PATH']}"}
         process = subprocess.Popen(
             command or as_kubelet_starts(container),
-            env={**environment(container), **self._path(), **self.env, **{key: str(env[key]) for key in env}},
+            env={**fakes, **variables, **path, **self.env, **{key: str(env[key]) for key in env}},
             cwd=self.home,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -86,6 +124,7 @@ class Machine:
             text=True,
             start_new_session=True,
         )
+        self._main_process = process.pid
         with process:
             try:
                 yield process
@@ -101,8 +140,9 @@ class Machine:
             output, errors = process.communicate(timeout=PATIENCE)
             return subprocess.CompletedProcess(process.args, process.returncode, output, errors)
 
-    def _path(self) -> dict[str, str]:
-        return {"PATH": f"{self.home}/bin:{os.environ['PATH']}"}
+    def has_become(self, name: str) -> bool:
+        """Return True if the process of the last run became a fake, which gets the container's signals."""
+        return f"{name} {self._main_process}" in self._processes.read_text(encoding="utf-8").splitlines()
 
 
 def as_kubelet_starts(container: Object) -> list[str]:
@@ -138,3 +178,21 @@ def container(obj: Object, name: str = "main") -> Object:
     """Return the container of that name of a workload."""
     containers: list[Object] = obj["spec"]["template"]["spec"]["containers"]
     return next(each for each in containers if each["name"] == name)
+
+
+def planned_container(plan: Plan, kind: str, name: str, container_name: str = "") -> Object:
+    """Return the container of that name of an object of a plan, the first one without a name."""
+    obj = planned(plan, kind, name)
+    return container(obj, container_name or obj["spec"]["template"]["spec"]["containers"][0]["name"])
+
+
+def job(plan: Plan, prefix: str) -> Object:
+    """Return the container of the only job whose name begins like that."""
+    [obj] = [obj for obj in plan.objects if obj["kind"] == "Job" and obj["metadata"]["name"].startswith(prefix)]
+    return container(obj)
+
+
+def pods(plan: Plan, name: str) -> Object:
+    """Return the spec of the pods of a workload."""
+    [obj] = [obj for obj in plan.objects if "template" in obj.get("spec", {}) and obj["metadata"]["name"] == name]
+    return obj["spec"]["template"]["spec"]

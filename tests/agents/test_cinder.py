@@ -13,7 +13,8 @@ from openstack_operator.plan import Object, Plan, Release
 from openstack_operator.services.cinder.model import CINDER
 from openstack_operator.services.cinder.service import plan
 from openstack_operator.testing import context
-from tests.agents.pods import Pod, job, workload
+
+from .programs import Machine, job, pods
 
 PUBLISHED = {
     "MariaDB": {"host": "mariadb.openstack", "port": "3306"},
@@ -50,7 +51,7 @@ def planned(release: Release, *backends: dict[str, Any], children: Any = None) -
 class Forget:
     """The job that removes the backend `fast`, and a cinder-manage that lists services."""
 
-    def __init__(self, pod: Pod, release: Release, cluster: str = "cinder") -> None:
+    def __init__(self, machine: Machine, release: Release, cluster: str = "cinder") -> None:
         spec: dict[str, Any] = {"backend": "fast", "hosts": FAST, **({"cluster": cluster} if cluster else {})}
         children = {
             ("CinderBackend", "cinder-fast"): {
@@ -62,56 +63,57 @@ class Forget:
         self._container = job(
             planned(release, {"name": "slow", "type": "lvm"}, children=children), "cinder-forget-fast-"
         )
-        self._pod = pod
-        pod.program("cinder-manage", MANAGE)
+        self._machine = machine
+        machine.program("cinder-manage", MANAGE)
 
     def run(self) -> tuple[int, str]:
-        process = self._pod.run(self._container)
+        process = self._machine.run(self._container)
         return process.returncode, process.stderr
 
     @property
     def calls(self) -> list[str]:
-        return [call.removeprefix("cinder-manage --config-file /etc/cinder/cinder.conf ") for call in self._pod.calls]
+        calls = self._machine.calls()
+        return [call.removeprefix("cinder-manage --config-file /etc/cinder/cinder.conf ") for call in calls]
 
 
-def state(pod: Pod, name: str, text: str) -> None:
-    (pod.state / name).write_text(text)
+def state(machine: Machine, name: str, text: str) -> None:
+    (machine.state / name).write_text(text)
 
 
 REMOVED = [f"service remove cinder-volume {host}" for host in FAST]
 
 
-def test_a_backend_is_removed_once_all_its_services_are_down(pod: Pod, release: Release) -> None:
-    forget = Forget(pod, release)
-    state(pod, "services", SERVICES.format("XXX", ":-)"))
-    state(pod, "later", SERVICES.format("XXX", "XXX"))
+def test_a_backend_is_removed_once_all_its_services_are_down(machine: Machine, release: Release) -> None:
+    forget = Forget(machine, release)
+    state(machine, "services", SERVICES.format("XXX", ":-)"))
+    state(machine, "later", SERVICES.format("XXX", "XXX"))
     assert forget.run() == (0, "")
     assert forget.calls == [LIST, "sleep 5", LIST, *REMOVED, "cluster remove cinder-volume cinder@fast"]
 
 
-def test_only_services_of_the_list_are_removed(pod: Pod, release: Release) -> None:
+def test_only_services_of_the_list_are_removed(machine: Machine, release: Release) -> None:
     """An interrupted run removed the other one."""
-    forget = Forget(pod, release, cluster="")
-    state(pod, "services", SERVICES.format("XXX", "XXX").replace(FAST[1], "cinder-volume-fast-11@fast"))
+    forget = Forget(machine, release, cluster="")
+    state(machine, "services", SERVICES.format("XXX", "XXX").replace(FAST[1], "cinder-volume-fast-11@fast"))
     assert forget.run() == (0, "")
     assert forget.calls == [LIST, REMOVED[0]]
 
 
 @pytest.mark.parametrize(("failing", "calls"), [(LIST, [LIST]), ("service remove", [LIST, REMOVED[0]])])
-def test_a_command_that_fails_ends_the_job(pod: Pod, release: Release, failing: str, calls: list[str]) -> None:
-    forget = Forget(pod, release)
-    state(pod, "services", SERVICES.format("XXX", "XXX"))
-    state(pod, "failing", failing)
+def test_a_command_that_fails_ends_the_job(machine: Machine, release: Release, failing: str, calls: list[str]) -> None:
+    forget = Forget(machine, release)
+    state(machine, "services", SERVICES.format("XXX", "XXX"))
+    state(machine, "failing", failing)
     status, error = forget.run()
     assert status == 1
     assert error.strip() == "no connection"
     assert forget.calls == calls
 
 
-def test_a_cluster_that_an_earlier_run_removed_is_no_failure(pod: Pod, release: Release) -> None:
-    forget = Forget(pod, release)
-    state(pod, "services", "")
-    state(pod, "failing", "cluster remove")
+def test_a_cluster_that_an_earlier_run_removed_is_no_failure(machine: Machine, release: Release) -> None:
+    forget = Forget(machine, release)
+    state(machine, "services", "")
+    state(machine, "failing", "cluster remove")
     assert forget.run()[0] == 0
     assert forget.calls == [LIST, "cluster remove cinder-volume cinder@fast"]
 
@@ -135,19 +137,19 @@ esac
 class Group:
     """The init container that makes a volume group, with a fake LVM."""
 
-    def __init__(self, pod: Pod, release: Release, **lvm: str) -> None:
-        pods = workload(planned(release, {"name": "local", "type": "lvm", "lvm": lvm}), "cinder-volume-local")
-        [container] = [each for each in pods["initContainers"] if each["name"] == "group"]
+    def __init__(self, machine: Machine, release: Release, **lvm: str) -> None:
+        volume = pods(planned(release, {"name": "local", "type": "lvm", "lvm": lvm}), "cinder-volume-local")
+        [container] = [each for each in volume["initContainers"] if each["name"] == "group"]
         *command, state, _ = container["command"]
         assert state in {mount["mountPath"] for mount in container["volumeMounts"]}
-        self._pod, self._container = pod, container
-        self.folder = pod.state / "node"
+        self._machine, self._container = machine, container
+        self.folder = machine.state / "node"
         self._command = [*command, str(self.folder), str(os.getuid())]
         for name in ("groups", "labels"):
-            (pod.state / name).mkdir()
-        (pod.state / "loops").touch()
+            (machine.state / name).mkdir()
+        (machine.state / "loops").touch()
         for name, script in LVM.items():
-            pod.program(name, script)
+            machine.program(name, script)
 
     @property
     def file(self) -> Path:
@@ -155,14 +157,14 @@ class Group:
 
     def run(self, status: int = 0) -> list[str]:
         """The calls of another run."""
-        self._pod.forget_calls()
-        process = self._pod.run(self._container, command=self._command)
+        self._machine.forget_calls()
+        process = self._machine.run(self._container, command=self._command)
         assert process.returncode == status, process.stderr
-        return [call for call in self._pod.calls if not call.startswith("modprobe")]
+        return [call for call in self._machine.calls() if not call.startswith("modprobe")]
 
 
-def test_a_new_group_lies_in_a_file_of_its_size(pod: Pod, release: Release) -> None:
-    group = Group(pod, release)
+def test_a_new_group_lies_in_a_file_of_its_size(machine: Machine, release: Release) -> None:
+    group = Group(machine, release)
     assert group.run() == [
         f"losetup -j {group.file}",
         f"losetup -f --show {group.file}",
@@ -176,51 +178,51 @@ def test_a_new_group_lies_in_a_file_of_its_size(pod: Pod, release: Release) -> N
     assert (group.folder / "volumes").is_dir()
 
 
-def test_the_data_of_a_group_outlive_its_pod_and_its_node(pod: Pod, release: Release) -> None:
-    group = Group(pod, release)
+def test_the_data_of_a_group_outlive_its_pod_and_its_node(machine: Machine, release: Release) -> None:
+    group = Group(machine, release)
     group.run()
     with group.file.open("r+") as disk:
         disk.write("data")
     attached = [f"losetup -j {group.file}", "vgs cinder-local", "vgchange -ay cinder-local"]
     assert group.run() == attached
-    (pod.state / "loops").write_text(f"/dev/loop3: [64769]:1 ({group.file}.old)\n")
+    (machine.state / "loops").write_text(f"/dev/loop3: [64769]:1 ({group.file}.old)\n")
     assert group.run() == [attached[0], f"losetup -f --show {group.file}", *attached[1:]]
     with group.file.open() as disk:
         assert disk.read(4) == "data"
     assert group.file.stat().st_size == 20 * 1024**3
 
 
-def test_a_group_lies_on_a_device(pod: Pod, release: Release) -> None:
-    group = Group(pod, release, device="/dev/vdb", volumeGroup="own")
+def test_a_group_lies_on_a_device(machine: Machine, release: Release) -> None:
+    group = Group(machine, release, device="/dev/vdb", volumeGroup="own")
     new = ["vgs own", "pvcreate -y /dev/vdb", "vgcreate own /dev/vdb", "vgchange -ay own"]
     assert group.run() == new
     assert group.run() == [new[0], new[3]]
     assert not group.file.exists()
 
 
-def test_an_interrupted_creation_is_completed(pod: Pod, release: Release) -> None:
-    group = Group(pod, release, device="/dev/vdb")
-    (pod.state / "labels" / "vdb").touch()
+def test_an_interrupted_creation_is_completed(machine: Machine, release: Release) -> None:
+    group = Group(machine, release, device="/dev/vdb")
+    (machine.state / "labels" / "vdb").touch()
     assert group.run()[-2:] == ["vgcreate cinder-local /dev/vdb", "vgchange -ay cinder-local"]
 
 
-def test_a_device_of_another_group_is_left_alone(pod: Pod, release: Release) -> None:
+def test_a_device_of_another_group_is_left_alone(machine: Machine, release: Release) -> None:
     """LVM refuses it."""
-    group = Group(pod, release, device="/dev/vdb")
-    (pod.state / "refuses").touch()
+    group = Group(machine, release, device="/dev/vdb")
+    (machine.state / "refuses").touch()
     assert group.run(status=1) == ["vgs cinder-local", "pvcreate -y /dev/vdb"]
 
 
-def test_where_no_program_may_become_root_sudo_runs_it_as_it_is(pod: Pod, release: Release) -> None:
+def test_where_no_program_may_become_root_sudo_runs_it_as_it_is(machine: Machine, release: Release) -> None:
     made = planned(
         release, {"name": "array", "driver": "cinder.volume.drivers.pure.PureISCSIDriver", "hostAccess": False}
     )
     texts = [kube.secret_data(each).get("sudo") for each in made.objects if each["kind"] == "Secret"]
     [text] = [text for text in texts if text]
-    sudo = pod.programs / "sudo"
+    sudo = machine.home / "bin" / "sudo"
     sudo.write_text(text)
     sudo.chmod(0o555)
-    pod.program("cinder-rootwrap", "exit $#")
+    machine.program("cinder-rootwrap", "exit $#")
     container: Object = {"command": ["sudo", "cinder-rootwrap", "rootwrap.conf", "two words"]}
-    assert pod.run(container).returncode == 2
-    assert pod.calls == ["cinder-rootwrap rootwrap.conf two words"]
+    assert machine.run(container).returncode == 2
+    assert machine.calls() == ["cinder-rootwrap rootwrap.conf two words"]

@@ -11,7 +11,8 @@ from openstack_operator.plan import Object, Plan, Release
 from openstack_operator.services.glance.model import GLANCE
 from openstack_operator.services.glance.service import plan
 from openstack_operator.testing import context
-from tests.agents.pods import Pod, job, workload
+
+from .programs import Machine, job, pods
 
 PUBLISHED = {
     "MariaDB": {"host": "mariadb.openstack", "port": "3306"},
@@ -38,28 +39,30 @@ def definitions(release: Release) -> Object:
     return job(planned(release), "glance-metadefs-")
 
 
-def test_definitions_are_completed_and_changes_of_users_remain(pod: Pod, definitions: Object, tmp_path: Path) -> None:
-    pod.program("glance-manage", "exit 4")
+def test_definitions_are_completed_and_changes_of_users_remain(
+    machine: Machine, definitions: Object, tmp_path: Path
+) -> None:
+    machine.program("glance-manage", "exit 4")
     folder = tmp_path / "definitions"
     folder.mkdir()
     (folder / "compute-vmware.json").touch()
-    assert pod.run(definitions, {"METADEFS": str(folder)}).returncode == 4
+    assert machine.run(definitions, METADEFS=folder).returncode == 4
     config = "--config-file /etc/glance/glance-api.conf"
-    assert pod.calls == [f"glance-manage {config} db load_metadefs --path {folder} --merge"]
+    assert machine.calls() == [f"glance-manage {config} db load_metadefs --path {folder} --merge"]
 
 
-def test_an_image_without_definitions_is_an_error(pod: Pod, definitions: Object, tmp_path: Path) -> None:
-    pod.program("glance-manage")
-    assert pod.run(definitions, {"METADEFS": str(tmp_path)}).returncode != 0
-    assert pod.calls == []
+def test_an_image_without_definitions_is_an_error(machine: Machine, definitions: Object, tmp_path: Path) -> None:
+    machine.program("glance-manage")
+    assert machine.run(definitions, METADEFS=tmp_path).returncode != 0
+    assert machine.calls() == []
 
 
-def test_a_cache_that_cannot_be_pruned_is_cleaned_and_tried_again(pod: Pod, release: Release) -> None:
+def test_a_cache_that_cannot_be_pruned_is_cleaned_and_tried_again(machine: Machine, release: Release) -> None:
     """The signal to stop ends the container at once."""
     made = planned(release, {"imageCache": {"enabled": True}})
-    [cache] = [each for each in workload(made, "glance-api")["containers"] if each["name"] == "cache"]
-    pod.program("glance-cache-pruner", "exit 1")
-    pod.program("glance-cache-cleaner", "exit 1")
-    pod.program("sleep", SLEEP)
-    assert pod.run(cache).returncode == 0
-    assert pod.calls == [*["sleep 300", "glance-cache-pruner", "glance-cache-cleaner"] * 2, "sleep 300"]
+    [cache] = [each for each in pods(made, "glance-api")["containers"] if each["name"] == "cache"]
+    machine.program("glance-cache-pruner", "exit 1")
+    machine.program("glance-cache-cleaner", "exit 1")
+    machine.program("sleep", SLEEP)
+    assert machine.run(cache).returncode == 0
+    assert machine.calls() == [*["sleep 300", "glance-cache-pruner", "glance-cache-cleaner"] * 2, "sleep 300"]

@@ -6,7 +6,8 @@ from openstack_operator.plan import Object, Release
 from openstack_operator.services.keystone.model import KEYSTONE
 from openstack_operator.services.keystone.service import plan
 from openstack_operator.testing import context
-from tests.agents.pods import Pod, job
+
+from .programs import Machine, job
 
 PUBLISHED = {
     "MariaDB": {"host": "mariadb.openstack", "port": "3306"},
@@ -29,15 +30,15 @@ def bootstrap(release: Release) -> Object:
     )
 
 
-def test_the_administrator_has_the_names_of_the_spec(pod: Pod, release: Release) -> None:
+def test_the_administrator_has_the_names_of_the_spec(machine: Machine, release: Release) -> None:
     """A second run is the same."""
-    pod.program("keystone-manage", MANAGE)
+    machine.program("keystone-manage", MANAGE)
     for _ in range(2):
-        pod.forget_calls()
-        process = pod.run(bootstrap(release), {"OS_BOOTSTRAP_PASSWORD": PASSWORD})
+        machine.forget_calls()
+        process = machine.run(bootstrap(release), OS_BOOTSTRAP_PASSWORD=PASSWORD)
         assert process.returncode == 0, process.stderr
-        assert pod.calls == ["keystone-manage db_sync", "keystone-manage bootstrap"]
-        assert (pod.state / "administrator").read_text().splitlines() == [
+        assert machine.calls() == ["keystone-manage db_sync", "keystone-manage bootstrap"]
+        assert (machine.state / "administrator").read_text().splitlines() == [
             f"OS_BOOTSTRAP_PASSWORD={PASSWORD}",
             "OS_BOOTSTRAP_PROJECT_NAME=operators",
             "OS_BOOTSTRAP_REGION_ID=Region One",
@@ -46,8 +47,8 @@ def test_the_administrator_has_the_names_of_the_spec(pod: Pod, release: Release)
         ]
 
 
-def test_without_a_schema_there_is_no_administrator(pod: Pod, release: Release) -> None:
-    pod.program("keystone-manage", MANAGE)
-    (pod.state / "failing").touch()
-    assert pod.run(bootstrap(release), {"OS_BOOTSTRAP_PASSWORD": PASSWORD}).returncode != 0
-    assert pod.calls == ["keystone-manage db_sync"]
+def test_without_a_schema_there_is_no_administrator(machine: Machine, release: Release) -> None:
+    machine.program("keystone-manage", MANAGE)
+    (machine.state / "failing").touch()
+    assert machine.run(bootstrap(release), OS_BOOTSTRAP_PASSWORD=PASSWORD).returncode != 0
+    assert machine.calls() == ["keystone-manage db_sync"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
@@ -18,8 +17,9 @@ from openstack_operator.plan import Plan, parse
 from openstack_operator.services.nova.model import NOVA
 from openstack_operator.services.nova.service import plan
 from openstack_operator.testing import context
-from tests.agents.containers import Computer, container, environment
 from tests.unit.patience import until
+
+from .programs import Machine, planned_container
 
 RELEASES = yaml.safe_load((Path(__file__).parents[2] / "releases" / "2025.1.yaml").read_text())
 PUBLISHED = {
@@ -49,14 +49,14 @@ def planned(spec: Mapping[str, Any], profile: str = "debian") -> Plan:
     return plan(context(NOVA, spec, release=release, published=PUBLISHED, secrets=SECRETS))
 
 
-class Cgroups(Computer):
+class Cgroups(Machine):
     """A node with a tree of cgroups that are only files; its images need no keys and no certificates."""
 
     def __init__(self, folder: Path) -> None:
-        super().__init__(folder)
-        self.spec = container(planned({"imageProfile": "kolla"}, "kolla"), "DaemonSet", "nova-libvirt")
+        super().__init__(folder, {"CGROUPS": str(folder / "cgroup"), "OWN_GROUPS": str(folder / "own")})
+        self.spec = planned_container(planned({"imageProfile": "kolla"}, "kolla"), "DaemonSet", "nova-libvirt")
         self.root = folder / "cgroup"
-        self.install("dumb-init")
+        self.program("dumb-init")
 
     def group(self, path: str, **files: str) -> None:
         """Create a group, with `files` besides the list of processes."""
@@ -66,11 +66,10 @@ class Cgroups(Computer):
         for name, text in files.items():
             (folder / name.replace("_", ".")).write_text(text)
 
-    def start(self, *own_groups: str) -> subprocess.CompletedProcess[str]:
+    def start_program(self, *own_groups: str) -> subprocess.CompletedProcess[str]:
         """Run the container's program until it becomes libvirt."""
-        (self.folder / "own").write_text("".join(f"{line}\n" for line in own_groups))
-        env = {**environment(self.spec, {}), "CGROUPS": str(self.root), "OWN_GROUPS": str(self.folder / "own")}
-        return self.run(self.spec["command"], env)
+        (self.home / "own").write_text("".join(f"{line}\n" for line in own_groups))
+        return self.run(self.spec)
 
     @property
     def guests(self) -> dict[str, str]:
@@ -100,10 +99,10 @@ POD = "kubepods-burstable.slice/kubepods-burstable-pod1.slice/cri-containerd-2.s
 def test_libvirt_leaves_the_groups_of_the_kubelet(cgroups: Cgroups, own: str, group: str) -> None:
     cgroups.group("")
     cgroups.group(own.strip("/"))
-    ended = cgroups.start(f"0::{own}")
+    ended = cgroups.start_program(f"0::{own}")
     assert cgroups.guests == {group: "0"}, "the process that writes, and no other"
     assert cgroups.has_become("dumb-init"), "the process that left"
-    assert cgroups.calls[0].startswith("dumb-init --single-child")
+    assert cgroups.calls()[0].startswith("dumb-init --single-child")
     assert ended.stderr == ""
 
 
@@ -114,7 +113,9 @@ def test_libvirt_leaves_each_hierarchy(cgroups: Cgroups) -> None:
         cgroups.group(name)
     cgroups.group("cpuset", cpuset_cpus="0-3\n", cpuset_mems="0\n")
     names = ("cpuset", "cpu,cpuacct", "name=systemd", "rdma")
-    ended = cgroups.start(*(f"{n}:{name}:/kubepods/pod1/2" for n, name in enumerate(names, 1)), "0::/kubepods/pod1/2")
+    ended = cgroups.start_program(
+        *(f"{n}:{name}:/kubepods/pod1/2" for n, name in enumerate(names, 1)), "0::/kubepods/pod1/2"
+    )
     assert cgroups.guests == {f"{name}/openstack-guests": "0" for name in hierarchies}
     folder = cgroups.root / "cpuset" / "openstack-guests"
     # A group without processors takes no process.
@@ -127,19 +128,19 @@ def test_libvirt_says_that_guests_will_end_with_it(cgroups: Cgroups) -> None:
         cgroups.group(name)
     # Nothing can be written there.
     (cgroups.root / "cpuset" / "openstack-guests" / "cgroup.procs").mkdir(parents=True)
-    ended = cgroups.start("2:cpuset:/kubepods/pod1/2", "1:memory:/kubepods/pod1/2")
+    ended = cgroups.start_program("2:cpuset:/kubepods/pod1/2", "1:memory:/kubepods/pod1/2")
     assert "warning: guests will end with this container" in ended.stderr
     assert cgroups.guests == {"memory/openstack-guests": "0"}
-    assert cgroups.calls[0].startswith("dumb-init --single-child")
+    assert cgroups.calls()[0].startswith("dumb-init --single-child")
 
 
-class Libvirt(Computer):
+class Libvirt(Machine):
     """A node whose libvirt has keys of Ceph, and certificates for migration and consoles."""
 
     def __init__(self, folder: Path) -> None:
-        super().__init__(folder)
+        super().__init__(folder, {"CGROUPS": str(folder / "none")})
         result = planned({"compute": {"storageType": "ceph"}, "cinderRef": {"name": "cinder"}})
-        self.spec = container(result, "DaemonSet", "nova-libvirt")
+        self.spec = planned_container(result, "DaemonSet", "nova-libvirt")
         [keys] = [obj for obj in result.objects if obj["metadata"]["name"] == "nova-libvirt-secrets"]
         self.files = secret_data(keys)
         self.keys, self.secrets, self.certificates = folder / "keys", folder / "secrets", folder / "tls"
@@ -150,46 +151,37 @@ class Libvirt(Computer):
         for each in ("migration", "consoles"):
             (self.certificates / each / "cert").write_text("old")
         # What is there as libvirt starts.
-        self.install("tini", f"stat -c '%a %n' {self.secrets} {self.secrets}/* > {folder}/start")
+        self.program("tini", f"stat -c '%a %n' {self.secrets} {self.secrets}/* > {folder}/start")
         for name in ("qemu-certificates", "virt-admin", "virsh"):
-            self.install(name)
+            self.program(name)
         # A few milliseconds instead of ten seconds; not longer than this process runs, or the loops would outlive it.
-        self.install("sleep", f"kill -0 {os.getpid()} && exec /bin/sleep 0.02")
+        self.program("sleep", f"kill -0 {os.getpid()} && exec /bin/sleep 0.02")
 
     @contextmanager
     def started(self) -> Generator[None]:
         """Run the container's program, which has become libvirt, and what it started beside."""
-        folders = {
-            "KEYS_FOLDER": self.keys,
-            "SECRETS_FOLDER": self.secrets,
-            "CERTIFICATES_FOLDER": self.certificates,
-        }
-        env = environment(self.spec, {name: str(folder) for name, folder in folders.items()})
-        env |= {"PATH": self.path, "CGROUPS": str(self.folder / "none")}
-        process = subprocess.Popen(self.spec["command"], env=env, stderr=subprocess.DEVNULL, start_new_session=True)
-        try:
-            until("libvirt starts", lambda: "tini -s -- libvirt-start" in self.calls)
+        with self.start(
+            self.spec, KEYS_FOLDER=self.keys, SECRETS_FOLDER=self.secrets, CERTIFICATES_FOLDER=self.certificates
+        ):
+            until("libvirt starts", lambda: "tini -s -- libvirt-start" in self.calls())
             yield
-        finally:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
 
     def replace(self, file: Path, text: str) -> None:
         """Replace a file at once, as the kubelet does."""
-        new = self.folder / "new"
+        new = self.home / "new"
         new.write_text(text)
         new.replace(file)
 
     def wait_for(self, *calls: str) -> None:
         """Wait until each of these calls was made, and until the loops have looked at their files again since."""
         for call in calls:
-            until(call, lambda call=call: call in self.calls)
-        looks = self.calls.count("sleep 10")
-        until("all loops look again", lambda: self.calls.count("sleep 10") > looks + 10)
+            until(call, lambda call=call: call in self.calls())
+        looks = self.calls().count("sleep 10")
+        until("all loops look again", lambda: self.calls().count("sleep 10") > looks + 10)
 
     def changes(self, *names: str) -> list[str]:
         """Return the calls of some programs, without those that only list guests."""
-        return [each for each in self.calls if each.split()[0] in names and " list " not in each]
+        return [each for each in self.calls() if each.split()[0] in names and " list " not in each]
 
 
 @pytest.fixture(name="libvirt")
@@ -199,9 +191,9 @@ def _libvirt(tmp_path: Path) -> Libvirt:
 
 def test_libvirt_starts_with_its_keys_and_others_cannot_read_them(libvirt: Libvirt) -> None:
     with libvirt.started():
-        until("libvirt starts", (libvirt.folder / "start").exists)
+        until("libvirt starts", (libvirt.home / "start").exists)
         libvirt.wait_for()
-    modes = dict(line.split()[::-1] for line in (libvirt.folder / "start").read_text().splitlines())
+    modes = dict(line.split()[::-1] for line in (libvirt.home / "start").read_text().splitlines())
     assert modes.pop(str(libvirt.secrets)) == "700"
     assert modes == {f"{libvirt.secrets}/{name}": "600" for name in libvirt.files}
     assert {each.name: each.read_text() for each in libvirt.secrets.iterdir()} == libvirt.files
@@ -211,7 +203,7 @@ def test_libvirt_starts_with_its_keys_and_others_cannot_read_them(libvirt: Libvi
 def test_libvirt_gets_a_changed_key_until_it_takes_it(libvirt: Libvirt) -> None:
     uuid = "22222222-2222-8222-8222-222222222222"
     refused = f"[ $(grep -c 'set-value {uuid}' {libvirt.record}) -gt 1 ]"
-    libvirt.install("virsh", f"case $* in *set-value*{uuid}*) {refused} ;; esac")
+    libvirt.program("virsh", f"case $* in *set-value*{uuid}*) {refused} ;; esac")
     xmls = sorted(name for name in libvirt.files if name.endswith(".xml"))
     with libvirt.started():
         libvirt.replace(libvirt.keys / f"{uuid}.base64", "new")
@@ -227,10 +219,10 @@ def test_libvirt_gets_a_changed_key_until_it_takes_it(libvirt: Libvirt) -> None:
 
 def test_libvirt_gets_new_certificates_for_migration(libvirt: Libvirt) -> None:
     order = "virt-admin -c libvirtd:///system server-update-tls libvirtd"
-    libvirt.install("virt-admin", f"[ $(grep -c virt-admin {libvirt.record}) -gt 1 ]")
+    libvirt.program("virt-admin", f"[ $(grep -c virt-admin {libvirt.record}) -gt 1 ]")
     with libvirt.started():
         libvirt.replace(libvirt.certificates / "migration" / "cert", "new")
-        until("it is asked twice", lambda: libvirt.calls.count(order) >= 2)
+        until("it is asked twice", lambda: libvirt.calls().count(order) >= 2)
         libvirt.wait_for()
     # QEMU's files first: libvirt reads copies.
     assert libvirt.changes("qemu-certificates", "virt-admin") == ["qemu-certificates", order] * 2
@@ -238,7 +230,7 @@ def test_libvirt_gets_new_certificates_for_migration(libvirt: Libvirt) -> None:
 
 def test_guests_get_new_certificates_for_consoles(libvirt: Libvirt) -> None:
     """Also those that run before libvirt answers, and one that cannot take any prevents no other."""
-    libvirt.install("virsh", "case $4 in list) printf 'plain\\nother\\n' ;; *) [ $5 = other ] ;; esac")
+    libvirt.program("virsh", "case $4 in list) printf 'plain\\nother\\n' ;; *) [ $5 = other ] ;; esac")
     reloads = [f"virsh -q -c qemu:///system domdisplay-reload {guest}" for guest in ("plain", "other")]
     with libvirt.started():
         until("guests get what is there", lambda: libvirt.changes("virsh") == reloads)
@@ -250,7 +242,7 @@ def test_guests_get_new_certificates_for_consoles(libvirt: Libvirt) -> None:
 
 def test_guests_get_certificates_once_libvirt_answers(libvirt: Libvirt) -> None:
     silent = f"[ $(grep -c 'list --uuid' {libvirt.record}) -gt 3 ] && echo guest"
-    libvirt.install("virsh", f"case $4 in list) {silent} ;; esac")
+    libvirt.program("virsh", f"case $4 in list) {silent} ;; esac")
     with libvirt.started():
         libvirt.wait_for("virsh -q -c qemu:///system domdisplay-reload guest")
     assert libvirt.changes("virsh") == ["virsh -q -c qemu:///system domdisplay-reload guest"]

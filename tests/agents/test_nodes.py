@@ -20,7 +20,8 @@ from openstack_operator.services.ovnnetwork.service import plan as plan_ovn
 from openstack_operator.services.pki.model import PKI
 from openstack_operator.services.pki.service import plan as plan_pki
 from openstack_operator.testing import context
-from tests.agents.containers import Computer, container, environment
+
+from .programs import Machine, planned_container
 
 PUBLISHED = {
     "MariaDB": {"host": "mariadb", "port": "3306"},
@@ -35,28 +36,26 @@ LISTENING = "ffff8881: 00000002 00000000 00010000 0001 01 {} {}\n"
 """Line of /proc/net/unix: number of the inode, and path, of a listening socket."""
 
 
-class InitiatorNode(Computer):
+class InitiatorNode(Machine):
     """A node whose pod of nova-compute serves the kernel's initiator."""
 
     def __init__(self, folder: Path, release: Release) -> None:
-        folder.mkdir(exist_ok=True)
-        super().__init__(folder)
+        super().__init__(folder, {"SOCKETS": str(folder / "sockets")})
         secrets = {"neutron-credentials": {"metadata": "shared"}}
         spec = {"cinderRef": {"name": "cinder"}}
         planned = plan_nova(context(NOVA, spec, release=release, published=PUBLISHED, secrets=secrets))
-        self.spec = container(planned, "DaemonSet", "nova-cell1-compute", "iscsid")
+        self.spec = planned_container(planned, "DaemonSet", "nova-cell1-compute", "iscsid")
         self.name_file = folder / "initiatorname.iscsi"
         self.sockets = folder / "sockets"
         self.sockets.touch()
         for name in ("modprobe", "iscsid", "sleep"):
-            self.install(name)
+            self.program(name)
         # A different name each time, as the real one.
-        self.install("iscsi-iname", f"echo iqn.2016-04.com.open-iscsi:{folder.name}-$(grep -c iname {self.record})")
+        self.program("iscsi-iname", f"echo iqn.2016-04.com.open-iscsi:{folder.name}-$(grep -c iname {self.record})")
 
-    def start(self) -> subprocess.CompletedProcess[str]:
+    def start_program(self) -> subprocess.CompletedProcess[str]:
         """Run the container's program until it becomes iscsid."""
-        env = environment(self.spec, {"ISCSI_FOLDER": str(self.folder)})
-        return self.run(self.spec["command"], {**env, "SOCKETS": str(self.sockets)})
+        return self.run(self.spec, ISCSI_FOLDER=self.home)
 
 
 @pytest.fixture(name="initiator")
@@ -67,52 +66,52 @@ def _initiator(tmp_path: Path, release: Release) -> InitiatorNode:
 def test_each_node_gets_a_name_of_its_own_once(initiator: InitiatorNode, tmp_path: Path, release: Release) -> None:
     other = InitiatorNode(tmp_path / "two", release)
     for node in (initiator, initiator, other):
-        node.start()
+        node.start_program()
     assert initiator.name_file.read_text() == "InitiatorName=iqn.2016-04.com.open-iscsi:one-1\n"
     assert other.name_file.read_text() == "InitiatorName=iqn.2016-04.com.open-iscsi:two-1\n"
     assert initiator.name_file.stat().st_mode & 0o777 == 0o644
-    assert [each for each in initiator.calls if "iscsid" in each] == ["iscsid -f", "iscsid -f"]
+    assert [each for each in initiator.calls() if "iscsid" in each] == ["iscsid -f", "iscsid -f"]
     assert initiator.has_become("iscsid")
-    assert "modprobe -q iscsi_tcp" in initiator.calls
-    assert not list(initiator.folder.glob(".initiatorname*"))
+    assert "modprobe -q iscsi_tcp" in initiator.calls()
+    assert not list(initiator.home.glob(".initiatorname*"))
 
 
 @pytest.mark.parametrize("text", ["InitiatorName=iqn.1993-08.org.debian:01:f0", "# mine\n InitiatorName = iqn.mine \n"])
 def test_a_node_keeps_the_name_that_it_has(initiator: InitiatorNode, text: str) -> None:
     initiator.name_file.write_text(text)
-    (initiator.folder / "iscsid.conf").write_text("node.startup = automatic\n")
-    initiator.start()
+    (initiator.home / "iscsid.conf").write_text("node.startup = automatic\n")
+    initiator.start_program()
     assert initiator.name_file.read_text() == text
-    assert (initiator.folder / "iscsid.conf").read_text() == "node.startup = automatic\n"
+    assert (initiator.home / "iscsid.conf").read_text() == "node.startup = automatic\n"
 
 
 @pytest.mark.parametrize("text", ["", "InitiatorName=\n", "GenerateName=yes\n"])
 def test_a_file_without_a_name_gets_one(initiator: InitiatorNode, text: str) -> None:
     initiator.name_file.write_text(text)
-    initiator.start()
+    initiator.start_program()
     assert initiator.name_file.read_text() == "InitiatorName=iqn.2016-04.com.open-iscsi:one-1\n"
-    assert (initiator.folder / "iscsid.conf").exists()
+    assert (initiator.home / "iscsid.conf").exists()
 
 
 def test_a_name_that_another_pod_gave_meanwhile_remains(initiator: InitiatorNode) -> None:
     other = f"echo InitiatorName=iqn.other > {initiator.name_file}; echo iqn.late"
-    initiator.install("iscsi-iname", other)
-    initiator.start()
+    initiator.program("iscsi-iname", other)
+    initiator.start_program()
     assert initiator.name_file.read_text() == "InitiatorName=iqn.other\n"
 
 
 def test_a_program_that_gives_no_name_leaves_no_file(initiator: InitiatorNode) -> None:
     """An empty name would remain."""
-    initiator.install("iscsi-iname", "exit 1")
-    initiator.start()
+    initiator.program("iscsi-iname", "exit 1")
+    initiator.start_program()
     assert not initiator.name_file.exists()
 
 
 def test_one_program_serves_the_initiator_of_a_node(initiator: InitiatorNode) -> None:
     initiator.sockets.write_text(LISTENING.format(7, "@ISCSIADM_ABSTRACT_NAMESPACE"))
-    initiator.install("sleep", f"[ $(grep -c sleep {initiator.record}) -lt 3 ] || : > {initiator.sockets}")
-    initiator.start()
-    assert initiator.calls[-4:] == ["sleep 5", "sleep 5", "sleep 5", "iscsid -f"]
+    initiator.program("sleep", f"[ $(grep -c sleep {initiator.record}) -lt 3 ] || : > {initiator.sockets}")
+    initiator.start_program()
+    assert initiator.calls()[-4:] == ["sleep 5", "sleep 5", "sleep 5", "iscsid -f"]
 
 
 # -- a node's certificate --
@@ -128,10 +127,10 @@ def certificate_job(release: Release) -> tuple[Object, dict[str, str]]:
     planned = plan_ovn(replace(ctx, nodes={"one": Node("one", {"openvswitch": "enabled"})}))
     [job] = [obj for obj in planned.objects if obj["kind"] == "Job"]
     [secret] = [obj for obj in planned.objects if obj["metadata"]["name"] == "ovn-chassis-tls-one"]
-    return container(planned, "Job", job["metadata"]["name"]), secret_data(secret)
+    return planned_container(planned, "Job", job["metadata"]["name"]), secret_data(secret)
 
 
-class CertifiedNode(Computer):
+class CertifiedNode(Machine):
     """A node whose certificate a Job stores."""
 
     def __init__(self, folder: Path, release: Release) -> None:
@@ -142,12 +141,11 @@ class CertifiedNode(Computer):
         self.target.mkdir()
         for name, text in self.files.items():
             (self.source / name).write_text(text)
-        self.install("mv", f'exec {shutil.which("mv")} "$@"')
+        self.program("mv", f'exec {shutil.which("mv")} "$@"')
 
     def store(self) -> subprocess.CompletedProcess[str]:
         """Run the Job's program."""
-        changes = {"SOURCE": str(self.source), "TARGET": str(self.target)}
-        return self.run(self.spec["command"], environment(self.spec, changes))
+        return self.run(self.spec, SOURCE=self.source, TARGET=self.target)
 
 
 @pytest.fixture(name="certified")
@@ -169,7 +167,7 @@ def test_the_key_of_a_node_comes_last(certified: CertifiedNode) -> None:
     for name in certified.files:
         (certified.target / name).write_text("old")
     assert certified.store().returncode == 0
-    assert [Path(call.split()[-1]).name for call in certified.calls] == ["ca.crt", "tls.crt", "tls.key"]
+    assert [Path(call.split()[-1]).name for call in certified.calls()] == ["ca.crt", "tls.crt", "tls.key"]
     assert {each.read_text() for each in certified.target.iterdir()} == set(certified.files.values())
 
 
@@ -184,24 +182,23 @@ def test_a_node_keeps_its_pair_until_the_new_one_is_whole(certified: CertifiedNo
 # -- the metadata agent --
 
 
-class AgentNode(Computer):
+class AgentNode(Machine):
     """A node that runs the metadata agent."""
 
     def __init__(self, folder: Path, release: Release) -> None:
-        super().__init__(folder)
+        super().__init__(folder, {"SOCKETS": str(folder / "sockets")})
         planned = plan_neutron(context(NEUTRON, {}, release=release, published=PUBLISHED))
-        self.spec = container(planned, "DaemonSet", "neutron-metadata-agent")
+        self.spec = planned_container(planned, "DaemonSet", "neutron-metadata-agent")
         self.tls, self.sockets = folder / "tls", folder / "sockets"
         self.sockets.touch()
-        self.install("tini")
+        self.program("tini")
 
-    def start(self, *events: str) -> list[str]:
+    def start_program(self, *events: str) -> list[str]:
         """Run the container's program until it becomes the agent; an event happens in each second that it waits."""
         cases = "".join(f"{number}) {event} ;;\n" for number, event in enumerate(events, 1))
-        self.install("sleep", f"case $(grep -c sleep {self.record}) in\n{cases}*) kill $PPID ;; esac")
-        env = environment(self.spec, {"TLS_FOLDER": str(self.tls)})
-        self.run(self.spec["command"], {**env, "SOCKETS": str(self.sockets)})
-        return [each.split()[0] for each in self.calls]
+        self.program("sleep", f"case $(grep -c sleep {self.record}) in\n{cases}*) kill $PPID ;; esac")
+        self.run(self.spec, TLS_FOLDER=self.tls)
+        return [each.split()[0] for each in self.calls()]
 
     def socket(self, state: str = "00010000", path: str = "/run/openvswitch/db.sock") -> str:
         """Return the shell command after which a socket is in the kernel's table."""
@@ -216,17 +213,17 @@ def _agent(tmp_path: Path, release: Release) -> AgentNode:
 def test_the_metadata_agent_waits_for_the_database_of_the_switch(agent: AgentNode) -> None:
     connected = agent.socket(state="00000000")
     other = agent.socket(path="/run/openvswitch/db.sock.old")
-    assert agent.start(connected, other, agent.socket()) == ["sleep", "sleep", "sleep", "tini"]
-    assert "neutron-ovn-metadata-agent" in agent.calls[-1]
+    assert agent.start_program(connected, other, agent.socket()) == ["sleep", "sleep", "sleep", "tini"]
+    assert "neutron-ovn-metadata-agent" in agent.calls()[-1]
 
 
 def test_the_metadata_agent_waits_for_the_certificate_of_its_node(agent: AgentNode) -> None:
     agent.tls.mkdir()
     key = agent.tls / "tls.key"
-    assert agent.start(agent.socket(), f"touch {agent.tls}/tls.crt", f"touch {key}") == ["sleep"] * 3 + ["tini"]
+    assert agent.start_program(agent.socket(), f"touch {agent.tls}/tls.crt", f"touch {key}") == ["sleep"] * 3 + ["tini"]
 
 
 def test_the_metadata_agent_starts_at_once_on_a_node_that_is_ready(agent: AgentNode) -> None:
     subprocess.run(["sh", "-c", agent.socket()], check=True)
-    assert agent.start() == ["tini"]
+    assert agent.start_program() == ["tini"]
     assert agent.has_become("tini")

@@ -14,7 +14,8 @@ import pytest
 
 from openstack_operator.plan import Release
 from tests.agents.novas import planned_nova
-from tests.agents.pods import Pod, workload
+
+from .programs import Machine, pods
 
 Run = Callable[[], str]
 
@@ -54,20 +55,20 @@ def nova() -> Iterator[Nova]:
 
 
 @pytest.fixture
-def run(nova: Nova, pod: Pod, tmp_path: Path, release: Release) -> Run:
+def run(nova: Nova, machine: Machine, tmp_path: Path, release: Release) -> Run:
     """Runs the planned hook to its end; what it printed."""
     conf = tmp_path / "nova.conf"
     at = f"http://127.0.0.1:{nova.server_port}"
     conf.write_text(f"[neutron]\nauth_type = none\nendpoint = {at}\nregion_name = A\n")
     [main] = [
-        each for each in workload(planned_nova(release), "nova-cell1-compute")["containers"] if each["name"] == "main"
+        each for each in pods(planned_nova(release), "nova-cell1-compute")["containers"] if each["name"] == "main"
     ]
     *command, path = main["lifecycle"]["preStop"]["exec"]["command"]
     assert path == "/etc/nova/nova.conf"
     taken_from_the_pod = {entry["name"]: "node1" for entry in main["env"] if "valueFrom" in entry}
 
     def run() -> str:
-        process = pod.run(main, taken_from_the_pod, command=[*command, str(conf)])
+        process = machine.run(main, command=[*command, str(conf)], **taken_from_the_pod)
         assert process.returncode == 0, process.stderr
         return process.stdout
 
@@ -82,11 +83,11 @@ def test_it_ends_at_once_where_nothing_is_under_way(nova: Nova, run: Run) -> Non
         assert parse_qs(urlsplit(path).query)["host"] == ["node1"]
 
 
-def test_it_waits_for_migrations_and_for_servers_with_a_task(nova: Nova, run: Run, pod: Pod) -> None:
+def test_it_waits_for_migrations_and_for_servers_with_a_task(nova: Nova, run: Run, machine: Machine) -> None:
     nova.migrations, nova.tasks = [["running"], ["post-migrating"], []], [[None], [None], ["spawning"], [None]]
     assert run() == ""
     assert len(nova.asked) == 8
-    assert pod.calls == ["sleep 2"] * 3
+    assert machine.calls() == ["sleep 2"] * 3
 
 
 def test_a_deletion_is_not_waited_for(nova: Nova, run: Run) -> None:

@@ -11,7 +11,8 @@ import pytest
 from openstack_operator import kube
 from openstack_operator.plan import Plan, Release
 from tests.agents.novas import planned_nova
-from tests.agents.pods import Pod, job
+
+from .programs import Machine, job
 
 MANAGE = '''
 import json, os, sys
@@ -53,7 +54,7 @@ def main():
     words = [word for word in sys.argv[1:] if not word.startswith("--config-file=")]
     with open(os.environ["CALLS"], "a") as calls:
         print(" ".join(words[:2]), *(Path(file).name for file in files), file=calls)
-    path = Path("nova.json")
+    path = Path(os.environ["STATE"], "nova.json")
     state = json.loads(path.read_text()) if path.exists() else {}
     if state.get("failing") == words[:2]:
         print("no connection")
@@ -67,11 +68,11 @@ def main():
 class Jobs:
     """The planned jobs, with a fake of Nova."""
 
-    def __init__(self, pod: Pod, cloud: Plan, folder: Path) -> None:
-        self.pod, self._cloud, self._folder = pod, cloud, folder
-        pod.module("nova/__init__.py", "")
-        pod.module("nova/cmd/__init__.py", "")
-        pod.module("nova/cmd/manage.py", MANAGE)
+    def __init__(self, machine: Machine, cloud: Plan, folder: Path) -> None:
+        self.machine, self._cloud, self._folder = machine, cloud, folder
+        machine.module("nova/__init__.py", "")
+        machine.module("nova/cmd/__init__.py", "")
+        machine.module("nova/cmd/manage.py", MANAGE)
         [text] = [
             kube.secret_data(each)["cell.conf"]
             for each in cloud.objects
@@ -85,30 +86,30 @@ class Jobs:
 
     @property
     def state(self) -> dict[str, Any]:
-        return json.loads((self.pod.state / "nova.json").read_text())
+        return json.loads((self.machine.state / "nova.json").read_text())
 
     def set(self, **state: Any) -> None:
-        path = self.pod.state / "nova.json"
+        path = self.machine.state / "nova.json"
         old = json.loads(path.read_text()) if path.exists() else {}
         path.write_text(json.dumps(old | state))
 
     def run(self, name: str) -> tuple[int, str]:
         container = job(self._cloud, f"nova-{name}")
-        process = self.pod.run(container, {"CONFIG_DIRECTORY": str(self._folder)})
+        process = self.machine.run(container, CONFIG_DIRECTORY=self._folder)
         return process.returncode, process.stdout + process.stderr
 
 
 @pytest.fixture
-def jobs(pod: Pod, release: Release, tmp_path: Path) -> Jobs:
+def jobs(machine: Machine, release: Release, tmp_path: Path) -> Jobs:
     folder = tmp_path / "etc"
     folder.mkdir()
-    return Jobs(pod, planned_nova(release, nodes=3), folder)
+    return Jobs(machine, planned_nova(release, nodes=3), folder)
 
 
 def test_the_schemas_come_before_the_entry_of_cell0_and_its_own(jobs: Jobs) -> None:
     status, output = jobs.run("db-sync")
     assert status == 0, output
-    assert jobs.pod.calls == ["api_db sync nova.conf", "cell_v2 map_cell0 nova.conf", "db sync nova.conf"]
+    assert jobs.machine.calls() == ["api_db sync nova.conf", "cell_v2 map_cell0 nova.conf", "db sync nova.conf"]
     assert jobs.state["last"] == ["db", "sync", "--local_cell"]
 
 
@@ -118,14 +119,14 @@ def test_a_command_that_fails_ends_the_job(jobs: Jobs) -> None:
     assert status != 0
     assert "no connection" in output
     assert "nova-manage cell_v2 map_cell0 failed" in output
-    assert jobs.pod.calls[-1] == "cell_v2 map_cell0 nova.conf"
+    assert jobs.machine.calls()[-1] == "cell_v2 map_cell0 nova.conf"
 
 
 def test_a_cell_is_created_once_and_then_updated(jobs: Jobs) -> None:
     """Its schema is that of its own configuration, and the map has the URLs of the plan."""
     jobs.set(cells={"uuid-0": ["cell0", ["none:/", "template"]], "uuid-1": ["cell11", ["bus11", "database11"]]})
     assert jobs.run("cell1-setup")[0] == 0
-    assert jobs.pod.calls == [
+    assert jobs.machine.calls() == [
         "db sync nova.conf cell.conf",
         "cell_v2 list_cells nova.conf",
         "cell_v2 create_cell nova.conf",
@@ -135,10 +136,10 @@ def test_a_cell_is_created_once_and_then_updated(jobs: Jobs) -> None:
     assert f"transport_url = {bus}\n" in jobs.cell_conf
     assert f"connection = {database}\n" in jobs.cell_conf
 
-    jobs.pod.forget_calls()
+    jobs.machine.forget_calls()
     jobs.write_cell(jobs.cell_conf.replace(database, f"{database}&new=1"))
     assert jobs.run("cell1-setup")[0] == 0
-    assert jobs.pod.calls[-1] == "cell_v2 update_cell nova.conf"
+    assert jobs.machine.calls()[-1] == "cell_v2 update_cell nova.conf"
     assert jobs.state["cells"] == {
         "uuid-0": ["cell0", ["none:/", "template"]],
         "uuid-1": ["cell11", ["bus11", "database11"]],
@@ -163,7 +164,7 @@ def test_discovery_ends_with_the_last_node(jobs: Jobs) -> None:
     assert status == 0, output
     assert jobs.state["hosts"] == ["node1", "node2", "node3"]
     look = ["cell_v2 discover_hosts nova.conf", "cell_v2 list_hosts nova.conf"]
-    assert jobs.pod.calls == [*look, "sleep 1", *look, "sleep 1", *look, "sleep 1", *look]
+    assert jobs.machine.calls() == [*look, "sleep 1", *look, "sleep 1", *look, "sleep 1", *look]
 
 
 def test_more_nodes_than_expected_are_enough(jobs: Jobs) -> None:

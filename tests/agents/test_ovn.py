@@ -13,7 +13,8 @@ from openstack_operator.plan import Object, Release, parse
 from openstack_operator.services.ovnnetwork.model import OVN_NETWORK
 from openstack_operator.services.ovnnetwork.service import plan
 from openstack_operator.testing import context
-from tests.agents.containers import Computer, container, environment
+
+from .programs import Machine, planned_container
 
 A, B, C, D = (f"ovn-nb-{number}.ovn-nb.openstack.svc.cluster.local" for number in range(4))
 UNKNOWN = "unknown cluster"
@@ -70,25 +71,25 @@ def own(host: str = C, scheme: str = "tcp") -> str:
     return f"    s2 (s2 at {scheme}:{host}:6643) (self)"
 
 
-class Member(Computer):
+class Member(Machine):
     """The third member of a northbound database, with other hosts in the record."""
 
     def __init__(self, folder: Path, release: Release) -> None:
         super().__init__(folder)
         planned = plan(context(OVN_NETWORK, {"replicas": 3}, release=release, owner="ovn"))
-        self.spec: Object = container(planned, "StatefulSet", "ovn-nb")
+        self.spec: Object = planned_container(planned, "StatefulSet", "ovn-nb")
         self.answers = folder / "answers"
         self.answers.mkdir()
         self.database = folder / "ovnnb_db.db"
         self.database.write_text("data")
-        self.install("ovs-appctl", OVS_APPCTL)
-        self.install("ovn-db-stop")
-        self.install("sleep")
+        self.program("ovs-appctl", OVS_APPCTL)
+        self.program("ovn-db-stop")
+        self.program("sleep")
         self.record_hosts(A, B, C)
 
     def record_hosts(self, *hosts: str) -> None:
         """Write the record of members."""
-        (self.folder / "members").write_text(",".join(hosts))
+        (self.home / "members").write_text(",".join(hosts))
 
     def answer(self, *texts: str) -> None:
         """Set the next answers of the server."""
@@ -96,9 +97,7 @@ class Member(Computer):
             (self.answers / str(number)).write_text(text)
 
     def _run(self, command: Sequence[str]) -> subprocess.CompletedProcess[str]:
-        folder = str(self.folder)
-        changes = {"OVN_ADDRESS": C, "RECORD_FOLDER": folder, "STATE_FOLDER": folder}
-        return self.run(command, environment(self.spec, changes))
+        return self.run(self.spec, command=command, OVN_ADDRESS=C, RECORD_FOLDER=self.home, STATE_FOLDER=self.home)
 
     def is_ready(self) -> bool:
         """Run the probe."""
@@ -111,7 +110,7 @@ class Member(Computer):
     @property
     def requests(self) -> list[str]:
         """Return the changes that the server was to make."""
-        words = [call.split() for call in self.calls if call.startswith("ovs-appctl")]
+        words = [call.split() for call in self.calls() if call.startswith("ovs-appctl")]
         assert all(each[2:4] == ["-t", "/run/ovn/ovnnb_db.ctl"] and each[5] == "OVN_Northbound" for each in words)
         return [" ".join([each[4].removeprefix("cluster/"), *each[6:]]) for each in words if "status" not in each[4]]
 
@@ -158,7 +157,7 @@ def test_a_member_is_ready_while_it_leaves_and_not_once_it_has_left(member: Memb
     assert member.database.exists()
     for _ in range(2):
         assert not member.is_ready()
-    assert [each.name for each in member.folder.glob("ovnnb*")] == ["ovnnb_db.db.left"]
+    assert [each.name for each in member.home.glob("ovnnb*")] == ["ovnnb_db.db.left"]
 
 
 @pytest.mark.parametrize(
@@ -217,7 +216,7 @@ def test_a_removal_that_fails_prevents_no_other(member: Member) -> None:
 def test_a_listed_member_stops_without_leaving(member: Member) -> None:
     member.answer(status(own(), server(A), server(B)))
     assert member.stop()
-    assert member.calls == ["ovn-db-stop nb"]
+    assert member.calls() == ["ovn-db-stop nb"]
     assert member.database.exists()
 
 
@@ -227,11 +226,11 @@ def test_a_member_that_is_not_listed_leaves_before_it_stops(member: Member) -> N
     member.answer(status(*others, server(D)), status(*others), status(*others, state="leaving cluster"), UNKNOWN)
     assert member.stop()
     assert member.requests == ["leave", "leave"], "not while the removed member counts"
-    assert member.calls[-2:] == [
+    assert member.calls()[-2:] == [
         "ovs-appctl --timeout=3 -t /run/ovn/ovnnb_db.ctl cluster/status OVN_Northbound",
         "ovn-db-stop nb",
     ]
-    assert [each.name for each in member.folder.glob("ovnnb*")] == ["ovnnb_db.db.left"]
+    assert [each.name for each in member.home.glob("ovnnb*")] == ["ovnnb_db.db.left"]
 
 
 def test_a_member_that_cannot_leave_stops_after_fifteen_seconds(member: Member) -> None:
@@ -239,28 +238,28 @@ def test_a_member_that_cannot_leave_stops_after_fifteen_seconds(member: Member) 
     member.answer(status(own(), server(A), server(B), server(D)))
     assert member.stop()
     assert member.requests == []
-    assert member.calls.count("sleep 1") == 15
-    assert member.calls[-1] == "ovn-db-stop nb"
+    assert member.calls().count("sleep 1") == 15
+    assert member.calls()[-1] == "ovn-db-stop nb"
     assert member.database.exists()
 
 
-def test_a_switch_starts_after_its_node_is_described(tmp_path: Path, root: Path) -> None:
+def test_a_switch_starts_after_its_node_is_described(machine: Machine, root: Path) -> None:
     """As with kolla's images, which describe no node."""
     release = parse(yaml.safe_load((root / "releases" / "2025.1.yaml").read_text()), "kolla")
     planned = plan(context(OVN_NETWORK, {"imageProfile": "kolla"}, release=release, owner="ovn"))
-    spec = container(planned, "DaemonSet", "ovn-gateway")
-    computer, (prepare,) = Computer(tmp_path), [each["value"] for each in spec["env"] if each["name"] == "PREPARE"]
-    computer.install("ovs-vsctl")
-    computer.install("dumb-init")
+    spec = planned_container(planned, "DaemonSet", "ovn-gateway")
+    [prepare] = [each["value"] for each in spec["env"] if each["name"] == "PREPARE"]
+    machine.program("ovs-vsctl")
+    machine.program("dumb-init")
     # Kubernetes replaces references to variables that come before.
     assert spec["env"][-1]["name"] == "PREPARE"
     for name, value in {"OVS_SYSTEM_ID": "node1", "OVN_REMOTE": "ssl:a:1,ssl:b:1", "OVN_ENCAP_IP": "10.0.0.1"}.items():
         prepare = prepare.replace(f"$({name})", value)
-    assert computer.run(spec["command"], environment(spec, {"PREPARE": prepare})).returncode == 0
-    assert computer.has_become("dumb-init"), "it gets the signal to stop"
-    describe, switch = computer.calls[1:]
+    assert machine.run(spec, PREPARE=prepare).returncode == 0
+    assert machine.has_become("dumb-init"), "it gets the signal to stop"
+    describe, switch = machine.calls()[1:]
     assert 'external_ids:ovn-remote="ssl:a:1,ssl:b:1"' in describe
     assert switch.startswith("dumb-init --single-child -- ovs-vswitchd unix:/run/openvswitch/db.sock")
-    computer.install("ovs-vsctl", "case $* in *show) ;; *) exit 1 ;; esac")
-    assert computer.run(spec["command"], environment(spec, {"PREPARE": prepare})).returncode != 0
-    assert computer.calls[-1].startswith("ovs-vsctl"), "a switch of a node without a description does not start"
+    machine.program("ovs-vsctl", "case $* in *show) ;; *) exit 1 ;; esac")
+    assert machine.run(spec, PREPARE=prepare).returncode != 0
+    assert machine.calls()[-1].startswith("ovs-vsctl"), "a switch of a node without a description does not start"

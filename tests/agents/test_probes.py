@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-import pytest
-
 from openstack_operator import kube
 from openstack_operator.kube.pods import fails_after
 from openstack_operator.plan import Object
@@ -14,11 +10,6 @@ from .programs import Machine
 
 PROBE = kube.Probe(command=["program", "a word"], timeout=7).render_start()
 CONTAINER: Object = {"command": PROBE["exec"]["command"]}
-
-
-@pytest.fixture
-def machine(tmp_path: Path) -> Machine:
-    return Machine(tmp_path)
 
 
 def test_the_command_is_repeated_each_second_at_first(machine: Machine) -> None:

@@ -251,7 +251,8 @@ def watch(machine: Machine, member: Object, rounds: int, ticks: int = 0, **env: 
     # It ends once it is not watched any more.
     machine.program("rabbitmq-start", "until [ -e end ]; do /bin/sleep 0.02; done")
     command = ["sh", "-ec", DESCRIBE, "sh", *as_kubelet_starts(member)]
-    with machine.start(member, command=command, PROC=f"{machine.home}/proc", **env) as process:
+    machine.env["PROC"] = f"{machine.home}/proc"
+    with machine.start(member, command=command, **env) as process:
         code = process.wait(PATIENCE)
         # What watched it may still write.
         _, errors = process.communicate(timeout=PATIENCE)

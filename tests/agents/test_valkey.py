@@ -216,7 +216,8 @@ def test_a_server_reads_new_files_while_it_runs(machine: Machine, release: Relea
         "valkey-cli", '[ "$REDISCLI_AUTH" = secret ] && [ "$(grep -c "config set" calls/valkey-cli)" != 1 ]'
     )
     machine.program("seq", "echo 1")
-    machine.run(container(deployed(release, tls={}, **spec)), TLS_FOLDER=machine.home / "tls", VALKEY_HOSTS="")
+    machine.env["VALKEY_HOSTS"] = ""
+    machine.run(container(deployed(release, tls={}, **spec)), TLS_FOLDER=machine.home / "tls")
     flags = environment(container(deployed(release, tls={}, **spec)))["FLAGS"]
     files = " ".join(
         f"tls-{option}-file {machine.home}/tls/{file}"
