@@ -135,12 +135,19 @@ def session() -> Iterator[Session]:
             module("localcluster", "down")
 
 
-@pytest.fixture(scope="session")
-def cluster(session: Session) -> Kubernetes:
-    return session.cluster
+@pytest.fixture
+def cluster(stood: tuple[Session, Cloud]) -> Kubernetes:
+    """The cluster of Kubernetes that a folder or a module starts in its fixture `stood`."""
+    return stood[0].cluster
 
 
 @pytest.fixture
-def conn(cluster: Kubernetes) -> Connection:
-    """The public APIs as the administrator."""
-    return proof.connect(cluster, "openstack")
+def cloud(stood: tuple[Session, Cloud]) -> Cloud:
+    """The cloud in that cluster."""
+    return stood[1]
+
+
+@pytest.fixture
+def conn(cluster: Kubernetes, cloud: Cloud) -> Connection:
+    """The public APIs of that cloud as its administrator."""
+    return proof.connect(cluster, cloud.namespace)

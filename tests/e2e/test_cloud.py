@@ -29,12 +29,12 @@ KILLS = 20
 
 
 @pytest.fixture(scope="module")
-def cloud(session: Session, report: Report) -> Cloud:
+def stood(session: Session, report: Report) -> tuple[Session, Cloud]:
     """The minimal sample, Ready."""
     made = session.converge(SAMPLES / "controlplane_minimal.yaml")
     rows = timeline(session.cluster, made.namespace, made.began)
     report.add(apply_to_ready_seconds=made.seconds, steps=session.watch.steps, timeline=rows)
-    return made
+    return session, made
 
 
 def test_a_server_answers_on_its_floating_ip(session: Session, cloud: Cloud, report: Report) -> None:

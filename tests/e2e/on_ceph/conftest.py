@@ -11,7 +11,6 @@ from openstack.connection import Connection
 
 from chaos.servers import Guest, guests
 from cloud import proof
-from cloud.kubernetes import Kubernetes
 from cloud.session import SAMPLES, Cloud, Session
 
 from ..conftest import CABLED, stands
@@ -27,21 +26,6 @@ def stood() -> Iterator[tuple[Session, Cloud]]:
     """The cloud of the sample on two nodes, Ready."""
     with stands(SAMPLE, lambda spec: spec.update(ovn={**spec.get("ovn", {}), **CABLED}), nodes=NODES) as found:
         yield found
-
-
-@pytest.fixture
-def cluster(stood: tuple[Session, Cloud]) -> Kubernetes:
-    return stood[0].cluster
-
-
-@pytest.fixture
-def cloud(stood: tuple[Session, Cloud]) -> Cloud:
-    return stood[1]
-
-
-@pytest.fixture
-def conn(cluster: Kubernetes) -> Connection:
-    return proof.connect(cluster, NAMESPACE)
 
 
 @pytest.fixture(scope="package")

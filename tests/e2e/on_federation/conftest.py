@@ -115,16 +115,6 @@ def _provider(cloud: Cloud, bundle: str) -> list[dict[str, Any]]:
 
 
 @pytest.fixture
-def cluster(stood: tuple[Session, Cloud]) -> Kubernetes:
-    return stood[0].cluster
-
-
-@pytest.fixture
-def cloud(stood: tuple[Session, Cloud]) -> Cloud:
-    return stood[1]
-
-
-@pytest.fixture
 def run(cluster: Kubernetes, cloud: Cloud) -> Run:
     """What the program of the provider's pod prints, run there once more, as a client."""
 

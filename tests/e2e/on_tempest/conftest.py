@@ -103,8 +103,3 @@ def _qcow2() -> str:
     sizes = (2, 0, 0, 16, 1 << 20, 0, 1, 2 * cluster, cluster, 1, 0, 0)
     header = b"QFI\xfb" + struct.pack(">IQIIQIIQQIIQ", *sizes)
     return base64.b64encode(header.ljust(3 * cluster, b"\0")).decode()
-
-
-@pytest.fixture
-def cluster(stood: tuple[Session, Cloud]) -> Kubernetes:
-    return stood[0].cluster

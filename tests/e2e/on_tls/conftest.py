@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from cloud.kubernetes import Kubernetes
 from cloud.session import MINIMAL, Cloud, Session
 
 from ..conftest import stands
@@ -17,13 +16,3 @@ def stood() -> Iterator[tuple[Session, Cloud]]:
     """The minimal cloud in a cluster of its own, plain and Ready."""
     with stands(MINIMAL, lambda spec: spec.update(tls={"enabled": False})) as found:
         yield found
-
-
-@pytest.fixture
-def cluster(stood: tuple[Session, Cloud]) -> Kubernetes:
-    return stood[0].cluster
-
-
-@pytest.fixture
-def cloud(stood: tuple[Session, Cloud]) -> Cloud:
-    return stood[1]

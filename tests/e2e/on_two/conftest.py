@@ -6,9 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from openstack.connection import Connection
 
-from cloud import proof
 from cloud.kubernetes import Kubernetes
 from cloud.session import MINIMAL, Cloud, Session
 
@@ -31,21 +29,6 @@ def stood() -> Iterator[tuple[Session, Cloud]]:
     """The minimal cloud on two nodes, Ready."""
     with stands(MINIMAL, _asks, nodes=2) as found:
         yield found
-
-
-@pytest.fixture
-def cluster(stood: tuple[Session, Cloud]) -> Kubernetes:
-    return stood[0].cluster
-
-
-@pytest.fixture
-def cloud(stood: tuple[Session, Cloud]) -> Cloud:
-    return stood[1]
-
-
-@pytest.fixture
-def conn(cluster: Kubernetes) -> Connection:
-    return proof.connect(cluster, NAMESPACE)
 
 
 @pytest.fixture
