@@ -38,12 +38,13 @@ UNFINISHED = (
     "cloud/",
     "images/",
     "localcluster/",
-    "operators/",
     "src/openstack_operator/actuators/",
     "src/openstack_operator/api/",
-    "src/openstack_operator/kube/",
-    "src/openstack_operator/offline/",
-    "src/openstack_operator/parts/",
+    "src/openstack_operator/kube/pods.py",
+    "src/openstack_operator/parts/config.py",
+    "src/openstack_operator/parts/credentials.py",
+    "src/openstack_operator/parts/rotation.py",
+    "src/openstack_operator/parts/workloads.py",
     "src/openstack_operator/plan/",
 )
 """Files whose names were not changed yet."""

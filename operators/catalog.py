@@ -1,4 +1,4 @@
-"""Which operators there are, and whose kinds tests may ask for: pinned modules, as data."""
+"""Operators whose kinds tests use: pinned modules, as data."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Operator:
     """The program, relative to the module."""
     manifests: str
     """The folder that `kubectl kustomize` makes its objects from, relative to the module."""
-    more: tuple[str, ...] = ()
+    extra_files: tuple[str, ...] = ()
     """Further manifests of the module, without which it does not start."""
     instead: tuple[Module, ...] = ()
     """Versions that take the place of those its go.mod asks for."""
@@ -116,7 +116,7 @@ OPERATORS = {
             package="./cmd",
             manifests="config/default",
             # It watches the kind even where nothing is to be monitored, and ends after two minutes without it.
-            more=("config/crd/thirdparty/monitoring.coreos.com_servicemonitors.yaml",),
+            extra_files=("config/crd/thirdparty/monitoring.coreos.com_servicemonitors.yaml",),
             servers=("memcached",),
         ),
         Operator(

@@ -47,7 +47,7 @@ def remove(cluster: Kubernetes, operators: Sequence[Operator]) -> None:
     Raises CloudError for a cluster of the user's own.
     """
     _ours(cluster)
-    items = [obj for operator in operators for obj in manifests.left(objects(operator))]
+    items = [obj for operator in operators for obj in manifests.installed(objects(operator))]
     listed = {"apiVersion": "v1", "kind": "List", "items": items}
     cluster.kubectl("delete", "-f", "-", "--ignore-not-found", stdin=json.dumps(listed))
 
@@ -57,7 +57,7 @@ def objects(operator: Operator) -> list[Object]:
     folder = folders([operator.module])[operator.module]
     kubectl = binaries.ensure(binaries.PARTS["kubernetes"]) / "kubectl"
     sources = documents(run(str(kubectl), "kustomize", str(folder / operator.manifests)))
-    sources += [obj for name in operator.more for obj in documents((folder / name).read_text(encoding="utf-8"))]
+    sources += [obj for name in operator.extra_files for obj in documents((folder / name).read_text(encoding="utf-8"))]
     reference = build.reference(operator)
     references = {"operator": reference} | {name: images.reference(name) for name in operator.servers}
     environment = {name: value.format(**references) for name, value in operator.environment.items()}

@@ -65,7 +65,7 @@ def certified(objects: Iterable[Object], serving: Pair, authority: str) -> list[
     return [*trusting, *secrets]
 
 
-def left(objects: Iterable[Object]) -> list[Object]:
+def installed(objects: Iterable[Object]) -> list[Object]:
     """Return the objects to delete with the operator, webhooks first: those of an operator that is gone refuse every
     write. Definitions stay, or all objects of their kinds would go; namespaces may have others in them.
     """

@@ -8,7 +8,7 @@ import pytest
 
 from openstack_operator import kube
 from openstack_operator.kube.objects import refused_of_owner
-from openstack_operator.kube.readiness import judge, own
+from openstack_operator.kube.readiness import child_verdict, judge
 from openstack_operator.plan import SpecError
 
 MADE: dict[str, Any] = kube.from_field(
@@ -68,4 +68,4 @@ def test_the_owners_condition_names_its_own_fields() -> None:
     assert judge(live).message == (
         "Nova/nova: spec.services.nova.config.database.connection: set by the operator; spec.region: no region"
     )
-    assert own(live).message == f"Nova/nova: {ready['message']}"
+    assert child_verdict(live).message == f"Nova/nova: {ready['message']}"

@@ -21,7 +21,7 @@ from openstack_operator.offline.manifests import Checker
 from openstack_operator.offline.rules import CORE, FUNCTIONS, OLD, amount, evaluator, functions_of
 from openstack_operator.offline.schema import validate, with_defaults
 from openstack_operator.offline.survey import Survey, survey
-from openstack_operator.parts.korc import KEPT
+from openstack_operator.parts.korc import MANAGED_KINDS
 from openstack_operator.release_files import ReleaseFiles
 from tests.cluster.test_refusals import CHANGED, GROWN, REFUSED, manifest
 
@@ -535,10 +535,10 @@ def test_all_kinds_a_plan_asks_for_at_once_are_named() -> None:
     keystone = "apiVersion: openstack.k8s.io/v1alpha1\nkind: Keystone\nmetadata: {name: k}\nspec:\n"
     warnings = [str(each) for each in surveyed(f"{keystone}  catalog: {{provider: auto}}\n").warnings]
     (asked,) = (each for each in warnings if "serves no" in each)
-    assert all(kind in asked for kind in KEPT), asked
-    served = sorted(KEPT)[1:]
+    assert all(kind in asked for kind in MANAGED_KINDS), asked
+    served = sorted(MANAGED_KINDS)[1:]
     warnings = [str(each) for each in surveyed(f"{keystone}  catalog: {{provider: auto}}\n", served=served).warnings]
-    assert any(f"serves no {min(KEPT)};" in each for each in warnings)
+    assert any(f"serves no {min(MANAGED_KINDS)};" in each for each in warnings)
 
 
 # Whatever comes
@@ -575,7 +575,7 @@ def judged(loaded: Sequence[Document]) -> Survey:
 def test_any_value_is_judged(value: Any) -> None:
     loaded, findings = parse(json.dumps(value).encode(), "f.yaml")
     result = judged(loaded)
-    assert value is None or findings or result.findings or result.others or result.resources or _is_empty_list(value)
+    assert value is None or findings or result.findings or result.foreign or result.resources or _is_empty_list(value)
     assert not any("defect of the operator" in str(each) for each in result.findings)
 
 

@@ -179,7 +179,7 @@ def test_clusters_of_the_users_own_are_left_alone() -> None:
 
 
 def test_webhooks_go_first_and_kinds_stay() -> None:
-    going = [each["kind"] for each in manifests.left(ADAPTED)]
+    going = [each["kind"] for each in manifests.installed(ADAPTED)]
     assert going == ["ValidatingWebhookConfiguration", "Service", "Deployment"]
 
 

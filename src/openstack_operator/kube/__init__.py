@@ -74,6 +74,7 @@ from .quotes import last_log, one_line, quote
 from .readiness import (
     LAST_FAILURE,
     awaited,
+    child_verdict,
     conditions,
     danger,
     failure,
@@ -81,7 +82,6 @@ from .readiness import (
     judge,
     next_try,
     outdated,
-    own,
 )
 from .resources import amount, peak, requested
 
@@ -122,6 +122,7 @@ __all__ = [
     "as_owner_says",
     "autoscaler",
     "awaited",
+    "child_verdict",
     "conditions",
     "cron_job",
     "danger",
@@ -152,7 +153,6 @@ __all__ = [
     "obj",
     "one_line",
     "outdated",
-    "own",
     "owner_path",
     "peak",
     "placed",

@@ -15,7 +15,7 @@ NODES_FIELD = "openstack.k8s.io/nodes-field"
 LabeledNode = tuple[str, Mapping[str, str]]
 """The name of a node, and its labels."""
 
-_SHOWN = 3
+_NAMES_LIMIT = 3
 """Names of nodes in a message."""
 
 
@@ -30,7 +30,7 @@ def agents(ctx: Context[Any], component: str, template: Object, field: str, **sp
 
 @dataclass(frozen=True)
 class NodeSelection:
-    """Which nodes a DaemonSet takes: by nodeSelector and required node affinity. Taints do not count."""
+    """Nodes that a DaemonSet takes: by nodeSelector and required node affinity. Taints do not count."""
 
     labels: Mapping[str, str]
     terms: tuple[Object, ...] | None
@@ -59,8 +59,8 @@ class NodeSelection:
 def name_nodes(names: Iterable[str]) -> str:
     """`node a`, `nodes a, b`, or the first few and the number of the others."""
     listed = sorted(names)
-    beginning = ", ".join(listed[:_SHOWN])
-    rest = f" and {len(listed) - _SHOWN} more" if len(listed) > _SHOWN else ""
+    beginning = ", ".join(listed[:_NAMES_LIMIT])
+    rest = f" and {len(listed) - _NAMES_LIMIT} more" if len(listed) > _NAMES_LIMIT else ""
     return f"node{'s' if len(listed) > 1 else ''} {beginning}{rest}"
 
 

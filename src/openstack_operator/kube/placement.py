@@ -1,4 +1,4 @@
-"""Which nodes the pods of one program share, and how long they wait for a node that does not answer."""
+"""Nodes that the pods of one program share, and the time that they wait for a node that does not answer."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ..plan import Object
 
 HOST = "kubernetes.io/hostname"
 
-GONE = 30
+LOST_NODE_SECONDS = 30
 """Seconds a replaceable pod waits for its node after Kubernetes has given that up, which takes it 40 to 50 already. The
 default of 300 is meant for programs that have no other pod."""
 
@@ -63,7 +63,7 @@ def _patient(tolerations: list[Object]) -> list[Object]:
     return [
         *tolerations,
         *(
-            {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": GONE}
+            {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": LOST_NODE_SECONDS}
             for key in _NODE_STATES
             if key not in said
         ),

@@ -156,12 +156,12 @@ def danger(claim: Object) -> str:
 
 
 def _autoscaler(live: Object) -> Verdict:
-    """Pods run at the number they have until it can be told how busy they are."""
+    """Pods run at the number they have until their load is known."""
     able = conditions(live).get("AbleToScale", {})
     return Verdict(State.READY, f"{_name(live)}: {able.get('message', '')}") if able.get("status") == "False" else READY
 
 
-def own(live: Mapping[str, Any]) -> Verdict:
+def child_verdict(live: Mapping[str, Any]) -> Verdict:
     """A resource of ours answers through its Ready condition, once that speaks of the present spec. A stalled one is
     FAILED for its owner, too; one that only waits for another resource is WAITING there.
     """
@@ -186,7 +186,7 @@ def own(live: Mapping[str, Any]) -> Verdict:
 
 def _of_owner(live: Object) -> Verdict:
     """The same, its fields as they are called where the resource is made from a template."""
-    verdict = own(live)
+    verdict = child_verdict(live)
     return replace(verdict, message=as_owner_says(live, verdict.message))
 
 

@@ -74,7 +74,7 @@ def as_json(result: Survey, *, ok: bool) -> dict[str, Any]:
     return {
         "ok": ok,
         "resources": result.resources,
-        "others": result.others,
+        "others": result.foreign,
         "objects": _objects(result),
         "unplanned": result.unplanned,
         "errors": [finding.as_json() for finding in result.errors],
@@ -130,8 +130,8 @@ def _total(result: Survey) -> str:
     parts = [f"{_count(_objects(result), 'object')} of {_count(result.resources, 'resource')}"]
     if result.errors:
         parts = [f"{_count(result.resources, 'resource')}"]
-    if result.others:
-        parts.append(f"{_count(result.others, 'object')} of other kinds, which are not checked")
+    if result.foreign:
+        parts.append(f"{_count(result.foreign, 'object')} of other kinds, which are not checked")
     if result.unplanned:
         parts.append(f"{_count(result.unplanned, 'resource')} could not be planned without a cluster")
     parts += [

@@ -17,7 +17,7 @@ class Finding:
     line: int = 0
     """Counted from 1; 0 is not known."""
     document: int = 0
-    """Which of several documents of the file, counted from 1; 0 where there is one."""
+    """Number of the document in the file, counted from 1; 0 if it has only one."""
     resource: str = ""
     """Kind/name."""
     path: str = ""

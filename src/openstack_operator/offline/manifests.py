@@ -35,7 +35,7 @@ class Checked:
 
     problems: tuple[Problem, ...]
     resource: Resource[Any] | None = None
-    """Which kind of ours it is; None for any other, of which little is checked."""
+    """Kind of ours; None for any other, of which little is checked."""
     stored: Object | None = None
     """The object as the API server would store it, without what its model refuses, too; None where nothing of it can be
     planned."""

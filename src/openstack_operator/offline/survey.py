@@ -29,7 +29,7 @@ class Survey:
     findings: tuple[Finding, ...]
     resources: int
     """Resources of ours in the documents."""
-    others: int
+    foreign: int
     """Documents of kinds that are not ours."""
     planned: tuple[Planned, ...]
     unplanned: int
@@ -89,7 +89,7 @@ def survey(
     return Survey(
         findings=tuple(in_order(reader.findings)),
         resources=len(reader.documents),
-        others=reader.others,
+        foreign=reader.foreign,
         planned=planned,
         unplanned=len(reader.waiting),
         stand_ins=reader.issuers,
@@ -108,7 +108,7 @@ class _SecondReader(NullReader):
 
 
 class AskedKinds(InstalledKinds):
-    """The kinds a cluster serves, which keeps in mind which others it was asked for."""
+    """The kinds a cluster serves; it keeps a list of the others that plans need."""
 
     def __init__(self, handles: Iterable[str] = ()) -> None:
         super().__init__(handles)
@@ -134,7 +134,7 @@ class _Reader:
         self.paper: OfflineCluster | None = None
         self.findings: list[Finding] = []
         self.documents: dict[Id, Document] = {}
-        self.others = 0
+        self.foreign = 0
         self.issuers = Issuers()
         self.waiting: set[Id] = set()
         self._wrong = set[tuple[Document, str]]()
@@ -153,7 +153,7 @@ class _Reader:
             self.findings += [document.finding(message, path) for path, message in checked.problems]
             self._wrong |= {(document, path) for path, _ in checked.problems}
             self._left_out[document] = checked.left_out
-            self.others += not checked.problems and checked.resource is None
+            self.foreign += not checked.problems and checked.resource is None
             if checked.resource:
                 metadata: Any = document.value["metadata"]
                 name = metadata.get("name") or ""
@@ -198,7 +198,7 @@ class _Reader:
             self._tell(id_, path, why, warning=True)
 
     def forbidden(self, id_: Id, path: str, message: str) -> None:
-        """A warning: the operator may be told to allow it."""
+        """Add a warning: an administrator may allow it."""
         self._tell(id_, path, message, warning=True)
 
     def absent(self, id_: Id, path: str, reference: str) -> None:

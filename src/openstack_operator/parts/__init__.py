@@ -14,7 +14,7 @@ from .credentials import Credentials, credentials
 from .delegate import AUTO, BUILTIN
 from .front import front
 from .names import program
-from .policies import Way, policies
+from .policies import IngressRule, policies
 from .remote import API, remote
 from .rotation import moving
 from .sources import (
@@ -42,8 +42,8 @@ __all__ = [
     "Credentials",
     "Foundation",
     "Identity",
+    "IngressRule",
     "More",
-    "Way",
     "Workers",
     "api",
     "cache",

@@ -73,27 +73,27 @@ def _pair(files: Mapping[str, str], name: str) -> pki.Pair | None:
 def next_state(
     state: Authorities,
     *,
-    wanted: int,
+    generation: int,
     now: datetime,
     overlap: timedelta,
     blockers: Sequence[str],
     new_authority: Callable[[], pki.Pair],
 ) -> Authorities:
-    """The next state, at most one step further; one authority in it signs. `blockers` names those for whom the present
-    step has to wait, `new_authority` draws one. If the signer has ended, there is nothing left to wait for: no client
-    trusts it any more.
+    """Return the next state, at most one step further; one authority in it signs. `generation` is what a user requests,
+    `blockers` names those for whom the present step has to wait, `new_authority` draws one. If the signer has ended,
+    there is nothing left to wait for: no client trusts it any more.
     """
     if now >= state.signer.ends:
         if state.successor and now < state.successor.ends:
             return _promote(state, state.successor, now)
-        return Authorities(signer=new_authority(), generation=max(wanted, state.generation), phase_began=now)
+        return Authorities(signer=new_authority(), generation=max(generation, state.generation), phase_began=now)
     if state.successor:
         ready = now >= signing_time(state, overlap) and not blockers
         return _promote(state, state.successor, now) if ready else state
     if state.predecessors:
         return state if blockers else replace(state, predecessors="", phase_began=now)
-    if wanted > state.generation or now >= state.signer.due:
-        return replace(state, successor=new_authority(), generation=max(wanted, state.generation), phase_began=now)
+    if generation > state.generation or now >= state.signer.due:
+        return replace(state, successor=new_authority(), generation=max(generation, state.generation), phase_began=now)
     return state
 
 
@@ -152,7 +152,9 @@ def own_authority(ctx: Context[Any], purpose: str, operation: str, *, readers: V
         blockers = [readers.message]
     elif state.predecessors and now < _removal_time(state):
         blockers = ["its end"]
-    new_state = next_state(state, wanted=1, now=now, overlap=_OVERLAP, blockers=blockers, new_authority=new_authority)
+    new_state = next_state(
+        state, generation=1, now=now, overlap=_OVERLAP, blockers=blockers, new_authority=new_authority
+    )
     if now >= state.signer.ends:
         # Kept so that `_progress` can report it as long as something fails because of it.
         new_state = replace(new_state, predecessors=state.signer.cert)

@@ -20,11 +20,11 @@ DOMAIN = "default"
 
 _GROUP = "openstack.k-orc.cloud"
 _API = f"{_GROUP}/v1alpha1"
-KEPT = {f"{kind}.{_GROUP}" for kind in ("Domain", "Project", "Role", "User", "Service")}
+MANAGED_KINDS = {f"{kind}.{_GROUP}" for kind in ("Domain", "Project", "Role", "User", "Service")}
 """Handles of the kinds that it needs to manage a catalog."""
 
 
-def kept(ctx: Context[Any], clouds: str, kind: str, name: str, resource: Mapping[str, Any], path: str) -> Object:
+def managed(ctx: Context[Any], clouds: str, kind: str, name: str, resource: Mapping[str, Any], path: str) -> Object:
     """An object of Keystone that K-ORC manages; `path` is the field that asks for it. It stays in Keystone when the
     resource is deleted, which may happen by mistake under a running cloud. The resource that manages the rest, which
     K-ORC does not support, removes it.
@@ -33,7 +33,7 @@ def kept(ctx: Context[Any], clouds: str, kind: str, name: str, resource: Mapping
     return _korc_object(ctx, clouds, kind, name, spec, path)
 
 
-def imported(
+def unmanaged(
     ctx: Context[Any], clouds: str, kind: str, name: str, import_filter: Mapping[str, Any], path: str
 ) -> Object:
     """An existing object of Keystone that K-ORC only reads, by a filter that finds it."""
@@ -54,4 +54,4 @@ def service_user(
     password = creds[account.key]
     secret = kube.secret(ctx, f"{kube.fitting(name, 54)}-{kube.digest(password)}", {"password": password})
     resource = {"name": called, "domainRef": DOMAIN, "enabled": True, "passwordRef": secret["metadata"]["name"]}
-    return secret, kept(ctx, clouds, "User", name, resource, "spec.keystone")
+    return secret, managed(ctx, clouds, "User", name, resource, "spec.keystone")

@@ -8,7 +8,7 @@ from typing import Any
 from .. import kube
 from ..api import Monitoring, handle
 from ..plan import Context, Object
-from .policies import Way, opened
+from .policies import IngressRule, ingress_policies
 from .tls import Certified
 
 MONITORING = "monitoring.coreos.com/v1"
@@ -16,7 +16,7 @@ MONITORING = "monitoring.coreos.com/v1"
 POD_MONITOR, RULES = "PodMonitor", "PrometheusRule"
 METRICS = "metrics"
 """Name of the port."""
-_KEPT = ("app.kubernetes.io/part-of", kube.KIND, kube.INSTANCE, kube.COMPONENT)
+_POD_LABELS = ("app.kubernetes.io/part-of", kube.KIND, kube.INSTANCE, kube.COMPONENT)
 
 
 def monitored(ctx: Context[Any]) -> bool:
@@ -38,7 +38,7 @@ def watched(ctx: Context[Any], component: str, port: int, certificate: Certified
     """Objects for pods of a component with metrics at `port`: PodMonitor `<owner>-<component>`, if the cluster has the
     kind, and a NetworkPolicy, if the spec enables them. `service` is a name in their certificate.
     """
-    ingress = opened(ctx, Way(component, [port], "monitoring"))
+    ingress = ingress_policies(ctx, IngressRule(component, [port], "monitoring"))
     return (*ingress, *monitor(ctx, ctx.name(component), kube.selector(ctx, component), METRICS, certificate, service))
 
 
@@ -54,7 +54,7 @@ def monitor(
     trust = {"ca": {"secret": {"name": certificate.secret, "key": "ca.crt"}}, "serverName": ctx.host(service)}
     spec = {
         "selector": {"matchLabels": dict(pods)},
-        "podTargetLabels": list(_KEPT),
+        "podTargetLabels": list(_POD_LABELS),
         "podMetricsEndpoints": [{"port": port, **({"scheme": "https", "tlsConfig": trust} if certificate else {})}],
     }
     return (found_by(ctx, kube.obj(ctx, POD_MONITOR, name, MONITORING, spec=spec)),)

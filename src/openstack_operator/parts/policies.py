@@ -42,7 +42,7 @@ _PROMETHEUS = {
 
 
 @dataclass(frozen=True)
-class Way:
+class IngressRule:
     """An ingress rule: ports of a component, all if none is named, and the clients to which they are always open."""
 
     component: str
@@ -52,7 +52,7 @@ class Way:
     namespace, programs on the network of nodes, a Prometheus, or every client."""
 
 
-def policies(ctx: Context[Any], *ingress_rules: Way, on_nodes: Sequence[Ref] = ()) -> tuple[Step, ...]:
+def policies(ctx: Context[Any], *ingress_rules: IngressRule, on_nodes: Sequence[Ref] = ()) -> tuple[Step, ...]:
     """The policies of a service: its pods reach no metadata service.
 
     If the spec enables policies or the kind is always closed, its pods accept only `ingress_rules`; the servers that it
@@ -64,24 +64,24 @@ def policies(ctx: Context[Any], *ingress_rules: Way, on_nodes: Sequence[Ref] = (
     if always and not settings.enabled:
         ingress_rules = (
             *ingress_rules,
-            *(Way(name, ports, "cloud") for name, ports in server.ports.items()),
-            *(Way(name, ports, "nodes") for name, ports in server.ports.items() if server.open_to_nodes),
+            *(IngressRule(name, ports, "cloud") for name, ports in server.ports.items()),
+            *(IngressRule(name, ports, "nodes") for name, ports in server.ports.items() if server.open_to_nodes),
         )
     peers = {"from": [_operator(ctx), *settings.allow_from]}
     shut = kube.network_policy(ctx, ctx.owner, kube.pods_of(ctx.kind, ctx.owner), [peers])
-    ingress_policies = (shut, *opened(ctx, *ingress_rules)) if always or settings.enabled else ()
+    member_policies = (shut, *ingress_policies(ctx, *ingress_rules)) if always or settings.enabled else ()
     open_to_nodes = [
         f"port {port} of {rule.component}"
         for rule in ingress_rules
         if rule.to == "nodes"
         for port in rule.ports
-        if ingress_policies
+        if member_policies
     ]
     open_to_nodes += [f"{kind}/{name}" for kind, name in _on_nodes(ctx, on_nodes)]
     return (
         Step(
             name="NetworkPolicies",
-            objects=(_egress(ctx), *ingress_policies, *used),
+            objects=(_egress(ctx), *member_policies, *used),
             verdict=_verdict(settings, open_to_nodes),
         ),
     )
@@ -116,8 +116,10 @@ def _used(ctx: Context[Any], on_nodes: Sequence[Ref]) -> list[Object]:
     return [policy for key, ref in servers.items() for policy in _uses(ctx, ref, nodes=key in from_nodes)]
 
 
-def opened(ctx: Context[Any], *ingress_rules: Way) -> tuple[Object, ...]:
-    """A policy a component with its ingress rules, if the spec enables policies or the pods are always closed."""
+def ingress_policies(ctx: Context[Any], *ingress_rules: IngressRule) -> tuple[Object, ...]:
+    """Return a policy for each component with ingress rules, if the spec enables policies or the pods are always
+    closed.
+    """
     settings = _settings(ctx)
     if not settings.enabled and not ctx.servers.get(ctx.kind, Listens()).closed:
         return ()
@@ -142,9 +144,9 @@ def opened(ctx: Context[Any], *ingress_rules: Way) -> tuple[Object, ...]:
     )
 
 
-def outside(component: str, port: int, expose: Expose) -> Way:
-    """The ingress rule of an API that users call: for the namespace, and for every client if it is exposed."""
-    return Way(component, [port], "namespace" if expose.type == "ClusterIP" else "everybody")
+def api_ingress(component: str, port: int, expose: Expose) -> IngressRule:
+    """Return the ingress rule of an API that users call: for the namespace, and for every client if it is exposed."""
+    return IngressRule(component, [port], "namespace" if expose.type == "ClusterIP" else "everybody")
 
 
 def _settings(ctx: Context[Any]) -> NetworkPolicies:

@@ -39,7 +39,7 @@ def schema(
     """`<owner>-<name>`: a schema with an account of the same name, or two while its password is replaced."""
     if resource := ctx.refs[server].published.get(MARIADB):
         # The server's own collation of this character set; see `my_cnf` of mariadb.
-        database_fields = {"name": called, "characterSet": "utf8mb3", "collate": "utf8mb3_general_ci", **_KEPT}
+        database_fields = {"name": called, "characterSet": "utf8mb3", "collate": "utf8mb3_general_ci", **_SKIP_CLEANUP}
         at = {"mariaDbRef": {"name": resource}}
         base = kube.obj(ctx, "Database", ctx.name(name), _MARIADB, spec={**at, **database_fields})
         accounts = [_by_mariadb_operator(ctx, resource, called, name, creds, each) for each in creds.of(password)]
@@ -60,7 +60,7 @@ def schema(
     )
 
 
-_KEPT = {"cleanupPolicy": "Skip"}
+_SKIP_CLEANUP = {"cleanupPolicy": "Skip"}
 
 
 def _by_mariadb_operator(
@@ -86,7 +86,7 @@ def _by_mariadb_operator(
         },
     }
     objects = [
-        kube.obj(ctx, kind, account.resource(ctx.name(name)), _MARIADB, spec={**at, **_KEPT, **spec})
+        kube.obj(ctx, kind, account.resource(ctx.name(name)), _MARIADB, spec={**at, **_SKIP_CLEANUP, **spec})
         for kind, spec in specs.items()
     ]
     return (login, *(made_with(obj, creds, account) for obj in objects))

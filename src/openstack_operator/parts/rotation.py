@@ -35,7 +35,7 @@ PASSWORD = "openstack.k8s.io/password"  # noqa: S105
 _LOGINS = ("passwordSecretKeyRef", "importCredentialsSecret")
 """Fields by which accounts of mariadb-operator and of the messaging topology operator name a Secret."""
 
-_AGAIN = timedelta(seconds=15)
+_RETRY = timedelta(seconds=15)
 """Interval at which the users of an account are checked."""
 _SAME = timedelta(minutes=5)
 """Time after which a pod made in the second of a change was made because of it: older ones are gone by then."""
@@ -135,11 +135,17 @@ def read(text: str | None) -> Rotation | None:
 
 
 def turned(
-    stored: Rotation | None, latest_order: Order, now: datetime, *, left: bool, prepared: bool, waits: Sequence[str]
+    stored: Rotation | None,
+    latest_order: Order,
+    now: datetime,
+    *,
+    has_remains: bool,
+    prepared: bool,
+    waits: Sequence[str],
 ) -> Rotation | None:
-    """Return the next state, at most one step further; None if there never was an order. `left` is True if anything of
-    the previous account is left, `prepared` if the second account exists; `waits` names what may still use the first
-    one.
+    """Return the next state, at most one step further; None if there never was an order. `has_remains` is True if
+    anything of the previous account is left, `prepared` if the second account exists; `waits` names what may still use
+    the first one.
     """
     rotation = stored or Rotation()
     if rotation.step == MOVING:
@@ -148,7 +154,7 @@ def turned(
     if rotation.step == PREPARING:
         return replace(rotation, step=MOVING, second=not rotation.second, since=stamp(now)) if prepared else stored
     # A resource left over would count as the account with the new password, while it is ready with the old one.
-    if newer(latest_order, rotation) and not left:
+    if newer(latest_order, rotation) and not has_remains:
         return replace(rotation, step=PREPARING, order=latest_order.at, grace=latest_order.grace, since=stamp(now))
     return stored
 
@@ -219,7 +225,7 @@ def replaced(ctx: Context[Any], secret: str, stored: Mapping[str, str], names: S
         prepared = before is not None and _prepared(ctx, secret, stored, before, members)
         unused_keys = {_accounts(name, before or Rotation())[1].key for name in members}
         leftover = any(key in unused_keys for _, _, key in _remotes(ctx, secret))
-        after = turned(before, latest_order, ctx.now, left=leftover, prepared=prepared, waits=waits)
+        after = turned(before, latest_order, ctx.now, has_remains=leftover, prepared=prepared, waits=waits)
         if after and before and (before.step, after.step) == (PREPARING, MOVING):
             after = replace(after, before=_digests(ctx))
         if after is None:
@@ -238,7 +244,7 @@ def replaced(ctx: Context[Any], secret: str, stored: Mapping[str, str], names: S
         published[f"{sort}Rotation"] = after.published(waits if after == before else ())
         if after.step == MOVING:
             until = kept_until(after, latest_order)
-            wakes.append(until if after == before and not waits else ctx.now + _AGAIN)
+            wakes.append(until if after == before and not waits else ctx.now + _RETRY)
     return Replaced(values=values, accounts=accounts, published=published, wake=min(wakes, default=None))
 
 

@@ -26,7 +26,7 @@ from ..plan import Context, SpecError, State, Step, Verdict, fitting, worst
 from .caches import TOKEN_CACHE, caches_tokens, keystone_authtoken
 from .coordinates import address, keystone_login, login, remembered, schema_of
 from .credentials import Credentials, credentials
-from .korc import KORC, kept, service_user
+from .korc import KORC, managed, service_user
 from .remote import remote
 from .remote import schema as schema_on
 from .remote import vhost as vhost_on
@@ -153,7 +153,7 @@ def _vhost(
 
 
 _NOTIFICATIONS = "notifications"
-_KEPT = "256Mi"
+_NOTIFICATIONS_LIMIT = "256Mi"
 """Maximum size of a queue of notifications, which may have no consumer."""
 
 
@@ -163,10 +163,10 @@ def notifications(ctx: Context[Any], creds: Credentials, *, broker: RabbitMQRef 
     """
     if broker is None:
         return None
-    return _vhost(ctx, creds, _NOTIFICATIONS, broker=broker, name=_NOTIFICATIONS, limit=_KEPT)
+    return _vhost(ctx, creds, _NOTIFICATIONS, broker=broker, name=_NOTIFICATIONS, limit=_NOTIFICATIONS_LIMIT)
 
 
-def drawn(spec: Any) -> tuple[str, ...]:
+def password_names(spec: Any) -> tuple[str, ...]:
     """Names of the passwords a service needs for its accounts: database, broker, user and notifications."""
     password_uses = {
         "database": isinstance(spec, UsesDatabase) and not spec.database.secret_ref,
@@ -300,7 +300,7 @@ def catalog(
     if not clouds:
         return Step(name="Endpoint", objects=(entry,), after=tuple(after))
     resource = {"type": type_, "name": ctx.owner, "description": description}
-    service = kept(ctx, clouds, "Service", ctx.name(name), resource, "spec.keystone")
+    service = managed(ctx, clouds, "Service", ctx.name(name), resource, "spec.keystone")
     korc_service = Step(name="Endpoint", objects=(service,), after=tuple(after))
     return Step(name="Endpoint", objects=(entry,), after=(korc_service,), own=(korc_service,))
 
@@ -361,7 +361,7 @@ def foundation(ctx: Context[Any], *extra: str, section: str = "database") -> Fou
     name of the database section in the service's configuration.
     """
     spec = ctx.spec
-    creds = credentials(ctx, *drawn(spec), *extra, rotates=True)
+    creds = credentials(ctx, *password_names(spec), *extra, rotates=True)
     db = bus = user = notifications_step = None
     waited = waits(ctx)
     layers: list[Sections] = []

@@ -23,7 +23,7 @@ TRUSTS = "openstack.k8s.io/trusts"
 (`Certified.trusts`): they roll out when the authorities change, and only then."""
 
 
-SHOWN = "openstack.k8s.io/shown"
+PRESENTED = "openstack.k8s.io/shown"
 """Annotation of a certificate's Secret: all pods have presented it, or one before it, so that clients may rely on it
 also while the pods are replaced for another reason."""
 
@@ -108,9 +108,9 @@ def certified(
     secret = kube.secret(ctx, ctx.name(name), source.files)
     secret_name = secret["metadata"]["name"]
     before: Mapping[str, str] = (live or {}).get("metadata", {}).get("annotations") or {}
-    is_presented = SHOWN in before or all(_is_mounted_by_all(ctx, secret_name, each) for each in workloads)
+    is_presented = PRESENTED in before or all(_is_mounted_by_all(ctx, secret_name, each) for each in workloads)
     since = _since(before, stored, source.files, ctx.now)
-    if notes := ({SHOWN: "true"} if is_presented else {}) | since:
+    if notes := ({PRESENTED: "true"} if is_presented else {}) | since:
         secret["metadata"]["annotations"] = notes
     verdict = failed(source.fault, "InvalidSpec") if source.fault else None
     is_advertised = is_presented and spec.tls.announced

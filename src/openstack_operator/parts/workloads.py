@@ -14,7 +14,7 @@ from .config import Config
 from .exposure import public_endpoint, public_host, public_url, service_type, through_proxy, told_before
 from .front import front
 from .names import program, title
-from .policies import opened, outside
+from .policies import api_ingress, ingress_policies
 from .size import Size, size_of
 from .tls import Certified
 
@@ -192,7 +192,7 @@ def _reached(ctx: Context[Any], component: str, port: int, expose: Expose, *, ex
     return (
         kube.service(ctx, name, {"http": port}, target, type_=service_type(expose)),
         kube.disruption_budget(ctx, name, target),
-        *(opened(ctx, outside(component, port, expose)) if exposed else ()),
+        *(ingress_policies(ctx, api_ingress(component, port, expose)) if exposed else ()),
     )
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import structlog
 
 from ..api import Model, Ref, references
-from ..kube import fitting, judge, own
+from ..kube import child_verdict, fitting, judge
 from ..plan import READY, Actuator, Context, Drifted, Outcome, SpecError, State, Transient, Verdict, failed, waiting
 from . import metrics
 from .client import Forbidden
@@ -61,7 +61,7 @@ class ActuatorReconciler:
         if inputs.missing:
             report = Report(conditions={"Ready": inputs.missing}, keep_others=True)
             return (await self._report(request, resource, report)).within(inputs.recheck_after)
-        was_ready = own(live).ready
+        was_ready = child_verdict(live).ready
         if pending := _unready_refs(resource, inputs.context):
             verdict = waiting("waiting for " + ", ".join(pending))
             return await self._keep_ready(request, resource, verdict, was_ready=was_ready)
@@ -103,7 +103,7 @@ class ActuatorReconciler:
         live, reporter = resource.decode(), self._engine.reporter
         names = [change.removesuffix(_CREATED) for change in changes if change.endswith(_CREATED)]
         # Another version of the operator may have wanted less.
-        if names and own(live).ready and live["status"].get("operatorVersion") == reporter.version:
+        if names and child_verdict(live).ready and live["status"].get("operatorVersion") == reporter.version:
             note = f"recreated {', '.join(names)}, which the server did not have any more"
             await reporter.recorder.warn(resource, self._engine.world.resource(request.kind), RECREATION, note)
 

@@ -24,7 +24,7 @@ from ..api import (
     secret_references,
     whole_secrets,
 )
-from ..kube import MANAGED_BY, WATCHED, awaited, own, secret_data
+from ..kube import MANAGED_BY, WATCHED, awaited, child_verdict, secret_data
 from ..parts.rotation import SORTS, order_name
 from ..plan import (
     DRAWN,
@@ -234,7 +234,7 @@ class Gatherer:
             published = self._world.published(resource)
             if not published:
                 missing.unpublished.append(f"waiting for {ref.kind}/{ref.name} to publish its address")
-            verdict = own(resource.decode())
+            verdict = child_verdict(resource.decode())
             # That resource reports its own failure; here it ends by itself once that one is ready.
             referents[ref] = Referent(published, verdict if verdict.ready else waiting(verdict.message, "Waiting"))
         return referents

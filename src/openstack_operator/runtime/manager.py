@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 import structlog
 
 from .. import __version__
-from ..kube import MANAGED_BY, conditions, own
+from ..kube import MANAGED_BY, child_verdict, conditions
 from ..plan import NO_PERMISSIONS, Actuator, Permissions, Releases, Service, Verdict
 from . import metrics
 from .actuate import ActuatorReconciler
@@ -300,7 +300,7 @@ def _contract(resource: Cached | None) -> object:
     if resource is None:
         return None
     live = resource.decode()
-    verdict: Verdict = own(live)
+    verdict: Verdict = child_verdict(live)
     published = (live.get("status") or {}).get("published")
     return published, verdict.state, resource.meta.deletion_timestamp
 

@@ -50,7 +50,7 @@ def plan(ctx: Context[CephStorageSpec]) -> Plan:
     conditions = health.condition_steps(facts, ours=cluster.admin is not None)
     is_healthy = bool(facts) and all(step.verdict and step.verdict.ready for step in conditions)
     return Plan(
-        *parts.policies(ctx, *(parts.Way(daemon, [], "service") for daemon in ("mon", "mgr", "osd"))),
+        *parts.policies(ctx, *(parts.IngressRule(daemon, [], "service") for daemon in ("mon", "mgr", "osd"))),
         *cluster.steps,
         *clients.values(),
         *setup,

@@ -10,7 +10,7 @@ from pydantic.alias_generators import to_camel, to_snake
 
 from ... import kube, parts
 from ...api import ServiceMessaging, ServiceSpec, Template, UsesMessaging, UsesTLS, as_c5c3, handle
-from ...parts.korc import KEPT, KORC
+from ...parts.korc import KORC, MANAGED_KINDS
 from ...parts.korc import OPERATOR as KORC_OPERATOR
 from ...plan import (
     Context,
@@ -189,7 +189,9 @@ def _korc(ctx: Context[ControlPlaneSpec], keystone: Mapping[str, Any]) -> list[S
     elif "ConfigReady" not in conditions or KORC in (keystone.get("status") or {}).get("published", {}):
         verdict = waiting("waiting for Keystone/keystone")
     else:
-        absent = ", ".join(sorted(f"{kind.partition('.')[0].lower()}s" for kind in ctx.installed_kinds.missing(*KEPT)))
+        absent = ", ".join(
+            sorted(f"{kind.partition('.')[0].lower()}s" for kind in ctx.installed_kinds.missing(*MANAGED_KINDS))
+        )
         why = f"this cluster serves no {absent} of openstack.k-orc.cloud/v1alpha1" if absent else "it did so before"
         verdict = Verdict(State.READY, f"K-ORC is not used: this operator keeps users and services itself, since {why}")
     return [Step(name="KORC", verdict=verdict)]

@@ -54,7 +54,7 @@ def plan(ctx: Context[CortexSpec]) -> Plan:
     live = ctx.children.get(("Deployment", pods["metadata"]["name"]), {})
     is_serving = (live.get("status") or {}).get("readyReplicas", 0) > 0
     return Plan(
-        *parts.policies(ctx, parts.Way("api", [PORT], "namespace")),
+        *parts.policies(ctx, parts.IngressRule("api", [PORT], "namespace")),
         *dependencies,
         _datasources(spec),
         conf,

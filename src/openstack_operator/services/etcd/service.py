@@ -90,7 +90,7 @@ def plan(ctx: Context[EtcdSpec]) -> Plan:
     host, scheme = ctx.host(name), listeners.scheme
     return Plan(
         *certificate.steps,
-        *parts.policies(ctx, parts.Way("server", [CLIENT, PEER, PEER_TLS], "members")),
+        *parts.policies(ctx, parts.IngressRule("server", [CLIENT, PEER, PEER_TLS], "members")),
         record,
         _server(ctx, cluster, listeners, hosts, record, after=(*certificate.steps, record)),
         Step(name="Endpoint", objects=(address,)),

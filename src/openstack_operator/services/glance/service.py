@@ -52,7 +52,7 @@ def plan(ctx: Context[GlanceSpec]) -> Plan:
     entry = parts.catalog(ctx, "image", "Image", api, internal=internal, after=(*base.steps, api, internal))
     ceph_conf = (api_conf,) if clients else ()
     apis = (api, internal) if has_internal_api else (api,)
-    ingress = [parts.Way(INTERNAL, [PORT], "cloud")] if has_internal_api else []
+    ingress = [parts.IngressRule(INTERNAL, [PORT], "cloud")] if has_internal_api else []
     steps = (*parts.policies(ctx, *ingress), *base.steps, *storage, conf, *ceph_conf, sync, definitions, *apis, entry)
     # In a cloud that had one API, services call it until the internal one is ready: then the catalog names that.
     called = api if _is_in_catalog(ctx, api) else internal

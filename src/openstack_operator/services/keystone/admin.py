@@ -41,7 +41,7 @@ def administrator(ctx: Context[KeystoneSpec]) -> Administrator:
     stored = rotation.read(creds.values.get(_STATE))
     draft = creds.values.get(NEXT, "")
     ready = bool(stored and stored.step == rotation.PREPARING and draft and _is_set(ctx, {**values, "password": draft}))
-    state = rotation.turned(stored, rotation.order(ctx, "admin"), ctx.now, left=False, prepared=ready, waits=())
+    state = rotation.turned(stored, rotation.order(ctx, "admin"), ctx.now, has_remains=False, prepared=ready, waits=())
     if state is None:
         return _administrator(ctx, creds, values, values, {"adminRotation": rotation.Rotation().published()})
     if state.step == rotation.MOVING:

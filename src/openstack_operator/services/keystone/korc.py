@@ -8,7 +8,7 @@ from typing import Any
 
 from ... import kube, parts
 from ...parts.korc import DOMAIN as KORC_DOMAIN
-from ...parts.korc import KEPT, imported, kept
+from ...parts.korc import MANAGED_KINDS, managed, unmanaged
 from ...parts.korc import OPERATOR as KORC_OPERATOR
 from ...plan import READY, Context, Object, SpecError, Step, progressing
 from .application import Login
@@ -35,8 +35,8 @@ def uses_korc(ctx: Context[KeystoneSpec]) -> bool:
     current = entry["spec"].get("provider", parts.BUILTIN) if entry else ""
     if provider == parts.AUTO:
         if not current:
-            ctx.installed_kinds.check_permitted(f"{PROVIDER} {provider} (or choose {parts.BUILTIN})", *KEPT)
-        return current == KORC_OPERATOR if current else not ctx.installed_kinds.missing(*KEPT)
+            ctx.installed_kinds.check_permitted(f"{PROVIDER} {provider} (or choose {parts.BUILTIN})", *MANAGED_KINDS)
+        return current == KORC_OPERATOR if current else not ctx.installed_kinds.missing(*MANAGED_KINDS)
     if current and provider != current:
         text = f"users and services of this Keystone are kept by {current}, and stay so; set {current} again, or auto"
         raise SpecError(PROVIDER, f"{text} (in a control plane: korc.enabled {str(current != parts.BUILTIN).lower()})")
@@ -125,13 +125,13 @@ def _store_object(ctx: Context[KeystoneSpec], version: str, kind: str, name: str
 def _resources(ctx: Context[KeystoneSpec]) -> Iterator[Object]:
     initial, domain = ctx.spec.catalog.bootstrap_resources, {"domainRef": KORC_DOMAIN}
     # Users refer to their domain, also if the spec does not list it.
-    yield imported(ctx, CLOUDS, "Domain", KORC_DOMAIN, {"name": "Default"}, PROVIDER)
+    yield unmanaged(ctx, CLOUDS, "Domain", KORC_DOMAIN, {"name": "Default"}, PROVIDER)
     if "projects" in initial:
         admins = ctx.spec.bootstrap.admin_project
-        yield imported(ctx, CLOUDS, "Project", admins, {"name": admins, **domain}, PROVIDER)
+        yield unmanaged(ctx, CLOUDS, "Project", admins, {"name": admins, **domain}, PROVIDER)
         if admins != _PROJECT:
-            yield kept(ctx, CLOUDS, "Project", _PROJECT, {"name": _PROJECT, **domain}, PROVIDER)
+            yield managed(ctx, CLOUDS, "Project", _PROJECT, {"name": _PROJECT, **domain}, PROVIDER)
     if "roles" in initial:
-        yield from (imported(ctx, CLOUDS, "Role", name, {"name": name}, PROVIDER) for name in _ROLES)
+        yield from (unmanaged(ctx, CLOUDS, "Role", name, {"name": name}, PROVIDER) for name in _ROLES)
     identity = {"type": "identity", "name": ctx.owner, "description": "Identity"}
-    yield kept(ctx, CLOUDS, "Service", ctx.name("catalog"), identity, PROVIDER)
+    yield managed(ctx, CLOUDS, "Service", ctx.name("catalog"), identity, PROVIDER)

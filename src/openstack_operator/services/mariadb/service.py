@@ -44,7 +44,9 @@ def plan(ctx: Context[MariaDBSpec]) -> Plan:
     endpoint = Step(name="Endpoint", objects=(kube.service(ctx, name, {"mysql": PORT}, target),))
     clustered = (members.record, server, members.roles) if members else (server,)
     return Plan(
-        *parts.policies(ctx, *([parts.Way("server", [*REPLICATION.values()], "members")] if is_cluster else [])),
+        *parts.policies(
+            ctx, *([parts.IngressRule("server", [*REPLICATION.values()], "members")] if is_cluster else [])
+        ),
         creds,
         *certificate.steps,
         conf,

@@ -11,7 +11,7 @@ from ... import kube, oslo, parts
 from ...parts import exposure, sources
 from ...parts.coordinates import schema_of
 from ...parts.front import Front
-from ...parts.policies import opened, outside
+from ...parts.policies import api_ingress, ingress_policies
 from ...plan import Context, SpecError, Step, key
 from . import config, jobs
 from .consoles import Consoles, console_accounts, console_conf
@@ -143,7 +143,7 @@ def _console(
     )
     url = exposure.public_url(ctx, component, CONSOLE, expose, tls.scheme)
     substeps = (*tls.certificate.steps, *exposure.public_endpoint(ctx, component, CONSOLE, expose, tls.certificate))
-    policies = opened(ctx, outside(component, CONSOLE, expose))
+    policies = ingress_policies(ctx, api_ingress(component, CONSOLE, expose))
     return (
         Step(name="Console", objects=(address, *policies, *tls.watched)),
         replace(proxy, name="NoVNCProxy", own=substeps),
@@ -193,7 +193,7 @@ COMPUTE_PASSWORD = "compute-identity"  # noqa: S105
 def passwords(spec: NovaSpec) -> list[str]:
     """Return the names of the passwords of all accounts, users and virtual hosts that the operator makes."""
     names = [] if spec.database.secret_ref else ["api-database", "cell0-database"]
-    names += sources.drawn(spec)
+    names += sources.password_names(spec)
     if spec.compute.enabled and not spec.keystone.auth_url:
         names.append(COMPUTE_PASSWORD)
     for cell in spec.cells:

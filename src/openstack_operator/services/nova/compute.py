@@ -49,12 +49,12 @@ def node_network_refs(spec: NovaSpec) -> list[Ref]:
     return [*brokers, *(ref for ref in optional if ref), *apis, *disks]
 
 
-def ingress_rules(ctx: Context[NovaSpec]) -> list[parts.Way]:
+def ingress_rules(ctx: Context[NovaSpec]) -> list[parts.IngressRule]:
     """Return the ports for programs on the network of nodes: metadata for Neutron's agents, and the API for a Cinder
     whose programs run there.
     """
-    cinder = [parts.Way("api", [8774], "nodes")] if volumes.has_cinder_on_nodes(ctx) else []
-    return [parts.Way("metadata", [8775], "nodes"), *cinder]
+    cinder = [parts.IngressRule("api", [8774], "nodes")] if volumes.has_cinder_on_nodes(ctx) else []
+    return [parts.IngressRule("metadata", [8775], "nodes"), *cinder]
 
 
 def _libvirt(ctx: Context[NovaSpec], disks: Disks, migration: Migration, consoles: Consoles) -> Step:

@@ -61,17 +61,17 @@ def plan(ctx: Context[OVNNetworkSpec], neutron: Integration | None = None) -> Pl
     )
 
 
-def _ingress_rules(ctx: Context[OVNNetworkSpec], tls: TLS) -> list[parts.Way]:
+def _ingress_rules(ctx: Context[OVNNetworkSpec], tls: TLS) -> list[parts.IngressRule]:
     """Return rules for members among themselves, for northd and relays, and for nodes, which use relays if any run."""
     databases, targets = (NORTHBOUND, SOUTHBOUND), ["relay" if relay.replicas(ctx, tls) else SOUTHBOUND.name]
     if tls.chassis and not relay.limits_nodes(ctx, tls):
         # Some nodes still use members.
         targets.append(SOUTHBOUND.name)
     return [
-        *(parts.Way(each.name, [each.raft_port, each.facts_port], "members") for each in databases),
-        *(parts.Way(each.name, [*open_ports(each, tls).values()], "service") for each in databases),
+        *(parts.IngressRule(each.name, [each.raft_port, each.facts_port], "members") for each in databases),
+        *(parts.IngressRule(each.name, [*open_ports(each, tls).values()], "service") for each in databases),
         *(
-            parts.Way(target, [*open_ports(SOUTHBOUND, tls).values()], "nodes")
+            parts.IngressRule(target, [*open_ports(SOUTHBOUND, tls).values()], "nodes")
             for target in (targets if ctx.spec.chassis.enabled else ())
         ),
     ]

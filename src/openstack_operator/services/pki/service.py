@@ -44,7 +44,7 @@ def _authority_plan(ctx: Context[PKISpec]) -> Plan:
     waits = _waits(ctx, present)
     state = next_state(
         present,
-        wanted=ctx.spec.authority_generation,
+        generation=ctx.spec.authority_generation,
         now=ctx.now,
         overlap=seconds(ctx.spec.overlap),
         blockers=waits,

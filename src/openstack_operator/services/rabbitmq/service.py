@@ -58,7 +58,7 @@ def plan(ctx: Context[RabbitMQSpec]) -> Plan:
     host, is_tls = ctx.host(name), bool(certificate.published)
     port = AMQPS if is_tls else AMQP
     return Plan(
-        *parts.policies(ctx, parts.Way("server", [EPMD, DISTRIBUTION], "members")),
+        *parts.policies(ctx, parts.IngressRule("server", [EPMD, DISTRIBUTION], "members")),
         creds,
         *certificate.steps,
         conf,

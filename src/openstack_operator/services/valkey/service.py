@@ -88,7 +88,7 @@ def plan(ctx: Context[ValkeySpec]) -> Plan:
     )
     return Plan(
         # No service of the cloud uses it: it is for other clients.
-        *parts.policies(ctx, parts.Way("server", [*listeners.ports.values()], "namespace")),
+        *parts.policies(ctx, parts.IngressRule("server", [*listeners.ports.values()], "namespace")),
         creds,
         *certificate.steps,
         conf,
