@@ -74,6 +74,11 @@ class Cluster:
         """Host name of a member in its own environment, after POD_NAME."""
         return f"$(POD_NAME).{self.domain}"
 
+    @property
+    def host(self) -> str:
+        """Host name of the Service of `endpoint`."""
+        return self.ctx.host(self.ctx.name())
+
     def pod_names(self, count: int) -> list[str]:
         """Return the names of so many members, in order."""
         return [f"{self.name}-{ordinal}" for ordinal in range(count)]
@@ -157,6 +162,15 @@ class Cluster:
             ),
             after=tuple(after),
         )
+
+    def endpoint(
+        self, ports: Mapping[str, int], *, labels: Mapping[str, str] | None = None, beside: Sequence[Object] = ()
+    ) -> Step:
+        """Return the step of Service `<owner>`, behind which clients find any member that is ready, or those with
+        further `labels`; the objects `beside` it are of the same step.
+        """
+        target = {**kube.selector(self.ctx, self.component), **(labels or {})}
+        return Step(name="Endpoint", objects=(kube.service(self.ctx, self.ctx.name(), ports, target), *beside))
 
     def _larger_claims(self, storage: UsesVolume, replicas: int) -> Sequence[Object]:
         """Return the members' claims, if they are to be larger than Kubernetes made them: a StatefulSet never changes

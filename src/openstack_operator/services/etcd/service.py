@@ -78,22 +78,21 @@ def plan(ctx: Context[EtcdSpec]) -> Plan:
     """Return everything that an Etcd consists of; published: endpoints (`http://host:port,…`), coordinationURL (tooz),
     and trustSecret (key `ca.crt`) if clients are to check its certificate: both say https then.
     """
-    name, cluster = ctx.name(), parts.cluster(ctx)
+    cluster = parts.cluster(ctx)
     hosts = cluster.hosts(ctx.spec.replicas)
     # Peers call each other by name, and their certificates have it.
-    certificate = parts.certified(ctx, name, workloads=[cluster.key], also=[cluster.wildcard], calls=True)
+    certificate = parts.certified(ctx, ctx.name(), workloads=[cluster.key], also=[cluster.wildcard], calls=True)
     stored = cluster.stored_record("record")
     peer_tls = cluster.peer_tls(certificate, closes=True, plain=stored.get("state") == "existing")
     listeners = Listeners(certificate, peer_tls)
     record = _record(cluster, stored, [listeners.peer_url(host) for host in hosts])
-    address = kube.service(ctx, name, {"client": CLIENT}, kube.selector(ctx, "server"))
-    host, scheme = ctx.host(name), listeners.scheme
+    host, scheme = cluster.host, listeners.scheme
     return Plan(
         *certificate.steps,
         *parts.policies(ctx, parts.IngressRule("server", [CLIENT, PEER, PEER_TLS], "members")),
         record,
         _server(ctx, cluster, listeners, hosts, record, after=(*certificate.steps, record)),
-        Step(name="Endpoint", objects=(address,)),
+        cluster.endpoint({"client": CLIENT}),
         endpoint=f"{host}:{CLIENT}",
         published={
             "endpoints": ",".join(f"{scheme}://{member}:{CLIENT}" for member in hosts),
@@ -140,7 +139,7 @@ def _server(
             "ETCD_ADVERTISE_CLIENT_URLS": f"{listeners.scheme}://{cluster.own_host}:{CLIENT}",
             "ETCD_INITIAL_ADVERTISE_PEER_URLS": listeners.peer_url(cluster.own_host),
             # Another holder of a certificate by the same authority is no peer.
-            **({"ETCD_PEER_CERT_ALLOWED_HOSTNAME": ctx.host(ctx.name())} if listeners.certificate else {}),
+            **({"ETCD_PEER_CERT_ALLOWED_HOSTNAME": cluster.host} if listeners.certificate else {}),
             "ETCD_INITIAL_CLUSTER_TOKEN": f"{ctx.namespace}-{ctx.owner}",
             # Locks are no history.
             "ETCD_AUTO_COMPACTION_MODE": "periodic",

@@ -78,7 +78,7 @@ def container(
             **single.env,
             **parts.POD_NAME,
             "POD_IP": {"fieldRef": {"fieldPath": "status.podIP"}},
-            "GALERA_NAME": cluster.ctx.host(cluster.ctx.name()),
+            "GALERA_NAME": cluster.host,
             "GALERA_DOMAIN": cluster.domain,
             "GALERA_RECORD": RECORD_DIRECTORY,
             "PYTHONPATH": _PROGRAM,

@@ -27,8 +27,8 @@ def plan(ctx: Context[MariaDBSpec]) -> Plan:
         raise NotBuilt("spec.replicas", f"a cluster of {spec.replicas} members is not built for kolla yet; use 1")
     # MariaDB sets the password when it makes the data directory.
     creds = parts.credentials(ctx, "root", retain=spec.retention == "Retain", of_data=True)
-    name, cluster = ctx.name(), parts.cluster(ctx)
-    certificate = parts.certified(ctx, name, workloads=[cluster.key], members=cluster.service, calls=is_cluster)
+    cluster = parts.cluster(ctx)
+    certificate = parts.certified(ctx, ctx.name(), workloads=[cluster.key], members=cluster.service, calls=is_cluster)
     members = observed(ctx, cluster, certificate) if is_cluster else None
     peer_tls = ""
     if members and certificate.calls:
@@ -40,8 +40,7 @@ def plan(ctx: Context[MariaDBSpec]) -> Plan:
     cnf = {"99-openstack.cnf": text}
     conf = parts.written(ctx, {**cnf, **files()} if is_cluster else cnf, directory="/etc/mysql/mariadb.conf.d")
     server = _server(ctx, cluster, creds, conf, members, certificate)
-    target = {**kube.selector(ctx, "server"), **(members.primary_labels if members else {})}
-    endpoint = Step(name="Endpoint", objects=(kube.service(ctx, name, {"mysql": PORT}, target),))
+    endpoint = cluster.endpoint({"mysql": PORT}, labels=members.primary_labels if members else {})
     clustered = (members.record, server, members.roles) if members else (server,)
     return Plan(
         *parts.policies(
@@ -52,9 +51,9 @@ def plan(ctx: Context[MariaDBSpec]) -> Plan:
         conf,
         *clustered,
         endpoint,
-        endpoint=f"{ctx.host(name)}:{PORT}",
+        endpoint=f"{cluster.host}:{PORT}",
         published={
-            "host": ctx.host(name),
+            "host": cluster.host,
             "port": str(PORT),
             "adminSecret": creds.secret,
             **certificate.published,

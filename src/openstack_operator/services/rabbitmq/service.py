@@ -53,9 +53,8 @@ def plan(ctx: Context[RabbitMQSpec]) -> Plan:
     server = _server(ctx, cluster, creds, conf, order, certificate, listeners, inter_node)
     if order:
         server = inter_node.apply(replace(server, verdict=verdict(cluster, status, order.member)))
-    address = kube.service(ctx, name, listeners.ports, kube.selector(ctx, "server"))
     monitors = watched(ctx, "server", listeners.metrics, certificate, name) if listeners.monitored else ()
-    host, is_tls = ctx.host(name), bool(certificate.published)
+    host, is_tls = cluster.host, bool(certificate.published)
     port = AMQPS if is_tls else AMQP
     return Plan(
         *parts.policies(ctx, parts.IngressRule("server", [EPMD, DISTRIBUTION], "members")),
@@ -63,7 +62,7 @@ def plan(ctx: Context[RabbitMQSpec]) -> Plan:
         *certificate.steps,
         conf,
         Group(server.name, [order, server] if order else [server]),
-        Step(name="Endpoint", objects=(address, *monitors)),
+        cluster.endpoint(listeners.ports, beside=monitors),
         endpoint=f"{host}:{port}",
         published={
             "host": host,

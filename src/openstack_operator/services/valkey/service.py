@@ -9,7 +9,7 @@ from typing import Any
 from ... import kube, parts
 from ...api import mebibytes
 from ...parts.cluster import PEER_TLS_PHASE
-from ...plan import Context, Plan, Step
+from ...plan import Context, Plan
 from . import sentinel
 from .config import CONF, PORT, STATE, TLS, TLS_PORT, tls_options, valkey_conf
 from .model import ValkeySpec
@@ -59,7 +59,7 @@ def plan(ctx: Context[ValkeySpec]) -> Plan:
     (`host:port,…`, empty without them; the set they watch over is called `mymaster`), and trustSecret (key `ca.crt`) if
     clients are to check certificates: the ports speak TLS then. With sentinels, host is any of the servers.
     """
-    spec, name, cluster = ctx.spec, ctx.name(), parts.cluster(ctx)
+    spec, cluster = ctx.spec, parts.cluster(ctx)
     if plan_of_provider := provided(ctx):
         return plan_of_provider
     has_sentinels = spec.sentinel.enabled
@@ -67,7 +67,7 @@ def plan(ctx: Context[ValkeySpec]) -> Plan:
     # Sentinels remember it on their volumes.
     creds = parts.credentials(ctx, "password", retain=spec.retention == "Retain")
     # Sentinels answer clients with the name of a server.
-    certificate = parts.certified(ctx, name, workloads=[cluster.key], also=[cluster.wildcard])
+    certificate = parts.certified(ctx, ctx.name(), workloads=[cluster.key], also=[cluster.wildcard])
     peer_tls = cluster.peer_tls(certificate, closes=certificate.required)
     listeners = Listeners(certificate, peer_tls, has_sentinels)
     text = valkey_conf(
@@ -75,9 +75,8 @@ def plan(ctx: Context[ValkeySpec]) -> Plan:
     )
     directory, _, file = CONF.rpartition("/")
     conf = parts.written(ctx, {file: text}, directory=directory)
-    address = kube.service(ctx, name, listeners.ports, kube.selector(ctx, "server"))
     port, sentinel_port = (TLS_PORT, sentinel.TLS_PORT) if certificate.published else (PORT, sentinel.SENTINEL)
-    host = ctx.host(name)
+    host = cluster.host
     template = cluster.template(
         *_containers(ctx, cluster, creds, conf, listeners),
         config=conf,
@@ -93,7 +92,7 @@ def plan(ctx: Context[ValkeySpec]) -> Plan:
         *certificate.steps,
         conf,
         server,
-        Step(name="Endpoint", objects=(address,)),
+        cluster.endpoint(listeners.ports),
         endpoint=f"{host}:{sentinel_port if has_sentinels else port}",
         published={
             "host": host,
