@@ -360,6 +360,17 @@ def test_removing_a_user_keeps_the_project(keystone: Identity, url: str) -> None
 
 
 @pytest.mark.security
+def test_a_retained_user_stays_the_same_one(keystone: Identity, url: str) -> None:
+    user = wanted_user(url, deletionPolicy="Retain")
+    USER.ensure(user)
+    before = keystone.one("users", name="glance")["id"]
+    USER.remove(user)
+    assert keystone.one("users", name="glance")["id"] == before
+    keystone.one("users", name="glance")["password"] = "of another Secret"
+    assert USER.ensure(user) == ["user glance repaired: password"]
+    assert keystone.one("users", name="glance")["id"] == before
+
+
 def test_the_administrator_is_nobodys_user(keystone: Identity, url: str) -> None:
     with pytest.raises(SpecError, match=r"spec\.user: 'admin' administers"):
         USER.ensure(wanted_user(url, user="admin"))

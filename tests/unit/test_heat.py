@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from openstack_operator import kube
-from openstack_operator.plan import NotBuilt, Object, Plan, Release, SpecError, key
+from openstack_operator.plan import Incomplete, NotBuilt, Object, Plan, Release, SpecError, key
 from openstack_operator.services.controlplane.model import CONTROL_PLANE
 from openstack_operator.services.controlplane.service import plan as cloud
 from openstack_operator.services.heat.config import GRACE
@@ -216,3 +216,30 @@ def test_a_cloud_runs_one_if_it_is_enabled(release: Release) -> None:
     made = {key(obj): obj for obj in cloud(context(CONTROL_PLANE, spec, release=release)).objects}
     assert made["Heat", "heat"]["spec"]["engine"] == {"replicas": 3}
     assert made["Heat", "heat"]["spec"]["tls"]["pkiRef"] == {"name": "internal"}
+
+
+def without_key(children: Objects, *others: str) -> Objects:
+    """The Secret with the key has lost its content, and so have others."""
+    lost = {("Secret", name) for name in ("heat-encryption", *others)}
+    return {key: {**obj, "data": {}} if key in lost else obj for key, obj in children.items()}
+
+
+def test_a_lost_encryption_key_comes_back_from_the_engine_s_configuration(release: Release) -> None:
+    first = planned(release)
+    again = planned(release, without_key(rolled_out(first)))
+    assert options(again)["DEFAULT"]["auth_encryption_key"] == options(first)["DEFAULT"]["auth_encryption_key"]
+    stored = kube.secret_data(objects(again)["Secret", "heat-encryption"])
+    assert stored["auth_encryption_key"] == options(first)["DEFAULT"]["auth_encryption_key"]
+
+
+def test_no_other_key_is_drawn_while_engines_run(release: Release) -> None:
+    children = without_key(rolled_out(planned(release)), "heat-engine-config")
+    with pytest.raises(Incomplete, match="Secret 'heat-encryption' has no auth_encryption_key"):
+        planned(release, children)
+
+
+def test_the_trustee_stays_in_keystone(release: Release) -> None:
+    """Keystone deletes each trust with the user to whom it was given."""
+    made = objects(planned(release))
+    policies = {name: obj["spec"].get("deletionPolicy") for (kind, name), obj in made.items() if kind == "KeystoneUser"}
+    assert policies == {"heat-user": None, "heat-trustee-user": "Retain"}

@@ -206,7 +206,7 @@ def test_the_sum_counts_what_waits_for_its_turn() -> None:
     }
     assert conditions(plan, both)["Ready"].message == (
         "1 workload changes after Deployment/api; 1 workload changes after Deployment/x, which is being rolled out, "
-        "and waits until 13:05 UTC at the latest"
+        "and waits for it until 13:05 UTC at the latest"
     )
 
 

@@ -41,9 +41,9 @@ class OwnDomain:
         for row in self._keystone.rows("domains", _Row, name=self.called):
             same_name(self.path, self.called, row["name"], "domain")
             description = row.get("description") or ""
-            if description and MARK not in description:
+            if MARK not in description:
                 text = f"domain {self.called!r} belongs to others: its description does not say {MARK!r}"
-                raise SpecError(self.path, f"{text}; choose another name, or remove the description to hand it over")
+                raise SpecError(self.path, f"{text}; choose another name, or add that to hand the domain over")
             self.id = row["id"]
             return {"enabled": row["enabled"], "description": description}
         return None
@@ -122,7 +122,7 @@ def remove(ctx: Context[KeystoneDomainSpec]) -> None:
         found = domain.find()
     except SpecError:
         return
-    if found is None or MARK not in str(found["description"]):
+    if found is None:
         return
     if spec.deletion_policy == "Delete":
         domain.delete()

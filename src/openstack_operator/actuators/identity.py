@@ -239,8 +239,9 @@ def ensure(ctx: Context[KeystoneUserSpec]) -> list[str]:
 
 
 def remove(ctx: Context[KeystoneUserSpec]) -> None:
-    """The user is gone, and its roles with it. The project stays: other service users work in it."""
-    if _administers(ctx) or ctx.taken:
+    """The user is gone, and its roles with it, unless it is retained. The project stays: other service users work in
+    it."""
+    if _administers(ctx) or ctx.taken or ctx.spec.deletion_policy == "Retain":
         return
     keystone = session(ctx, ctx.spec.keystone_ref)
     for domain in keystone.rows("domains", Identified, name=ctx.spec.domain):

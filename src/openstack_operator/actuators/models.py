@@ -162,6 +162,9 @@ class KeystoneUserSpec(Model):
     """Operator that creates the user and keeps it enabled: builtin is this resource, k-orc is K-ORC, by a User of
     openstack.k-orc.cloud with the name of this resource. This resource always manages the project and the roles, and
     removes the user."""
+    deletion_policy: Literal["Retain", "Delete"] = "Delete"
+    """Delete removes the user when this resource is deleted. Retain keeps it, for a user whose id Keystone needs later:
+    Keystone deletes each trust of a user with the user."""
 
 
 class KeystoneDomainSpec(Model):
@@ -181,12 +184,13 @@ class KeystoneDomainSpec(Model):
     domain: Annotated[
         str, Field(min_length=1, max_length=64, pattern=r"^\S(.*\S)?$"), validated(immutable("the domain's name"))
     ]
-    """Name of the domain. It must not exist yet, have an empty description, or be one that a KeystoneDomain made."""
+    """Name of the domain. It must not exist yet, or be one that a KeystoneDomain made."""
     description: Annotated[str, Field(max_length=128)] = ""
     """Description of the domain for people."""
     administrator: Annotated[IdentityName, validated(immutable("the administrator's name"))]
-    """Name of a user in the domain who may manage all its users and projects, and nothing elsewhere: it has the role
-    admin on the domain."""
+    """Name of a user in the domain with the role admin on it, who manages its users and projects. Keystone takes this
+    role, wherever a user has it, for an administrator of everything: let only administrators of the cloud create this
+    kind."""
     password_secret_ref: SecretKeyRef
     """Password of the administrator; when the Secret changes, the user follows."""
     roles: Annotated[

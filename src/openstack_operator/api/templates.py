@@ -29,7 +29,7 @@ def abridged(schema: Schema) -> Schema:
     A template keeps its rules, and those of its own values (an image, a number of pods). Rules of groups of fields,
     and of fields in them, that more than three places share (exposure, where the database is) are left to the kind the
     template becomes: a condition of the cloud reports what that refuses, with the path of the field, and so does
-    `openstack-operator validate` before. So are the bounds of free texts, lists and maps. A template's own fields keep
+    `openstack-operator validate` before, except for what may not change. So are the bounds of free texts, lists and maps. A template's own fields keep
     the first sentence of their descriptions; of a text that more than three of them share, only the first one keeps
     it, and further below none. Each default is stated here as well, even without any other text.
     """

@@ -192,11 +192,17 @@ class Identity(Step):
 
 
 def identity(
-    ctx: Context[Any], creds: Credentials, password: str, *, program: str = "", roles: Sequence[str] = ()
+    ctx: Context[Any],
+    creds: Credentials,
+    password: str,
+    *,
+    program: str = "",
+    roles: Sequence[str] = (),
+    retained: bool = False,
 ) -> Identity:
     """KeystoneUser named after the owner, with the roles services need to act for users, or `<owner>-<program>`, with
-    those `roles`; if K-ORC manages users, with its User. With an external Keystone nothing is made, since the spec has
-    the login.
+    those `roles`; if K-ORC manages users, with its User. A `retained` user stays in Keystone when the service is
+    deleted. With an external Keystone nothing is made, since the spec has the login.
     """
     source = ctx.spec.keystone
     if source.auth_url:
@@ -216,6 +222,7 @@ def identity(
                 "user": each.called(called),
                 "passwordSecretRef": creds.ref(each.key),
                 **({"roles": [*roles]} if roles else {}),
+                **({"deletionPolicy": "Retain"} if retained else {}),
                 **_kept_by(clouds),
             },
         )

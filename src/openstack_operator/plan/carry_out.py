@@ -102,7 +102,7 @@ def _reason(predecessors: Sequence[Predecessor]) -> str:
     if not all(each.name.partition("/")[0] in WORKLOADS for each in predecessors):
         return "which comes first"
     ends = [each.until for each in predecessors if each.until]
-    latest = f", and waits until {max(ends):%H:%M} UTC at the latest" if len(ends) == len(predecessors) else ""
+    latest = f", and waits for it until {max(ends):%H:%M} UTC at the latest" if len(ends) == len(predecessors) else ""
     return f"which is being rolled out{latest}"
 
 

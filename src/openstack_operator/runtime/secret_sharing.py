@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pydantic import ValidationError
 
 from ..api import ANY_PURPOSE, PUBLIC_KEYS, Model, SecretUse, secret_uses
-from ..kube import MANAGED_BY, fitting, own, secret_data
+from ..kube import MANAGED_BY, child_verdict, fitting, secret_data
 from ..plan import Object, Service, Transient
 from .kinds import SECRET, Kind
 from .store import Cached, Meta, Request
@@ -72,7 +72,7 @@ class SecretSharing:
         for use in uses:
             if (secret := secrets.get(use.name)) and (problem := await self._problem(user, use, secret, findings)):
                 findings.refused.append(f"{use.path}: {problem}")
-        if findings.unplanned and own(resource.decode()).ready:
+        if findings.unplanned and child_verdict(resource.decode()).ready:
             findings.unplanned.clear()
         findings.waiting = list(dict.fromkeys([*findings.waiting, *findings.unplanned]))
         return findings
@@ -110,7 +110,7 @@ class SecretSharing:
         collector = self._world.get(owner)
         findings.targets.add(self._world.target(owner))
         live = collector.decode() if collector else {}
-        if not live or not own(live).ready:
+        if not live or not child_verdict(live).ready:
             findings.waiting.append(f"waiting for {_name(self._world, owner)} to be ready")
             return ""
         for each in self._collected(service, live):

@@ -37,7 +37,13 @@ def shared_options(ctx: Context[HeatSpec], base: parts.Foundation) -> Sections:
             "clients": {"endpoint_type": "internalURL", **ca_file},
             "clients_keystone": {"auth_uri": keystone},
             # Keystone checks the signatures of servers for services alone (OSSA-2025-002), hence the login.
-            "ec2authtoken": {"auth_uri": keystone, **ca_file, **base.auth},
+            # Later versions add a path with the version of the API to the endpoint, which the catalog has as well.
+            "ec2authtoken": {
+                "auth_uri": keystone,
+                "endpoint_override": keystone.removesuffix("/v3"),
+                **ca_file,
+                **base.auth,
+            },
         },
     )
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from ... import kube, oslo, parts
 from ...api import KEYSTONE
 from ...parts.keys import fernet_key
-from ...plan import Context, NotBuilt, Plan, Step
+from ...plan import Context, Incomplete, NotBuilt, Plan, Step
 from . import config
 from .model import HeatSpec
 
@@ -17,6 +17,7 @@ _DOMAIN_ADMIN, _TRUSTEE = "domain-identity", "trustee"
 that exist name the user by its id, so another user could not use them."""
 _ROLES = ("heat_stack_owner", "heat_stack_user")
 _KEY = "auth_encryption_key"
+_ENGINE_CONFIG = "engine-config"
 
 
 def plan(ctx: Context[HeatSpec]) -> Plan:
@@ -25,7 +26,7 @@ def plan(ctx: Context[HeatSpec]) -> Plan:
         message = "Heat needs a domain of its own and trusts, for which it needs an administrator; use keystoneRef"
         raise NotBuilt("spec.keystone.authUrl", message)
     base = parts.foundation(ctx, _DOMAIN_ADMIN, _TRUSTEE)
-    trustee = parts.identity(ctx, base.credentials, _TRUSTEE, program=_TRUSTEE, roles=["reader"])
+    trustee = parts.identity(ctx, base.credentials, _TRUSTEE, program=_TRUSTEE, roles=["reader"], retained=True)
     domain = _domain(ctx, base.credentials)
     encryption, key = _encryption(ctx)
     shared = config.shared_options(ctx, base)
@@ -36,7 +37,7 @@ def plan(ctx: Context[HeatSpec]) -> Plan:
     cfn = _api(ctx, config.CFN, config.CFN_PORT, conf, after=after)
     engine_options = config.engine_options(ctx, cfn, trustee.options, _domain_options(ctx, base.credentials), key)
     engine_conf = parts.config(
-        ctx, _FILE, oslo.merge(shared, engine_options), defaults=config.DEFAULTS, suffix="engine-config"
+        ctx, _FILE, oslo.merge(shared, engine_options), defaults=config.DEFAULTS, suffix=_ENGINE_CONFIG
     )
     engine = parts.worker(
         ctx,
@@ -119,15 +120,33 @@ def _domain_options(ctx: Context[HeatSpec], creds: parts.Credentials) -> dict[st
 
 def _encryption(ctx: Context[HeatSpec]) -> tuple[Step, str]:
     """Return Secret `<owner>-encryption`, which outlives the Heat, as its schema does, and the key in it. Heat has no
-    second key, so this one is never replaced.
+    second key, so this one is never replaced: if the Secret lacks it, it comes from the engine's configuration. Raise
+    Incomplete if engines run and their key is nowhere.
     """
-    name = kube.fitting(ctx.name("encryption"))
-    stored = kube.secret_data(ctx.children.get(("Secret", name)) or ctx.lost.get(name))
+    key = _data(ctx, "encryption").get(_KEY) or _configured(_data(ctx, _ENGINE_CONFIG).get(_FILE, ""))
+    if not key and ("Deployment", kube.fitting(ctx.name("engine"))) in ctx.children:
+        name = kube.fitting(ctx.name("encryption"))
+        text = f"Secret {name!r} has no {_KEY}, and without it no stack can be changed; restore it from a copy"
+        raise Incomplete("spec", text)
     # Heat demands 32 characters: of base64, these are 192 bits.
-    key = stored.get(_KEY) or fernet_key(ctx.draw)[:32]
+    key = key or fernet_key(ctx.draw)[:32]
     secret = kube.retained(kube.irreplaceable(kube.secret(ctx, ctx.name("encryption"), {_KEY: key})))
     # A barrier: nothing may be encrypted with a key that is not stored yet.
     return Step(name="EncryptionKey", objects=(secret,), guarded=True, barrier=True), key
+
+
+def _data(ctx: Context[HeatSpec], name: str) -> Mapping[str, str]:
+    """Return the content of a Secret of this Heat, also of one that was deleted while the operator ran."""
+    secret = kube.fitting(ctx.name(name))
+    return kube.secret_data(ctx.children.get(("Secret", secret)) or ctx.lost.get(secret))
+
+
+def _configured(conf: str) -> str:
+    """Return the key from the engine's configuration; empty if it has none."""
+    values = [
+        value.strip() for name, _, value in (line.partition("=") for line in conf.splitlines()) if name.strip() == _KEY
+    ]
+    return values[0] if values else ""
 
 
 def _purge(ctx: Context[HeatSpec], conf: parts.Config, *, after: Sequence[Step]) -> tuple[Step, ...]:
