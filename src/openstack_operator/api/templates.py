@@ -29,9 +29,10 @@ def abridged(schema: Schema) -> Schema:
     A template keeps its rules, and those of its own values (an image, a number of pods). Rules of groups of fields,
     and of fields in them, that more than three places share (exposure, where the database is) are left to the kind the
     template becomes: a condition of the cloud reports what that refuses, with the path of the field, and so does
-    `openstack-operator validate` before, except for what may not change. So are the bounds of free texts, lists and maps. A template's own fields keep
-    the first sentence of their descriptions; of a text that more than three of them share, only the first one keeps
-    it, and further below none. Each default is stated here as well, even without any other text.
+    `openstack-operator validate` before, except for what may not change. So are the bounds of free texts, lists and
+    maps. A template's own fields keep the first sentence of their descriptions; of a text that more than three of them
+    share, only the first one keeps it, and further below none. Each default is stated here as well, even without any
+    other text.
     """
     return _walk(schema, _Sayings(Counter(_said(schema))))
 

@@ -12,7 +12,6 @@ from ...api import (
     PodSettings,
     Resource,
     Scalable,
-    Scale,
     Schedule,
     ServiceSpec,
     UsesCache,
@@ -65,6 +64,5 @@ HEAT = Resource(
     kind="Heat",
     plural="heats",
     spec=HeatSpec,
-    scale=Scale("api"),
     columns=(Column("Endpoint", ".status.endpoint"),),
 )
