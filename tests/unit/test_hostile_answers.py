@@ -15,6 +15,9 @@ from remotes import Answer, Remote, Request, serving
 from test_actuators_cinder import BACKEND, QUOTA, TYPE, Cloud, pool, wanting
 from test_actuators_database import DATABASE, MariaDB
 from test_actuators_database import wanted as wanted_database
+from test_actuators_domain import ENTRY as DOMAIN
+from test_actuators_domain import Domains
+from test_actuators_domain import wanted as wanted_domain
 from test_actuators_federation import ENTRY as PROVIDER
 from test_actuators_federation import Federation
 from test_actuators_federation import asked as wanted_provider
@@ -139,6 +142,7 @@ CASES: dict[str, tuple[Actuator, Callable[[], Remote], Wanted]] = {
     "RabbitMQ without a disk": (VHOST, alarmed, wanted_vhost),
     "user": (USER, Federation, lambda url: wanted_user(f"{url}/v3")),
     "service": (SERVICE, Federation, lambda url: wanted_service(f"{url}/v3")),
+    "domain": (DOMAIN, Domains, lambda url: wanted_domain(f"{url}/v3", deletionPolicy="Delete")),
     "credential": (CREDENTIAL, Federation, lambda url: wanted_credential(f"{url}/v3")),
     "provider": (PROVIDER, Federation, lambda url: wanted_provider(f"{url}/v3", domain="sso", deletionPolicy="Delete")),
     "volume type": (TYPE, cloud, lambda url: wanting(url, TYPE, name="fast", extraSpecs={"c": "d"})),
