@@ -42,11 +42,6 @@ def busy() -> Iterator[None]:
         process.kill()
 
 
-@pytest.fixture
-def cluster(stood: tuple[Session, Cloud]) -> Kubernetes:
-    return stood[0].cluster
-
-
 @pytest.mark.usefixtures("busy")
 @pytest.mark.parametrize("number", range(1, RUNS + 1))
 def test_identity_passes(cluster: Kubernetes, stood: tuple[Session, Cloud], report: Report, number: int) -> None:

@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from openstack.connection import Connection
 
-from cloud import proof
-from cloud.kubernetes import Kubernetes
 from cloud.session import SAMPLES, Cloud, Session
 
 from ..conftest import Report, stands
@@ -22,18 +19,3 @@ def stood(report: Report) -> Iterator[tuple[Session, Cloud]]:
     with stands(SAMPLE, lambda spec: spec) as found:
         report.add(full_cloud_seconds_to_ready=found[1].seconds)
         yield found
-
-
-@pytest.fixture
-def cluster(stood: tuple[Session, Cloud]) -> Kubernetes:
-    return stood[0].cluster
-
-
-@pytest.fixture
-def cloud(stood: tuple[Session, Cloud]) -> Cloud:
-    return stood[1]
-
-
-@pytest.fixture
-def conn(cluster: Kubernetes, cloud: Cloud) -> Connection:
-    return proof.connect(cluster, cloud.namespace)
