@@ -21,6 +21,7 @@ from .fields import (
     Region,
     ReleaseName,
     Replicas,
+    Schedule,
     Sections,
     StorageSize,
     bounded,
@@ -62,6 +63,22 @@ class PodSettings(Model):
     program's pods. Has no effect on programs that run once on every node."""
     priority_class_name: Annotated[Name, bounded(253)] | None = None
     """PriorityClass of the pods."""
+
+
+class Purge(PodSettings):
+    """Removal of the database rows of what was deleted."""
+
+    enabled: bool = True
+    """Remove them; false keeps them."""
+    schedule: Schedule
+    """Time of the removal, as a cron expression in UTC."""
+    keep: Annotated[str, Field(max_length=6, pattern=r"^[0-9]+d$")] = "30d"
+    """Age of the rows at their removal, in days."""
+
+    @property
+    def days(self) -> int:
+        """`keep` as a number."""
+        return int(self.keep.removesuffix("d"))
 
 
 AGENT = ("image", "node_selector", "tolerations")

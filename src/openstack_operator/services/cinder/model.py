@@ -15,7 +15,7 @@ from ...api import (
     HttpApi,
     Measured,
     Model,
-    PodSettings,
+    Purge,
     Resource,
     Scalable,
     Schedule,
@@ -57,20 +57,11 @@ class Quotas(Model):
     """Number of groups of volumes."""
 
 
-class Purge(PodSettings):
+class VolumePurge(Purge):
     """Removal of the database rows of deleted volumes, snapshots and backups."""
 
-    enabled: bool = True
-    """Remove them; false keeps them."""
     schedule: Schedule = "30 2 * * *"
     """Time of the removal, as a cron expression in UTC."""
-    keep: Annotated[str, Field(max_length=6, pattern=r"^[0-9]+d$")] = "30d"
-    """Age of the rows at their removal, in days."""
-
-    @property
-    def days(self) -> int:
-        """`keep` as a number."""
-        return int(self.keep.removesuffix("d"))
 
 
 class Coordination(Model):
@@ -107,7 +98,7 @@ class CinderSpec(ServiceSpec, UsesDatabase, UsesMessaging, UsesCache, UsesIdenti
     """Locks that Cinder's processes share."""
     backup: Backup = Backup()
     """Backups of volumes."""
-    purge: Purge = Purge()
+    purge: VolumePurge = VolumePurge()
     """Removal of deleted rows from the database."""
 
 

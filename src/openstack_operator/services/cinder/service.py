@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ... import kube, oslo, parts
+from ... import oslo, parts
 from ...api import KEYSTONE, CephStorageRef, Ref, references
 from ...parts import sources
+from ...parts.purge import purge
 from ...plan import Context, Group, Plan, SpecError, Step, Verdict, progressing
 from . import config, volume
 from .backend_model import Backend
@@ -69,6 +70,8 @@ def plan(ctx: Context[CinderSpec], backend_entry: BackendEntry = status) -> Plan
     administered = [] if spec.keystone.auth_url else backends
     checks = [_backend_check(ctx, each, after=(api, scheduler, each.pods)) for each in administered]
     types = [*(_volume_type(ctx, each.backend, after=(api,)) for each in administered), *_manual_volume_types(spec)]
+    file = f"{config.DIRECTORY}/{config.FILE}"
+    command = ["cinder-manage", "--config-file", file, "db", "purge", str(spec.purge.days)]
     return Plan(
         *parts.policies(ctx, on_nodes=_node_network_refs(spec, backends)),
         *base.steps,
@@ -85,7 +88,7 @@ def plan(ctx: Context[CinderSpec], backend_entry: BackendEntry = status) -> Plan
         Group("VolumeTypes", types),
         *_quota(ctx, after=(api,)),
         *backup(ctx, common, backends, sudo, ready=base.connected, after=after_schema),
-        *_purge(ctx, conf, after=(sync,)),
+        *purge(ctx, spec.purge, command, conf, after=(sync,)),
         endpoint=f"{api.public}/v3",
         published={**base.credentials.published, **api.published, **_node_contract(backends)},
         details={"backends": [backend_entry(ctx, backend) for backend in spec.backends]},
@@ -194,19 +197,3 @@ def _quota(ctx: Context[CinderSpec], *, after: Sequence[Step]) -> tuple[Step, ..
         return ()
     resource = parts.remote(ctx, "CinderQuota", ctx.name("quota"), {**_keystone(ctx), "limits": limits})
     return (Step(name="Quota", objects=(resource,), after=tuple(after)),)
-
-
-def _purge(ctx: Context[CinderSpec], conf: parts.Config, *, after: Sequence[Step]) -> tuple[Step, ...]:
-    """Return the CronJob `<owner>-purge`, unless it is turned off."""
-    purge = ctx.spec.purge
-    if not purge.enabled:
-        return ()
-    entry = parts.program(ctx, "api")
-    main = kube.Container(
-        component=entry,
-        command=["cinder-manage", "--config-file", f"{config.DIRECTORY}/{config.FILE}", "db", "purge", str(purge.days)],
-        mounts=(*conf.mounts, *kube.scratch("/tmp", "/run", parts.state(ctx))),  # noqa: S108
-        memory="192Mi",
-    )
-    template = kube.pod(ctx, "purge", main, wanted=kube.settings(ctx.spec, purge))
-    return (Step(name="Purge", objects=(kube.cron_job(ctx, "purge", template, purge.schedule),), after=(conf, *after)),)

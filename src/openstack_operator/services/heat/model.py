@@ -9,7 +9,7 @@ from pydantic import Field
 from ...api import (
     Column,
     HttpApi,
-    PodSettings,
+    Purge,
     Resource,
     Scalable,
     Schedule,
@@ -23,20 +23,11 @@ from ...api import (
 PluginDirectory = Annotated[str, Field(min_length=2, max_length=255, pattern=r"^/[A-Za-z0-9_./-]+$")]
 
 
-class Purge(PodSettings):
+class StackPurge(Purge):
     """Removal of the database rows of deleted stacks."""
 
-    enabled: bool = True
-    """Remove them; false keeps them."""
     schedule: Schedule = "0 3 * * *"
     """Time of the removal, as a cron expression in UTC."""
-    keep: Annotated[str, Field(max_length=6, pattern=r"^[0-9]+d$")] = "30d"
-    """Age of the rows at their removal, in days."""
-
-    @property
-    def days(self) -> int:
-        """`keep` as a number."""
-        return int(self.keep.removesuffix("d"))
 
 
 class HeatSpec(ServiceSpec, UsesDatabase, UsesMessaging, UsesCache, UsesIdentity):
@@ -56,7 +47,7 @@ class HeatSpec(ServiceSpec, UsesDatabase, UsesMessaging, UsesCache, UsesIdentity
     ] = []
     """Directories in the image of the engine with plug-ins: Python modules of further types of resources. Heat's own
     directories, such as /usr/lib/heat, are read in any case."""
-    purge: Purge = Purge()
+    purge: StackPurge = StackPurge()
     """Removal of deleted stacks from the database."""
 
 

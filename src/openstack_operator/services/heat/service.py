@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from ... import kube, oslo, parts
 from ...api import KEYSTONE
 from ...parts.keys import fernet_key
+from ...parts.purge import purge
 from ...plan import Context, Incomplete, NotBuilt, Plan, Step
 from . import config
 from .model import HeatSpec
@@ -56,6 +57,7 @@ def plan(ctx: Context[HeatSpec]) -> Plan:
             (cfn, "cloudformation", "CloudFormation", "/v1", f"catalog-{config.CFN}"),
         )
     ]
+    command = ["heat-manage", "purge_deleted", "--granularity", "days", str(ctx.spec.purge.days)]
     return Plan(
         *parts.policies(ctx),
         *base.steps,
@@ -69,7 +71,7 @@ def plan(ctx: Context[HeatSpec]) -> Plan:
         cfn,
         engine,
         *entries,
-        *_purge(ctx, conf, after=(sync,)),
+        *purge(ctx, ctx.spec.purge, command, conf, after=(sync,)),
         endpoint=f"{api.public}/v1",
         published={**base.credentials.published, **api.published},
     )
@@ -147,18 +149,3 @@ def _configured(conf: str) -> str:
         value.strip() for name, _, value in (line.partition("=") for line in conf.splitlines()) if name.strip() == _KEY
     ]
     return values[0] if values else ""
-
-
-def _purge(ctx: Context[HeatSpec], conf: parts.Config, *, after: Sequence[Step]) -> tuple[Step, ...]:
-    """Return the CronJob `<owner>-purge`, unless it is turned off."""
-    purge = ctx.spec.purge
-    if not purge.enabled:
-        return ()
-    main = kube.Container(
-        component=parts.program(ctx, "api"),
-        command=["heat-manage", "purge_deleted", "--granularity", "days", str(purge.days)],
-        mounts=(*conf.mounts, *kube.scratch("/tmp", "/run", parts.state(ctx))),  # noqa: S108
-        memory="192Mi",
-    )
-    template = kube.pod(ctx, "purge", main, wanted=kube.settings(ctx.spec, purge))
-    return (Step(name="Purge", objects=(kube.cron_job(ctx, "purge", template, purge.schedule),), after=(conf, *after)),)
