@@ -85,6 +85,15 @@ async def test_a_large_cloud_hears_everything_that_is_not_built(cluster: Cluster
         assert not [obj for member in BUILT for obj in await listed(cluster, Kind.of(RESOURCE[member.kind]))]
 
 
+async def test_a_rule_that_only_the_kind_has_names_the_field_of_the_cloud(cluster: Cluster, root: Path) -> None:
+    async with operator(cluster, root):
+        await cluster.create(
+            CONTROL_PLANE, "cloud", glance={"expose": {"type": "Gateway", "host": "images.example.org"}}
+        )
+        words = ("spec.glance.expose.gateway", "type Gateway needs to know which; set gateway.parentRefs")
+        await said(cluster, CONTROL_PLANE.kind, "cloud", *words, reason="InvalidSpec")
+
+
 async def test_what_the_cloud_says_of_all_reaches_every_service_but_where_a_template_differs(
     cluster: Cluster, root: Path, tmp_path: Path
 ) -> None:
