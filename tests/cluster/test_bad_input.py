@@ -94,6 +94,19 @@ async def test_a_rule_that_only_the_kind_has_names_the_field_of_the_cloud(cluste
         await said(cluster, CONTROL_PLANE.kind, "cloud", *words, reason="InvalidSpec")
 
 
+async def test_what_may_not_change_is_refused_by_the_kind_and_everything_running_stays(
+    cluster: Cluster, root: Path
+) -> None:
+    async with operator(cluster, root):
+        await cluster.create(CONTROL_PLANE, "cloud")
+        await cluster.ready(CONTROL_PLANE, "cloud")
+        before = (await cluster.get(RESOURCE["Placement"], "placement") or {})["spec"]
+        await cluster.change(CONTROL_PLANE, "cloud", "/spec/placement", {"database": {"mariadbRef": {"name": "other"}}})
+        words = ("spec.placement.database.mariadbRef", "cannot be changed")
+        await said(cluster, CONTROL_PLANE.kind, "cloud", *words, reason="InvalidSpec")
+        assert (await cluster.get(RESOURCE["Placement"], "placement") or {})["spec"] == before
+
+
 async def test_what_the_cloud_says_of_all_reaches_every_service_but_where_a_template_differs(
     cluster: Cluster, root: Path, tmp_path: Path
 ) -> None:
