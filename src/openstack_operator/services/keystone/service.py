@@ -44,8 +44,8 @@ def keystone_conf(ctx: Context[KeystoneSpec]) -> Sections:
 
 
 def plan(ctx: Context[KeystoneSpec]) -> Plan:
-    """Return everything a Keystone consists of; published: internalURL, publicURL, region, adminSecret, and
-    korcClouds if K-ORC manages the catalog.
+    """Return everything a Keystone consists of; published: internalURL, publicURL, region, adminSecret,
+    korcClouds if K-ORC manages the catalog, and federation if it is enabled.
     """
     spec = ctx.spec
     delegated = uses_korc(ctx)
@@ -105,6 +105,7 @@ def plan(ctx: Context[KeystoneSpec]) -> Plan:
             "region": spec.region,
             "adminSecret": admin.secret,
             **({KORC: CLOUDS} if delegated else {}),
+            **fed.published,
         },
         wake=min((keys.due for keys in (fernet, credential) if not keys.migration), default=None),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -32,6 +33,8 @@ class FederationParts:
     """Additions to Keystone's pods."""
     providers: Sequence[kube.Object] = ()
     """Resources that make the providers, once Keystone answers."""
+    published: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Contract for dashboards, as JSON: the identity providers, and the dashboards that get tokens."""
 
     def provider_steps(self, after: Sequence[Step]) -> tuple[Step, ...]:
         """Return the step of the providers in Keystone."""
@@ -60,7 +63,16 @@ def federation_parts(ctx: Context[KeystoneSpec]) -> FederationParts:
         defaults={"auth": {"methods": ",".join(_methods(spec))}},
         pod_extras=_pod_extras(ctx, spec, conf),
         providers=[_provider(ctx, index, each) for index, each in enumerate(spec.identity_providers)],
+        published={"federation": _contract(spec)},
     )
+
+
+def _contract(spec: Federation) -> str:
+    providers = [
+        {"name": each.name, "protocol": each.protocol, "label": each.description or each.name}
+        for each in spec.identity_providers
+    ]
+    return json.dumps({"providers": providers, "dashboards": spec.trusted_dashboards}, sort_keys=True)
 
 
 def _check(ctx: Context[KeystoneSpec], spec: Federation) -> None:
