@@ -242,7 +242,11 @@ def _implied_cache(spec: Model, source: CacheSource) -> dict[str, MemcachedRef]:
     return {} if source.memcached_ref or source.servers or alone else {"cache.memcachedRef": MEMCACHED}
 
 
-class UsesIdentity(Model):
+class CallsAPIs(Model):
+    """Mixed into the spec of a service that calls the APIs of a Keystone's catalog."""
+
+
+class UsesIdentity(CallsAPIs):
     """Mixed into the spec of a service that authenticates with Keystone."""
 
     keystone: IdentitySource = IdentitySource()

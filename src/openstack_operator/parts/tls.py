@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from .. import kube, pki
-from ..api import PKIRef, UsesIdentity, UsesTLS, logins
+from ..api import CallsAPIs, PKIRef, UsesTLS, logins
 from ..plan import Context, Incomplete, MissingReference, SpecError, Step, failed, is_own_service
 from .issued import ordered, serves_cluster
 
@@ -281,7 +281,7 @@ def _own_bundle(ctx: Context[Any]) -> str:
     peers, whose certificates are of the same PKI. Others do not restart for it.
     """
     spec = ctx.spec
-    ref = spec.tls.pki_ref if isinstance(spec, UsesTLS) and spec.tls and isinstance(spec, UsesIdentity) else None
+    ref = spec.tls.pki_ref if isinstance(spec, UsesTLS) and spec.tls and isinstance(spec, CallsAPIs) else None
     return ctx.refs[ref]["bundleSecret"] if ref else ""
 
 

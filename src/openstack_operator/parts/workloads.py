@@ -91,6 +91,8 @@ class More:
     """Request of each of several workers, by which CPUs are shared when all start at once, as after a power cut."""
     known_as: str = ""
     """Variable of an API whose pods call each other, by address: the URL at which the others call this one."""
+    init: Sequence[kube.Container] = ()
+    """Containers of an API's pods that run, one after the other, before the program starts."""
     large: bool = False
     """True if an API writes whole images to the node's disk."""
     release_component: str = ""
@@ -158,7 +160,7 @@ def api(
         cpu=workers.cpu,
     )
     beside = (*tls.containers, *_served(proxy, at, alive, last if tls else ending), *more.containers)
-    pods = _pods(ctx, "Deployment", component, (main, *beside), config, settings, size, strategy=_SURGING)
+    pods = _pods(ctx, "Deployment", component, (main, *beside), config, settings, size, init=more.init, **_SURGING)
     internal = f"{tls.scheme}://{ctx.host(name)}:{port}"
     return Api(
         name=title(component),
@@ -205,6 +207,7 @@ def _pods(
     settings: Settings | None,
     size: Size,
     *,
+    init: Sequence[kube.Container] = (),
     grace: int = 30,
     **spec: Any,
 ) -> kube.Object:
@@ -212,7 +215,7 @@ def _pods(
     pod_settings = kube.settings(ctx.spec, settings)
     digest = {kube.CONFIG_DIGEST: config.digest}
     template = kube.placed(
-        kube.pod(ctx, name, *containers, wanted=pod_settings, annotations=digest, grace=grace),
+        kube.pod(ctx, name, *containers, wanted=pod_settings, init=init, annotations=digest, grace=grace),
         pod_settings,
         kube.selector(ctx, name),
         several=size.several,
@@ -241,7 +244,9 @@ def _peak(settings: Settings | None) -> str:
     return f"{256 * processes}Mi" if processes else ""
 
 
-_SURGING = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 0, "maxSurge": 1}}
+_SURGING: Mapping[str, Any] = {
+    "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 0, "maxSurge": 1}}
+}
 
 # Processes that wait are no use while requests do not; each takes memory, and CPU to start.
 _AS_NEEDED = ("--cheaper", "1", "--cheaper-overload", "3")
@@ -276,7 +281,7 @@ def worker(
     """
     name = name or component
     kind = "StatefulSet" if stable else "Deployment"
-    names = {"serviceName": ctx.name(name), "podManagementPolicy": "Parallel"} if stable else {}
+    names: dict[str, Any] = {"serviceName": ctx.name(name), "podManagementPolicy": "Parallel"} if stable else {}
     size = size_of(ctx, kind, name, settings)
     main = kube.Container(
         component=program(ctx, component),
