@@ -20,7 +20,7 @@ BUILD = "OPERATOR_BUILD"
 VERSION = "app.kubernetes.io/version"
 RELEASES = "openstack-operator-releases"
 
-OPTIONAL = ("valkey", "etcd", "cinder", "ceph", "barbican", "heat", "cortex", "tempest")
+OPTIONAL = ("valkey", "etcd", "cinder", "ceph", "barbican", "heat", "horizon", "cortex", "tempest")
 """Services that run only if the control plane enables them, each in an image of its name."""
 FEDERATION = "federation"
 """The image of the programs that run only if Keystone accepts users of other identity providers."""

@@ -75,13 +75,15 @@ LARGE: dict[str, Any] = {
     "glance": {"replicas": 2, "storageType": "ceph"},
     "cinder": {"enabled": True, "replicas": 2, "backends": [{"name": "fast", "type": "ceph"}]},
     "horizon": {"enabled": True, "replicas": 1},
+    "networkBackend": "ovs",
 }
 
 
 async def test_a_large_cloud_hears_everything_that_is_not_built(cluster: Cluster, root: Path) -> None:
     async with operator(cluster, root):
         await cluster.create(CONTROL_PLANE, "large", **LARGE)
-        await said(cluster, CONTROL_PLANE.kind, "large", "spec.horizon.enabled: ", reason="NotBuilt")
+        fields = [f"spec.{field}: " for field in ("networkBackend",)]
+        await said(cluster, CONTROL_PLANE.kind, "large", *fields, reason="NotBuilt")
         assert not [obj for member in BUILT for obj in await listed(cluster, Kind.of(RESOURCE[member.kind]))]
 
 
@@ -355,8 +357,8 @@ async def test_a_long_name_is_no_obstacle(cluster: Cluster, root: Path, length: 
     async with operator(cluster, root):
         await cluster.create(CONTROL_PLANE, "cloud", placement={"enabled": False}, nova={"enabled": False})
         await cluster.create(RESOURCE["Placement"], name)
-        await cluster.create(CONTROL_PLANE, "y" * length, horizon={"enabled": True})
-        await said(cluster, CONTROL_PLANE.kind, "y" * length, "spec.horizon.enabled", reason="NotBuilt")
+        await cluster.create(CONTROL_PLANE, "y" * length, networkBackend="ovs")
+        await said(cluster, CONTROL_PLANE.kind, "y" * length, "spec.networkBackend", reason="NotBuilt")
         await cluster.ready(RESOURCE["Placement"], name)
 
 

@@ -93,12 +93,12 @@ async def test_what_is_not_built_is_said_and_everything_running_stays(cluster: C
         await cluster.ready(CONTROL_PLANE, "cloud")
         before = await cluster.get(DEPLOYMENT, "keystone-api") or {}
         await cluster.change(CONTROL_PLANE, "cloud", "/spec/networkBackend", "ovs")
-        await cluster.change(CONTROL_PLANE, "cloud", "/spec/horizon", {"enabled": True})
+        await cluster.change(CONTROL_PLANE, "cloud", "/spec/neutron", {"mechanism": "ovs"})
         await cluster.change(CONTROL_PLANE, "cloud", "/spec/nova", {"enabled": False})
         condition = await cluster.ready(CONTROL_PLANE, "cloud", "NotBuilt")
         assert condition["status"] == "False"
         assert "spec.networkBackend" in condition["message"]
-        assert "spec.horizon.enabled" in condition["message"]
+        assert "spec.neutron.mechanism" in condition["message"]
         after = await cluster.get(DEPLOYMENT, "keystone-api") or {}
         assert after["metadata"]["resourceVersion"] == before["metadata"]["resourceVersion"]
         assert await cluster.get(RESOURCE["Nova"], "nova")

@@ -37,7 +37,7 @@ TEMPLATES = {
 }
 RUNS = {"mariadb", "rabbitmq", "memcached", "ovn", "keystone", "glance", "placement", "neutron", "nova"}
 """Without a word."""
-OURS_ALONE = {"barbican": "Barbican", "heat": "Heat"}
+OURS_ALONE = {"barbican": "Barbican", "heat": "Heat", "horizon": "Horizon"}
 """Services that c5c3's manifests do not name."""
 KIND = {name: kind for part in TEMPLATES.values() for name, kind in part.items()}
 
@@ -101,6 +101,13 @@ def of_all(field: str, value: Any, told: str, *also: str) -> Iterator[ParameterS
         *(
             row(OURS, f"spec.{name}.enabled", True, {f"{kind}/{name} ": True}, f"{kind}/{name} ", f"{kind}Ready")
             for name, kind in OURS_ALONE.items()
+        ),
+        row(
+            OURS,
+            "spec.horizon.replicas",
+            2,
+            {"Horizon/horizon spec.replicas": 2},
+            base=given(BASE[OURS], "spec.horizon.enabled", True),
         ),
         *of_all("region", "North", "region", "OVNNetwork/"),
         *of_all("release", "2099.1", "release", "MariaDB/", "RabbitMQ/", "Memcached/", "OVNNetwork/"),
@@ -406,9 +413,6 @@ def test_all_a_template_says_is_handed_on(door: str, name: str, path: str, specs
             assert (found.tls.pki_ref, found.tls.secret_ref) == (tls.pki_ref, tls.secret_ref)
 
 
-LATER = ("horizon",)
-
-
 @pytest.mark.parametrize(
     ("door", "path", "value", "message"),
     [
@@ -418,10 +422,6 @@ LATER = ("horizon",)
         for door, path, value, message in (
             (OURS, "spec.networkBackend", "ovs", "ovs is not built yet; use ovn"),
             (OURS, "spec.neutron.mechanism", "ovs", "ovs is not built yet; use ovn"),
-            *(
-                (OURS, f"spec.{name}.enabled", True, f"{name.capitalize()} is not built yet; use false")
-                for name in LATER
-            ),
         )
     ],
 )
@@ -429,15 +429,6 @@ def test_what_is_not_built_is_refused(door: str, path: str, value: Any, message:
     with pytest.raises(NotBuilt, match=f"^{re.escape(path)}: {message}"):
         world(door, given(BASE[door], path, value))
     assert "answered with a condition" in description(door, path)
-
-
-@pytest.mark.proves(OURS, *(f"spec.{name}.{field}" for name in LATER for field in ("replicas", "*")), says="not built")
-@pytest.mark.parametrize("name", LATER)
-def test_what_is_not_built_may_be_written_and_is_refused_when_it_is_turned_on(name: str) -> None:
-    written = given(given(BASE[OURS], f"spec.{name}.replicas", 2), f"spec.{name}.other", {"a": "b"})
-    assert changes(world(OURS, BASE[OURS]), world(OURS, written)) == {}
-    with pytest.raises(NotBuilt, match=rf"^spec\.{name}\.enabled: "):
-        world(OURS, given(written, f"spec.{name}.enabled", True))
 
 
 KORC = [

@@ -139,6 +139,7 @@ def test_a_cortex_is_a_resource_of_its_own_group_and_shows_a_certificate(release
 
 LARGE: dict[str, Any] = {
     "storageBackend": "ceph",
+    "networkBackend": "ovs",
     "mariadb": {"replicas": 3},
     "rabbitmq": {"replicas": 5},
     "ovn": {"replicas": 3, "enabled": False},
@@ -146,7 +147,6 @@ LARGE: dict[str, Any] = {
     "neutron": {"mechanism": "ovs"},
     "cinder": {"enabled": True, "backends": [{"name": "fast", "type": "ceph"}]},
     "horizon": {"enabled": True, "replicas": 1},
-    "heat": {"enabled": True},
 }
 
 
@@ -154,9 +154,9 @@ def test_everything_that_is_not_built_is_named_at_once(release: Release) -> None
     with pytest.raises(NotBuilt) as raised:
         plan(cloud(release, LARGE))
     text = str(raised.value)
-    for field in ("horizon.enabled", "neutron.mechanism"):
+    for field in ("networkBackend", "neutron.mechanism"):
         assert text.count(f"spec.{field}: ") == 1
-    assert "heat" not in text
+    assert "horizon" not in text
     assert "spec.ovn" not in text
     assert "spec.rabbitmq" not in text
     assert "spec.mariadb" not in text
@@ -167,7 +167,6 @@ def test_everything_that_is_not_built_is_named_at_once(release: Release) -> None
     ("spec", "field"),
     [
         ({"networkBackend": "ovs"}, "spec.networkBackend"),
-        ({"horizon": {"enabled": True}}, "spec.horizon.enabled"),
         ({"tls": {"enabled": True}, "imageProfile": "kolla"}, "spec.tls.enabled"),
         ({"cortex": {"enabled": True}, "imageProfile": "kolla"}, "spec.cortex.enabled"),
     ],

@@ -104,6 +104,7 @@ def test_accounts_are_those_the_images_make() -> None:
         "cinder",
         "barbican",
         "heat",
+        "horizon",
         "cortex",
         "federation",
     ):

@@ -262,6 +262,7 @@ STAY = {
     "KeystoneUserSpec": "of a Keystone that the operator runs",
     "MariaDBDatabaseSpec": "permits.account_refusals",
     "OVN": "private keys are sent to nobody",
+    "OtherKeystone": "authorities are no secret",
     "PKISpec": "authorities are no secret",
     "RabbitMQVhostSpec": "permits.account_refusals",
     "SAML2": "metadata and certificates are no secrets",

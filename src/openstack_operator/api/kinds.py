@@ -29,6 +29,7 @@ SERVICE_KINDS = (
     ServiceKind("Cinder", rotates=True),
     ServiceKind("Barbican", rotates=True),
     ServiceKind("Heat", rotates=True),
+    ServiceKind("Horizon"),
     ServiceKind("Cortex"),
     ServiceKind("Tempest"),
 )

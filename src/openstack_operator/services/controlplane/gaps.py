@@ -27,6 +27,5 @@ def unsupported(spec: ControlPlaneSpec) -> list[UnsupportedField]:
             "spec.cortex.enabled",
             "kolla's images of Nova cannot ask it yet; use false, or imageProfile debian",
         ),
-        (spec.horizon.enabled, "spec.horizon.enabled", "Horizon is not built yet; use false"),
     ]
     return [(path, message) for is_unsupported, path, message in checks if is_unsupported]

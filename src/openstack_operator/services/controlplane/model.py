@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Literal
 
-from pydantic import ConfigDict, create_model
+from pydantic import create_model
 from pydantic.fields import FieldInfo
 
 from ...api import (
@@ -17,7 +17,6 @@ from ...api import (
     NetworkPolicies,
     Region,
     ReleaseName,
-    Replicas,
     Resource,
     Rule,
     Template,
@@ -167,24 +166,6 @@ class OptionalTemplate(Template):
     """Run this service. Setting false removes its objects; its data stay in its database."""
 
 
-class LaterTemplate(Template):
-    """A service that is not built yet."""
-
-    # Its fields are not known yet, so the API server prunes none that a user sets.
-    model_config = ConfigDict(
-        json_schema_extra={
-            "x-kubernetes-preserve-unknown-fields": True,
-            "x-kubernetes-map-type": "atomic",
-            "maxProperties": 64,
-        }
-    )
-
-    enabled: bool = False
-    """Run this service. Not built yet: turning it on is answered with a condition."""
-    replicas: Replicas = 1
-    """Number of pods of each component of the service that scales."""
-
-
 class CinderTemplate(Template, CinderSpec):
     """The cloud's Cinder."""
 
@@ -272,8 +253,6 @@ class ControlPlaneSpec(Model):
     """Volumes; without its own `backends`, they are in the storage of `storageBackend`."""
     cortex: CortexTemplate = CortexTemplate()
     """Scheduler that chooses the best one from the nodes that Nova's scheduler has left."""
-    horizon: LaterTemplate = LaterTemplate()
-    """Dashboard. Not built yet: turning it on is answered with a condition."""
     tempest: TempestTemplate = TempestTemplate()
     """Tests of the cloud through its APIs, on a schedule and on demand; the first once all it tests is Ready."""
     korc: KOrc = KOrc()

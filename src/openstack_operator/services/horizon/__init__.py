@@ -1,0 +1,19 @@
+"""OpenStack Horizon: the dashboard, a web page for the users and administrators of a cloud."""
+
+from __future__ import annotations
+
+from ...plan import CloudMember, Listens, Service
+from .model import HORIZON
+from .service import plan
+from .settings import PORT
+
+SERVICE = Service(
+    resource=HORIZON,
+    plan=plan,
+    listens=Listens(ports={"api": [PORT]}),
+    member=CloudMember(
+        field="horizon",
+        phase="OptionalServices",
+        description="The dashboard: a web page for the users and administrators of the cloud.",
+    ),
+)

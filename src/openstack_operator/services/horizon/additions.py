@@ -1,0 +1,124 @@
+"""Additions of a user to Horizon's settings: data of known names, since some settings of Django name code to run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+from ...plan import SpecError
+
+SECTION = "local_settings"
+"""The only section of `spec.config`, named after Horizon's file of settings."""
+_PATH = f"spec.config.{SECTION}"
+HORIZON_CONFIG = "HORIZON_CONFIG"
+_DEPTH = 8
+"""Values within values, of which Horizon's settings have four."""
+
+_SETTINGS = """
+ALLOWED_PRIVATE_SUBNET_CIDR ALLOW_USERS_CHANGE_EXPIRED_PASSWORD API_RESULT_LIMIT API_RESULT_PAGE_SIZE CONSOLE_TYPE
+CREATE_IMAGE_DEFAULTS CREATE_INSTANCE_FLAVOR_SORT DEFAULT_BOOT_SOURCE DEFAULT_SERVICE_REGIONS DROPDOWN_MAX_ITEMS
+ENABLE_CLIENT_TOKEN ENFORCE_PASSWORD_CHECK EXTERNAL_MONITORING FILTER_DATA_FIRST
+HEAT_TEMPLATE_GENERATOR_API_PARALLEL HEAT_TEMPLATE_GENERATOR_API_TIMEOUT HORIZON_CONFIG IMAGES_ALLOW_LOCATION
+IMAGES_LIST_FILTER_TENANTS IMAGE_CUSTOM_PROPERTY_TITLES IMAGE_RESERVED_CUSTOM_PROPERTIES INSTANCE_LOG_LENGTH
+KEYSTONE_PROVIDER_IDP_ID KEYSTONE_PROVIDER_IDP_NAME KUBECONFIG_CERTIFICATE_AUTHORITY_DATA KUBECONFIG_ENABLED
+KUBECONFIG_KUBERNETES_URL LANGUAGES LANGUAGE_CODE LAUNCH_INSTANCE_DEFAULTS MEMOIZED_MAX_SIZE_DEFAULT
+OPENSTACK_CINDER_FEATURES OPENSTACK_CLOUDS_YAML_NAME OPENSTACK_CLOUDS_YAML_PROFILE
+OPENSTACK_ENABLE_PASSWORD_RETRIEVE OPENSTACK_HEAT_STACK OPENSTACK_HYPERVISOR_FEATURES OPENSTACK_IMAGE_BACKEND
+OPENSTACK_INSTANCE_RETRIEVE_IP_ADDRESSES OPENSTACK_KEYSTONE_ADMIN_ROLES OPENSTACK_KEYSTONE_BACKEND
+OPENSTACK_KEYSTONE_DEFAULT_DOMAIN OPENSTACK_KEYSTONE_DEFAULT_ROLE OPENSTACK_KEYSTONE_DOMAIN_CHOICES
+OPENSTACK_KEYSTONE_DOMAIN_DROPDOWN OPENSTACK_KEYSTONE_FEDERATION_MANAGEMENT OPENSTACK_KEYSTONE_MFA_TOTP_ENABLED
+OPENSTACK_KEYSTONE_MULTIDOMAIN_SUPPORT OPENSTACK_NEUTRON_NETWORK OPENSTACK_SERVER_DEFAULT_USER_DATA
+OPENSTACK_USE_SIMPLE_TENANT_USAGE OPERATION_LOG_ENABLED OPERATION_LOG_OPTIONS OVERVIEW_DAYS_RANGE
+PASSWORD_EXPIRES_WARNING_THRESHOLD_DAYS PROJECT_TABLE_EXTRA_INFO SECURITY_GROUP_RULES
+SESSION_EXPIRE_AT_BROWSER_CLOSE SESSION_REFRESH SESSION_TIMEOUT SHOW_OPENRC_FILE SHOW_OPENSTACK_CLOUDS_YAML
+SIMULTANEOUS_SESSIONS SITE_BRANDING_LINK SWIFT_FILE_TRANSFER_CHUNK_SIZE SWIFT_STORAGE_POLICY_DISPLAY_NAMES
+SYSTEM_SCOPE_SERVICES TIME_ZONE TOKEN_TIMEOUT_MARGIN USER_MENU_LINKS USER_TABLE_EXTRA_INFO WEBSSO_INITIAL_CHOICE
+"""
+ALLOWED = frozenset(_SETTINGS.split())
+"""Settings that are data; https://docs.openstack.org/horizon/2025.1/configuration/settings.html describes them."""
+
+_IN_CONFIG = """
+ajax_queue_limit auto_fade_alerts bug_url disable_password_reveal help_url modal_backdrop password_autocomplete
+password_validator simple_ip_management
+"""
+ALLOWED_IN_CONFIG = frozenset(_IN_CONFIG.split())
+"""The same within HORIZON_CONFIG."""
+
+OWNED: Mapping[str, str] = {
+    "ALLOWED_HOSTS": "set spec.expose.host",
+    "AVAILABLE_REGIONS": "set spec.otherKeystones",
+    "AVAILABLE_THEMES": "set spec.branding",
+    "CACHES": "set spec.cache",
+    "CSRF_COOKIE_SECURE": "it follows from spec.tls and spec.expose",
+    "DEFAULT_THEME": "set spec.branding.theme",
+    "DISALLOW_IFRAME_EMBED": "pages are never shown in those of another site",
+    "HORIZON_IMAGES_UPLOAD_MODE": "set spec.imageUpload",
+    "LOGGING": "programs log to the console",
+    "OPENSTACK_ENDPOINT_TYPE": "it follows from spec.otherKeystones",
+    "OPENSTACK_KEYSTONE_URL": "set spec.keystoneRef",
+    "OPENSTACK_SSL_CACERT": "set spec.otherKeystones[].caSecretRef",
+    "OPENSTACK_SSL_NO_VERIFY": "certificates are always verified",
+    "SECRET_KEY": "raise spec.secretKeyGeneration to replace it",
+    "SECRET_KEY_FALLBACKS": "raise spec.secretKeyGeneration to replace the key",
+    "SECURE_PROXY_SSL_HEADER": "it follows from spec.tls and spec.expose",
+    "SELECTABLE_THEMES": "set spec.branding",
+    "SESSION_COOKIE_HTTPONLY": "scripts never read the session",
+    "SESSION_COOKIE_SECURE": "it follows from spec.tls and spec.expose",
+    "SESSION_ENGINE": "sessions are in Memcached; set spec.cache",
+    "SITE_BRANDING": "set spec.branding.title",
+    "STATIC_ROOT": "files are where the image has them",
+    "STATIC_URL": "the dashboard is at the root of its host",
+    "WEBROOT": "the dashboard is at the root of its host",
+    "WEBSSO_CHOICES": "they are the identity providers of Keystone's spec.federation",
+    "WEBSSO_ENABLED": "it follows from Keystone's spec.federation",
+    "WEBSSO_IDP_MAPPING": "it follows from Keystone's spec.federation",
+    "WEBSSO_KEYSTONE_URL": "it is the public URL of Keystone",
+}
+"""Settings that the operator sets, each with what to do instead."""
+
+
+def additions(config: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Return a user's settings. Raise SpecError for a name that is not known, or a value that is not possible."""
+    for section in config:
+        if section != SECTION:
+            message = f"Horizon has no sections; write its settings in config.{SECTION}"
+            raise SpecError(f"spec.config.{section!r}", message)
+    values = dict(config.get(SECTION, {}))
+    for name, value in values.items():
+        _check(name, value)
+    return values
+
+
+def _check(name: str, value: Any) -> None:
+    if name in OWNED:
+        raise SpecError(f"{_PATH}.{name}", f"the operator sets it: {OWNED[name]}; remove it from config")
+    if name not in ALLOWED:
+        message = "not a setting that a spec may add: those of panels and logins are, none that names code or files is"
+        raise SpecError(f"{_PATH}.{name!r}", message)
+    if not _is_data(value, _DEPTH):
+        raise SpecError(f"{_PATH}.{name}", f"its values are nested more than {_DEPTH} times; write it flatter")
+    if name == HORIZON_CONFIG:
+        _check_config(value)
+    if name == "SESSION_TIMEOUT" and not (type(value) is int and 60 <= value <= MONTH):
+        raise SpecError(f"{_PATH}.{name}", f"not a number of seconds from 60 to {MONTH}, a month")
+
+
+MONTH = 30 * 24 * 3600
+"""Seconds after which Memcached takes a lifetime for a date."""
+
+
+def _check_config(value: Any) -> None:
+    if not isinstance(value, Mapping):
+        raise SpecError(f"{_PATH}.{HORIZON_CONFIG}", "not a mapping; write its settings by their names")
+    for name in cast("Mapping[str, Any]", value):
+        if name not in ALLOWED_IN_CONFIG:
+            choices = ", ".join(sorted(ALLOWED_IN_CONFIG))
+            raise SpecError(f"{_PATH}.{HORIZON_CONFIG}.{name!r}", f"not a setting for a spec; choose from {choices}")
+
+
+def _is_data(value: Any, depth: int) -> bool:
+    """Return True if values are nested so many times at most."""
+    if depth < 0:
+        return False
+    inner = cast("Mapping[str, Any]", value).values() if isinstance(value, Mapping) else value
+    return all(_is_data(each, depth - 1) for each in inner) if isinstance(value, (Mapping, list)) else True

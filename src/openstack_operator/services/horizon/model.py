@@ -1,0 +1,117 @@
+"""Spec of a Horizon."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import Field
+
+from ...api import (
+    KEYSTONE,
+    CallsAPIs,
+    Column,
+    GlanceRef,
+    HttpApi,
+    KeystoneRef,
+    Model,
+    Name,
+    Resource,
+    Rule,
+    Scale,
+    SecretFileRef,
+    ServiceSpec,
+    UsesCache,
+    rule,
+    validated,
+)
+
+Text = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[^\x00-\x1f<>]+$")]
+"""A short text on a page."""
+
+_HTTPS = "^https://[A-Za-z0-9]([-A-Za-z0-9.]*[A-Za-z0-9])?(:[0-9]{1,5})?(/[-A-Za-z0-9._~/]*)?$"
+
+SecureUrl = Annotated[
+    str,
+    Field(max_length=255, pattern=_HTTPS),
+    # It gets the passwords of users.
+    validated(
+        rule(f"self.matches('{_HTTPS}')", "not a URL with HTTPS; write one such as https://keystone.example.org/v3")
+    ),
+]
+
+
+class Branding(Model):
+    """Look of the pages."""
+
+    title: Text | None = None
+    """Title of the pages; unset is `OpenStack Dashboard`."""
+    theme: Literal["default", "material"] = "default"
+    """Theme of Horizon; with configMap, the one that its files change."""
+    config_map: Name | None = None
+    """ConfigMap with files: `logo.svg`, `logo-splash.svg` (of the login page), `favicon.ico`, other images of a theme,
+    `_variables.scss` and `_styles.scss`. Pods read them when they start, and compile the theme for about a minute. To
+    change them, write another ConfigMap and set its name."""
+
+
+class OtherKeystone(Model):
+    """The Keystone of another cloud or region, which users may choose when they log in."""
+
+    name: Text
+    """Name of the choice on the login page."""
+    auth_url: SecureUrl
+    """URL of its identity API, such as https://keystone.example.org/v3."""
+    ca_secret_ref: SecretFileRef | None = None
+    """Authorities that verify the certificates of that Keystone and of the APIs in its catalog: `ca.crt` in a Secret,
+    unless `key` names another file. Those that Debian trusts always count, too."""
+
+
+class HorizonSpec(ServiceSpec, UsesCache, CallsAPIs):
+    """OpenStack Horizon: the dashboard. It shows the panels of the services in Keystone's catalog. Sessions are in
+    Memcached, encrypted with a key in the Secret `<name>-session-keys`. `config` has one section, `local_settings`:
+    Horizon's settings as data."""
+
+    rules: ClassVar[tuple[Rule, ...]] = (
+        rule(
+            "!has(self.otherKeystones) ||"
+            " self.otherKeystones.all(one, self.otherKeystones.exists_one(other, other.name == one.name))",
+            "two Keystones have one name; rename one of them",
+            ".otherKeystones",
+        ),
+    )
+
+    api: HttpApi = HttpApi()
+    """The pods of the dashboard."""
+    keystone_ref: KeystoneRef | None = None
+    """Keystone that logs users in; unset is `keystone`. If its federation is enabled, users of its identity providers
+    can log in, too."""
+    other_keystones: Annotated[list[OtherKeystone], Field(max_length=16)] = []
+    """Further Keystones, among which users choose. With them, the dashboard calls public endpoints of every cloud."""
+    branding: Branding = Branding()
+    """Look of the pages."""
+    image_upload: Literal["Proxy", "Direct", "Off"] = "Proxy"
+    """Way of an image that a user uploads: through the dashboard, or directly from the browser to Glance, which must
+    allow it: set `config.cors.allowed_origin` of Glance to the URL of the dashboard."""
+    glance_ref: GlanceRef | None = None
+    """Glance to which browsers upload, with imageUpload Direct; unset is `glance`."""
+    secret_key_generation: Annotated[int, Field(ge=1)] = 1
+    """Raise this number to replace the secret key. No user is logged out: first, all pods can read sessions with the
+    new key; then they write with it; the old one is removed when the last session with it has ended. A smaller number
+    changes nothing."""
+
+    def default_refs(self) -> Mapping[str, Any]:
+        """Return the cache, the Keystone and the Glance if the spec names none."""
+        keystone = {} if self.keystone_ref else {"keystoneRef": KEYSTONE}
+        direct = self.image_upload == "Direct" and not self.glance_ref
+        return {**super().default_refs(), **keystone, **({"glanceRef": GLANCE} if direct else {})}
+
+
+GLANCE = GlanceRef(name="glance")
+
+HORIZON = Resource(
+    kind="Horizon",
+    plural="horizons",
+    spec=HorizonSpec,
+    scale=Scale("api"),
+    columns=(Column("Endpoint", ".status.endpoint"),),
+)
