@@ -98,12 +98,14 @@ def test_a_setting_that_is_data_is_added(release: Release) -> None:
     assert "HORIZON_CONFIG" not in settings(made)
 
 
+@pytest.mark.security
 @pytest.mark.parametrize("name", sorted(OWNED))
 def test_a_setting_of_the_operators_is_refused_with_what_to_do(release: Release, name: str) -> None:
     with pytest.raises(SpecError, match=rf"^spec\.config\.local_settings\.{name}: the operator sets it: .*; remove it"):
         planned(release, local(**{name: "mine"}))
 
 
+@pytest.mark.security
 @pytest.mark.parametrize(
     "name",
     [
@@ -118,6 +120,7 @@ def test_a_setting_that_names_code_or_files_is_refused(release: Release, name: s
         planned(release, local(**{name: "os.system"}))
 
 
+@pytest.mark.security
 def test_horizons_own_configuration_takes_no_code(release: Release) -> None:
     with pytest.raises(SpecError, match=r"^spec\.config\.local_settings\.HORIZON_CONFIG\.'customization_module': "):
         planned(release, local(HORIZON_CONFIG={"customization_module": "os"}))
@@ -125,6 +128,7 @@ def test_horizons_own_configuration_takes_no_code(release: Release) -> None:
         planned(release, local(HORIZON_CONFIG=["help_url"]))
 
 
+@pytest.mark.security
 def test_text_of_a_spec_is_never_part_of_a_program(release: Release) -> None:
     text = '"); import os; os.system("x"); ("'
     made = planned(release, {**local(OPENSTACK_SERVER_DEFAULT_USER_DATA=text), "branding": {"title": "a'b\"c\\"}})
@@ -161,6 +165,7 @@ def test_a_session_ends_after_a_number_of_seconds(release: Release, value: Any) 
 # Browsers.
 
 
+@pytest.mark.security
 @pytest.mark.parametrize(("spec", "is_encrypted"), [({}, False), (INGRESS, True)])
 def test_cookies_are_secure_where_pages_are_encrypted(
     release: Release, spec: dict[str, Any], is_encrypted: bool
@@ -172,6 +177,7 @@ def test_cookies_are_secure_where_pages_are_encrypted(
     assert ("SECURE_PROXY_SSL_HEADER" in found) == is_encrypted
 
 
+@pytest.mark.security
 def test_pages_run_no_script_of_others_and_are_in_no_page_of_others(release: Release) -> None:
     made = planned(release, INGRESS)
     rules = policy(made)
@@ -191,6 +197,7 @@ def test_a_browser_uploads_to_glance_and_nowhere_else(release: Release) -> None:
     assert settings(planned(release, {"imageUpload": "Off"}))["HORIZON_IMAGES_UPLOAD_MODE"] == "off"
 
 
+@pytest.mark.security
 @pytest.mark.parametrize(
     ("expose", "others"),
     [
@@ -254,6 +261,7 @@ def test_users_choose_among_several_keystones(release: Release) -> None:
     assert settings(made)["OPENSTACK_SSL_NO_VERIFY"] is False
 
 
+@pytest.mark.security
 @pytest.mark.parametrize(
     ("data", "error", "message"),
     [

@@ -266,6 +266,7 @@ def sessions(stand: Stand) -> dict[str, bytes]:
     return {name: value for name, (_, value) in stand.stored.items() if name.startswith(PREFIX)}
 
 
+@pytest.mark.security
 def test_the_page_of_a_login_has_its_styles_and_its_headers(stand: Stand) -> None:
     browser = Browser(stand.ports[0])
     page = browser.get("/auth/login/")
@@ -283,6 +284,7 @@ def test_the_page_of_a_login_has_its_styles_and_its_headers(stand: Stand) -> Non
     assert browser.get("/auth/login/", Host="attacker.example.org").status == 400
 
 
+@pytest.mark.security
 def test_a_user_logs_in_and_the_session_is_sealed(stand: Stand) -> None:
     browser = Browser(stand.ports[0])
     assert "Invalid credentials" in browser.log_in("wrong").text
@@ -305,6 +307,7 @@ def test_a_session_outlives_the_pod_that_made_it(stand: Stand) -> None:
     assert 'name="password"' in browser.get("/identity/").text
 
 
+@pytest.mark.security
 def test_nobody_takes_over_a_session_by_copying_it(stand: Stand) -> None:
     victim, thief = Browser(stand.ports[0]), Browser(stand.ports[0])
     victim.log_in()
@@ -320,6 +323,7 @@ class Attack:
         return os.mkdir, ("/tmp/attacked",)
 
 
+@pytest.mark.security
 @pytest.mark.parametrize("flags", ["0", "1", "16", "64"])
 def test_who_writes_to_memcached_runs_no_code(stand: Stand, flags: str) -> None:
     thief = Browser(stand.ports[0])
