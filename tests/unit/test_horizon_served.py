@@ -9,10 +9,12 @@ import pickle
 import re
 import socket
 import socketserver
+import ssl
 import time
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from http.cookies import SimpleCookie
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -24,7 +26,7 @@ import pytest
 from image_root import image_root, inside
 from patience import PATIENCE
 
-from openstack_operator import kube
+from openstack_operator import kube, pki
 from openstack_operator.plan import Release, key
 from openstack_operator.services.horizon.model import HORIZON
 from openstack_operator.services.horizon.service import plan
@@ -92,7 +94,15 @@ class Memcached(socketserver.ThreadingTCPServer):
     """What clients store, by key: kind and bytes."""
 
     allow_reuse_address = daemon_threads = True
-    stored: dict[str, tuple[str, bytes]]
+
+    def __init__(self, tls: ssl.SSLContext) -> None:
+        super().__init__(("127.0.0.1", 0), Client)
+        self.stored: dict[str, tuple[str, bytes]] = {}
+        self._tls = tls
+
+    def get_request(self) -> tuple[socket.socket, Any]:
+        connection, address = super().get_request()
+        return self._tls.wrap_socket(connection, server_side=True), address
 
 
 class Client(socketserver.StreamRequestHandler):
@@ -191,10 +201,30 @@ class Stand:
 STATIC = "/var/lib/openstack-dashboard/static"
 
 
+def certified(root: Path) -> ssl.SSLContext:
+    """A Memcached that wants certificates of its clients; the dashboard has one, and knows the authority."""
+    now = datetime.now(UTC)
+    authority = pki.authority("cloud", "cloud", now)
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cadata=authority.cert)
+    context.verify_mode = ssl.CERT_REQUIRED
+    folder = root / "etc/openstack-cache-tls"
+    trust = root / "etc/openstack-trust/bundle"
+    for each in (folder, trust):
+        each.mkdir(parents=True)
+    (trust / "ca.crt").write_text(authority.cert)
+    request = pki.Request(common="memcached", names=frozenset({"127.0.0.1"}), calls=True)
+    pair = pki.issue(authority, request, "memcached", now)
+    (folder / "tls.crt").write_text(pair.cert)
+    (folder / "tls.key").write_text(pair.key)
+    context.load_cert_chain(folder / "tls.crt", folder / "tls.key")
+    return context
+
+
 def mounted(
     root: Path, release: Release, keystone: int = 9, memcached: int = 9, branding: dict[str, str] | None = None
 ) -> None:
     """The files that the operator mounts are there."""
+    contract = {"servers": f"127.0.0.1:{memcached}", "trustSecret": "bundle", "clientSecret": "client"}
     made = plan(
         context(
             HORIZON,
@@ -202,8 +232,9 @@ def mounted(
             release=release,
             published={
                 "Keystone": {"internalURL": f"http://127.0.0.1:{keystone}/v3"},
-                "Memcached": {"servers": f"127.0.0.1:{memcached}"},
+                "Memcached": contract,
             },
+            secrets={"bundle": {"ca.crt": "x"}, "client": {}},
             draw=lambda: "0123456789abcdef0123456789abcdef",
         )
     )
@@ -233,8 +264,7 @@ def dashboard(root: Path, release: Release, port: int, static: str = STATIC) -> 
 def _stand(release: Release) -> Iterator[Stand]:
     with ExitStack() as stack:
         root = stack.enter_context(image_root("horizon"))
-        cache = Memcached(("127.0.0.1", 0), Client)
-        cache.stored = {}
+        cache = Memcached(certified(root))
         keystone = stack.enter_context(serving(ThreadingHTTPServer(("127.0.0.1", 0), Keystone)))
         memcached = stack.enter_context(serving(cache))
         mounted(root, release, keystone, memcached)
