@@ -10,6 +10,7 @@ from typing import Any
 
 from ... import agents, kube, parts
 from ...api import KEYSTONE
+from ...parts import caches, exposure
 from ...parts.tls import peers
 from ...plan import READY, Context, Incomplete, MissingReference, Plan, State, Step, Verdict
 from .additions import additions
@@ -65,8 +66,8 @@ def _site(ctx: Context[HorizonSpec]) -> Site:
     spec, name = ctx.spec, ctx.name("api")
     is_encrypted = spec.tls is not None and spec.tls.announced
     scheme = "https" if is_encrypted else "http"
-    public = parts.public_url(ctx, "api", PORT, spec.expose, scheme)
-    public_name = spec.expose.host if parts.through_proxy(spec.expose) else parts.public_host(ctx, name, spec.expose)
+    public = exposure.public_url(ctx, "api", PORT, spec.expose, scheme)
+    public_name = spec.expose.host if exposure.through_proxy(spec.expose) else exposure.public_host(ctx, name, spec.expose)
     names = [name, f"{name}.{ctx.namespace}", f"{name}.{ctx.namespace}.svc", ctx.host(name), "localhost", "127.0.0.1"]
     # Without a name, clients use the address of any node.
     hosts = (
@@ -78,7 +79,7 @@ def _site(ctx: Context[HorizonSpec]) -> Site:
     return Site(
         url=public or f"{scheme}://{ctx.host(name)}:{PORT}",
         hosts=hosts,
-        behind_proxy=spec.tls is not None or parts.through_proxy(spec.expose),
+        behind_proxy=spec.tls is not None or exposure.through_proxy(spec.expose),
         keystone=ctx.refs[spec.keystone_ref or KEYSTONE].published,
         has_tls_proxy=spec.tls is not None,
         glance=glance,
@@ -118,7 +119,7 @@ def _config(ctx: Context[HorizonSpec], site: Site, ring: KeyRing, user: Mapping[
         site,
         ring,
         user=user,
-        memcached=parts.memcached(ctx),
+        memcached=caches.memcached(ctx),
         authorities=files,
         plugins=_PLUGINS if ctx.release.profile == "kolla" else (),
     )
