@@ -67,7 +67,8 @@ def _site(ctx: Context[HorizonSpec]) -> Site:
     is_encrypted = spec.tls is not None and spec.tls.announced
     scheme = "https" if is_encrypted else "http"
     public = exposure.public_url(ctx, "api", PORT, spec.expose, scheme)
-    public_name = spec.expose.host if exposure.through_proxy(spec.expose) else exposure.public_host(ctx, name, spec.expose)
+    has_proxy = exposure.through_proxy(spec.expose)
+    public_name = spec.expose.host if has_proxy else exposure.public_host(ctx, name, spec.expose)
     names = [name, f"{name}.{ctx.namespace}", f"{name}.{ctx.namespace}.svc", ctx.host(name), "localhost", "127.0.0.1"]
     # Without a name, clients use the address of any node.
     hosts = (
@@ -79,7 +80,7 @@ def _site(ctx: Context[HorizonSpec]) -> Site:
     return Site(
         url=public or f"{scheme}://{ctx.host(name)}:{PORT}",
         hosts=hosts,
-        behind_proxy=spec.tls is not None or exposure.through_proxy(spec.expose),
+        behind_proxy=spec.tls is not None or has_proxy,
         keystone=ctx.refs[spec.keystone_ref or KEYSTONE].published,
         has_tls_proxy=spec.tls is not None,
         glance=glance,
