@@ -20,8 +20,10 @@ BUILD = "OPERATOR_BUILD"
 VERSION = "app.kubernetes.io/version"
 RELEASES = "openstack-operator-releases"
 
-OPTIONAL = ("valkey", "etcd", "cinder", "ceph", "barbican", "heat", "horizon", "cortex", "tempest")
+OPTIONAL = ("valkey", "etcd", "cinder", "ceph", "barbican", "heat", "horizon", "designate", "cortex", "tempest")
 """Services that run only if the control plane enables them, each in an image of its name."""
+BESIDE = {"bind9": "designate"}
+"""Further images that only such a service runs, with its name."""
 FEDERATION = "federation"
 """The image of the programs that run only if Keystone accepts users of other identity providers."""
 
@@ -46,7 +48,8 @@ def images(sample: Path) -> list[str]:
         return ["operator"]
     enabled = {name for name in OPTIONAL if spec.get(name, {}).get("enabled")} | {spec.get("storageBackend")}
     federated = spec.get("keystone", {}).get("federation", {}).get("enabled")
-    unused = {*OPTIONAL, FEDERATION} - enabled - ({FEDERATION} if federated else set())
+    enabled |= {image for image, service in BESIDE.items() if service in enabled}
+    unused = {*OPTIONAL, *BESIDE, FEDERATION} - enabled - ({FEDERATION} if federated else set())
     return [name for name in json.loads(module("images", "list")) if name not in unused]
 
 

@@ -18,6 +18,7 @@ LARGER = {
     "cephstorage": 710,
     "cinder": 890,
     "controlplane": 660,
+    "designate": 360,
     "glance": 406,
     "horizon": 525,
     "keystone": 590,

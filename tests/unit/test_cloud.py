@@ -92,7 +92,7 @@ def test_a_cluster_of_ones_own_is_never_taken_down() -> None:
 
 def test_kolla_needs_only_the_operator_from_here(sample: Path) -> None:
     assert deploy.images(write(sample, {"imageProfile": "kolla"})) == ["operator"]
-    needed = [name for name in catalog.deployed() if name not in {*deploy.OPTIONAL, deploy.FEDERATION}]
+    needed = [name for name in catalog.deployed() if name not in {*deploy.OPTIONAL, *deploy.BESIDE, deploy.FEDERATION}]
     assert deploy.images(MINIMAL) == needed
     federated = deploy.images(write(sample, {"keystone": {"federation": {"enabled": True}}}))
     assert sorted(federated) == sorted([*needed, deploy.FEDERATION])

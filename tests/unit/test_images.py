@@ -105,6 +105,8 @@ def test_accounts_are_those_the_images_make() -> None:
         "barbican",
         "heat",
         "horizon",
+        "designate",
+        "bind9",
         "cortex",
         "federation",
     ):

@@ -30,6 +30,7 @@ SERVICE_KINDS = (
     ServiceKind("Barbican", rotates=True),
     ServiceKind("Heat", rotates=True),
     ServiceKind("Horizon"),
+    ServiceKind("Designate", rotates=True),
     ServiceKind("Cortex"),
     ServiceKind("Tempest"),
 )

@@ -1,0 +1,21 @@
+"""OpenStack Designate: zones and records of DNS, and the servers that answer for them."""
+
+from __future__ import annotations
+
+from ...parts import moving
+from ...plan import CloudMember, Listens, SecretReaders, Service
+from .config import API_PORT
+from .model import DESIGNATE
+from .service import plan
+
+SERVICE = Service(
+    resource=DESIGNATE,
+    plan=plan,
+    observes=SecretReaders(moving),
+    listens=Listens(ports={"api": [API_PORT]}),
+    member=CloudMember(
+        field="designate",
+        phase="OptionalServices",
+        description="DNS as a service: zones and records, and the servers that answer for them.",
+    ),
+)

@@ -1,0 +1,91 @@
+"""Spec of a Designate."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from ...api import (
+    Column,
+    Component,
+    HttpApi,
+    Model,
+    Replicas,
+    Resource,
+    Scale,
+    ServiceSpec,
+    StorageSize,
+    UsesCache,
+    UsesDatabase,
+    UsesIdentity,
+    UsesMessaging,
+    UsesVolume,
+)
+
+ServerName = Annotated[str, Field(max_length=253, pattern=r"^([A-Za-z0-9]([-A-Za-z0-9]{0,61}[A-Za-z0-9])?[.])+$")]
+Limit = Annotated[int, Field(ge=0, le=2**31 - 1)]
+
+
+class Program(Model):
+    """A program of Designate; where its pods run is said for all of them."""
+
+    replicas: Replicas | None = None
+    """Number of pods; unset takes the service's."""
+
+    @property
+    def component(self) -> Component:
+        """The same as settings of pods."""
+        return Component(replicas=self.replicas)
+
+
+class Bind9(Program, UsesVolume):
+    """DNS servers, each of which has all zones on a volume of its own."""
+
+    storage_size: StorageSize = "1Gi"
+    """Size of each server's volume; may grow where the StorageClass allows it, never shrink."""
+    service_type: Literal["ClusterIP", "NodePort", "LoadBalancer"] = "ClusterIP"
+    """Type of the Service `<name>-dns`, at whose port 53 (TCP and UDP) resolvers ask the servers."""
+
+
+class Quotas(Model):
+    """Limits of a project without quotas of its own; unset keeps Designate's value."""
+
+    zones: Limit | None = None
+    """Number of zones."""
+    zone_recordsets: Limit | None = None
+    """Number of record sets of a zone."""
+    zone_records: Limit | None = None
+    """Number of records of a zone."""
+    recordset_records: Limit | None = None
+    """Number of records of a record set."""
+
+
+class DesignateSpec(ServiceSpec, UsesDatabase, UsesMessaging, UsesCache, UsesIdentity):
+    """OpenStack Designate: zones and records of DNS. Its mini DNS hands zones to the servers, by transfers that a key
+    signs. Central and producer always run one pod each, since several would need a coordination server."""
+
+    api: HttpApi = HttpApi()
+    """The DNS API."""
+    worker: Program = Program()
+    """The worker, which creates zones on the servers, and looks whether they answer."""
+    mdns: Program = Program()
+    """The mini DNS, from which servers transfer zones. Each pod has an address of its own."""
+    bind9: Bind9 = Bind9()
+    """DNS servers of the pool: BIND, which answers resolvers."""
+    ns_records: Annotated[
+        list[ServerName], Field(max_length=13, json_schema_extra={"x-kubernetes-list-type": "set"})
+    ] = []
+    """Names of the servers as the world knows them, each with a dot at its end: `ns1.example.org.`. They become the NS
+    records of each zone. Unset is the name of the Service `<name>-dns`, which only this cluster knows."""
+    quotas: Quotas = Quotas()
+    """Limits of a project without quotas of its own."""
+
+
+DESIGNATE = Resource(
+    kind="Designate",
+    plural="designates",
+    spec=DesignateSpec,
+    scale=Scale("api"),
+    columns=(Column("Endpoint", ".status.endpoint"),),
+)

@@ -1,0 +1,109 @@
+"""Designate: a schema, an API, its programs, the pool of servers, and the servers themselves."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from ... import agents, kube, parts
+from ...api import Component
+from ...plan import Context, Plan, Step
+from . import config, servers
+from .model import DesignateSpec
+
+_ALONE = Component(replicas=1)
+
+
+def plan(ctx: Context[DesignateSpec]) -> Plan:
+    """Return everything that a Designate consists of; published: internalURL, publicURL."""
+    base = parts.foundation(ctx, section="storage:sqlalchemy")
+    keys = parts.credentials(ctx, config.RNDC, config.TRANSFER, suffix="keys")
+    conf = parts.config(ctx, "designate.conf", config.options(ctx, base), defaults=config.DEFAULTS)
+    sync = parts.job(
+        ctx, "db-sync", ["designate-manage", "database", "sync"], conf, after=base.schema, condition="Schema"
+    )
+    after = (*base.steps, sync)
+    central = parts.worker(ctx, "central", conf, settings=_ALONE, after=after, ready=base.connected)
+    addresses = servers.addresses(ctx)
+    bind9 = servers.bind9(ctx, keys)
+    pools = _pools(ctx, keys, conf, addresses, after=(central, addresses.step))
+    ready = (*after, *pools)
+    mdns = servers.mdns(ctx, conf, ready)
+    producer = parts.worker(ctx, "producer", conf, settings=_ALONE, after=ready, ready=base.connected)
+    worker = _worker(ctx, base, keys, conf, after=ready)
+    workers = parts.Workers(processes=2, threads=1)
+    api = parts.api(
+        ctx, "api", config.API_PORT, conf, settings=ctx.spec.api, health="/healthcheck", after=ready, workers=workers
+    )
+    entry = parts.catalog(ctx, "dns", "DNS", api, after=(*base.steps, api))
+    steps = (conf, sync, central, addresses.step, *bind9, *pools, mdns, *worker, producer, api, entry)
+    return Plan(
+        *parts.policies(ctx),
+        *base.steps,
+        keys,
+        *steps,
+        endpoint=api.public,
+        published={**base.credentials.published, **api.published},
+    )
+
+
+def _pools(
+    ctx: Context[DesignateSpec],
+    keys: parts.Credentials,
+    conf: parts.Config,
+    addresses: servers.Addresses,
+    *,
+    after: Sequence[Step],
+) -> tuple[Step, ...]:
+    """Return the job that tells central of the pool and the key of transfers, again whenever either changes."""
+    key = {
+        "name": config.TRANSFER,
+        "algorithm": config.ALGORITHM,
+        "secret": config.secret(keys[config.TRANSFER]),
+        "scope": "POOL",
+        "resource_id": config.POOL,
+    }
+    dns = ctx.host(kube.fitting(ctx.name(servers.DNS)))
+    data = {"pools.json": config.pools(ctx, addresses.servers, addresses.mdns, dns), "tsig.json": json.dumps(key)}
+    file = parts.written(ctx, data, suffix="pools", directory=config.FOLDER)
+    mounts = kube.files("pools", file.secret, config.FOLDER, *file.files)
+    # The digest makes it another job.
+    env = {"POOLS_FOLDER": config.FOLDER, "POOLS_DIGEST": file.digest}
+    command = ["python3", "-c", agents.text("designate/pools.py")]
+    job = parts.job(
+        ctx,
+        "pools",
+        command,
+        conf,
+        component="central",
+        after=(file, *after),
+        condition="Pools",
+        mounts=mounts,
+        env=env,
+    )
+    return file, job
+
+
+def _worker(
+    ctx: Context[DesignateSpec],
+    base: parts.Foundation,
+    keys: parts.Credentials,
+    conf: parts.Config,
+    *,
+    after: Sequence[Step],
+) -> tuple[Step, ...]:
+    """Return the worker, which alone has the key for commands to servers."""
+    data = {config.RNDC_FILE: config.key_file(config.RNDC, keys[config.RNDC])}
+    file = parts.written(ctx, data, suffix="rndc", directory=config.FOLDER)
+    worker = parts.worker(
+        ctx,
+        "worker",
+        conf,
+        settings=ctx.spec.worker.component,
+        after=(*after, file),
+        ready=base.connected,
+        mounts=kube.files("rndc", file.secret, config.FOLDER, *file.files),
+        # Pods restart with another key.
+        more=parts.More(env={"RNDC_DIGEST": file.digest}),
+    )
+    return file, worker

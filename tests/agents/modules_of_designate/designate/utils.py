@@ -1,0 +1,5 @@
+"""A stand-in of Designate's search for its configuration."""
+
+
+def find_config(name: str) -> list[str]:
+    return [name]
