@@ -1,0 +1,151 @@
+"""Designate: zones and records that servers answer with, also while one of their pods is lost."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from openstack.connection import Connection
+
+from cloud.kubernetes import CloudError, Kubernetes
+from cloud.session import Cloud
+
+from ..waiting import until
+
+A, NS, SOA = 1, 2, 6
+ZONE = "designate-test.example."
+
+# Asks a server by UDP, as dig does. It prints the code of the answer, its number of records, and the seconds until it
+# had one, or the time was over.
+_DIG = r"""
+import json, random, socket, struct, sys, time
+host, port, name, kind, patience = sys.argv[1], int(sys.argv[2]), sys.argv[3], int(sys.argv[4]), float(sys.argv[5])
+labels = b"".join(bytes([len(label)]) + label.encode() for label in name.strip(".").split("."))
+began, seen = time.monotonic(), [None, 0]
+while True:
+    number = random.randrange(65536)
+    query = struct.pack(">HHHHHH", number, 0, 1, 0, 0, 0) + labels + b"\0" + struct.pack(">HH", kind, 1)
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        sock.settimeout(1)
+        try:
+            sock.sendto(query, (socket.gethostbyname(host), port))
+            answer = sock.recv(4096)
+        except OSError:
+            answer = b""
+    if len(answer) > 12 and struct.unpack(">H", answer[:2])[0] == number:
+        seen = [answer[3] & 15, struct.unpack(">H", answer[6:8])[0]]
+    spent = time.monotonic() - began
+    if seen[1] or spent > patience:
+        break
+    time.sleep(0.05)
+print(json.dumps([*seen, spent]))
+"""
+
+
+@dataclass(frozen=True)
+class Dns:
+    """The servers of a cloud, as a pod of it asks them."""
+
+    cluster: Kubernetes
+    namespace: str
+
+    def ask(
+        self, name: str, kind: int = A, *, patience: float = 0, host: str = "designate-dns", port: int = 53
+    ) -> tuple[int | None, int, float]:
+        """Return the code of the answer (None without one), the number of its records, and the seconds it took until
+        there was one.
+        """
+        words = (f"{host}.{self.namespace}.svc.cluster.local", str(port), name, str(kind), str(patience))
+        out = self.cluster.kubectl(
+            "exec", "-n", self.namespace, "deploy/designate-api", "-c", "main", "--", "python3", "-c", _DIG, *words
+        )
+        code, records, seconds = json.loads(out)
+        return code, records, seconds
+
+    def kill(self, pod: str) -> str:
+        """Delete a pod without grace, and return its uid."""
+        uid = self.cluster.get("pod", pod, "-n", self.namespace)["metadata"]["uid"]
+        self.cluster.kubectl("delete", "pod", pod, "-n", self.namespace, "--grace-period=0", "--force", "--wait=false")
+        return str(uid)
+
+    def is_back(self, pod: str, before: str) -> bool:
+        """Another pod of that name is ready."""
+        try:
+            live = self.cluster.get("pod", pod, "-n", self.namespace)
+        except CloudError:
+            return False
+        ready = [each["status"] for each in live["status"].get("conditions", ()) if each["type"] == "Ready"]
+        return live["metadata"]["uid"] != before and ready == ["True"]
+
+
+@dataclass(frozen=True)
+class Zone:
+    """A zone of the administrator's project."""
+
+    api: Any
+    id: str
+
+    @classmethod
+    def create(cls, conn: Connection, name: str = ZONE) -> Zone:
+        api: Any = conn.dns
+        return cls(api, api.create_zone(name=name, email="hostmaster@example.org").id)
+
+    def add(self, name: str, records: Sequence[str], kind: str = "A") -> str:
+        return str(self.api.create_recordset(self.id, name=name, type=kind, records=[*records], ttl=60).id)
+
+    def becomes(self, status: str, timeout: float = 240) -> None:
+        until(f"zone {self.id} to be {status}", lambda: self.api.get_zone(self.id).status == status, timeout, 1)
+
+
+@pytest.fixture
+def dns(cluster: Kubernetes, cloud: Cloud) -> Dns:
+    return Dns(cluster, cloud.namespace)
+
+
+@pytest.fixture
+def zone(conn: Connection) -> Generator[Zone]:
+    made = Zone.create(conn)
+    yield made
+    made.api.delete_zone(made.id)
+    until("the zone to be gone", lambda: made.api.find_zone(ZONE, ignore_missing=True) is None, 240, 1)
+
+
+def test_a_zone_and_its_record_are_answered_within_five_seconds(dns: Dns, zone: Zone) -> None:
+    began = time.monotonic()
+    zone.add(f"www.{ZONE}", ["192.0.2.7"])
+    code, records, _ = dns.ask(f"www.{ZONE}", patience=30)
+    assert (code, records) == (0, 1)
+    assert time.monotonic() - began < 5
+    zone.becomes("ACTIVE")
+    assert dns.ask(ZONE, NS)[:2] == (0, 1)
+    # No record of that name, and no server for names of others.
+    assert dns.ask(f"nobody.{ZONE}")[:2] == (3, 0)
+    assert dns.ask("example.org.")[0] == 5
+
+
+def test_nobody_reads_a_zone_from_mini_dns_without_the_key(dns: Dns, zone: Zone) -> None:
+    zone.becomes("ACTIVE")
+    assert dns.ask(ZONE, SOA)[:2] == (0, 1)
+    code, records, _ = dns.ask(ZONE, SOA, host="designate-mdns-0", port=5354)
+    assert (code, records) == (5, 0)
+
+
+@pytest.mark.parametrize("pod", ["designate-mdns-0", "designate-bind9-0"])
+def test_a_lost_pod_holds_back_no_change_for_good(dns: Dns, zone: Zone, pod: str) -> None:
+    zone.add(f"before.{ZONE}", ["192.0.2.8"])
+    assert dns.ask(f"before.{ZONE}", patience=30)[:2] == (0, 1)
+    zone.becomes("ACTIVE")
+    uid = dns.kill(pod)
+    zone.add(f"after.{ZONE}", ["192.0.2.9"])
+    if "mdns" in pod:
+        # Servers have their copy.
+        assert dns.ask(f"before.{ZONE}")[:2] == (0, 1)
+    until(f"{pod} to be back", lambda: dns.is_back(pod, uid), 180, 1)
+    # A server that starts has its zones, without anybody's help.
+    assert dns.ask(f"before.{ZONE}", patience=15)[:2] == (0, 1)
+    assert dns.ask(f"after.{ZONE}", patience=240)[:2] == (0, 1)
+    zone.becomes("ACTIVE")
