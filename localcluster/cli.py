@@ -103,7 +103,7 @@ def _work(backend: Backend, chosen: Cluster, arguments: argparse.Namespace) -> i
 
 def _up(backend: Backend, chosen: Cluster, arguments: argparse.Namespace) -> int:
     if backend is cluster:
-        doctor.install_packages()
+        doctor.install_packages(doctor.missing_packages())
         if network.subnet_of(chosen) is None:
             doctor.require(arguments.nodes)
     started = time.monotonic()

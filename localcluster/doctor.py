@@ -6,7 +6,7 @@ import ctypes
 import os
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -79,15 +79,15 @@ def examine(nodes: int = 1) -> Iterator[Finding]:
 
 
 def missing_packages() -> list[str]:
+    """Return the system packages that a cluster needs and this machine lacks."""
     missing = {package for command, package in _PACKAGES.items() if not shutil.which(command)}
     if not any(all((folder / plugin).exists() for plugin in CNI_PLUGINS) for folder in CNI_FOLDERS):
         missing.add("containernetworking-plugins")
     return sorted(missing)
 
 
-def install_packages() -> None:
-    """Install the system packages that a cluster needs and this machine lacks, on Debian and its derivatives."""
-    missing = missing_packages()
+def install_packages(missing: Sequence[str]) -> None:
+    """Install system packages on Debian and its derivatives. Raise MissingError elsewhere, unless there are none."""
     if not missing:
         return
     if not shutil.which("apt-get"):

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pytest
+from localcluster.doctor import install_packages
 
 from .waiting import until
 
@@ -28,6 +28,10 @@ _ARGUMENTS = (
     *("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--disable-extensions"),
     *("--no-first-run", "--disable-background-networking", "--window-size=1280,1000", "--lang=en"),
 )
+
+
+_PROGRAMS = {"chromium": "chromium", "chromium-driver": "chromedriver"}
+"""Debian's package → program."""
 
 
 class BrowserError(Exception):
@@ -136,10 +140,9 @@ def _port() -> int:
 
 @contextmanager
 def browsing() -> Generator[Browser]:
-    """A browser, which accepts the certificates of a cloud's own authority. Skips the test where there is none."""
-    program, driver = shutil.which("chromium"), shutil.which("chromedriver")
-    if not program or not driver:
-        pytest.skip("needs a browser; apt-get install chromium chromium-driver")
+    """A browser, which accepts the certificates of a cloud's own authority. Installs it on a machine without one."""
+    install_packages([package for package, program in _PROGRAMS.items() if not shutil.which(program)])
+    program, driver = (str(shutil.which(each)) for each in _PROGRAMS.values())
     port = _port()
     process = subprocess.Popen([driver, f"--port={port}", "--silent"], stdout=subprocess.DEVNULL)
     browser = Browser(f"http://127.0.0.1:{port}")

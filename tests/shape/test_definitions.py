@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -19,9 +20,9 @@ ANNOTATIONS = 262_144
 """Bytes that all annotations of an object may have (TotalAnnotationSizeLimitB), of which `kubectl apply` takes as many
 as the object has."""
 MARGIN = 12_000
-FIELDS = 2_170
+FIELDS = 2_450
 """That the definition of a cloud may have with all its templates. Cortex has 66, Barbican 97."""
-BYTES_PER_FIELD = 115
+BYTES_PER_FIELD = 102
 """With all that is said and demanded of it, so that as many fields as there may be fit."""
 
 
@@ -63,14 +64,18 @@ LIMITS = (
 
 
 def test_a_template_keeps_the_limits_of_each_field() -> None:
-    """Except one that follows from another."""
+    """Except one that follows from another, and a pattern that many fields in groups of fields share."""
     (resource,) = (each for each in RESOURCES if each.kind == "OpenStackControlPlane")
     whole, lost = dict(described(flat_schema(resource.spec))), list[str]()
     short = dict(described({"properties": fields("OpenStackControlPlane")}))
     assert whole.keys() == short.keys()
+    patterns = Counter(field["pattern"] for field in whole.values() if "pattern" in field)
     for path, field in whole.items():
         for limit in LIMITS:
-            if field.get(limit) != short[path].get(limit) and not follows(limit, field):
+            if field.get(limit) == short[path].get(limit) or follows(limit, field):
+                continue
+            in_group = path.count(".") + path.count("[]") > 2
+            if not (limit == "pattern" and in_group and patterns[field["pattern"]] > 3):
                 lost.append(f"{path} {limit}")
     assert lost == []
 
@@ -83,7 +88,8 @@ def follows(limit: str, field: dict[str, Any]) -> bool:
         return IN_KIND in field
     if limit == "minLength":
         return field[limit] == 1 and not re.search(field["pattern"], "")
-    return limit == "pattern" and any("matches(" in rule["rule"] for rule in field["x-kubernetes-validations"])
+    rules = field.get("x-kubernetes-validations", ())
+    return limit == "pattern" and any("matches(" in rule["rule"] for rule in rules)
 
 
 def test_what_templates_share_is_said_by_the_first_of_them() -> None:

@@ -30,9 +30,9 @@ def abridged(schema: Schema) -> Schema:
     and of fields in them, that more than three places share (exposure, where the database is) are left to the kind the
     template becomes: a condition of the cloud reports what that refuses, with the path of the field, and so does
     `openstack-operator validate` before, except for what may not change. So are the bounds of free texts, lists and
-    maps. A template's own fields keep the first sentence of their descriptions; of a text that more than three of them
-    share, only the first one keeps it, and further below none. Each default is stated here as well, even without any
-    other text.
+    maps, and in such groups the patterns that more than three fields share (names, quantities). A template's own fields
+    keep the first sentence of their descriptions; of a text that more than three of them share, only the first one
+    keeps it, and further below none. Each default is stated here as well, even without any other text.
     """
     return _walk(schema, _Sayings(Counter(_said(schema))))
 
@@ -42,7 +42,7 @@ class _Sayings:
     """Descriptions and rules of a schema, and the sentences that came before on the way through it."""
 
     counts: Mapping[str, int]
-    """Number of places of each description and each rule."""
+    """Number of places of each description, each pattern and each rule."""
     earlier: set[str] = field(default_factory=set)
     """Sentences that many share, which came before."""
 
@@ -106,6 +106,8 @@ def _cut(schema: Schema, sayings: _Sayings, depth: int) -> Schema:
             rule for rule in short.pop(_RULES) if not sayings.is_shared(_text(rule)) or WAS_RENAMED in rule["message"]
         ]
         short |= {_RULES: rules} if rules else {}
+    if depth > 1 and sayings.is_shared(short.get("pattern", "")):
+        del short["pattern"]
     if IN_KIND in schema and _RULES not in short:
         # What a rule costs is reckoned by bounds.
         short = {name: value for name, value in short.items() if name not in _BOUNDS}
@@ -130,10 +132,10 @@ def first_sentence(text: str) -> str:
 
 
 def _said(node: Any) -> Iterator[str]:
-    """Every description and every rule, as often as it occurs."""
+    """Every description, pattern and rule, as often as it occurs."""
     if isinstance(node, dict):
         for name, value in node.items():
-            if name == "description" and isinstance(value, str):
+            if name in ("description", "pattern") and isinstance(value, str):
                 yield value
             elif name == _RULES:
                 yield from (_text(rule) for rule in value)
