@@ -24,7 +24,7 @@ LARGER = {
     "keystone": 590,
     "keystone/federation": 590,
     "mariadb": 570,
-    "neutron": 419,
+    "neutron": 440,
     "nova": 1180,
     "ovnnetwork": 1000,
     "pki": 320,

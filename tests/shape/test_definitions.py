@@ -20,9 +20,9 @@ ANNOTATIONS = 262_144
 """Bytes that all annotations of an object may have (TotalAnnotationSizeLimitB), of which `kubectl apply` takes as many
 as the object has."""
 MARGIN = 12_000
-FIELDS = 2_450
+FIELDS = 2_330
 """That the definition of a cloud may have with all its templates. Cortex has 66, Barbican 97."""
-BYTES_PER_FIELD = 102
+BYTES_PER_FIELD = 107
 """With all that is said and demanded of it, so that as many fields as there may be fit."""
 
 
@@ -64,7 +64,7 @@ LIMITS = (
 
 
 def test_a_template_keeps_the_limits_of_each_field() -> None:
-    """Except one that follows from another, and a pattern that many fields in groups of fields share."""
+    """Except one that follows from another, and a pattern of names that many fields in groups of fields share."""
     (resource,) = (each for each in RESOURCES if each.kind == "OpenStackControlPlane")
     whole, lost = dict(described(flat_schema(resource.spec))), list[str]()
     short = dict(described({"properties": fields("OpenStackControlPlane")}))
@@ -75,9 +75,13 @@ def test_a_template_keeps_the_limits_of_each_field() -> None:
             if field.get(limit) == short[path].get(limit) or follows(limit, field):
                 continue
             in_group = path.count(".") + path.count("[]") > 2
-            if not (limit == "pattern" and in_group and patterns[field["pattern"]] > 3):
+            if not (limit == "pattern" and in_group and _is_of_names(field["pattern"], patterns)):
                 lost.append(f"{path} {limit}")
     assert lost == []
+
+
+def _is_of_names(pattern: str, patterns: Counter[str]) -> bool:
+    return patterns[pattern] > 3 and not pattern.startswith("^[0-9]")
 
 
 def follows(limit: str, field: dict[str, Any]) -> bool:

@@ -129,6 +129,13 @@ def test_nova_asks_a_cortex_of_the_cloud(release: Release) -> None:
     assert scheduler({"cortex": {"enabled": True}, "nova": {"scheduler": elsewhere}}) == elsewhere
 
 
+def test_neutron_writes_names_into_a_designate_of_the_cloud(release: Release) -> None:
+    assert "externalDns" not in children(plan(cloud(release)))["neutron"]["spec"]
+    spec = {"designate": {"enabled": True}, "neutron": {"externalDns": {"reverseZones": False}}}
+    made = children(plan(cloud(release, spec)))
+    assert made["neutron"]["spec"]["externalDns"] == {"designateRef": {"name": "designate"}, "reverseZones": False}
+
+
 def test_a_cortex_is_a_resource_of_its_own_group_and_shows_a_certificate(release: Release) -> None:
     spec = {"tls": {"enabled": True}, "cortex": {"enabled": True, "replicas": 2}}
     made = children(plan(cloud(release, spec)))["cortex"]

@@ -58,6 +58,25 @@ def test_the_configuration_is_what_oslo_config_reads(tmp_path: Path) -> None:
     assert (conf.nova.username, conf.nova.endpoint_type) == ("neutron", "internal")
 
 
+def test_names_go_to_a_designate_once_it_has_a_url() -> None:
+    spec = {"externalDns": {"designateRef": {"name": "designate"}, "reverseZones": False}}
+
+    def conf(published: Mapping[str, str] | None, spec: Mapping[str, Any] | None = spec) -> str:
+        known = PUBLISHED if published is None else {**PUBLISHED, "Designate": published}
+        result = plan(context(NEUTRON, spec, release=parse(RELEASES, "debian"), published=known))
+        return kube.secret_data(made(result)["Secret", "neutron-config"])["neutron.conf"]
+
+    ready = {"internalURL": "https://designate-api.openstack.svc:9001"}
+    assert "external_dns_driver" not in conf(ready, {})
+    assert "external_dns_driver" not in conf({})
+    assert "external_dns_driver" not in conf(ready, {"externalDns": {**spec["externalDns"], "enabled": False}})
+    (section,) = re.findall(r"^\[designate\]\n(.*?)(?:^\[|\Z)", conf(ready), re.M | re.S)
+    written = dict(line.split(" = ", 1) for line in section.splitlines() if " = " in line)
+    assert written["url"] == "https://designate-api.openstack.svc:9001/v2"
+    assert (written["username"], written["allow_reverse_dns_lookup"]) == ("neutron", "false")
+    assert "external_dns_driver = designate" in conf(ready)
+
+
 def test_no_agent_is_looked_for_to_answer_dhcp(tmp_path: Path) -> None:
     """OVN does; where agents may, each network and subnet is two warnings that none was found."""
 

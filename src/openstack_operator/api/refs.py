@@ -109,7 +109,14 @@ class CortexRef(Ref):
     optional: ClassVar[bool] = True
 
 
-OPTIONAL_KINDS = frozenset(ref.kind for ref in (OptionalNovaRef, CortexRef))
+class DesignateRef(Ref):
+    """A Designate in the same namespace that may come later, or never: its clients work without it."""
+
+    kind: ClassVar[str] = "Designate"
+    optional: ClassVar[bool] = True
+
+
+OPTIONAL_KINDS = frozenset(ref.kind for ref in (OptionalNovaRef, CortexRef, DesignateRef))
 """Kinds that other services can run without; once such a resource exists, those get a new configuration."""
 
 

@@ -20,6 +20,8 @@ _RULES = "x-kubernetes-validations"
 _BOUNDS = ("maxItems", "maxLength", "maxProperties")
 _SHARED = 3
 """Places from which on something counts as a setting that services share."""
+_NUMBER = "^[0-9]"
+"""Begin of the pattern of a quantity, which users get wrong most: the API server refuses it at any depth."""
 _SENTENCE = re.compile(r"(.*?[\w`)\]'\"])[.;:](?:\s|$)")
 
 
@@ -30,7 +32,7 @@ def abridged(schema: Schema) -> Schema:
     and of fields in them, that more than three places share (exposure, where the database is) are left to the kind the
     template becomes: a condition of the cloud reports what that refuses, with the path of the field, and so does
     `openstack-operator validate` before, except for what may not change. So are the bounds of free texts, lists and
-    maps, and in such groups the patterns that more than three fields share (names, quantities). A template's own fields
+    maps, and in such groups the patterns of names that more than three fields share. A template's own fields
     keep the first sentence of their descriptions; of a text that more than three of them share, only the first one
     keeps it, and further below none. Each default is stated here as well, even without any other text.
     """
@@ -106,7 +108,7 @@ def _cut(schema: Schema, sayings: _Sayings, depth: int) -> Schema:
             rule for rule in short.pop(_RULES) if not sayings.is_shared(_text(rule)) or WAS_RENAMED in rule["message"]
         ]
         short |= {_RULES: rules} if rules else {}
-    if depth > 1 and sayings.is_shared(short.get("pattern", "")):
+    if depth > 1 and sayings.is_shared(short.get("pattern", "")) and not short["pattern"].startswith(_NUMBER):
         del short["pattern"]
     if IN_KIND in schema and _RULES not in short:
         # What a rule costs is reckoned by bounds.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import json
 import time
 from collections.abc import Generator, Sequence
@@ -11,13 +12,15 @@ from typing import Any
 import pytest
 from openstack.connection import Connection
 
+from cloud import proof
 from cloud.kubernetes import CloudError, Kubernetes
 from cloud.session import Cloud
 
-from ..waiting import until
+from ..waiting import server_reaches, until
 
-A, NS, SOA = 1, 2, 6
+A, NS, SOA, PTR = 1, 2, 6, 12
 ZONE = "designate-test.example."
+SERVER = "dns-test"
 
 # Asks a server by UDP, as dig does. It prints the code of the answer, its number of records, and the seconds until it
 # had one, or the time was over.
@@ -132,6 +135,46 @@ def test_nobody_reads_a_zone_from_mini_dns_without_the_key(dns: Dns, zone: Zone)
     assert dns.ask(ZONE, SOA)[:2] == (0, 1)
     code, records, _ = dns.ask(ZONE, SOA, host="designate-mdns-0", port=5354)
     assert (code, records) == (5, 0)
+
+
+@pytest.fixture
+def named(conn: Connection) -> Generator[Any]:
+    """A server on a network of its own, whose names are in the zone; it can have a floating IP."""
+    net: Any = conn.network
+    guest, flavor, (_, _, group) = proof.image(conn), proof.flavor(conn), proof.networks(conn)
+    router = net.find_router(proof.NAME)
+    network = net.create_network(name=SERVER, dns_domain=ZONE)
+    subnet = net.create_subnet(name=SERVER, network_id=network.id, ip_version=4, cidr="10.78.0.0/24")
+    net.add_interface_to_router(router, subnet.id)
+    server = conn.compute.create_server(
+        name=SERVER,
+        image_id=guest.id,
+        flavor_id=flavor.id,
+        networks=[{"uuid": network.id}],
+        security_groups=[{"name": group.name}],
+    )
+    try:
+        yield server_reaches(conn, server.id, "ACTIVE", 300)
+    finally:
+        conn.compute.delete_server(server)
+        conn.compute.wait_for_delete(server, wait=240)
+        net.remove_interface_from_router(router, subnet.id)
+        net.delete_network(network)
+
+
+def test_a_servers_floating_ip_has_its_name_and_a_ptr(dns: Dns, zone: Zone, conn: Connection, named: Any) -> None:
+    zone.becomes("ACTIVE")
+    net: Any = conn.network
+    (port,) = net.ports(device_id=named.id)
+    assert port.dns_name == SERVER
+    address = net.create_ip(floating_network_id=net.find_network("public").id, port_id=port.id)
+    try:
+        assert dns.ask(f"{SERVER}.{ZONE}", patience=30)[:2] == (0, 1)
+        reverse = f"{ipaddress.ip_address(address.floating_ip_address).reverse_pointer}."
+        assert dns.ask(reverse, PTR, patience=60)[:2] == (0, 1)
+    finally:
+        net.delete_ip(address)
+    until("the name to be gone", lambda: dns.ask(f"{SERVER}.{ZONE}")[:2] == (3, 0), 60, 1)
 
 
 @pytest.mark.parametrize("pod", ["designate-mdns-0", "designate-bind9-0"])

@@ -145,6 +145,9 @@ def _child(ctx: Context[ControlPlaneSpec], member: Member, name: str, tls: Encry
         spec["compute"] = {"storageType": "ceph"} | spec.get("compute", {})
     if member.field == "nova" and ctx.spec.cortex.enabled:
         spec["scheduler"] = _scheduler(spec.get("scheduler", {}))
+    designate = getattr(ctx.spec, "designate", None)
+    if member.field == "neutron" and designate and designate.enabled:
+        spec["externalDns"] = {"designateRef": {"name": "designate"}, **spec.get("externalDns", {})}
     if member.field == "keystone" and ctx.spec.korc.enabled:
         spec["catalog"] = _catalog(ctx.spec, api) | spec.get("catalog", {})
     if member.field == "ceph" and tls.enabled and ctx.spec.ceph.mode != "external":

@@ -50,6 +50,8 @@ def options(ctx: Context[DesignateSpec], base: parts.Foundation) -> Sections:
             "DEFAULT": {
                 # Designate reads rules and paste files beside its configuration.
                 "state_path": parts.state(ctx),
+                # Runs rndc as it is: the worker's user may run nothing as another one.
+                "root_helper": "env",
                 **{f"quota_{name}": limit for name, limit in quotas.items()},
             },
             "service:api": {"auth_strategy": "keystone", "enable_host_header": True, "enable_api_v2": True},
@@ -96,6 +98,9 @@ def named_conf(keys: parts.Credentials) -> str:
     recursion no;
     dnssec-validation no;
     request-ixfr no;
+    // A server that could not reach mdns asks again after so many seconds; a zone's own are minutes.
+    min-retry-time 5;
+    max-retry-time 15;
     minimal-responses yes;
     version none;
     hostname none;

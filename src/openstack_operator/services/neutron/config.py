@@ -92,7 +92,29 @@ def neutron_conf(ctx: Context[NeutronSpec], base: parts.Foundation) -> Sections:
             "placement": peer,
         },
         _ml2(ctx),
+        _external_dns(ctx, base),
     )
+
+
+def _external_dns(ctx: Context[NeutronSpec], base: parts.Foundation) -> Sections:
+    """Return options of names in Designate; none until it publishes its URL. Neutron writes a user's records with the
+    user's token, and PTR records as its own user.
+    """
+    dns = ctx.spec.external_dns
+    designate = ctx.refs.get(dns.designate_ref) if dns.enabled and dns.designate_ref else None
+    if designate is None or not (url := designate.published.get("internalURL")):
+        return {}
+    options = {
+        **base.auth,
+        "url": f"{url}/v2",
+        # A request to Neutron waits for that to Designate.
+        "timeout": 10,
+        "allow_reverse_dns_lookup": dns.reverse_zones,
+        # The largest zones of which an operator has a whole one, in most clouds.
+        "ipv4_ptr_zone_prefix_size": 24,
+        "ipv6_ptr_zone_prefix_size": 116,
+    }
+    return {"DEFAULT": {"external_dns_driver": "designate"}, "designate": options}
 
 
 def _ml2(ctx: Context[NeutronSpec]) -> Sections:

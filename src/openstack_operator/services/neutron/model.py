@@ -11,6 +11,7 @@ from ...api import (
     AgentSettings,
     Column,
     Component,
+    DesignateRef,
     Hostname,
     HttpApi,
     Model,
@@ -170,6 +171,19 @@ class MetadataAgent(AgentSettings):
     that host instead, with plain HTTP."""
 
 
+class ExternalDNS(Model):
+    """The Designate that has the names of floating IPs, and of ports of networks with a `dns_domain`, as records."""
+
+    enabled: bool = True
+    """Write records, if designateRef is set."""
+    designate_ref: DesignateRef | None = None
+    """Designate in which Neutron creates and deletes the records; unset, Neutron writes none. A control plane sets it
+    if its Designate is enabled."""
+    reverse_zones: bool = True
+    """Create PTR records, too. Neutron creates their zones in the project of the services: `2.0.192.in-addr.arpa.`,
+    and /116 of IPv6."""
+
+
 class NeutronSpec(ServiceSpec, UsesDatabase, UsesMessaging, UsesCache, UsesIdentity):
     """OpenStack Neutron: networks, routers and floating IPs."""
 
@@ -184,6 +198,8 @@ class NeutronSpec(ServiceSpec, UsesDatabase, UsesMessaging, UsesCache, UsesIdent
     """Types of networks."""
     dns_domain: Annotated[str, Field(max_length=253, pattern=r"^[A-Za-z0-9][-A-Za-z0-9.]*\.$")] = "openstack.internal."
     """DNS domain of the names of ports; it ends with a dot."""
+    external_dns: ExternalDNS = ExternalDNS()
+    """Records in Designate of the names of ports and floating IPs."""
     metadata_host: Hostname | None = None
     """Host of Nova's metadata API; if unset, the one of metadataAgent.novaRef."""
     api: HttpApi = HttpApi()
