@@ -20,7 +20,7 @@ LARGER = {
     "controlplane": 660,
     "designate": 360,
     "glance": 406,
-    "horizon": 525,
+    "horizon": 530,
     "keystone": 590,
     "keystone/federation": 590,
     "mariadb": 570,

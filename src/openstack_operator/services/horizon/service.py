@@ -22,6 +22,8 @@ _FOLDER = "/etc/horizon"
 _PROGRAMS = ("dashboard_application.py", "dashboard_sessions.py", "dashboard_settings.py", "dashboard_static.py")
 _STATIC = "/var/lib/openstack-dashboard/static"
 """Folder of the static files in images that have them."""
+_ENVIRONMENT = {"PYTHONWARNINGS": "ignore::UserWarning:oslo_policy.policy"}
+"""A page asks of each of its buttons if the user may use it; oslo.policy warns of each that is for another scope."""
 _BRANDING = "/etc/horizon-branding"
 _AUTHORITIES = "authorities.pem"
 _PLUGINS = ("heat_dashboard.enabled",)
@@ -180,7 +182,7 @@ def _pod_extras(ctx: Context[HorizonSpec], conf: parts.Config) -> parts.More:
     state = parts.state(ctx)
     branding = _files(spec.branding.config_map) if spec.branding.config_map else []
     if not branding and ctx.release.profile != "kolla":
-        return parts.More(env={"STATIC_FOLDER": _STATIC}, large=spec.image_upload == "Proxy")
+        return parts.More(env={**_ENVIRONMENT, "STATIC_FOLDER": _STATIC}, large=spec.image_upload == "Proxy")
     env = {"STATIC_FOLDER": f"{state}/static"}
     prepare = kube.Container(
         component=entry,
@@ -190,7 +192,7 @@ def _pod_extras(ctx: Context[HorizonSpec], conf: parts.Config) -> parts.More:
         mounts=(*conf.mounts, *kube.scratch("/tmp", "/run", state, large=True), *branding),  # noqa: S108
         memory="256Mi",
     )
-    return parts.More(env=env, init=(prepare,), large=True)
+    return parts.More(env={**_ENVIRONMENT, **env}, init=(prepare,), large=True)
 
 
 def _files(config_map: str) -> list[kube.Mount]:
