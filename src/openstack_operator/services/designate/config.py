@@ -32,8 +32,17 @@ ALGORITHM = "hmac-sha256"
 _WORKERS = {"workers": 1}
 DEFAULTS: Sections = {
     **{f"service:{program}": _WORKERS for program in ("central", "producer", "mdns")},
-    # Designate's own 5 and 15 s are for servers far away; for as long in all, 150 s, a server may be lost.
-    "service:worker": {**_WORKERS, "poll_delay": 1, "poll_retry_interval": 3, "poll_max_retries": 50},
+    # Designate's own values are for servers far away. In all, it asks a server for a minute.
+    "service:worker": {
+        **_WORKERS,
+        "poll_delay": 1,
+        "poll_timeout": 2,
+        "poll_retry_interval": 3,
+        "poll_max_retries": 12,
+    },
+    # A zone may stay PENDING if its server cannot reach mdns as it changes: the worker asks for the serial before the
+    # change. The producer repeats what took longer than that minute, and what failed.
+    "producer_task:worker_periodic_recovery": {"interval": 30},
     # Servers hear of a change of a record only after it.
     "producer_task:increment_serial": {"interval": 1},
     "producer_task:delayed_notify": {"interval": 1},
