@@ -18,7 +18,7 @@ LARGER = {
     "cephstorage": 710,
     "cinder": 890,
     "controlplane": 660,
-    "designate": 360,
+    "designate": 365,
     "glance": 406,
     "horizon": 530,
     "keystone": 590,
