@@ -42,6 +42,10 @@ class Served(Cloud):
     def __init__(self, answers: Mapping[str, Any]) -> None:
         self._answers = answers
 
+    @property
+    def identity(self) -> str:
+        return "https://keystone:5000/v3"
+
     def endpoint(self, service: str) -> str:
         return service if any(path.startswith(f"{service}/") for path in self._answers) else ""
 
@@ -110,9 +114,34 @@ def test_what_is_in_no_catalog_is_not_tested() -> None:
         "cinder": False,
         "swift": False,
         "horizon": False,
+        "barbican": False,
+        "designate": False,
+        "heat": False,
+        "load_balancer": False,
     }
     alone = {path: None for path in SERVED if not path.startswith("network/")}
     assert options(**alone).keys() == {"service_available", "network", "network-feature-enabled"}
+
+
+def test_the_plug_in_of_heat_gets_a_login_since_it_uses_no_users_of_tempests() -> None:
+    account = {"name": "tempest", "password": "p4ss", "domain": {"name": "Default"}}
+    auth = {
+        "identity": {"password": {"user": account}},
+        "scope": {"project": {"name": "service", "domain": account["domain"]}},
+    }
+    settings = {
+        **dict.fromkeys(("services", "image", "flavor", "network", "administrator")),
+        "auth": auth,
+        "trust": "/ca.crt",
+    }
+    cloud = Served({**SERVED, "orchestration/": {}})
+    with ExitStack() as end:
+        found = discover(cloud, settings, end)
+    stacks = found["heat_plugin"]
+    assert (stacks["username"], stacks["password"], stacks["project_name"]) == ("tempest", "p4ss", "service")
+    assert stacks["user_domain_name"] == stacks["project_domain_name"] == "Default"
+    assert (stacks["minimal_image_ref"], stacks["ca_file"]) == ("i1", "/ca.crt")
+    assert "heat_plugin" not in options()
 
 
 def test_an_api_that_breaks_is_not_one_that_lacks_something() -> None:

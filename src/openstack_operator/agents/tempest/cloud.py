@@ -14,14 +14,20 @@ from urllib.parse import urlencode
 
 SERVICES = {
     "compute": ("nova", ("compute",)),
+    "dns": ("designate", ("dns",)),
     "identity": ("", ("identity",)),
     "image": ("glance", ("image",)),
+    "key-manager": ("barbican", ("key-manager",)),
+    "load-balancer": ("load_balancer", ("load-balancer",)),
     "network": ("neutron", ("network",)),
+    "orchestration": ("heat", ("orchestration",)),
     "object-storage": ("swift", ("object-store",)),
     "volume": ("cinder", ("volumev3", "block-storage")),
 }
 """Services that can be tested: Tempest's name of each, empty if it always exists, and its types in the catalog."""
 
+_LOGIN = ("admin_username", "admin_password", "admin_project_name", "admin_domain_name")
+"""Options of [auth] that are the login of an administrator."""
 _SIZES = {"tempest": 256, "tempest-alt": 384}
 """Flavors that a run makes in a cloud without any, and their memory in MiB."""
 _SECONDS = 60
@@ -99,7 +105,32 @@ def discover(cloud: Cloud, settings: Mapping[str, Any], end: ExitStack) -> dict[
         options["compute"] = _servers(cloud, image, settings["flavor"], end) | _hypervisors(cloud)
     if cloud.endpoint("network"):
         options |= {"network": _network(cloud, settings["network"]), "network-feature-enabled": _extensions(cloud)}
+    if available["heat"]:
+        options["heat_plugin"] = _stacks(cloud, settings, options)
     return options
+
+
+def _stacks(cloud: Cloud, settings: Mapping[str, Any], options: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Return options of Heat's plug-in, whose tests use no users of Tempest's: they all run as the administrator."""
+    if (login := options.get("auth")) is None:
+        user, project = settings["auth"]["identity"]["password"]["user"], settings["auth"]["scope"]["project"]
+        login = dict(
+            zip(_LOGIN, (user["name"], user["password"], project["name"], project["domain"]["name"]), strict=True)
+        )
+    name, password, project_name, domain = (login[option] for option in _LOGIN)
+    servers = options.get("compute", {})
+    image, flavor = servers.get("image_ref", ""), servers.get("flavor_ref", "")
+    return {
+        **{f"{prefix}username": name for prefix in ("", "admin_")},
+        **{f"{prefix}password": password for prefix in ("", "admin_")},
+        **{f"{prefix}project_name": project_name for prefix in ("", "admin_")},
+        **{f"{owner}_domain_name": domain for owner in ("user", "project")},
+        "auth_url": cloud.identity,
+        **({"ca_file": settings["trust"]} if settings["trust"] else {}),
+        **({"image_ref": image, "minimal_image_ref": image} if image else {}),
+        **({"instance_type": flavor, "minimal_instance_type": flavor} if flavor else {}),
+        **{name: value for name, value in options.get("network", {}).items() if name == "floating_network_name"},
+    }
 
 
 def _tested_services(cloud: Cloud, services: list[str] | None) -> set[str]:
@@ -217,12 +248,7 @@ def _administrator(cloud: Cloud, name: str, end: ExitStack) -> dict[str, Any]:
         raise CloudError("Keystone has no role admin")
     project = cloud.project["id"]
     cloud.ask("PUT", f"{cloud.identity}/projects/{project}/users/{account['id']}/roles/{roles[0]['id']}")
-    return {
-        "admin_username": name,
-        "admin_password": password,
-        "admin_project_name": cloud.project["name"],
-        "admin_domain_name": domain["name"],
-    }
+    return dict(zip(_LOGIN, (name, password, cloud.project["name"], domain["name"]), strict=True))
 
 
 def _clean_up(remove: Callable[[], object]) -> None:

@@ -29,6 +29,10 @@ from ...api import (
 Regex = Annotated[str, Field(min_length=1, max_length=4096)]
 CloudName = Annotated[str, Field(min_length=1, max_length=255)]
 """Name of something in the cloud."""
+TestedService = Literal[
+    *("compute", "dns", "identity", "image", "key-manager", "load-balancer", "network", "object-storage"),
+    *("orchestration", "volume"),
+]
 History = Annotated[int, Field(ge=1, le=100)]
 
 
@@ -81,8 +85,8 @@ class Tests(Model):
 
     services: (
         Annotated[
-            list[Literal["compute", "identity", "image", "network", "object-storage", "volume"]],
-            Field(min_length=1, max_length=6, json_schema_extra={"x-kubernetes-list-type": "set"}),
+            list[TestedService],
+            Field(min_length=1, max_length=10, json_schema_extra={"x-kubernetes-list-type": "set"}),
         ]
         | None
     ) = None

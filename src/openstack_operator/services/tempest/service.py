@@ -150,7 +150,11 @@ def _config(ctx: Context[TempestSpec], login: Login) -> parts.Config:
     interface = spec.keystone.interface
     sections = ("compute", "image", "network", "object-storage", "placement", "volume")
     # The result of a test that fails has its log; the others would log a line for each request.
-    defaults: Sections = {"DEFAULT": {"use_stderr": False}, **{name: {"endpoint_type": interface} for name in sections}}
+    defaults: Sections = {
+        "DEFAULT": {"use_stderr": False},
+        **{name: {"endpoint_type": interface} for name in sections},
+        **_plugins(spec.region, interface),
+    }
     wired: Sections = {
         "auth": dict(login.options),
         "identity": {
@@ -175,6 +179,25 @@ def _config(ctx: Context[TempestSpec], login: Login) -> parts.Config:
     programs = {name: agents.text(f"tempest/{name}") for name in _MODULES}
     files = {"run.json": json.dumps(run, indent=2, sort_keys=True), **programs, **login.files}
     return parts.config(ctx, "tempest.conf", wired, defaults=defaults, more=files, directory=DIRECTORY)
+
+
+def _plugins(region: str, interface: str) -> Sections:
+    """Return defaults of plug-ins, which know less of a cloud than Tempest: their own are those of upstream's tests."""
+    of_region = {"region": region, "endpoint_type": interface}
+    return {
+        "dns": {"endpoint_type": interface},
+        "dns_feature_enabled": {
+            "api_admin": True,
+            "api_v2_root_recordsets": True,
+            "api_v2_quotas": True,
+            "api_v2_quotas_verify_project": True,
+            "enforce_new_defaults": True,
+        },
+        "enforce_scope": {"barbican": True, "designate": True, "octavia": True},
+        "heat_plugin": of_region,
+        "key_manager": of_region,
+        "load_balancer": {**of_region, "provider": "ovn", "enabled_provider_drivers": "ovn:OVN"},
+    }
 
 
 def _template(ctx: Context[TempestSpec], conf: parts.Config, component: str, **labels: str) -> Object:
