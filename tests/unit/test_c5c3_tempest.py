@@ -92,7 +92,16 @@ def asked(field: str, value: Any, key: str) -> Any:
             {f"{CONF} [auth] tempest_roles": "own"},
             f"{FILES} ",
         ),
-        row(KIND, "spec.region", "North", {f"{CONF} [identity] region": "North", f"{ORDER}.region": "North"}),
+        row(
+            KIND,
+            "spec.region",
+            "North",
+            {
+                **{f"{CONF} [{name}] region": "North" for name in ("identity", "heat_plugin", "key_manager")},
+                f"{CONF} [load_balancer] region": "North",
+                f"{ORDER}.region": "North",
+            },
+        ),
         row(
             KIND,
             "spec.keystone.interface",

@@ -71,10 +71,12 @@ def _site(ctx: Context[HorizonSpec]) -> Site:
     public = exposure.public_url(ctx, "api", PORT, spec.expose, scheme)
     has_proxy = exposure.through_proxy(spec.expose)
     public_name = spec.expose.host if has_proxy else exposure.public_host(ctx, name, spec.expose)
-    names = [name, f"{name}.{ctx.namespace}", f"{name}.{ctx.namespace}.svc", ctx.host(name), "localhost", "127.0.0.1"]
-    named = [*names, *([public_name] if public_name else [])]
-    # Without a name, clients use the address of any node.
-    hosts = named if public_name or spec.expose.type != "NodePort" else ["*"]
+    hosts = [name, f"{name}.{ctx.namespace}", f"{name}.{ctx.namespace}.svc", ctx.host(name), "localhost", "127.0.0.1"]
+    if public_name:
+        hosts.append(public_name)
+    elif spec.expose.type == "NodePort":
+        # Without a name, clients use the address of any node.
+        hosts = ["*"]
     glance = ctx.refs[spec.glance_ref or GLANCE]["publicURL"] if spec.image_upload == "Direct" else ""
     return Site(
         url=public or f"{scheme}://{ctx.host(name)}:{PORT}",
