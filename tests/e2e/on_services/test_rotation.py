@@ -1,0 +1,110 @@
+"""Credentials of each service, replaced while users call it: no request fails."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from openstack.connection import Connection
+
+from cloud.kubernetes import ROOT, Kubernetes
+from cloud.session import Cloud
+
+from ..facts import ready_again
+from ..waiting import until
+
+ROTATIONS = "credentialrotations.c5c3.io"
+TARGETS = ("database", "messaging", "serviceAccountPassword")
+LEAST_CALLS = 50
+
+
+@dataclass
+class Load:
+    """Calls of a user, one after the other."""
+
+    calls: int = 0
+    failures: list[str] = field(default_factory=list[str])
+
+
+@contextmanager
+def called(call: Callable[[], object]) -> Generator[Load]:
+    load, stop = Load(), threading.Event()
+
+    def work() -> None:
+        while not stop.is_set():
+            try:
+                call()
+            except Exception as error:
+                load.failures.append(f"{time.strftime('%X')} {type(error).__name__}: {error}")
+            load.calls += 1
+            stop.wait(0.2)
+
+    user = threading.Thread(target=work)
+    user.start()
+    try:
+        yield load
+    finally:
+        stop.set()
+        user.join()
+
+
+def secrets(conn: Connection) -> object:
+    manager: Any = conn.key_manager
+    secret = manager.create_secret(name="rotation", payload="of a user", payload_content_type="text/plain")
+    return manager.delete_secret(str(secret.secret_ref).rpartition("/")[2])
+
+
+def zones(conn: Connection) -> object:
+    return list(conn.dns.zones())
+
+
+def stacks(conn: Connection) -> object:
+    return list(conn.orchestration.stacks())
+
+
+CALLS: dict[str, Callable[[Connection], object]] = {"Barbican": secrets, "Designate": zones, "Heat": stacks}
+"""A call of each service's API by its kind, which the programs behind the API answer with data from the database."""
+
+
+@pytest.fixture(scope="module")
+def rotates(cluster: Kubernetes) -> None:
+    """The kind is installed beside the cloud that runs."""
+    cluster.kubectl("apply", "--server-side", "-f", str(ROOT / "deploy" / "crds-c5c3"))
+
+
+@pytest.mark.usefixtures("rotates")
+@pytest.mark.parametrize("kind", CALLS)
+def test_new_credentials_fail_no_request(cluster: Kubernetes, cloud: Cloud, conn: Connection, kind: str) -> None:
+    name = kind.lower()
+    secret = f"{name}-credentials"
+    before = cluster.get("secret", secret, "-n", cloud.namespace)["data"]
+    with called(lambda: CALLS[kind](conn)) as load:
+        cluster.apply(
+            *(
+                {
+                    "apiVersion": "c5c3.io/v1alpha1",
+                    "kind": "CredentialRotation",
+                    "metadata": {"name": f"{name}-{target.lower()}", "namespace": cloud.namespace},
+                    "spec": {"target": target, "serviceRef": {"kind": kind, "name": name}, "reMint": True},
+                }
+                for target in TARGETS
+            )
+        )
+        for target in TARGETS:
+
+            def rotated(resource: str = f"{name}-{target.lower()}") -> bool:
+                status = cluster.get(ROTATIONS, resource, "-n", cloud.namespace).get("status", {})
+                return status.get("phase") == "Idle" and bool(status.get("lastRotation"))
+
+            until(f"another {target} of {kind}", rotated, 420, 2)
+        ready_again(cluster, cloud)
+    after = cluster.get("secret", secret, "-n", cloud.namespace)["data"]
+    assert load.failures == []
+    assert load.calls > LEAST_CALLS
+    for entry in ("database", "messaging", "identity"):
+        assert before[entry] != after[entry]
