@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,24 +16,26 @@ from openstack_operator import agents
 MODULES = Path(__file__).parent / "modules_of_designate"
 KEY = {"name": "transfer", "algorithm": "hmac-sha256", "secret": "bmV3", "scope": "POOL", "resource_id": "pool"}
 OTHER = KEY | {"name": "of a user", "secret": "b3RoZXI="}
+OLD, NEW = {"host": "10.0.0.1", "port": 5354}, {"host": "10.0.0.2", "port": 5354}
+POOL = {"id": "pool", "name": "default", "targets": [{"type": "bind9", "masters": [NEW]}] * 2}
 
 
-def run(path: Path, keys: list[dict[str, str]], status: int = 0) -> subprocess.CompletedProcess[str]:
-    """Run the program beside a `designate-manage` that ends with this status; central knows these keys."""
-    (path / "keys").write_text(json.dumps(keys))
+def zone(name: str, **fields: Any) -> dict[str, Any]:
+    return {"name": name, "pool_id": "pool", "type": "PRIMARY", "action": "NONE", "masters": [OLD], **fields}
+
+
+def run(
+    path: Path, keys: list[dict[str, str]], *zones: dict[str, Any], pool: dict[str, Any] = POOL
+) -> tuple[subprocess.CompletedProcess[str], dict[str, Any]]:
+    """Run the program beside a central that knows these keys and zones; return what that knows then."""
+    central = path / "central"
+    central.write_text(json.dumps({"keys": keys, "zones": zones, "pool": {"id": "pool", "description": "first"}}))
     (path / "tsig.json").write_text(json.dumps(KEY))
-    program = path / "designate-manage"
-    program.write_text(f'#!/bin/sh\necho "$*" > {path}/calls\nexit {status}\n')
-    program.chmod(0o755)
-    env = {
-        **os.environ,
-        "PATH": f"{path}:{os.environ['PATH']}",
-        "PYTHONPATH": str(MODULES),
-        "KEYS": str(path / "keys"),
-        "POOLS_FOLDER": str(path),
-    }
+    (path / "pools.json").write_text(json.dumps([pool]))
+    env = {**os.environ, "PYTHONPATH": str(MODULES), "CENTRAL": str(central), "POOLS_FOLDER": str(path)}
     text = agents.text("designate/pools.py")
-    return subprocess.run([sys.executable, "-c", text], env=env, capture_output=True, text=True, check=False)
+    done = subprocess.run([sys.executable, "-c", text], env=env, capture_output=True, text=True, check=False)
+    return done, json.loads(central.read_text())
 
 
 @pytest.mark.parametrize(
@@ -44,15 +47,31 @@ def run(path: Path, keys: list[dict[str, str]], status: int = 0) -> subprocess.C
     ],
 )
 def test_central_knows_the_pool_and_the_key(tmp_path: Path, before: list[dict[str, str]], said: str) -> None:
-    done = run(tmp_path, [OTHER, *before])
+    done, known = run(tmp_path, [OTHER, *before])
     assert done.returncode == 0, done.stderr
     assert said in done.stdout
     assert KEY["secret"] not in done.stdout + done.stderr
-    assert json.loads((tmp_path / "keys").read_text()) == [OTHER, KEY]
-    assert (tmp_path / "calls").read_text() == f"pool update --file {tmp_path}/pools.json\n"
+    assert known["keys"] == [OTHER, KEY]
+    assert known["pool"] == {"description": "first", **POOL}
 
 
-def test_a_pool_that_is_refused_fails_the_job(tmp_path: Path) -> None:
-    done = run(tmp_path, [], 1)
+def test_zones_of_the_pool_are_transferred_from_the_present_mini_dns(tmp_path: Path) -> None:
+    done, known = run(tmp_path, [], zone("a."), zone("b.", pool_id="another"))
+    assert "1 changed" in done.stdout
+    assert known["zones"] == [
+        zone("a.", masters=[NEW], action="UPDATE"),
+        zone("b.", pool_id="another"),
+    ]
+
+
+def test_secondary_zones_keep_their_servers_and_deleted_ones_stay_so(tmp_path: Path) -> None:
+    zones = (zone("of-a-user.", type="SECONDARY"), zone("going.", action="DELETE"))
+    done, known = run(tmp_path, [], *zones)
+    assert "0 changed" in done.stdout
+    assert known["zones"] == [*zones]
+
+
+def test_a_pool_that_is_refused_fails_the_job_and_leaves_the_key(tmp_path: Path) -> None:
+    done, known = run(tmp_path, [], pool={**POOL, "name": "refused"})
     assert done.returncode == 1
-    assert json.loads((tmp_path / "keys").read_text()) == []
+    assert known["keys"] == [KEY]

@@ -21,7 +21,7 @@ def test_files_of_a_user_are_over_those_of_a_theme(tmp_path: Path, folder: str) 
     """Some themes of Horizon have all in a folder of its own, and some have not."""
     base = written(tmp_path / "base", {f"{folder}_styles.scss": "base", f"{folder}_variables.scss": "base"})
     # A ConfigMap is a folder of links into a folder of its version.
-    version = written(tmp_path / "files" / "..2026", {"_styles.scss": "own", "logo.svg": "<svg/>"})
+    version = written(tmp_path / "files" / "..2026", {"_styles.scss": "own", "logo.svg": "<svg/>", "page.html": "<p>"})
     for file in version.iterdir():
         (tmp_path / "files" / file.name).symlink_to(file)
     theme = tmp_path / "theme"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -91,11 +92,32 @@ def verdict(made: Plan, name: str) -> tuple[str, str]:
 
 
 def test_a_setting_that_is_data_is_added(release: Release) -> None:
-    made = planned(release, local(OPENSTACK_CINDER_FEATURES={"enable_backup": True}, HORIZON_CONFIG={"help_url": "x"}))
+    made = planned(
+        release,
+        local(
+            OPENSTACK_CINDER_FEATURES={"enable_backup": True}, HORIZON_CONFIG={"help_url": "https://help.example.org"}
+        ),
+    )
     assert settings(made)["OPENSTACK_CINDER_FEATURES"] == {"enable_backup": True}
     # It is merged into Horizon's own.
-    assert document(made)["horizonConfig"] == {"help_url": "x"}
+    assert document(made)["horizonConfig"] == {"help_url": "https://help.example.org"}
     assert "HORIZON_CONFIG" not in settings(made)
+
+
+@pytest.mark.security
+@pytest.mark.parametrize(
+    ("path", "setting"),
+    [
+        ("SITE_BRANDING_LINK", {"SITE_BRANDING_LINK": "javascript:alert(1)"}),
+        ("USER_MENU_LINKS[0].url", {"USER_MENU_LINKS": [{"name": "help", "url": " javascript:alert(1)"}]}),
+        ("HORIZON_CONFIG.help_url", {"HORIZON_CONFIG": {"help_url": "data:text/html,<script>"}}),
+        ("HORIZON_CONFIG.bug_url", {"HORIZON_CONFIG": {"bug_url": ["https://example.org"]}}),
+    ],
+)
+def test_a_link_that_runs_a_script_is_refused(release: Release, path: str, setting: dict[str, Any]) -> None:
+    with pytest.raises(SpecError, match=rf"^spec\.config\.local_settings\.{re.escape(path)}: not a link; write a URL"):
+        planned(release, local(**setting))
+    planned(release, local(SITE_BRANDING_LINK="/project/", USER_MENU_LINKS=[{"url": "https://help.example.org"}]))
 
 
 @pytest.mark.security
@@ -287,7 +309,6 @@ def test_the_key_is_made_once_and_is_in_no_config_map(release: Release) -> None:
     first = planned(release)
     again = planned(release, children=rolled_out(first))
     assert settings(again)["SECRET_KEY"] == settings(first)["SECRET_KEY"]
-    assert objects(first)["Secret", "horizon-session-keys"]["metadata"]["annotations"] == {kube.REMEMBERED: "true"}
     assert not [kind for kind, _ in objects(first) if kind == "ConfigMap"]
     assert settings(first)["SECRET_KEY"] not in json.dumps(pod(first))
 
@@ -307,22 +328,41 @@ def test_a_key_is_replaced_in_steps_that_log_nobody_out(release: Release) -> Non
     assert settings(used)["SECRET_KEY"] == new
     assert settings(used)["SECRET_KEY_FALLBACKS"] == [old]
     assert verdict(used, "SecretKey")[0] == "Retiring"
+    # While a pod writes with the old one, no time is set at which its sessions have ended.
+    live = rolled_out(used) | {("Deployment", "horizon-api"): rolled_out(staged)["Deployment", "horizon-api"]}
+    slow = planned(release, spec, live, timedelta(hours=2))
+    assert (settings(slow)["SECRET_KEY_FALLBACKS"], slow.outcome.wake) == ([old], None)
     # Sessions with the old one live for an hour.
-    assert used.outcome.wake == NOW + timedelta(hours=1)
-    soon = planned(release, spec, rolled_out(used), timedelta(minutes=59))
+    retiring = planned(release, spec, rolled_out(used))
+    assert retiring.outcome.wake == NOW + timedelta(hours=1)
+    soon = planned(release, spec, rolled_out(retiring), timedelta(minutes=59))
     assert settings(soon)["SECRET_KEY_FALLBACKS"] == [old]
-    over = planned(release, spec, rolled_out(used), timedelta(hours=1))
+    shorter = {**spec, "config": {"local_settings": {"SESSION_TIMEOUT": 60}}}
+    assert settings(planned(release, shorter, rolled_out(retiring), timedelta(minutes=59)))["SECRET_KEY_FALLBACKS"] == [
+        old
+    ]
+    over = planned(release, spec, rolled_out(retiring), timedelta(hours=1))
     assert settings(over)["SECRET_KEY"] == new
     assert settings(over)["SECRET_KEY_FALLBACKS"] == []
     assert verdict(over, "SecretKey") == ("Ready", "")
 
 
-def test_old_keys_of_a_secret_that_says_nothing_of_them_are_removed() -> None:
-    ring = read({"key.1": "a", "key.2": "b", "active": "2", "since": "yesterday"})
+def test_a_key_whose_secret_was_deleted_is_no_key_any_more(release: Release) -> None:
+    first = planned(release)
+    live = {name: obj for name, obj in rolled_out(first).items() if name != ("Secret", "horizon-session-keys")}
+    made = settings(planned(release, children=live))
+    assert settings(first)["SECRET_KEY"] not in [made["SECRET_KEY"], *made["SECRET_KEY_FALLBACKS"]]
+
+
+def test_old_keys_of_a_secret_that_says_nothing_of_them_are_removed_after_a_sessions_life() -> None:
+    ring = read({"key.1": "a", "key.2": "b", "active": "2", "until": "yesterday"})
     assert ring == KeyRing({1: "a", 2: "b"}, 2)
     assert ring is not None
     how: dict[str, Any] = {"now": NOW, "lifetime": timedelta(hours=1)}
-    assert next_ring(ring, 2, str, all_read_it=True, **how) == KeyRing({2: "b"}, 2)
+    noted = next_ring(ring, 2, str, all_read_it=True, **how)
+    assert noted.ends == NOW + timedelta(hours=1)
+    how["now"] = NOW + timedelta(hours=1)
+    assert next_ring(noted, 2, str, all_read_it=True, **how) == KeyRing({2: "b"}, 2)
     assert next_ring(ring, 2, str, all_read_it=False, **how) == ring
     assert read({"key.x": "a", "active": "1"}) is None
 
@@ -336,7 +376,7 @@ def test_static_files_are_made_where_the_image_does_not_have_them(release: Relea
     branded = planned(release, {"branding": {"configMap": "look-1", "theme": "material"}})
     (made,) = pod(branded)["initContainers"]
     env = {each["name"]: each["value"] for each in made["env"]}
-    assert env == {"STATIC_FOLDER": "/var/lib/horizon/static", "BASE_THEME": "material"}
+    assert (env["STATIC_FOLDER"], env["BASE_THEME"]) == ("/var/lib/horizon/static", "material")
     main = pod(branded)["containers"][0]
     assert {"name": "STATIC_FOLDER", "value": "/var/lib/horizon/static"} in main["env"]
     # The program serves what the container before it has made.

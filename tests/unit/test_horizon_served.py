@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import http.client
 import json
 import os
@@ -35,7 +36,7 @@ from openstack_operator.testing import context
 USER = 42420
 NAME, PASSWORD, TOKEN = "ada", "correct horse", "gAAAA-token-of-a-user"
 PREFIX = ":1:django.contrib.sessions.cache"
-"""Of the keys of sessions, as Django makes them."""
+"""Of the names of entries with sessions, as Django makes them."""
 
 
 class Keystone(BaseHTTPRequestHandler):
@@ -292,6 +293,11 @@ def ready(port: int) -> None:
             time.sleep(0.2)
 
 
+def entry(cookie: str) -> str:
+    """Name of the entry of a session."""
+    return PREFIX + hashlib.sha256(b"session " + cookie.encode()).hexdigest()
+
+
 def sessions(stand: Stand) -> dict[str, bytes]:
     return {name: value for name, (_, value) in stand.stored.items() if name.startswith(PREFIX)}
 
@@ -322,9 +328,10 @@ def test_a_user_logs_in_and_the_session_is_sealed(stand: Stand) -> None:
     page = browser.log_in()
     assert f'<span class="user-name">{NAME}</span>' in page.text
     assert "HttpOnly" in browser.flags["sessionid"]
-    value = sessions(stand)[PREFIX + browser.cookies["sessionid"]]
+    value = sessions(stand)[entry(browser.cookies["sessionid"])]
     assert TOKEN.encode() not in value
     assert b"openstack_auth" not in value
+    assert not any(browser.cookies["sessionid"] in name for name in stand.stored)
 
 
 def test_a_session_outlives_the_pod_that_made_it(stand: Stand) -> None:
@@ -332,8 +339,10 @@ def test_a_session_outlives_the_pod_that_made_it(stand: Stand) -> None:
     browser.log_in()
     browser.port = stand.ports[1]
     assert NAME in browser.get("/identity/").text
+    name = entry(browser.cookies["sessionid"])
+    assert name in sessions(stand)
     browser.get("/auth/logout/")
-    assert PREFIX + browser.cookies.get("sessionid", "") not in sessions(stand)
+    assert name not in sessions(stand)
     assert 'name="password"' in browser.get("/identity/").text
 
 
@@ -342,8 +351,8 @@ def test_nobody_takes_over_a_session_by_copying_it(stand: Stand) -> None:
     victim, thief = Browser(stand.ports[0]), Browser(stand.ports[0])
     victim.log_in()
     thief.cookies["sessionid"] = "a" * 32
-    flags, value = stand.stored[PREFIX + victim.cookies["sessionid"]]
-    stand.stored[PREFIX + "a" * 32] = flags, value
+    flags, value = stand.stored[entry(victim.cookies["sessionid"])]
+    stand.stored[entry("a" * 32)] = flags, value
     assert 'name="password"' in thief.get("/identity/").text
     assert NAME in victim.get("/identity/").text
 
@@ -358,7 +367,7 @@ class Attack:
 def test_who_writes_to_memcached_runs_no_code(stand: Stand, flags: str) -> None:
     thief = Browser(stand.ports[0])
     thief.cookies["sessionid"] = "b" * 32
-    stand.stored[PREFIX + "b" * 32] = flags, pickle.dumps(Attack())
+    stand.stored[entry("b" * 32)] = flags, pickle.dumps(Attack())
     assert 'name="password"' in thief.get("/identity/").text
     assert not (stand.root / "tmp/attacked").exists()
 

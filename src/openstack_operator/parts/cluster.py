@@ -136,9 +136,11 @@ class Cluster:
         replicas: int,
         condition: str = "",
         after: Sequence[Step] = (),
+        keeps_volumes: bool = True,
     ) -> Step:
         """Return the step of the StatefulSet and its headless Service; a drain evicts one of the pods at a time, and
-        they run on different nodes if enough are available.
+        they run on different nodes if enough are available. Unless it `keeps_volumes`, that of a removed member goes
+        with the member.
         """
         ctx, target = self.ctx, kube.selector(self.ctx, self.component)
         stateful_set = kube.workload(
@@ -150,7 +152,7 @@ class Cluster:
             serviceName=self.service,
             # Members that wait for one another must all be started; and starting them one by one only takes longer.
             podManagementPolicy="Parallel",
-            **(_claims(self.storage) if self.storage else {}),
+            **(_claims(self.storage, "Retain" if keeps_volumes else "Delete") if self.storage else {}),
         )
         return Step(
             name=condition or title(self.component),
@@ -236,11 +238,9 @@ def _claim(storage: UsesVolume) -> Object:
     }
 
 
-def _claims(storage: UsesVolume) -> Object:
-    """Return the fields of a StatefulSet for one volume a member. The volume of a removed member stays, since the
-    member may return.
-    """
+def _claims(storage: UsesVolume, when_scaled: str) -> Object:
+    """Return the fields of a StatefulSet for one volume a member, and what becomes of that of a removed member."""
     return {
         "volumeClaimTemplates": [{"metadata": {"name": _VOLUME}, "spec": _claim(storage)}],
-        "persistentVolumeClaimRetentionPolicy": {"whenDeleted": storage.retention, "whenScaled": "Retain"},
+        "persistentVolumeClaimRetentionPolicy": {"whenDeleted": storage.retention, "whenScaled": when_scaled},
     }

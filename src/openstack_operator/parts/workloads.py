@@ -97,6 +97,8 @@ class More:
     """True if an API writes whole images to the node's disk."""
     release_component: str = ""
     """Component of the release that an API runs, if that has another name."""
+    alone: bool = False
+    """True if a worker's pod has to be gone before another one starts."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -282,6 +284,7 @@ def worker(
     name = name or component
     kind = "StatefulSet" if stable else "Deployment"
     names: dict[str, Any] = {"serviceName": ctx.name(name), "podManagementPolicy": "Parallel"} if stable else {}
+    names |= {"strategy": {"type": "Recreate"}} if more.alone else {}
     size = size_of(ctx, kind, name, settings)
     main = kube.Container(
         component=program(ctx, component),

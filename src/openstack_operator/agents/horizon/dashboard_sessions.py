@@ -5,7 +5,8 @@ program that writes to the cache could run code in the dashboard, and one that r
 session is encrypted, if the image has the library for it, and signed in any case. It may contain data, tokens and
 times; an object of any other class is stored as its text, and never loaded.
 
-It is bound to its key: a copy under another key is no session.
+It is bound to its key: a copy under another key is no session. The name of an entry in Memcached is a digest of the
+key, since the key is the user's cookie, and names of entries are less secret than their content.
 """
 
 from __future__ import annotations
@@ -111,7 +112,8 @@ def unseal(session_key: str, stored: str) -> dict[str, Any] | None:
             continue
         try:
             owner, data = _Reader(io.BytesIO(content)).load()
-        except (pickle.UnpicklingError, EOFError, ValueError, TypeError):
+        except (pickle.UnpicklingError, AttributeError, EOFError, ImportError, LookupError, TypeError, ValueError):
+            # Also a class of an earlier image.
             return None
         return data if owner == session_key else None
     return None
@@ -133,6 +135,23 @@ def _decrypt(key: bytes, stored: str) -> bytes | None:
 
 class SessionStore(sessions.SessionStore):  # pyright: ignore[reportUntypedBaseClass]
     """Django's sessions in a cache, sealed."""
+
+    @property
+    def cache_key(self) -> str:
+        """Name of the entry of this session."""
+        return self._entry(self._get_or_create_session_key())
+
+    def _entry(self, session_key: str) -> str:
+        return self.cache_key_prefix + hashlib.sha256(b"session " + session_key.encode()).hexdigest()
+
+    def exists(self, session_key: str) -> bool:
+        """Return True if there is a session with this key."""
+        return bool(session_key) and self._entry(session_key) in self._cache
+
+    def delete(self, session_key: str | None = None) -> None:
+        """Delete the session with this key, or this one."""
+        if key := session_key or self.session_key:
+            self._cache.delete(self._entry(key))
 
     def load(self) -> dict[str, Any]:
         """Return the session; a new and empty one if there is none, or it cannot be opened."""

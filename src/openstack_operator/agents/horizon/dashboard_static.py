@@ -11,11 +11,13 @@ from typing import Any
 BRANDING = Path("/etc/horizon-branding")
 """Folder of a user's files, by the names that a ConfigMap allows."""
 STYLES = ("_variables.scss", "_styles.scss")
+IMAGES = frozenset({".gif", ".ico", ".jpeg", ".jpg", ".png", ".svg", ".webp"})
+"""Suffixes of files that a theme may publish."""
 
 
 def make_theme(files: Path, base: Path, theme: Path) -> None:
-    """Make a theme of a user's files over those of another theme: a style replaces the one of its name, and each other
-    file is an image.
+    """Make a theme of a user's files over those of another theme: a style replaces the one of its name, and an image is
+    added. Other files are left out, since everybody could read them.
     """
     shutil.rmtree(theme, ignore_errors=True)
     static = theme / "static"
@@ -25,8 +27,14 @@ def make_theme(files: Path, base: Path, theme: Path) -> None:
     (static / "img").mkdir(exist_ok=True)
     for file in sorted(files.iterdir()):
         # The folder of a volume also has links to its versions.
-        if file.is_file() and not file.name.startswith(".."):
-            shutil.copyfile(file, static / file.name if file.name in STYLES else static / "img" / file.name)
+        if not file.is_file() or file.name.startswith(".."):
+            continue
+        if file.name in STYLES:
+            shutil.copyfile(file, static / file.name)
+        elif file.suffix.lower() in IMAGES:
+            shutil.copyfile(file, static / "img" / file.name)
+        else:
+            print(f"{file.name} is neither an image nor {' or '.join(STYLES)}, and not part of the theme", flush=True)
 
 
 def _main() -> None:

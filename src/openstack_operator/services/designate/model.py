@@ -44,6 +44,9 @@ class Bind9(Program, UsesVolume):
 
     storage_size: StorageSize = "1Gi"
     """Size of each server's volume; may grow where the StorageClass allows it, never shrink."""
+    retention: Literal["Retain", "Delete"] = "Delete"
+    """Keep or delete the volumes when this resource is deleted. They have copies of zones, whose originals are in the
+    database."""
     service_type: Literal["ClusterIP", "NodePort", "LoadBalancer"] = "ClusterIP"
     """Type of the Service `<name>-dns`, at whose port 53 (TCP and UDP) resolvers ask the servers."""
 

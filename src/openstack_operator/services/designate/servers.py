@@ -28,6 +28,11 @@ class Addresses:
     mdns: Sequence[str]
     servers: Sequence[str]
 
+    @property
+    def are_complete(self) -> bool:
+        """True if Kubernetes has assigned all of them."""
+        return bool(self.servers)
+
 
 def addresses(ctx: Context[DesignateSpec]) -> Addresses:
     """Return the addresses, and how they are made; none until all are known. With another one, as after a Service was
@@ -88,6 +93,8 @@ def bind9(ctx: Context[DesignateSpec], keys: parts.Credentials) -> tuple[Step, .
         replicas=kube.replicas(ctx.spec.replicas, spec.component),
         condition="Servers",
         after=(keys, conf),
+        # Zones that were deleted since would come back with the volume of a server that is added again.
+        keeps_volumes=False,
     )
     address = _service(ctx, ctx.name(DNS), kube.selector(ctx, BIND9), SERVER_PORT, type_=spec.service_type)
     remembered = kube.remembered(address) if spec.service_type == "NodePort" else address

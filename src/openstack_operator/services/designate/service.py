@@ -23,13 +23,14 @@ def plan(ctx: Context[DesignateSpec]) -> Plan:
         ctx, "db-sync", ["designate-manage", "database", "sync"], conf, after=base.schema, condition="Schema"
     )
     after = (*base.steps, sync)
-    central = parts.worker(ctx, "central", conf, settings=_ALONE, after=after, ready=base.connected)
+    alone = parts.More(alone=True)
+    central = parts.worker(ctx, "central", conf, settings=_ALONE, after=after, ready=base.connected, more=alone)
     addresses = servers.addresses(ctx)
     bind9 = servers.bind9(ctx, keys)
     pools = _pools(ctx, keys, conf, addresses, after=(central, addresses.step))
     ready = (*after, *pools)
     mdns = servers.mdns(ctx, conf, ready)
-    producer = parts.worker(ctx, "producer", conf, settings=_ALONE, after=ready, ready=base.connected)
+    producer = parts.worker(ctx, "producer", conf, settings=_ALONE, after=ready, ready=base.connected, more=alone)
     worker = _worker(ctx, base, keys, conf, after=ready)
     workers = parts.Workers(processes=2, threads=1)
     api = parts.api(
@@ -65,10 +66,13 @@ def _pools(
     }
     dns = ctx.host(kube.fitting(ctx.name(servers.DNS)))
     data = {"pools.json": config.pools(ctx, addresses.servers, addresses.mdns, dns), "tsig.json": json.dumps(key)}
+    if not addresses.are_complete:
+        # A job that still runs must not write a pool without servers.
+        data = kube.secret_data(ctx.children.get(("Secret", kube.fitting(ctx.name("pools"))))) or data
     file = parts.written(ctx, data, suffix="pools", directory=config.FOLDER)
     mounts = kube.files("pools", file.secret, config.FOLDER, *file.files)
-    # The digest makes it another job.
-    env = {"POOLS_FOLDER": config.FOLDER, "POOLS_DIGEST": file.digest}
+    # The digest makes it another job, which has all servers transfer all zones again: not for another authority.
+    env = {"POOLS_FOLDER": config.FOLDER, "POOLS_DIGEST": kube.digest(json.dumps(data))}
     command = ["python3", "-c", agents.text("designate/pools.py")]
     job = parts.job(
         ctx,

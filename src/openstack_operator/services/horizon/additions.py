@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
 from ...plan import SpecError
@@ -28,7 +28,7 @@ OPENSTACK_INSTANCE_RETRIEVE_IP_ADDRESSES OPENSTACK_KEYSTONE_ADMIN_ROLES OPENSTAC
 OPENSTACK_KEYSTONE_DEFAULT_DOMAIN OPENSTACK_KEYSTONE_DEFAULT_ROLE OPENSTACK_KEYSTONE_DOMAIN_CHOICES
 OPENSTACK_KEYSTONE_DOMAIN_DROPDOWN OPENSTACK_KEYSTONE_FEDERATION_MANAGEMENT OPENSTACK_KEYSTONE_MFA_TOTP_ENABLED
 OPENSTACK_KEYSTONE_MULTIDOMAIN_SUPPORT OPENSTACK_NEUTRON_NETWORK OPENSTACK_SERVER_DEFAULT_USER_DATA
-OPENSTACK_USE_SIMPLE_TENANT_USAGE OPERATION_LOG_ENABLED OPERATION_LOG_OPTIONS OVERVIEW_DAYS_RANGE
+OPENSTACK_USE_SIMPLE_TENANT_USAGE OPERATION_LOG_ENABLED OVERVIEW_DAYS_RANGE
 PASSWORD_EXPIRES_WARNING_THRESHOLD_DAYS PROJECT_TABLE_EXTRA_INFO SECURITY_GROUP_RULES
 SESSION_EXPIRE_AT_BROWSER_CLOSE SESSION_REFRESH SESSION_TIMEOUT SHOW_OPENRC_FILE SHOW_OPENSTACK_CLOUDS_YAML
 SIMULTANEOUS_SESSIONS SITE_BRANDING_LINK SWIFT_FILE_TRANSFER_CHUNK_SIZE SWIFT_STORAGE_POLICY_DISPLAY_NAMES
@@ -54,6 +54,7 @@ OWNED: Mapping[str, str] = {
     "DISALLOW_IFRAME_EMBED": "pages are never shown in those of another site",
     "HORIZON_IMAGES_UPLOAD_MODE": "set spec.imageUpload",
     "LOGGING": "programs log to the console",
+    "OPERATION_LOG_OPTIONS": "its masks keep passwords out of the log",
     "OPENSTACK_ENDPOINT_TYPE": "it follows from spec.otherKeystones",
     "OPENSTACK_KEYSTONE_URL": "set spec.keystoneRef",
     "OPENSTACK_SSL_CACERT": "set spec.otherKeystones[].caSecretRef",
@@ -99,6 +100,10 @@ def _check(name: str, value: Any) -> None:
         raise SpecError(f"{_PATH}.{name}", f"its values are nested more than {_DEPTH} times; write it flatter")
     if name == HORIZON_CONFIG:
         _check_config(value)
+    for path, link in _links(name, value):
+        # Others are scripts, which would run in the pages of users.
+        if not (isinstance(link, str) and link.startswith(("https://", "http://", "/"))):
+            raise SpecError(f"{_PATH}.{path}", "not a link; write a URL with https://, or a path that begins with /")
     if name == "SESSION_TIMEOUT" and not (type(value) is int and 60 <= value <= MONTH):
         raise SpecError(f"{_PATH}.{name}", f"not a number of seconds from 60 to {MONTH}, a month")
 
@@ -114,6 +119,20 @@ def _check_config(value: Any) -> None:
         if name not in ALLOWED_IN_CONFIG:
             choices = ", ".join(sorted(ALLOWED_IN_CONFIG))
             raise SpecError(f"{_PATH}.{HORIZON_CONFIG}.{name!r}", f"not a setting for a spec; choose from {choices}")
+
+
+def _links(name: str, value: Any) -> Iterator[tuple[str, Any]]:
+    """Return the links in a setting, each with its path."""
+    if name == "SITE_BRANDING_LINK":
+        yield name, value
+    if name == "USER_MENU_LINKS" and isinstance(value, list):
+        for index, each in enumerate(cast("list[Any]", value)):
+            if isinstance(each, Mapping):
+                yield f"{name}[{index}].url", cast("Mapping[str, Any]", each).get("url", "/")
+    if name == HORIZON_CONFIG:
+        for inner in ("bug_url", "help_url"):
+            if inner in value:
+                yield f"{name}.{inner}", value[inner]
 
 
 def _is_data(value: Any, depth: int) -> bool:

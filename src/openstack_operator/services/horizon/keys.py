@@ -16,8 +16,9 @@ class KeyRing:
     keys: Mapping[int, str]
     active: int
     """Generation with which pods write sessions; they read sessions with every key."""
-    since: str = ""
-    """Time since which that is so, RFC 3339; empty for a first key."""
+    until: str = ""
+    """Time at which the last session with an old key has ended, RFC 3339; empty while pods write with one, or without
+    an old key."""
 
     @property
     def newest(self) -> int:
@@ -37,7 +38,7 @@ class KeyRing:
     @property
     def data(self) -> dict[str, str]:
         """Content of the Secret."""
-        times = {"since": self.since} if self.since else {}
+        times = {"until": self.until} if self.until else {}
         return {**{f"{_KEY}{number}": key for number, key in self.keys.items()}, "active": str(self.active), **times}
 
     @property
@@ -45,11 +46,10 @@ class KeyRing:
         """True while sessions with another key may exist."""
         return len(self.keys) > 1 and not self.is_waiting_for_readers
 
-    def ends(self, lifetime: timedelta) -> datetime | None:
-        """Return the time at which the last session with an old key has ended; None if no old key is left, or it is not
-        known.
-        """
-        return datetime.fromisoformat(self.since) + lifetime if self.has_old_keys and self.since else None
+    @property
+    def ends(self) -> datetime | None:
+        """Time at which the last session with an old key has ended; None if no old key is left, or it is not known."""
+        return datetime.fromisoformat(self.until) if self.has_old_keys and self.until else None
 
 
 def read(data: Mapping[str, str]) -> KeyRing | None:
@@ -59,7 +59,7 @@ def read(data: Mapping[str, str]) -> KeyRing | None:
     if not keys:
         return None
     active = int(data["active"]) if data.get("active", "").isdecimal() else 0
-    return KeyRing(keys, active if active in keys else max(keys), _time(data.get("since", "")))
+    return KeyRing(keys, active if active in keys else max(keys), _time(data.get("until", "")))
 
 
 def _time(text: str) -> str:
@@ -84,11 +84,16 @@ def next_ring(
     if ring is None:
         return KeyRing({desired: new_key()}, desired)
     if ring.is_waiting_for_readers:
-        return replace(ring, active=ring.newest, since=f"{now:%Y-%m-%dT%H:%M:%S%z}") if all_read_it else ring
+        return replace(ring, active=ring.newest, until="") if all_read_it else ring
     if ring.has_old_keys:
-        # Pods that still wrote with the old key have to be gone, too.
-        is_over = all_read_it and now >= (ring.ends(lifetime) or now)
-        return replace(ring, keys={ring.active: ring.keys[ring.active]}) if is_over else ring
+        return _retired(ring, now, lifetime) if all_read_it else ring
     if desired > ring.newest:
         return replace(ring, keys={**ring.keys, desired: new_key()})
     return ring
+
+
+def _retired(ring: KeyRing, now: datetime, lifetime: timedelta) -> KeyRing:
+    """Return the keys without the old ones, after the life of the sessions that the last pod with one has written."""
+    if ring.ends is None:
+        return replace(ring, until=f"{now + lifetime:%Y-%m-%dT%H:%M:%S%z}")
+    return replace(ring, keys={ring.active: ring.keys[ring.active]}, until="") if now >= ring.ends else ring

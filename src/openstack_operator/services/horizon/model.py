@@ -63,7 +63,8 @@ class OtherKeystone(Model):
     """URL of its identity API, such as https://keystone.example.org/v3."""
     ca_secret_ref: SecretFileRef | None = None
     """Authorities that verify the certificates of that Keystone and of the APIs in its catalog: `ca.crt` in a Secret,
-    unless `key` names another file. Those that Debian trusts always count, too."""
+    unless `key` names another file. The dashboard trusts these, those of this cloud and those that Debian trusts for
+    every API that it calls."""
 
 
 class HorizonSpec(ServiceSpec, UsesCache, CallsAPIs):
@@ -90,8 +91,8 @@ class HorizonSpec(ServiceSpec, UsesCache, CallsAPIs):
     branding: Branding = Branding()
     """Look of the pages."""
     image_upload: Literal["Proxy", "Direct", "Off"] = "Proxy"
-    """Way of an image that a user uploads: through the dashboard, or directly from the browser to Glance, which must
-    allow it: set `config.cors.allowed_origin` of Glance to the URL of the dashboard."""
+    """How an image that a user uploads reaches Glance: through the dashboard, or directly from the browser, which
+    Glance must allow: set `config.cors.allowed_origin` of Glance to the URL of the dashboard."""
     glance_ref: GlanceRef | None = None
     """Glance to which browsers upload, with imageUpload Direct; unset is `glance`."""
     secret_key_generation: Annotated[int, Field(ge=1)] = 1

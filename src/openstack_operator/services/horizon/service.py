@@ -49,7 +49,7 @@ def plan(ctx: Context[HorizonSpec]) -> Plan:
         workers=parts.Workers(processes=2),
         more=_pod_extras(ctx, conf),
     )
-    ends = state.ring.ends(state.lifetime)
+    ends = state.ring.ends
     return Plan(
         *parts.policies(ctx),
         keys,
@@ -80,6 +80,7 @@ def _site(ctx: Context[HorizonSpec]) -> Site:
     glance = ctx.refs[spec.glance_ref or GLANCE]["publicURL"] if spec.image_upload == "Direct" else ""
     return Site(
         url=public or f"{scheme}://{ctx.host(name)}:{PORT}",
+        has_public_url=bool(public),
         hosts=hosts,
         behind_proxy=spec.tls is not None or has_proxy,
         keystone=ctx.refs[spec.keystone_ref or KEYSTONE].published,
@@ -92,8 +93,6 @@ def _site(ctx: Context[HorizonSpec]) -> Site:
 class _KeyState:
     ring: KeyRing
     conf: parts.Config
-    lifetime: timedelta
-    """Time for which a session lives at most without a request."""
 
 
 def _key_state(ctx: Context[HorizonSpec], site: Site) -> _KeyState:
@@ -101,7 +100,8 @@ def _key_state(ctx: Context[HorizonSpec], site: Site) -> _KeyState:
     user = additions(ctx.spec.config)
     lifetime = timedelta(seconds=user.get("SESSION_TIMEOUT", SESSION_TIMEOUT))
     secret = kube.fitting(ctx.name("session-keys"))
-    stored = read(kube.secret_data(ctx.children.get(("Secret", secret)) or ctx.lost.get(secret)))
+    # Deleted, it stays so: that logs out whoever has a stolen key.
+    stored = read(kube.secret_data(ctx.children.get(("Secret", secret))))
     ring = next_ring(
         stored,
         ctx.spec.secret_key_generation,
@@ -110,7 +110,7 @@ def _key_state(ctx: Context[HorizonSpec], site: Site) -> _KeyState:
         all_read_it=stored is not None and _all_run_with(ctx, _config(ctx, site, stored, user)),
         lifetime=lifetime,
     )
-    return _KeyState(ring, _config(ctx, site, ring, user), lifetime)
+    return _KeyState(ring, _config(ctx, site, ring, user))
 
 
 def _config(ctx: Context[HorizonSpec], site: Site, ring: KeyRing, user: Mapping[str, Any]) -> parts.Config:
@@ -160,7 +160,7 @@ def _all_run_with(ctx: Context[HorizonSpec], conf: parts.Config) -> bool:
 
 def _keys(ctx: Context[HorizonSpec], ring: KeyRing) -> Step:
     """Return Secret `<owner>-session-keys`. Without it, all users have to log in again."""
-    secret = kube.remembered(kube.secret(ctx, ctx.name("session-keys"), ring.data))
+    secret = kube.secret(ctx, ctx.name("session-keys"), ring.data)
     # A barrier: pods of one cloud never have two different first keys.
     return Step(name="SecretKey", objects=(secret,), guarded=True, barrier=True, verdict=_progress(ring))
 
@@ -207,6 +207,11 @@ def _single_sign_on(ctx: Context[HorizonSpec], site: Site) -> Step:
     missing = site.federation.missing(site.url)
     if not missing:
         return Step(name="SingleSignOn", verdict=READY)
+    if not site.has_public_url:
+        text = (
+            "users of identity providers cannot log in: browsers have no address of the dashboard; set spec.expose.host"
+        )
+        return Step(name="SingleSignOn", verdict=Verdict(State.READY, text, "NoPublicAddress"))
     ref = ctx.spec.keystone_ref or KEYSTONE
     text = f"users of identity providers cannot log in here: add {missing} to spec.federation.trustedDashboards"
     return Step(name="SingleSignOn", verdict=Verdict(State.READY, f"{text} of Keystone/{ref.name}", "NotTrusted"))

@@ -45,13 +45,14 @@ class Site:
     """The places of a dashboard and of what it calls."""
 
     url: str
-    """Public URL, without a path."""
+    """Public URL, without a path; the one inside the cluster if there is none."""
     hosts: Sequence[str]
     """Names by which clients call it; `*` for any."""
     behind_proxy: bool
     """True if a proxy says with which scheme a client came."""
     keystone: Mapping[str, str]
     """Contract of the Keystone."""
+    has_public_url: bool = True
     has_tls_proxy: bool = False
     """True if each pod has a TLS proxy, which says from which address a client came."""
     glance: str = ""

@@ -1,1 +1,1 @@
-"""Stand-ins of Designate's modules: central keeps keys in the file $KEYS."""
+"""Stand-ins of Designate's modules: central keeps all it knows in the file $CENTRAL."""

@@ -1,7 +1,9 @@
 """A stand-in of the context of a request."""
 
+from types import SimpleNamespace
 
-class DesignateContext:
+
+class DesignateContext(SimpleNamespace):
     @classmethod
-    def get_admin_context(cls, *, request_id: str) -> str:
-        return f"administrator of {request_id}"
+    def get_admin_context(cls, *, request_id: str) -> "DesignateContext":
+        return cls(request_id=request_id, all_tenants=False)

@@ -1,0 +1,5 @@
+"""A stand-in of Designate's rules."""
+
+
+def init() -> None:
+    pass
