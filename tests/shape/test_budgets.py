@@ -20,7 +20,7 @@ LARGER = {
     "controlplane": 660,
     "designate": 365,
     "glance": 406,
-    "horizon": 530,
+    "horizon": 555,
     "keystone": 590,
     "keystone/federation": 590,
     "mariadb": 570,

@@ -42,18 +42,20 @@ def tempest(namespace: str) -> dict[str, Any]:
 
 
 def choose(spec: dict[str, Any]) -> None:
-    """The cloud's spec has a Tempest, and a Glance that fetches images from the web: it does not unless it is told to,
-    and the tests of it would be skipped.
+    """Have a Tempest, the services of its plug-ins, and a Glance that fetches images from the web: it does not unless
+    it is told to, and the tests of it would be skipped.
     """
     spec["tempest"] = tempest("openstack")
+    for service in ("barbican", "designate", "heat"):
+        spec[service] = {"enabled": True}
     options = spec.setdefault("glance", {}).setdefault("config", {}).setdefault("DEFAULT", {})
     options["enabled_import_methods"] = "[glance-direct,web-download]"
 
 
 @pytest.fixture(scope="package")
 def stood() -> Iterator[tuple[Session, Cloud]]:
-    """The minimal cloud in a cluster of its own, Ready, with what tests need: an image, a flavor and a larger one, an
-    external network, and a web server.
+    """The minimal cloud and some services in a cluster of its own, Ready, with what tests need: an image, a flavor and
+    a larger one, an external network, and a web server.
     """
     with stands(MINIMAL, choose) as (session, cloud):
         furnish(session.cluster, cloud.namespace)

@@ -11,6 +11,9 @@ SETS: Mapping[str, str] = {
     "identity": r"^tempest\.api\.identity\.",
     "image": r"^tempest\.api\.image\.",
     "network": r"^tempest\.api\.network\.",
+    "key-manager": r"^barbican_tempest_plugin\.tests\.(api|rbac)\.",
+    "dns": r"^designate_tempest_plugin\.tests\.api\.",
+    "orchestration": r"^heat_tempest_plugin\.tests\.(api|functional)\.",
 }
 """The sets, by what their tests' names have in common."""
 
