@@ -130,9 +130,9 @@ def _links(name: str, value: Any) -> Iterator[tuple[str, Any]]:
             if isinstance(each, Mapping):
                 yield f"{name}[{index}].url", cast("Mapping[str, Any]", each).get("url", "/")
     if name == HORIZON_CONFIG:
-        for inner in ("bug_url", "help_url"):
-            if inner in value:
-                yield f"{name}.{inner}", value[inner]
+        for inner, link in cast("Mapping[str, Any]", value).items():
+            if inner in ("bug_url", "help_url"):
+                yield f"{name}.{inner}", link
 
 
 def _is_data(value: Any, depth: int) -> bool:

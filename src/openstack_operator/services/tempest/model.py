@@ -30,8 +30,16 @@ Regex = Annotated[str, Field(min_length=1, max_length=4096)]
 CloudName = Annotated[str, Field(min_length=1, max_length=255)]
 """Name of something in the cloud."""
 TestedService = Literal[
-    *("compute", "dns", "identity", "image", "key-manager", "load-balancer", "network", "object-storage"),
-    *("orchestration", "volume"),
+    "compute",
+    "dns",
+    "identity",
+    "image",
+    "key-manager",
+    "load-balancer",
+    "network",
+    "object-storage",
+    "orchestration",
+    "volume",
 ]
 History = Annotated[int, Field(ge=1, le=100)]
 
