@@ -20,7 +20,19 @@ BUILD = "OPERATOR_BUILD"
 VERSION = "app.kubernetes.io/version"
 RELEASES = "openstack-operator-releases"
 
-OPTIONAL = ("valkey", "etcd", "cinder", "ceph", "barbican", "heat", "horizon", "designate", "cortex", "tempest")
+OPTIONAL = (
+    "valkey",
+    "etcd",
+    "cinder",
+    "ceph",
+    "barbican",
+    "heat",
+    "horizon",
+    "designate",
+    "octavia",
+    "cortex",
+    "tempest",
+)
 """Services that run only if the control plane enables them, each in an image of its name."""
 BESIDE = {"bind9": "designate"}
 """Further images that only such a service runs, with its name."""

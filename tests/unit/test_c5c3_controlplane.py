@@ -37,7 +37,13 @@ TEMPLATES = {
 }
 RUNS = {"mariadb", "rabbitmq", "memcached", "ovn", "keystone", "glance", "placement", "neutron", "nova"}
 """Without a word."""
-OURS_ALONE = {"barbican": "Barbican", "heat": "Heat", "horizon": "Horizon", "designate": "Designate"}
+OURS_ALONE = {
+    "barbican": "Barbican",
+    "heat": "Heat",
+    "horizon": "Horizon",
+    "designate": "Designate",
+    "octavia": "Octavia",
+}
 """Services that c5c3's manifests do not name."""
 KIND = {name: kind for part in TEMPLATES.values() for name, kind in part.items()}
 

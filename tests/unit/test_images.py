@@ -106,6 +106,7 @@ def test_accounts_are_those_the_images_make() -> None:
         "heat",
         "horizon",
         "designate",
+        "octavia",
         "bind9",
         "cortex",
         "federation",

@@ -31,6 +31,7 @@ SERVICE_KINDS = (
     ServiceKind("Heat", rotates=True),
     ServiceKind("Horizon"),
     ServiceKind("Designate", rotates=True),
+    ServiceKind("Octavia", rotates=True),
     ServiceKind("Cortex"),
     ServiceKind("Tempest"),
 )

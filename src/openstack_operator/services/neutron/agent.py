@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from ... import agents, kube, oslo, parts
-from ...parts.ovn import OVN_TLS, ovn_mounts
+from ...parts.ovn import OVN_TLS, ovn_defaults, ovn_mounts
 from ...plan import Context, Step
-from .config import agent_conf, network, ovn_defaults
+from .config import agent_conf, network
 from .model import NeutronSpec
 from .refill import remark
 
@@ -20,7 +20,9 @@ def metadata_agent(ctx: Context[NeutronSpec], secret: str, *, after: tuple[Step,
     conf = parts.written(
         ctx,
         {
-            "neutron.conf": oslo.render(parts.options(ctx, agent_conf(ctx, secret), defaults=ovn_defaults(ctx))),
+            "neutron.conf": oslo.render(
+                parts.options(ctx, agent_conf(ctx, secret), defaults=ovn_defaults(network(ctx)))
+            ),
             "neutron_ovn_metadata_agent.ini": "# Every option is in neutron.conf.\n" + remark(ctx),
         },
         suffix=f"{NAME}-config",

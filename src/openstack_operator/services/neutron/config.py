@@ -65,15 +65,6 @@ def network(ctx: Context[NeutronSpec]) -> Referent:
     return Referent(published)
 
 
-def ovn_defaults(ctx: Context[NeutronSpec]) -> Sections:
-    """Return defaults of clients of OVN's databases: they retry a database that does not answer after 4 s at most,
-    instead of twice as long each time; and with several members, they leave one whose node was lost after 10 s instead
-    of a minute.
-    """
-    several = "," in network(ctx)["southbound"]
-    return {"ovn": {"ovsdb_retry_max_interval": 4, **({"ovsdb_probe_interval": 10000} if several else {})}}
-
-
 def neutron_conf(ctx: Context[NeutronSpec], base: parts.Foundation) -> Sections:
     """Return the options that the operator sets for the API and the workers."""
     # Neutron's own user notifies Nova about ports; Nova's endpoint comes from the catalog.

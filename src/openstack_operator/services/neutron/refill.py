@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from ... import kube, parts
+from ...parts.ovn import rebuilt_databases
 from ...plan import Context, Object, Step
 from .config import network
 from .model import NeutronSpec
@@ -15,17 +16,11 @@ NAME = "ovn-db-sync"
 _IDENTITY = "OVN_NORTHBOUND"
 
 
-def rebuilt_identities(ctx: Context[NeutronSpec]) -> Sequence[str]:
-    """Return identities of the northbound and the southbound database; each is empty for the first database."""
-    published: Mapping[str, str] = network(ctx).published
-    return [published.get(f"{name}Rebuilt", "") for name in ("northbound", "southbound")]
-
-
 def remark(ctx: Context[NeutronSpec]) -> str:
     """Return a line for a configuration file, empty while the databases are the first ones. It makes pods restart:
     their copy of a former database is newer, so they would wait for it without end (ovs.db.idl).
     """
-    identities = [identity for identity in rebuilt_identities(ctx) if identity]
+    identities = [identity for identity in rebuilt_databases(network(ctx)) if identity]
     return f"# Databases of OVN that were made anew: {', '.join(identities)}\n" if identities else ""
 
 
@@ -35,7 +30,7 @@ def db_resync(
     """Return a Job for each northbound database that was rebuilt; none for the first one. API pods wait for it:
     resources they create meanwhile could look like leftovers and be removed.
     """
-    identity = rebuilt_identities(ctx)[0]
+    identity = rebuilt_databases(network(ctx))[0]
     if not identity:
         return []
     step = parts.job(

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ... import kube, oslo, parts
-from ...parts.ovn import ovn_mounts
+from ...parts.ovn import ovn_defaults, ovn_mounts
 from ...plan import READY, Context, NotBuilt, Plan, SpecError, Step, progressing
 from .agent import metadata_agent
-from .config import DEFAULTS, POLICY, network, neutron_conf, ovn_defaults
+from .config import DEFAULTS, POLICY, network, neutron_conf
 from .model import NeutronSpec
 from .refill import db_resync, remark
 
@@ -26,7 +26,10 @@ def plan(ctx: Context[NeutronSpec]) -> Plan:
     base = parts.foundation(ctx, "metadata")
     ovn_contract = network(ctx)
     ovn = Step(name="OVNConnected", verdict=ovn_contract.verdict)
-    defaults, files = oslo.merge(DEFAULTS, ovn_defaults(ctx)), {"ml2_conf.ini": _EMPTY_ML2 + remark(ctx), **POLICY}
+    defaults, files = (
+        oslo.merge(DEFAULTS, ovn_defaults(ovn_contract)),
+        {"ml2_conf.ini": _EMPTY_ML2 + remark(ctx), **POLICY},
+    )
     certificate = ovn_mounts(ovn_contract)
     conf = parts.config(ctx, "neutron.conf", neutron_conf(ctx, base), defaults=defaults, more=files, beside=certificate)
     ml2 = kube.files("config", conf.secret, "/etc/neutron/plugins/ml2", "ml2_conf.ini")

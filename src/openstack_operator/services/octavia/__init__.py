@@ -1,0 +1,21 @@
+"""OpenStack Octavia: load balancers, carried out by OVN on the nodes."""
+
+from __future__ import annotations
+
+from ...parts import moving
+from ...plan import CloudMember, Listens, SecretReaders, Service
+from .config import PORT
+from .model import OCTAVIA
+from .service import plan
+
+SERVICE = Service(
+    resource=OCTAVIA,
+    plan=plan,
+    observes=SecretReaders(moving),
+    listens=Listens(ports={"api": [PORT]}),
+    member=CloudMember(
+        field="octavia",
+        phase="OptionalServices",
+        description="Load balancers for TCP, UDP and SCTP, which OVN carries out on the nodes.",
+    ),
+)

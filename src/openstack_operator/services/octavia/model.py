@@ -1,0 +1,70 @@
+"""Spec of an Octavia."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from ...api import (
+    Column,
+    HttpApi,
+    Model,
+    OVNNetworkRef,
+    Purge,
+    Resource,
+    Scale,
+    Schedule,
+    ServiceSpec,
+    UsesCache,
+    UsesDatabase,
+    UsesIdentity,
+)
+
+Limit = Annotated[int, Field(ge=-1, le=2**31 - 1)]
+
+
+class Quotas(Model):
+    """Limits of a project without quotas of its own; -1 means no limit, as does an unset field."""
+
+    load_balancers: Limit | None = None
+    """Number of load balancers."""
+    listeners: Limit | None = None
+    """Number of listeners."""
+    pools: Limit | None = None
+    """Number of pools."""
+    members: Limit | None = None
+    """Number of members of pools."""
+    health_monitors: Limit | None = None
+    """Number of health monitors."""
+
+
+class LoadBalancerPurge(Purge):
+    """Removal of the database rows of deleted load balancers."""
+
+    schedule: Schedule = "30 3 * * *"
+    """Time of the removal, as a cron expression in UTC."""
+
+
+class OctaviaSpec(ServiceSpec, UsesDatabase, UsesCache, UsesIdentity):
+    """OpenStack Octavia: load balancers for TCP, UDP and SCTP. OVN carries them out on the nodes, so no servers run for
+    them. Members of a project may create and change its load balancers, readers may look at them."""
+
+    api: HttpApi = HttpApi()
+    """The Load Balancer API. Each of its pods has a driver agent, too. One of the agents takes OVN's events, and
+    another one does when that ends."""
+    ovn_network_ref: OVNNetworkRef = OVNNetworkRef(name="ovn")
+    """OVNNetwork that carries out the load balancers; the one of this cloud's Neutron."""
+    quotas: Quotas = Quotas()
+    """Limits of a project without quotas of its own."""
+    purge: LoadBalancerPurge = LoadBalancerPurge()
+    """Removal of deleted load balancers from the database."""
+
+
+OCTAVIA = Resource(
+    kind="Octavia",
+    plural="octavias",
+    spec=OctaviaSpec,
+    scale=Scale("api"),
+    columns=(Column("Endpoint", ".status.endpoint"),),
+)

@@ -1,0 +1,86 @@
+"""Octavia: a schema, an API with a driver agent in each of its pods, and the purge of deleted load balancers."""
+
+from __future__ import annotations
+
+from ... import agents, kube, parts
+from ...parts.ovn import ovn_mounts, rebuilt_databases
+from ...parts.purge import purge
+from ...plan import Context, Plan, Step
+from .config import PORT, SOCKETS, defaults, network, octavia_conf
+from .model import OctaviaSpec
+
+_AGENT = "driver-agent"
+_SOCKETS = SOCKETS.removeprefix("/var")
+# Each process has a copy of OVN's load balancers, and works on requests after it answered them: none may end, as others
+# do, once they have nothing to do.
+_WORKERS = parts.Workers(processes=2, threads=4, as_needed=False)
+
+
+def plan(ctx: Context[OctaviaSpec]) -> Plan:
+    """Return everything that an Octavia consists of; published: internalURL, publicURL."""
+    base = parts.foundation(ctx)
+    ovn = Step(name="OVNConnected", verdict=network(ctx).verdict)
+    wired, certificate = octavia_conf(ctx, base), ovn_mounts(network(ctx))
+    conf = parts.config(ctx, "octavia.conf", wired, defaults=defaults(ctx), beside=certificate)
+    command = ["octavia-db-manage", "upgrade", "head"]
+    sync = parts.job(ctx, "db-sync", command, conf, after=base.schema, condition="Schema")
+    api = parts.api(
+        ctx,
+        "api",
+        PORT,
+        conf,
+        settings=ctx.spec.api,
+        after=(*base.steps, ovn, sync),
+        memory="256Mi",
+        mounts=kube.scratch(_SOCKETS),
+        workers=_WORKERS,
+        more=parts.More(env=_restarts(ctx), containers=[_agent(ctx, conf)]),
+    )
+    entry = parts.catalog(ctx, "load-balancer", "Load Balancer", api, after=(*base.steps, api))
+    removal = ["python3", "-c", agents.text("octavia/purge.py")]
+    return Plan(
+        *parts.policies(ctx),
+        *base.steps,
+        ovn,
+        conf,
+        sync,
+        api,
+        entry,
+        *purge(ctx, ctx.spec.purge, removal, conf, after=(sync,)),
+        endpoint=api.public,
+        published={**base.credentials.published, **api.published},
+    )
+
+
+def _agent(ctx: Context[OctaviaSpec], conf: parts.Config) -> kube.Container:
+    """Return the driver agent, which writes the status of load balancers into the database, for the API of its pod and
+    as OVN's health monitors see their members.
+    """
+    ports = [_port(network(ctx)[name]) for name in ("northbound", "southbound")]
+    runs = agents.shell("octavia/agent_runs.sh")
+    return kube.Container(
+        component=parts.program(ctx, _AGENT),
+        name=_AGENT,
+        mounts=(*conf.mounts, *kube.scratch("/tmp", "/run", parts.state(ctx), _SOCKETS)),  # noqa: S108
+        started=kube.Probe.of_worker(agents.shell("octavia/agent_listens.sh", words=(SOCKETS, *ports))),
+        # Not its connections: while OVN's databases cannot be reached, the API still lists load balancers.
+        ready=kube.Probe.of_worker(agents.shell("octavia/agent_listens.sh", words=(SOCKETS,))),
+        alive=kube.Probe.of_worker(runs),
+        lifecycle={
+            "preStop": {"exec": {"command": agents.shell("octavia/await_api.sh", words=(str(PORT),), options="-c")}}
+        },
+        memory="256Mi",
+    )
+
+
+def _port(connection: str) -> str:
+    """Return the port of a database; all its members have the same."""
+    return connection.rpartition(":")[2]
+
+
+def _restarts(ctx: Context[OctaviaSpec]) -> dict[str, str]:
+    """Return a variable that makes pods restart once a database of OVN was made anew: their copy of the former one is
+    newer, so they would wait for it without end (ovs.db.idl).
+    """
+    identities = [identity for identity in rebuilt_databases(network(ctx)) if identity]
+    return {"OVN_REBUILT": ",".join(identities)} if identities else {}
