@@ -79,7 +79,7 @@ def _port(connection: str) -> str:
 
 
 def _restarts(ctx: Context[OctaviaSpec]) -> dict[str, str]:
-    """Return a variable that makes pods restart once a database of OVN was made anew: their copy of the former one is
+    """Return a variable that makes pods restart once a database of OVN was rebuilt: their copy of the former one is
     newer, so they would wait for it without end (ovs.db.idl).
     """
     identities = [identity for identity in rebuilt_databases(network(ctx)) if identity]
