@@ -114,6 +114,25 @@ def test_a_database_that_was_made_anew_restarts_the_pods(release: Release) -> No
     assert env["OVN_REBUILT"] == "one"
 
 
+def test_load_balancers_are_written_into_a_database_that_was_rebuilt(release: Release) -> None:
+    """Once for each, when the API answers, which lists them."""
+
+    def jobs(**rebuilt: str) -> dict[str, Object]:
+        made = objects(planned(release, {**OVN, **rebuilt}))
+        return {name: obj for (kind, name), obj in made.items() if kind == "Job" and "restore" in name}
+
+    assert jobs() == {}
+    assert jobs(southboundRebuilt="one") == {}
+    ((name, job),) = jobs(northboundRebuilt="one").items()
+    (main,) = job["spec"]["template"]["spec"]["containers"]
+    assert main["command"][-3:] == ["octavia-driver-agent", "--config-file", "/etc/octavia/octavia.conf"]
+    assert "/run/octavia" in {mount["mountPath"] for mount in main["volumeMounts"]}
+    assert jobs(northboundRebuilt="two").keys() != {name}
+    made = planned(release, {**OVN, "northboundRebuilt": "one"})
+    (step,) = [each for each, condition in made.condition.items() if condition == "LoadBalancers"]
+    assert "API" in {made.condition[each] for each in step.after}
+
+
 def test_every_process_stays(release: Release) -> None:
     """One that ends with requests in its queue would leave load balancers PENDING."""
     command = containers(planned(release))["main"]["command"]

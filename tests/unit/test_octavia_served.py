@@ -232,6 +232,10 @@ class Stand:
         assert only["provisioning_status"] != "ERROR", self.log.read_text()[-8000:]
         return only
 
+    @property
+    def switch(self) -> str:
+        return self.ctl("nb", "--bare", "--columns=_uuid", "list", "Logical_Switch")
+
     def ctl(self, database: str, *words: str) -> str:
         return ctl(self.ovn, database, *words)
 
@@ -378,6 +382,17 @@ def driver_agent(root: Path, release: Release, output: int) -> AbstractContextMa
     return running(root, release["octavia-driver-agent"].command, output)
 
 
+@contextmanager
+def another_root(stand: Stand) -> Generator[Path]:
+    """The root of another pod of this Octavia."""
+    with image_root("octavia") as root:
+        for name in ("etc/octavia", "etc/ovn-tls", "run/octavia"):
+            shutil.copytree(stand.root / name, root / name, dirs_exist_ok=True, ignore=shutil.ignore_patterns("*.sock"))
+        for path in (*(root / "etc/ovn-tls").iterdir(), root / "run/octavia"):
+            os.chown(path, USER, USER)
+        yield root
+
+
 def topology(root: Path) -> None:
     """A network and a router, as Neutron writes them."""
     router = f"neutron-{ROUTER}"
@@ -504,16 +519,17 @@ def test_the_probes_of_the_driver_agent_know_it(stand: Stand) -> None:
         subprocess.run(agents.shell(program, words=words), check=True)
 
 
-def test_lost_rows_of_ovn_come_back(stand: Stand, web: Balancer) -> None:
-    """By the command of docs/how-to/offer-load-balancers.md. It ends with an error after each one that OVN lacked,
-    since it reports what it made in a shape that it cannot read (ovn-octavia-provider 8.0).
-    """
+def test_lost_rows_of_ovn_come_back(stand: Stand, web: Balancer, release: Release) -> None:
+    """The job has a driver agent of its own, in a root of its own."""
     for row in stand.ctl("nb", "--bare", "--columns=_uuid", "list", "Load_Balancer").split():
         stand.ctl("nb", "lb-del", row)
-    stand.sql(f"UPDATE octavia.load_balancer SET provisioning_status = 'PENDING_UPDATE' WHERE id = '{web.id}'")
-    for expected in (1, 0):
-        with inside(stand.root, USER, "octavia-ovn-db-sync-util", env=ENV) as process:
-            assert process.wait(PATIENCE) == expected
+    network = f"neutron-{NETWORK}"
+    command = ("python3", "-c", agents.text("octavia/restore.py"), *release["octavia-driver-agent"].command)
+    with another_root(stand) as root:
+        for name, expected in (("elsewhere", 1), (network, 0), (network, 0)):
+            stand.ctl("nb", "set", "Logical_Switch", stand.switch, f"name={name}")
+            with inside(root, USER, *command, env=ENV) as process:
+                assert process.wait(PATIENCE) == expected
     assert stand.look(f"loadbalancers/{web.id}")["provisioning_status"] == "ACTIVE"
     test_a_load_balancer_becomes_rows_of_ovn(stand, web)
     until("OVN to watch the member", lambda: "10.0.0.5" in stand.ctl("sb", "--bare", "list", "Service_Monitor"))
@@ -537,21 +553,17 @@ def test_another_agent_takes_over(stand: Stand, web: Balancer, release: Release)
     """A lock in OVN's databases decides which agent follows health monitors. Last, since it ends the first one."""
     seen(stand, "online")
     until("the member to be online", lambda: status(stand, web) == "ONLINE")
-    with image_root("octavia") as root, (root / "tmp/log").open("w") as output:
-        for name in ("etc/octavia", "etc/ovn-tls", "run/octavia"):
-            shutil.copytree(stand.root / name, root / name, dirs_exist_ok=True, ignore=shutil.ignore_patterns("*.sock"))
-        for path in (*(root / "etc/ovn-tls").iterdir(), root / "run/octavia"):
-            os.chown(path, USER, USER)
-        with driver_agent(root, release, output.fileno()):
-            until(
-                "the other agent to start", lambda: "OVN provider agent has started" in (root / "tmp/log").read_text()
-            )
-            stand.agent.close()
+    with ExitStack() as stack:
+        root = stack.enter_context(another_root(stand))
+        log = root / "tmp/log"
+        stack.enter_context(driver_agent(root, release, stack.enter_context(log.open("w")).fileno()))
+        until("the other agent to start", lambda: "OVN provider agent has started" in log.read_text())
+        stand.agent.close()
 
-            def is_followed() -> bool:
-                # What happens before the other one has the lock is lost (docs/reference/limits.md).
-                seen(stand, "online")
-                seen(stand, "offline")
-                return status(stand, web) == "ERROR"
+        def is_followed() -> bool:
+            # What happens before the other one has the lock is lost (docs/how-to/offer-load-balancers.md).
+            seen(stand, "online")
+            seen(stand, "offline")
+            return status(stand, web) == "ERROR"
 
-            until("the member to be in ERROR", is_followed)
+        until("the member to be in ERROR", is_followed)

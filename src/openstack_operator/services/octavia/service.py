@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ... import agents, kube, parts
 from ...parts.ovn import ovn_mounts, rebuilt_databases
 from ...parts.purge import purge
@@ -46,6 +48,7 @@ def plan(ctx: Context[OctaviaSpec]) -> Plan:
         sync,
         api,
         entry,
+        *_restore(ctx, conf, after=(*base.steps, ovn, api, entry)),
         *purge(ctx, ctx.spec.purge, removal, conf, after=(sync,)),
         endpoint=api.public,
         published={**base.credentials.published, **api.published},
@@ -76,6 +79,28 @@ def _agent(ctx: Context[OctaviaSpec], conf: parts.Config) -> kube.Container:
 def _port(connection: str) -> str:
     """Return the port of a database; all its members have the same."""
     return connection.rpartition(":")[2]
+
+
+def _restore(ctx: Context[OctaviaSpec], conf: parts.Config, *, after: Sequence[Step]) -> list[Step]:
+    """Return a Job for each northbound database that was rebuilt; none for the first one. It fails, and is tried again,
+    while Neutron has not written the networks yet.
+    """
+    identity = rebuilt_databases(network(ctx))[0]
+    if not identity:
+        return []
+    command = ["python3", "-c", agents.text("octavia/restore.py"), *parts.program(ctx, _AGENT).command]
+    job = parts.job(
+        ctx,
+        "restore",
+        command,
+        conf,
+        component=_AGENT,
+        after=after,
+        condition="LoadBalancers",
+        mounts=kube.scratch(_SOCKETS),
+        env={"OVN_NORTHBOUND": identity},
+    )
+    return [job]
 
 
 def _restarts(ctx: Context[OctaviaSpec]) -> dict[str, str]:
