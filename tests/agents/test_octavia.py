@@ -11,7 +11,7 @@ from openstack_operator.services.octavia.model import OCTAVIA
 from openstack_operator.services.octavia.service import plan
 from openstack_operator.testing import context
 
-from .programs import Machine, container, planned
+from .programs import Machine, container, job, planned
 
 CONTRACTS = {
     "MariaDB": {"host": "db", "port": "3306"},
@@ -111,3 +111,65 @@ def test_a_purge_removes_what_was_deleted(machine: Machine, release: Release) ->
     cron_job = planned(made, "CronJob", "octavia-purge")
     result = machine.run(container(cron_job["spec"]["jobTemplate"]))
     assert (result.returncode, result.stdout) == (0, "configured\nremoved\n"), result.stderr
+
+
+DRIVER = """
+import os, types
+
+class Find:
+    def __init__(self, found):
+        self.found = found
+    def execute(self, check_error=False):
+        return self.found
+
+class Nb:
+    def db_find_rows(self, table, condition):
+        return Find(condition[2] in os.environ[table].split())
+
+class Helper:
+    ovn_nbdb_api = Nb()
+    def get_octavia_lbs(self, client, provider):
+        assert (client, provider) == ("client", "ovn")
+        for word in os.environ["BALANCERS"].split():
+            name, network, status = word.split(":")
+            yield types.SimpleNamespace(id=name, vip_network_id=network, provisioning_status=status)
+
+class OvnProviderDriver:
+    _ovn_helper = Helper()
+    def do_sync(self, id):
+        # Its own report of this cannot be read by itself.
+        self._ovn_helper._update_status_to_octavia([[]])
+        print("synced", id)
+"""
+
+
+def test_only_what_ovn_lacks_is_written_once_it_has_the_network(machine: Machine, release: Release) -> None:
+    for folder in ("octavia", "octavia/common", "ovn_octavia_provider", "ovn_octavia_provider/common"):
+        machine.module(f"{folder}/__init__.py", "")
+    machine.module("octavia/common/service.py", "def prepare_service():\n    pass\n")
+    machine.module("ovn_octavia_provider/driver.py", DRIVER)
+    machine.module("ovn_octavia_provider/common/clients.py", "def get_octavia_client():\n    return 'client'\n")
+    machine.module("ovn_octavia_provider/common/utils.py", "def ovn_name(name):\n    return 'neutron-' + name\n")
+    machine.program("octavia-driver-agent", 'echo "agents: <$OS_DRIVER_AGENT__ENABLED_PROVIDER_AGENTS>"')
+    contract = {**CONTRACTS["OVNNetwork"], "northboundRebuilt": "one"}
+    made = plan(context(OCTAVIA, {}, release=release, published={**CONTRACTS, "OVNNetwork": contract}))
+    restore = job(made, "octavia-restore")
+    machine.env |= {
+        "BALANCERS": "there:n:ACTIVE lost:n:ACTIVE late:m:ACTIVE pending:n:PENDING_UPDATE",
+        "Load_Balancer": "there",
+        "Logical_Switch": "neutron-n",
+    }
+    result = machine.run(restore)
+    assert result.returncode == 1
+    lines = [line for line in result.stdout.splitlines() if "agents" not in line]
+    assert lines == [
+        "synced lost",
+        "load balancer lost: written into OVN",
+        "load balancer late: OVN does not have its network yet",
+    ]
+    assert "into OVN: 1" in result.stderr
+    machine.env |= {"Load_Balancer": "there lost", "Logical_Switch": "neutron-n neutron-m"}
+    result = machine.run(restore)
+    assert (result.returncode, result.stderr) == (0, "")
+    assert "synced late" in result.stdout
+    assert "synced pending" not in result.stdout

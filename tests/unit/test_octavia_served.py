@@ -104,7 +104,7 @@ class Cloud(BaseHTTPRequestHandler):
             return self.say(201, {"token": self.token(name)}, **{"X-Subject-Token": name})
         assert isinstance(self.server, Server)
         port = {"id": f"7{len(self.server.ports):07}-0000-4000-8000-000000000000", "status": "DOWN", **body["port"]}
-        fixed = port.get("fixed_ips") or [{"subnet_id": SUBNET}]
+        fixed: list[dict[str, str]] = port.get("fixed_ips") or [{"subnet_id": SUBNET}]
         address = f"10.0.0.{100 + len(self.server.ports)}"
         port["fixed_ips"] = [{"ip_address": address, **{k: v for k, v in each.items() if v}} for each in fixed]
         self.server.ports[port["id"]] = port

@@ -2,8 +2,8 @@
 cloud without amphorae needs.
 """
 
-from octavia.common import service
-from octavia.controller.housekeeping import house_keeping
+from octavia.common import service  # pyright: ignore[reportMissingImports]
+from octavia.controller.housekeeping import house_keeping  # pyright: ignore[reportMissingImports]
 
 service.prepare_service()
 house_keeping.DatabaseCleanup().cleanup_load_balancers()

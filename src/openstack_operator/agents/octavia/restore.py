@@ -8,9 +8,9 @@ import os
 import subprocess
 import sys
 
-from octavia.common import service
-from ovn_octavia_provider import driver
-from ovn_octavia_provider.common import clients, utils
+from octavia.common import service  # pyright: ignore[reportMissingImports]
+from ovn_octavia_provider import driver  # pyright: ignore[reportMissingImports]
+from ovn_octavia_provider.common import clients, utils  # pyright: ignore[reportMissingImports]
 
 agent = subprocess.Popen(sys.argv[1:], env={**os.environ, "OS_DRIVER_AGENT__ENABLED_PROVIDER_AGENTS": ""})
 try:
@@ -38,4 +38,4 @@ finally:
     agent.terminate()
     agent.wait()
 if early:
-    sys.exit(f"{early} load balancers wait for Neutron to write their networks into OVN")
+    sys.exit(f"load balancers that wait for Neutron to write their networks into OVN: {early}")
