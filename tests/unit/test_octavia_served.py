@@ -103,8 +103,12 @@ class Cloud(BaseHTTPRequestHandler):
             name = body["auth"]["identity"]["password"]["user"]["name"]
             return self.say(201, {"token": self.token(name)}, **{"X-Subject-Token": name})
         assert isinstance(self.server, Server)
-        port = {"id": f"7{len(self.server.ports):07}-0000-4000-8000-000000000000", "status": "DOWN", **body["port"]}
-        fixed: list[dict[str, str]] = port.get("fixed_ips") or [{"subnet_id": SUBNET}]
+        port: dict[str, Any] = {
+            "id": f"7{len(self.server.ports):07}-0000-4000-8000-000000000000",
+            "status": "DOWN",
+            **body["port"],
+        }
+        fixed = port.get("fixed_ips") or [{"subnet_id": SUBNET}]
         address = f"10.0.0.{100 + len(self.server.ports)}"
         port["fixed_ips"] = [{"ip_address": address, **{k: v for k, v in each.items() if v}} for each in fixed]
         self.server.ports[port["id"]] = port
@@ -204,7 +208,8 @@ class Stand:
         request = urllib.request.Request(
             f"http://127.0.0.1:{self.api}{path}",
             json.dumps(body).encode() if body is not None else None,
-            {"X-Auth-Token": token, "Content-Type": "application/json"} if token else {},
+            {"X-Forwarded-Proto": "https", "Content-Type": "application/json"}
+            | ({"X-Auth-Token": token} if token else {}),
             method=method,
         )
         try:
@@ -308,7 +313,8 @@ def configured(root: Path, release: Release, nb: int, sb: int, mariadb: int, clo
     return text
 
 
-ENV = {"HOME": "/tmp", "LANG": "C.UTF-8"}
+# The variable is there where a TLS proxy stands before the API.
+ENV = {"HOME": "/tmp", "LANG": "C.UTF-8", "OS_OSLO_MIDDLEWARE__ENABLE_PROXY_HEADERS_PARSING": "true"}
 
 
 @pytest.fixture(name="stand", scope="module")
@@ -487,6 +493,12 @@ def test_members_write_and_readers_read_in_their_own_project(stand: Stand, web: 
     assert stand.call("DELETE", path, token="other")[0] == 403
     assert stand.call("GET", path, token="forged")[0] == 401
     assert stand.call("GET", path, token="")[0] == 401
+
+
+def test_its_links_are_those_of_its_proxy(stand: Stand) -> None:
+    """Clients follow them, and would find nothing at a port for plain text."""
+    _, answer = stand.call("GET", "/", token="")
+    assert {link["href"].partition(":")[0] for version in answer["versions"] for link in version["links"]} == {"https"}
 
 
 def test_the_quota_of_the_spec_is_in_force(stand: Stand) -> None:

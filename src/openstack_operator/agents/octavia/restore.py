@@ -17,8 +17,11 @@ try:
     service.prepare_service()
     provider = driver.OvnProviderDriver()
     helper = provider._ovn_helper
-    # The status in Octavia's database stays: it is that of before.
-    helper._update_status_to_octavia = lambda status: None
+
+    def keep_status(status: object) -> None:
+        """Leave the status in Octavia's database: it is that of before."""
+
+    helper._update_status_to_octavia = keep_status
 
     def find(table: str, name: str) -> object:
         return helper.ovn_nbdb_api.db_find_rows(table, ("name", "=", name)).execute(check_error=True)
