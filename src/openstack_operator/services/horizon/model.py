@@ -91,7 +91,7 @@ class HorizonSpec(ServiceSpec, UsesCache, CallsAPIs):
     branding: Branding = Branding()
     """Look of the pages."""
     image_upload: Literal["Proxy", "Direct", "Off"] = "Proxy"
-    """How an image that a user uploads reaches Glance: through the dashboard, or directly from the browser, which
+    """Way by which an uploaded image reaches Glance: through the dashboard, or directly from the browser, which
     Glance must allow: set `config.cors.allowed_origin` of Glance to the URL of the dashboard."""
     glance_ref: GlanceRef | None = None
     """Glance to which browsers upload, with imageUpload Direct; unset is `glance`."""
