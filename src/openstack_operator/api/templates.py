@@ -32,7 +32,7 @@ def abridged(schema: Schema) -> Schema:
     and of fields in them, that more than three places share (exposure, where the database is) are left to the kind the
     template becomes: a condition of the cloud reports what that refuses, with the path of the field, and so does
     `openstack-operator validate` before, except for what may not change. So are the bounds of free texts, lists and
-    maps, and in such groups the patterns and lengths of names that more than three fields share. A template's own
+    maps, and in such groups the patterns of names that more than three fields share. A template's own
     fields keep the first sentence of their descriptions; of a text that more than three of them share, only the first
     one keeps it, and further below none. Each default is stated here as well, even without any other text.
     """
@@ -110,8 +110,6 @@ def _cut(schema: Schema, sayings: _Sayings, depth: int) -> Schema:
         short |= {_RULES: rules} if rules else {}
     if depth > 1 and sayings.is_shared(short.get("pattern", "")) and not short["pattern"].startswith(_NUMBER):
         del short["pattern"]
-        if _RULES not in short:
-            short.pop("maxLength", None)
     if IN_KIND in schema and _RULES not in short:
         # What a rule costs is reckoned by bounds.
         short = {name: value for name, value in short.items() if name not in _BOUNDS}
