@@ -76,6 +76,7 @@ def child(name: str, field: str = "") -> str:
 BESIDE = {
     "cinder": (child("nova", "spec.cinderRef"), child("tempest", "spec.dependsOn")),
     "cortex": (child("nova", "spec.scheduler"),),
+    "designate": (child("neutron", "spec.externalDns"),),
     "etcd": (child("cinder", "spec.coordination"),),
 }
 CONDITION = {"ovn": "OVNReady"}
@@ -105,7 +106,13 @@ def of_all(field: str, value: Any, told: str, *also: str) -> Iterator[ParameterS
     [
         *(each for name in KIND for each in switched(name)),
         *(
-            row(OURS, f"spec.{name}.enabled", True, {f"{kind}/{name} ": True}, f"{kind}/{name} ", f"{kind}Ready")
+            row(
+                OURS,
+                f"spec.{name}.enabled",
+                True,
+                {f"{kind}/{name} ": True},
+                *(f"{kind}/{name} ", f"{kind}Ready", *BESIDE.get(name, ())),
+            )
             for name, kind in OURS_ALONE.items()
         ),
         row(

@@ -42,7 +42,7 @@ def test_no_server_means_no_cache_rather_than_no_answer(release: Release) -> Non
 def test_memory_reaches_the_program_and_the_scheduler(release: Release) -> None:
     objects = {key(o): o for o in plan(context(MEMCACHED, {"memory": "512Mi"}, release=release)).objects}
     main = objects["StatefulSet", "memcached-server"]["spec"]["template"]["spec"]["containers"][0]
-    assert " ".join(main["command"]) == "memcached -l 0.0.0.0 -p 11211 -U 0 -m 512 -c 1024"
+    assert " ".join(main["command"]) == "memcached -l 0.0.0.0 -p 11211 -U 0 -X -W -m 512 -c 1024"
     assert main["resources"]["requests"]["memory"] == "528Mi"
 
 
