@@ -28,6 +28,7 @@ PUBLISHED = {
     "Memcached": {"servers": "memcached-0:11211"},
     "Keystone": {"internalURL": "http://keystone-api:5000/v3", "region": "RegionOne"},
     "Neutron": {"metadataSecret": "neutron-credentials"},
+    "Barbican": {"internalURL": "http://barbican-api:9311"},
     "CephStorage": {
         "monitors": "10.0.0.1",
         "fsid": "f",
@@ -187,6 +188,23 @@ class Libvirt(Machine):
 @pytest.fixture(name="libvirt")
 def _libvirt(tmp_path: Path) -> Libvirt:
     return Libvirt(tmp_path)
+
+
+def test_passphrases_of_volumes_have_a_folder_that_libvirt_alone_may_open(tmp_path: Path) -> None:
+    """Without Ceph, too, where libvirt has no key before the first volume."""
+    machine = Machine(tmp_path, {"CGROUPS": str(tmp_path / "none")})
+    machine.program("tini")
+    spec = planned_container(planned({"barbicanRef": {"name": "barbican"}}), "DaemonSet", "nova-libvirt")
+    [folder] = [each["mountPath"] for each in spec["volumeMounts"] if each["name"] == "libvirt-secrets"]
+    assert {"name": "SECRETS_FOLDER", "value": folder} in spec["env"]
+    secrets = tmp_path / "secrets"
+    secrets.mkdir(mode=0o777)
+    certificates = tmp_path / "tls"
+    for each in ("migration", "consoles"):
+        (certificates / each).mkdir(parents=True)
+    with machine.start(spec, SECRETS_FOLDER=secrets, CERTIFICATES_FOLDER=certificates):
+        until("libvirt starts", lambda: "tini -s -- libvirt-start" in machine.calls())
+    assert secrets.stat().st_mode & 0o777 == 0o700
 
 
 def test_libvirt_starts_with_its_keys_and_others_cannot_read_them(libvirt: Libvirt) -> None:

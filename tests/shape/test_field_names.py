@@ -23,6 +23,7 @@ EXCEPTIONS: Mapping[str, str] = {
     "quotas.gigabytes": QUOTA,
     "quotas.backupGigabytes": QUOTA,
     "quotas.perVolumeGigabytes": QUOTA,
+    "encryption.keySize": "Cinder's property key_size; bits, as everything about keys is",
     "ml2.maxHeaderSize": "Neutron's option max_header_size; bytes, as everything about packets is",
     **{
         f"pools.{use}.size": "Ceph's own word for the number of copies"

@@ -35,6 +35,10 @@ class Cloud:
         """The host or cluster of each."""
         self.used: set[str] = set()
         """Types that have volumes."""
+        self.encryptions: dict[str, dict[str, Any]] = {}
+        """By the id of their type."""
+        self.unencrypted: list[str] = []
+        """Types that everybody could use when they got their encryption."""
         self.fault: Answer | None = None
 
     def answer(self, request: Request) -> Answer:
@@ -108,8 +112,26 @@ class Cloud:
             case "DELETE", [known, "extra_specs", key]:
                 del self.types[known]["extra_specs"][key]
                 return Answer(202)
+            case _, [known, "encryption", *rest]:
+                return self.encryption(request, known, rest)
             case _:
                 return Answer(404)
+
+    def encryption(self, request: Request, known: str, rest: list[str]) -> Answer:
+        """As Cinder's volume_type_encryption.py answers."""
+        row = self.types[known]
+        if request.method == "GET":
+            return Answer(200, self.encryptions.get(known, {}))
+        if row["name"] in self.used:
+            verb = {"POST": "create", "PUT": "update"}[request.method]
+            message = f"Cannot {verb} encryption specs. Volume type in use."
+            return Answer(400, {"badRequest": {"code": 400, "message": message}})
+        if row.get("os-volume-type-access:is_public", row.get("is_public")):
+            self.unencrypted.append(row["name"])
+        stored = self.encryptions.get(known, {"encryption_id": next(self.ids), "volume_type_id": known})
+        assert rest == ([stored["encryption_id"]] if request.method == "PUT" else [])
+        self.encryptions[known] = {**stored, **request.body["encryption"]}
+        return Answer(200, request.body)
 
     def named(self, name: str) -> dict[str, Any]:
         (row,) = [row for row in self.types.values() if row["name"] == name]
@@ -155,12 +177,74 @@ def test_a_volume_type_that_was_changed_by_hand_is_repaired(cloud: Cloud, url: s
     row |= {"description": "?", "os-volume-type-access:is_public": False}
     row["extra_specs"] = {"a": "9", "c": "3"}
     assert TYPE.ensure(ctx) == [
-        "volume type fast repaired: description, public",
+        "volume type fast repaired: description",
         "extra specs of fast repaired: a, b, 1 that the spec does not name",
+        "access to volume type fast repaired: public",
     ]
     assert row["extra_specs"] == {"a": "1", "b": "2"}
     assert (row["description"], row["os-volume-type-access:is_public"]) == ("SSDs", True)
     assert TYPE.ensure(ctx) == []
+
+
+LUKS = {"provider": "luks", "cipher": "aes-xts-plain64", "key_size": 256, "control_location": "front-end"}
+
+
+def encryption(cloud: Cloud, name: str) -> dict[str, Any]:
+    stored = cloud.encryptions.get(cloud.named(name)["id"], {})
+    return {field: stored[field] for field in LUKS if field in stored}
+
+
+def test_a_type_is_encrypted_before_anybody_gets_a_volume_of_it(cloud: Cloud, url: str) -> None:
+    ctx = wanting(url, TYPE, name="safe", encryption={})
+    assert TYPE.ensure(ctx) == [
+        "volume type safe created",
+        "encryption of volume type safe created",
+        "access to volume type safe repaired: public",
+    ]
+    assert TYPE.ensure(ctx) == []
+    assert encryption(cloud, "safe") == LUKS
+    assert cloud.named("safe")["os-volume-type-access:is_public"] is True
+    assert cloud.unencrypted == []
+
+
+def test_a_type_whose_encryption_was_never_made_stays_private(cloud: Cloud, url: str) -> None:
+    """The operator ended between the two: the type is there, its encryption is not."""
+    TYPE.ensure(wanting(url, TYPE, name="safe", public=False))
+    assert TYPE.ensure(wanting(url, TYPE, name="safe", encryption={})) == [
+        "encryption of volume type safe created",
+        "access to volume type safe repaired: public",
+    ]
+    assert cloud.unencrypted == []
+
+
+def test_encryption_that_was_changed_by_hand_is_repaired(cloud: Cloud, url: str) -> None:
+    ctx = wanting(url, TYPE, name="safe", encryption={})
+    TYPE.ensure(ctx)
+    cloud.encryptions[cloud.named("safe")["id"]] |= {"cipher": None, "key_size": 128}
+    assert TYPE.ensure(ctx) == ["encryption of volume type safe repaired: cipher, key_size"]
+    assert encryption(cloud, "safe") == LUKS
+    cloud.encryptions.clear()
+    assert TYPE.ensure(ctx) == ["encryption of volume type safe created"]
+    assert TYPE.ensure(ctx) == []
+
+
+def test_encryption_of_a_type_with_volumes_stays_and_the_condition_says_what_to_do(cloud: Cloud, url: str) -> None:
+    TYPE.ensure(wanting(url, TYPE, name="safe", encryption={}))
+    TYPE.ensure(wanting(url, TYPE, name="plain"))
+    cloud.used |= {"safe", "plain"}
+    assert TYPE.ensure(wanting(url, TYPE, name="safe", encryption={})) == []
+    why = r"HTTP 400: volumes have this type, and only a type without volumes gets another encryption; undo the change"
+    with pytest.raises(SpecError, match=rf"^spec\.encryption: Cinder: PUT /…/types/…/encryption/…: {why}"):
+        TYPE.ensure(wanting(url, TYPE, name="safe", encryption={"keySize": 128}))
+    with pytest.raises(SpecError, match=rf"^spec\.encryption: Cinder: POST /…/types/…/encryption: {why}"):
+        TYPE.ensure(wanting(url, TYPE, name="plain", encryption={}))
+    assert encryption(cloud, "safe") == LUKS
+
+
+def test_a_type_that_says_nothing_of_encryption_keeps_what_an_administrator_gave_it(cloud: Cloud, url: str) -> None:
+    TYPE.ensure(wanting(url, TYPE, name="safe", encryption={}))
+    assert TYPE.ensure(wanting(url, TYPE, name="safe")) == []
+    assert encryption(cloud, "safe") == LUKS
 
 
 def test_a_volume_type_goes_unless_volumes_have_it(cloud: Cloud, url: str) -> None:

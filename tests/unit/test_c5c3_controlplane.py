@@ -74,6 +74,7 @@ def child(name: str, field: str = "") -> str:
 
 # What of others changes with one that comes.
 BESIDE = {
+    "barbican": (child("nova", "spec.barbicanRef"), child("glance", "spec.barbicanRef")),
     "cinder": (child("nova", "spec.cinderRef"), child("tempest", "spec.dependsOn")),
     "cortex": (child("nova", "spec.scheduler"),),
     "designate": (child("neutron", "spec.externalDns"),),

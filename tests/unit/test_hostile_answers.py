@@ -147,6 +147,8 @@ CASES: dict[str, tuple[Actuator, Callable[[], Remote], Wanted]] = {
     "provider": (PROVIDER, Federation, lambda url: wanted_provider(f"{url}/v3", domain="sso", deletionPolicy="Delete")),
     "volume type": (TYPE, cloud, lambda url: wanting(url, TYPE, name="fast", extraSpecs={"c": "d"})),
     "new volume type": (TYPE, cloud, lambda url: wanting(url, TYPE, name="slow")),
+    "encrypted volume type": (TYPE, cloud, lambda url: wanting(url, TYPE, name="fast", encryption={"keySize": 128})),
+    "new encrypted volume type": (TYPE, cloud, lambda url: wanting(url, TYPE, name="safe", encryption={})),
     "quota": (QUOTA, cloud, lambda url: wanting(url, QUOTA, project="team", limits={"volumes": 3})),
     "backend": (BACKEND, cloud, lambda url: wanting(url, BACKEND, backend="fast", hosts=["v-0@fast"])),
 }

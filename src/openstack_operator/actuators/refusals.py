@@ -27,6 +27,8 @@ _PHRASES: Mapping[str, Mapping[bytes, str]] = {
     },
     "Cinder": {
         b"volume type is still in use": "volumes have this type; delete them, or give them another one",
+        b"encryption specs. Volume type in use": "volumes have this type, and only a type without volumes gets another "
+        "encryption; undo the change, and create another type for new volumes",
     },
 }
 """By server: what its program writes into refusals, and what stands in a condition where it does."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field
 
-from ..api import CinderRef, Column, KeystoneRef, Measured, Model, Resource, immutable, settled, validated
+from ..api import CinderRef, Column, KeystoneRef, Measured, Model, Resource, immutable, rule, settled, validated
 
 _Cinder = Annotated[CinderRef, validated(immutable("cinderRef"))]
 _Keystone = Annotated[KeystoneRef, validated(immutable("keystoneRef"))]
@@ -23,8 +23,37 @@ class _OfCinder(Model):
     """Keystone whose administrator the operator uses."""
 
 
+class VolumeEncryption(Model):
+    """Encryption of each volume of a type with a key of its own, which Cinder makes in Barbican as the user."""
+
+    rules = (
+        rule(
+            "!has(self.cipher) || !self.cipher.contains('-xts-') || !has(self.keySize) || self.keySize != 192",
+            "xts has keys of 128 and 256 bits; use 256",
+            ".keySize",
+        ),
+    )
+
+    provider: Literal["luks"] = "luks"
+    """Format; QEMU on the compute node reads and writes it."""
+    cipher: Annotated[str, Field(max_length=63, pattern=r"^[a-z0-9]+-[a-z0-9]+-[a-z0-9]+$")] = "aes-xts-plain64"
+    """Cipher, its mode, and the way in which it makes initial values."""
+    key_size: Annotated[int, Field(ge=128, le=256, multiple_of=64)] = 256
+    """Bits of the key; with xts there are two keys of this size."""
+    control_location: Literal["front-end"] = "front-end"
+    """Place of the encryption: the compute node, so that the storage and the network to it see no clear text."""
+
+
 class CinderVolumeTypeSpec(_OfCinder):
     """A volume type: what users request, and what a backend must have for it."""
+
+    rules = (
+        rule(
+            "!has(oldSelf.encryption) || has(self.encryption)",
+            "new volumes of this type would not be encrypted; keep encryption, and create another type without",
+            ".encryption",
+        ),
+    )
 
     name: Annotated[_Word, validated(immutable("the type's name"))]
     """Name of the type."""
@@ -35,6 +64,9 @@ class CinderVolumeTypeSpec(_OfCinder):
     extra_specs: Annotated[dict[str, Annotated[str, Field(max_length=255)]], Field(max_length=64)] = {}
     """Capabilities that a backend must have for it, such as `volume_backend_name`, and options for drivers; exactly
     these."""
+    encryption: VolumeEncryption | None = None
+    """Encryption of its volumes, for which Cinder and Nova need a barbicanRef. Set it with the type: Cinder refuses
+    changes while the type has volumes. Unset leaves the type in Cinder as it is."""
 
 
 class CinderQuotaSpec(_OfCinder):

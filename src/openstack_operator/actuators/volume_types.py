@@ -1,4 +1,4 @@
-"""CinderVolumeType: a volume type with its extra specs, over the Block Storage API."""
+"""CinderVolumeType: a volume type with its extra specs and its encryption, over the Block Storage API."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from typing import NotRequired, TypedDict
 
 from ..plan import Context
 from . import loop
-from .answers import member
+from .answers import member, read
 from .cinder import NAME, Cinder, connected
 from .keystone import Identified
 from .loop import Facets
-from .storage_models import CinderVolumeTypeSpec
+from .storage_models import CinderVolumeTypeSpec, VolumeEncryption
 
 _Type = TypedDict(
     "_Type",
@@ -25,6 +25,16 @@ _Type = TypedDict(
 )
 
 
+class _Encryption(TypedDict):
+    """Encryption of a type; of a type without it, an object without anything."""
+
+    encryption_id: NotRequired[str]
+    provider: NotRequired[str | None]
+    cipher: NotRequired[str | None]
+    key_size: NotRequired[int | None]
+    control_location: NotRequired[str | None]
+
+
 class VolumeType:
     """The type itself."""
 
@@ -33,38 +43,45 @@ class VolumeType:
     def __init__(self, cinder: Cinder, spec: CinderVolumeTypeSpec) -> None:
         self.name = f"volume type {spec.name}"
         self.id = ""
+        self.public = False
         self.extra_specs: dict[str, str] = {}
         self._cinder = cinder
         self._spec = spec
 
     @property
     def wanted(self) -> Facets:
-        return {"description": self._spec.description, "public": self._spec.public}
+        return {"description": self._spec.description}
 
     def find(self) -> Facets | None:
         rows = self._cinder.rows("/types", "volume_types", _Type, is_public="None")
         for row in rows:
             if row["name"] == self._spec.name:
                 self.id, self.extra_specs = row["id"], row.get("extra_specs") or {}
-                public = row.get("os-volume-type-access:is_public", row.get("is_public", True))
-                return {"description": row.get("description") or "", "public": public}
+                self.public = row.get("os-volume-type-access:is_public", row.get("is_public", True))
+                return {"description": row.get("description") or ""}
         return None
 
     def create(self) -> None:
         spec = self._spec
+        # Nobody gets a volume of it before it is encrypted: Cinder would then refuse the encryption.
+        public = spec.public and spec.encryption is None
         values = {
             "name": spec.name,
             "description": spec.description,
-            "os-volume-type-access:is_public": spec.public,
+            "os-volume-type-access:is_public": public,
             "extra_specs": spec.extra_specs,
         }
         answer = self._cinder.call("POST", "/types", {"volume_type": values})
         if answer is not None:
             self.id = member(NAME, answer, "volume_type", Identified)["id"]
-            self.extra_specs = dict(spec.extra_specs)
+            self.public, self.extra_specs = public, dict(spec.extra_specs)
 
     def update(self, changed: frozenset[str]) -> None:
-        values = {"name": self._spec.name, "description": self._spec.description, "is_public": self._spec.public}
+        self.put(public=self.public)
+
+    def put(self, *, public: bool) -> None:
+        """Give the type the description of the spec, and all projects access to it or not."""
+        values = {"name": self._spec.name, "description": self._spec.description, "is_public": public}
         self._cinder.call("PUT", "/types/{}", {"volume_type": values}, ids=(self.id,))
 
     def delete(self) -> None:
@@ -103,11 +120,71 @@ class ExtraSpecs:
         """They go with their type."""
 
 
+class Encryption:
+    """The encryption of a type."""
+
+    path = "spec.encryption"
+
+    def __init__(self, cinder: Cinder, encryption: VolumeEncryption, of: VolumeType) -> None:
+        self.name = f"encryption of {of.name}"
+        self._cinder = cinder
+        self._wanted = encryption
+        self._of = of
+        self._id = ""
+
+    @property
+    def wanted(self) -> Facets:
+        return self._wanted.model_dump()
+
+    def find(self) -> Facets | None:
+        answer = self._cinder.call("GET", "/types/{}/encryption", ids=(self._of.id,))
+        row = read(NAME, answer, _Encryption) if answer is not None else _Encryption()
+        self._id = row.get("encryption_id", "")
+        return {name: row.get(name) for name in self.wanted} if self._id else None
+
+    def create(self) -> None:
+        self._cinder.call("POST", "/types/{}/encryption", {"encryption": self.wanted}, ids=(self._of.id,))
+
+    def update(self, changed: frozenset[str]) -> None:
+        self._cinder.call("PUT", "/types/{}/encryption/{}", {"encryption": self.wanted}, ids=(self._of.id, self._id))
+
+    def delete(self) -> None:
+        """It goes with its type."""
+
+
+class Access:
+    """The access of projects to a type, given once the type is complete."""
+
+    path = "spec.public"
+
+    def __init__(self, spec: CinderVolumeTypeSpec, of: VolumeType) -> None:
+        self.name = f"access to {of.name}"
+        self._public = spec.public
+        self._of = of
+
+    @property
+    def wanted(self) -> Facets:
+        return {"public": self._public}
+
+    def find(self) -> Facets | None:
+        return {"public": self._of.public}
+
+    def create(self) -> None:
+        """It comes with its type."""
+
+    def update(self, changed: frozenset[str]) -> None:
+        self._of.put(public=self._public)
+
+    def delete(self) -> None:
+        """It goes with its type."""
+
+
 def ensure(ctx: Context[CinderVolumeTypeSpec]) -> list[str]:
     """The type is as the spec says; what was changed comes out."""
-    cinder = connected(ctx)
-    volume_type = VolumeType(cinder, ctx.spec)
-    return loop.ensure((volume_type, ExtraSpecs(cinder, ctx.spec, volume_type)))
+    cinder, spec = connected(ctx), ctx.spec
+    volume_type = VolumeType(cinder, spec)
+    encryption = [Encryption(cinder, spec.encryption, volume_type)] if spec.encryption else []
+    return loop.ensure((volume_type, ExtraSpecs(cinder, spec, volume_type), *encryption, Access(spec, volume_type)))
 
 
 def remove(ctx: Context[CinderVolumeTypeSpec]) -> None:

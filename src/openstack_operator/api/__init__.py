@@ -48,6 +48,7 @@ from .refs import (
     PUBLIC_KEYS,
     AppSecretRef,
     AuthoritySecretRef,
+    BarbicanRef,
     CephStorageRef,
     CinderRef,
     CortexRef,
@@ -129,6 +130,7 @@ from .wiring import (
     UsesCache,
     UsesDatabase,
     UsesIdentity,
+    UsesKeyManager,
     UsesMessaging,
 )
 
@@ -159,6 +161,7 @@ __all__ = [
     "AppSecretRef",
     "AuthoritySecretRef",
     "Autoscaling",
+    "BarbicanRef",
     "CacheSource",
     "CachesResults",
     "CalledOtherwise",
@@ -255,6 +258,7 @@ __all__ = [
     "UsesCache",
     "UsesDatabase",
     "UsesIdentity",
+    "UsesKeyManager",
     "UsesMessaging",
     "UsesMonitoring",
     "UsesStorageClass",

@@ -102,6 +102,12 @@ class CinderRef(Ref):
     kind: ClassVar[str] = "Cinder"
 
 
+class BarbicanRef(Ref):
+    """A Barbican in the same namespace."""
+
+    kind: ClassVar[str] = "Barbican"
+
+
 class CortexRef(Ref):
     """A Cortex in the same namespace that may come later, or never: its clients work without it."""
 

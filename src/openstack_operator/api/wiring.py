@@ -10,7 +10,7 @@ from pydantic import Field
 from .destinations import sent
 from .fields import AuthUrl, DatabaseName, Hostname, Name, Port, Server, settled
 from .model import Destination, Model, Rule, rule
-from .refs import AppSecretRef, KeystoneRef, LoginSecretRef, MariaDBRef, MemcachedRef, RabbitMQRef, Ref
+from .refs import AppSecretRef, BarbicanRef, KeystoneRef, LoginSecretRef, MariaDBRef, MemcachedRef, RabbitMQRef, Ref
 
 MARIADB, RABBITMQ = MariaDBRef(name="mariadb"), RabbitMQRef(name="rabbitmq")
 MEMCACHED, KEYSTONE = MemcachedRef(name="memcached"), KeystoneRef(name="keystone")
@@ -251,3 +251,10 @@ class UsesIdentity(CallsAPIs):
 
     keystone: IdentitySource = IdentitySource()
     """Identity of this service."""
+
+
+class UsesKeyManager(Model):
+    """Mixed into the spec of a service that reads keys of its users' data, or makes them."""
+
+    barbican_ref: BarbicanRef | None = None
+    """Barbican with the keys of users' encrypted volumes, and the certificates of signed images; unset is none."""

@@ -42,9 +42,9 @@ def scratch(*paths: str, large: bool = False) -> list[Mount]:
     return [Mount(name="scratch", path=path, sub_path=path.strip("/").replace("/", "-"), large=large) for path in paths]
 
 
-def in_memory(name: str, path: str) -> Mount:
-    """A folder for a few files that no disk sees: keys that a program reads as another user."""
-    return Mount(name=name, path=path, volume={"emptyDir": {"medium": "Memory", "sizeLimit": "1Mi"}})
+def in_memory(name: str, path: str, size: str = "1Mi") -> Mount:
+    """A folder for small files that no disk sees, each at least 4Ki: keys that a program reads as another user."""
+    return Mount(name=name, path=path, volume={"emptyDir": {"medium": "Memory", "sizeLimit": size}})
 
 
 def host(name: str, path: str, *, propagation: str | None = None, kind: str = "DirectoryOrCreate") -> Mount:

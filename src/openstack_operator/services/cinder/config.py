@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ... import oslo, parts
 from ...api import Sections
+from ...parts.key_manager import key_manager
 from ...plan import Context, SpecError
 from . import group
 from .backend_model import DRIVERS, Backend, Lvm
@@ -37,6 +38,7 @@ def shared_options(ctx: Context[CinderSpec], base: parts.Foundation) -> Sections
             # Cinder calls Nova for volumes that grew, and for snapshots of files that Nova has open.
             "nova": {**user, "interface": "internal"},
             **_coordination(ctx),
+            **key_manager(ctx, user),
         },
     )
 

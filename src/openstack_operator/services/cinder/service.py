@@ -8,6 +8,7 @@ from typing import Any
 from ... import oslo, parts
 from ...api import KEYSTONE, CephStorageRef, Ref, references
 from ...parts import sources
+from ...parts.key_manager import key_manager_steps
 from ...parts.purge import purge
 from ...plan import Context, Group, Plan, SpecError, Step, Verdict, progressing
 from . import config, volume
@@ -41,7 +42,8 @@ def plan(ctx: Context[CinderSpec], backend_entry: BackendEntry = status) -> Plan
     conf = parts.config(ctx, config.FILE, oslo.merge(common, config.control_options(ctx)), more=config.POLICY)
     sync = parts.job(ctx, "db-sync", ["cinder-manage", "db", "sync"], conf, after=base.schema, condition="Schema")
     glance = parts.requires(ctx, "Glance", spec.glance_ref)
-    after_schema = (*base.steps, glance, sync)
+    peers = (glance, *key_manager_steps(ctx))
+    after_schema = (*base.steps, *peers, sync)
     # Tested with one thread a process, as Nova's are, and with no more.
     api = parts.api(
         ctx,
@@ -75,7 +77,7 @@ def plan(ctx: Context[CinderSpec], backend_entry: BackendEntry = status) -> Plan
     return Plan(
         *parts.policies(ctx, on_nodes=_node_network_refs(spec, backends)),
         *base.steps,
-        glance,
+        *peers,
         conf,
         sync,
         sudo,

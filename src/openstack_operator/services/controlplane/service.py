@@ -134,6 +134,7 @@ def _child(ctx: Context[ControlPlaneSpec], member: Member, name: str, tls: Encry
     template = _template(ctx, member)
     assert template is not None
     common = _common_fields(ctx.spec, member) | _storage(ctx.spec, member) | _tested_apis(ctx, member)
+    common |= _key_manager(ctx)
     common = {name: value for name, value in common.items() if name in _fields(template)}
     written = template.model_fields_set
     spec = template.model_dump(by_alias=True, exclude_unset=True, exclude={"enabled", "per_service"})
@@ -170,6 +171,7 @@ _SHARED_FROM = {
     "backends": "storageBackend",
     "coordination": "etcd",
     "cinderRef": "cinder",
+    "barbicanRef": "barbican",
     "dependsOn": "tempest",
 }
 """Fields of the cloud's spec that set fields of its resources with other names, by the latter."""
@@ -250,6 +252,12 @@ def _storage(spec: ControlPlaneSpec, member: Member) -> dict[str, Any]:
         **({"backends": [{"name": kind, "type": kind}]} if kind else {}),
         **({"coordination": {"etcdRef": {"name": "etcd"}}} if spec.etcd.enabled else {}),
     }
+
+
+def _key_manager(ctx: Context[ControlPlaneSpec]) -> dict[str, Any]:
+    """Return the field of each service that uses keys of users' data."""
+    runs = any(each.field == "barbican" and _runs(ctx, each) for each in MEMBERS)
+    return {"barbicanRef": {"name": "barbican"}} if runs else {}
 
 
 def _tested_apis(ctx: Context[ControlPlaneSpec], member: Member) -> dict[str, Any]:

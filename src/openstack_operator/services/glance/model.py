@@ -23,6 +23,7 @@ from ...api import (
     UsesCache,
     UsesDatabase,
     UsesIdentity,
+    UsesKeyManager,
     UsesStorageClass,
     by_group,
     immutable,
@@ -189,7 +190,7 @@ def _immutable_location(change: str, field: str) -> Rule:
     return rule(f"({_SEVERAL}) || {change}", message, field)
 
 
-class GlanceSpec(ServiceSpec, UsesDatabase, UsesCache, UsesIdentity):
+class GlanceSpec(ServiceSpec, UsesDatabase, UsesCache, UsesIdentity, UsesKeyManager):
     """OpenStack Glance: images instances boot from."""
 
     rules: ClassVar[tuple[Rule, ...]] = (

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 from ... import agents, kube, oslo, parts
 from ...api import Sections
+from ...parts.key_manager import key_manager
 from ...plan import Context, Plan, Step
 from .model import GlanceSpec, stores
 from .stores import CONFIG, STATE, StorePlan, sections, store_plans
@@ -35,7 +36,8 @@ def plan(ctx: Context[GlanceSpec]) -> Plan:
     base = parts.foundation(ctx)
     image_stores = store_plans(ctx, base.auth)
     files = {name: text for store in image_stores for name, text in store.files.items()}
-    wired = oslo.merge(base.sections, _glance_conf(ctx), sections(ctx, image_stores))
+    # Only signed images need Barbican, so that Glance does not wait for it.
+    wired = oslo.merge(base.sections, _glance_conf(ctx), sections(ctx, image_stores), key_manager(ctx, base.auth))
     defaults = oslo.merge(DEFAULTS, _import_methods(ctx))
     conf = parts.config(ctx, "glance-api.conf", wired, defaults=defaults, more=files, directory=CONFIG)
     storage = tuple(dict.fromkeys(chain.from_iterable(store.steps for store in image_stores)))

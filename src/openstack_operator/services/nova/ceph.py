@@ -14,6 +14,8 @@ from .model import NovaSpec
 
 SECRETS = "/etc/libvirt/secrets"
 _MOUNT_PATH = "/etc/openstack-libvirt-secrets"
+_ROOM = "16Mi"
+"""Room for the passphrases of two thousand encrypted volumes; libvirt writes two files for each."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,6 +29,8 @@ class Disks:
     """Name of the Secret with the files for libvirt; empty where libvirt needs no keys."""
     digest: str = ""
     """SHA-256 of its values in the order of their names."""
+    has_passphrases: bool = False
+    """True if volumes may be encrypted: Nova gives libvirt the passphrase of each that a guest has."""
 
     @property
     def options(self) -> Sections:
@@ -46,11 +50,11 @@ class Disks:
 
     @property
     def mounts(self) -> tuple[kube.Mount, ...]:
-        """Mounts of libvirt: the keys, and the folder where it keeps them, which is in memory."""
-        if not self.secret:
+        """Mounts of libvirt: the keys, and the folder where it keeps them and passphrases, which is in memory."""
+        if not self.secret and not self.has_passphrases:
             return ()
-        keys = kube.folder("ceph-keys", self.secret, _MOUNT_PATH, mode=0o400)
-        return keys, kube.in_memory("libvirt-secrets", SECRETS)
+        folder = kube.in_memory("libvirt-secrets", SECRETS, *([_ROOM] if self.has_passphrases else []))
+        return (*([kube.folder("ceph-keys", self.secret, _MOUNT_PATH, mode=0o400)] if self.secret else []), folder)
 
     def init_containers(self, ctx: Context[NovaSpec]) -> list[kube.Container]:
         """Return those of nova-compute: it starts once the node's libvirt has the keys that it will name."""
@@ -73,12 +77,15 @@ class Disks:
     @property
     def programs(self) -> tuple[str, ...]:
         """Programs that run before libvirt."""
-        return ("nova/define_keys.sh",) if self.secret else ()
+        if self.secret:
+            return ("nova/define_keys.sh",)
+        return ("nova/close_secrets.sh",) if self.has_passphrases else ()
 
     @property
     def env(self) -> dict[str, str]:
         """Environment of these programs."""
-        return {"KEYS_FOLDER": _MOUNT_PATH, "SECRETS_FOLDER": SECRETS} if self.secret else {}
+        folders = {"SECRETS_FOLDER": SECRETS} if self.programs else {}
+        return folders | ({"KEYS_FOLDER": _MOUNT_PATH} if self.secret else {})
 
 
 def plan_disks(ctx: Context[NovaSpec]) -> Disks:
@@ -86,16 +93,17 @@ def plan_disks(ctx: Context[NovaSpec]) -> Disks:
     compute = ctx.spec.compute
     if not compute.enabled:
         return Disks()
-    keys, client = _volume_keys(ctx), None
+    keys, client, has_passphrases = _volume_keys(ctx), None, ctx.spec.barbican_ref is not None
     if compute.storage_type == "ceph":
         client = parts.ceph(ctx, "vms", compute.rbd or CephSource(), path="spec.compute.rbd")
         keys[client.secret_uuid] = client.key
     if not keys:
-        return Disks()
+        return Disks(has_passphrases=has_passphrases)
     files = _secret_files(keys)
     config = parts.written(ctx, files, suffix="libvirt-secrets", directory=_MOUNT_PATH, whole=True)
     digest = hashlib.sha256("".join(files[name] for name in sorted(files)).encode()).hexdigest()
-    return Disks(client=client, steps=(*((client,) if client else ()), config), secret=config.secret, digest=digest)
+    steps = (*((client,) if client else ()), config)
+    return Disks(client=client, steps=steps, secret=config.secret, digest=digest, has_passphrases=has_passphrases)
 
 
 def _volume_keys(ctx: Context[NovaSpec]) -> dict[str, str]:

@@ -43,7 +43,7 @@ def node_network_refs(spec: NovaSpec) -> list[Ref]:
     if not spec.compute.enabled:
         return []
     brokers = [ref for cell in spec.cells for _, ref in references(cell.messaging or spec.messaging)]
-    optional = (spec.messaging.notifications_ref, spec.cinder_ref)
+    optional = (spec.messaging.notifications_ref, spec.cinder_ref, spec.barbican_ref)
     apis = (*(ref for _, ref in references(spec.keystone)), spec.placement_ref, spec.glance_ref, spec.neutron_ref)
     disks = [ref for _, ref in references(spec) if isinstance(ref, CephStorageRef)]
     return [*brokers, *(ref for ref in optional if ref), *apis, *disks]

@@ -6,6 +6,7 @@ from ... import oslo, parts
 from ...api import Sections
 from ...parts import sources
 from ...parts.caches import keystone_authtoken
+from ...parts.key_manager import key_manager
 from ...plan import Context, MissingReference
 from . import volumes
 from .model import NovaSpec
@@ -60,6 +61,7 @@ def clients(ctx: Context[NovaSpec], user: parts.Identity) -> Sections:
         "glance": internal,
         "keystone": internal,
         **volumes.client(ctx, user),
+        **key_manager(ctx, user.options),
         # A cell cannot reach the schema above it, which this check would need.
         "workarounds": {"disable_group_policy_check_upcall": True},
     }

@@ -33,6 +33,7 @@ from ...api import (
     ServiceSpec,
     Url,
     UsesIdentity,
+    UsesKeyManager,
     UsesMessaging,
     immutable,
     present,
@@ -244,7 +245,7 @@ def _called_once(name: str) -> Rule:
     )
 
 
-class NovaSpec(ServiceSpec, UsesMessaging, CachesResults, UsesIdentity):
+class NovaSpec(ServiceSpec, UsesMessaging, CachesResults, UsesIdentity, UsesKeyManager):
     """OpenStack Nova: virtual machines, in cells."""
 
     rules: ClassVar[tuple[Rule, ...]] = tuple(map(_called_once, _CALLED))

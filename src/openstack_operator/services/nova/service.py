@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 from ... import oslo, parts
 from ...parts import sources
+from ...parts.key_manager import key_manager_steps
 from ...parts.sources import database, messaging
 from ...plan import Context, Group, Plan
 from . import config, external, jobs
@@ -36,10 +37,8 @@ def plan(ctx: Context[NovaSpec]) -> Plan:
     bus = messaging(ctx, creds, "messaging", source=spec.messaging)
     notifications = sources.notifications(ctx, creds, broker=spec.messaging.notifications_ref)
     user = parts.identity(ctx, creds, "identity")
-    peers = [
-        parts.requires(ctx, name, ref)
-        for name, ref in (("Placement", spec.placement_ref), ("Glance", spec.glance_ref), ("Neutron", spec.neutron_ref))
-    ]
+    apis = (("Placement", spec.placement_ref), ("Glance", spec.glance_ref), ("Neutron", spec.neutron_ref))
+    peers = [*(parts.requires(ctx, name, ref) for name, ref in apis), *key_manager_steps(ctx)]
     servers = oslo.merge(config.api_database(api_db.url), config.database(cell0.url), bus.options(notifications))
     wired = oslo.merge(servers, config.clients(ctx, user), config.control(ctx, user, creds))
     # The map of cells is read once, when a process starts (nova.context.load_cells): another cell, other pods.
