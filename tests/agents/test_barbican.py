@@ -7,10 +7,14 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
+import pytest
 from cryptography.fernet import Fernet, MultiFernet
 
 from openstack_operator import agents
+from openstack_operator.agents.barbican import check_vault
 
 MODULES = Path(__file__).parent / "modules_of_barbican"
 OLD, NEW, FOREIGN = (Fernet.generate_key().decode() for _ in range(3))
@@ -51,3 +55,47 @@ def test_a_row_that_no_key_decrypts_fails_the_job(tmp_path: Path) -> None:
     done = run(tmp_path / "rows", [row("a", FOREIGN)])
     assert done.returncode == 1
     assert "InvalidToken" in done.stderr
+
+
+class KeyManager:
+    """castellan's, with a secret that was written, or with what it raises."""
+
+    def __init__(self, error: Exception | None = None, *, loses: bool = False) -> None:
+        self.stored: dict[str, bytes] = {}
+        self._error = error
+        self._loses = loses
+
+    def store(self, _context: None, value: bytes) -> str:
+        if self._error:
+            raise self._error
+        self.stored["id"] = b"another" if self._loses else value
+        return "id"
+
+    def get(self, _context: None, id_: str) -> Any:
+        return SimpleNamespace(get_encoded=lambda: self.stored[id_])
+
+    def delete(self, _context: None, id_: str) -> None:
+        del self.stored[id_]
+
+
+def problem(manager: KeyManager) -> str:
+    text: str = check_vault.problem(manager, lambda value: value)
+    return text
+
+
+def test_a_vault_is_tried_with_a_secret_that_goes_again() -> None:
+    manager = KeyManager()
+    assert problem(manager) == ""
+    assert manager.stored == {}
+
+
+@pytest.mark.security
+def test_what_a_vault_answers_is_not_in_the_log() -> None:
+    class Forbidden(Exception):
+        """castellan's, by its name."""
+
+    assert problem(KeyManager(Forbidden("internal-7f3a"))).startswith("it refuses: check roleIdRef")
+    text = problem(KeyManager(RuntimeError("internal-7f3a")))
+    assert text.startswith("it does not answer as a Vault does (RuntimeError)")
+    assert "internal" not in text
+    assert "another secret" in problem(KeyManager(loses=True))

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from configparser import ConfigParser
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from openstack_operator import kube
-from openstack_operator.plan import Incomplete, Object, Plan, Release, key
+from openstack_operator.plan import Incomplete, MissingReference, Object, Plan, Release, key
 from openstack_operator.services.barbican.keks import KeyRing, next_ring, read, recovered
 from openstack_operator.services.barbican.model import BARBICAN
 from openstack_operator.services.barbican.service import plan
@@ -203,3 +204,83 @@ def test_a_cloud_runs_one_if_it_is_enabled(release: Release) -> None:
     made = {key(obj): obj for obj in cloud(context(CONTROL_PLANE, spec, release=release)).objects}
     assert made["Barbican", "barbican"]["spec"]["replicas"] == 3
     assert made["Barbican", "barbican"]["spec"]["tls"]["pkiRef"] == {"name": "internal"}
+
+
+VAULT = {
+    "url": "https://vault.example.org:8200",
+    "roleIdRef": {"name": "vault", "key": "role-id"},
+    "secretIdRef": {"name": "vault", "key": "secret-id"},
+}
+LOGIN = {"vault": {"role-id": "role\n", "secret-id": "pa$s"}, "ca": {"ca.crt": "PEM"}, "empty": {}}
+
+
+def with_vault(release: Release, **vault: Any) -> Plan:
+    spec = {"vault": {**VAULT, **vault}}
+    return plan(context(BARBICAN, spec, release=release, published=PUBLISHED, secrets=LOGIN, draw=lambda: "drawn"))
+
+
+def conf_of(made: Plan) -> ConfigParser:
+    parser = ConfigParser(interpolation=None, default_section="none", strict=False)
+    parser.read_string(kube.secret_data(objects(made)["Secret", "barbican-config"])["barbican.conf"])
+    return parser
+
+
+def test_new_secrets_go_to_the_vault_and_old_ones_stay_readable(release: Release) -> None:
+    conf = conf_of(with_vault(release))
+    assert conf["secretstore"]["stores_lookup_suffix"] == "simple_crypto,vault"
+    stores = {name: dict(conf[f"secretstore:{name}"]) for name in ("simple_crypto", "vault")}
+    assert stores == {
+        "simple_crypto": {
+            "secret_store_plugin": "store_crypto",
+            "crypto_plugin": "simple_crypto",
+            "global_default": "false",
+        },
+        "vault": {"secret_store_plugin": "vault_plugin", "global_default": "true"},
+    }
+    assert conf["simple_crypto_plugin"]["kek"]
+    assert dict(conf["vault_plugin"]) == {
+        "vault_url": VAULT["url"],
+        "use_ssl": "true",
+        "kv_mountpoint": "secret",
+        "approle_role_id": "role",
+        "approle_secret_id": "pa$$s",
+    }
+    back = conf_of(with_vault(release, newSecrets="database"))
+    assert [back[f"secretstore:{name}"]["global_default"] for name in ("simple_crypto", "vault")] == ["true", "false"]
+
+
+def test_a_barbican_without_a_vault_has_one_store_and_tries_none(release: Release) -> None:
+    made = planned(release, {})
+    assert "enable_multiple_secret_stores" not in conf_of(made)["secretstore"]
+    assert not any(name.startswith("barbican-check-vault") for kind, name in objects(made) if kind == "Job")
+
+
+def test_programs_wait_until_the_vault_was_tried_at_this_address(release: Release) -> None:
+    def job(made: Plan) -> str:
+        [name] = [name for kind, name in objects(made) if kind == "Job" and name.startswith("barbican-check-vault")]
+        return name
+
+    made = with_vault(release)
+    steps = {step.name: step for step in made.condition}
+    assert steps["Vault"].barrier
+    assert all(steps["Vault"] in steps[name].after for name in ("API", "Worker"))
+    assert len({job(with_vault(release, **each)) for each in ({}, {"mount": "kv"}, {"namespace": "a"})}) == 3
+
+
+@pytest.mark.security
+def test_of_the_secret_with_the_vaults_authorities_nothing_else_gets_into_pods(release: Release) -> None:
+    made = with_vault(release, caSecretRef={"name": "ca"})
+    assert conf_of(made)["vault_plugin"]["ssl_ca_crt_file"] == "/etc/openstack-vault/ca.crt"
+    for obj in objects(made).values():
+        if obj["kind"] in {"Deployment", "Job"} and "db-purge" not in obj["metadata"]["name"]:
+            volumes = {each["name"]: each for each in obj["spec"]["template"]["spec"]["volumes"]}
+            assert volumes["vault"]["secret"]["items"] == [{"key": "ca.crt", "path": "ca.crt"}]
+    with pytest.raises(MissingReference, match=r"spec\.vault\.caSecretRef"):
+        with_vault(release, caSecretRef={"name": "empty"})
+
+
+@pytest.mark.security
+@pytest.mark.parametrize("url", ["http://vault.example.org", "https://user:word@vault.example.org", "vault"])
+def test_a_vault_is_reached_by_tls_alone(url: str) -> None:
+    with pytest.raises(ValueError, match="url"):
+        BARBICAN.spec.model_validate({"vault": {**VAULT, "url": url}})

@@ -172,6 +172,20 @@ SENT: list[tuple[str, dict[str, Any], list[Destination]]] = [
         ],
     ),
     (
+        "Barbican",
+        {
+            "vault": {
+                "url": "https://a.org:8200",
+                "roleIdRef": {"name": "r", "key": "role"},
+                "secretIdRef": {"name": "s", "key": "secret"},
+            }
+        },
+        [
+            Destination("spec.vault.roleIdRef", "r", ("https://a.org:8200",)),
+            Destination("spec.vault.secretIdRef", "s", ("https://a.org:8200",)),
+        ],
+    ),
+    (
         "Cinder",
         {
             "backends": [

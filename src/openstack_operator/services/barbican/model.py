@@ -2,27 +2,74 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Sequence
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
 from ...api import (
+    AuthoritySecretRef,
     Column,
+    Destination,
     HttpApi,
+    Model,
     Resource,
+    Rule,
     Scalable,
+    SecretKeyRef,
     ServiceSpec,
     UsesCache,
     UsesDatabase,
     UsesIdentity,
     UsesMessaging,
+    immutable,
+    rule,
+    sent,
+    settled,
+    validated,
 )
+
+_Path = Annotated[str, Field(min_length=1, max_length=128, pattern=r"^[A-Za-z0-9_-]+(/[A-Za-z0-9_-]+)*$")]
+
+
+class Vault(Model):
+    """A Vault or an OpenBao, in which Barbican logs in by AppRole (at `auth/approle`) and stores secrets in a KV engine
+    of version 2."""
+
+    rules: ClassVar[tuple[Rule, ...]] = (settled("namespace", "the namespace of secrets in Vault"),)
+
+    url: Annotated[str, Field(max_length=255, pattern=r"^https://[^\s/@?#]+/?$")]
+    """Address of the server, such as `https://vault.example.org:8200`."""
+    role_id_ref: SecretKeyRef
+    """The role's id."""
+    secret_id_ref: SecretKeyRef
+    """The role's secret id."""
+    mount: Annotated[_Path, validated(immutable("the mount of secrets in Vault"))] = "secret"
+    """Path of the KV engine."""
+    namespace: _Path | None = None
+    """Namespace of the engine and of the login; unset is the root."""
+    ca_secret_ref: AuthoritySecretRef | None = None
+    """Secret with `ca.crt`, by which Barbican verifies the server; unset takes the authorities of the image."""
+    new_secrets: Literal["vault", "database"] = "vault"
+    """Store of new secrets. Secrets stay in the store in which they were created."""
+
+    def destinations(self) -> Sequence[Destination]:
+        """Return the server."""
+        return sent({"roleIdRef": self.role_id_ref, "secretIdRef": self.secret_id_ref}, self.url)
 
 
 class BarbicanSpec(ServiceSpec, UsesDatabase, UsesMessaging, UsesCache, UsesIdentity):
     """OpenStack Barbican: secrets, keys and certificates of users and of other services. It encrypts them with a key
     for each project, and these with a key-encryption key in the Secret `<name>-kek`. **Without this Secret no program
-    can read them**: keep a copy outside of the cluster."""
+    can read them**: keep a copy outside of the cluster. With `vault`, secrets are in a Vault instead."""
+
+    rules: ClassVar[tuple[Rule, ...]] = (
+        rule(
+            "!has(oldSelf.vault) || has(self.vault)",
+            "secrets in the Vault would be unreadable; set vault.newSecrets to database to create no more of them",
+            ".vault",
+        ),
+    )
 
     api: HttpApi = HttpApi()
     """The Key Manager API."""
@@ -32,6 +79,8 @@ class BarbicanSpec(ServiceSpec, UsesDatabase, UsesMessaging, UsesCache, UsesIden
     """Raise this number to replace the key-encryption key: first, all programs can read with the new one; then they
     write with it; then a job encrypts the keys of all projects with it; then the old one is removed. The condition
     KEKReady says what the operator waits for. A smaller number changes nothing."""
+    vault: Vault | None = None
+    """Vault for secrets; unset keeps them in the database. Those that are in the database stay there."""
 
 
 BARBICAN = Resource(

@@ -10,6 +10,7 @@ from typing import Any
 from ... import agents, kube, oslo, parts
 from ...parts.keys import fernet_key
 from ...plan import READY, Context, Incomplete, Plan, State, Step, Verdict
+from . import stores
 from .keks import KeyRing, next_ring, read, recovered
 from .model import BarbicanSpec
 
@@ -32,13 +33,14 @@ def plan(ctx: Context[BarbicanSpec]) -> Plan:
     conf = replace(state.conf, after=(*state.conf.after, kek))
     state = replace(state, conf=conf)
     sync = parts.job(ctx, "db-sync", ["barbican-db-manage", "upgrade"], conf, after=base.schema, condition="Schema")
-    after = (*base.steps, kek, sync)
+    vault = stores.check(ctx, conf, after=(*base.steps, kek, sync))
+    after = (*base.steps, kek, sync, *vault)
     workers = parts.Workers(processes=2)
     api = parts.api(ctx, "api", _PORT, conf, settings=ctx.spec.api, health="/healthcheck", after=after, workers=workers)
     worker = parts.worker(ctx, "worker", conf, settings=ctx.spec.worker, ready=base.connected, after=after)
     entry = parts.catalog(ctx, "key-manager", "Key Manager", api, after=(*base.steps, api))
     rewrap = [_rewrap(ctx, state, after=(api, worker))] if state.ring.needs_rewrap else []
-    steps = (*parts.policies(ctx), *base.steps, kek, conf, sync, api, worker, *rewrap, entry)
+    steps = (*parts.policies(ctx), *base.steps, kek, conf, sync, *vault, api, worker, *rewrap, entry)
     wake = ctx.now + _RECHECK if len(state.ring.keys) > 1 else None
     return Plan(*steps, wake=wake, endpoint=api.public, published={**base.credentials.published, **api.published})
 
@@ -95,12 +97,12 @@ def _config(ctx: Context[BarbicanSpec], base: parts.Foundation, ring: KeyRing) -
     options = {
         # References to secrets begin with the address that the client called.
         "DEFAULT": {"host_href": "", "db_auto_create": False},
-        "secretstore": {"enabled_secretstore_plugins": "store_crypto"},
         "crypto": {"enabled_crypto_plugins": "simple_crypto"},
         "simple_crypto_plugin": {"kek": ring.options},
         "queue": {"enable": True},
     }
-    return parts.config(ctx, _FILE, oslo.merge(base.sections, options), defaults=_POLICY)
+    wired = oslo.merge(base.sections, options, stores.sections(ctx))
+    return parts.config(ctx, _FILE, wired, defaults=_POLICY, beside=stores.trust(ctx))
 
 
 def _kek(ctx: Context[BarbicanSpec], ring: KeyRing) -> Step:

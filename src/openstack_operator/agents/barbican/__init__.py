@@ -1,0 +1,1 @@
+"""Programs in the pods of a Barbican."""

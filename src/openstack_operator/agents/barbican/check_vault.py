@@ -1,0 +1,59 @@
+"""Writes, reads and deletes a secret in the Vault of barbican.conf, and ends once this works.
+
+castellan takes the answer of a path without a KV engine for success: Barbican would lose every secret. The program also
+writes the list of stores into the schema, before programs that start at the same time do.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from typing import Any
+
+WAIT = 5
+"""Seconds between two tries: another system has to change something."""
+
+
+def problem(manager: Any, make: Any) -> str:
+    """Return why the Vault cannot be used, an empty string if it can. `make` makes an object of castellan's of bytes.
+    Nothing that the server answers is in it: the job's log has more readers than the Vault.
+    """
+    sample = secrets.token_bytes(16)
+    try:
+        id_ = manager.store(None, make(sample))
+        found = manager.get(None, id_).get_encoded()
+        manager.delete(None, id_)
+    except Exception as error:
+        name = type(error).__name__
+        return {
+            "Forbidden": "it refuses: check roleIdRef and secretIdRef, and that the policy of the role allows create, "
+            "read and delete below MOUNT/data/",
+            "ManagedObjectNotFoundError": "a secret that was written is not there: check that the mount is a KV engine "
+            "of version 2",
+        }.get(name, f"it does not answer as a Vault does ({name}): check the URL, caSecretRef, and the login")
+    return "" if found == sample else "it returns another secret than the one that was written"
+
+
+def main() -> None:
+    """Wait until the Vault works, and print each reason to wait once."""
+    from barbican.model import repositories  # pyright: ignore[reportMissingImports]  # noqa: PLC0415
+    from barbican.plugin.vault_secret_store import (  # pyright: ignore[reportMissingImports]  # noqa: PLC0415
+        VaultSecretStore,
+    )
+    from castellan.common.objects.opaque_data import (  # pyright: ignore[reportMissingImports]  # noqa: PLC0415
+        OpaqueData,
+    )
+
+    old_text = ""
+    while text := problem(VaultSecretStore().key_manager, OpaqueData):
+        if text != old_text:
+            print(f"Vault: {text}", flush=True)
+            old_text = text
+        time.sleep(WAIT)
+    repositories.setup_database_engine_and_factory(initialize_secret_stores=True)
+    repositories.commit()
+    print("Vault: a secret was written, read and deleted", flush=True)
+
+
+if __name__ == "__main__":
+    main()
