@@ -21,7 +21,7 @@ def problem(manager: Any, make: Any) -> str:
     sample = secrets.token_bytes(16)
     try:
         id_ = manager.store(None, make(sample))
-        found = manager.get(None, id_).get_encoded()
+        value = manager.get(None, id_).get_encoded()
         manager.delete(None, id_)
     except Exception as error:
         name = type(error).__name__
@@ -31,7 +31,7 @@ def problem(manager: Any, make: Any) -> str:
             "ManagedObjectNotFoundError": "a secret that was written is not there: check that the mount is a KV engine "
             "of version 2",
         }.get(name, f"it does not answer as a Vault does ({name}): check the URL, caSecretRef, and the login")
-    return "" if found == sample else "it returns another secret than the one that was written"
+    return "" if value == sample else "it returns another secret than the one that was written"
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""Where secrets are: in the database, encrypted with the key-encryption key, or in a Vault; both stay readable."""
+"""Stores of secrets: the database, which the key-encryption key protects, and a Vault; both stay readable."""
 
 from __future__ import annotations
 
