@@ -10,7 +10,7 @@ from openstack.connection import Connection
 
 from cloud import proof
 from cloud.kubernetes import Kubernetes
-from cloud.session import Cloud
+from cloud.session import Cloud, Session
 
 from ..waiting import server_reaches, until
 
@@ -77,10 +77,16 @@ class Balancer:
         until("the load balancer to be gone", is_gone, 120, 1)
 
 
+@pytest.fixture(name="administrator", scope="module")
+def _administrator(stood: tuple[Session, Cloud]) -> Connection:
+    """A connection for what these tests share."""
+    return proof.connect(stood[0].cluster, stood[1].namespace)
+
+
 @pytest.fixture(name="group", scope="module")
-def _group(conn: Connection) -> Generator[Any]:
+def _group(administrator: Connection) -> Generator[Any]:
     """A security group that admits clients and the health monitor."""
-    net: Any = conn.network
+    net: Any = administrator.network
     group = net.create_security_group(name=NAME)
     for protocol, port in (("tcp", 80), ("udp", UDP_PORT)):
         net.create_security_group_rule(
@@ -96,12 +102,12 @@ def _group(conn: Connection) -> Generator[Any]:
 
 
 @pytest.fixture(name="guests", scope="module")
-def _guests(conn: Connection, group: Any) -> Generator[dict[str, Any]]:
+def _guests(administrator: Connection, group: Any) -> Generator[dict[str, Any]]:
     """Two servers in the network of the proof, by their addresses."""
-    image, flavor = proof.image(conn), proof.flavor(conn)
-    network, _, _ = proof.networks(conn)
+    image, flavor = proof.image(administrator), proof.flavor(administrator)
+    network, _, _ = proof.networks(administrator)
     servers = [
-        conn.compute.create_server(
+        administrator.compute.create_server(
             name=name,
             image_id=image.id,
             flavor_id=flavor.id,
@@ -111,29 +117,29 @@ def _guests(conn: Connection, group: Any) -> Generator[dict[str, Any]]:
         for name in GUESTS
     ]
     for server in servers:
-        server_reaches(conn, server.id, "ACTIVE")
-    ports = {server.id: next(iter(conn.network.ports(device_id=server.id))) for server in servers}
+        server_reaches(administrator, server.id, "ACTIVE")
+    ports = {server.id: next(iter(administrator.network.ports(device_id=server.id))) for server in servers}
     yield {ports[server.id].fixed_ips[0]["ip_address"]: server for server in servers}
     for server in servers:
-        conn.compute.delete_server(server)
-        conn.compute.wait_for_delete(server)
+        administrator.compute.delete_server(server)
+        administrator.compute.wait_for_delete(server)
 
 
 @pytest.fixture(name="balancer", scope="module")
-def _balancer(conn: Connection, guests: dict[str, Any]) -> Generator[Balancer]:
+def _balancer(administrator: Connection, guests: dict[str, Any]) -> Generator[Balancer]:
     assert guests
-    made = Balancer(conn, conn.network.find_subnet(proof.NAME))
+    made = Balancer(administrator, administrator.network.find_subnet(proof.NAME))
     yield made
     made.delete()
 
 
 @pytest.fixture(name="address", scope="module")
-def _address(conn: Connection, balancer: Balancer) -> Generator[str]:
+def _address(administrator: Connection, balancer: Balancer) -> Generator[str]:
     """The floating IP of the load balancer."""
-    _, external, _ = proof.networks(conn)
-    ip = conn.network.create_ip(floating_network_id=external.id, port_id=balancer.balancer.vip_port_id)
+    _, external, _ = proof.networks(administrator)
+    ip = administrator.network.create_ip(floating_network_id=external.id, port_id=balancer.balancer.vip_port_id)
     yield ip.floating_ip_address
-    conn.network.delete_ip(ip)
+    administrator.network.delete_ip(ip)
 
 
 def asked(cluster: Kubernetes, cloud: Cloud, address: str) -> Callable[[], str]:
