@@ -11,7 +11,7 @@ from openstack.connection import Connection
 
 from chaos.servers import Guest
 from cloud.kubernetes import Kubernetes, ours
-from cloud.session import Cloud
+from cloud.session import Cloud, Session
 
 from ..waiting import until
 from .volumes import NAMESPACE, SETUP, Disks, attach, detach, storage, user_of, volume
@@ -51,8 +51,9 @@ def with_type(cluster: Kubernetes, **encryption: Any) -> None:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def barbican(cluster: Kubernetes, cloud: Cloud) -> Iterator[None]:
+def barbican(stood: tuple[Session, Cloud]) -> Iterator[None]:
     """The cloud has a key manager, and a type whose volumes are encrypted."""
+    cluster, cloud = stood[0].cluster, stood[1]
     patch = json.dumps({"spec": {"barbican": {"enabled": True}}})
     cluster.kubectl("patch", "openstackcontrolplane", cloud.name, "-n", NAMESPACE, "--type=merge", "-p", patch)
     until("all services to use Barbican", lambda: all_use(cluster), 600, 2)
