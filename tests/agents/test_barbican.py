@@ -10,7 +10,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import pytest
 from cryptography.fernet import Fernet, MultiFernet
 
 from openstack_operator import agents
@@ -89,7 +88,6 @@ def test_a_vault_is_tried_with_a_secret_that_goes_again() -> None:
     assert manager.stored == {}
 
 
-@pytest.mark.security
 def test_what_a_vault_answers_is_not_in_the_log() -> None:
     class Forbidden(Exception):
         """castellan's, by its name."""

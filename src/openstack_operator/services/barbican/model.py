@@ -25,7 +25,6 @@ from ...api import (
     immutable,
     rule,
     sent,
-    settled,
     validated,
 )
 
@@ -36,8 +35,6 @@ class Vault(Model):
     """A Vault or an OpenBao, in which Barbican logs in by AppRole (at `auth/approle`) and stores secrets in a KV engine
     of version 2."""
 
-    rules: ClassVar[tuple[Rule, ...]] = (settled("namespace", "the namespace of secrets in Vault"),)
-
     url: Annotated[str, Field(max_length=255, pattern=r"^https://[^\s/@?#]+/?$")]
     """Address of the server, such as `https://vault.example.org:8200`."""
     role_id_ref: SecretKeyRef
@@ -46,8 +43,12 @@ class Vault(Model):
     """The role's secret id."""
     mount: Annotated[_Path, validated(immutable("the mount of secrets in Vault"))] = "secret"
     """Path of the KV engine."""
-    namespace: _Path | None = None
-    """Namespace of the engine and of the login; unset is the root."""
+    namespace: Annotated[
+        str,
+        Field(max_length=128, pattern=r"^([A-Za-z0-9_-]+(/[A-Za-z0-9_-]+)*)?$"),
+        validated(immutable("the namespace of secrets in Vault")),
+    ] = ""
+    """Namespace of the engine and of the login; empty is the root."""
     ca_secret_ref: AuthoritySecretRef | None = None
     """Secret with `ca.crt`, by which Barbican verifies the server; unset takes the authorities of the image."""
     new_secrets: Literal["vault", "database"] = "vault"
