@@ -373,8 +373,6 @@ def _stand(release: Release) -> Iterator[Stand]:
             print(log.read_text()[-8000:])
             raise
         yield made
-        if os.environ.get("SHOW"):
-            Path("/tmp/oct/log").write_text(log.read_text())
 
 
 @contextmanager
