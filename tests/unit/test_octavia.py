@@ -129,7 +129,8 @@ def test_load_balancers_are_written_into_a_database_that_was_rebuilt(release: Re
     assert "/run/octavia" in {mount["mountPath"] for mount in main["volumeMounts"]}
     assert jobs(northboundRebuilt="two").keys() != {name}
     made = planned(release, {**OVN, "northboundRebuilt": "one"})
-    (step,) = [each for each, condition in made.condition.items() if condition == "LoadBalancers"]
+    steps = [each for each, condition in made.condition.items() if condition == "OVNConnected"]
+    (step,) = [each for each in steps if any(obj["kind"] == "Job" for obj in each.objects)]
     assert "API" in {made.condition[each] for each in step.after}
 
 

@@ -96,7 +96,7 @@ def _restore(ctx: Context[OctaviaSpec], conf: parts.Config, *, after: Sequence[S
         conf,
         component=_AGENT,
         after=after,
-        condition="LoadBalancers",
+        condition="OVNConnected",
         mounts=kube.scratch(_SOCKETS),
         env={"OVN_NORTHBOUND": identity},
     )
