@@ -78,7 +78,7 @@ class KeyManager:
 
 
 def problem(manager: KeyManager) -> str:
-    return check_vault.problem(manager, bytes)
+    return check_vault.problem(manager, bytes, RuntimeError)
 
 
 def test_a_vault_is_tried_with_a_secret_that_goes_again() -> None:
@@ -88,11 +88,12 @@ def test_a_vault_is_tried_with_a_secret_that_goes_again() -> None:
 
 
 def test_what_a_vault_answers_is_not_in_the_log() -> None:
-    class Forbidden(Exception):
+    class Forbidden(RuntimeError):
         """castellan's, by its name."""
 
     assert problem(KeyManager(Forbidden("internal-7f3a"))).startswith("it refuses: check roleIdRef")
     text = problem(KeyManager(RuntimeError("internal-7f3a")))
     assert text.startswith("it does not answer as a Vault does (RuntimeError)")
     assert "internal" not in text
+    assert "(KeyError)" in problem(KeyManager(KeyError("internal-7f3a")))
     assert "another secret" in problem(KeyManager(loses=True))

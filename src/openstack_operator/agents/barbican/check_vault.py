@@ -14,16 +14,17 @@ WAIT = 5
 """Seconds between two tries: another system has to change something."""
 
 
-def problem(manager: Any, make: Any) -> str:
-    """Return why the Vault cannot be used, an empty string if it can. `make` makes an object of castellan's of bytes.
-    Nothing that the server answers is in it: the job's log has more readers than the Vault.
+def problem(manager: Any, make: Any, failure: type[Exception]) -> str:
+    """Return why the Vault cannot be used, an empty string if it can. `make` makes an object of castellan's of bytes,
+    `failure` is the class of its errors; an answer of another shape raises others. Nothing that the server answers is
+    in the text: the job's log has more readers than the Vault.
     """
     sample = secrets.token_bytes(16)
     try:
         id_ = manager.store(None, make(sample))
         value = manager.get(None, id_).get_encoded()
         manager.delete(None, id_)
-    except Exception as error:
+    except (failure, LookupError, TypeError, ValueError) as error:
         name = type(error).__name__
         return {
             "Forbidden": "it refuses: check roleIdRef and secretIdRef, and that the policy of the role allows create, "
@@ -40,12 +41,15 @@ def main() -> None:
     from barbican.plugin.vault_secret_store import (  # pyright: ignore[reportMissingImports]  # noqa: PLC0415
         VaultSecretStore,
     )
+    from castellan.common.exception import (  # pyright: ignore[reportMissingImports]  # noqa: PLC0415
+        CastellanException,
+    )
     from castellan.common.objects.opaque_data import (  # pyright: ignore[reportMissingImports]  # noqa: PLC0415
         OpaqueData,
     )
 
     old_text = ""
-    while text := problem(VaultSecretStore().key_manager, OpaqueData):
+    while text := problem(VaultSecretStore().key_manager, OpaqueData, CastellanException):
         if text != old_text:
             print(f"Vault: {text}", flush=True)
             old_text = text
