@@ -72,7 +72,7 @@ layers: venv
 .PHONY: test-security
 test-security: venv ## Attacks (docs/evidence/attacks.md): hostile resources, Secrets and servers, against a real kube-apiserver where that is asked
 	$(PY) -m localcluster build --only apiserver
-	OPENSTACK_OPERATOR_FUZZ=1 $(PY) -m pytest -q -n 2 --dist worksteal -m security tests/unit tests/cases tests/shape tests/cluster
+	OPENSTACK_OPERATOR_FUZZ=1 $(PY) -m pytest -q -n 2 --dist worksteal -m security tests/unit tests/agents tests/cases tests/shape tests/cluster
 
 .PHONY: check-manifests
 check-manifests: venv ## kubeconform and kube-score over what the samples become; builds both tools once
