@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Callable, Generator
 from typing import Any
 
@@ -18,18 +19,17 @@ NAME = "octavia-test"
 GUESTS = ("first", "second")
 API = "openstack.k8s.io/kind=octavia,app.kubernetes.io/component=api"
 UDP_PORT = 5300
-# A guest has no program for UDP: it answers a datagram with ICMP, port unreachable, which the kernel here reports for a
-# connected socket. A datagram that reached no guest has no answer.
-_UDP = """
+# No program of a guest takes datagrams. Its kernel counts those that came in vain (`NoPorts`), and this page shows it.
+_USER_DATA = """#!/bin/sh
+printf '#!/bin/sh\\necho; hostname; grep ^Udp: /proc/net/snmp\\n' > /www/cgi-bin/udp
+chmod +x /www/cgi-bin/udp
+"""
+# A balancer chooses by the client's port.
+_SEND = """
 import socket, sys
-with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
-    sock.settimeout(2)
-    sock.connect((sys.argv[1], int(sys.argv[2])))
-    try:
-        sock.send(b"x")
-        sock.recv(1)
-    except ConnectionRefusedError:
-        print("reached a guest")
+for _ in range(20):
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        sock.sendto(b"x", (sys.argv[1], int(sys.argv[2])))
 """
 
 
@@ -113,6 +113,7 @@ def _guests(administrator: Connection, group: Any) -> Generator[dict[str, Any]]:
             flavor_id=flavor.id,
             networks=[{"uuid": network.id}],
             security_groups=[{"name": group.name}],
+            user_data=base64.b64encode(_USER_DATA.encode()).decode(),
         )
         for name in GUESTS
     ]
@@ -170,17 +171,39 @@ def test_connections_are_distributed_and_a_stopped_guest_leaves(
     until("an answer of it", lambda: answer() == server.name, 120, 0.2)
 
 
-def test_datagrams_reach_a_guest(
+def test_datagrams_reach_both_guests(
     cluster: Kubernetes, cloud: Cloud, guests: dict[str, Any], balancer: Balancer, address: str
 ) -> None:
     client = proof.ExternalHost(cluster, cloud.namespace)
 
-    def said() -> str:
-        return client.run("python3", "-c", _UDP, address, str(UDP_PORT)) or ""
+    def arrived() -> dict[str, int]:
+        """Number of datagrams that came to each guest."""
+        seen: dict[str, int] = {}
 
-    assert "reached" not in said()
+        def ask() -> bool:
+            page = client.run("curl", "-sS", "-m3", f"http://{address}/cgi-bin/udp") or ""
+            name, *_, counts = page.strip().split("\n")
+            if name in GUESTS:
+                # Udp: InDatagrams NoPorts …
+                seen[name] = int(counts.split()[2])
+            return len(seen) == len(GUESTS)
+
+        until("an answer of both guests", ask, 120, 0.2)
+        return seen
+
+    def send() -> None:
+        client.run("python3", "-c", _SEND, address, str(UDP_PORT))
+
+    before = arrived()
+    send()
+    assert arrived() == before
     balancer.pool("UDP", UDP_PORT, [*guests])
-    until("a datagram to reach a guest", lambda: "reached" in said(), 60, 1)
+
+    def reach_both() -> bool:
+        send()
+        return all(number > before[name] for name, number in arrived().items())
+
+    until("datagrams to reach both guests", reach_both, 60, 1)
 
 
 def test_health_monitors_are_followed_after_the_loss_of_a_pod(
