@@ -182,10 +182,12 @@ def test_datagrams_reach_both_guests(
 
         def ask() -> bool:
             page = client.run("curl", "-sS", "-m3", f"http://{address}/cgi-bin/udp") or ""
-            name, *_, counts = page.strip().split("\n")
-            if name in GUESTS:
-                # Udp: InDatagrams NoPorts …
-                seen[name] = int(counts.split()[2])
+            match page.strip().split("\n"):
+                case [name, _, counts] if name in GUESTS:
+                    # Udp: InDatagrams NoPorts …
+                    seen[name] = int(counts.split()[2])
+                case _:
+                    pass
             return len(seen) == len(GUESTS)
 
         until("an answer of both guests", ask, 120, 0.2)
