@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -113,8 +115,18 @@ def test_a_purge_removes_what_was_deleted(machine: Machine, release: Release) ->
     assert (result.returncode, result.stdout) == (0, "configured\nremoved\n"), result.stderr
 
 
+AGENT = """
+import os, socket
+print("agents: <" + os.environ["OS_DRIVER_AGENT__ENABLED_PROVIDER_AGENTS"] + ">", flush=True)
+with socket.socket(socket.AF_UNIX) as listener:
+    listener.bind(chr(0) + os.environ["SOCKET"])
+    listener.listen()
+    while True:
+        listener.accept()
+"""
 DRIVER = """
 import os, types
+from octavia_lib.api.drivers import data_models
 
 class Find:
     def __init__(self, found):
@@ -123,11 +135,17 @@ class Find:
         return self.found
 
 class Nb:
+    written = []
     def db_find_rows(self, table, condition):
-        return Find(condition[2] in os.environ[table].split())
+        known = [*os.environ[table].split(), *(self.written if table == "Load_Balancer" else ())]
+        return Find([types.SimpleNamespace(uuid="row-of-" + name) for name in known if name == condition[2]])
+    def db_destroy(self, table, row):
+        print("removed", table, row)
+        return Find(None)
 
 class Helper:
     ovn_nbdb_api = Nb()
+    _octavia_driver_lib = types.SimpleNamespace(get_socket="\\0" + os.environ["SOCKET"])
     def get_octavia_lbs(self, client, provider):
         assert (client, provider) == ("client", "ovn")
         for word in os.environ["BALANCERS"].split():
@@ -137,39 +155,53 @@ class Helper:
 class OvnProviderDriver:
     _ovn_helper = Helper()
     def do_sync(self, id):
-        # Its own report of this cannot be read by itself.
-        self._ovn_helper._update_status_to_octavia([[]])
+        assert [*data_models.UnsetType()] == []
+        self._ovn_helper.ovn_nbdb_api.written.append(id)
+        status = "ERROR" if id == "failing" else "ACTIVE"
+        if id == "failing":
+            self._ovn_helper.delete_port("port")
+        self._ovn_helper._update_status_to_octavia({"loadbalancers": [{"id": id, "provisioning_status": status}]})
         print("synced", id)
 """
 
 
 def test_only_what_ovn_lacks_is_written_once_it_has_the_network(machine: Machine, release: Release) -> None:
-    for folder in ("octavia", "octavia/common", "ovn_octavia_provider", "ovn_octavia_provider/common"):
+    packages = ("octavia", "octavia/common", "octavia_lib", "octavia_lib/api", "octavia_lib/api/drivers")
+    for folder in (*packages, "ovn_octavia_provider", "ovn_octavia_provider/common"):
         machine.module(f"{folder}/__init__.py", "")
+    machine.module("octavia_lib/api/drivers/data_models.py", "class UnsetType:\n    pass\n")
     machine.module("octavia/common/service.py", "def prepare_service():\n    pass\n")
     machine.module("ovn_octavia_provider/driver.py", DRIVER)
     machine.module("ovn_octavia_provider/common/clients.py", "def get_octavia_client():\n    return 'client'\n")
     machine.module("ovn_octavia_provider/common/utils.py", "def ovn_name(name):\n    return 'neutron-' + name\n")
-    machine.program("octavia-driver-agent", 'echo "agents: <$OS_DRIVER_AGENT__ENABLED_PROVIDER_AGENTS>"')
+    machine.program("octavia-driver-agent", f"exec {sys.executable} -c '{AGENT}'")
     contract = {**CONTRACTS["OVNNetwork"], "northboundRebuilt": "one"}
     made = plan(context(OCTAVIA, {}, release=release, published={**CONTRACTS, "OVNNetwork": contract}))
     restore = job(made, "octavia-restore")
     machine.env |= {
-        "BALANCERS": "there:n:ACTIVE lost:n:ACTIVE late:m:ACTIVE pending:n:PENDING_UPDATE",
+        "BALANCERS": "there:n:ACTIVE failing:n:ACTIVE lost:n:ACTIVE late:m:ACTIVE pending:n:PENDING_UPDATE",
         "Load_Balancer": "there",
         "Logical_Switch": "neutron-n",
+        "SOCKET": f"octavia-{os.getpid()}",
     }
     result = machine.run(restore)
-    assert result.returncode == 1
+    assert result.returncode == 1, result.stderr
     lines = [line for line in result.stdout.splitlines() if "agents" not in line]
     assert lines == [
+        "synced failing",
+        "removed Load_Balancer row-of-failing",
+        "load balancer failing: it could not be written into OVN",
         "synced lost",
         "load balancer lost: written into OVN",
         "load balancer late: OVN does not have its network yet",
+        "load balancer pending: it is PENDING_UPDATE; repair its status",
     ]
-    assert "into OVN: 1" in result.stderr
-    machine.env |= {"Load_Balancer": "there lost", "Logical_Switch": "neutron-n neutron-m"}
+    assert result.stderr.endswith("load balancers that are not in OVN yet: 3\n")
+    machine.env |= {
+        "BALANCERS": "there:n:ACTIVE lost:n:ACTIVE late:m:ACTIVE",
+        "Load_Balancer": "there lost",
+        "Logical_Switch": "neutron-n neutron-m",
+    }
     result = machine.run(restore)
     assert (result.returncode, result.stderr) == (0, "")
     assert "synced late" in result.stdout
-    assert "synced pending" not in result.stdout

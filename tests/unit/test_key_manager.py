@@ -147,18 +147,18 @@ def test_the_reference_is_one_that_the_runtime_follows(name: str) -> None:
 
 @pytest.mark.security
 @pytest.mark.parametrize("attaches", ["iscsi", "ceph"])
-def test_passphrases_of_volumes_are_on_no_disk_of_a_node(release: Release, attaches: str) -> None:
+@pytest.mark.parametrize("ref", [REF, {}], ids=["barbican", "none"])
+def test_passphrases_of_volumes_are_on_no_disk_of_a_node(
+    release: Release, attaches: str, ref: Mapping[str, Any]
+) -> None:
     """libvirt writes them as clear text into its folder, one for each encrypted volume that a guest has."""
 
-    def folder(spec: Mapping[str, Any]) -> Any:
-        ceph = {"cephKeys": "22222222-2222-8222-8222-222222222222=ceph"} if attaches == "ceph" else {}
-        published = PUBLISHED | {"Cinder": {"internalURL": "http://c:8776", "attaches": attaches, **ceph}}
-        made = planned(release, "nova", spec, published=published, secrets={**SECRETS, "ceph": {"key": "k"}})
-        pod = objects(made, "DaemonSet")["nova-libvirt"]["spec"]["template"]["spec"]
-        volumes = {volume["name"]: volume.get("emptyDir") for volume in pod["volumes"]}
-        [mount] = [each for each in pod["containers"][0]["volumeMounts"] if each["name"] == "libvirt-secrets"] or [None]
-        assert mount is None or mount["mountPath"] == "/etc/libvirt/secrets"
-        return volumes.get("libvirt-secrets")
-
-    assert folder(REF) == {"medium": "Memory", "sizeLimit": "16Mi"}
-    assert folder({}) == ({"medium": "Memory", "sizeLimit": "1Mi"} if attaches == "ceph" else None)
+    ceph = {"cephKeys": "22222222-2222-8222-8222-222222222222=ceph"} if attaches == "ceph" else {}
+    published = PUBLISHED | {"Cinder": {"internalURL": "http://c:8776", "attaches": attaches, **ceph}}
+    made = planned(release, "nova", ref, published=published, secrets={**SECRETS, "ceph": {"key": "k"}})
+    pod = objects(made, "DaemonSet")["nova-libvirt"]["spec"]["template"]["spec"]
+    volumes = {volume["name"]: volume.get("emptyDir") for volume in pod["volumes"]}
+    [mount] = [each for each in pod["containers"][0]["volumeMounts"] if each["name"] == "libvirt-secrets"]
+    assert mount["mountPath"] == "/etc/libvirt/secrets"
+    # Also without the reference: Nova finds a Barbican in the catalog, too.
+    assert volumes["libvirt-secrets"] == {"medium": "Memory", "sizeLimit": "16Mi"}

@@ -434,10 +434,10 @@ def test_volumes_in_ceph_and_disks_on_nodes() -> None:
     assert "key-of-cinder" in kube.secret_data(made(result)["Secret", "nova-libvirt-secrets"]).values()
 
 
-def test_without_ceph_libvirt_keeps_no_keys() -> None:
+def test_without_ceph_libvirt_gets_no_keys() -> None:
     main = daemon(planned(owner="nova"), "nova-libvirt")["spec"]["containers"][0]
-    assert "secret" not in str(main["command"])
-    assert not any("secrets" in mount["mountPath"] for mount in main["volumeMounts"])
+    assert "secret-define" not in str(main["command"])
+    assert not any(mount["name"] == "ceph-keys" for mount in main["volumeMounts"])
 
 
 def pods_of_libvirt(*addresses: str) -> list[Object]:

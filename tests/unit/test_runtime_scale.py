@@ -110,7 +110,7 @@ def _in_a_cloud(service: str, **template: Any) -> list[Object]:
 
 def test_services_of_one_number_of_pods_can_be_scaled() -> None:
     assert {each.handle for each in SCALED} == {
-        *("Keystone", "Glance", "Placement", "Memcached", "Horizon", "Cortex.cortex.c5c3.io"),
+        *("Keystone", "Glance", "Placement", "Memcached", "Horizon", "Octavia", "Cortex.cortex.c5c3.io"),
         *("Keystone.keystone.openstack.c5c3.io", "Glance.glance.openstack.c5c3.io"),
         "Placement.placement.openstack.c5c3.io",
     }

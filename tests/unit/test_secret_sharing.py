@@ -137,6 +137,7 @@ SAML = {"entityID": "https://sso", "metadataURL": "https://sso"}
 FILE = {**STOLEN, "key": "database"}
 METADATA = {"entityID": "https://sso", "metadataSecretRef": FILE}
 OPENID = {"issuer": "https://sso", "clientID": "a", "clientSecretRef": STOLEN}
+VAULT = {"url": "https://vault", "roleIdRef": {"name": "vault"}, "secretIdRef": {"name": "vault"}}
 EXTERNAL = "spec.external.secretRef.name"
 LOGIN_OF_BUCKET = {"accessKeyRef": {"name": "mine"}, "secretKeyRef": STOLEN}
 
@@ -205,6 +206,8 @@ ATTACKS: list[tuple[str, dict[str, Any], str]] = [
         "spec.federation.identityProviders[0].saml2.metadataSecretRef.name",
     ),
     ("Nova", {"database": {"secretRef": STOLEN}}, "spec.database.secretRef.name"),
+    ("Barbican", {"vault": {**VAULT, "roleIdRef": STOLEN}}, "spec.vault.roleIdRef.name"),
+    ("Barbican", {"vault": {**VAULT, "secretIdRef": STOLEN}}, "spec.vault.secretIdRef.name"),
     ("Neutron", {"messaging": {"secretRef": STOLEN}}, "spec.messaging.secretRef.name"),
     ("OVNCluster", {"tls": {"certSecretRef": STOLEN}}, "spec.tls.certSecretRef.name"),
     ("SecretAggregate", {"sources": [{"secretRef": STOLEN}]}, "spec.sources[0].secretRef.name"),
@@ -249,7 +252,7 @@ def named(annotation: Any) -> list[type[Model]]:
     return [model for each in get_args(annotation) for model in named(each)]
 
 
-AUTHORITIES = {"ExternalScheduler", "PKISpec"}
+AUTHORITIES = {"ExternalScheduler", "OtherKeystone", "PKISpec"}
 """Models whose Secrets have authorities, and nothing else of these is read."""
 
 

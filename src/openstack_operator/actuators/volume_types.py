@@ -83,6 +83,7 @@ class VolumeType:
         """Give the type the description of the spec, and all projects access to it or not."""
         values = {"name": self._spec.name, "description": self._spec.description, "is_public": public}
         self._cinder.call("PUT", "/types/{}", {"volume_type": values}, ids=(self.id,))
+        self.public = public
 
     def delete(self) -> None:
         self._cinder.call("DELETE", "/types/{}", ids=(self.id,))
@@ -143,6 +144,9 @@ class Encryption:
         return {name: row.get(name) for name in self.wanted} if self._id else None
 
     def create(self) -> None:
+        if self._of.public:
+            # Until the type has it, its volumes would not be encrypted.
+            self._of.put(public=False)
         self._cinder.call("POST", "/types/{}/encryption", {"encryption": self.wanted}, ids=(self._of.id,))
 
     def update(self, changed: frozenset[str]) -> None:
@@ -153,13 +157,13 @@ class Encryption:
 
 
 class Access:
-    """The access of projects to a type, given once the type is complete."""
+    """The access of projects to a type: withdrawn before anything else, given once the type is complete."""
 
     path = "spec.public"
 
-    def __init__(self, spec: CinderVolumeTypeSpec, of: VolumeType) -> None:
+    def __init__(self, of: VolumeType, *, public: bool) -> None:
         self.name = f"access to {of.name}"
-        self._public = spec.public
+        self._public = public
         self._of = of
 
     @property
@@ -184,7 +188,8 @@ def ensure(ctx: Context[CinderVolumeTypeSpec]) -> list[str]:
     cinder, spec = connected(ctx), ctx.spec
     volume_type = VolumeType(cinder, spec)
     encryption = [Encryption(cinder, spec.encryption, volume_type)] if spec.encryption else []
-    return loop.ensure((volume_type, ExtraSpecs(cinder, spec, volume_type), *encryption, Access(spec, volume_type)))
+    access, rest = Access(volume_type, public=spec.public), (ExtraSpecs(cinder, spec, volume_type), *encryption)
+    return loop.ensure((volume_type, *rest, access) if spec.public else (volume_type, access, *rest))
 
 
 def remove(ctx: Context[CinderVolumeTypeSpec]) -> None:

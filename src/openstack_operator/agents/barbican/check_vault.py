@@ -1,4 +1,5 @@
-"""Writes, reads and deletes a secret in the Vault of barbican.conf, and ends once this works.
+"""Writes, reads and deletes a secret in the Vault of barbican.conf, and ends once this works, or with an error after a
+minute: the files of a pod that runs stay as they were, and another one has the login as it is by then.
 
 castellan takes the answer of a path without a KV engine for success: Barbican would lose every secret. The program also
 writes the list of stores into the schema, before programs that start at the same time do.
@@ -10,8 +11,8 @@ import secrets
 import time
 from typing import Any
 
-WAIT = 5
-"""Seconds between two tries: another system has to change something."""
+WAIT, PATIENCE = 5, 60
+"""Seconds between two tries, since another system has to change something, and until the last one."""
 
 
 def problem(manager: Any, make: Any, failure: type[Exception]) -> str:
@@ -28,7 +29,9 @@ def problem(manager: Any, make: Any, failure: type[Exception]) -> str:
         name = type(error).__name__
         return {
             "Forbidden": "it refuses: check roleIdRef and secretIdRef, and that the policy of the role allows create, "
-            "read and delete below MOUNT/data/",
+            "update, read and delete below MOUNT/data/",
+            "KeyManagerError": "it cannot be reached, is sealed, or refuses the login: check the URL, caSecretRef, "
+            "roleIdRef and secretIdRef",
             "ManagedObjectNotFoundError": "a secret that was written is not there: check that the mount is a KV engine "
             "of version 2",
         }.get(name, f"it does not answer as a Vault does ({name}): check the URL, caSecretRef, and the login")
@@ -36,7 +39,7 @@ def problem(manager: Any, make: Any, failure: type[Exception]) -> str:
 
 
 def main() -> None:
-    """Wait until the Vault works, and print each reason to wait once."""
+    """Wait until the Vault works. Raise SystemExit with the reason if it does not."""
     from barbican.model import repositories  # pyright: ignore[reportMissingImports]  # noqa: PLC0415
     from barbican.plugin.vault_secret_store import (  # pyright: ignore[reportMissingImports]  # noqa: PLC0415
         VaultSecretStore,
@@ -48,12 +51,12 @@ def main() -> None:
         OpaqueData,
     )
 
-    old_text = ""
-    while text := problem(VaultSecretStore().key_manager, OpaqueData, CastellanException):
-        if text != old_text:
-            print(f"Vault: {text}", flush=True)
-            old_text = text
+    for _ in range(PATIENCE // WAIT):
+        if not (text := problem(VaultSecretStore().key_manager, OpaqueData, CastellanException)):
+            break
         time.sleep(WAIT)
+    else:
+        raise SystemExit(f"Vault: {text}")
     repositories.setup_database_engine_and_factory(initialize_secret_stores=True)
     repositories.commit()
     print("Vault: a secret was written, read and deleted", flush=True)

@@ -5,40 +5,87 @@ listener.
 """
 
 import os
+import socket
 import subprocess
 import sys
+import threading
+import time
 
 from octavia.common import service  # pyright: ignore[reportMissingImports]
+from octavia_lib.api.drivers import data_models  # pyright: ignore[reportMissingImports]
 from ovn_octavia_provider import driver  # pyright: ignore[reportMissingImports]
 from ovn_octavia_provider.common import clients, utils  # pyright: ignore[reportMissingImports]
 
+ROWS = "Load_Balancer"
+
+# The provider iterates over the members of each pool, and those of an empty pool are unset.
+data_models.UnsetType.__iter__ = lambda self: iter(())
 agent = subprocess.Popen(sys.argv[1:], env={**os.environ, "OS_DRIVER_AGENT__ENABLED_PROVIDER_AGENTS": ""})
 try:
     service.prepare_service()
     provider = driver.OvnProviderDriver()
     helper = provider._ovn_helper
 
+    def agent_answers() -> bool:
+        with socket.socket(socket.AF_UNIX) as connection:
+            return connection.connect_ex(helper._octavia_driver_lib.get_socket) == 0
+
+    deadline = time.monotonic() + 60
+    while not agent_answers():
+        if agent.poll() is not None or time.monotonic() > deadline:
+            sys.exit("the driver agent does not answer")
+        threading.Event().wait(0.2)
+
+    failures: list[object] = []
+
+    def has_error(status: object) -> bool:
+        if isinstance(status, dict):
+            return status.get("provisioning_status") == "ERROR" or any(has_error(each) for each in status.values())
+        return isinstance(status, list) and any(has_error(each) for each in status)
+
     def keep_status(status: object) -> None:
         """Leave the status in Octavia's database: it is that of before."""
+        if has_error(status):
+            failures.append(status)
 
-    helper._update_status_to_octavia = keep_status
+    def keep_port(port: object) -> None:
+        """Leave a port in Neutron, which the provider would delete after each failure, with the address of users."""
 
-    def find(table: str, name: str) -> object:
+    helper._update_status_to_octavia, helper.delete_port = keep_status, keep_port
+
+    def find(table: str, name: str) -> list[object]:
         return helper.ovn_nbdb_api.db_find_rows(table, ("name", "=", name)).execute(check_error=True)
 
-    early = 0
+    left = 0
     for balancer in helper.get_octavia_lbs(clients.get_octavia_client(), provider="ovn"):
-        if find("Load_Balancer", balancer.id) or balancer.provisioning_status.startswith("PENDING"):
+        if find(ROWS, balancer.id):
+            continue
+        if balancer.provisioning_status.startswith("PENDING"):
+            print(f"load balancer {balancer.id}: it is {balancer.provisioning_status}; repair its status")
+            left += 1
             continue
         # Without its network, it would go into ERROR and lose its port.
         if not find("Logical_Switch", utils.ovn_name(balancer.vip_network_id)):
             print(f"load balancer {balancer.id}: OVN does not have its network yet")
-            early += 1
+            left += 1
             continue
-        provider.do_sync(id=balancer.id)
-        print(f"load balancer {balancer.id}: written into OVN")
+        is_complete = False
+        try:
+            provider.do_sync(id=balancer.id)
+            is_complete = not failures
+        finally:
+            if not is_complete:
+                # With a row, it would count as complete the next time.
+                for row in find(ROWS, balancer.id):
+                    helper.ovn_nbdb_api.db_destroy(ROWS, row.uuid).execute(check_error=True)
+        if failures:
+            print(f"load balancer {balancer.id}: it could not be written into OVN")
+            failures.clear()
+            left += 1
+        else:
+            print(f"load balancer {balancer.id}: written into OVN")
 finally:
     agent.terminate()
     agent.wait()
-if early:
-    sys.exit(f"load balancers that wait for Neutron to write their networks into OVN: {early}")
+if left:
+    sys.exit(f"load balancers that are not in OVN yet: {left}")

@@ -18,7 +18,9 @@ def sections(ctx: Context[BarbicanSpec]) -> Sections:
     """Return the options of the stores. A Barbican that never had a Vault has one store, without a list of them."""
     vault = ctx.spec.vault
     if vault is None:
-        return {"secretstore": {"enabled_secretstore_plugins": "store_crypto"}}
+        # Not by `config`: what is read with it has no TLS and no test.
+        one_store = {"enabled_secretstore_plugins": "store_crypto", "enable_multiple_secret_stores": False}
+        return {"secretstore": one_store}
     return {
         "secretstore": {
             "enabled_secretstore_plugins": ["store_crypto", "vault_plugin"],
@@ -47,6 +49,8 @@ def _login(ctx: Context[BarbicanSpec], vault: Vault) -> dict[str, Any]:
         # oslo.config takes a dollar sign for the beginning of a reference.
         "approle_role_id": role.replace("$", "$$"),
         "approle_secret_id": secret.replace("$", "$$"),
+        # castellan would take it before the role.
+        "root_token_id": "",
         **({"namespace": vault.namespace} if vault.namespace else {}),
         **({"ssl_ca_crt_file": f"{_TRUST}/ca.crt"} if vault.ca_secret_ref else {}),
     }
@@ -66,10 +70,12 @@ def trust(ctx: Context[BarbicanSpec]) -> list[kube.Mount]:
 
 
 def check(ctx: Context[BarbicanSpec], conf: parts.Config, *, after: Sequence[Step]) -> tuple[Step, ...]:
-    """Return the job that tries a Vault before programs use it, once for each address and mount; none without one."""
+    """Return the job that tries a Vault before programs use it, once for each configuration, since the login may be
+    another; none without a Vault.
+    """
     vault = ctx.spec.vault
     if vault is None:
         return ()
     command = ["python3", "-c", agents.text("barbican/check_vault.py")]
-    place = {"VAULT_PLACE": " ".join((vault.url, vault.mount, vault.namespace or ""))}
-    return (parts.job(ctx, "check-vault", command, conf, after=after, condition="Vault", env=place),)
+    env = {"CONFIG_DIGEST": conf.digest}
+    return (parts.job(ctx, "check-vault", command, conf, after=after, condition="Vault", env=env),)

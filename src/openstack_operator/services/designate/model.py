@@ -13,7 +13,6 @@ from ...api import (
     Model,
     Replicas,
     Resource,
-    Scale,
     ServiceSpec,
     StorageSize,
     UsesCache,
@@ -89,6 +88,5 @@ DESIGNATE = Resource(
     kind="Designate",
     plural="designates",
     spec=DesignateSpec,
-    scale=Scale("api"),
     columns=(Column("Endpoint", ".status.endpoint"),),
 )

@@ -29,8 +29,6 @@ class Disks:
     """Name of the Secret with the files for libvirt; empty where libvirt needs no keys."""
     digest: str = ""
     """SHA-256 of its values in the order of their names."""
-    has_passphrases: bool = False
-    """True if volumes may be encrypted: Nova gives libvirt the passphrase of each that a guest has."""
 
     @property
     def options(self) -> Sections:
@@ -50,10 +48,10 @@ class Disks:
 
     @property
     def mounts(self) -> tuple[kube.Mount, ...]:
-        """Mounts of libvirt: the keys, and the folder where it keeps them and passphrases, which is in memory."""
-        if not self.secret and not self.has_passphrases:
-            return ()
-        folder = kube.in_memory("libvirt-secrets", SECRETS, *([_ROOM] if self.has_passphrases else []))
+        """Mounts of libvirt: the keys, and the folder where it keeps them and passphrases of volumes, which is in
+        memory, also without Ceph and Barbican: Nova finds a Barbican in the catalog as well.
+        """
+        folder = kube.in_memory("libvirt-secrets", SECRETS, _ROOM)
         return (*([kube.folder("ceph-keys", self.secret, _MOUNT_PATH, mode=0o400)] if self.secret else []), folder)
 
     def init_containers(self, ctx: Context[NovaSpec]) -> list[kube.Container]:
@@ -79,13 +77,12 @@ class Disks:
         """Programs that run before libvirt."""
         if self.secret:
             return ("nova/define_keys.sh",)
-        return ("nova/close_secrets.sh",) if self.has_passphrases else ()
+        return ("nova/close_secrets.sh",)
 
     @property
     def env(self) -> dict[str, str]:
         """Environment of these programs."""
-        folders = {"SECRETS_FOLDER": SECRETS} if self.programs else {}
-        return folders | ({"KEYS_FOLDER": _MOUNT_PATH} if self.secret else {})
+        return {"SECRETS_FOLDER": SECRETS} | ({"KEYS_FOLDER": _MOUNT_PATH} if self.secret else {})
 
 
 def plan_disks(ctx: Context[NovaSpec]) -> Disks:
@@ -93,17 +90,17 @@ def plan_disks(ctx: Context[NovaSpec]) -> Disks:
     compute = ctx.spec.compute
     if not compute.enabled:
         return Disks()
-    keys, client, has_passphrases = _volume_keys(ctx), None, ctx.spec.barbican_ref is not None
+    keys, client = _volume_keys(ctx), None
     if compute.storage_type == "ceph":
         client = parts.ceph(ctx, "vms", compute.rbd or CephSource(), path="spec.compute.rbd")
         keys[client.secret_uuid] = client.key
     if not keys:
-        return Disks(has_passphrases=has_passphrases)
+        return Disks()
     files = _secret_files(keys)
     config = parts.written(ctx, files, suffix="libvirt-secrets", directory=_MOUNT_PATH, whole=True)
     digest = hashlib.sha256("".join(files[name] for name in sorted(files)).encode()).hexdigest()
     steps = (*((client,) if client else ()), config)
-    return Disks(client=client, steps=steps, secret=config.secret, digest=digest, has_passphrases=has_passphrases)
+    return Disks(client=client, steps=steps, secret=config.secret, digest=digest)
 
 
 def _volume_keys(ctx: Context[NovaSpec]) -> dict[str, str]:
