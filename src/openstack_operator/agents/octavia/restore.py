@@ -56,18 +56,18 @@ try:
     def find(table: str, name: str) -> list[object]:
         return helper.ovn_nbdb_api.db_find_rows(table, ("name", "=", name)).execute(check_error=True)
 
-    left = 0
+    remaining = 0
     for balancer in helper.get_octavia_lbs(clients.get_octavia_client(), provider="ovn"):
         if find(ROWS, balancer.id):
             continue
         if balancer.provisioning_status.startswith("PENDING"):
             print(f"load balancer {balancer.id}: it is {balancer.provisioning_status}; repair its status")
-            left += 1
+            remaining += 1
             continue
         # Without its network, it would go into ERROR and lose its port.
         if not find("Logical_Switch", utils.ovn_name(balancer.vip_network_id)):
             print(f"load balancer {balancer.id}: OVN does not have its network yet")
-            left += 1
+            remaining += 1
             continue
         is_complete = False
         try:
@@ -81,11 +81,11 @@ try:
         if failures:
             print(f"load balancer {balancer.id}: it could not be written into OVN")
             failures.clear()
-            left += 1
+            remaining += 1
         else:
             print(f"load balancer {balancer.id}: written into OVN")
 finally:
     agent.terminate()
     agent.wait()
-if left:
-    sys.exit(f"load balancers that are not in OVN yet: {left}")
+if remaining:
+    sys.exit(f"load balancers that are not in OVN yet: {remaining}")
