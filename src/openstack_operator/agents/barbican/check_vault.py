@@ -51,6 +51,7 @@ def main() -> None:
         OpaqueData,
     )
 
+    text = ""
     for _ in range(PATIENCE // WAIT):
         if not (text := problem(VaultSecretStore().key_manager, OpaqueData, CastellanException)):
             break

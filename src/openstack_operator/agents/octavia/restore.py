@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+from typing import Any
 
 from octavia.common import service  # pyright: ignore[reportMissingImports]
 from octavia_lib.api.drivers import data_models  # pyright: ignore[reportMissingImports]
@@ -19,7 +20,7 @@ from ovn_octavia_provider.common import clients, utils  # pyright: ignore[report
 ROWS = "Load_Balancer"
 
 # The provider iterates over the members of each pool, and those of an empty pool are unset.
-data_models.UnsetType.__iter__ = lambda self: iter(())
+data_models.UnsetType.__iter__ = lambda _: iter(())  # pyright: ignore[reportUnknownLambdaType]
 agent = subprocess.Popen(sys.argv[1:], env={**os.environ, "OS_DRIVER_AGENT__ENABLED_PROVIDER_AGENTS": ""})
 try:
     service.prepare_service()
@@ -53,7 +54,7 @@ try:
 
     helper._update_status_to_octavia, helper.delete_port = keep_status, keep_port
 
-    def find(table: str, name: str) -> list[object]:
+    def find(table: str, name: str) -> list[Any]:
         return helper.ovn_nbdb_api.db_find_rows(table, ("name", "=", name)).execute(check_error=True)
 
     remaining = 0
