@@ -35,6 +35,22 @@ EXCLUDED: Sequence[Expectation] = (
         r"tempest\.scenario\.test_network_basic_ops\.TestNetworkBasicOps\.test_network_basic_ops\b",
         "logs into its server by SSH, which the small guest does not have; `make cloud` reaches a server from outside",
     ),
+    Expectation(
+        r"designate_tempest_plugin\.tests\.api\.admin\.test_quotas\.",
+        "Designate's API for administrators is off; users of the role admin set quotas by the API of all",
+    ),
+    Expectation(
+        r"designate_tempest_plugin\.tests\.api\.v2\.test_tsigkey\..*\.test_create_tsigkey_for_zone_empty_secret\b",
+        "the Designate of 2025.1 takes an empty secret; a later one refuses it",
+    ),
+    Expectation(
+        r"designate_tempest_plugin\..*\.TransferRequestTest\.test_show_transfer_request_as_target\b",
+        "it expects that an administrator may not see the request; Designate's rule admits one",
+    ),
+    Expectation(
+        r"designate_tempest_plugin\.tests\.api\.v2\.test_zones\.ZonesTest\.test_create_zones\b",
+        "names a primary server by an address of IPv6, for which the column in Designate's table is too short",
+    ),
 )
 """Tests that are not tried, by their names."""
 
@@ -79,6 +95,14 @@ SKIPPED: Sequence[Expectation] = (
         "Tempest's options name no microversion of Barbican, so that it tests the first one",
     ),
     Expectation(r"enable_multiple_secret_stores is not configured\. Skipping RBAC tests\.", "there is one store"),
+    # Designate.
+    Expectation(r".* tests require Designate API version 2\.[23] or newer\..*", "that of 2025.1 is 2.1"),
+    Expectation(r"Config option dns\.nameservers is missing or empty", "the servers are asked by `make e2e-services`"),
+    Expectation(r"Project ID in quotas is not being verified\.", "Designate does so if an option says so"),
+    Expectation(
+        r"Skipped until bug: https://launchpad\.net/bugs/(2009819|1935977|1960487|1934120|1933444|1926572) is resolved\.",
+        "the plug-in's own decision",
+    ),
     # Smoke.
     Expectation(r"Volume service not enabled\.|\w+ skipped as Cinder is not available", _NO_CINDER),
     Expectation(r"Skipped because the volume service is not available", _NO_CINDER),

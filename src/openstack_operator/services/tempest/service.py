@@ -187,10 +187,8 @@ def _plugins(region: str, interface: str) -> Sections:
     return {
         "dns": {"endpoint_type": interface},
         "dns_feature_enabled": {
-            "api_admin": True,
             "api_v2_root_recordsets": True,
             "api_v2_quotas": True,
-            "api_v2_quotas_verify_project": True,
             "enforce_new_defaults": True,
         },
         "enforce_scope": {"barbican": True, "designate": True, "octavia": True},
