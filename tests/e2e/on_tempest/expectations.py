@@ -100,7 +100,7 @@ SKIPPED: Sequence[Expectation] = (
     Expectation(r"Config option dns\.nameservers is missing or empty", "the servers are asked by `make e2e-services`"),
     Expectation(r"Project ID in quotas is not being verified\.", "Designate does so if an option says so"),
     Expectation(
-        r"Skipped until bug: https://launchpad\.net/bugs/(2009819|1935977|1960487|1934120|1933444|1926572) is resolved\.",
+        r"Skipped until bug: https://launchpad\.net/bugs/(2009819|1935977|1960487|19341|19334|19265)\d* is resolved\.",
         "the plug-in's own decision",
     ),
     # Smoke.
