@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from contextlib import ExitStack
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 
 from openstack_operator.agents.tempest.cloud import Cloud, CloudError, NotOfferedError, discover
+from openstack_operator.agents.tempest.runner import without_passwords
 
 IMAGES = {"images": [{"name": "demo", "id": "i1", "min_ram": 0, "min_disk": 0}]}
 FLAVORS = {"flavors": [{"name": "m1.nano", "id": "f1", "ram": 128, "disk": 1}]}
@@ -142,6 +144,7 @@ def test_the_plug_in_of_heat_gets_a_login_since_it_uses_no_users_of_tempests() -
     assert stacks["user_domain_name"] == stacks["project_domain_name"] == "Default"
     assert (stacks["minimal_image_ref"], stacks["ca_file"]) == ("i1", "/ca.crt")
     assert "heat_plugin" not in options()
+    assert "p4ss" not in json.dumps(without_passwords({**found, "auth": {"admin_password": "p4ss"}}))
 
 
 def test_an_api_that_breaks_is_not_one_that_lacks_something() -> None:

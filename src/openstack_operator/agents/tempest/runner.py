@@ -79,6 +79,14 @@ def conf(options: Mapping[str, Mapping[str, Any]], planned: str) -> str:
     return "\n".join([*lines, planned])
 
 
+def without_passwords(options: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Return the options that the log may have."""
+    return {
+        section: {name: value for name, value in values.items() if "password" not in name}
+        for section, values in options.items()
+    }
+
+
 def _lines(values: Mapping[str, Any]) -> Iterator[str]:
     for option, value in values.items():
         yield f"{option} = {value}"
@@ -140,7 +148,7 @@ def run(settings: Mapping[str, Any], tally: Tally) -> str:
     WORK.mkdir(exist_ok=True)
     with ExitStack() as end:
         options = discover(Cloud(settings), settings, end)
-        print(json.dumps({name: values for name, values in options.items() if name != "auth"}), flush=True)
+        print(json.dumps(without_passwords(options)), flush=True)
         (WORK / "tempest.conf").write_text(conf(options, (CONFIG / "tempest.conf").read_text()))
         # The plug-in of Heat calls the API by gabbi, which knows no other place for authorities.
         env = {**os.environ, **({"SSL_CERT_FILE": settings["trust"]} if settings["trust"] else {})}
