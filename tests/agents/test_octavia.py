@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from pathlib import Path
 
 import pytest
@@ -115,18 +113,9 @@ def test_a_purge_removes_what_was_deleted(machine: Machine, release: Release) ->
     assert (result.returncode, result.stdout) == (0, "configured\nremoved\n"), result.stderr
 
 
-AGENT = """
-import os, socket
-print("agents: <" + os.environ["OS_DRIVER_AGENT__ENABLED_PROVIDER_AGENTS"] + ">", flush=True)
-with socket.socket(socket.AF_UNIX) as listener:
-    listener.bind(chr(0) + os.environ["SOCKET"])
-    listener.listen()
-    while True:
-        listener.accept()
-"""
 DRIVER = """
 import os, types
-from octavia_lib.api.drivers import data_models
+from octavia_lib.api.drivers import data_models, exceptions
 
 class Find:
     def __init__(self, found):
@@ -143,9 +132,16 @@ class Nb:
         print("removed", table, row)
         return Find(None)
 
+class DriverLib:
+    calls = 0
+    def get_loadbalancer(self, id):
+        self.calls += 1
+        if self.calls < 3:
+            raise exceptions.DriverError
+
 class Helper:
     ovn_nbdb_api = Nb()
-    _octavia_driver_lib = types.SimpleNamespace(get_socket="\\0" + os.environ["SOCKET"])
+    _octavia_driver_lib = DriverLib()
     def get_octavia_lbs(self, client, provider):
         assert (client, provider) == ("client", "ovn")
         for word in os.environ["BALANCERS"].split():
@@ -169,12 +165,15 @@ def test_only_what_ovn_lacks_is_written_once_it_has_the_network(machine: Machine
     packages = ("octavia", "octavia/common", "octavia_lib", "octavia_lib/api", "octavia_lib/api/drivers")
     for folder in (*packages, "ovn_octavia_provider", "ovn_octavia_provider/common"):
         machine.module(f"{folder}/__init__.py", "")
+    machine.module("octavia_lib/api/drivers/exceptions.py", "class DriverError(Exception):\n    pass\n")
     machine.module("octavia_lib/api/drivers/data_models.py", "class UnsetType:\n    pass\n")
     machine.module("octavia/common/service.py", "def prepare_service():\n    pass\n")
     machine.module("ovn_octavia_provider/driver.py", DRIVER)
     machine.module("ovn_octavia_provider/common/clients.py", "def get_octavia_client():\n    return 'client'\n")
     machine.module("ovn_octavia_provider/common/utils.py", "def ovn_name(name):\n    return 'neutron-' + name\n")
-    machine.program("octavia-driver-agent", f"exec {sys.executable} -c '{AGENT}'")
+    # It runs until it is ended.
+    agent = 'echo "agents: <$OS_DRIVER_AGENT__ENABLED_PROVIDER_AGENTS>"\nexec tail -f /dev/null'
+    machine.program("octavia-driver-agent", agent)
     contract = {**CONTRACTS["OVNNetwork"], "northboundRebuilt": "one"}
     made = plan(context(OCTAVIA, {}, release=release, published={**CONTRACTS, "OVNNetwork": contract}))
     restore = job(made, "octavia-restore")
@@ -182,7 +181,6 @@ def test_only_what_ovn_lacks_is_written_once_it_has_the_network(machine: Machine
         "BALANCERS": "there:n:ACTIVE failing:n:ACTIVE lost:n:ACTIVE late:m:ACTIVE pending:n:PENDING_UPDATE",
         "Load_Balancer": "there",
         "Logical_Switch": "neutron-n",
-        "SOCKET": f"octavia-{os.getpid()}",
     }
     result = machine.run(restore)
     assert result.returncode == 1, result.stderr

@@ -5,7 +5,6 @@ listener.
 """
 
 import os
-import socket
 import subprocess
 import sys
 import threading
@@ -13,11 +12,12 @@ import time
 from typing import Any
 
 from octavia.common import service  # pyright: ignore[reportMissingImports]
-from octavia_lib.api.drivers import data_models  # pyright: ignore[reportMissingImports]
+from octavia_lib.api.drivers import data_models, exceptions  # pyright: ignore[reportMissingImports]
 from ovn_octavia_provider import driver  # pyright: ignore[reportMissingImports]
 from ovn_octavia_provider.common import clients, utils  # pyright: ignore[reportMissingImports]
 
 ROWS = "Load_Balancer"
+NO_BALANCER = "00000000-0000-0000-0000-000000000000"
 
 # The provider iterates over the members of each pool, and those of an empty pool are unset.
 data_models.UnsetType.__iter__ = lambda _: iter(())  # pyright: ignore[reportUnknownLambdaType]
@@ -28,8 +28,12 @@ try:
     helper = provider._ovn_helper
 
     def agent_answers() -> bool:
-        with socket.socket(socket.AF_UNIX) as connection:
-            return connection.connect_ex(helper._octavia_driver_lib.get_socket) == 0
+        # A connection without a request would keep the agent busy for ever.
+        try:
+            helper._octavia_driver_lib.get_loadbalancer(NO_BALANCER)
+        except exceptions.DriverError:
+            return False
+        return True
 
     deadline = time.monotonic() + 60
     while not agent_answers():
