@@ -70,7 +70,9 @@ class Cgroups(Machine):
     def start_program(self, *own_groups: str) -> subprocess.CompletedProcess[str]:
         """Run the container's program until it becomes libvirt."""
         (self.home / "own").write_text("".join(f"{line}\n" for line in own_groups))
-        return self.run(self.spec)
+        secrets = self.home / "secrets"
+        secrets.mkdir(exist_ok=True)
+        return self.run(self.spec, SECRETS_FOLDER=secrets)
 
     @property
     def guests(self) -> dict[str, str]:

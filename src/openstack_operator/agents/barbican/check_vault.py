@@ -53,8 +53,11 @@ def main() -> None:
 
     text = ""
     for _ in range(PATIENCE // WAIT):
-        if not (text := problem(VaultSecretStore().key_manager, OpaqueData, CastellanException)):
+        old_text, text = text, problem(VaultSecretStore().key_manager, OpaqueData, CastellanException)
+        if not text:
             break
+        if text != old_text:
+            print(f"Vault: {text}", flush=True)
         time.sleep(WAIT)
     else:
         raise SystemExit(f"Vault: {text}")
