@@ -321,7 +321,7 @@ def configured(root: Path, release: Release, nb: int, sb: int, mariadb: int, clo
 ENV = {"HOME": "/tmp", "LANG": "C.UTF-8", "OS_OSLO_MIDDLEWARE__ENABLE_PROXY_HEADERS_PARSING": "true"}
 
 
-@pytest.fixture(name="stand", scope="module")
+@pytest.fixture(name="stand")
 def _stand(release: Release) -> Iterator[Stand]:
     with ExitStack() as stack:
         root, mariadb = stack.enter_context(image_root("octavia")), stack.enter_context(image_root("mariadb"))
@@ -441,7 +441,7 @@ class Balancer:
     monitor: str
 
 
-@pytest.fixture(name="web", scope="module")
+@pytest.fixture(name="web")
 def _web(stand: Stand) -> Balancer:
     balancer = stand.make("loadbalancers", name="web", vip_subnet_id=SUBNET)
     pools: list[str] = []
@@ -530,7 +530,8 @@ def test_the_probes_of_the_driver_agent_know_it(stand: Stand) -> None:
         ("octavia/agent_listens.sh", "/var/run/octavia", *ports),
         ("octavia/agent_runs.sh",),
     ):
-        subprocess.run(agents.shell(program, words=words), check=True)
+        command = agents.shell(program, words=words)
+        until(f"{program} to succeed", lambda command=command: subprocess.run(command, check=False).returncode == 0)
 
 
 def test_lost_rows_of_ovn_come_back(stand: Stand, web: Balancer, release: Release) -> None:
@@ -581,6 +582,3 @@ def test_another_agent_takes_over(stand: Stand, web: Balancer, release: Release)
             return status(stand, web) == "ERROR"
 
         until("the member to be in ERROR", is_followed)
-    # For other tests, in whatever order they run.
-    stand.agent.enter_context(driver_agent(stand.root, release, subprocess.DEVNULL))
-    until("the first agent to be back", (stand.root / "run/octavia/status.sock").is_socket)
