@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from configparser import ConfigParser
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from openstack_operator import kube
+from openstack_operator.parts.key_ring import KeyRing, read_ring
 from openstack_operator.plan import Incomplete, MissingReference, Object, Plan, Release, key
-from openstack_operator.services.barbican.keks import KeyRing, next_ring, read, recovered
+from openstack_operator.services.barbican.keks import recovered
 from openstack_operator.services.barbican.model import BARBICAN
 from openstack_operator.services.barbican.service import plan
 from openstack_operator.services.controlplane.model import CONTROL_PLANE
@@ -57,7 +57,7 @@ def rolled_out(made: Plan) -> Objects:
 
 
 def ring(made: Plan) -> KeyRing:
-    stored = read(kube.secret_data(objects(made)["Secret", "barbican-kek"]))
+    stored = read_ring(kube.secret_data(objects(made)["Secret", "barbican-kek"]), "kek")
     assert stored is not None
     return stored
 
@@ -172,28 +172,6 @@ def test_each_generation_has_a_job_of_its_own(release: Release) -> None:
             jobs += rewraps(made)
         assert ring(planned(release, children, kekGeneration=generation)).keys.keys() == {generation}
     assert len(set(jobs)) == 2
-
-
-def test_an_order_during_a_replacement_waits_for_its_end() -> None:
-    old = KeyRing({1: "a", 2: "b"}, 1)
-    step = next_ring(old, 3, lambda: "c", all_read_it=False, is_rewrapped=False)
-    assert step == old
-    step = next_ring(step, 3, lambda: "c", all_read_it=True, is_rewrapped=False)
-    assert step == replace(old, active=2)
-    step = next_ring(step, 3, lambda: "c", all_read_it=True, is_rewrapped=True)
-    assert step == KeyRing({2: "b"}, 2)
-    assert next_ring(step, 3, lambda: "c", all_read_it=True, is_rewrapped=False) == KeyRing({2: "b", 3: "c"}, 2)
-
-
-@pytest.mark.parametrize("generation", [1, 4])
-def test_a_smaller_generation_changes_nothing(generation: int) -> None:
-    present = KeyRing({4: "d"}, 4)
-    assert next_ring(present, generation, lambda: "x", all_read_it=True, is_rewrapped=True) == present
-
-
-def test_keys_that_a_user_brings_back_are_used() -> None:
-    assert read({"kek.1": "a", "kek.3": "c"}) == KeyRing({1: "a", 3: "c"}, 3)
-    assert read({"active": "1", "kek.x": "a", "kek.2": ""}) is None
 
 
 @pytest.mark.proves("OpenStackControlPlane", "spec.barbican.enabled", "spec.barbican.*")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 from datetime import timedelta
@@ -14,7 +15,6 @@ from openstack_operator import kube
 from openstack_operator.plan import Incomplete, MissingReference, Object, Plan, Release, SpecError, key
 from openstack_operator.release_files import ReleaseFiles
 from openstack_operator.services.horizon.additions import ALLOWED, ALLOWED_IN_CONFIG, OWNED
-from openstack_operator.services.horizon.keys import KeyRing, next_ring, read
 from openstack_operator.services.horizon.model import HORIZON
 from openstack_operator.services.horizon.service import plan
 from openstack_operator.testing import NOW, context, granted
@@ -354,17 +354,18 @@ def test_a_key_whose_secret_was_deleted_is_no_key_any_more(release: Release) -> 
     assert settings(first)["SECRET_KEY"] not in [made["SECRET_KEY"], *made["SECRET_KEY_FALLBACKS"]]
 
 
-def test_old_keys_of_a_secret_that_says_nothing_of_them_are_removed_after_a_sessions_life() -> None:
-    ring = read({"key.1": "a", "key.2": "b", "active": "2", "until": "yesterday"})
-    assert ring == KeyRing({1: "a", 2: "b"}, 2)
-    assert ring is not None
-    how: dict[str, Any] = {"now": NOW, "lifetime": timedelta(hours=1)}
-    noted = next_ring(ring, 2, str, all_read_it=True, **how)
-    assert noted.ends == NOW + timedelta(hours=1)
-    how["now"] = NOW + timedelta(hours=1)
-    assert next_ring(noted, 2, str, all_read_it=True, **how) == KeyRing({2: "b"}, 2)
-    assert next_ring(ring, 2, str, all_read_it=False, **how) == ring
-    assert read({"key.x": "a", "active": "1"}) is None
+def test_old_keys_of_a_secret_that_says_nothing_of_them_are_removed_after_a_sessions_life(release: Release) -> None:
+    live = rolled_out(planned(release))
+    secret = live["Secret", "horizon-session-keys"]
+    keys = {"key.1": "a", "key.2": "b", "active": "2", "until": "yesterday"}
+    data = {name: base64.b64encode(text.encode()).decode() for name, text in keys.items()}
+    live["Secret", "horizon-session-keys"] = {**secret, "data": data}
+    read = planned(release, children=live)
+    assert (settings(read)["SECRET_KEY"], settings(read)["SECRET_KEY_FALLBACKS"]) == ("b", ["a"])
+    noted = planned(release, children=rolled_out(read))
+    assert noted.outcome.wake == NOW + timedelta(hours=1)
+    over = planned(release, {}, rolled_out(noted), timedelta(hours=1))
+    assert (settings(over)["SECRET_KEY"], settings(over)["SECRET_KEY_FALLBACKS"]) == ("b", [])
 
 
 # Pods.

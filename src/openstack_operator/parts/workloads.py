@@ -30,8 +30,11 @@ def job(
     condition: str = "",
     mounts: Sequence[kube.Mount] = (),
     env: Mapping[str, Any] | None = None,
+    retries: int = 6,
 ) -> Step:
-    """Work done once per image and command; not repeated when only the configuration changes."""
+    """Work done once per image and command; not repeated when only the configuration changes. After so many `retries`
+    its condition says why it failed, and it is tried again every few minutes.
+    """
     main = kube.Container(
         component=replace(program(ctx, component), env={}),
         command=command,
@@ -42,7 +45,7 @@ def job(
     template = kube.pod(ctx, name, main, wanted=kube.settings(ctx.spec), node_selector=kube.CONTROL_PLANE)
     return Step(
         name=condition or title(name),
-        objects=(kube.job(ctx, name, template),),
+        objects=(kube.job(ctx, name, template, retries=retries),),
         after=(config, *after),
         barrier=True,
     )

@@ -1,5 +1,4 @@
-"""Writes, reads and deletes a secret in the Vault of barbican.conf, and ends once this works, or with an error after a
-minute: the files of a pod that runs stay as they were, and another one has the login as it is by then.
+"""Writes, reads and deletes a secret in the Vault of barbican.conf; ends with the reason if that does not work.
 
 castellan takes the answer of a path without a KV engine for success: Barbican would lose every secret. The program also
 writes the list of stores into the schema, before programs that start at the same time do.
@@ -8,11 +7,8 @@ writes the list of stores into the schema, before programs that start at the sam
 from __future__ import annotations
 
 import secrets
-import time
+import sys
 from typing import Any
-
-WAIT, PATIENCE = 5, 60
-"""Seconds between two tries, since another system has to change something, and until the last one."""
 
 
 def problem(manager: Any, make: Any, failure: type[Exception]) -> str:
@@ -38,8 +34,8 @@ def problem(manager: Any, make: Any, failure: type[Exception]) -> str:
     return "" if value == sample else "it returns another secret than the one that was written"
 
 
-def main() -> None:
-    """Wait until the Vault works. Raise SystemExit with the reason if it does not."""
+def main() -> int:
+    """Return 0 if the Vault works; 1 if not, with the reason in the log."""
     from barbican.model import repositories  # pyright: ignore[reportMissingImports]  # noqa: PLC0415
     from barbican.plugin.vault_secret_store import (  # pyright: ignore[reportMissingImports]  # noqa: PLC0415
         VaultSecretStore,
@@ -51,20 +47,14 @@ def main() -> None:
         OpaqueData,
     )
 
-    text = ""
-    for _ in range(PATIENCE // WAIT):
-        old_text, text = text, problem(VaultSecretStore().key_manager, OpaqueData, CastellanException)
-        if not text:
-            break
-        if text != old_text:
-            print(f"Vault: {text}", flush=True)
-        time.sleep(WAIT)
-    else:
-        raise SystemExit(f"Vault: {text}")
+    if text := problem(VaultSecretStore().key_manager, OpaqueData, CastellanException):
+        print(f"Vault: {text}")
+        return 1
     repositories.setup_database_engine_and_factory(initialize_secret_stores=True)
     repositories.commit()
-    print("Vault: a secret was written, read and deleted", flush=True)
+    print("Vault: a secret was written, read and deleted")
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

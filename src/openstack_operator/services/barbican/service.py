@@ -8,14 +8,16 @@ from datetime import timedelta
 from typing import Any
 
 from ... import agents, kube, oslo, parts
+from ...parts.key_ring import KeyRing, next_ring, read_ring
 from ...parts.keys import fernet_key
 from ...plan import READY, Context, Incomplete, Plan, State, Step, Verdict
 from . import stores
-from .keks import KeyRing, next_ring, read, recovered
+from .keks import recovered
 from .model import BarbicanSpec
 
 _PORT = 9311
 _FILE = "barbican.conf"
+_KEK = "kek"
 _WORKLOADS = ("api", "worker")
 _RECHECK = timedelta(seconds=10)
 """Interval at which the pods are looked at during a replacement: the end of a pod is no change of its workload."""
@@ -39,7 +41,7 @@ def plan(ctx: Context[BarbicanSpec]) -> Plan:
     api = parts.api(ctx, "api", _PORT, conf, settings=ctx.spec.api, health="/healthcheck", after=after, workers=workers)
     worker = parts.worker(ctx, "worker", conf, settings=ctx.spec.worker, ready=base.connected, after=after)
     entry = parts.catalog(ctx, "key-manager", "Key Manager", api, after=(*base.steps, api))
-    rewrap = [_rewrap(ctx, state, after=(api, worker))] if state.ring.needs_rewrap else []
+    rewrap = [_rewrap(ctx, state, after=(api, worker))] if state.ring.has_old_keys else []
     steps = (*parts.policies(ctx), *base.steps, kek, conf, sync, *vault, api, worker, *rewrap, entry)
     wake = ctx.now + _RECHECK if len(state.ring.keys) > 1 else None
     return Plan(*steps, wake=wake, endpoint=api.public, published={**base.credentials.published, **api.published})
@@ -47,7 +49,7 @@ def plan(ctx: Context[BarbicanSpec]) -> Plan:
 
 def needs_pods(ctx: Context[BarbicanSpec]) -> bool:
     """Return True if the next plan has to know which pods run: passwords or the key are being replaced."""
-    stored = read(_data(ctx, "kek"))
+    stored = read_ring(_data(ctx, "kek"), _KEK)
     return parts.moving(ctx) or (stored is not None and len(stored.keys) > 1)
 
 
@@ -59,18 +61,18 @@ class _KeyState:
 
 def _key_state(ctx: Context[BarbicanSpec], base: parts.Foundation) -> _KeyState:
     """Return the keys, one step further if the step before is done, and the configuration with them."""
-    stored = read(_data(ctx, "kek")) or _recovered(ctx)
+    stored = read_ring(_data(ctx, "kek"), _KEK) or _recovered(ctx)
     all_read_it = is_rewrapped = False
     if stored is not None:
         before = _KeyState(stored, _config(ctx, base, stored))
         all_read_it = _all_run_with(ctx, before.conf)
-        is_rewrapped = stored.needs_rewrap and _is_done(ctx, _rewrap(ctx, before))
+        is_rewrapped = stored.has_old_keys and _is_done(ctx, _rewrap(ctx, before))
     ring = next_ring(
         stored,
         ctx.spec.kek_generation,
         lambda: fernet_key(ctx.draw),
         all_read_it=all_read_it,
-        is_rewrapped=is_rewrapped,
+        retire=lambda old: old.without_old_keys() if is_rewrapped else old,
     )
     return _KeyState(ring, _config(ctx, base, ring))
 
@@ -98,7 +100,7 @@ def _config(ctx: Context[BarbicanSpec], base: parts.Foundation, ring: KeyRing) -
         # References to secrets begin with the address that the client called.
         "DEFAULT": {"host_href": "", "db_auto_create": False},
         "crypto": {"enabled_crypto_plugins": "simple_crypto"},
-        "simple_crypto_plugin": {"kek": ring.options},
+        "simple_crypto_plugin": {"kek": [*ring.in_order]},
         "queue": {"enable": True},
     }
     wired = oslo.merge(base.sections, options, stores.sections(ctx))
@@ -107,7 +109,7 @@ def _config(ctx: Context[BarbicanSpec], base: parts.Foundation, ring: KeyRing) -
 
 def _kek(ctx: Context[BarbicanSpec], ring: KeyRing) -> Step:
     """Return Secret `<owner>-kek`, which outlives the Barbican, as its schema does."""
-    secret = kube.retained(kube.irreplaceable(kube.secret(ctx, ctx.name("kek"), ring.data)))
+    secret = kube.retained(kube.irreplaceable(kube.secret(ctx, ctx.name("kek"), ring.data(_KEK))))
     return Step(name="KEK", objects=(secret,), guarded=True, barrier=True, verdict=_progress(ring))
 
 
@@ -116,7 +118,7 @@ def _progress(ring: KeyRing) -> Verdict:
     if ring.is_waiting_for_readers:
         text = f"all programs get key-encryption key {ring.newest}, before one of them encrypts with it"
         return Verdict(State.READY, text, "Distributing")
-    if ring.needs_rewrap:
+    if ring.has_old_keys:
         text = f"programs encrypt with key-encryption key {ring.active}; keys of projects are encrypted with it again"
         return Verdict(State.READY, text, "Rewrapping")
     return READY

@@ -78,4 +78,5 @@ def check(ctx: Context[BarbicanSpec], conf: parts.Config, *, after: Sequence[Ste
         return ()
     command = ["python3", "-c", agents.text("barbican/check_vault.py")]
     env = {"CONFIG_DIGEST": conf.digest}
-    return (parts.job(ctx, "check-vault", command, conf, after=after, condition="Vault", env=env),)
+    # A user has to mend most of its failures, and should hear of them soon.
+    return (parts.job(ctx, "check-vault", command, conf, after=after, condition="Vault", env=env, retries=1),)

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
-from datetime import timedelta
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from typing import Any
 
 from ... import agents, kube, parts
 from ...api import KEYSTONE
 from ...parts import caches, exposure
+from ...parts.key_ring import KeyRing, next_ring, read_ring
 from ...parts.tls import peers
 from ...plan import READY, Context, Incomplete, MissingReference, Plan, State, Step, Verdict
 from .additions import additions
-from .keys import KeyRing, next_ring, read
 from .model import GLANCE, HorizonSpec
 from .settings import PORT, SESSION_TIMEOUT, Site, document
 
 _FOLDER = "/etc/horizon"
 _PROGRAMS = ("dashboard_application.py", "dashboard_sessions.py", "dashboard_settings.py", "dashboard_static.py")
+_KEY = "key"
 _STATIC = "/var/lib/openstack-dashboard/static"
 """Folder of the static files in images that have them."""
 _ENVIRONMENT = {"PYTHONWARNINGS": "ignore::UserWarning:oslo_policy.policy"}
@@ -101,16 +102,22 @@ def _key_state(ctx: Context[HorizonSpec], site: Site) -> _KeyState:
     lifetime = timedelta(seconds=user.get("SESSION_TIMEOUT", SESSION_TIMEOUT))
     secret = kube.fitting(ctx.name("session-keys"))
     # Deleted, it stays so: that logs out whoever has a stolen key.
-    stored = read(kube.secret_data(ctx.children.get(("Secret", secret))))
+    stored = read_ring(kube.secret_data(ctx.children.get(("Secret", secret))), _KEY)
     ring = next_ring(
         stored,
         ctx.spec.secret_key_generation,
         lambda: ctx.draw() + ctx.draw(),
-        now=ctx.now,
         all_read_it=stored is not None and _all_run_with(ctx, _config(ctx, site, stored, user)),
-        lifetime=lifetime,
+        retire=lambda old: _retired(old, ctx.now, lifetime),
     )
     return _KeyState(ring, _config(ctx, site, ring, user))
+
+
+def _retired(ring: KeyRing, now: datetime, lifetime: timedelta) -> KeyRing:
+    """Return the keys without the old ones, after the life of the sessions that the last pod with one has written."""
+    if ring.ends is None:
+        return replace(ring, until=f"{now + lifetime:%Y-%m-%dT%H:%M:%S%z}")
+    return ring.without_old_keys() if now >= ring.ends else ring
 
 
 def _config(ctx: Context[HorizonSpec], site: Site, ring: KeyRing, user: Mapping[str, Any]) -> parts.Config:
@@ -160,7 +167,7 @@ def _all_run_with(ctx: Context[HorizonSpec], conf: parts.Config) -> bool:
 
 def _keys(ctx: Context[HorizonSpec], ring: KeyRing) -> Step:
     """Return Secret `<owner>-session-keys`. Without it, all users have to log in again."""
-    secret = kube.secret(ctx, ctx.name("session-keys"), ring.data)
+    secret = kube.secret(ctx, ctx.name("session-keys"), ring.data(_KEY))
     # A barrier: pods of one cloud never have two different first keys.
     return Step(name="SecretKey", objects=(secret,), guarded=True, barrier=True, verdict=_progress(ring))
 

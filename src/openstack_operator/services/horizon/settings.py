@@ -9,8 +9,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from ...oslo.options import Memcached
+from ...parts.key_ring import KeyRing
 from .additions import HORIZON_CONFIG
-from .keys import KeyRing
 from .model import HorizonSpec
 
 PORT = 8080
@@ -76,11 +76,12 @@ class Site:
 
 def wired(spec: HorizonSpec, site: Site, keys: KeyRing) -> dict[str, Any]:
     """Return the settings that the operator decides."""
+    key, *fallbacks = keys.in_order
     return {
         **_places(spec, site),
         **_single_sign_on(site),
-        "SECRET_KEY": keys.keys[keys.active],
-        "SECRET_KEY_FALLBACKS": keys.fallbacks,
+        "SECRET_KEY": key,
+        "SECRET_KEY_FALLBACKS": fallbacks,
         "ALLOWED_HOSTS": list(site.hosts),
         "CSRF_COOKIE_SECURE": site.is_encrypted,
         "DISALLOW_IFRAME_EMBED": True,
