@@ -37,8 +37,8 @@ class KeyRing:
     @property
     def in_order(self) -> Sequence[str]:
         """The active key, then the others, the newest first."""
-        others = sorted((generation for generation in self.keys if generation != self.active), reverse=True)
-        return [self.keys[generation] for generation in (self.active, *others)]
+        inactive = sorted((generation for generation in self.keys if generation != self.active), reverse=True)
+        return [self.keys[generation] for generation in (self.active, *inactive)]
 
     @property
     def ends(self) -> datetime | None:
