@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-import threading
-import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Any
 
 import pytest
@@ -16,6 +15,7 @@ from openstack.connection import Connection
 from cloud.kubernetes import Kubernetes
 from cloud.session import Cloud
 
+from ..load import called
 from ..waiting import until
 
 BARBICAN = "barbicans.openstack.k8s.io"
@@ -51,29 +51,17 @@ class Secrets:
 @contextmanager
 def used(conn: Connection) -> Generator[Secrets]:
     """A user who stores a secret and reads an old and a new one all the time."""
-    secrets, stop = Secrets(conn), threading.Event()
+    secrets, numbers = Secrets(conn), count(1)
     first = secrets.store("first", "first")
 
-    def work() -> None:
-        number = 0
-        while not stop.is_set():
-            number += 1
-            try:
-                latest = secrets.store(f"n{number}", f"payload {number}")
-                for id_ in (first, latest):
-                    if secrets.read(id_) != secrets.payloads[id_]:
-                        secrets.failures.append(f"{id_}: another payload")
-            except Exception as error:
-                secrets.failures.append(f"{time.strftime('%X')} {type(error).__name__}: {error}")
-            stop.wait(0.2)
+    def store_and_read() -> None:
+        number = next(numbers)
+        for id_ in (first, secrets.store(f"n{number}", f"payload {number}")):
+            assert secrets.read(id_) == secrets.payloads[id_], f"{id_}: another payload"
 
-    user = threading.Thread(target=work)
-    user.start()
-    try:
+    with called(store_and_read) as load:
         yield secrets
-    finally:
-        stop.set()
-        user.join()
+    secrets.failures += load.failures
 
 
 def change(cluster: Kubernetes, cloud: Cloud, **barbican: Any) -> None:

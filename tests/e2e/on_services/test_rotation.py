@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import threading
-import time
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -16,42 +12,13 @@ from cloud.kubernetes import ROOT, Kubernetes
 from cloud.session import Cloud
 
 from ..facts import ready_again
+from ..load import called
 from ..waiting import until
 
 ROTATIONS = "credentialrotations.c5c3.io"
 TARGETS = {"database": "database", "messaging": "messaging", "serviceAccountPassword": "identity"}
 """Keys of a service's Secret by the targets of rotations; Octavia has no broker."""
 LEAST_CALLS = 50
-
-
-@dataclass
-class Load:
-    """Calls of a user, one after the other."""
-
-    calls: int = 0
-    failures: list[str] = field(default_factory=list[str])
-
-
-@contextmanager
-def called(call: Callable[[], object]) -> Generator[Load]:
-    load, stop = Load(), threading.Event()
-
-    def work() -> None:
-        while not stop.is_set():
-            try:
-                call()
-            except Exception as error:
-                load.failures.append(f"{time.strftime('%X')} {type(error).__name__}: {error}")
-            load.calls += 1
-            stop.wait(0.2)
-
-    user = threading.Thread(target=work)
-    user.start()
-    try:
-        yield load
-    finally:
-        stop.set()
-        user.join()
 
 
 def secrets(conn: Connection) -> object:
