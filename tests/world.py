@@ -15,13 +15,12 @@ from _pytest.mark import ParameterSet
 
 from openstack_operator import kube
 from openstack_operator.api import references
-from openstack_operator.catalogue import ACTUATORS, SERVICES
+from openstack_operator.catalogue import ACTUATORS, EXTERNAL_KINDS, SERVICES
 from openstack_operator.plan import READY, Object, Verdict, condition_type, conditions, progressing
 from openstack_operator.plan.service import Releases
 from openstack_operator.plan.steps import WORKLOADS
 from openstack_operator.release_files import ReleaseFiles
 from openstack_operator.render import OfflineCluster, Planned
-from openstack_operator.runtime.kinds import EXTERNAL_KINDS
 from tests.fields import KINDS, written
 
 SERVED = tuple(each.handle for each in EXTERNAL_KINDS)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from .actuators import ACTUATORS
+from .parts.external import external_kinds
 from .plan import C5C3, Listens, Service
 from .services import controlplane, credentialrotation, ovnnetwork, pki, secretaggregate
 from .services.controlplane.c5c3 import API_NAMES
@@ -38,4 +39,7 @@ SERVERS: dict[str, Listens] = {each.resource.role: each.listens for each in SERV
 RESOURCES = tuple(entry.resource for entry in (*SERVICES, *ACTUATORS))
 """Every kind, in the order users meet them."""
 
-__all__ = ["ACTUATORS", "RESOURCES", "SERVERS", "SERVICES"]
+EXTERNAL_KINDS = external_kinds(SERVICES)
+"""Every kind of another project that a plan may have."""
+
+__all__ = ["ACTUATORS", "EXTERNAL_KINDS", "RESOURCES", "SERVERS", "SERVICES"]

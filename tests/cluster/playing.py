@@ -9,9 +9,10 @@ from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime
 from typing import Any
 
+from openstack_operator.catalogue import EXTERNAL_KINDS
 from openstack_operator.plan import Transient
 from openstack_operator.runtime.client import Client, Conflict
-from openstack_operator.runtime.kinds import DEPLOYMENT, EXTERNAL_KINDS, SECRET, Kind
+from openstack_operator.runtime.kinds import DEPLOYMENT, SECRET, Kind
 
 from .harness import Cluster, running
 

@@ -10,7 +10,7 @@ import httpx2 as httpx
 from lightkube.config.client_adapter import ConnectionParams
 from lightkube.config.kubeconfig import KubeConfig
 
-from openstack_operator.catalogue import RESOURCES
+from openstack_operator.catalogue import EXTERNAL_KINDS, RESOURCES
 from openstack_operator.injector.names import CONFIGURATION
 from openstack_operator.plan import Object
 from openstack_operator.runtime.client import FIELD_MANAGER
@@ -35,7 +35,7 @@ INSTALLED = (
     Kind("rbac.authorization.k8s.io/v1", "RoleBinding", "rolebindings"),
 )
 """What is in a namespace besides what a plan may hold."""
-CATALOG = Catalog(RESOURCES)
+CATALOG = Catalog(RESOURCES, EXTERNAL_KINDS)
 
 
 def kind_of(obj: Object) -> Kind:

@@ -15,13 +15,13 @@ from typing import Any, cast
 
 import pytest
 
-from openstack_operator.catalogue import ACTUATORS, RESOURCES, SERVICES
+from openstack_operator.catalogue import ACTUATORS, EXTERNAL_KINDS, RESOURCES, SERVICES
 from openstack_operator.manifests import load
 from openstack_operator.plan import Context
 from openstack_operator.release_files import ReleaseFiles
 from openstack_operator.runtime.client import Client, Missing
 from openstack_operator.runtime.informer import Informer
-from openstack_operator.runtime.kinds import EXTERNAL_KINDS, NAMESPACE, SECRET, Catalog
+from openstack_operator.runtime.kinds import NAMESPACE, SECRET, Catalog
 from openstack_operator.runtime.manager import Manager
 from openstack_operator.runtime.report import Patience
 from openstack_operator.runtime.store import Change, Store
@@ -94,7 +94,7 @@ class Cloud:
     async def objects(self) -> dict[str, Any]:
         """Everything in the namespace, by kind and name, without what differs from one deployment to the next."""
         found: dict[str, Any] = {}
-        for kind in Catalog(RESOURCES).all:
+        for kind in Catalog(RESOURCES, EXTERNAL_KINDS).all:
             try:
                 page = json.loads(await self.cluster.client.page(kind, self.cluster.namespace, {}))
             except Missing:

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from openstack_operator.catalogue import RESOURCES
+from openstack_operator.catalogue import EXTERNAL_KINDS, RESOURCES
 from openstack_operator.kube import conditions
 from openstack_operator.runtime.client import Conflict
-from openstack_operator.runtime.kinds import DEPLOYMENT, EXTERNAL_KINDS, Catalog
+from openstack_operator.runtime.kinds import DEPLOYMENT, Catalog
 from openstack_operator.services.controlplane.c5c3_model import C5C3_CONTROL_PLANE
 
 from .harness import Cluster, eventually
@@ -70,7 +70,7 @@ async def test_the_second_of_one_name_makes_nothing_and_takes_over_when_the_firs
 
 async def collected(cluster: Cluster, owner: str) -> None:
     """Removes what belonged to an owner that is gone, as Kubernetes does where it has controllers."""
-    for kind in Catalog(RESOURCES).all:
+    for kind in Catalog(RESOURCES, EXTERNAL_KINDS).all:
         page = (
             json.loads(await cluster.client.page(kind, cluster.namespace, {}))
             if kind not in EXTERNAL_KINDS

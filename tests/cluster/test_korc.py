@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from openstack_operator.catalogue import EXTERNAL_KINDS
 from openstack_operator.kube import RECREATED, conditions, secret_data
-from openstack_operator.runtime.kinds import DEPLOYMENT, EXTERNAL_KINDS, SECRET
+from openstack_operator.runtime.kinds import DEPLOYMENT, SECRET
 from openstack_operator.services.controlplane.c5c3_model import C5C3_CONTROL_PLANE
 from openstack_operator.services.controlplane.model import CONTROL_PLANE
 

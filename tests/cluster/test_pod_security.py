@@ -7,12 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from openstack_operator.catalogue import ACTUATORS, SERVICES
+from openstack_operator.catalogue import ACTUATORS, EXTERNAL_KINDS, SERVICES
 from openstack_operator.kube import Object
 from openstack_operator.manifests import load
 from openstack_operator.release_files import ReleaseFiles
 from openstack_operator.render import OfflineCluster
-from openstack_operator.runtime.kinds import EXTERNAL_KINDS
 
 from .harness import Cluster, eventually
 from .rest import Rest

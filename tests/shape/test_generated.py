@@ -15,13 +15,14 @@ import pytest
 import yaml
 
 from openstack_operator import kube
-from openstack_operator.api import IS_NOW, Resource, crd, model_schema
-from openstack_operator.catalogue import RESOURCES
+from openstack_operator.api import IS_NOW, Resource, crd, handle, model_schema
+from openstack_operator.catalogue import EXTERNAL_KINDS, RESOURCES, SERVICES
 from openstack_operator.generate import generated, rendered, stale, write
 from openstack_operator.manifests import load
+from openstack_operator.parts.external import external_kinds
 from openstack_operator.plan.steps import WORKLOADS
 from openstack_operator.render import Planned
-from openstack_operator.runtime.kinds import CHILDREN, EXTERNAL_KINDS, Catalog
+from openstack_operator.runtime.kinds import CHILDREN, Catalog, optional_role
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +81,7 @@ def whole(root: Path) -> list[dict[str, Any]]:
 
 def test_the_operators_own_role_has_no_right_to_the_kinds_of_others(root: Path) -> None:
     groups = {group for rule in role(root, "ClusterRole") for group in rule["apiGroups"]}
-    assert not groups & {kind.group for kind in Catalog(RESOURCES).all if kind.optional}
+    assert not groups & {kind.group for kind in Catalog(RESOURCES, EXTERNAL_KINDS).all if kind.optional}
     for manifest in optional(root):
         (granted, bound) = load(root / "deploy" / manifest)
         assert granted["metadata"]["name"] == bound["roleRef"]["name"] == f"openstack-operator-{Path(manifest).stem}"
@@ -91,8 +92,23 @@ def test_the_operators_own_role_has_no_right_to_the_kinds_of_others(root: Path) 
 def test_one_command_installs_every_optional_role(root: Path) -> None:
     (kustomization,) = load(root / "deploy/kustomization.yaml")
     assert set(optional(root)) <= set(kustomization["resources"])
-    named = {kind.optional_role for kind in Catalog(RESOURCES).all if kind.optional}
+    named = {optional_role(kind) for kind in Catalog(RESOURCES, EXTERNAL_KINDS).all if kind.optional}
     assert named == {f"openstack-operator-{Path(manifest).stem}" for manifest in optional(root)}
+
+
+def test_a_service_declares_the_kinds_of_others_that_it_needs(plans: list[Planned]) -> None:
+    """Itself, or by a resource that it refers to, or by a part that each service may use."""
+    known = {kind.handle for kind in EXTERNAL_KINDS}
+    needed: dict[str, set[str]] = {}
+    for planned in plans:
+        roles = {planned.context.kind, *(ref.kind for ref in planned.context.refs)}
+        declared = {kind.handle for kind in external_kinds(each for each in SERVICES if each.resource.role in roles)}
+        made = known & {handle(obj["apiVersion"], obj["kind"]) for obj in planned.objects}
+        assert made <= declared, f"{planned.id}: add {made - declared} to the kinds of its record"
+        needed.setdefault(planned.context.kind, set()).update(made)
+    assert len(needed) > len(SERVICES) / 2
+    unneeded = known - {name for made in needed.values() for name in made}
+    assert unneeded == set(), "no plan makes these"
 
 
 def test_permissions_name_everything(root: Path) -> None:

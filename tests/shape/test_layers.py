@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
 from importlinter.cli import lint_imports
+
+from openstack_operator.api import SERVICE_KINDS
+from openstack_operator.catalogue import EXTERNAL_KINDS
 
 PURE = ("api", "plan", "kube", "oslo", "parts", "services")
 
@@ -64,3 +68,12 @@ def test_no_plan_knows_the_version_of_the_operator(root: Path) -> None:
     for path in sources(root, *PURE, "actuators"):
         names = [node for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(node, ast.alias)]
         assert "__version__" not in {node.name for node in names}, path
+
+
+def test_the_engine_names_no_product(root: Path) -> None:
+    """What is special about one stands in its record."""
+    external = {name for kind in EXTERNAL_KINDS for name in (kind.project, kind.operator, kind.group) if name}
+    products = {kind.kind for kind in SERVICE_KINDS} | external | {"Galera", "OVN", "Ceph", "c5c3"}
+    pattern = re.compile(rf"\b({'|'.join(map(re.escape, products))})\b", re.IGNORECASE)
+    lines = [line for path in sources(root, "runtime") for line in path.read_text(encoding="utf-8").splitlines()]
+    assert [line for line in lines if pattern.search(line)] == []

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from openstack_operator.api import Resource, crd
-from openstack_operator.catalogue import RESOURCES
-from openstack_operator.runtime.kinds import EXTERNAL_KINDS
+from openstack_operator.catalogue import EXTERNAL_KINDS, RESOURCES
 
 ROOT = Path(__file__).parent.parent.parent
 PAGES = sorted(

@@ -7,14 +7,13 @@ from typing import Any
 import pytest
 
 from openstack_operator.api import MARIADB, RABBITMQ
-from openstack_operator.catalogue import ACTUATORS, RESOURCES, SERVICES
+from openstack_operator.catalogue import ACTUATORS, EXTERNAL_KINDS, RESOURCES, SERVICES
 from openstack_operator.kube import judge, secret_data
 from openstack_operator.parts.credentials import Credentials
 from openstack_operator.parts.remote import schema, vhost
 from openstack_operator.parts.rotation import PASSWORD, Account
 from openstack_operator.plan import Context, InstalledKinds, Key, Object, Release, SpecError, Transient, key
 from openstack_operator.render import OfflineCluster
-from openstack_operator.runtime.kinds import EXTERNAL_KINDS
 from openstack_operator.testing import context
 
 KINDS = {resource.handle: resource for resource in RESOURCES}

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openstack_operator.catalogue import RESOURCES
+from openstack_operator.catalogue import EXTERNAL_KINDS, RESOURCES
 from openstack_operator.kube import FIELD, MANAGED_BY, REMEMBERED
 from openstack_operator.plan import (
     READY,
@@ -273,7 +273,7 @@ class Unserved:
     ("api_version", "kind"), [("cert-manager.io/v1", "Certificate"), (TEMPEST.api_version, TEMPEST.kind)]
 )
 async def test_a_definition_that_is_not_there_may_come_a_moment_later(api_version: str, kind: str):
-    catalog = Catalog([TEMPEST])
+    catalog = Catalog([TEMPEST], EXTERNAL_KINDS)
     wanted = {"apiVersion": api_version, "kind": kind, "metadata": {"name": "it", "annotations": {FIELD: "spec.it"}}}
     store = Store(catalog.of(wanted), lambda _: None)
     world: Any = SimpleNamespace(client=Unserved(), stores={store.kind: store}, catalog=catalog, foreign=store)

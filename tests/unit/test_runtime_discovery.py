@@ -11,10 +11,11 @@ import pytest
 from faulty_api import Answer, FaultyApi
 from patience import eventually
 
+from openstack_operator.catalogue import EXTERNAL_KINDS
 from openstack_operator.runtime.client import Client
 from openstack_operator.runtime.discovery import Discovery
 from openstack_operator.runtime.informer import Informer
-from openstack_operator.runtime.kinds import EXTERNAL_KINDS, Kind
+from openstack_operator.runtime.kinds import Kind
 from openstack_operator.runtime.store import Store
 
 CERTIFICATE = next(kind for kind in EXTERNAL_KINDS if kind.kind == "Certificate")

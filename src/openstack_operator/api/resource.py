@@ -116,3 +116,8 @@ class Resource(Generic[SpecT]):
         as ours.
         """
         return not self.group.endswith(".k8s.io")
+
+    @property
+    def project(self) -> str:
+        """Name of the project whose manifests it serves, if its definition is installed only on request."""
+        return "c5c3" if self.on_request else ""

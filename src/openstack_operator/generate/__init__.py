@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from ..api import Resource, crd, model_schema
-from ..catalogue import ACTUATORS, RESOURCES, SERVICES
+from ..catalogue import ACTUATORS, EXTERNAL_KINDS, RESOURCES, SERVICES
 from ..manifests import dump, dump_all, load
 from ..release_files import ReleaseFiles
 from ..render import OfflineCluster, Planned
-from ..runtime.kinds import EXTERNAL_KINDS
 from .admission import node_policies
 from .deployment import deployment
 from .injector import labels_injector

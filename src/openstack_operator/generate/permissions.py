@@ -6,10 +6,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
 from ..api import node_fields
-from ..catalogue import ACTUATORS, RESOURCES, SERVICES
+from ..catalogue import ACTUATORS, EXTERNAL_KINDS, RESOURCES, SERVICES
 from ..kube import Object
 from ..render import Planned
-from ..runtime.kinds import ACCESS_REVIEW, CHILDREN, EXTERNAL_KINDS, POD, TOKEN_REVIEW, Catalog
+from ..runtime.kinds import ACCESS_REVIEW, CHILDREN, POD, TOKEN_REVIEW, Catalog, optional_role
 
 OPERATOR = "openstack-operator"
 NAMESPACE = "openstack-operator"
@@ -94,8 +94,8 @@ def _own_namespace() -> list[Object]:
 
 def rules(rendered: Iterable[Planned]) -> dict[str, Rules]:
     """Everything the engine does with the kinds of these plans, by the role that grants it."""
-    optional = [kind for kind in Catalog(RESOURCES).all if kind.optional]
-    roles = {kind.group: kind.optional_role for kind in optional}
+    optional = [kind for kind in Catalog(RESOURCES, EXTERNAL_KINDS).all if kind.optional]
+    roles = {kind.group: optional_role(kind) for kind in optional}
     by_role: dict[str, Rules] = defaultdict(dict)
     for (group, resource), verbs in _all_rules(rendered).items():
         by_role[roles.get(group, OPERATOR)][group, resource] = verbs
@@ -115,7 +115,7 @@ def _all_rules(rendered: Iterable[Planned]) -> Rules:
         if node_fields(entry.resource):
             # It hands on to the parts of a cloud what an allowed user wrote into the whole.
             verbs_by_resource[group, plural].add(RUN_ON_NODES)
-    catalog = Catalog(RESOURCES)
+    catalog = Catalog(RESOURCES, EXTERNAL_KINDS)
     for planned in rendered:
         for step in planned.plan or ():
             for obj in step.objects:

@@ -20,6 +20,9 @@ NAME = "app.kubernetes.io/name"
 VERSION = "app.kubernetes.io/version"
 """Of the program, never of the operator: pods roll for a change of it. No selector has it."""
 KIND = "openstack.k8s.io/kind"
+MAKERS_OF_SECRETS = ("cert-manager.io/", "external-secrets.io/")
+"""Beginnings of the apiVersions of owners that a Secret may have beside a resource of ours, to which it still belongs:
+another operator made it for us."""
 WATCHED = "openstack.k8s.io/watched"
 """Label of pod templates, "true" where the plan looks at the pods themselves; all others are left to Kubernetes."""
 

@@ -10,11 +10,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ..catalogue import ACTUATORS, SERVICES
+from ..catalogue import ACTUATORS, EXTERNAL_KINDS, SERVICES
 from ..manifests import dump_all
 from ..plan import NO_PERMISSIONS, Permissions
 from ..release_files import ReleaseFiles, packaged
-from ..runtime.kinds import EXTERNAL_KINDS
 from .documents import read
 from .findings import Finding, in_order
 from .rules import RulesUnavailable, evaluator

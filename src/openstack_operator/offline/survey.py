@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..api import Ref, Resource, handle
+from ..catalogue import EXTERNAL_KINDS
 from ..kube import Object, owner_path
 from ..plan import NO_PERMISSIONS, Actuator, Context, InstalledKinds, Permissions, Plan, Releases, Service
 from ..render import Id, NullReader, OfflineCluster, Planned
-from ..runtime.kinds import EXTERNAL_KINDS
 from .documents import Document
 from .drawn import ANOTHER, WORD, Twins, masked, twins
 from .findings import Finding, in_order

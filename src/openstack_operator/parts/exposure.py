@@ -10,11 +10,16 @@ from urllib.parse import urlsplit
 
 from .. import kube
 from ..api import Expose, Gateway, Ingress
-from ..plan import Context, Object, SpecError, Step
+from ..plan import Context, Kind, Object, SpecError, Step
 from .annotations import CERT_MANAGER, HAPROXY, HAPROXY_ORG, NGINX, check_annotations
 from .tls import TRUSTED, Certified
 
 _GATEWAY_API = "gateway.networking.k8s.io/v1"
+KINDS = (
+    Kind(_GATEWAY_API, "HTTPRoute", "httproutes", project="gateway-api"),
+    Kind(_GATEWAY_API, "BackendTLSPolicy", "backendtlspolicies", project="gateway-api"),
+)
+"""Kinds by which a Gateway exposes an API."""
 
 
 def public_url(ctx: Context[Any], component: str, port: int, expose: Expose, scheme: str = "http") -> str | None:

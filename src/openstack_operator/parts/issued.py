@@ -9,9 +9,11 @@ from ipaddress import ip_address
 from typing import Any
 
 from .. import kube, pki
-from ..plan import READY, Context, Object, Verdict, failed, key, progressing
+from ..plan import READY, Context, Kind, Object, Verdict, failed, key, progressing
 
 _API, _TYPE = "cert-manager.io/v1", "kubernetes.io/tls"
+KINDS = (Kind(_API, "Certificate", "certificates", project="cert-manager"),)
+"""Kinds by which an issuer of cert-manager is asked."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from .. import kube
-from ..plan import Context, Object
+from ..plan import Context, Kind, Object
 from .credentials import Credentials
 from .rotation import Account
 
@@ -20,7 +20,11 @@ DOMAIN = "default"
 
 _GROUP = "openstack.k-orc.cloud"
 _API = f"{_GROUP}/v1alpha1"
-MANAGED_KINDS = {f"{kind}.{_GROUP}" for kind in ("Domain", "Project", "Role", "User", "Service")}
+KINDS = tuple(
+    Kind(_API, kind, f"{kind.lower()}s", project=OPERATOR, operator=OPERATOR, finalizer=f"{_GROUP}/{kind.lower()}")
+    for kind in ("Domain", "Project", "Role", "User", "Service")
+)
+MANAGED_KINDS = {kind.handle for kind in KINDS}
 """Handles of the kinds that it needs to manage a catalog."""
 
 

@@ -7,13 +7,14 @@ from typing import Any
 
 from .. import kube
 from ..api import Monitoring, handle
-from ..plan import Context, Object
+from ..plan import Context, Kind, Object
 from .policies import IngressRule, ingress_policies
 from .tls import Certified
 
 MONITORING = "monitoring.coreos.com/v1"
 """API of the Prometheus operator, in https://prometheus-operator.dev/docs/api-reference/api/."""
 POD_MONITOR, RULES = "PodMonitor", "PrometheusRule"
+KINDS = tuple(Kind(MONITORING, kind, f"{kind.lower()}s", project="monitoring") for kind in (POD_MONITOR, RULES))
 METRICS = "metrics"
 """Name of the port."""
 _POD_LABELS = ("app.kubernetes.io/part-of", kube.KIND, kube.INSTANCE, kube.COMPONENT)

@@ -7,7 +7,7 @@ from typing import Any
 
 from .. import kube
 from ..api import MariaDBRef, RabbitMQRef
-from ..plan import Context, Object
+from ..plan import Context, Kind, Object
 from .credentials import Credentials
 from .rotation import PASSWORD, Account
 
@@ -19,6 +19,15 @@ CLEANUP = "openstack.k8s.io/cleanup"
 MARIADB, RABBITMQ = "mariadbResource", "rabbitmqCluster"
 """Keys under which a server publishes the resource of another operator that creates accounts on it."""
 _MARIADB, _RABBITMQ = "k8s.mariadb.com/v1alpha1", "rabbitmq.com/v1beta1"
+MARIADB_KINDS = tuple(
+    Kind(_MARIADB, kind, f"{kind.lower()}s", project="mariadb-operator") for kind in ("Database", "User", "Grant")
+)
+"""Kinds of mariadb-operator for a schema and its account."""
+RABBITMQ_KINDS = tuple(
+    Kind(_RABBITMQ, kind, plural, project="rabbitmq-operators")
+    for kind, plural in (("Vhost", "vhosts"), ("User", "users"), ("Permission", "permissions"), ("Policy", "policies"))
+)
+"""Kinds of RabbitMQ's messaging topology operator for a virtual host and its account."""
 WATCHED_BY_MARIADB = {"k8s.mariadb.com/watch": ""}
 """Label of Secrets whose changes mariadb-operator has to see before its resync in ten hours."""
 _WATCHED_BY_TOPOLOGY = {"rabbitmq.com/topology-operator": "true"}

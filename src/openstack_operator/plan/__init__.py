@@ -6,6 +6,7 @@ from .carry_out import Apply, Judge, Verdicts, carry_out, condition_type, condit
 from .claim import Claim, Claims
 from .context import DRAWN, Context, InstalledKinds, Listens, Node, Referent
 from .errors import Drifted, Incomplete, MissingReference, NotBuilt, SpecError, Transient
+from .kind import Kind
 from .names import NAME_LIMIT, digest, fitting, keyed_digest
 from .permissions import NO_PERMISSIONS, Permissions, is_own_service, whom_to_ask, wrong_entry
 from .release import Component, Release, parse
@@ -46,6 +47,7 @@ __all__ = [
     "InstalledKinds",
     "Judge",
     "Key",
+    "Kind",
     "Listens",
     "MemberReports",
     "MissingReference",

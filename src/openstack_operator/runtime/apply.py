@@ -30,7 +30,7 @@ from .client import Conflict, Forbidden, Missing, NotAdmitted
 from .compare import covers
 from .finalizers import delete, finish_deletion, is_alive, is_deletion_pending, orphan_pods
 from .jobs import failure_log
-from .kinds import CLAIM, DAEMON_SET, DEPLOYMENT, EXTERNAL_KINDS, JOB, POD, SECRET, SERVICE, STATEFUL_SET, Kind
+from .kinds import CLAIM, DAEMON_SET, DEPLOYMENT, JOB, POD, SECRET, SERVICE, STATEFUL_SET, Kind
 from .memo import ApplyCache
 from .pods import trimmed
 from .process import gather_errors
@@ -44,7 +44,7 @@ APPLIED = "openstack.k8s.io/applied"
 _STRANGER = "exists and was not made by the operator; delete it, or give one of the two another name"
 _GROW = "; a volume grows where its StorageClass has allowVolumeExpansion: true, and stays as it is until then"
 _CLUSTER_IP = "ClusterIP"
-_C5C3 = "kubectl apply --server-side -f deploy/crds-c5c3"
+_INSTALL = "kubectl apply --server-side -f deploy/crds-"
 _UNWATCHED = 60.0
 """Seconds after which to look again at something without a watch."""
 
@@ -306,7 +306,7 @@ class Applier:
             return await self._apply_body(kind, body, child)
         except NotAdmitted as error:
             field = body["metadata"]["annotations"].get(FIELD)
-            if kind in EXTERNAL_KINDS and not field:
+            if kind in self._world.catalog.external and not field:
                 # Their webhooks look into caches that may not have yet what was made just before.
                 raise Transient(str(error)) from None
             self._recheck_in(_UNWATCHED)
@@ -316,7 +316,7 @@ class Applier:
         except Missing as error:
             if kind.optional and kind in self._world.catalog.resources:
                 self._recheck_in(_UNWATCHED)
-                reason = f"this cluster serves no {kind.full_name}; install them: {_C5C3}"
+                reason = f"this cluster serves no {kind.full_name}; install them: {_INSTALL}{kind.project}"
                 raise Incomplete(f"{kind.kind}/{body['metadata']['name']}", reason) from error
             field = body["metadata"]["annotations"].get(FIELD)
             if not kind.optional or not field:

@@ -23,7 +23,7 @@ from ..kube import MANAGED_BY, quote
 from ..plan import Object, SpecError, Transient
 from . import metrics
 from .bodies import APPLY, encode_body
-from .kinds import UNFENCED, Kind
+from .kinds import UNFENCED, Kind, optional_role
 from .limits import cut_deep
 
 FIELD_MANAGER = MANAGED_BY
@@ -80,7 +80,7 @@ def naming_role(kind: Kind) -> Generator[None]:
 
 def not_permitted(kind: Kind) -> str:
     """Return what to do where the operator has no right to an optional kind."""
-    role, name = kind.optional_role, f"{kind.plural}.{kind.group}"
+    role, name = optional_role(kind), f"{kind.plural}.{kind.group}"
     manifest = f"deploy/optional-roles/{role.removeprefix(f'{MANAGED_BY}-')}.yaml"
     return f"the operator has no right to {name}; bind it to the role {role} ({manifest})"
 

@@ -16,7 +16,7 @@ from . import metrics
 from .budget import Listing
 from .client import PAGE, SILENCE, Client, Forbidden, Missing, ResourceExpired, TooLarge
 from .discovery import Discovery
-from .kinds import Kind
+from .kinds import Kind, optional_role
 from .process import any_of
 from .store import Cached, Store, cached
 
@@ -181,7 +181,7 @@ class Informer:
     def _forbid(self, error: Exception) -> None:
         """Stop waiting for the kind, and keep its objects as of the time when the operator still had the right."""
         log = _log.debug if self.is_forbidden else _log.warning
-        log("cannot watch", kind=self.store.kind.kind, role=self.store.kind.optional_role, error=str(error))
+        log("cannot watch", kind=self.store.kind.kind, role=optional_role(self.store.kind), error=str(error))
         self._set_served(served=False, forbidden=True)
 
     def _set_served(self, *, served: bool, forbidden: bool = False) -> None:

@@ -13,6 +13,7 @@ import structlog
 
 from .. import __version__
 from ..kube import MANAGED_BY, child_verdict, conditions
+from ..parts.external import external_kinds
 from ..plan import NO_PERMISSIONS, Actuator, Permissions, Releases, Service, Verdict
 from . import metrics
 from .actuate import ActuatorReconciler
@@ -67,7 +68,7 @@ class Manager:
         permissions: Permissions = NO_PERMISSIONS,
     ) -> None:
         """Require that `release_versions` returns another value once a release file has changed."""
-        catalog = Catalog([entry.resource for entry in (*services, *actuators)])
+        catalog = Catalog([entry.resource for entry in (*services, *actuators)], external_kinds(services))
         self.world = World(client, catalog, namespaces, self._on_change, self._wake_all, self._is_pending)
         self.world.plans.kinds = tuple(Kind.of(service.resource) for service in services)
         self.cluster_domain = domain

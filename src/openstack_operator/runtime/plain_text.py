@@ -66,7 +66,7 @@ def _is_own(host: str, namespace: str, domain: str) -> bool:
 
 
 def _is_near(host: str, domain: str) -> bool:
-    """Return whether it is a Service or pod of the cluster (`mariadb`, `rabbitmq-0.rabbitmq`), or a private address."""
+    """Return whether it is a Service or pod of the cluster (`database`, `broker-0.broker`), or a private address."""
     return host.endswith((".svc", f".svc.{domain}")) or _has_labels(host, 2) or _is_in(host, _NEAR)
 
 

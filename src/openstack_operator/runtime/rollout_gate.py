@@ -1,8 +1,8 @@
 """A gate that lets one workload of a namespace replace its pods at a time.
 
 If all did so at once, programs would start at the same time on the same nodes, and a mistake in what they share would
-reach all of them before a user sees it. A workload also comes after those of the resources that its own requires:
-Nova after Keystone, both after MariaDB (decision 0014).
+reach all of them before a user sees it. A workload also comes after those of the resources that its own requires
+(decision 0014).
 """
 
 from __future__ import annotations

@@ -25,8 +25,8 @@ class ServingCertificate:
     def __init__(
         self, folder: Path | None, names: Iterable[str], clock: Callable[[], datetime] = lambda: datetime.now(UTC)
     ) -> None:
-        """`folder` has tls.crt and tls.key, as cert-manager writes them. Without one, the certificate is for these
-        `names`, and no client has a reason to trust it.
+        """`folder` has tls.crt and tls.key, as a Secret of type kubernetes.io/tls does. Without one, the certificate is
+        for these `names`, and no client has a reason to trust it.
         """
         self.context: ssl.SSLContext | None = None
         """None before there is a certificate."""

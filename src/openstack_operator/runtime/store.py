@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, cast
 import msgspec
 
 from ..api import handle
-from ..kube import INSTANCE, IRREPLACEABLE, KIND, REMEMBERED, fitting
+from ..kube import INSTANCE, IRREPLACEABLE, KIND, MAKERS_OF_SECRETS, REMEMBERED, fitting
 from ..plan import Object
 from . import metrics
 from .budget import Budget, size
@@ -17,7 +17,6 @@ from .kinds import Kind
 from .limits import leave_out_large
 
 _REMEMBERED = 10_000
-_FOR_US = ("cert-manager.io/", "external-secrets.io/")
 
 OwnerLabels = tuple[str, str, str]
 """(namespace, lower-case role, instance label) of the resource an object was made for."""
@@ -65,7 +64,7 @@ class Meta(msgspec.Struct, rename="camel", frozen=True):
     @property
     def controller(self) -> OwnerReference | None:
         """Owner that controls this object. A Secret that another operator made for us still belongs to our resource."""
-        owners = (owner for owner in self.owner_references if not owner.api_version.startswith(_FOR_US))
+        owners = (owner for owner in self.owner_references if not owner.api_version.startswith(MAKERS_OF_SECRETS))
         return next((owner for owner in owners if owner.controller), None)
 
     @property
@@ -208,7 +207,7 @@ class Store:
                 self._notify(Change(self.kind, old, None))
         for key, new in by_key.items():
             old = self._objects.get(key)
-            # Not compared by order: after a restore of etcd the list is right, however old it looks.
+            # Not compared by order: after a restore of the cluster the list is right, however old it looks.
             if old is None or old.meta.resource_version != new.meta.resource_version:
                 self._take_in(key, old, new)
 

@@ -17,7 +17,7 @@ from .claims import Claims
 from .client import Client
 from .discovery import Discovery
 from .informer import Informer
-from .kinds import CLAIM, DAEMON_SET, EXTERNAL_KINDS, NODE, POD, SECRET, SERVICE, STATEFUL_SET, WARNING, Catalog, Kind
+from .kinds import CLAIM, DAEMON_SET, NODE, POD, SECRET, SERVICE, STATEFUL_SET, WARNING, Catalog, Kind
 from .pods import SELECTOR, trimmed
 from .recreation import Plans
 from .store import Cached, Change, Meta, OwnerLabels, Request, Store, cached
@@ -208,7 +208,7 @@ class World:
     @property
     def installed_kinds(self) -> frozenset[str]:
         """Handles of the kinds of other operators that the API has, and the same with their versions."""
-        kinds = [i.store.kind for i in self.informers if i.is_served and i.store.kind in EXTERNAL_KINDS]
+        kinds = [i.store.kind for i in self.informers if i.is_served and i.store.kind in self.catalog.external]
         return frozenset(name for kind in kinds for name in (kind.handle, kind.versioned))
 
     def forbidden_kinds(self, namespace: str) -> frozenset[Kind]:

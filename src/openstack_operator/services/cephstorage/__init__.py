@@ -5,6 +5,7 @@ from __future__ import annotations
 from ...plan import CloudMember, Listens, MemberReports, Service
 from .health import questions
 from .model import CEPH_STORAGE
+from .rook import KINDS
 from .service import plan
 
 SERVICE = Service(
@@ -14,4 +15,5 @@ SERVICE = Service(
     # Any port: its daemons take the first ones that are free.
     listens=Listens(ports={"mon": (), "mgr": (), "osd": ()}),
     member=CloudMember(field="ceph", phase="Infrastructure"),
+    kinds=KINDS,
 )

@@ -8,11 +8,14 @@ from typing import Any
 
 from ... import kube
 from ...parts.ceph import coordinates, login, monitors
-from ...plan import READY, Context, Object, State, Step, Verdict, failed, key, progressing
+from ...plan import READY, Context, Kind, Object, State, Step, Verdict, failed, key, progressing
 from . import config
 from .model import USERS, CephStorageSpec, pools, users
 
 API = "ceph.rook.io/v1"
+KINDS = tuple(
+    Kind(API, kind, f"{kind.lower()}s", project="rook") for kind in ("CephCluster", "CephBlockPool", "CephClient")
+)
 
 
 @dataclass(frozen=True)

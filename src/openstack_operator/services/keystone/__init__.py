@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from ...api import KEYSTONE_LOGIN
 from ...parts import moving
-from ...plan import C5C3, CloudMember, Listens, SecretReaders, Service
-from .korc import CLOUDS, ordered_teardown
+from ...parts.korc import KINDS
+from ...plan import C5C3, CloudMember, Kind, Listens, SecretReaders, Service
+from .korc import CLOUDS, SECRETS, ordered_teardown
 from .model import KEYSTONE
 from .service import plan
+
+_PROJECT = "external-secrets"
+_STABLE = f"{SECRETS}/v1"
 
 SERVICE = Service(
     resource=KEYSTONE,
@@ -17,6 +21,12 @@ SERVICE = Service(
     listens=Listens(ports={"api": [5000]}),
     member=CloudMember(field="keystone", phase="Identity"),
     c5c3=C5C3(),
+    kinds=(
+        *KINDS,
+        Kind(_STABLE, "ExternalSecret", "externalsecrets", project=_PROJECT),
+        Kind(f"{SECRETS}/v1beta1", "ExternalSecret", "externalsecrets", project=_PROJECT, superseded_by=_STABLE),
+        Kind(f"{SECRETS}/v1alpha1", "PushSecret", "pushsecrets", project=_PROJECT),
+    ),
     # Logins of its administrator, for clients.
     shares=dict.fromkeys(("{name}-admin", "{name}-clouds", "{name}-app-credential", CLOUDS), KEYSTONE_LOGIN),
 )

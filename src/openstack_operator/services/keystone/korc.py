@@ -22,7 +22,8 @@ _ROLES = ("admin", "manager", "member", "reader", "service")
 """Roles that `keystone-manage bootstrap` creates."""
 _PROJECT = "service"
 """Project of service users; `keystone-manage bootstrap` does not create it."""
-_SECRETS = "external-secrets.io"
+SECRETS = "external-secrets.io"
+"""API group of the operator that copies Secrets to and from a store."""
 _REFRESH = "5m"
 
 
@@ -93,7 +94,7 @@ def _through_store(ctx: Context[KeystoneSpec], login: Login, store: SecretStore)
         },
     )
     lacks = ctx.installed_kinds.missing
-    is_old = lacks(f"ExternalSecret.v1.{_SECRETS}") and not lacks(f"ExternalSecret.v1beta1.{_SECRETS}")
+    is_old = lacks(f"ExternalSecret.v1.{SECRETS}") and not lacks(f"ExternalSecret.v1beta1.{SECRETS}")
     pull = _store_object(
         ctx,
         "v1beta1" if is_old else "v1",
@@ -111,7 +112,7 @@ def _through_store(ctx: Context[KeystoneSpec], login: Login, store: SecretStore)
             "data": [{"secretKey": file, "remoteRef": {"key": key, "property": file}} for file in sorted(login.files)],
         },
     )
-    pull = kube.annotated(pull, {f"{_SECRETS}/force-sync": content})
+    pull = kube.annotated(pull, {f"{SECRETS}/force-sync": content})
     is_current = kube.secret_data(ctx.children.get(("Secret", CLOUDS))) == dict(login.files)
     verdict = READY if is_current else progressing(f"Secret/{CLOUDS}: the store has not given what was pushed yet")
     pushed = Step(name="KORC", objects=(push,), after=(login,), barrier=True)
@@ -119,7 +120,7 @@ def _through_store(ctx: Context[KeystoneSpec], login: Login, store: SecretStore)
 
 
 def _store_object(ctx: Context[KeystoneSpec], version: str, kind: str, name: str, spec: dict[str, Any]) -> Object:
-    return kube.annotated(kube.obj(ctx, kind, name, f"{_SECRETS}/{version}", spec=spec), {kube.FIELD: _STORE})
+    return kube.annotated(kube.obj(ctx, kind, name, f"{SECRETS}/{version}", spec=spec), {kube.FIELD: _STORE})
 
 
 def _resources(ctx: Context[KeystoneSpec]) -> Iterator[Object]:

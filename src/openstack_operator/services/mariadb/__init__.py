@@ -5,6 +5,7 @@ from __future__ import annotations
 from ...plan import CloudMember, Listens, MemberReports, Service
 from .handshake import start_tls
 from .model import MARIADB
+from .providers import KINDS
 from .roles import questions
 from .service import plan
 
@@ -15,4 +16,5 @@ SERVICE = Service(
     listens=Listens(ports={"server": [3306]}, closed=True, from_nodes=True),
     start_tls={"mysql": start_tls},
     member=CloudMember(field="mariadb", phase="Infrastructure"),
+    kinds=KINDS,
 )

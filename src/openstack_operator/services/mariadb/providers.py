@@ -7,13 +7,14 @@ from typing import Any
 
 from ... import kube, parts
 from ...parts import delegate
-from ...parts.remote import MARIADB, WATCHED_BY_MARIADB, labeled
-from ...plan import Context, Plan, SpecError, Step
+from ...parts.remote import MARIADB, MARIADB_KINDS, WATCHED_BY_MARIADB, labeled
+from ...plan import Context, Kind, Plan, SpecError, Step
 from .config import PORT, provided_cnf
 from .model import MariaDBSpec
 
 API, KIND = "k8s.mariadb.com/v1alpha1", "MariaDB.k8s.mariadb.com"
 OPERATOR = "mariadb-operator"
+KINDS = (Kind(API, "MariaDB", "mariadbs", project=OPERATOR, operator=OPERATOR), *MARIADB_KINDS)
 _RUNS = "ran"
 """Key in the Secret with the root password, which it has once there are data."""
 

@@ -7,12 +7,13 @@ from typing import Any
 from ... import kube, parts
 from ...api import mebibytes
 from ...parts import delegate
-from ...plan import Context, Plan, SpecError, Step
+from ...plan import Context, Kind, Plan, SpecError, Step
 from .clients import servers
 from .model import MemcachedSpec
 
 API, KIND = "memcached.c5c3.io/v1beta1", "Memcached.memcached.c5c3.io"
 OPERATOR = "memcached-operator"
+KINDS = (Kind(API, "Memcached", "memcacheds", project=OPERATOR, operator=OPERATOR, recreates_children=True),)
 PORT = 11211
 _MEMORY_LIMIT = 65536
 """MiB, by its definition."""

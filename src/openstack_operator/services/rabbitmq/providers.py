@@ -7,14 +7,16 @@ from typing import Any
 from ... import kube, parts
 from ...parts import delegate
 from ...parts.monitoring import monitor
-from ...parts.remote import RABBITMQ
-from ...plan import Context, Plan, Step
+from ...parts.remote import RABBITMQ, RABBITMQ_KINDS
+from ...plan import Context, Kind, Plan, Step
 from .config import ADVANCED, AMQP, AMQPS, MANAGEMENT, MANAGEMENT_TLS, provided_conf
 from .model import RabbitMQSpec
 
 API, KIND = "rabbitmq.com/v1beta1", "RabbitmqCluster.rabbitmq.com"
 OPERATOR = "rabbitmq-cluster-operator"
-_TOPOLOGY = {f"{kind}.rabbitmq.com" for kind in ("Vhost", "User", "Permission", "Policy")}
+_CLUSTER = Kind(API, "RabbitmqCluster", "rabbitmqclusters", project="rabbitmq-operators", operator=OPERATOR)
+KINDS = (_CLUSTER, *RABBITMQ_KINDS)
+_TOPOLOGY = {kind.handle for kind in RABBITMQ_KINDS}
 _LEGACY = "rabbitmq.com/legacy-startup-probe"
 """Annotation: the cluster operator does not ask servers that start by HTTP for what RabbitMQ knows since 4.1 only.
 Without it 2.22 kills an older one every five minutes."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ...plan import CloudMember, Listens, Service
 from .model import VALKEY
+from .providers import KINDS
 from .service import plan
 
 SERVICE = Service(
@@ -11,4 +12,5 @@ SERVICE = Service(
     plan=plan,
     listens=Listens(closed=True),
     member=CloudMember(field="valkey", phase="Infrastructure"),
+    kinds=KINDS,
 )

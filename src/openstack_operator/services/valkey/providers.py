@@ -7,13 +7,14 @@ from typing import Any
 from ... import kube
 from ...api import mebibytes
 from ...parts import delegate
-from ...plan import Context, Plan, SpecError, Step
+from ...plan import Context, Kind, Plan, SpecError, Step
 from . import sentinel
 from .config import PORT, TLS_PORT, provided_flags
 from .model import ValkeySpec
 
 API, KIND = "cache.cs.sap.com/v1alpha1", "Valkey.cache.cs.sap.com"
 OPERATOR = "valkey-operator"
+KINDS = (Kind(API, "Valkey", "valkeys", project=OPERATOR, operator=OPERATOR),)
 
 
 def _delegated(ctx: Context[ValkeySpec]) -> Plan:
