@@ -17,6 +17,7 @@ from openstack_operator.api import (
     Model,
     PodSettings,
     Quantity,
+    Ref,
     Resource,
     SecretKeyRef,
     ServiceSpec,
@@ -24,6 +25,7 @@ from openstack_operator.api import (
     UsesDatabase,
     UsesIdentity,
     crd,
+    optional_ref,
     references,
     refs,
     rule,
@@ -84,6 +86,18 @@ def test_references_are_found_with_their_path() -> None:
         "spec.keystone.keystoneRef": KeystoneRef(name="keystone"),
     }
     assert secret_references(spec) == [("spec.secretRef", SecretKeyRef(name="s"))]
+
+
+def test_references_of_several_kinds_with_one_name_are_several() -> None:
+    several: list[Ref] = [KeystoneRef(name="one"), MariaDBRef(name="one"), optional_ref("Keystone", "one")]
+    assert len({*several, KeystoneRef(name="one")}) == len(several)
+    assert several[0] == KeystoneRef(name="one") != several[1]
+    assert [(ref.kind, ref.optional) for ref in several] == [
+        ("Keystone", False),
+        ("MariaDB", False),
+        ("Keystone", True),
+    ]
+    assert type(optional_ref("Keystone", "one")) is type(several[2])
 
 
 def test_what_a_template_names_is_its_resources_concern() -> None:

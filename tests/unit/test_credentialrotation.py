@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from openstack_operator import kube
+from openstack_operator.api import optional_ref
 from openstack_operator.plan import Object, Plan, Referent, Release, SpecError, State, Verdict, conditions
-from openstack_operator.services.credentialrotation.model import CREDENTIAL_ROTATION, optional_ref
+from openstack_operator.services.credentialrotation.model import CREDENTIAL_ROTATION
 from openstack_operator.services.credentialrotation.service import phase, plan
 from openstack_operator.testing import NOW, context
 from tests.fields import description

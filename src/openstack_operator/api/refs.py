@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import cache
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, Literal, NamedTuple, TypeVar, get_args
 
 from pydantic import Field
 
@@ -24,112 +24,56 @@ class Ref(Model):
     """Name of the resource."""
 
 
-class MariaDBRef(Ref):
-    """A MariaDB in the same namespace."""
-
-    kind: ClassVar[str] = "MariaDB"
+KindT = TypeVar("KindT", bound=str)
 
 
-class RabbitMQRef(Ref):
-    """A RabbitMQ in the same namespace."""
+class RefTo(Ref, Generic[KindT]):
+    """Points at a resource of one kind: `RefTo[Literal["Nova"]]`."""
 
-    kind: ClassVar[str] = "RabbitMQ"
-
-
-class MemcachedRef(Ref):
-    """A Memcached in the same namespace."""
-
-    kind: ClassVar[str] = "Memcached"
+    def __class_getitem__(cls, parameter: Any) -> Any:
+        """Return a class of its own for each kind. Two generics of pydantic would be equal, if the names are."""
+        kinds: tuple[str, ...] = get_args(parameter)
+        return _ref_class(cls, *kinds) if kinds else cls
 
 
-class KeystoneRef(Ref):
-    """A Keystone in the same namespace."""
-
-    kind: ClassVar[str] = "Keystone"
-
-
-class GlanceRef(Ref):
-    """A Glance in the same namespace."""
-
-    kind: ClassVar[str] = "Glance"
-
-
-class PlacementRef(Ref):
-    """A Placement in the same namespace."""
-
-    kind: ClassVar[str] = "Placement"
-
-
-class NeutronRef(Ref):
-    """A Neutron in the same namespace."""
-
-    kind: ClassVar[str] = "Neutron"
-
-
-class NovaRef(Ref):
-    """A Nova in the same namespace."""
-
-    kind: ClassVar[str] = "Nova"
-
-
-class OptionalNovaRef(NovaRef):
-    """A Nova in the same namespace that may come later, or never."""
+class OptionalRefTo(RefTo[KindT], Generic[KindT]):
+    """Points at a resource of one kind that nothing waits for."""
 
     optional: ClassVar[bool] = True
 
 
-class OVNNetworkRef(Ref):
-    """An OVNNetwork in the same namespace."""
-
-    kind: ClassVar[str] = "OVNNetwork"
-
-
-class CephStorageRef(Ref):
-    """A CephStorage in the same namespace."""
-
-    kind: ClassVar[str] = "CephStorage"
+@cache
+def _ref_class(base: type[Ref], kind: str) -> type[Ref]:
+    later = " that may come later, or never: its clients work without it" if base.optional else ""
+    text = f"{'An' if kind[0] in 'AEIOU' else 'A'} {kind} in the same namespace{later}."
+    members = {"__module__": __name__, "__doc__": text, "__annotations__": {"kind": ClassVar[str]}, "kind": kind}
+    return type(f"{kind}Ref", (base,), members)
 
 
-class EtcdRef(Ref):
-    """An Etcd in the same namespace."""
-
-    kind: ClassVar[str] = "Etcd"
-
-
-class CinderRef(Ref):
-    """A Cinder in the same namespace."""
-
-    kind: ClassVar[str] = "Cinder"
-
-
-class BarbicanRef(Ref):
-    """A Barbican in the same namespace."""
-
-    kind: ClassVar[str] = "Barbican"
-
-
-class CortexRef(Ref):
-    """A Cortex in the same namespace that may come later, or never: its clients work without it."""
-
-    kind: ClassVar[str] = "Cortex"
-    optional: ClassVar[bool] = True
-
-
-class DesignateRef(Ref):
-    """A Designate in the same namespace that may come later, or never: its clients work without it."""
-
-    kind: ClassVar[str] = "Designate"
-    optional: ClassVar[bool] = True
-
+MariaDBRef = RefTo[Literal["MariaDB"]]
+RabbitMQRef = RefTo[Literal["RabbitMQ"]]
+MemcachedRef = RefTo[Literal["Memcached"]]
+KeystoneRef = RefTo[Literal["Keystone"]]
+GlanceRef = RefTo[Literal["Glance"]]
+PlacementRef = RefTo[Literal["Placement"]]
+NeutronRef = RefTo[Literal["Neutron"]]
+OVNNetworkRef = RefTo[Literal["OVNNetwork"]]
+CephStorageRef = RefTo[Literal["CephStorage"]]
+EtcdRef = RefTo[Literal["Etcd"]]
+CinderRef = RefTo[Literal["Cinder"]]
+BarbicanRef = RefTo[Literal["Barbican"]]
+PKIRef = RefTo[Literal["PKI"]]
+OptionalNovaRef = OptionalRefTo[Literal["Nova"]]
+CortexRef = OptionalRefTo[Literal["Cortex"]]
+DesignateRef = OptionalRefTo[Literal["Designate"]]
 
 OPTIONAL_KINDS = frozenset(ref.kind for ref in (OptionalNovaRef, CortexRef, DesignateRef))
 """Kinds that other services can run without; once such a resource exists, those get a new configuration."""
 
 
-class PKIRef(Ref):
-    """A PKI in the same namespace."""
-
-    kind: ClassVar[str] = "PKI"
+def optional_ref(kind: str, name: str) -> Ref:
+    """Return a reference to a resource that may not exist, of a kind that is known only when it is read."""
+    return _ref_class(OptionalRefTo, kind)(name=name)
 
 
 PUBLIC_KEYS = frozenset({"ca.crt", "tls.crt"})

@@ -120,7 +120,7 @@ def _manual_volume_types(spec: CinderSpec) -> tuple[Step, ...]:
 def _node_network_refs(spec: CinderSpec, backends: Sequence[volume.BackendPlan]) -> list[Ref]:
     """Return the references used from the nodes' network: all by programs that use nodes' devices, Ceph by guests."""
     uses_devices = any(each.uses_node_devices for each in backends)
-    return [ref for _, ref in references(spec) if uses_devices or isinstance(ref, CephStorageRef)]
+    return [ref for _, ref in references(spec) if uses_devices or ref.kind == CephStorageRef.kind]
 
 
 def _client(ctx: Context[CinderSpec], backend: Backend) -> parts.Ceph | None:

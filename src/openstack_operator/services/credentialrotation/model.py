@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from ...api import ROTATING_KINDS, Column, Model, Name, Ref, Resource, Rule, rule
+from ...api import ROTATING_KINDS, Column, Model, Name, Ref, Resource, Rule, optional_ref, rule
 
 if TYPE_CHECKING:
     Kind = str
@@ -23,24 +23,6 @@ class NamedService(Model):
     name: Name
     """Name of the service."""
 
-
-class OptionalRef(Ref):
-    """A service that may not exist."""
-
-    kind: ClassVar[str] = ""
-    optional: ClassVar[bool] = True
-
-
-def optional_ref(kind: str, name: str) -> OptionalRef:
-    """Return a reference to a service of that kind."""
-    return _OPTIONAL_REFS[kind](name=name)
-
-
-# The service may not exist yet; the condition says so.
-_OPTIONAL_REFS: Mapping[str, type[OptionalRef]] = {
-    kind: type(f"Maybe{kind}", (OptionalRef,), {"kind": kind, "__annotations__": {"kind": ClassVar[str]}})
-    for kind in ROTATING_KINDS
-}
 
 _KEYSTONES = "['admin', 'fernet', 'adminApplicationCredential']"
 
@@ -107,7 +89,7 @@ class CredentialRotationSpec(Model):
         if self.service_ref:
             return (optional_ref(self.service_ref.kind, self.service_ref.name),)
         if self.keystone_service:
-            return tuple(optional_ref(kind, self.keystone_service) for kind in _OPTIONAL_REFS)
+            return tuple(optional_ref(kind, self.keystone_service) for kind in ROTATING_KINDS)
         return (optional_ref("Keystone", "keystone"),)
 
     def default_refs(self) -> Mapping[str, Any]:

@@ -45,7 +45,7 @@ def node_network_refs(spec: NovaSpec) -> list[Ref]:
     brokers = [ref for cell in spec.cells for _, ref in references(cell.messaging or spec.messaging)]
     optional = (spec.messaging.notifications_ref, spec.cinder_ref, spec.barbican_ref)
     apis = (*(ref for _, ref in references(spec.keystone)), spec.placement_ref, spec.glance_ref, spec.neutron_ref)
-    disks = [ref for _, ref in references(spec) if isinstance(ref, CephStorageRef)]
+    disks = [ref for _, ref in references(spec) if ref.kind == CephStorageRef.kind]
     return [*brokers, *(ref for ref in optional if ref), *apis, *disks]
 
 
