@@ -143,6 +143,10 @@ chaos: venv ## The highly available cloud, all that can go wrong with it, and wh
 	  OPENSTACK_OPERATOR_CRASH_POINTS=all $(PY) -m pytest -q tests/cluster/test_crash_points.py || exit; \
 	  $(PY) -m chaos run; status=$$?; $(PY) -m chaos report && exit $$status'
 
+.PHONY: chaos-services
+chaos-services: venv ## The same cloud with each service that is off by default: pods killed, owned objects deleted, all rolled
+	$(RECORD) $(PY) -m chaos run --services --only 1,2,16,18
+
 .PHONY: bench
 bench: venv ## Speed, writes, memory; a table and build/bench.json
 	$(PY) -m localcluster build --only apiserver

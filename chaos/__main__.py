@@ -24,6 +24,7 @@ from . import report
 from .run import REPORT, Run, deployed, standing
 from .scenario import Result
 from .scenarios import SCENARIOS
+from .services import OPTIONAL
 
 
 def main() -> int:
@@ -37,7 +38,7 @@ def main() -> int:
         if (chosen := target()).kind != "embedded":
             reason = f"nodes are powered off and lost here, which only the embedded cluster can bear, and {chosen.why}"
             raise CloudError(f"{reason}; unset KUBECONFIG, or take kind off the PATH")
-        site = standing() if arguments.standing else deployed(console)
+        site = standing() if arguments.standing else deployed(console, OPTIONAL if arguments.services else ())
         results = Run(site, console).all(arguments.only or sorted(SCENARIOS), _count)
     except (CloudError, SDKException, ClientException) as error:
         console.print(f"[red]error:[/red] {escape(str(error))}", highlight=False, soft_wrap=True)
@@ -70,6 +71,11 @@ def _arguments() -> argparse.Namespace:
     run = commands.add_parser("run", help="deploy the cloud, then let scenario after scenario happen to it")
     run.add_argument("--only", type=_numbers, metavar="N[,N…]", help="these scenarios, in this order")
     run.add_argument("--standing", action="store_true", help="on the cloud that runs, which is kept")
+    run.add_argument(
+        "--services",
+        action="store_true",
+        help=f"with two pods of each service that is off by default: {', '.join(OPTIONAL)}",
+    )
     run.add_argument("--keep", action="store_true", help="leave the cloud running at the end")
     commands.add_parser("report", help="write the figures of build/chaos.json into docs/evidence/reliability.md")
     return parser.parse_args()

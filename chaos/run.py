@@ -17,7 +17,7 @@ from cloud import deploy, proof
 from cloud.kubernetes import ROOT, CloudError, running
 from cloud.session import SAMPLES, Session
 
-from . import servers, writers
+from . import servers, services, writers
 from .api import Access, Api
 from .journal import Journal, now
 from .load import Client, Load, Writer
@@ -31,27 +31,33 @@ SAMPLE = SAMPLES / "controlplane_ha.yaml"
 BOUNDED = "sized"
 """The StorageClass of this machine's cluster whose volumes are no larger than asked for."""
 NODES = 3
+BOUNDED_SAMPLE = ROOT / "build" / "controlplane_chaos.yaml"
 REPORT = ROOT / "build" / "chaos.json"
 JOURNAL = ROOT / "build" / "chaos.jsonl"
 _SETTLED = 240.0
 _DEPLOYED = 900.0
 
 
-def deployed(console: Console) -> Site:
-    """The sample is deployed on a cluster of this machine, which goes on from what there is."""
-    session = Session.start(SAMPLE, NODES)
-    session.converge(bounded(SAMPLE), timeout=_DEPLOYED)
+def deployed(console: Console, optional: Sequence[str] = ()) -> Site:
+    """Deploy the sample with the `optional` services, two pods of each, on a cluster of this machine, which goes on
+    from what there is.
+    """
+    sample = bounded(SAMPLE, optional)
+    session = Session.start(sample, NODES)
+    session.converge(sample, timeout=_DEPLOYED)
     console.print(session.watch.table())
     return Site(session.cluster)
 
 
-def bounded(sample: Path) -> Path:
-    """A copy of the sample whose databases have volumes that can be full, without filling the machine's disk."""
+def bounded(sample: Path, optional: Sequence[str] = (), path: Path = BOUNDED_SAMPLE) -> Path:
+    """Write a copy of the sample, with the `optional` services, whose databases have volumes that can be full without
+    filling the machine's disk. Return its path.
+    """
     documents = deploy.documents(sample)
     for document in documents:
         if document["kind"] == "OpenStackControlPlane":
             document["spec"]["mariadb"]["storageClassName"] = BOUNDED
-    path = ROOT / "build" / "controlplane_chaos.yaml"
+            document["spec"] |= {service: {"enabled": True, "replicas": 2} for service in optional}
     path.parent.mkdir(exist_ok=True)
     path.write_text(yaml.safe_dump_all(documents))
     return path
@@ -75,6 +81,7 @@ class Run:
         nodes = sorted(node["metadata"]["name"] for node in site.items("nodes"))
         cabled = deploy.cabled(SAMPLE)
         self.guests = servers.guests(connect, nodes) if cabled else []
+        self.optional = services.enabled(site)
         self.writers = self._writers(connect())
         self.load = Load(Journal(JOURNAL), [*self.writers, *self._readers()])
 
@@ -146,10 +153,9 @@ class Run:
         host = self.site.kubernetes.address()
         conn.network.update_quota(conn.current_project_id, networks=-1, ports=-1)
         network = conn.network.find_network("chaos-ports") or conn.network.create_network(name="chaos-ports")
-        if not conn.network.find_subnet("chaos-ports"):
-            conn.network.create_subnet(
-                name="chaos-ports", network_id=network.id, ip_version=4, cidr="10.64.0.0/16", is_dhcp_enabled=False
-            )
+        subnet = conn.network.find_subnet("chaos-ports") or conn.network.create_subnet(
+            name="chaos-ports", network_id=network.id, ip_version=4, cidr="10.64.0.0/16", is_dhcp_enabled=False
+        )
         database, broker = self.site.secret("mariadb-credentials"), self.site.secret("rabbitmq-credentials")
         return [
             writers.Rows(host, ports["mariadb"], database["root"], writers.trust(self.site, "mariadb")),
@@ -164,6 +170,7 @@ class Run:
             writers.Networks(Api(self.access)),
             writers.Ports(Api(self.access), network.id),
             writers.Images(Api(self.access)),
+            *services.writers(self.optional, self.access, subnet.id),
         ]
 
     def _readers(self) -> list[Client]:
@@ -172,6 +179,7 @@ class Run:
             *(servers.Floating(guest) for guest in self.guests),
             *(servers.Between(guest, peer) for guest, peer in zip(self.guests, following, strict=True)),
             *(servers.Console(Api(self.access), guest) for guest in self.guests),
+            *services.readers(self.optional, self.site, self.access),
         ]
 
 

@@ -6,6 +6,7 @@ import contextlib
 import random
 import ssl
 import uuid
+from abc import ABC, abstractmethod
 from collections import deque
 from dataclasses import dataclass, field
 from typing import Any
@@ -30,7 +31,8 @@ _EXPOSED = {"mariadb": ("mysql",), "rabbitmq": ("amqps", "amqp")}
 """Ports by name, what is encrypted first."""
 
 
-def _key() -> str:
+def new_key() -> str:
+    """Return a name that nothing else has."""
     return f"{MARK}{uuid.uuid4().hex[:12]}"
 
 
@@ -78,7 +80,7 @@ class Rows:
     _connection: Any = None
 
     def attempt(self, number: int) -> str:
-        connection, key = self._open(), _key()
+        connection, key = self._open(), new_key()
         try:
             with connection.cursor() as cursor:
                 if number == 1:
@@ -131,7 +133,7 @@ class Messages:
 
     def attempt(self, number: int) -> str:
         del number
-        key = _key()
+        key = new_key()
         try:
             channel = self._channel = self._channel or self._new()
             channel.basic_publish("", _QUEUE, key.encode(), pika.BasicProperties(delivery_mode=2), mandatory=True)
@@ -185,7 +187,7 @@ class Users:
 
     def attempt(self, number: int) -> str:
         del number
-        key = _key()
+        key = new_key()
         self.api.call("identity", "POST", "/users", json={"user": {"name": key, "enabled": False}})
         return key
 
@@ -194,34 +196,46 @@ class Users:
         return {user["name"] for user in self.api.listed("identity", "/users?limit=500", "users")}
 
 
-class Turnover:
-    """Objects of one kind in Neutron, of which the oldest goes before another comes: the cloud stays as large as it is,
-    and what Neutron goes through when it starts does not grow with the time a run took.
+class Turnover(ABC):
+    """Objects of one kind in an API, of which the oldest is deleted before another is created: the cloud stays as large
+    as it is, and what a service goes through when it starts does not grow with the time a run took.
     """
 
-    def __init__(self, api: Api, resource: str) -> None:
-        self._api, self._resource = api, resource
+    service: str
+    """Type of the service in Keystone's catalog."""
+
+    def __init__(self, api: Api) -> None:
+        self._api = api
         self._existing: deque[tuple[str, str]] = deque()
-        """Key and id, the oldest first."""
+        """Key and path, the oldest first."""
         self._deleting: set[str] = set()
         """Keys whose deletion was requested and not answered yet: they may exist or not."""
         self._removed: set[str] = set()
 
-    def replace(self, **fields: Any) -> str:
-        """The key of a new one. Raises what keystoneauth raises, with nothing made where the oldest could not go."""
+    @abstractmethod
+    def create(self, key: str) -> str:
+        """Create an object of that name and return its path. Raises what keystoneauth raises."""
+
+    @abstractmethod
+    def listed(self) -> set[str]:
+        """Names of the objects that exist. Raises what keystoneauth raises."""
+
+    def attempt(self, number: int) -> str:
+        """Return the key of a new object. Raises what keystoneauth raises, with nothing created if the oldest could not
+        be deleted.
+        """
+        del number
         if len(self._existing) >= _KEPT:
             self._remove(*self._existing[0])
-        key = _key()
-        body = {self._resource: {"name": key, **fields}}
-        answer = self._api.json("network", "POST", f"/v2.0/{self._resource}s", json=body)
-        self._existing.append((key, answer[self._resource]["id"]))
+        key = new_key()
+        self._existing.append((key, self.create(key)))
         return key
 
-    def _remove(self, key: str, id_: str) -> None:
+    def _remove(self, key: str, path: str) -> None:
         is_repeated = key in self._deleting
         self._deleting.add(key)
         try:
-            self._api.call("network", "DELETE", f"/v2.0/{self._resource}s/{id_}")
+            self._api.call(self.service, "DELETE", path)
         except NotFound:
             # One whose deletion was never requested is lost, and must count as missing.
             if is_repeated:
@@ -232,12 +246,12 @@ class Turnover:
         self._existing.popleft()
 
     def present(self) -> set[str]:
-        """Those there are, and those that were there until they were to go."""
-        listed = self._api.listed("network", f"/v2.0/{self._resource}s?fields=name", f"{self._resource}s")
+        """Keys of the objects that exist, and of those that existed until they were to be deleted."""
+        listed = self.listed()
         # The load goes on meanwhile. The keys being deleted are read after the list, which may lack them already, and
         # before the deleted ones, which they join once the request was answered.
         going = set(self._deleting)
-        return {each["name"] for each in listed} | going | self._removed
+        return listed | going | self._removed
 
 
 class Networks(Turnover):
@@ -245,13 +259,14 @@ class Networks(Turnover):
 
     kind: str = "networks"
     interval: float = 5.0
+    service = "network"
 
-    def __init__(self, api: Api) -> None:
-        super().__init__(api, "network")
+    def create(self, key: str) -> str:
+        answer = self._api.json(self.service, "POST", "/v2.0/networks", json={"network": {"name": key}})
+        return f"/v2.0/networks/{answer['network']['id']}"
 
-    def attempt(self, number: int) -> str:
-        del number
-        return self.replace()
+    def listed(self) -> set[str]:
+        return {each["name"] for each in self._api.listed(self.service, "/v2.0/networks?fields=name", "networks")}
 
 
 class Ports(Turnover):
@@ -259,14 +274,19 @@ class Ports(Turnover):
 
     kind: str = "ports"
     interval: float = 3.0
+    service = "network"
 
     def __init__(self, api: Api, network: str) -> None:
-        super().__init__(api, "port")
+        super().__init__(api)
         self._network = network
 
-    def attempt(self, number: int) -> str:
-        del number
-        return self.replace(network_id=self._network)
+    def create(self, key: str) -> str:
+        body = {"port": {"name": key, "network_id": self._network}}
+        answer = self._api.json(self.service, "POST", "/v2.0/ports", json=body)
+        return f"/v2.0/ports/{answer['port']['id']}"
+
+    def listed(self) -> set[str]:
+        return {each["name"] for each in self._api.listed(self.service, "/v2.0/ports?fields=name", "ports")}
 
 
 @dataclass
@@ -281,7 +301,7 @@ class Images:
 
     def attempt(self, number: int) -> str:
         del number
-        key = _key()
+        key = new_key()
         body = {"name": key, "disk_format": "raw", "container_format": "bare"}
         image = self.api.json("image", "POST", "/v2/images", json=body)
         headers = {"Content-Type": "application/octet-stream"}

@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from typing import Any
 
+from .. import services
 from ..journal import now
 from ..scenario import Stage, scenario
 from ..site import Object, Site, until
 
-_APIS = ("users", "networks", "ports", "images", "RPC")
+_APIS = (
+    *("users", "networks", "ports", "images", "RPC"),
+    *("secrets", "zones", "stacks", "load balancers", "dashboard"),
+)
 """Kinds of the load that ask an API. Connections to the database and the broker go with the member they are to."""
 _PATIENCE = 60.0
 """Seconds a client waits, as most do at least: one at a time, all pods are replaced on a busy machine."""
 
 
-def steps() -> dict[str, Object]:
+def steps(optional: Sequence[str] = ()) -> dict[str, Object]:
     """Component → a harmless change of the control plane's spec that restarts its pods, another one at each call."""
     number = round(time.time()) % 1000 + 1000
     option: dict[str, Any] = {"config": {"DEFAULT": {"max_logfile_count": number}}}
+    setting = {"config": {"local_settings": {"API_RESULT_LIMIT": number}}}
     memory = {"requests": {"memory": f"{100 + number % 20}Mi"}}
     return {
         "keystone": {"keystone": option},
@@ -30,6 +36,8 @@ def steps() -> dict[str, Object]:
         "rabbitmq": {"rabbitmq": {"config": {"channel_max": number}}},
         "mariadb": {"mariadb": {"config": {"mysqld": {"max_connect_errors": number}}}},
         "ovn": {"ovn": {"northbound": {"resources": memory}, "southbound": {"resources": memory}}},
+        # The dashboard has other settings.
+        **{service: {service: setting if service == "horizon" else option} for service in optional},
     }
 
 
@@ -39,7 +47,7 @@ def rolled(stage: Stage) -> None:
     refused: dict[str, dict[str, int]] = {}
     took: dict[str, float] = {}
     with stage.patience(_PATIENCE):
-        for component, spec in steps().items():
+        for component, spec in steps(services.enabled(site)).items():
             before, began = _pods(site, component), now()
             site.patch(spec)
             until(f"a pod of {component} to be replaced", lambda c=component, b=before: _pods(site, c) != b, 120)

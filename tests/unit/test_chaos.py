@@ -6,6 +6,8 @@ import contextlib
 import io
 import itertools
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -20,14 +22,15 @@ from chaos.journal import Attempt, Journal, longest_gap
 from chaos.lists import Lists
 from chaos.load import Load
 from chaos.recovery import recovered
-from chaos.run import SAMPLE, write
+from chaos.run import SAMPLE, bounded, write
 from chaos.scenario import SCENARIOS, Result, Stage
 from chaos.scenarios.changes import steps
 from chaos.scenarios.objects import EDITS, Edit
 from chaos.scenarios.pods import one_of_each
+from chaos.services import OPTIONAL, LoadBalancers, Secrets, Stacks, Zones
 from chaos.site import Site
 from chaos.verify import lacking
-from chaos.writers import Ports
+from chaos.writers import Networks, Ports, Turnover
 from cloud import deploy
 from cloud.kubernetes import CloudError, Kubernetes, ours
 from openstack_operator import cli
@@ -54,33 +57,78 @@ def test_a_write_is_acknowledged_only_without_an_error() -> None:
     assert journal.errors(0) == {"rows": ["timed out"]}
 
 
-class Neutron:
-    """As much of an API as a writer uses; the next requests fail as told."""
+class Server:
+    """As much of an API as writers use; the next deletions fail as told."""
 
     def __init__(self) -> None:
         self.held: dict[str, str] = {}
         self.answers: list[type[Exception]] = []
         self.numbers = itertools.count()
 
-    def call(self, service: str, method: str, path: str, **_: Any) -> None:
-        assert (service, method) == ("network", "DELETE")
+    def call(self, _service: str, method: str, path: str, **_: Any) -> Any:
+        if method == "GET":
+            return SimpleNamespace(text=self.held[path.split("/")[-2]])
+        assert method == "DELETE"
         id_ = path.rpartition("/")[2]
         if self.held.pop(id_, None) is None:
             raise NotFound
         if self.answers:
             raise self.answers.pop()
+        return None
 
-    def json(self, _service: str, _method: str, _path: str, *, json: Any) -> Any:
+    def json(self, _service: str, method: str, path: str, *, json: Any = None) -> Any:
+        if method == "GET":
+            assert path == "/stacks"
+            return {"stacks": self.listed("", "", "")}
         id_ = str(next(self.numbers))
-        self.held[id_] = json["port"]["name"]
-        return {"port": {"id": id_}}
+        fields = next((value for value in json.values() if isinstance(value, dict) and "name" in value), json)
+        self.held[id_] = fields.get("name") or fields["stack_name"]
+        return {"id": id_, "secret_ref": f"https://x/{id_}", **{resource: {"id": id_} for resource in BODIES}}
 
     def listed(self, _service: str, _path: str, _what: str) -> list[dict[str, str]]:
-        return [{"name": name} for name in self.held.values()]
+        """Return the objects of every kind in one form."""
+        states = {"stack_status": "CREATE_COMPLETE", "provisioning_status": "ACTIVE"}
+        return [
+            {"name": name, "stack_name": name, "secret_ref": f"https://x/{id_}", **states}
+            for id_, name in self.held.items()
+        ]
+
+
+BODIES = ("network", "port", "stack", "loadbalancer")
+
+
+@pytest.mark.parametrize(
+    "writer",
+    [
+        Networks,
+        partial(Ports, network="net"),
+        *(partial(each) for each in (Secrets, Zones, Stacks)),
+        partial(LoadBalancers, subnet="subnet"),
+    ],
+    ids=["networks", "ports", "secrets", "zones", "stacks", "load balancers"],
+)
+def test_what_a_writer_created_is_present_until_it_is_lost(writer: Callable[[Api], Turnover]) -> None:
+    server = Server()
+    client = writer(cast("Api", server))
+    keys = {client.attempt(number) for number in range(23)}
+    assert len(server.held) == 20
+    assert client.present() == keys
+    lost = server.held.pop(max(server.held, key=int))
+    assert len(keys - client.present()) == 1
+    assert next(iter(keys - client.present())) in lost
+
+
+def test_a_secret_with_another_payload_is_lost() -> None:
+    server = Server()
+    secrets = Secrets(cast("Api", server))
+    keys = {secrets.attempt(1), secrets.attempt(2)}
+    assert secrets.present() == keys
+    server.call = lambda *_, **__: SimpleNamespace(text="another")  # type: ignore[method-assign]
+    assert secrets.present() == set()
 
 
 def test_a_port_that_was_removed_is_not_lost_and_one_that_went_by_itself_is() -> None:
-    neutron = Neutron()
+    neutron = Server()
     ports = Ports(cast("Api", neutron), "net")
     keys = [ports.attempt(number) for number in range(25)]
     assert len(neutron.held) == 20
@@ -98,7 +146,7 @@ def test_a_port_that_was_removed_is_not_lost_and_one_that_went_by_itself_is() ->
 
 def test_a_port_on_its_way_out_is_not_lost() -> None:
     """A list is made between the removal and its answer, as by another process of the API."""
-    neutron = Neutron()
+    neutron = Server()
     ports = Ports(cast("Api", neutron), "net")
     keys = [ports.attempt(number) for number in range(20)]
     found: list[set[str]] = []
@@ -237,9 +285,9 @@ def test_results_of_several_runs_are_one_table(tmp_path: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def rendered() -> dict[tuple[str, str], dict[str, Any]]:
+def rendered(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], dict[str, Any]]:
     """Every object of the sample, by its kind as kubectl is to be asked for it, and its name."""
-    return _rendered(SAMPLE)
+    return _rendered(_with({}, tmp_path_factory.mktemp("sample") / "sample.yaml"))
 
 
 def _rendered(sample: Path) -> dict[tuple[str, str], dict[str, Any]]:
@@ -274,15 +322,24 @@ def test_an_edit_by_hand_changes_something_that_is_there(edit: Edit, rendered: d
     assert edit.held(live)
 
 
-@pytest.mark.parametrize("component", steps())
+def _with(spec: Any, path: Path) -> Path:
+    """Write the sample with that in its control plane's spec, and the optional services."""
+    documents = deploy.documents(bounded(SAMPLE, OPTIONAL, path))
+    plane = next(doc for doc in documents if doc["kind"] == "OpenStackControlPlane")
+    plane["spec"] = merge(plane["spec"], spec)
+    path.write_text(yaml.safe_dump_all(documents))
+    return path
+
+
+def test_the_rolling_update_changes_optional_services_if_they_are_enabled() -> None:
+    assert steps(OPTIONAL).keys() - steps().keys() == set(OPTIONAL)
+
+
+@pytest.mark.parametrize("component", steps(OPTIONAL))
 def test_a_step_of_the_rolling_update_changes_pods_of_its_component_only(
     component: str, rendered: dict[tuple[str, str], Any], tmp_path: Path
 ) -> None:
-    documents = deploy.documents(SAMPLE)
-    plane = next(doc for doc in documents if doc["kind"] == "OpenStackControlPlane")
-    plane["spec"] = merge(plane["spec"], steps()[component])
-    path = tmp_path / "changed.yaml"
-    path.write_text(yaml.safe_dump_all(documents))
+    path = _with(steps(OPTIONAL)[component], tmp_path / "changed.yaml")
     changed = {
         name
         for (kind, name), obj in _rendered(path).items()
