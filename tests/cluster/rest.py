@@ -37,6 +37,9 @@ INSTALLED = (
 """What is in a namespace besides what a plan may hold."""
 CATALOG = Catalog(RESOURCES, EXTERNAL_KINDS)
 
+_TRIES = 5
+"""How often a request is sent again that a busy server did not answer in time."""
+
 
 def kind_of(obj: Object) -> Kind:
     """Where an object lives."""
@@ -104,5 +107,11 @@ class Rest:
         query: Mapping[str, str] | None = None,
     ) -> tuple[int, Object]:
         params = {"fieldValidation": "Strict", **({"dryRun": "All"} if dry else {}), **(query or {})}
-        answer = self._http.request(method, path, json=body, params=params, headers={"Content-Type": type_})
+        headers = {"Content-Type": type_}
+        answer = self._http.request(method, path, json=body, params=params, headers=headers)
+        # The answer of a busy server says nothing of the object, which it may have created.
+        for _ in range(_TRIES if dry or method != "POST" else 0):
+            if answer.status_code != httpx.codes.GATEWAY_TIMEOUT:
+                break
+            answer = self._http.request(method, path, json=body, params=params, headers=headers)
         return answer.status_code, answer.json()

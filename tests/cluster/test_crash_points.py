@@ -40,8 +40,8 @@ LIVES = (1,) if POINTS == "all" else (1, 2, 3, 5, 8, 13)
 each life costs a list and a connection for each kind, and there are hundreds of writes."""
 
 _DIGEST = re.compile(r"\b(?:[0-9a-f]{8}|[0-9a-f]{16})\b")
-_TIME = re.compile(r"\b\d{4}-\d\d-\d\d[ T]\d\d:\d\d(:\d\dZ)?\b")
-"""Of a certificate or a key: two clouds are not made in the same minute."""
+_TIME = re.compile(r"\b\d{4}-\d\d-\d\d(?:[ T]\d\d:\d\d(:\d\dZ)?)?\b")
+"""Of a certificate or a key: two clouds are not made in the same minute, nor always on the same day."""
 
 
 def agrees(_: Context[Any]) -> tuple[str, ...]:
