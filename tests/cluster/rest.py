@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
@@ -111,7 +112,7 @@ class Rest:
         answer = self._http.request(method, path, json=body, params=params, headers=headers)
         # The answer of a busy server says nothing of the object, which it may have created.
         for _ in range(_TRIES if dry or method != "POST" else 0):
-            if answer.status_code != httpx.codes.GATEWAY_TIMEOUT:
+            if answer.status_code != HTTPStatus.GATEWAY_TIMEOUT:
                 break
             answer = self._http.request(method, path, json=body, params=params, headers=headers)
         return answer.status_code, answer.json()

@@ -318,7 +318,7 @@ def configured(root: Path, release: Release, nb: int, sb: int, mariadb: int, clo
 
 
 # The variable is there where a TLS proxy stands before the API.
-ENV = {"HOME": "/tmp", "LANG": "C.UTF-8", "OS_OSLO_MIDDLEWARE__ENABLE_PROXY_HEADERS_PARSING": "true"}
+ENV = {"HOME": "/tmp", "LANG": "C.UTF-8", "PAUSE": "1", "OS_OSLO_MIDDLEWARE__ENABLE_PROXY_HEADERS_PARSING": "true"}
 
 
 @pytest.fixture(name="stand")
@@ -387,7 +387,8 @@ def running(root: Path, words: Sequence[str], output: int) -> Generator[None]:
 
 
 def driver_agent(root: Path, release: Release, output: int) -> AbstractContextManager[None]:
-    return running(root, release["octavia-driver-agent"].command, output)
+    program = agents.text("octavia/driver_agent.py")
+    return running(root, ["python3", "-c", program, *release["octavia-driver-agent"].command[1:]], output)
 
 
 @contextmanager
@@ -582,3 +583,41 @@ def test_another_agent_takes_over(stand: Stand, web: Balancer, release: Release)
             return status(stand, web) == "ERROR"
 
         until("the member to be in ERROR", is_followed)
+
+
+def lose(stand: Stand, table: str, id_: str, status: str, balancer: str, minutes: int) -> None:
+    """An API ended so many minutes ago, before it carried out a change of a row of that table."""
+    changed_at = f"updated_at = UTC_TIMESTAMP() - INTERVAL {minutes} MINUTE"
+    kind = status if table == "load_balancer" else "PENDING_UPDATE"
+    stand.sql(f"UPDATE octavia.{table} SET provisioning_status = '{status}' WHERE id = '{id_}'")
+    stand.sql(f"UPDATE octavia.load_balancer SET provisioning_status = '{kind}', {changed_at} WHERE id = '{balancer}'")
+
+
+def test_a_lost_change_of_a_part_can_be_repeated(stand: Stand, web: Balancer) -> None:
+    member, path = web.members[0], f"pools/{web.pool}/members/{web.members[0]}"
+    lose(stand, "member", member, "PENDING_UPDATE", web.id, 11)
+    until("the load balancer", lambda: stand.look(f"loadbalancers/{web.id}")["provisioning_status"] == "ACTIVE")
+    assert stand.call("GET", f"/v2/lbaas/{path}")[1]["member"]["provisioning_status"] == "ERROR"
+    assert stand.look(f"pools/{web.pool}")["provisioning_status"] == "ACTIVE"
+    assert stand.call("PUT", f"/v2/lbaas/{path}", {"member": {"weight": 5}})[0] == 200
+    until("the member", lambda: stand.call("GET", f"/v2/lbaas/{path}")[1]["member"]["provisioning_status"] == "ACTIVE")
+
+
+@pytest.mark.parametrize("lost", ["PENDING_CREATE", "PENDING_DELETE"])
+def test_a_load_balancer_that_was_lost_can_be_deleted(stand: Stand, lost: str) -> None:
+    balancer = stand.make("loadbalancers", name="lost", vip_subnet_id=SUBNET)
+    lose(stand, "load_balancer", balancer, lost, balancer, 11)
+    path = f"/v2/lbaas/loadbalancers/{balancer}"
+    until("ERROR", lambda: stand.call("GET", path)[1]["loadbalancer"]["provisioning_status"] == "ERROR")
+    assert "was " + lost in stand.log.read_text()
+    assert stand.call("DELETE", path)[0] == 204
+    until("it to be deleted", lambda: stand.call("GET", path)[0] == 404)
+
+
+def test_a_change_has_ten_minutes(stand: Stand) -> None:
+    early, late = (stand.make("loadbalancers", name=name, vip_subnet_id=SUBNET) for name in ("early", "late"))
+    lose(stand, "load_balancer", early, "PENDING_CREATE", early, 9)
+    lose(stand, "load_balancer", late, "PENDING_CREATE", late, 11)
+    path = "/v2/lbaas/loadbalancers/"
+    until("ERROR", lambda: stand.call("GET", path + late)[1]["loadbalancer"]["provisioning_status"] == "ERROR")
+    assert stand.look(f"loadbalancers/{early}")["provisioning_status"] == "PENDING_CREATE"

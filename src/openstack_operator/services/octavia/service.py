@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from ... import agents, kube, parts
 from ...parts.ovn import ovn_mounts, rebuilt_databases
@@ -12,6 +13,7 @@ from .config import PORT, SOCKETS, defaults, network, octavia_conf
 from .model import OctaviaSpec
 
 _AGENT = "driver-agent"
+_PROGRAM = "octavia-driver-agent"
 _SOCKETS = SOCKETS.removeprefix("/var")
 # Each process has a copy of OVN's load balancers, and works on requests after it answered them: none may end, as others
 # do, once they have nothing to do.
@@ -57,12 +59,17 @@ def plan(ctx: Context[OctaviaSpec]) -> Plan:
 
 def _agent(ctx: Context[OctaviaSpec], conf: parts.Config) -> kube.Container:
     """Return the driver agent, which writes the status of load balancers into the database, for the API of its pod and
-    as OVN's health monitors see their members.
+    as OVN's health monitors see their members. It also releases those whose change was lost with an API.
     """
+    program = parts.program(ctx, _AGENT)
+    start = program.command.index(_PROGRAM)
+    command = ["python3", "-c", agents.text("octavia/driver_agent.py")]
     ports = [_port(network(ctx)[name]) for name in ("northbound", "southbound")]
     runs = agents.shell("octavia/agent_runs.sh")
     return kube.Container(
-        component=parts.program(ctx, _AGENT),
+        component=replace(
+            program, commands={"run": [*program.command[:start], *command, *program.command[start + 1 :]]}
+        ),
         name=_AGENT,
         mounts=(*conf.mounts, *kube.scratch("/tmp", "/run", parts.state(ctx), _SOCKETS)),  # noqa: S108
         started=kube.Probe.of_worker(agents.shell("octavia/agent_listens.sh", words=(SOCKETS, *ports))),
