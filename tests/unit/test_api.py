@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import Any
+from typing import Annotated, Any
 
 import pydantic
 import pytest
@@ -159,6 +159,34 @@ def test_what_is_no_image_is_refused(image: str) -> None:
 def test_equal_specs_are_equal_keys() -> None:
     assert hash(Example()) == hash(Example(replicas=1))
     assert hash(Example()) != hash(Example(replicas=2))
+
+
+def test_a_field_is_described_by_the_docstring_below_it_in_the_last_class_that_declares_it() -> None:
+    class Base(Model):
+        first: int = 1
+        """Of the
+        base."""
+        second: int = 2
+        """Of the base."""
+        third: Annotated[int, pydantic.Field(description="Of the type.")] = 3
+        """Not used."""
+
+    class Derived(Base):
+        second: int = 3
+        fourth: SecretKeyRef | None = None
+        """Of the derived class."""
+
+        def size(self) -> int:
+            """No field's."""
+            return self.second
+
+    described = {name: field.get("description") for name, field in structural(Derived)["properties"].items()}
+    assert described == {
+        "first": "Of the base.",
+        "second": None,
+        "third": "Of the type.",
+        "fourth": "Of the derived class.",
+    }
 
 
 @pytest.mark.parametrize("resource", RESOURCES, ids=lambda resource: resource.kind)

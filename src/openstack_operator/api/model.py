@@ -8,6 +8,8 @@ from typing import Any, ClassVar, NamedTuple, cast
 from pydantic import BaseModel, ConfigDict, model_validator
 from pydantic.alias_generators import to_camel
 
+from .docstrings import field_docstring
+
 Rule = dict[str, Any]
 """An entry of x-kubernetes-validations."""
 
@@ -22,7 +24,11 @@ def by_group(*, ours: Rule | None = None, theirs: Rule | None = None) -> Rule:
     return {OURS: ours, THEIRS: theirs}
 
 
-def _add_rules(schema: dict[str, Any], model: type[Any]) -> None:
+def _extend_schema(schema: dict[str, Any], model: type[Any]) -> None:
+    """Add the docstrings of fields, and what else of a model pydantic does not know."""
+    for name, info in model.model_fields.items():
+        if info.description is None and (text := field_docstring(model, name)):
+            schema["properties"][info.alias or name]["description"] = text
     bases = [base.__dict__ for base in reversed(model.__mro__)]
     if rules := [entry for base in bases for entry in base.get("rules", ())]:
         schema["x-kubernetes-validations"] = rules
@@ -79,8 +85,7 @@ class Model(BaseModel):
         extra="ignore",
         alias_generator=to_camel,
         populate_by_name=True,
-        use_attribute_docstrings=True,
-        json_schema_extra=_add_rules,
+        json_schema_extra=_extend_schema,
     )
 
     rules: ClassVar[tuple[Rule, ...]] = ()

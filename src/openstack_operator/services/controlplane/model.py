@@ -281,9 +281,8 @@ def _template(resource: Resource[Any]) -> type[OptionalTemplate]:
 
 
 def _derived(name: str, *bases: type[Any], doc: str | None, **fields: Any) -> type[Any]:
-    """Return a model that no source declares, so that no docstrings describe its fields."""
-    plain = {"use_attribute_docstrings": False}
-    return create_model(name, __base__=bases, __doc__=doc, __module__=__name__, __cls_kwargs__=plain, **fields)
+    """Return a model that no source declares, so that no docstrings describe its own fields."""
+    return create_model(name, __base__=bases, __doc__=doc, __module__=__name__, **fields)
 
 
 CONTROL_PLANE = Resource(
