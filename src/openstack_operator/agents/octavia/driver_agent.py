@@ -12,6 +12,7 @@ from typing import Any
 
 from octavia.cmd import driver_agent  # pyright: ignore[reportMissingImports]
 from octavia.db import api, models  # pyright: ignore[reportMissingImports]
+from oslo_db import exception  # pyright: ignore[reportMissingImports]
 from oslo_log import log  # pyright: ignore[reportMissingImports]
 from sqlalchemy import func  # pyright: ignore[reportMissingImports]
 
@@ -56,7 +57,7 @@ def repeat() -> None:
         try:
             with api.session().begin() as session:
                 release(session, datetime.datetime.now(datetime.UTC).replace(tzinfo=None) - LIMIT)
-        except Exception:  # the database is away, say
+        except exception.DBError:
             LOG.exception("Cannot look for load balancers whose change was lost; the next try is in %d s", PAUSE)
 
 
