@@ -90,7 +90,7 @@ def test_references_are_found_with_their_path() -> None:
 
 def test_references_of_several_kinds_with_one_name_are_several() -> None:
     several: list[Ref] = [KeystoneRef(name="one"), MariaDBRef(name="one"), optional_ref("Keystone", "one")]
-    assert len({*several, KeystoneRef(name="one")}) == len(several)
+    assert len(dict.fromkeys([*several, KeystoneRef(name="one")])) == len(several)
     assert several[0] == KeystoneRef(name="one") != several[1]
     assert [(ref.kind, ref.optional) for ref in several] == [
         ("Keystone", False),

@@ -8,8 +8,8 @@ import pytest
 
 from openstack_operator.api import CephSource, Model, Resource, references, structural, whole_secrets
 from openstack_operator.kube import secret_data
-from openstack_operator.parts import Ceph, ceph, on_ceph, written
-from openstack_operator.parts.ceph import coordinates, keyring, login, monitors
+from openstack_operator.parts import written
+from openstack_operator.parts.ceph import Ceph, ceph_client, coordinates, keyring, login, monitors, on_ceph
 from openstack_operator.plan import Incomplete, MissingReference, Release
 from openstack_operator.testing import context
 
@@ -40,7 +40,7 @@ RING = f'[client.glance]\n\tkey = {KEY}\n\tcaps mon = "profile rbd"\n'
 
 def found(spec: dict[str, Any], secrets: dict[str, dict[str, str]], use: Any = "images") -> Ceph:
     ctx = context(TOY, spec, release=Release("", "", {}), published=PUBLISHED, secrets=secrets)
-    return ceph(ctx, use, ctx.spec.rbd, path="spec.rbd")
+    return ceph_client(ctx, use, ctx.spec.rbd, path="spec.rbd")
 
 
 def of_storage(key: str = KEY) -> Ceph:

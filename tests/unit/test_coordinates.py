@@ -18,6 +18,7 @@ from openstack_operator.api import Dependency, references
 from openstack_operator.catalogue import ACTUATORS, SERVICES
 from openstack_operator.parts import sources
 from openstack_operator.parts.caches import memcached
+from openstack_operator.parts.remote import API
 from openstack_operator.plan import READY, Context, Incomplete, MissingReference, SpecError, State
 from openstack_operator.release_files import ReleaseFiles
 from openstack_operator.render import OfflineCluster
@@ -234,7 +235,7 @@ def test_nothing_is_made_in_a_keystone_of_others() -> None:
 def test_who_has_to_register_the_endpoints_is_said() -> None:
     ctx = elsewhere({"keystone": KEYSTONE}, {"login": APP})
     conf = parts.config(ctx, "widget.conf", {})
-    api = parts.api(ctx, "api", 8000, conf, settings=None, workers=parts.Workers(threads=1))
+    api = parts.api(ctx, "api", 8000, conf, settings=None, program=parts.Program(workers=parts.Workers(threads=1)))
     entry = parts.catalog(ctx, "widget", "Widgets", api, path="/v1", after=(api,))
     assert entry.objects == ()
     assert entry.verdict is not None
@@ -292,7 +293,7 @@ def test_what_a_service_depends_on_is_waited_for_by_its_pods_and_not_by_its_sche
 def test_nothing_waits_for_itself() -> None:
     ctx = context(KEYSTONE_KIND, {"dependsOn": [{"kind": "Keystone", "name": "keystone"}]}, release=RELEASE)
     with pytest.raises(SpecError, match=r"spec\.dependsOn: Keystone/keystone cannot wait for itself"):
-        parts.waits(ctx)
+        sources.waits(ctx)
 
 
 @pytest.mark.parametrize(
@@ -354,7 +355,7 @@ def planned(kind: str, root: Path, **spec: Any) -> tuple[list[dict[str, Any]], d
 @pytest.mark.parametrize("kind", ALONE)
 def test_a_service_among_servers_of_others_makes_nothing_there(kind: str, root: Path) -> None:
     objects, told, options = planned(kind, root)
-    made = {obj["kind"] for obj in objects if obj["apiVersion"] == parts.API}
+    made = {obj["kind"] for obj in objects if obj["apiVersion"] == API}
     # Keystone is its own administrator.
     assert made == ({"KeystoneService"} if kind == "Keystone" else set())
     if kind != "Keystone":

@@ -18,8 +18,7 @@ from hypothesis import strategies as st
 
 from openstack_operator import kube
 from openstack_operator.catalogue import ACTUATORS, SERVICES
-from openstack_operator.parts import moving
-from openstack_operator.parts.rotation import IDLE, MOVING, PREPARING, REMOTES, read, read_by
+from openstack_operator.parts.rotation import IDLE, MOVING, PREPARING, REMOTES, moving, read, read_by
 from openstack_operator.plan import Key, Object, Plan, Referent, Release, Step, carry_out, key
 from openstack_operator.render import OfflineCluster
 from openstack_operator.testing import NOW, granted

@@ -26,7 +26,7 @@ from openstack_operator.api import (
 )
 from openstack_operator.parts import sources
 from openstack_operator.parts.caches import memcached
-from openstack_operator.parts.config import DIGEST_KEY, is_one_line
+from openstack_operator.parts.config import DIGEST_KEY, is_one_line, layered
 from openstack_operator.parts.names import title
 from openstack_operator.parts.remote import CLEANUP
 from openstack_operator.plan import Component as Program
@@ -217,7 +217,7 @@ def test_what_no_file_of_options_can_hold_is_said(config: dict[str, Any], messag
 @given(st.text(alphabet=st.characters(max_codepoint=0x2030), max_size=40))
 def test_no_value_begins_an_option_of_its_own(value: str) -> None:
     try:
-        sections = parts.layered({}, {"a": {"x": value}}, {})
+        sections = layered({}, {"a": {"x": value}}, {})
     except SpecError:
         return
     # Python's lines end wherever those of any reader of configuration do.
@@ -274,7 +274,14 @@ def test_a_job_follows_its_work_and_not_its_configuration() -> None:
 
 def test_an_api_is_pods_an_address_and_protection() -> None:
     ctx = widget({"replicas": 2})
-    api = parts.api(ctx, "api", 8000, conf(ctx), settings=Component(replicas=3), workers=parts.Workers(threads=1))
+    api = parts.api(
+        ctx,
+        "api",
+        8000,
+        conf(ctx),
+        settings=Component(replicas=3),
+        program=parts.Program(workers=parts.Workers(threads=1)),
+    )
     kinds = [obj["kind"] for obj in api.objects]
     assert kinds == ["Deployment", "Service", "PodDisruptionBudget"]
     deployment = api.objects[0]
@@ -296,7 +303,9 @@ def placement(step: Step) -> dict[str, Any]:
 def test_one_worker_is_placed_anywhere_and_two_keep_apart(stable: bool) -> None:
     ctx = widget()
     one, two = (
-        parts.worker(ctx, "worker", conf(ctx), settings=Component(replicas=replicas), stable=stable)
+        parts.worker(
+            ctx, "worker", conf(ctx), settings=Component(replicas=replicas), program=parts.Program(stable=stable)
+        )
         for replicas in (1, 2)
     )
     assert [obj["kind"] for obj in two.objects[1:]] == ["PodDisruptionBudget"]
@@ -336,7 +345,7 @@ def test_an_autoscaler_starts_from_what_runs_and_is_then_left_alone() -> None:
 
 def test_an_api_that_is_not_exposed_stays_inside() -> None:
     ctx = widget({"expose": {"type": "LoadBalancer", "host": "h"}})
-    api = parts.api(ctx, "api", 8000, conf(ctx), settings=None, exposed=False)
+    api = parts.api(ctx, "api", 8000, conf(ctx), settings=None, program=parts.Program(exposed=False))
     assert api.objects[1]["spec"]["type"] == "ClusterIP"
     assert api.public == api.internal
 
@@ -363,7 +372,7 @@ def test_what_is_required_is_another_resources_readiness() -> None:
         release=RELEASE,
         refs={cast("Any", ref): Referent({}, progressing("not yet"))},
     )
-    step = parts.requires(ctx, "Neutron", ref)
+    step = sources.requires(ctx, "Neutron", ref)
     assert step.objects == ()
     assert step.verdict is not None
     assert step.verdict.state is State.PROGRESSING

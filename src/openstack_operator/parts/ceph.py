@@ -60,7 +60,7 @@ class Ceph(Step):
         return [conf, replace(key, path=keyring)]
 
 
-def ceph(
+def ceph_client(
     ctx: Context[Any],
     use: Use,
     source: CephSource,

@@ -45,35 +45,44 @@ class Front:
         return "https" if self.certificate.published else "http"
 
 
+@dataclass(frozen=True, kw_only=True)
+class Clients:
+    """Clients of an API."""
+
+    host: str = ""
+    """Name or address that clients outside call."""
+    proxied: bool = False
+    """True if clients outside connect through a proxy that has terminated their TLS."""
+    tunnels: bool = False
+    """True if a connection may be silent for a day, as that of a console."""
+
+
 def front(
     ctx: Context[Any],
     component: str,
     port: int,
     program: Component,
     *,
-    host: str,
+    clients: Clients = Clients(),
     lifecycle: Mapping[str, Any] | None = None,
-    proxied: bool = False,
     known_as: str = "",
     service: str = "",
-    tunnels: bool = False,
 ) -> Front:
-    """The TLS proxy of the Deployment `<owner>-<component>`, if the spec asks for a certificate. `host` is a name or
-    address that clients outside call; `lifecycle` holds the hooks of the program behind it; `proxied` is True if
-    clients outside connect through a proxy that has terminated their TLS; `known_as` is a variable of an API whose pods
-    call each other: the URL at which others call this one; `service` is the Service of the pods, if it has another
-    name; `tunnels` is True if a connection may be silent for a day, as that of a console. Raises SpecError as
-    `certified` does.
+    """The TLS proxy of the Deployment `<owner>-<component>`, if the spec asks for a certificate. `lifecycle` holds the
+    hooks of the program behind it; `known_as` is a variable of an API whose pods call each other: the URL at which
+    others call this one; `service` is the Service of the pods, if it has another name. Raises SpecError as `certified`
+    does.
 
     It treats a connection that begins as TLS does as TLS, and each other one as plain HTTP, so that clients can move
     from one to the other while both are in use; plain HTTP until TLS is required.
     """
     service, workload = service or ctx.name(component), ("Deployment", kube.fitting(ctx.name(component)))
-    certificate = certified(ctx, service, workloads=(workload,), name=f"{component}-tls", also=(host,) if host else ())
+    also = (clients.host,) if clients.host else ()
+    certificate = certified(ctx, service, workloads=(workload,), name=f"{component}-tls", also=also)
     self_url = f"http://127.0.0.1:{_PEERS}/$(POD_IP)" if certificate.published else f"http://$(POD_IP):{port}"
     env = {**_ADDRESS, known_as: self_url} if known_as else {}
     if not certificate:
-        return Front(certificate=certificate, env={**env, **(_PROXIED if proxied else {})})
+        return Front(certificate=certificate, env={**env, **(_PROXIED if clients.proxied else {})})
     entry = ctx.release["haproxy"]
     beside = kube.Container(
         # In the group of the API, so that the pod has one group for its volumes.
@@ -83,7 +92,7 @@ def front(
         env={
             **_PROXY_ENV,
             **({"VERIFIES_PEERS": "true"} if known_as else {}),
-            "CONFIG": _config(port, plain=not certificate.required, proxied=proxied, tunnels=tunnels)
+            "CONFIG": _config(port, plain=not certificate.required, clients=clients)
             + (_peers(ctx.host(service), port) if known_as else "")
             + (_EXPORTED if monitored(ctx) else ""),
         },
@@ -115,12 +124,12 @@ _LOGGED = """\
 """
 
 
-def _config(port: int, *, plain: bool, proxied: bool, tunnels: bool) -> str:
+def _config(port: int, *, plain: bool, clients: Clients) -> str:
     """haproxy.cfg. Each connection carries one request, as it does without the proxy: closing an idle one while its
     client sends the next request would make that request fail.
     """
     # A header that a proxy before this one set for its client stays.
-    unknown = " unless { req.hdr(X-Forwarded-Proto) -m found }" if proxied else ""
+    unknown = " unless { req.hdr(X-Forwarded-Proto) -m found }" if clients.proxied else ""
     accepted = "req.len gt 0" if plain else "req.payload(0,1) -m bin 16"
     return f"""\
 global
@@ -138,7 +147,7 @@ defaults
     timeout connect 5s
     timeout client 10m
     timeout server 10m
-    timeout tunnel {"24h" if tunnels else "10m"}
+    timeout tunnel {"24h" if clients.tunnels else "10m"}
 
 frontend port
     mode tcp

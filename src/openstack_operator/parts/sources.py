@@ -273,18 +273,16 @@ def catalog(
     description: str,
     api: Api,
     *,
-    internal: Api | None = None,
     path: str = "",
     keystone: str = "",
     name: str = "catalog",
     after: Sequence[Step],
 ) -> Step:
     """KeystoneService `<owner>-<name>`: the service's entry in the catalog; if K-ORC manages services, with its
-    Service. `internal` is the API that the cloud's own services call, if that is another one. `keystone` is the name of
-    the Keystone if the spec does not name it; `name` differs for a second entry. With an external Keystone, a step that
-    says what its administrator has to register.
+    Service. `keystone` is the name of the Keystone if the spec does not name it; `name` differs for a second entry.
+    With an external Keystone, a step that says what its administrator has to register.
     """
-    endpoints = {"internal": (internal or api).internal + path, "public": api.public + path}
+    endpoints = {"internal": api.internal + path, "public": api.public + path}
     if not keystone and ctx.spec.keystone.auth_url:
         urls = ", ".join(f"{interface} {url}" for interface, url in endpoints.items())
         return manual_step("Endpoint", f"the catalog's entry {type_!r} of region {ctx.spec.region} ({urls})", after)

@@ -9,46 +9,15 @@ from typing import Any
 from .. import agents, kube
 from ..api import Component as Settings
 from ..api import Expose, HttpApi
-from ..plan import Context, NotBuilt, Step
+from ..plan import Context, Key, NotBuilt, Step
 from .config import Config
 from .exposure import public_endpoint, public_host, public_url, service_type, through_proxy, told_before
-from .front import front
-from .names import program, title
+from .front import Clients, front
+from .names import program as component_of
+from .names import title
 from .policies import api_ingress, ingress_policies
 from .size import Size, size_of
 from .tls import Certified
-
-
-def job(
-    ctx: Context[Any],
-    name: str,
-    command: Sequence[str],
-    config: Config,
-    *,
-    component: str = "api",
-    after: Sequence[Step] = (),
-    condition: str = "",
-    mounts: Sequence[kube.Mount] = (),
-    env: Mapping[str, Any] | None = None,
-    retries: int = 6,
-) -> Step:
-    """Work done once per image and command; not repeated when only the configuration changes. After so many `retries`
-    its condition says why it failed, and it is tried again every few minutes.
-    """
-    main = kube.Container(
-        component=replace(program(ctx, component), env={}),
-        command=command,
-        env=env or {},
-        mounts=(*config.mounts, *mounts, *kube.scratch("/tmp", "/run", state(ctx))),  # noqa: S108
-        memory="192Mi",
-    )
-    template = kube.pod(ctx, name, main, wanted=kube.settings(ctx.spec), node_selector=kube.CONTROL_PLANE)
-    return Step(
-        name=condition or title(name),
-        objects=(kube.job(ctx, name, template, retries=retries),),
-        after=(config, *after),
-        barrier=True,
-    )
 
 
 def state(ctx: Context[Any]) -> str:
@@ -83,9 +52,13 @@ class First:
 
 
 @dataclass(frozen=True, kw_only=True)
-class More:
-    """Extras of a program's pods."""
+class Program:
+    """How pods run a program of a service: everything besides its configuration and what the user sets."""
 
+    memory: str = "160Mi"
+    """Request of an API or a worker."""
+    mounts: Sequence[kube.Mount] = ()
+    """Beside those of its configuration."""
     env: Mapping[str, Any] = field(default_factory=dict[str, Any])
     containers: Sequence[kube.Container] = ()
     """Beside the program."""
@@ -99,9 +72,49 @@ class More:
     large: bool = False
     """True if an API writes whole images to the node's disk."""
     release_component: str = ""
-    """Component of the release that an API runs, if that has another name."""
+    """Component of the release that an API or a job runs, if that has another name."""
+    workers: Workers = Workers()
+    """Processes of an API."""
+    exposed: bool = True
+    """True if clients outside reach an API as the spec says."""
     alone: bool = False
     """True if a worker's pod has to be gone before another one starts."""
+    stable: bool = False
+    """True if a worker's pods keep their names (a StatefulSet), for services that list themselves in a database by host
+    name and would leave a dead entry with every new pod."""
+    grace: int = 30
+    """Seconds that a worker has to end."""
+    retries: int = 6
+    """Number of failures of a job after which its condition says why. It is tried again every few minutes."""
+
+
+def job(
+    ctx: Context[Any],
+    name: str,
+    command: Sequence[str],
+    config: Config,
+    *,
+    after: Sequence[Step] = (),
+    condition: str = "",
+    program: Program = Program(),
+) -> Step:
+    """Work done once per image and command; not repeated when only the configuration changes. It runs in the image of
+    the API, if the program names no other component.
+    """
+    main = kube.Container(
+        component=replace(component_of(ctx, program.release_component or "api"), env={}),
+        command=command,
+        env=program.env,
+        mounts=(*config.mounts, *program.mounts, *kube.scratch("/tmp", "/run", state(ctx))),  # noqa: S108
+        memory="192Mi",
+    )
+    template = kube.pod(ctx, name, main, wanted=kube.settings(ctx.spec), node_selector=kube.CONTROL_PLANE)
+    return Step(
+        name=condition or title(name),
+        objects=(kube.job(ctx, name, template, retries=program.retries),),
+        after=(config, *after),
+        barrier=True,
+    )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -130,42 +143,39 @@ def api(
     settings: Settings | None,
     health: str = "/healthcheck",
     after: Sequence[Step] = (),
-    memory: str = "160Mi",
-    mounts: Sequence[kube.Mount] = (),
-    exposed: bool = True,
-    workers: Workers = Workers(),
-    more: More = More(),
+    program: Program = Program(),
 ) -> Api:
     """Deployment, Service and PodDisruptionBudget `<owner>-<component>`; `health` is the path of its readiness probe.
     Its HOME is a scratch folder unless it is a mount. Raises NotBuilt where the image takes no number of processes.
     """
     spec, name = ctx.spec, ctx.name(component)
-    entry = program(ctx, more.release_component or component)
-    expose: Expose = spec.expose if exposed else Expose()
-    homes = () if any(mount.path == state(ctx) for mount in mounts) else (state(ctx),)
-    size, proxied = size_of(ctx, "Deployment", component, settings), through_proxy(expose)
+    entry = component_of(ctx, program.release_component or component)
+    expose: Expose = spec.expose if program.exposed else Expose()
+    homes = () if any(mount.path == state(ctx) for mount in program.mounts) else (state(ctx),)
+    size = size_of(ctx, "Deployment", component, settings)
     ending, last = ({"preStop": _hook(name, port)} for name in ("await_clients", "await_proxy"))
-    host, known_as, proxy = public_host(ctx, name, expose), more.known_as, more.first
-    tls = front(ctx, component, port, entry, host=host, lifecycle=ending, proxied=proxied, known_as=known_as)
+    clients, proxy = Clients(host=public_host(ctx, name, expose), proxied=through_proxy(expose)), program.first
+    tls = front(ctx, component, port, entry, clients=clients, lifecycle=ending, known_as=program.known_as)
     words, at = entry.commands[proxy.command] if proxy else entry.command, f"{tls.listens}:{port}"
     # A connection is accepted by the kernel even while every worker is busy; only a dead master refuses it, and
     # that ends the container.
     alive = None if tls else kube.Probe(tcp=port)
     main = kube.Container(
         component=entry,
-        command=_command(component, words, workers, settings, proxy.to if proxy else at),
-        env={"OS_OSLO_MESSAGING_RABBIT__PROCESSNAME": f"{ctx.kind.lower()}-{component}", **tls.env, **more.env},
+        command=_command(component, words, program.workers, settings, proxy.to if proxy else at),
+        env={"OS_OSLO_MESSAGING_RABBIT__PROCESSNAME": f"{ctx.kind.lower()}-{component}", **tls.env, **program.env},
         ports={"http": port},
-        mounts=(*config.mounts, *kube.scratch("/tmp", "/run", *homes, large=more.large), *mounts),  # noqa: S108
+        mounts=(*config.mounts, *kube.scratch("/tmp", "/run", *homes, large=program.large), *program.mounts),  # noqa: S108
         ready=kube.Probe.of_api(health, port, tls=bool(tls)),
         alive=None if proxy else alive,
         lifecycle=last if tls or proxy else ending,
-        memory=memory,
+        memory=program.memory,
         peak=_peak(settings),
-        cpu=workers.cpu,
+        cpu=program.workers.cpu,
     )
-    beside = (*tls.containers, *_served(proxy, at, alive, last if tls else ending), *more.containers)
-    pods = _pods(ctx, "Deployment", component, (main, *beside), config, settings, size, init=more.init, **_SURGING)
+    beside = (*tls.containers, *_served(proxy, at, alive, last if tls else ending), *program.containers)
+    workload = ("Deployment", component)
+    pods = _pods(ctx, workload, (main, *beside), config, settings, size, program, **_SURGING)
     internal = f"{tls.scheme}://{ctx.host(name)}:{port}"
     return Api(
         name=title(component),
@@ -173,7 +183,7 @@ def api(
         after=(config, *tls.certificate.pending, *after),
         objects=(
             pods,
-            *_reached(ctx, component, port, expose, exposed=exposed),
+            *_reached(ctx, component, port, expose, exposed=program.exposed),
             *tls.watched,
             *size.autoscaler(ctx, pods),
         ),
@@ -205,22 +215,22 @@ def _reached(ctx: Context[Any], component: str, port: int, expose: Expose, *, ex
 
 def _pods(
     ctx: Context[Any],
-    kind: str,
-    name: str,
+    workload: Key,
     containers: Sequence[kube.Container],
     config: Config,
     settings: Settings | None,
     size: Size,
-    *,
-    init: Sequence[kube.Container] = (),
-    grace: int = 30,
+    program: Program,
     **spec: Any,
 ) -> kube.Object:
     """The workload `<owner>-<name>` of these containers."""
+    kind, name = workload
     pod_settings = kube.settings(ctx.spec, settings)
     digest = {kube.CONFIG_DIGEST: config.digest}
     template = kube.placed(
-        kube.pod(ctx, name, *containers, wanted=pod_settings, init=init, annotations=digest, grace=grace),
+        kube.pod(
+            ctx, name, *containers, wanted=pod_settings, init=program.init, annotations=digest, grace=program.grace
+        ),
         pod_settings,
         kube.selector(ctx, name),
         several=size.several,
@@ -272,32 +282,26 @@ def worker(
     settings: Settings | None,
     after: Sequence[Step] = (),
     ready: kube.Probe | None = None,
-    memory: str = "160Mi",
-    mounts: Sequence[kube.Mount] = (),
     name: str = "",
-    grace: int = 30,
-    stable: bool = False,
-    more: More = More(),
+    program: Program = Program(),
 ) -> Step:
     """Deployment of pods without an address: schedulers, conductors, agents; with a PodDisruptionBudget where there are
-    several. `name` where it differs from the component's, as for one conductor a cell. `stable` pods keep their names
-    (a StatefulSet), for services that list themselves in a database by host name and would leave a dead entry with
-    every new pod.
+    several. `name` where it differs from the component's, as for one conductor a cell.
     """
     name = name or component
-    kind = "StatefulSet" if stable else "Deployment"
-    names: dict[str, Any] = {"serviceName": ctx.name(name), "podManagementPolicy": "Parallel"} if stable else {}
-    names |= {"strategy": {"type": "Recreate"}} if more.alone else {}
+    kind = "StatefulSet" if program.stable else "Deployment"
+    names: dict[str, Any] = {"serviceName": ctx.name(name), "podManagementPolicy": "Parallel"} if program.stable else {}
+    names |= {"strategy": {"type": "Recreate"}} if program.alone else {}
     size = size_of(ctx, kind, name, settings)
     main = kube.Container(
-        component=program(ctx, component),
-        env={"EVENTLET_NO_GREENDNS": "yes", **more.env},
-        mounts=(*config.mounts, *kube.scratch("/tmp", "/run", state(ctx)), *mounts),  # noqa: S108
+        component=component_of(ctx, component),
+        env={"EVENTLET_NO_GREENDNS": "yes", **program.env},
+        mounts=(*config.mounts, *kube.scratch("/tmp", "/run", state(ctx)), *program.mounts),  # noqa: S108
         ready=ready,
-        memory=memory,
-        cpu=more.cpu if size.several else "10m",
+        memory=program.memory,
+        cpu=program.cpu if size.several else "10m",
     )
-    pods = _pods(ctx, kind, name, (main, *more.containers), config, settings, size, grace=grace, **names)
+    pods = _pods(ctx, (kind, name), (main, *program.containers), config, settings, size, program, **names)
     budget = [kube.disruption_budget(ctx, ctx.name(name), kube.selector(ctx, name))] if size.several else []
     return Step(name=title(name), objects=(pods, *budget, *size.autoscaler(ctx, pods)), after=(config, *after))
 

@@ -10,6 +10,7 @@ from typing import Any
 from ... import agents, kube, oslo, parts
 from ...parts.key_ring import KeyRing, next_ring, read_ring
 from ...parts.keys import fernet_key
+from ...parts.rotation import moving
 from ...plan import READY, Context, Incomplete, Plan, State, Step, Verdict
 from . import stores
 from .keks import recovered
@@ -24,6 +25,7 @@ _RECHECK = timedelta(seconds=10)
 _POLICY = {"oslo_policy": {"enforce_new_defaults": True, "enforce_scope": True}}
 """Members of a project store secrets. With the older rules only users with the role `creator` do, which no Keystone has
 by default."""
+_API = parts.Program(workers=parts.Workers(processes=2))
 
 
 def plan(ctx: Context[BarbicanSpec]) -> Plan:
@@ -37,8 +39,7 @@ def plan(ctx: Context[BarbicanSpec]) -> Plan:
     sync = parts.job(ctx, "db-sync", ["barbican-db-manage", "upgrade"], conf, after=base.schema, condition="Schema")
     vault = stores.check(ctx, conf, after=(*base.steps, kek, sync))
     after = (*base.steps, kek, sync, *vault)
-    workers = parts.Workers(processes=2)
-    api = parts.api(ctx, "api", _PORT, conf, settings=ctx.spec.api, health="/healthcheck", after=after, workers=workers)
+    api = parts.api(ctx, "api", _PORT, conf, settings=ctx.spec.api, after=after, program=_API)
     worker = parts.worker(ctx, "worker", conf, settings=ctx.spec.worker, ready=base.connected, after=after)
     entry = parts.catalog(ctx, "key-manager", "Key Manager", api, after=(*base.steps, api))
     rewrap = [_rewrap(ctx, state, after=(api, worker))] if state.ring.has_old_keys else []
@@ -50,7 +51,7 @@ def plan(ctx: Context[BarbicanSpec]) -> Plan:
 def needs_pods(ctx: Context[BarbicanSpec]) -> bool:
     """Return True if the next plan has to know which pods run: passwords or the key are being replaced."""
     stored = read_ring(_data(ctx, "kek"), _KEK)
-    return parts.moving(ctx) or (stored is not None and len(stored.keys) > 1)
+    return moving(ctx) or (stored is not None and len(stored.keys) > 1)
 
 
 @dataclass(frozen=True)
@@ -127,8 +128,8 @@ def _progress(ring: KeyRing) -> Verdict:
 def _rewrap(ctx: Context[BarbicanSpec], state: _KeyState, *, after: tuple[Step, ...] = ()) -> Step:
     """Return the job that encrypts the keys of all projects with the active key, and fails if one needs another."""
     command = ["python3", "-c", agents.text("barbican/rewrap.py")]
-    env = {"KEK_GENERATION": str(state.ring.active)}
-    return parts.job(ctx, "rewrap", command, state.conf, after=after, condition="KEK", env=env)
+    program = parts.Program(env={"KEK_GENERATION": str(state.ring.active)})
+    return parts.job(ctx, "rewrap", command, state.conf, after=after, condition="KEK", program=program)
 
 
 def _all_run_with(ctx: Context[BarbicanSpec], conf: parts.Config) -> bool:

@@ -77,6 +77,6 @@ def check(ctx: Context[BarbicanSpec], conf: parts.Config, *, after: Sequence[Ste
     if vault is None:
         return ()
     command = ["python3", "-c", agents.text("barbican/check_vault.py")]
-    env = {"CONFIG_DIGEST": conf.digest}
     # A user has to mend most of its failures, and should hear of them soon.
-    return (parts.job(ctx, "check-vault", command, conf, after=after, condition="Vault", env=env, retries=1),)
+    program = parts.Program(env={"CONFIG_DIGEST": conf.digest}, retries=1)
+    return (parts.job(ctx, "check-vault", command, conf, after=after, condition="Vault", program=program),)

@@ -9,6 +9,7 @@ from typing import Any, Literal
 from ... import kube, parts
 from ...api import mebibytes
 from ...parts.ceph import keyring
+from ...parts.cluster import POD_NAME, volume
 from ...plan import Context, Object, Step
 from . import config
 from .model import CephStorageSpec
@@ -97,7 +98,7 @@ def _container(
     entry = ctx.release[f"ceph-{kind}"]
     return kube.Container(
         component=entry,
-        env={**parts.POD_NAME, "POD_IP": {"fieldRef": {"fieldPath": "status.podIP"}}, **(env or {})},
+        env={**POD_NAME, "POD_IP": {"fieldRef": {"fieldPath": "status.podIP"}}, **(env or {})},
         mounts=(
             *conf.mounts,
             kube.folder("keys", keys.secret, keys.directory),
@@ -122,7 +123,7 @@ def _mon(
         env={"CEPH_MONITORS": words},
         ports=config.ports(ctx.spec),
         mounts=(
-            parts.volume(config.STATE, "ceph"),
+            volume(config.STATE, "ceph"),
             kube.folder("record", record_step.objects[0]["metadata"]["name"], RECORD),
         ),
         memory="96Mi",
@@ -153,7 +154,7 @@ def _osd(ctx: Context[CephStorageSpec], conf: parts.Config, keys: parts.Config, 
         conf,
         keys,
         env={"OSD_BYTES": str(config.block_bytes(spec.storage_size))},
-        mounts=(parts.volume(config.STATE, "ceph"),),
+        mounts=(volume(config.STATE, "ceph"),),
         memory=f"{mebibytes(spec.memory)}Mi",
         cpu="50m",
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...parts import moving
+from ...parts.rotation import moving
 from ...plan import C5C3, CloudMember, Listens, SecretReaders, Service
 from .c5c3 import plan as c5c3_plan
 from .model import CINDER, C5C3CinderStatus

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from ... import kube, oslo, parts
 from ...api import Sections
+from ...parts.ceph import Ceph, ceph_client, on_ceph
 from ...parts.devices import DEVICES, iscsid
 from ...parts.files import claim, claimed
 from ...plan import Context, SpecError, Step
@@ -48,7 +49,7 @@ def backup(
     if spec.type is None:
         return ()
     ceph = (
-        parts.ceph(ctx, "backups", spec.source, path="spec.backup.ceph", name="ceph-backup", folder=CEPH)
+        ceph_client(ctx, "backups", spec.source, path="spec.backup.ceph", name="ceph-backup", folder=CEPH)
         if spec.source
         else None
     )
@@ -58,7 +59,7 @@ def backup(
     options = parts.options(ctx, wired, defaults=DEFAULTS)
     base = parts.written(ctx, {config.FILE: oslo.render(options)}, suffix="backup-config", directory=config.DIRECTORY)
     clients = [client for client in (*(each.ceph for each in backends), ceph) if client]
-    conf = parts.on_ceph(base, *clients) if clients else base
+    conf = on_ceph(base, *clients) if clients else base
     storage, files = _storage(ctx, spec)
     steps = tuple(step for step in (ceph, storage, base, conf) if step)
     return (*steps, _pods(ctx, conf, backends, sudo, files, ready=ready, after=(*clients, *steps, *after)))
@@ -135,7 +136,7 @@ def _pods(
     return Step(name="Backup", objects=(pods, *budget), after=tuple(after) if as_root else (sudo, *after))
 
 
-def _driver(ctx: Context[CinderSpec], spec: Backup, ceph: parts.Ceph | None, trust: str) -> dict[str, object]:
+def _driver(ctx: Context[CinderSpec], spec: Backup, ceph: Ceph | None, trust: str) -> dict[str, object]:
     """Return the options of [DEFAULT] that set the storage of backups."""
     assert spec.type is not None
     options: dict[str, object] = {"backup_driver": _DRIVERS[spec.type]}

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from ... import oslo, parts
 from ...api import Sections
+from ...parts.ceph import Ceph
+from ...parts.config import layered
 from ...parts.key_manager import key_manager
+from ...parts.tls import trust_of
 from ...plan import Context, SpecError
 from . import group
 from .backend_model import DRIVERS, Backend, Lvm
@@ -32,7 +35,7 @@ def shared_options(ctx: Context[CinderSpec], base: parts.Foundation) -> Sections
                 "auth_strategy": "keystone",
                 "state_path": parts.state(ctx),
                 "glance_api_servers": glance["internalURL"],
-                **({"glance_ca_certificates_file": trust} if (trust := parts.trust_of(glance.published)) else {}),
+                **({"glance_ca_certificates_file": trust} if (trust := trust_of(glance.published)) else {}),
             },
             "service_user": {**user, "send_service_user_token": True},
             # Cinder calls Nova for volumes that grew, and for snapshots of files that Nova has open.
@@ -49,7 +52,7 @@ def _coordination(ctx: Context[CinderSpec]) -> Sections:
     if ref is None:
         return {}
     etcd = ctx.refs[ref]
-    trust = parts.trust_of(etcd.published)
+    trust = trust_of(etcd.published)
     return {"coordination": {"backend_url": etcd["coordinationURL"] + (f"&ca_cert={trust}" if trust else "")}}
 
 
@@ -60,7 +63,7 @@ def control_options(ctx: Context[CinderSpec]) -> Sections:
     return {"DEFAULT": {"default_volume_type": default_type}} if default_type else {}
 
 
-def volume_options(ctx: Context[CinderSpec], backend: Backend, common: Sections, ceph: parts.Ceph | None) -> Sections:
+def volume_options(ctx: Context[CinderSpec], backend: Backend, common: Sections, ceph: Ceph | None) -> Sections:
     """Return all options of the cinder-volume of one backend; it shares `common` with other programs.
 
     Raise SpecError for options of the user that the operator sets itself.
@@ -75,14 +78,14 @@ def volume_options(ctx: Context[CinderSpec], backend: Backend, common: Sections,
     whole = parts.options(ctx, oslo.merge(common, {"DEFAULT": default_section, name: driver_options}))
     # Named like the field, so that an error names the field.
     field = "options"
-    options = parts.layered({}, {field: backend.options}, {field: driver_options}, path)
+    options = layered({}, {field: backend.options}, {field: driver_options}, path)
     secret = {option: ctx.secrets[ref.name][ref.key] for option, ref in backend.secret_options.items()}
     field = "secretOptions"
-    secret_options = parts.layered({}, {field: secret}, {field: driver_options}, path)
+    secret_options = layered({}, {field: secret}, {field: driver_options}, path)
     return oslo.merge(whole, {name: {**options["options"], **secret_options["secretOptions"]}})
 
 
-def _driver(ctx: Context[CinderSpec], backend: Backend, ceph: parts.Ceph | None) -> dict[str, object]:
+def _driver(ctx: Context[CinderSpec], backend: Backend, ceph: Ceph | None) -> dict[str, object]:
     """Return the options that the operator sets in the backend's section."""
     options: dict[str, object] = {
         "volume_driver": backend.driver or DRIVERS[backend.kind],

@@ -8,6 +8,7 @@ from typing import Any
 from ... import oslo, parts
 from ...api import KEYSTONE, CephStorageRef, Ref, references
 from ...parts import sources
+from ...parts.ceph import Ceph, ceph_client
 from ...parts.key_manager import key_manager_steps
 from ...parts.purge import purge
 from ...plan import Context, Group, Plan, SpecError, Step, Verdict, progressing
@@ -30,6 +31,11 @@ def status(ctx: Context[CinderSpec], backend: Backend) -> dict[str, Any]:
     return {"name": backend.name, **{name: observed[name] for name in fields if name in observed}}
 
 
+# Tested with one thread a process, as Nova's are, and with no more.
+_API = parts.Program(memory="176Mi", workers=parts.Workers(processes=4, threads=1))
+_SCHEDULER = parts.Program(stable=True)
+
+
 def plan(ctx: Context[CinderSpec], backend_entry: BackendEntry = status) -> Plan:
     """Return everything that a Cinder consists of; published: internalURL, publicURL, attaches (what its volumes need
     of nodes), and for libvirt cephKeys (`uuid=Secret` of each user of Ceph that has volumes), with these Secrets.
@@ -41,22 +47,12 @@ def plan(ctx: Context[CinderSpec], backend_entry: BackendEntry = status) -> Plan
     common = config.shared_options(ctx, base)
     conf = parts.config(ctx, config.FILE, oslo.merge(common, config.control_options(ctx)), more=config.POLICY)
     sync = parts.job(ctx, "db-sync", ["cinder-manage", "db", "sync"], conf, after=base.schema, condition="Schema")
-    glance = parts.requires(ctx, "Glance", spec.glance_ref)
+    glance = sources.requires(ctx, "Glance", spec.glance_ref)
     peers = (glance, *key_manager_steps(ctx))
     after_schema = (*base.steps, *peers, sync)
-    # Tested with one thread a process, as Nova's are, and with no more.
-    api = parts.api(
-        ctx,
-        "api",
-        8776,
-        conf,
-        settings=spec.api,
-        after=after_schema,
-        memory="176Mi",
-        workers=parts.Workers(processes=4, threads=1),
-    )
+    api = parts.api(ctx, "api", 8776, conf, settings=spec.api, after=after_schema, program=_API)
     scheduler = parts.worker(
-        ctx, "scheduler", conf, settings=spec.scheduler, after=after_schema, ready=base.connected, stable=True
+        ctx, "scheduler", conf, settings=spec.scheduler, after=after_schema, ready=base.connected, program=_SCHEDULER
     )
     sudo = volume.sudo_stub(ctx)
     clients = [_client(ctx, backend) for backend in spec.backends]
@@ -123,12 +119,12 @@ def _node_network_refs(spec: CinderSpec, backends: Sequence[volume.BackendPlan])
     return [ref for _, ref in references(spec) if uses_devices or ref.kind == CephStorageRef.kind]
 
 
-def _client(ctx: Context[CinderSpec], backend: Backend) -> parts.Ceph | None:
+def _client(ctx: Context[CinderSpec], backend: Backend) -> Ceph | None:
     """Return the client of a backend in Ceph."""
     if backend.ceph is None:
         return None
     path = f"spec.backends[{ctx.spec.backends.index(backend)}].rbd"
-    return parts.ceph(ctx, "volumes", backend.ceph, path=path, name=f"ceph-{backend.name}")
+    return ceph_client(ctx, "volumes", backend.ceph, path=path, name=f"ceph-{backend.name}")
 
 
 def _node_contract(backends: Sequence[volume.BackendPlan]) -> dict[str, str]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from ... import agents, kube, oslo, parts
 from ...api import Sections
+from ...parts.ceph import Ceph, on_ceph
 from ...parts.devices import DEVICES, iscsid
 from ...plan import Context, Step
 from . import config, group
@@ -20,7 +21,7 @@ class BackendPlan:
     """A backend, with the steps for its pods."""
 
     backend: Backend
-    ceph: parts.Ceph | None
+    ceph: Ceph | None
     steps: tuple[Step, ...] = ()
 
     @property
@@ -73,7 +74,7 @@ def plan_backend(
     ctx: Context[CinderSpec],
     backend: Backend,
     common: Sections,
-    ceph: parts.Ceph | None,
+    ceph: Ceph | None,
     sudo: parts.Config,
     *,
     ready: kube.Probe,
@@ -84,7 +85,7 @@ def plan_backend(
     options = config.volume_options(ctx, backend, common if root else oslo.merge(common, config.ROOTLESS), ceph)
     data = {config.FILE: oslo.render(options), **config.files(backend)}
     base_conf = parts.written(ctx, data, suffix=f"{backend.name}-config", directory=config.DIRECTORY)
-    conf = parts.on_ceph(base_conf, ceph) if ceph else base_conf
+    conf = on_ceph(base_conf, ceph) if ceph else base_conf
     pods = _pods(ctx, BackendPlan(backend, ceph), conf, sudo, ready=ready, after=after)
     return BackendPlan(backend, ceph, (base_conf, *((conf,) if ceph else ()), pods))
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from ... import parts
 from ...api import Model, Template
+from ...parts import delegate
 from ...plan import Context, Plan, Verdict
 from ..members import MEMBERS
 from . import service
@@ -25,7 +25,7 @@ _KINDS = tuple(each.resource.kind for each in MEMBERS if each.c5c3)
 API_NAMES = service.ApiNames(
     {**OTHER_GROUPS, **{kind: f"{kind.lower()}.openstack.c5c3.io" for kind in _KINDS}},
     _PLACES,
-    parts.AUTO,
+    delegate.AUTO,
 )
 
 _PHASES = {"neutron": "Compute", "nova": "Compute", "cinder": "Compute", "cortex": "Scheduler", "tempest": "Testing"}

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from ... import kube, parts
+from ... import kube
 from ...api import ServiceSpec, UsesTLS
+from ...parts.remote import API
 from ...plan import Context, Group, Key, Object, Step
 from .model import ControlPlaneSpec, OVNTemplate
 
@@ -87,7 +88,7 @@ def authorities(ctx: Context[ControlPlaneSpec], field: str) -> Group:
     """Return the PKIs of a cloud that is encrypted; `field` is the field of its spec for that."""
     issuer = ctx.spec.tls.model_dump(by_alias=True, include={"issuer_ref"}, exclude_none=True)
     specs = {INTERNAL: issuer, OVN: {"allowedKinds": ["OVNNetwork"]}}
-    pkis = [kube.obj(ctx, "PKI", name, parts.API, spec=spec) for name, spec in specs.items()]
+    pkis = [kube.obj(ctx, "PKI", name, API, spec=spec) for name, spec in specs.items()]
     return Group(
         CONDITION,
         [Step(name=f"PKI {each['metadata']['name']}", objects=(kube.from_field(each, field),)) for each in pkis],

@@ -8,10 +8,11 @@ from typing import Any
 
 from pydantic.alias_generators import to_camel, to_snake
 
-from ... import kube, parts
+from ... import kube
 from ...api import ServiceMessaging, ServiceSpec, Template, UsesMessaging, UsesTLS, as_c5c3, handle
 from ...parts.korc import KORC, MANAGED_KINDS
 from ...parts.korc import OPERATOR as KORC_OPERATOR
+from ...parts.remote import API
 from ...plan import (
     Context,
     Group,
@@ -74,7 +75,7 @@ class ApiNames:
 
     def version(self, kind: str) -> str:
         """Return the apiVersion of a kind."""
-        return f"{self.groups[kind]}/v1alpha1" if kind in self.groups else parts.API
+        return f"{self.groups[kind]}/v1alpha1" if kind in self.groups else API
 
     def key(self, kind: str, name: str) -> Key:
         """Return the key of a resource in the children."""

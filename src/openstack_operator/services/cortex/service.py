@@ -9,6 +9,8 @@ from typing import Any
 
 from ... import kube, parts
 from ...api import OptionalSecretRef
+from ...parts.front import front
+from ...parts.sources import waits
 from ...plan import READY, Context, MissingReference, Plan, SpecError, State, Step, Verdict
 from .model import CortexSpec, Pipeline
 
@@ -24,7 +26,7 @@ def plan(ctx: Context[CortexSpec]) -> Plan:
     verify its certificate. Raise SpecError for an unknown filter or weigher, MissingReference for a missing Secret.
     """
     spec, service, enabled = ctx.spec, kube.fitting(ctx.owner), _enabled(ctx.spec)
-    dependencies = parts.waits(ctx)
+    dependencies = waits(ctx)
     program = ctx.release["cortex-api"]
     if spec.image:
         # The image has its own command.
@@ -33,7 +35,7 @@ def plan(ctx: Context[CortexSpec]) -> Plan:
         _check_names(enabled)
     # It waits until no node sends new connections, and answers open requests after that.
     lifecycle = {"preStop": {"sleep": {"seconds": 3}}}
-    tls = parts.front(ctx, "api", PORT, program, host="", lifecycle=lifecycle, service=service)
+    tls = front(ctx, "api", PORT, program, lifecycle=lifecycle, service=service)
     data = {"listen": f"{tls.listens}:{PORT}", "pipelines": _dump(enabled), **(_inputs(spec) if spec.image else {})}
     conf = parts.written(ctx, {"cortex.json": json.dumps(data, indent=2) + "\n"}, directory=FOLDER)
     main = kube.Container(

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ... import kube, parts
+from ...parts.cluster import volume
 from ...plan import READY, Context, Object, Step, progressing
 from .config import BIND_FOLDER, CONTROL_PORT, DNS_PORT, MDNS_PORT, SERVER_PORT, ZONES, named_conf
 from .model import DesignateSpec, Program
@@ -70,8 +71,8 @@ def _address(ctx: Context[DesignateSpec], service: Object) -> str:
 
 def mdns(ctx: Context[DesignateSpec], conf: parts.Config, after: Sequence[Step]) -> Step:
     """Return StatefulSet `<owner>-mdns`."""
-    ready = kube.Probe.of_worker(_LISTENS)
-    return parts.worker(ctx, MDNS, conf, settings=ctx.spec.mdns.component, after=after, ready=ready, stable=True)
+    ready, program = kube.Probe.of_worker(_LISTENS), parts.Program(stable=True)
+    return parts.worker(ctx, MDNS, conf, settings=ctx.spec.mdns.component, after=after, ready=ready, program=program)
 
 
 def bind9(ctx: Context[DesignateSpec], keys: parts.Credentials) -> tuple[Step, ...]:
@@ -81,7 +82,7 @@ def bind9(ctx: Context[DesignateSpec], keys: parts.Credentials) -> tuple[Step, .
     main = kube.Container(
         component=parts.program(ctx, BIND9),
         ports={"dns": SERVER_PORT, "control": CONTROL_PORT},
-        mounts=(*conf.mounts, parts.volume(ZONES, "named"), *kube.scratch("/run", "/tmp")),  # noqa: S108
+        mounts=(*conf.mounts, volume(ZONES, "named"), *kube.scratch("/run", "/tmp")),  # noqa: S108
         ready=kube.Probe(tcp=SERVER_PORT),
         alive=kube.Probe(tcp=SERVER_PORT),
         memory="64Mi",

@@ -12,6 +12,7 @@ from . import config, servers
 from .model import DesignateSpec
 
 _ALONE = Component(replicas=1)
+_API = parts.Program(workers=parts.Workers(processes=2, threads=1))
 
 
 def plan(ctx: Context[DesignateSpec]) -> Plan:
@@ -23,19 +24,16 @@ def plan(ctx: Context[DesignateSpec]) -> Plan:
         ctx, "db-sync", ["designate-manage", "database", "sync"], conf, after=base.schema, condition="Schema"
     )
     after = (*base.steps, sync)
-    alone = parts.More(alone=True)
-    central = parts.worker(ctx, "central", conf, settings=_ALONE, after=after, ready=base.connected, more=alone)
+    alone = parts.Program(alone=True)
+    central = parts.worker(ctx, "central", conf, settings=_ALONE, after=after, ready=base.connected, program=alone)
     addresses = servers.addresses(ctx)
     bind9 = servers.bind9(ctx, keys)
     pools = _pools(ctx, keys, conf, addresses, after=(central, addresses.step))
     ready = (*after, *pools)
     mdns = servers.mdns(ctx, conf, ready)
-    producer = parts.worker(ctx, "producer", conf, settings=_ALONE, after=ready, ready=base.connected, more=alone)
+    producer = parts.worker(ctx, "producer", conf, settings=_ALONE, after=ready, ready=base.connected, program=alone)
     worker = _worker(ctx, base, keys, conf, after=ready)
-    workers = parts.Workers(processes=2, threads=1)
-    api = parts.api(
-        ctx, "api", config.API_PORT, conf, settings=ctx.spec.api, health="/healthcheck", after=ready, workers=workers
-    )
+    api = parts.api(ctx, "api", config.API_PORT, conf, settings=ctx.spec.api, after=ready, program=_API)
     entry = parts.catalog(ctx, "dns", "DNS", api, after=(*base.steps, api))
     steps = (conf, sync, central, addresses.step, *bind9, *pools, mdns, *worker, producer, api, entry)
     return Plan(
@@ -70,21 +68,13 @@ def _pools(
         # A job that still runs must not write a pool without servers.
         data = kube.secret_data(ctx.children.get(("Secret", kube.fitting(ctx.name("pools"))))) or data
     file = parts.written(ctx, data, suffix="pools", directory=config.FOLDER)
-    mounts = kube.files("pools", file.secret, config.FOLDER, *file.files)
     # The digest makes it another job, which has all servers transfer all zones again: not for another authority.
     env = {"POOLS_FOLDER": config.FOLDER, "POOLS_DIGEST": kube.digest(json.dumps(data))}
-    command = ["python3", "-c", agents.text("designate/pools.py")]
-    job = parts.job(
-        ctx,
-        "pools",
-        command,
-        conf,
-        component="central",
-        after=(file, *after),
-        condition="Pools",
-        mounts=mounts,
-        env=env,
+    program = parts.Program(
+        release_component="central", mounts=kube.files("pools", file.secret, config.FOLDER, *file.files), env=env
     )
+    command = ["python3", "-c", agents.text("designate/pools.py")]
+    job = parts.job(ctx, "pools", command, conf, after=(file, *after), condition="Pools", program=program)
     return file, job
 
 
@@ -106,8 +96,9 @@ def _worker(
         settings=ctx.spec.worker.component,
         after=(*after, file),
         ready=base.connected,
-        mounts=kube.files("rndc", file.secret, config.FOLDER, *file.files),
         # Pods restart with another key.
-        more=parts.More(env={"RNDC_DIGEST": file.digest}),
+        program=parts.Program(
+            mounts=kube.files("rndc", file.secret, config.FOLDER, *file.files), env={"RNDC_DIGEST": file.digest}
+        ),
     )
     return file, worker

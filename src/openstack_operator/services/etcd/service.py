@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ... import agents, kube, parts
 from ...api import mebibytes
-from ...parts.cluster import PEER_TLS_PHASE
+from ...parts.cluster import PEER_TLS_PHASE, POD_NAME, volume
 from ...plan import Context, Plan, Step
 from .model import EtcdSpec
 
@@ -128,7 +128,7 @@ def _server(
         component=program,
         command=agents.shell("etcd/start.sh", words=program.command, options="-uc"),
         env={
-            **parts.POD_NAME,
+            **POD_NAME,
             "HOST": cluster.own_host,
             "ETCD_HOSTS": " ".join(hosts),
             "RECORD_FOLDER": RECORD,
@@ -153,7 +153,7 @@ def _server(
         },
         ports=listeners.ports,
         mounts=(
-            parts.volume(STATE, "etcd"),
+            volume(STATE, "etcd"),
             kube.folder("record", record.objects[0]["metadata"]["name"], RECORD),
             *listeners.certificate.mounts(TLS),
             *kube.scratch("/tmp"),  # noqa: S108

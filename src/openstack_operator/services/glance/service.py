@@ -9,7 +9,9 @@ from urllib.parse import urlsplit
 
 from ... import agents, kube, oslo, parts
 from ...api import Sections
+from ...parts.ceph import on_ceph
 from ...parts.key_manager import key_manager
+from ...parts.workloads import Api
 from ...plan import Context, Plan, Step
 from .model import GlanceSpec, stores
 from .stores import CONFIG, STATE, StorePlan, sections, store_plans
@@ -46,12 +48,13 @@ def plan(ctx: Context[GlanceSpec]) -> Plan:
     # Clients read them, the API does not: it need not wait.
     definitions = _definitions(ctx, conf, after=(sync,))
     after = (*base.steps, *storage, sync)
-    api_conf = parts.on_ceph(conf, *clients) if clients else conf
+    api_conf = on_ceph(conf, *clients) if clients else conf
     has_ceph_store = any(store.type == "ceph" for store in stores(ctx.spec))
     has_internal_api = has_ceph_store and _may_spread(ctx)
     api = _api(ctx, "api", api_conf, image_stores, after, shows_locations=has_ceph_store and not has_internal_api)
     internal = _api(ctx, INTERNAL, api_conf, image_stores, after, shows_locations=True) if has_internal_api else api
-    entry = parts.catalog(ctx, "image", "Image", api, internal=internal, after=(*base.steps, api, internal))
+    listed = replace(api, internal=internal.internal)
+    entry = parts.catalog(ctx, "image", "Image", listed, after=(*base.steps, api, internal))
     ceph_conf = (api_conf,) if clients else ()
     apis = (api, internal) if has_internal_api else (api,)
     ingress = [parts.IngressRule(INTERNAL, [PORT], "cloud")] if has_internal_api else []
@@ -66,10 +69,11 @@ def _definitions(ctx: Context[GlanceSpec], conf: parts.Config, *, after: Sequenc
     """Return the job that loads the metadata definitions of the image."""
     command = agents.shell("glance/load_metadefs.sh")
     env = {"CONFIG_FILE": f"{conf.directory}/glance-api.conf", "METADEFS": f"{conf.directory}/metadefs"}
-    return parts.job(ctx, "metadefs", command, conf, after=after, condition="Definitions", env=env)
+    program = parts.Program(env=env)
+    return parts.job(ctx, "metadefs", command, conf, after=after, condition="Definitions", program=program)
 
 
-def _is_in_catalog(ctx: Context[GlanceSpec], api: parts.Api) -> bool:
+def _is_in_catalog(ctx: Context[GlanceSpec], api: Api) -> bool:
     """Return True if the current internal endpoint in the catalog is this API; the scheme may differ."""
     entry = ctx.children.get(("KeystoneService", kube.fitting(ctx.name("catalog"))), {})
     endpoint = entry.get("spec", {}).get("endpoints", {}).get("internal", "")
@@ -90,26 +94,19 @@ def _api(
     after: Sequence[Step],
     *,
     shows_locations: bool,
-) -> parts.Api:
+) -> Api:
     """Return an Image API. One with locations shows where in Ceph an image is, and accepts a location as an image."""
     mounts = tuple(chain.from_iterable(store.mounts for store in image_stores))
-    api = parts.api(
-        ctx,
-        component,
-        PORT,
-        conf,
-        settings=ctx.spec.api,
-        after=after,
+    program = parts.Program(
         mounts=(*mounts, *_cache_mount(ctx)),
         exposed=component != INTERNAL,
-        more=parts.More(
-            env=_SHOW_LOCATIONS if shows_locations else {},
-            known_as=_self_url_env(ctx),
-            containers=_pruner(ctx, conf, mounts),
-            large=True,
-            release_component="api",
-        ),
+        env=_SHOW_LOCATIONS if shows_locations else {},
+        known_as=_self_url_env(ctx),
+        containers=_pruner(ctx, conf, mounts),
+        large=True,
+        release_component="api",
     )
+    api = parts.api(ctx, component, PORT, conf, settings=ctx.spec.api, after=after, program=program)
     # A barrier if services call it: the catalog names it once it is ready.
     return replace(api, barrier=component == INTERNAL) if _may_spread(ctx) else _one_at_a_time(api)
 
@@ -174,7 +171,7 @@ def _pruner(ctx: Context[GlanceSpec], conf: parts.Config, mounts: Sequence[kube.
     )
 
 
-def _one_at_a_time(api: parts.Api) -> parts.Api:
+def _one_at_a_time(api: Api) -> Api:
     """Return the API with a strategy that starts a new pod once the old one has released the volume: on another node it
     could not mount it before, and the old one would run until the new one is ready.
     """

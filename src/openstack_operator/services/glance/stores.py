@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ... import kube, oslo, parts
+from ... import kube, oslo
 from ...api import CephSource, Sections
+from ...parts.ceph import Ceph, ceph_client
 from ...parts.files import claim, claimed
 from ...plan import Context, SpecError, Step
 from .model import GlanceSpec, Store, stores
@@ -21,7 +22,7 @@ class StorePlan:
 
     sections: Sections
     steps: tuple[Step, ...] = ()
-    client: parts.Ceph | None = None
+    client: Ceph | None = None
     mounts: Sequence[kube.Mount] = ()
     files: Mapping[str, str] = field(default_factory=dict[str, str])
     """Files beside glance-api.conf, by name."""
@@ -69,7 +70,7 @@ def _ceph(ctx: Context[GlanceSpec], store: Store, _user: Mapping[str, str], inde
     path = f"spec.storage.backends[{index}].rbd" if several else "spec.storage.rbd"
     folder = f"/etc/ceph/{store.name}" if several else ""
     source = store.rbd or CephSource()
-    client = parts.ceph(ctx, "images", source, path=path, name=f"ceph-{store.name}", folder=folder)
+    client = ceph_client(ctx, "images", source, path=path, name=f"ceph-{store.name}", folder=folder)
     options = {
         "rbd_store_pool": client.pool,
         "rbd_store_user": client.id,

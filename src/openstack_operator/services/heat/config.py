@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from ... import oslo, parts
 from ...api import KEYSTONE, Sections
+from ...parts.workloads import Api
 from ...plan import Context
 from .model import HeatSpec
 
@@ -49,7 +50,7 @@ def shared_options(ctx: Context[HeatSpec], base: parts.Foundation) -> Sections:
 
 
 def engine_options(
-    ctx: Context[HeatSpec], cfn: parts.Api, trustee: Mapping[str, str], stack_domain: Mapping[str, str], key: str
+    ctx: Context[HeatSpec], cfn: Api, trustee: Mapping[str, str], stack_domain: Mapping[str, str], key: str
 ) -> Sections:
     """Return the further options of the engine. `trustee` is the login of the user to whom the owners of stacks give
     trusts, `stack_domain` are the options of the domain for users of stacks, and `key` encrypts what is stored.

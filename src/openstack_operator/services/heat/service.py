@@ -6,8 +6,10 @@ from collections.abc import Mapping, Sequence
 
 from ... import kube, oslo, parts
 from ...api import KEYSTONE
+from ...parts import sources
 from ...parts.keys import fernet_key
 from ...parts.purge import purge
+from ...parts.workloads import Api
 from ...plan import Context, Incomplete, NotBuilt, Plan, Step
 from . import config
 from .model import HeatSpec
@@ -27,7 +29,7 @@ def plan(ctx: Context[HeatSpec]) -> Plan:
         message = "Heat needs a domain of its own and trusts, for which it needs an administrator; use keystoneRef"
         raise NotBuilt("spec.keystone.authUrl", message)
     base = parts.foundation(ctx, _DOMAIN_ADMIN, _TRUSTEE)
-    trustee = parts.identity(ctx, base.credentials, _TRUSTEE, program=_TRUSTEE, roles=["reader"], retained=True)
+    trustee = sources.identity(ctx, base.credentials, _TRUSTEE, program=_TRUSTEE, roles=["reader"], retained=True)
     domain = _domain(ctx, base.credentials)
     encryption, key = _encryption(ctx)
     shared = config.shared_options(ctx, base)
@@ -47,8 +49,7 @@ def plan(ctx: Context[HeatSpec]) -> Plan:
         settings=ctx.spec.engine,
         after=(*after, trustee, domain, encryption),
         ready=base.connected,
-        memory="192Mi",
-        grace=config.GRACE,
+        program=parts.Program(memory="192Mi", grace=config.GRACE),
     )
     entries = [
         parts.catalog(ctx, type_, description, each, path=path, name=name, after=(*base.steps, each))
@@ -77,10 +78,10 @@ def plan(ctx: Context[HeatSpec]) -> Plan:
     )
 
 
-def _api(ctx: Context[HeatSpec], component: str, port: int, conf: parts.Config, *, after: Sequence[Step]) -> parts.Api:
+def _api(ctx: Context[HeatSpec], component: str, port: int, conf: parts.Config, *, after: Sequence[Step]) -> Api:
     settings = ctx.spec.api_cfn if component == config.CFN else ctx.spec.api
-    workers = parts.Workers(processes=2)
-    return parts.api(ctx, component, port, conf, settings=settings, health="/healthcheck", after=after, workers=workers)
+    program = parts.Program(workers=parts.Workers(processes=2))
+    return parts.api(ctx, component, port, conf, settings=settings, after=after, program=program)
 
 
 def _domain(ctx: Context[HeatSpec], creds: parts.Credentials) -> Step:

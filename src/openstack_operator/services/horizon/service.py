@@ -10,7 +10,7 @@ from typing import Any
 
 from ... import agents, kube, parts
 from ...api import KEYSTONE
-from ...parts import caches, exposure
+from ...parts import caches, exposure, sources
 from ...parts.key_ring import KeyRing, next_ring, read_ring
 from ...parts.tls import peers
 from ...plan import READY, Context, Incomplete, MissingReference, Plan, State, Step, Verdict
@@ -37,8 +37,8 @@ def plan(ctx: Context[HorizonSpec]) -> Plan:
     site = _site(ctx)
     state = _key_state(ctx, site)
     keys, conf = _keys(ctx, state.ring), state.conf
-    waits = parts.waits(ctx)
-    identity = parts.requires(ctx, "Identity", ctx.spec.keystone_ref or KEYSTONE)
+    waits = sources.waits(ctx)
+    identity = sources.requires(ctx, "Identity", ctx.spec.keystone_ref or KEYSTONE)
     api = parts.api(
         ctx,
         "api",
@@ -46,9 +46,7 @@ def plan(ctx: Context[HorizonSpec]) -> Plan:
         conf,
         settings=ctx.spec.api,
         after=(keys, identity, *waits),
-        memory="192Mi",
-        workers=parts.Workers(processes=2),
-        more=_pod_extras(ctx, conf),
+        program=replace(_pod_extras(ctx, conf), memory="192Mi", workers=parts.Workers(processes=2)),
     )
     ends = state.ring.ends
     return Plan(
@@ -183,7 +181,7 @@ def _progress(ring: KeyRing) -> Verdict:
     return READY
 
 
-def _pod_extras(ctx: Context[HorizonSpec], conf: parts.Config) -> parts.More:
+def _pod_extras(ctx: Context[HorizonSpec], conf: parts.Config) -> parts.Program:
     """Return the folder of the static files, and the container that makes them if the image does not have them, or not
     those of the user's theme.
     """
@@ -191,7 +189,7 @@ def _pod_extras(ctx: Context[HorizonSpec], conf: parts.Config) -> parts.More:
     state = parts.state(ctx)
     branding = _files(spec.branding.config_map) if spec.branding.config_map else []
     if not branding and ctx.release.profile != "kolla":
-        return parts.More(env={**_ENVIRONMENT, "STATIC_FOLDER": _STATIC}, large=spec.image_upload == "Proxy")
+        return parts.Program(env={**_ENVIRONMENT, "STATIC_FOLDER": _STATIC}, large=spec.image_upload == "Proxy")
     env = {"STATIC_FOLDER": f"{state}/static"}
     prepare = kube.Container(
         component=entry,
@@ -201,7 +199,7 @@ def _pod_extras(ctx: Context[HorizonSpec], conf: parts.Config) -> parts.More:
         mounts=(*conf.mounts, *kube.scratch("/tmp", "/run", state, large=True), *branding),  # noqa: S108
         memory="256Mi",
     )
-    return parts.More(env={**_ENVIRONMENT, **env}, init=(prepare,), large=True)
+    return parts.Program(env={**_ENVIRONMENT, **env}, init=(prepare,), large=True)
 
 
 def _files(config_map: str) -> list[kube.Mount]:

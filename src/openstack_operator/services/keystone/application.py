@@ -9,6 +9,7 @@ import yaml
 
 from ... import kube, parts
 from ...parts.korc import CLOUD as KORC_CLOUD
+from ...parts.workloads import Api
 from ...plan import Context, Step
 from .model import KeystoneSpec
 
@@ -27,7 +28,7 @@ class Login(Step):
 
 
 def application(
-    ctx: Context[KeystoneSpec], creds: parts.Credentials, admin: parts.Credentials, api: parts.Api, url: str
+    ctx: Context[KeystoneSpec], creds: parts.Credentials, admin: parts.Credentials, api: Api, url: str
 ) -> Login:
     """Return the step of one credential, or of two while one replaces the other."""
     resources = [

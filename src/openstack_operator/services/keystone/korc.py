@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from ... import kube, parts
+from ... import kube
+from ...parts import delegate
 from ...parts.korc import DOMAIN as KORC_DOMAIN
 from ...parts.korc import MANAGED_KINDS, managed, unmanaged
 from ...parts.korc import OPERATOR as KORC_OPERATOR
@@ -33,20 +34,22 @@ def uses_korc(ctx: Context[KeystoneSpec]) -> bool:
     """
     provider = ctx.spec.catalog.provider
     entry = ctx.children.get(("KeystoneService", kube.fitting(ctx.name("catalog"))))
-    current = entry["spec"].get("provider", parts.BUILTIN) if entry else ""
-    if provider == parts.AUTO:
+    current = entry["spec"].get("provider", delegate.BUILTIN) if entry else ""
+    if provider == delegate.AUTO:
         if not current:
-            ctx.installed_kinds.check_permitted(f"{PROVIDER} {provider} (or choose {parts.BUILTIN})", *MANAGED_KINDS)
+            ctx.installed_kinds.check_permitted(f"{PROVIDER} {provider} (or choose {delegate.BUILTIN})", *MANAGED_KINDS)
         return current == KORC_OPERATOR if current else not ctx.installed_kinds.missing(*MANAGED_KINDS)
     if current and provider != current:
         text = f"users and services of this Keystone are kept by {current}, and stay so; set {current} again, or auto"
-        raise SpecError(PROVIDER, f"{text} (in a control plane: korc.enabled {str(current != parts.BUILTIN).lower()})")
+        raise SpecError(
+            PROVIDER, f"{text} (in a control plane: korc.enabled {str(current != delegate.BUILTIN).lower()})"
+        )
     return provider == KORC_OPERATOR
 
 
 def ordered_teardown(spec: KeystoneSpec) -> bool:
     """Return True if deletion goes in order: K-ORC releases none of its resources without asking Keystone."""
-    return spec.catalog.provider != parts.BUILTIN
+    return spec.catalog.provider != delegate.BUILTIN
 
 
 def delegated_entry(entry: Step) -> Step:

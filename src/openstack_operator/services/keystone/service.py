@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from ... import agents, kube, oslo, parts
@@ -11,6 +11,7 @@ from ...api import Sections
 from ...parts import exposure, rotation
 from ...parts.keys import fernet_key
 from ...parts.korc import KORC
+from ...parts.workloads import Api
 from ...plan import Context, Plan, Step
 from .admin import Administrator, administrator
 from .application import APPLICATION, application
@@ -116,21 +117,11 @@ def _api(
     conf: parts.Config,
     after: Sequence[Step],
     mounts: Sequence[kube.Mount],
-    pod_extras: parts.More,
-) -> parts.Api:
+    pod_extras: parts.Program,
+) -> Api:
     """Return the API. Each of its processes has 80 MiB of its own."""
-    return parts.api(
-        ctx,
-        "api",
-        5000,
-        conf,
-        settings=ctx.spec.api,
-        after=after,
-        memory="224Mi",
-        mounts=mounts,
-        workers=_PROCESSES,
-        more=pod_extras,
-    )
+    program = replace(pod_extras, memory="224Mi", mounts=mounts, workers=_PROCESSES)
+    return parts.api(ctx, "api", 5000, conf, settings=ctx.spec.api, after=after, program=program)
 
 
 def _bootstrap(
@@ -149,7 +140,8 @@ def _bootstrap(
         "OS_BOOTSTRAP_REGION_ID": ctx.spec.region,
         **admin.setup,
     }
-    return parts.job(ctx, "bootstrap", agents.shell("keystone/bootstrap.sh"), conf, after=after, mounts=mounts, env=env)
+    program = parts.Program(mounts=mounts, env=env)
+    return parts.job(ctx, "bootstrap", agents.shell("keystone/bootstrap.sh"), conf, after=after, program=program)
 
 
 def _live_ring(ctx: Context[KeystoneSpec], name: str) -> KeyRing:
@@ -226,4 +218,5 @@ def _migration(
         return ()
     # It logs an error about a folder of keys it cannot write, and goes on: it writes none.
     command = ["keystone-manage", "credential_migrate"]
-    return (parts.job(ctx, keys.migration, command, conf, after=after, mounts=mounts, condition=keys.name),)
+    program = parts.Program(mounts=mounts)
+    return (parts.job(ctx, keys.migration, command, conf, after=after, condition=keys.name, program=program),)

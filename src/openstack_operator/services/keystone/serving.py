@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from ... import agents, parts
+from ... import agents
 from ...api import Sections
+from ...parts import caches
 from ...plan import Context
 from .model import KeystoneSpec
 
@@ -38,7 +39,7 @@ DEFAULTS: Sections = {
 
 def cache(ctx: Context[KeystoneSpec]) -> Sections:
     """Return [cache]: also without a server, a request computes nothing twice, which saves nine tenths of its cost."""
-    shared = parts.cache(ctx)
+    shared = caches.cache(ctx)
     per_request: Sections = {"cache": {"enabled": True, "backend": "dogpile.cache.null"}}
     return shared if shared["cache"]["enabled"] else per_request
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from ... import agents, kube, parts
 from ...agents.mariadb import galera
+from ...parts.cluster import POD_NAME
 from ...plan import Context, Object, State, Step, Verdict, progressing, recovering
 from . import roles
 from .config import RECORD_DIRECTORY
@@ -76,7 +77,7 @@ def container(
         command=["tini", "--", "python3", "-B", "-m", "members.member", *single.component.command],
         env={
             **single.env,
-            **parts.POD_NAME,
+            **POD_NAME,
             "POD_IP": {"fieldRef": {"fieldPath": "status.podIP"}},
             "GALERA_NAME": cluster.host,
             "GALERA_DOMAIN": cluster.domain,

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from ... import oslo, parts
+from ... import oslo
 from ...api import Sections
+from ...parts.config import layered
 from ...plan import SpecError
 
 PORT = 3306
@@ -111,7 +112,7 @@ def _merge_groups(defaults: Sections, user: Sections, server: dict[str, Any]) ->
     by_group = {group: {o.replace("-", "_"): value for o, value in options.items()} for group, options in user.items()}
     # `mariadb-11.8` is a group of that version's server.
     groups = {group for group in by_group if group in _SERVER_GROUPS or group[-1:].isdigit()} | {"mysqld"}
-    return parts.layered(defaults, by_group, dict.fromkeys(groups, server), multiline=False)
+    return layered(defaults, by_group, dict.fromkeys(groups, server), multiline=False)
 
 
 def provided_cnf(user: Sections) -> str:

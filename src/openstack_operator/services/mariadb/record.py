@@ -9,6 +9,7 @@ from typing import Any
 from ... import kube, parts
 from ...agents.mariadb import galera
 from ...agents.mariadb.galera import SST_CONF
+from ...parts.cluster import ordered_member
 from ...plan import Context, Object, Step
 from . import roles
 from .config import sst_conf
@@ -41,7 +42,7 @@ def cluster_record(
     """Return the record as it should be, from what it says, what the members say and the live StatefulSet. Members
     encrypt what they send each other by `certificate`, if it is for both sides.
 
-    Raises SpecError as `parts.ordered_member`.
+    Raises SpecError as `ordered_member`.
     """
     stored, live, names = cluster.stored_record("galera"), cluster.live, cluster.pod_names(ctx.spec.replicas)
     primary = next((m for m in members.values() if m.status == galera.PRIMARY and m.uuid != galera.ZERO), None)
@@ -81,7 +82,7 @@ def _member_count(ctx: Context[Any], stored: Mapping[str, str], live: Object | N
 
 def _order(ctx: Context[Any], stored: Mapping[str, str], current: Sequence[str]) -> dict[str, str]:
     """Return the last order of a user. It stands until the next; members know by its token that it was carried out."""
-    member = parts.ordered_member(ctx, FORCE, current)
+    member = ordered_member(ctx, FORCE, current)
     if member and member != stored.get("ordered", ""):
         return {"ordered": member, "force": member, "token": ctx.draw()}
     return {"ordered": member, "force": stored.get("force", ""), "token": stored.get("token", "")}

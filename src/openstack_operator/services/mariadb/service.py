@@ -6,6 +6,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 from ... import agents, kube, parts
+from ...parts.cluster import volume
 from ...plan import Context, NotBuilt, Plan, Step
 from .cluster import REPLICATION, Galera, container, files, observed
 from .config import PORT, TLS, TLS_ONLY, TLS_OR_PLAIN, my_cnf, pool_size
@@ -79,7 +80,7 @@ def _server(
         env={"MARIADB_ROOT_PASSWORD_FILE": f"{SECRET_DIRECTORY}/root", "MALLOC_ARENA_MAX": "2"},
         ports={"mysql": PORT},
         mounts=(
-            parts.volume("/var/lib/mysql", "mysql"),
+            volume("/var/lib/mysql", "mysql"),
             *conf.mounts,
             kube.folder("credentials", creds.secret, SECRET_DIRECTORY),
             *certificate.mounts(TLS),

@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 from ... import kube, parts
+from ...parts import delegate
 from ...parts.rotation import read_by
 from ...plan import Context, State, Step, Verdict
 from .model import MemcachedSpec
@@ -34,7 +35,7 @@ def client_certificate(ctx: Context[MemcachedSpec]) -> parts.Certified:
 def awaits_clients(ctx: Context[MemcachedSpec]) -> bool:
     """Return True if the operator has to know the client pods: servers are to demand certificates, and do not yet."""
     tls = ctx.spec.tls
-    may_be_builtin = ctx.spec.provider in {parts.BUILTIN, parts.AUTO}
+    may_be_builtin = ctx.spec.provider in {delegate.BUILTIN, delegate.AUTO}
     return bool(may_be_builtin and tls and tls.pki_ref and tls.announced and tls.required) and not _demands(ctx)
 
 

@@ -23,7 +23,7 @@ def ordered_teardown(spec: MemcachedSpec) -> bool:
     """Return True if it has to exist until its servers are gone: memcached-operator makes the pods of a deleted one
     again, unless that goes before them, which Kubernetes alone would not see to.
     """
-    return spec.provider in {OPERATOR, parts.AUTO}
+    return spec.provider in {OPERATOR, delegate.AUTO}
 
 
 def _delegated(ctx: Context[MemcachedSpec]) -> Plan:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from ... import oslo, parts
 from ...api import Sections
 from ...parts.ovn import OVN_CLIENT, ovn_options
+from ...parts.tls import trust_of
 from ...plan import Context, MissingReference, Referent, SpecError
 from .model import NeutronSpec
 
@@ -158,4 +159,4 @@ def _metadata_tls(ctx: Context[NeutronSpec]) -> Mapping[str, str]:
     nova = ctx.refs.get(ctx.spec.metadata_agent.nova_ref)
     if ctx.spec.metadata_host or nova is None or nova.published.get("metadataProtocol") != "https":
         return {}
-    return {"nova_metadata_protocol": "https", "auth_ca_cert": parts.trust_of(nova.published)}
+    return {"nova_metadata_protocol": "https", "auth_ca_cert": trust_of(nova.published)}

@@ -33,23 +33,14 @@ def plan(ctx: Context[NeutronSpec]) -> Plan:
     certificate = ovn_mounts(ovn_contract)
     conf = parts.config(ctx, "neutron.conf", neutron_conf(ctx, base), defaults=defaults, more=files, beside=certificate)
     ml2 = kube.files("config", conf.secret, "/etc/neutron/plugins/ml2", "ml2_conf.ini")
-    sync = parts.job(
-        ctx,
-        "db-sync",
-        [*parts.program(ctx, "api").commands["manage"], "upgrade", "heads"],
-        conf,
-        after=base.schema,
-        condition="Schema",
-        mounts=ml2,
-    )
+    command, program = [*parts.program(ctx, "api").commands["manage"], "upgrade", "heads"], parts.Program(mounts=ml2)
+    sync = parts.job(ctx, "db-sync", command, conf, after=base.schema, condition="Schema", program=program)
     resync = db_resync(ctx, conf, after=(ovn, sync), mounts=ml2)
     dependencies = (*base.steps, ovn, sync, *resync)
     # OVN's events are distributed among all processes: those of a process that ended are lost for a while.
     # It is ready last if all start at once: after its start it checks every port of OVN.
-    workers = parts.Workers(threads=1, as_needed=False, cpu="50m")
-    api = parts.api(
-        ctx, "api", 9696, conf, settings=ctx.spec.api, after=dependencies, memory="224Mi", mounts=ml2, workers=workers
-    )
+    program = parts.Program(memory="224Mi", mounts=ml2, workers=parts.Workers(threads=1, as_needed=False, cpu="50m"))
+    api = parts.api(ctx, "api", 9696, conf, settings=ctx.spec.api, after=dependencies, program=program)
     entry = parts.catalog(ctx, "network", "Networking", api, after=(*base.steps, api))
     # Where the release does not list it, the API does its work.
     has_worker = f"neutron-{WORKER}" in ctx.release
@@ -112,6 +103,5 @@ def _maintenance_worker(
         settings=ctx.spec.ovn_maintenance_worker,
         after=after,
         ready=connected,
-        memory="224Mi",
-        mounts=mounts,
+        program=parts.Program(memory="224Mi", mounts=mounts),
     )

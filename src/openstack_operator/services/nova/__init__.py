@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...parts import moving
+from ...parts.rotation import moving
 from ...plan import C5C3, CloudMember, SecretReaders, Service
 from .model import NOVA
 from .service import plan

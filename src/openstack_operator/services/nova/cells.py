@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from ... import kube, oslo, parts
 from ...parts import exposure, sources
 from ...parts.coordinates import schema_of
-from ...parts.front import Front
+from ...parts.front import Clients, Front, front
 from ...parts.policies import api_ingress, ingress_policies
 from ...plan import Context, SpecError, Step, key
 from . import config, jobs
@@ -23,7 +23,7 @@ class CellInputs:
     """Values that the plans of all cells share."""
 
     credentials: parts.Credentials
-    identity: parts.Identity
+    identity: sources.Identity
     notifications: sources.Messaging | None
     config: parts.Config
     """Options of the processes above the cells."""
@@ -66,7 +66,8 @@ def plan_cell(ctx: Context[NovaSpec], cell: Cell, inputs: CellInputs) -> CellPla
     consoles, component = inputs.consoles, f"{name}-novncproxy"
     expose, program = ctx.spec.expose, parts.program(ctx, "novncproxy")
     host, proxied = exposure.public_host(ctx, ctx.name(component), expose), exposure.through_proxy(expose)
-    tls = parts.front(ctx, component, CONSOLE, program, host=host, proxied=proxied, tunnels=True)
+    clients = Clients(host=host, proxied=proxied, tunnels=True)
+    tls = front(ctx, component, CONSOLE, program, clients=clients)
     console_tls = consoles.options(required=tls.certificate.required)
     # The last two are for the proxy, which has a file of its own. They stay: a changed file replaces the conductor.
     wired = oslo.merge(options, config.clients(ctx, inputs.identity), config.novncproxy(), console_tls)
@@ -80,9 +81,8 @@ def plan_cell(ctx: Context[NovaSpec], cell: Cell, inputs: CellInputs) -> CellPla
         after=after,
         ready=bus.connected,
         name=f"{name}-conductor",
-        stable=True,
         # Its nodes wait for it before they start their guests again.
-        more=parts.More(cpu="100m"),
+        program=parts.Program(stable=True, cpu="100m"),
     )
     reader, caller = console_accounts(ctx, name, creds, db, bus, setup[-1])
     proxy_conf = console_conf(ctx, name, reader, caller, console_tls)
@@ -131,12 +131,15 @@ def _console(
         conf,
         settings=ctx.spec.novncproxy,
         after=(*after, *tls.certificate.pending, *consoles.steps),
-        mounts=consoles.proxy,
         ready=kube.Probe(http=("/vnc_lite.html", CONSOLE), tls=bool(tls)),
         name=component,
-        # It does not end on request; viewers reconnect either way.
-        grace=3,
-        more=parts.More(env={"OS_VNC__NOVNCPROXY_HOST": tls.listens} if tls else {}, containers=tls.containers),
+        program=parts.Program(
+            mounts=consoles.proxy,
+            # It does not end on request; viewers reconnect either way.
+            grace=3,
+            env={"OS_VNC__NOVNCPROXY_HOST": tls.listens} if tls else {},
+            containers=tls.containers,
+        ),
     )
     address = kube.service(
         ctx, service, {"http": CONSOLE}, kube.selector(ctx, component), type_=exposure.service_type(expose)

@@ -9,6 +9,7 @@ from typing import Any
 
 from ... import agents, kube, parts
 from ...api import CephSource, Sections
+from ...parts.ceph import Ceph, ceph_client
 from ...plan import Context, Step
 from .model import NovaSpec
 
@@ -22,7 +23,7 @@ _ROOM = "16Mi"
 class Disks:
     """Clients and keys of Ceph on compute nodes."""
 
-    client: parts.Ceph | None = None
+    client: Ceph | None = None
     """Client for servers' disks; None where these are files of the node."""
     steps: tuple[Step, ...] = ()
     secret: str = ""
@@ -86,13 +87,13 @@ class Disks:
 
 
 def plan_disks(ctx: Context[NovaSpec]) -> Disks:
-    """Plan the client of servers' disks, and the keys of Cinder's volumes. Raises as `parts.ceph` does."""
+    """Plan the client of servers' disks, and the keys of Cinder's volumes. Raises as `ceph_client` does."""
     compute = ctx.spec.compute
     if not compute.enabled:
         return Disks()
     keys, client = _volume_keys(ctx), None
     if compute.storage_type == "ceph":
-        client = parts.ceph(ctx, "vms", compute.rbd or CephSource(), path="spec.compute.rbd")
+        client = ceph_client(ctx, "vms", compute.rbd or CephSource(), path="spec.compute.rbd")
         keys[client.secret_uuid] = client.key
     if not keys:
         return Disks()

@@ -8,6 +8,8 @@ from typing import Any
 
 from ... import agents, kube, oslo, parts
 from ...api import CephStorageRef, PodSettings, Ref, Sections, references
+from ...parts import sources
+from ...parts.ceph import on_ceph
 from ...plan import Context, Group, Step
 from . import config, idle, jobs, volumes
 from .cells import COMPUTE_PASSWORD, CellInputs, CellPlan
@@ -28,7 +30,7 @@ def plan_compute(ctx: Context[NovaSpec], cells: list[CellPlan], inputs: CellInpu
         return Group("Compute", ())
     disks = plan_disks(ctx)
     options = oslo.merge(disks.options, migration.options)
-    user = parts.identity(ctx, inputs.credentials, COMPUTE_PASSWORD, program="compute", roles=_ROLES)
+    user = sources.identity(ctx, inputs.credentials, COMPUTE_PASSWORD, program="compute", roles=_ROLES)
     node_inputs = replace(inputs, identity=user, dependencies=(*inputs.dependencies, user))
     daemons = [step for cell in cells for step in _nova_compute(ctx, cell, node_inputs, disks, options)]
     live = [ctx.children.get(("DaemonSet", ctx.name(cell.name, "compute")), {}) for cell in cells]
@@ -109,7 +111,7 @@ def _nova_compute(
     name = f"{cell.name}-compute"
     sections = config.compute(ctx, cell.messaging, inputs.notifications, inputs.identity, cell.console, options)
     base = parts.written(ctx, {"nova.conf": oslo.render(sections)}, suffix=f"{name}-config", directory="/etc/nova")
-    conf = parts.on_ceph(base, disks.client) if disks.client else base
+    conf = on_ceph(base, disks.client) if disks.client else base
     entry = parts.program(ctx, "compute")
     main = kube.Container(
         component=entry,

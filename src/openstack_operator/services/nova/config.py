@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from ... import oslo, parts
 from ...api import Sections
-from ...parts import sources
+from ...parts import caches, sources
 from ...parts.caches import keystone_authtoken
+from ...parts.config import layered
 from ...parts.key_manager import key_manager
 from ...plan import Context, MissingReference
 from . import volumes
@@ -50,7 +51,7 @@ def api_database(connection: str) -> Sections:
     return {"api_database": oslo.options.database(connection)}
 
 
-def clients(ctx: Context[NovaSpec], user: parts.Identity) -> Sections:
+def clients(ctx: Context[NovaSpec], user: sources.Identity) -> Sections:
     """Return the options by which a Nova process calls other services: as that user, at their internal endpoints."""
     internal = {"region_name": ctx.spec.region, "valid_interfaces": "internal", **user.trust}
     client = {**user.options, **internal}
@@ -67,11 +68,11 @@ def clients(ctx: Context[NovaSpec], user: parts.Identity) -> Sections:
     }
 
 
-def control(ctx: Context[NovaSpec], user: parts.Identity, credentials: parts.Credentials) -> Sections:
+def control(ctx: Context[NovaSpec], user: sources.Identity, credentials: parts.Credentials) -> Sections:
     """Return the options that only APIs and the scheduler need."""
     return {
         **keystone_authtoken(ctx, user.options, credentials),
-        **parts.cache(ctx),
+        **caches.cache(ctx),
         "neutron": {"service_metadata_proxy": True, "metadata_proxy_shared_secret": _shared_secret(ctx)},
     }
 
@@ -94,7 +95,7 @@ def compute(
     ctx: Context[NovaSpec],
     bus: sources.Messaging,
     notifications: sources.Messaging | None,
-    user: parts.Identity,
+    user: sources.Identity,
     console: str,
     disks: Sections,
 ) -> Sections:
@@ -115,4 +116,4 @@ def compute(
         disks,
     )
     service = parts.options(ctx, wired, defaults=COMPUTE_DEFAULTS)
-    return parts.layered(service, ctx.spec.compute.config, wired, "spec.compute.config")
+    return layered(service, ctx.spec.compute.config, wired, "spec.compute.config")

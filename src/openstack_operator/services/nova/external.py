@@ -6,6 +6,8 @@ from typing import Any
 
 from ... import kube, oslo, parts
 from ...api import Sections
+from ...parts import sources
+from ...parts.tls import trust_of
 from ...plan import Context, MissingReference, NotBuilt
 from . import config
 from .model import ExternalScheduler, NovaSpec
@@ -26,7 +28,7 @@ _LISTS = {
 
 
 def scheduler(
-    ctx: Context[NovaSpec], conf: parts.Config, wired: Sections, remark: str, user: parts.Identity
+    ctx: Context[NovaSpec], conf: parts.Config, wired: Sections, remark: str, user: sources.Identity
 ) -> parts.Config:
     """Return the scheduler's configuration: `conf`, that of all, or, where Nova asks another scheduler, a Secret
     `<owner>-scheduler-config` of its own, of the options `wired`, with the `remark` behind it. Raises NotBuilt for
@@ -44,7 +46,7 @@ def scheduler(
     if not endpoint:
         return conf
     trust = _trust(ctx, external)
-    cafile = f"{_TRUST}/ca.crt" if trust else parts.trust_of(published) if cortex else user.trust.get("cafile", "")
+    cafile = f"{_TRUST}/ca.crt" if trust else trust_of(published) if cortex else user.trust.get("cafile", "")
     plugin = {
         "url": endpoint.rstrip("/") + PATH,
         "timeout": _seconds(external.timeout),

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from ... import agents, kube, oslo, parts
 from ...plan import Context, Step
 from .model import NovaSpec
 
+_PLAIN = parts.Program()
 
-def _job(ctx: Context[NovaSpec], name: str, *words: str, conf: parts.Config, **job: Any) -> Step:
+
+def _job(
+    ctx: Context[NovaSpec], name: str, *words: str, conf: parts.Config, program: parts.Program = _PLAIN, **job: Any
+) -> Step:
     command = ["python3", "-c", agents.text("nova/map_cells.py"), *words]
-    env = {"OS_NOVA_DISABLE_EVENTLET_PATCHING": "1", "CONFIG_DIRECTORY": conf.directory, **job.pop("env", {})}
-    return parts.job(ctx, name, command, conf, env=env, **job)
+    env = {"OS_NOVA_DISABLE_EVENTLET_PATCHING": "1", "CONFIG_DIRECTORY": conf.directory, **program.env}
+    return parts.job(ctx, name, command, conf, program=replace(program, env=env), **job)
 
 
 def schema(ctx: Context[NovaSpec], conf: parts.Config, *, after: tuple[Step, ...]) -> Step:
@@ -35,8 +40,10 @@ def cell(
         name,
         conf=conf,
         after=(secret, *after),
-        mounts=kube.files("cell", secret.secret, secret.directory, *secret.files),
-        env={"CELL_DIGEST": secret.digest},
+        program=parts.Program(
+            mounts=kube.files("cell", secret.secret, secret.directory, *secret.files),
+            env={"CELL_DIGEST": secret.digest},
+        ),
     )
     return secret, setup
 

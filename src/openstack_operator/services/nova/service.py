@@ -19,10 +19,11 @@ from .migration import plan_migration
 from .model import NovaSpec
 
 # One thread each: with eventlet, a second one never stops waiting for answers to its RPC.
-_API = parts.Workers(processes=8, threads=1, cpu="20m")
+_WORKERS = parts.Workers(processes=8, threads=1, cpu="20m")
+_API = parts.Program(memory="192Mi", workers=_WORKERS)
 # None of its requests waits for a node, as those of the API do. Where Neutron is slow, another process is two more
 # tokens for Keystone to make and Neutron to look at; and guests ask again anyway.
-_PAIR = replace(_API, processes=2)
+_METADATA = parts.Program(exposed=False, workers=replace(_WORKERS, processes=2))
 
 
 def plan(ctx: Context[NovaSpec]) -> Plan:
@@ -36,9 +37,9 @@ def plan(ctx: Context[NovaSpec]) -> Plan:
     )
     bus = messaging(ctx, creds, "messaging", source=spec.messaging)
     notifications = sources.notifications(ctx, creds, broker=spec.messaging.notifications_ref)
-    user = parts.identity(ctx, creds, "identity")
+    user = sources.identity(ctx, creds, "identity")
     apis = (("Placement", spec.placement_ref), ("Glance", spec.glance_ref), ("Neutron", spec.neutron_ref))
-    peers = [*(parts.requires(ctx, name, ref) for name, ref in apis), *key_manager_steps(ctx)]
+    peers = [*(sources.requires(ctx, name, ref) for name, ref in apis), *key_manager_steps(ctx)]
     servers = oslo.merge(config.api_database(api_db.url), config.database(cell0.url), bus.options(notifications))
     wired = oslo.merge(servers, config.clients(ctx, user), config.control(ctx, user, creds))
     # The map of cells is read once, when a process starts (nova.context.load_cells): another cell, other pods.
@@ -47,7 +48,7 @@ def plan(ctx: Context[NovaSpec]) -> Plan:
     conf = parts.written(ctx, {"nova.conf": rendered + remark, **config.POLICY}, directory="/etc/nova")
     scheduler_conf = external.scheduler(ctx, conf, wired, remark, user)
     sync = jobs.schema(ctx, conf, after=(api_db, cell0))
-    waits = parts.waits(ctx)
+    waits = sources.waits(ctx)
     dependencies = (*(() if notifications is None else (notifications,)), user, *peers, *waits)
     consoles = plan_consoles(ctx)
     inputs = CellInputs(
@@ -62,17 +63,16 @@ def plan(ctx: Context[NovaSpec]) -> Plan:
     cells = check_schemas_distinct([plan_cell(ctx, each, inputs) for each in spec.cells], api_db, cell0)
     after_schema = (*dependencies, bus, sync)
     after_cells = (*after_schema, *chain.from_iterable(each.mapping for each in cells))
+    named = parts.Program(stable=True)
     conductor = parts.worker(
-        ctx, "conductor", conf, settings=spec.conductor, after=after_schema, ready=bus.connected, stable=True
+        ctx, "conductor", conf, settings=spec.conductor, after=after_schema, ready=bus.connected, program=named
     )
     scheduler = parts.worker(
-        ctx, "scheduler", scheduler_conf, settings=spec.scheduler, after=after_cells, ready=bus.connected, stable=True
+        ctx, "scheduler", scheduler_conf, settings=spec.scheduler, after=after_cells, ready=bus.connected, program=named
     )
-    api = parts.api(
-        ctx, "api", 8774, conf, settings=spec.api, health="/", after=after_cells, memory="192Mi", workers=_API
-    )
+    api = parts.api(ctx, "api", 8774, conf, settings=spec.api, health="/", after=after_cells, program=_API)
     metadata = parts.api(
-        ctx, "metadata", 8775, conf, settings=spec.metadata, health="/", after=after_cells, exposed=False, workers=_PAIR
+        ctx, "metadata", 8775, conf, settings=spec.metadata, health="/", after=after_cells, program=_METADATA
     )
     entry = parts.catalog(ctx, "compute", "Compute", api, path="/v2.1", after=(user, api))
     migration = plan_migration(ctx)

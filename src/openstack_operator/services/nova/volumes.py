@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ... import kube, parts
+from ... import kube
 from ...api import Sections
+from ...parts import sources
 from ...parts.devices import DEVICES, iscsid
 from ...plan import Context
 from .model import NovaSpec
 
 
-def client(ctx: Context[NovaSpec], user: parts.Identity) -> Sections:
+def client(ctx: Context[NovaSpec], user: sources.Identity) -> Sections:
     """Return [cinder] of every process; nothing in a cloud without volumes."""
     if ctx.spec.cinder_ref is None:
         return {}

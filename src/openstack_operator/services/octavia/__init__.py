@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...parts import moving
+from ...parts.rotation import moving
 from ...plan import CloudMember, Listens, SecretReaders, Service
 from .config import PORT
 from .model import OCTAVIA

@@ -28,18 +28,14 @@ def plan(ctx: Context[OctaviaSpec]) -> Plan:
     conf = parts.config(ctx, "octavia.conf", wired, defaults=defaults(ctx), beside=certificate)
     command = ["octavia-db-manage", "upgrade", "head"]
     sync = parts.job(ctx, "db-sync", command, conf, after=base.schema, condition="Schema")
-    api = parts.api(
-        ctx,
-        "api",
-        PORT,
-        conf,
-        settings=ctx.spec.api,
-        after=(*base.steps, ovn, sync),
+    program = parts.Program(
         memory="256Mi",
         mounts=kube.scratch(_SOCKETS),
         workers=_WORKERS,
-        more=parts.More(env=_restarts(ctx), containers=[_agent(ctx, conf)]),
+        env=_restarts(ctx),
+        containers=[_agent(ctx, conf)],
     )
+    api = parts.api(ctx, "api", PORT, conf, settings=ctx.spec.api, after=(*base.steps, ovn, sync), program=program)
     entry = parts.catalog(ctx, "load-balancer", "Load Balancer", api, after=(*base.steps, api))
     removal = ["python3", "-c", agents.text("octavia/purge.py")]
     return Plan(
@@ -101,11 +97,11 @@ def _restore(ctx: Context[OctaviaSpec], conf: parts.Config, *, after: Sequence[S
         "restore",
         command,
         conf,
-        component=_AGENT,
         after=after,
         condition="OVNConnected",
-        mounts=kube.scratch(_SOCKETS),
-        env={"OVN_NORTHBOUND": identity},
+        program=parts.Program(
+            release_component=_AGENT, mounts=kube.scratch(_SOCKETS), env={"OVN_NORTHBOUND": identity}
+        ),
     )
     return [job]
 

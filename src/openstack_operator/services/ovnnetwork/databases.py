@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from ... import kube, parts
+from ...parts.cluster import POD_NAME, volume
 from ...plan import Component, Context, Group, Step
 from . import raft, recovery
 from .model import Members, OVNNetworkSpec
@@ -127,7 +128,7 @@ def _container(
         component=program,
         command=command,
         env={
-            **parts.POD_NAME,
+            **POD_NAME,
             "OVN_ADDRESS": cluster.own_host,
             # Only this member may create the cluster; a second one that did would be a second cluster.
             "OVN_SEED": record.env("seed") if record else first_host,
@@ -136,7 +137,7 @@ def _container(
             **({"RECORD_FOLDER": raft.FOLDER, "STATE_FOLDER": _STATE} if record else {}),
         },
         ports=ports,
-        mounts=(parts.volume(_STATE, "ovn"), *kube.scratch("/run/ovn", "/tmp"), *shared, *tls.mounts),  # noqa: S108
+        mounts=(volume(_STATE, "ovn"), *kube.scratch("/run/ovn", "/tmp"), *shared, *tls.mounts),  # noqa: S108
         ready=kube.Probe(command=ready),
         alive=alive(program, ports),
         # On this command a leader hands over at once; on a signal, the other members would wait for an election.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ... import kube, parts
+from ...parts.cluster import ordered_member
 from ...plan import Context, NotBuilt, Plan, Step
 from . import recovery, relay
 from .chassis import chassis
@@ -27,7 +28,7 @@ def plan(ctx: Context[OVNNetworkSpec], neutron: Integration | None = None) -> Pl
         raise NotBuilt("spec.relay.replicas", "kolla's images have no relay yet; use 0")
     if spec.tunnel_interface and spec.image_profile == "kolla":
         raise NotBuilt("spec.tunnelInterface", "kolla's images do not prepare an interface for tunnels yet")
-    forced_pod, tls = parts.ordered_member(ctx, recovery.FORCE, pods(ctx)), certificates(ctx)
+    forced_pod, tls = ordered_member(ctx, recovery.FORCE, pods(ctx)), certificates(ctx)
     nb = members(ctx, NORTHBOUND, spec.northbound, forced_pod, tls)
     sb = members(ctx, SOUTHBOUND, spec.southbound, forced_pod, tls)
     northbound, southbound, nodes = nb.connection, sb.connection, relay.connection(ctx, sb, tls)

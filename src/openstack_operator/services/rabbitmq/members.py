@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from ... import kube, parts
+from ...parts.cluster import ordered_member
 from ...plan import Context, Object, Step, Verdict, recovering
 from .model import RabbitMQSpec
 
@@ -32,10 +33,10 @@ class Orders(Step):
 
 def orders(ctx: Context[RabbitMQSpec], cluster: parts.Cluster) -> Orders:
     """Return the order as it should stand. The operator takes one while no member serves clients, and adds a token, so
-    that a member carries it out once. Raises SpecError as `parts.ordered_member`.
+    that a member carries it out once. Raises SpecError as `ordered_member`.
     """
     secret = ctx.name("orders")
-    member = parts.ordered_member(ctx, FORCE, cluster.pod_names(ctx.spec.replicas))
+    member = ordered_member(ctx, FORCE, cluster.pod_names(ctx.spec.replicas))
     stored = cluster.stored_record("orders")
     order = stored if member and stored.get("member") == member else {}
     if member and not order and not any(_is_ready(pod) for pod in ctx.pods):

@@ -26,7 +26,7 @@ def ordered_teardown(spec: RabbitMQSpec) -> bool:
     """Return True if deletion has to wait for the cluster: the cluster operator makes one again that is deleted while
     the operator still looks at it, unless that stays until all that belongs to it is gone.
     """
-    return spec.provider in {OPERATOR, parts.AUTO}
+    return spec.provider in {OPERATOR, delegate.AUTO}
 
 
 def _delegated(ctx: Context[RabbitMQSpec]) -> Plan:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from ... import agents, kube, parts
+from ...parts.cluster import POD_NAME, volume
 from ...parts.monitoring import METRICS, watched
 from ...plan import Context, Group, Plan, Step
 from .config import ADVANCED, AMQP, AMQPS, DISTRIBUTION, EPMD, MANAGEMENT, MANAGEMENT_TLS, TLS, Listeners, rabbitmq_conf
@@ -94,7 +95,7 @@ def _server(
         command=agents.shell(_LISTENS, "rabbitmq/start.sh", words=program.command, options="-ec") if clustered else (),
         # The node's name is part of its data and of every other member's; it must be right from the first start.
         env={
-            **parts.POD_NAME,
+            **POD_NAME,
             "RABBITMQ_NODENAME": f"rabbit@{cluster.own_host}",
             "RABBITMQ_USE_LONGNAME": "true",
             **inter_node.env,
@@ -102,7 +103,7 @@ def _server(
         },
         ports={**listeners.ports, **({METRICS: listeners.metrics} if listeners.monitored else {})},
         mounts=(
-            parts.volume(_STATE, "rabbitmq"),
+            volume(_STATE, "rabbitmq"),
             *conf.mounts,
             kube.folder("credentials", creds.secret, _SECRET),
             *certificate.mounts(TLS),

@@ -10,6 +10,9 @@ from typing import Any
 
 from ... import agents, kube, parts
 from ...api import KeystoneRef, Sections
+from ...parts import sources
+from ...parts.clouds_yaml import cloud_auth
+from ...parts.tls import trust_of
 from ...plan import Context, MissingReference, Object, Plan, SpecError, Step, key
 from . import results
 from .model import TempestSpec
@@ -28,7 +31,7 @@ def plan(ctx: Context[TempestSpec]) -> Plan:
     _check(spec)
     identity, login = _login(ctx)
     conf = _config(ctx, login)
-    dependencies = parts.waits(ctx)
+    dependencies = sources.waits(ctx)
     run = results.last_run(ctx)
     after = (*identity, conf, *dependencies)
     return Plan(
@@ -106,7 +109,7 @@ def _as_user(ctx: Context[TempestSpec], ref: KeystoneRef) -> tuple[tuple[Step, .
             "admin_project_name": project,
             "admin_domain_name": default["name"],
         },
-        trust=parts.trust_of(keystone.published),
+        trust=trust_of(keystone.published),
     )
     return (creds, user), login
 
@@ -139,7 +142,7 @@ _CREDENTIAL = ("application_credential_id", "application_credential_secret")
 
 def _cloud(text: str, path: str, secret: str) -> Mapping[str, str]:
     try:
-        return parts.cloud_auth(text)
+        return cloud_auth(text)
     except ValueError as error:
         raise SpecError(path, f"clouds.yaml of Secret {secret!r} {error}") from None
 

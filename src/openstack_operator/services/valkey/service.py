@@ -8,7 +8,7 @@ from typing import Any
 
 from ... import kube, parts
 from ...api import mebibytes
-from ...parts.cluster import PEER_TLS_PHASE
+from ...parts.cluster import PEER_TLS_PHASE, POD_NAME, volume
 from ...plan import Context, Plan
 from . import sentinel
 from .config import CONF, PORT, STATE, TLS, TLS_PORT, tls_options, valkey_conf
@@ -114,7 +114,7 @@ def _containers(
     """Return the server, and the sentinel beside it if there are several."""
     hosts = cluster.hosts(ctx.spec.replicas)
     secret = kube.folder("credentials", creds.secret, sentinel.SECRET_FOLDER)
-    mounts = (parts.volume(STATE, "valkey"), secret, *listeners.certificate.mounts(TLS))
+    mounts = (volume(STATE, "valkey"), secret, *listeners.certificate.mounts(TLS))
     env = sentinel.env(certified=bool(listeners.certificate), peer_tls=bool(listeners.peer_tls))
     program, watcher = ctx.release["valkey"], ctx.release["valkey-sentinel"]
     server = kube.Container(
@@ -132,7 +132,7 @@ def _containers(
     if len(hosts) == 1:
         return (server,)
     member_env = {
-        **parts.POD_NAME,
+        **POD_NAME,
         **env,
         "HOST": cluster.own_host,
         "VALKEY_HOSTS": " ".join(hosts),

@@ -29,7 +29,7 @@ class FederationParts:
     steps: tuple[Step, ...] = ()
     wired: Sections = field(default_factory=dict[str, dict[str, Any]])
     defaults: Sections = field(default_factory=dict[str, dict[str, Any]])
-    pod_extras: parts.More = field(default_factory=parts.More)
+    pod_extras: parts.Program = field(default_factory=parts.Program)
     """Additions to Keystone's pods."""
     providers: Sequence[kube.Object] = ()
     """Resources that make the providers, once Keystone answers."""
@@ -181,7 +181,7 @@ def _file(
     return text
 
 
-def _pod_extras(ctx: Context[KeystoneSpec], spec: Federation, conf: parts.Config) -> parts.More:
+def _pod_extras(ctx: Context[KeystoneSpec], spec: Federation, conf: parts.Config) -> parts.Program:
     """Return Apache, between Keystone and its clients or their TLS proxy, and shibd if a provider speaks SAML."""
     # In Keystone's group, so that the pod has one for its volumes.
     entry = replace(ctx.release[_COMPONENT], gid=parts.program(ctx, "api").gid)
@@ -194,7 +194,7 @@ def _pod_extras(ctx: Context[KeystoneSpec], spec: Federation, conf: parts.Config
         component=entry, name="shibd", command=entry.commands["shibd"], env=env, mounts=mounts, memory="48Mi"
     )
     saml = any(each.saml2 for each in spec.identity_providers)
-    return parts.More(
+    return parts.Program(
         containers=(shibd,) if saml else (), first=First(container=httpd, command="behind", to=apache.KEYSTONE)
     )
 
