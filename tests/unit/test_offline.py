@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from openstack_operator.api import crd
-from openstack_operator.catalogue import ACTUATORS, RESOURCES, SERVICES
+from openstack_operator.catalogue import RESOURCES
 from openstack_operator.kube import secret_data
 from openstack_operator.offline.documents import Document, parse, read, steps_to
 from openstack_operator.offline.findings import Finding
@@ -43,7 +43,7 @@ def problems(text: str | bytes) -> list[str]:
 def surveyed(text: str, **options: Any) -> Survey:
     loaded, findings = parse(text.encode(), "f.yaml")
     assert not findings, findings
-    return survey(loaded, SERVICES, ACTUATORS, ReleaseFiles(), namespace="openstack", rules=RULES, **options)
+    return survey(loaded, ReleaseFiles(), namespace="openstack", rules=RULES, **options)
 
 
 # What is read
@@ -566,7 +566,7 @@ QUIET = settings(
 
 
 def judged(loaded: Sequence[Document]) -> Survey:
-    return survey(loaded, SERVICES, ACTUATORS, ReleaseFiles(), namespace="openstack", rules=RULES)
+    return survey(loaded, ReleaseFiles(), namespace="openstack", rules=RULES)
 
 
 @pytest.mark.security

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ..catalogue import ACTUATORS, EXTERNAL_KINDS, SERVICES
+from ..catalogue import EXTERNAL_KINDS
 from ..manifests import dump_all
 from ..plan import NO_PERMISSIONS, Permissions
 from ..release_files import ReleaseFiles, packaged
@@ -101,8 +101,6 @@ def _survey(options: Options) -> Survey:
     folders = [folder for folder in (options.releases, packaged()) if folder]
     result = survey(
         documents,
-        SERVICES,
-        ACTUATORS,
         ReleaseFiles(*folders),
         namespace=options.namespace,
         served=options.serves,

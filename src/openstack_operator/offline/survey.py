@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..api import Ref, Resource, handle
-from ..catalogue import EXTERNAL_KINDS
+from ..catalogue import ACTUATORS, EXTERNAL_KINDS, RESOURCES, SERVICES
 from ..kube import Object, owner_path
-from ..plan import NO_PERMISSIONS, Actuator, Context, InstalledKinds, Permissions, Plan, Releases, Service
+from ..plan import NO_PERMISSIONS, Context, InstalledKinds, Permissions, Plan, Releases
 from ..render import Id, NullReader, OfflineCluster, Planned
 from .documents import Document
 from .drawn import ANOTHER, WORD, Twins, masked, twins
@@ -61,8 +61,6 @@ class Survey:
 
 def survey(
     documents: Iterable[Document],
-    services: Sequence[Service],
-    actuators: Sequence[Actuator],
     releases: Releases,
     *,
     namespace: str,
@@ -74,17 +72,16 @@ def survey(
     """Checks the documents against the CRDs and plans what they hold; `served` are handles of kinds of other operators,
     and `permissions` those that the user states.
     """
-    resources = [*(each.resource for each in services), *(each.resource for each in actuators)]
-    reader = _Reader(Checker(resources, rules), namespace, frozenset(served), resources)
+    reader = _Reader(Checker(RESOURCES, rules), namespace, frozenset(served), RESOURCES)
     accepted = reader.accept(documents)
     kinds = AskedKinds(served)
     options: Mapping[str, Any] = {"domain": domain, "permissions": permissions}
-    paper = OfflineCluster(services, actuators, releases, password=WORD, served=kinds, reader=reader, **options)
+    paper = OfflineCluster(SERVICES, ACTUATORS, releases, password=WORD, served=kinds, reader=reader, **options)
     reader.paper = paper
     planned = tuple(paper.render(accepted, namespace))
     reader.conclude(planned, kinds)
     second_paper = OfflineCluster(
-        services, actuators, releases, password=ANOTHER, served=served, reader=_SecondReader(), **options
+        SERVICES, ACTUATORS, releases, password=ANOTHER, served=served, reader=_SecondReader(), **options
     )
     return Survey(
         findings=tuple(in_order(reader.findings)),

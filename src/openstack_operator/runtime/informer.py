@@ -77,7 +77,7 @@ _status = msgspec.json.Decoder(_Status)
 class Informer:
     """List and watch of one kind, in one namespace or in all, narrowed by a label selector."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  (what is listed, how it is read, and who hears of it)
         self,
         client: Client,
         store: Store,

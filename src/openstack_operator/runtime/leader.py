@@ -38,7 +38,7 @@ class Leader:
     From now on the client writes only while the lease is ours.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  (the times depend on each other, and tests shorten them one by one)
         self,
         client: Client,
         namespace: str,

@@ -162,7 +162,7 @@ class Required:
 class RolloutGate:
     """The gate of one pass over a resource: it decides which of its workloads may replace their pods."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  (a pass, and what it knows of the cluster as functions)
         self,
         rollouts: Rollouts,
         request: Request,
