@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 from openstack_operator import kube
 from openstack_operator.api import Component as Settings
 from openstack_operator.api import PodSettings, Resources
-from openstack_operator.plan import Component, Context, Object, Release, State
+from openstack_operator.plan import Component, Context, Key, Object, Release, State, key
 from openstack_operator.services.placement.model import PlacementSpec
 
 NGINX = Component(image="nginx:1", uid=101, gid=102, commands={"run": ("nginx",)}, env={"A": "image", "B": "image"})
@@ -87,6 +88,28 @@ def test_every_object_of_a_long_name_fits() -> None:
     assert len(job["metadata"]["name"]) <= 63
     for value in job["metadata"]["labels"].values():
         assert len(value) <= 63
+
+
+def test_a_plan_finds_what_is_live_by_its_component() -> None:
+    secret = {"data": {"key": "b25l"}}
+    live: dict[Key, Object] = {("Secret", "placement-keys"): secret, ("Service", "placement"): {"spec": {}}}
+    lost: dict[str, Object] = {"placement-keys": {"data": {"key": "dHdv"}}, "placement-gone": secret}
+    ctx = replace(context(), children=live, lost=lost)
+    assert ctx.live("Secret", "keys") is secret
+    assert ctx.live("Service") == {"spec": {}}
+    assert ctx.live("Deployment") is None
+    # What is live counts, and what was deleted only if the caller asks for it.
+    assert ctx.secret("keys", lost=True) == ctx.secret("keys") == {"key": "one"}
+    assert ctx.secret("gone", lost=True) == {"key": "one"}
+    assert ctx.secret("gone") == {}
+
+
+@pytest.mark.parametrize("kind", ["Deployment", "StatefulSet"])
+def test_a_live_object_of_a_long_name_is_found_as_it_was_made(kind: str) -> None:
+    ctx = context("a" * 63)
+    template = kube.pod(ctx, "server", kube.Container(component=MARIADB), wanted=PodSettings())
+    made = kube.workload(ctx, kind, "server", template)
+    assert replace(ctx, children={key(made): made}).live(kind, "server") is made
 
 
 def test_selectors_are_part_of_the_pods_labels_and_free_of_versions() -> None:

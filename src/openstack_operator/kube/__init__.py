@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..plan import Object, keyed_digest
+from ..plan import STATEFUL_SET_LIMIT, Object, keyed_digest, secret_data
 from .agents import NODES_FIELD, NodeSelection, agents, name_nodes
 from .egress import egress
 from .objects import (
@@ -20,7 +20,6 @@ from .objects import (
     REMEMBERED,
     RETAIN,
     SHARED_FIELDS,
-    STATEFUL_SET_LIMIT,
     VERSION,
     WATCHED,
     annotated,
@@ -44,7 +43,6 @@ from .objects import (
     remembered,
     retained,
     secret,
-    secret_data,
     selector,
     service,
     workload,
@@ -79,6 +77,7 @@ from .readiness import (
     conditions,
     danger,
     failure,
+    has_one_revision,
     is_rolling_out,
     judge,
     next_try,
@@ -138,6 +137,7 @@ __all__ = [
     "fitting",
     "folder",
     "from_field",
+    "has_one_revision",
     "host",
     "in_memory",
     "irreplaceable",

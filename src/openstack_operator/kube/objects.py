@@ -8,10 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from ..api import Autoscaling
-from ..plan import NAME_LIMIT, Context, Object, SpecError, digest, fitting
-
-STATEFUL_SET_LIMIT = NAME_LIMIT - 11
-"""A StatefulSet labels its pods with its name, a dash and ten characters (controller-revision-hash)."""
+from ..plan import NAME_LIMIT, STATEFUL_SET_LIMIT, Context, Object, SpecError, digest, fitting
 
 MANAGED_BY = "openstack-operator"
 INSTANCE = "app.kubernetes.io/instance"
@@ -42,7 +39,7 @@ def labels(ctx: Context[Any], component: str = "") -> dict[str, str]:
         "app.kubernetes.io/managed-by": MANAGED_BY,
         "app.kubernetes.io/part-of": "openstack",
         KIND: ctx.kind.lower(),
-        INSTANCE: fitting(ctx.owner),
+        INSTANCE: ctx.name(),
     }
     return owner_labels | ({COMPONENT: fitting(component)} if component else {})
 
@@ -175,12 +172,6 @@ def secret(ctx: Context[Any], name: str, data: Mapping[str, str], *, component: 
     # Bytes that are no text come as `secret_data` has read them.
     encoded = {k: base64.b64encode(v.encode(errors="surrogateescape")).decode() for k, v in data.items()}
     return obj(ctx, "Secret", name, component=component, type="Opaque", data=encoded)
-
-
-def secret_data(live: Mapping[str, Any] | None) -> dict[str, str]:
-    """Plain text of a Secret's data, bytes that are none as lone surrogates; empty for None."""
-    data: Mapping[str, str] = (live or {}).get("data") or {}
-    return {k: base64.b64decode(v).decode(errors="surrogateescape") for k, v in data.items()}
 
 
 def service(

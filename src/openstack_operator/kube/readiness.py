@@ -38,7 +38,7 @@ def _rollout(live: Object) -> Verdict:
     if not _observed(live):
         return progressing(f"{_name(live)}: not yet seen by its controller")
     updated, ready = status.get("updatedReplicas", 0), status.get("readyReplicas", 0)
-    if live["kind"] == "StatefulSet" and status.get("currentRevision") == status.get("updateRevision"):
+    if live["kind"] == "StatefulSet" and has_one_revision(live):
         updated = status.get("replicas", 0)
     existing = status.get("replicas", 0)
     if updated >= desired and ready >= desired and existing == desired:
@@ -62,6 +62,12 @@ def _pods(count: int) -> str:
     return f"{count} pod" if count == 1 else f"{count} pods"
 
 
+def has_one_revision(live: Object) -> bool:
+    """Return True if every pod of a StatefulSet is of the template that its controller saw last."""
+    status = live.get("status") or {}
+    return status.get("currentRevision") == status.get("updateRevision")
+
+
 def is_rolling_out(live: Object) -> bool:
     """Return True while a workload still has pods to replace. A pod that is not ready for another reason, such as a
     lost node, does not count.
@@ -72,7 +78,7 @@ def is_rolling_out(live: Object) -> bool:
     if live["kind"] == "DaemonSet":
         return status.get("updatedNumberScheduled", 0) < status.get("desiredNumberScheduled", 0)
     if live["kind"] == "StatefulSet":
-        return status.get("currentRevision") != status.get("updateRevision")
+        return not has_one_revision(live)
     existing, updated = status.get("replicas", 0), status.get("updatedReplicas", 0)
     # A spec that is too large to keep is left out.
     spec = live.get("spec") or {}

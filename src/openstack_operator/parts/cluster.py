@@ -52,7 +52,7 @@ class Cluster:
     @property
     def live(self) -> Object | None:
         """The StatefulSet in the cluster of Kubernetes."""
-        return self.ctx.children.get(self.key)
+        return self.ctx.live("StatefulSet", self.component)
 
     @property
     def ready_replicas(self) -> int:
@@ -101,10 +101,6 @@ class Cluster:
             return "only"
         phase = (live["spec"]["template"]["metadata"].get("annotations") or {}).get(PEER_TLS_PHASE)
         return "only" if phase == "only" or (phase and not kube.is_rolling_out(live)) else "tls"
-
-    def stored_record(self, suffix: str) -> dict[str, str]:
-        """Return the data of Secret `<owner>-<suffix>`; none before there is one."""
-        return kube.secret_data(self.ctx.children.get(("Secret", self.ctx.name(suffix))))
 
     def record(self, suffix: str, data: Mapping[str, str]) -> Object:
         """Return Secret `<owner>-<suffix>` with what must be known as long as the volumes are there."""

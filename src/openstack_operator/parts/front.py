@@ -76,7 +76,7 @@ def front(
     It treats a connection that begins as TLS does as TLS, and each other one as plain HTTP, so that clients can move
     from one to the other while both are in use; plain HTTP until TLS is required.
     """
-    service, workload = service or ctx.name(component), ("Deployment", kube.fitting(ctx.name(component)))
+    service, workload = service or ctx.name(component), ("Deployment", ctx.name(component))
     also = (clients.host,) if clients.host else ()
     certificate = certified(ctx, service, workloads=(workload,), name=f"{component}-tls", also=also)
     self_url = f"http://127.0.0.1:{_PEERS}/$(POD_IP)" if certificate.published else f"http://$(POD_IP):{port}"

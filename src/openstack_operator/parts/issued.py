@@ -36,7 +36,7 @@ def ordered(
     over; `path` is the field of the spec that asks for it. Raises SpecError for names the namespace may not have.
     """
     check_issuer(ctx, path, by["issuerKind"], by["issuerGroup"], by["issuerName"], request.names)
-    secret, issuer = kube.fitting(ctx.name(name, "issued")), f"{by['issuerKind']}/{by['issuerName']}"
+    secret, issuer = ctx.name(name, "issued"), f"{by['issuerKind']}/{by['issuerName']}"
     minutes = int(by["certificateMinutes"])
     uses = ["digital signature", "key encipherment", "server auth", *(["client auth"] if request.calls else [])]
     order = kube.obj(

@@ -80,7 +80,7 @@ def node_folder(component: str, path: str) -> kube.Mount:
 
 
 def _live_secret(group: _Nodes, node: str) -> Object | None:
-    return group.ctx.children.get(("Secret", kube.fitting(group.ctx.name(group.component, node))))
+    return group.ctx.live("Secret", group.component, node)
 
 
 def _files(group: _Nodes, node: str) -> dict[str, str]:
@@ -113,7 +113,7 @@ def _job(group: _Nodes, node: str, uid: str, files: Mapping[str, str]) -> Object
         command=agents.shell("nodes/store_certificate.sh"),
         env={"SOURCE": _SOURCE, "TARGET": target},
         mounts=(
-            kube.folder("issued", kube.fitting(ctx.name(group.component, node)), _SOURCE, mode=0o400),
+            kube.folder("issued", ctx.name(group.component, node), _SOURCE, mode=0o400),
             kube.host(NODE_VOLUME, target),
         ),
         memory="16Mi",

@@ -90,7 +90,7 @@ def certified(
     spec = ctx.spec
     if not isinstance(spec, UsesTLS) or spec.tls is None:
         return Certified()
-    live = ctx.children.get(("Secret", kube.fitting(ctx.name(name))))
+    live = ctx.live("Secret", name)
     stored = _stored_files(live)
     if spec.tls.secret_ref:
         # The only name that clients call.
@@ -159,7 +159,7 @@ def _is_mounted_by_all(ctx: Context[Any], secret: str, workload: tuple[str, str]
     volumes, status = live["spec"]["template"]["spec"].get("volumes") or (), live.get("status") or {}
     mounted = any((volume.get("secret") or {}).get("secretName") == secret for volume in volumes)
     if workload[0] == "StatefulSet":
-        return mounted and status.get("currentRevision") == status.get("updateRevision")
+        return mounted and kube.has_one_revision(live)
     is_observed = status.get("observedGeneration", 0) >= live["metadata"].get("generation", 1)
     return mounted and is_observed and status.get("updatedReplicas", 0) == status.get("replicas", 0)
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from .carry_out import Apply, Judge, Verdicts, carry_out, condition_type, conditions
 from .claim import Claim, Claims
-from .context import DRAWN, Context, InstalledKinds, Listens, Node, Referent
+from .context import DRAWN, Context, InstalledKinds, Listens, Node, Referent, secret_data
 from .errors import Drifted, Incomplete, MissingReference, NotBuilt, SpecError, Transient
 from .kind import Kind
-from .names import NAME_LIMIT, digest, fitting, keyed_digest
+from .names import NAME_LIMIT, STATEFUL_SET_LIMIT, digest, fitting, keyed_digest
 from .permissions import NO_PERMISSIONS, Permissions, is_own_service, whom_to_ask, wrong_entry
 from .release import Component, Release, parse
 from .service import (
@@ -34,6 +34,7 @@ __all__ = [
     "NO_PERMISSIONS",
     "READY",
     "RECOVERY",
+    "STATEFUL_SET_LIMIT",
     "Actuator",
     "Apply",
     "Claim",
@@ -86,6 +87,7 @@ __all__ = [
     "parse",
     "progressing",
     "recovering",
+    "secret_data",
     "waiting",
     "whom_to_ask",
     "worst",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -9,7 +10,7 @@ from typing import Any, Generic, TypeVar
 
 from ..api import Dependency, Model, Ref
 from .errors import Transient
-from .names import fitting
+from .names import NAME_LIMIT, STATEFUL_SET_LIMIT, fitting
 from .permissions import NO_PERMISSIONS, Permissions
 from .release import Release
 from .steps import Key, Object
@@ -84,6 +85,12 @@ class Listens:
     """True if programs on the network of nodes use it in every cloud."""
 
 
+def secret_data(live: Mapping[str, Any] | None) -> dict[str, str]:
+    """Plain text of a Secret's data, bytes that are none as lone surrogates; empty for None."""
+    data: Mapping[str, str] = (live or {}).get("data") or {}
+    return {k: base64.b64decode(v).decode(errors="surrogateescape") for k, v in data.items()}
+
+
 @dataclass(frozen=True, kw_only=True)
 class Context(Generic[SpecT]):
     """The world as one pass sees it; never refreshed while planning."""
@@ -133,6 +140,17 @@ class Context(Generic[SpecT]):
     def name(self, *parts: str) -> str:
         """`<owner>-<part>…`, the name of everything made for this resource, at most 63 characters."""
         return fitting("-".join((self.owner, *parts)))
+
+    def live(self, kind: str, *parts: str) -> Object | None:
+        """The object `<owner>-<part>…` of that kind in the cluster; None without one."""
+        limit = STATEFUL_SET_LIMIT if kind == "StatefulSet" else NAME_LIMIT
+        return self.children.get((kind, fitting(self.name(*parts), limit)))
+
+    def secret(self, *parts: str, lost: bool = False) -> dict[str, str]:
+        """The data of Secret `<owner>-<part>…` in the cluster; with `lost`, also of one that was deleted and is
+        irreplaceable. Empty without one.
+        """
+        return secret_data(self.live("Secret", *parts) or (self.lost.get(self.name(*parts)) if lost else None))
 
     def host(self, service: str) -> str:
         """The fully qualified name of a Service in this namespace."""

@@ -9,6 +9,8 @@ from typing import Any
 
 NAME_LIMIT = 63
 """DNS labels, label values and pod hostnames stop here (RFC 1035)."""
+STATEFUL_SET_LIMIT = NAME_LIMIT - 11
+"""A StatefulSet labels its pods with its name, a dash and ten characters (controller-revision-hash)."""
 
 
 def digest(value: Any) -> str:

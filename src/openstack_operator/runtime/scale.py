@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..api import Scale
-from ..kube import STATEFUL_SET_LIMIT
-from ..plan import NAME_LIMIT, Context, fitting
+from ..plan import Context
 
 
 def scale_status(scale: Scale | None, ctx: Context[Any]) -> Mapping[str, Any]:
@@ -16,8 +15,7 @@ def scale_status(scale: Scale | None, ctx: Context[Any]) -> Mapping[str, Any]:
     """
     if scale is None:
         return {}
-    limit = STATEFUL_SET_LIMIT if scale.kind == "StatefulSet" else NAME_LIMIT
-    live = ctx.children.get((scale.kind, fitting(ctx.name(scale.component), limit)))
+    live = ctx.live(scale.kind, scale.component)
     if live is None:
         return {}
     # What the plan wants of it may be another number: `replicas` of the component, or an autoscaler's.

@@ -50,7 +50,7 @@ def plan(ctx: Context[BarbicanSpec]) -> Plan:
 
 def needs_pods(ctx: Context[BarbicanSpec]) -> bool:
     """Return True if the next plan has to know which pods run: passwords or the key are being replaced."""
-    stored = read_ring(_data(ctx, "kek"), _KEK)
+    stored = read_ring(ctx.secret("kek", lost=True), _KEK)
     return moving(ctx) or (stored is not None and len(stored.keys) > 1)
 
 
@@ -62,7 +62,7 @@ class _KeyState:
 
 def _key_state(ctx: Context[BarbicanSpec], base: parts.Foundation) -> _KeyState:
     """Return the keys, one step further if the step before is done, and the configuration with them."""
-    stored = read_ring(_data(ctx, "kek"), _KEK) or _recovered(ctx)
+    stored = read_ring(ctx.secret("kek", lost=True), _KEK) or _recovered(ctx)
     all_read_it = is_rewrapped = False
     if stored is not None:
         before = _KeyState(stored, _config(ctx, base, stored))
@@ -78,19 +78,13 @@ def _key_state(ctx: Context[BarbicanSpec], base: parts.Foundation) -> _KeyState:
     return _KeyState(ring, _config(ctx, base, ring))
 
 
-def _data(ctx: Context[BarbicanSpec], name: str) -> Mapping[str, str]:
-    """Return the content of a Secret of this Barbican, also of one that was deleted while the operator ran."""
-    secret = kube.fitting(ctx.name(name))
-    return kube.secret_data(ctx.children.get(("Secret", secret)) or ctx.lost.get(secret))
-
-
 def _recovered(ctx: Context[BarbicanSpec]) -> KeyRing | None:
     """Return the keys from the configuration if their Secret is gone; None for a new Barbican. Raise Incomplete if pods
     run, and their key is nowhere: another key would make all secrets unreadable.
     """
-    ring = recovered(_data(ctx, "config").get(_FILE, ""), ctx.spec.kek_generation)
-    if ring is None and any(("Deployment", kube.fitting(ctx.name(name))) in ctx.children for name in _WORKLOADS):
-        secret = kube.fitting(ctx.name("kek"))
+    ring = recovered(ctx.secret("config", lost=True).get(_FILE, ""), ctx.spec.kek_generation)
+    if ring is None and any(("Deployment", ctx.name(name)) in ctx.children for name in _WORKLOADS):
+        secret = ctx.name("kek")
         text = f"Secret {secret!r} has no key, and without it the stored secrets cannot be read; restore it from a copy"
         raise Incomplete("spec.kekGeneration", text)
     return ring
@@ -136,7 +130,7 @@ def _all_run_with(ctx: Context[BarbicanSpec], conf: parts.Config) -> bool:
     """Return True if all pods have this configuration, those that are ending too: they still serve for some seconds,
     and on a node that is cut off for longer.
     """
-    live = [ctx.children.get(("Deployment", kube.fitting(ctx.name(name)))) for name in _WORKLOADS]
+    live = [ctx.live("Deployment", name) for name in _WORKLOADS]
     if "pods" not in ctx.facts or not all(each is not None and not kube.is_rolling_out(each) for each in live):
         return False
     templates = [each["spec"]["template"] for each in live if each]

@@ -28,8 +28,7 @@ def record(ctx: Context[CephStorageSpec]) -> Step:
     """Return the step of Secret `<owner>-record`: `state`, which is `existing` after the first majority, and for each
     monitor the address that clients and the map of monitors keep. It lives as long as the volumes.
     """
-    name = ctx.name("record")
-    previous = kube.secret_data(ctx.children.get(("Secret", name)) or ctx.lost.get(name))
+    name, previous = ctx.name("record"), ctx.secret("record", lost=True)
     # A monitor is ready as part of a majority.
     had_majority = previous.get("state") == "existing" or _cluster(ctx, "mon").ready_replicas > 0
     addresses = {letter: _address(ctx, letter, previous) for letter in monitors(ctx)}
@@ -40,7 +39,7 @@ def record(ctx: Context[CephStorageSpec]) -> Step:
 
 
 def _address(ctx: Context[CephStorageSpec], letter: str, previous: Mapping[str, str]) -> str:
-    live = ctx.children.get(("Service", ctx.name("mon", letter)), {})
+    live = ctx.live("Service", "mon", letter) or {}
     return previous.get(letter) or live.get("spec", {}).get("clusterIP", "")
 
 

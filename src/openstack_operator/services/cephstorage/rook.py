@@ -124,4 +124,4 @@ def rook_state(ctx: Context[CephStorageSpec]) -> RookState:
 
 def secret_name(ctx: Context[CephStorageSpec], use: str) -> str:
     """Return the name of the Secret of a use's client."""
-    return kube.fitting(ctx.name(f"client-{use}"))
+    return ctx.name(f"client-{use}")

@@ -25,7 +25,7 @@ def plan(ctx: Context[CortexSpec]) -> Plan:
     """Return everything a Cortex consists of; published: internalURL, and trustSecret (key `ca.crt`) if clients have to
     verify its certificate. Raise SpecError for an unknown filter or weigher, MissingReference for a missing Secret.
     """
-    spec, service, enabled = ctx.spec, kube.fitting(ctx.owner), _enabled(ctx.spec)
+    spec, service, enabled = ctx.spec, ctx.name(), _enabled(ctx.spec)
     dependencies = waits(ctx)
     program = ctx.release["cortex-api"]
     if spec.image:

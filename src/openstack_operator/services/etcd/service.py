@@ -82,7 +82,7 @@ def plan(ctx: Context[EtcdSpec]) -> Plan:
     hosts = cluster.hosts(ctx.spec.replicas)
     # Peers call each other by name, and their certificates have it.
     certificate = parts.certified(ctx, ctx.name(), workloads=[cluster.key], also=[cluster.wildcard], calls=True)
-    stored = cluster.stored_record("record")
+    stored = ctx.secret("record")
     peer_tls = cluster.peer_tls(certificate, closes=True, plain=stored.get("state") == "existing")
     listeners = Listeners(certificate, peer_tls)
     record = _record(cluster, stored, [listeners.peer_url(host) for host in hosts])

@@ -75,7 +75,7 @@ def _definitions(ctx: Context[GlanceSpec], conf: parts.Config, *, after: Sequenc
 
 def _is_in_catalog(ctx: Context[GlanceSpec], api: Api) -> bool:
     """Return True if the current internal endpoint in the catalog is this API; the scheme may differ."""
-    entry = ctx.children.get(("KeystoneService", kube.fitting(ctx.name("catalog"))), {})
+    entry = ctx.live("KeystoneService", "catalog") or {}
     endpoint = entry.get("spec", {}).get("endpoints", {}).get("internal", "")
     return urlsplit(endpoint).hostname == urlsplit(api.internal).hostname
 

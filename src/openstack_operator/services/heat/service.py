@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from ... import kube, oslo, parts
 from ...api import KEYSTONE
@@ -126,9 +126,10 @@ def _encryption(ctx: Context[HeatSpec]) -> tuple[Step, str]:
     second key, so this one is never replaced: if the Secret lacks it, it comes from the engine's configuration. Raise
     Incomplete if engines run and their key is nowhere.
     """
-    key = _data(ctx, "encryption").get(_KEY) or _configured(_data(ctx, _ENGINE_CONFIG).get(_FILE, ""))
-    if not key and ("Deployment", kube.fitting(ctx.name("engine"))) in ctx.children:
-        name = kube.fitting(ctx.name("encryption"))
+    stored, configured = (ctx.secret(name, lost=True) for name in ("encryption", _ENGINE_CONFIG))
+    key = stored.get(_KEY) or _configured(configured.get(_FILE, ""))
+    if not key and ("Deployment", ctx.name("engine")) in ctx.children:
+        name = ctx.name("encryption")
         text = f"Secret {name!r} has no {_KEY}, and without it no stack can be changed; restore it from a copy"
         raise Incomplete("spec", text)
     # Heat demands 32 characters: of base64, these are 192 bits.
@@ -136,12 +137,6 @@ def _encryption(ctx: Context[HeatSpec]) -> tuple[Step, str]:
     secret = kube.retained(kube.irreplaceable(kube.secret(ctx, ctx.name("encryption"), {_KEY: key})))
     # A barrier: nothing may be encrypted with a key that is not stored yet.
     return Step(name="EncryptionKey", objects=(secret,), guarded=True, barrier=True), key
-
-
-def _data(ctx: Context[HeatSpec], name: str) -> Mapping[str, str]:
-    """Return the content of a Secret of this Heat, also of one that was deleted while the operator ran."""
-    secret = kube.fitting(ctx.name(name))
-    return kube.secret_data(ctx.children.get(("Secret", secret)) or ctx.lost.get(secret))
 
 
 def _configured(conf: str) -> str:

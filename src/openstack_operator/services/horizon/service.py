@@ -98,9 +98,8 @@ def _key_state(ctx: Context[HorizonSpec], site: Site) -> _KeyState:
     """Return the keys, one step further if the step before is done, and the configuration with them."""
     user = additions(ctx.spec.config)
     lifetime = timedelta(seconds=user.get("SESSION_TIMEOUT", SESSION_TIMEOUT))
-    secret = kube.fitting(ctx.name("session-keys"))
     # Deleted, it stays so: that logs out whoever has a stolen key.
-    stored = read_ring(kube.secret_data(ctx.children.get(("Secret", secret))), _KEY)
+    stored = read_ring(ctx.secret("session-keys"), _KEY)
     ring = next_ring(
         stored,
         ctx.spec.secret_key_generation,
@@ -156,7 +155,7 @@ def _other_authorities(ctx: Context[HorizonSpec]) -> str:
 
 def _all_run_with(ctx: Context[HorizonSpec], conf: parts.Config) -> bool:
     """Return True if all pods have this configuration."""
-    live = ctx.children.get(("Deployment", kube.fitting(ctx.name("api"))))
+    live = ctx.live("Deployment", "api")
     if live is None or kube.is_rolling_out(live):
         return False
     annotations = live["spec"]["template"]["metadata"].get("annotations") or {}

@@ -52,7 +52,7 @@ def application(
         objects=(kube.secret(ctx, ctx.name("app-credential"), files),),
         after=(credential,),
         own=(credential,),
-        secret=kube.fitting(ctx.name("app-credential")),
+        secret=ctx.name("app-credential"),
         files=files,
     )
 

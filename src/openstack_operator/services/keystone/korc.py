@@ -33,7 +33,7 @@ def uses_korc(ctx: Context[KeystoneSpec]) -> bool:
     Keystone's own entry, which is the first one of a catalog.
     """
     provider = ctx.spec.catalog.provider
-    entry = ctx.children.get(("KeystoneService", kube.fitting(ctx.name("catalog"))))
+    entry = ctx.live("KeystoneService", "catalog")
     current = entry["spec"].get("provider", delegate.BUILTIN) if entry else ""
     if provider == delegate.AUTO:
         if not current:

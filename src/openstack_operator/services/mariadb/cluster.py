@@ -109,7 +109,7 @@ def _with_role(pod: Object, primary: str, record: ClusterRecord) -> Object:
 
 def _primary_labels(ctx: Context[MariaDBSpec], primary: str) -> dict[str, str]:
     """Return labels of the primary; none while a single server has no role yet, since it would lose its clients."""
-    live = ctx.children.get(("Service", kube.fitting(ctx.owner)))
+    live = ctx.live("Service")
     selects_by_role = live is None or roles.ROLE in live["spec"]["selector"]
     return {roles.ROLE: roles.PRIMARY} if selects_by_role or primary else {}
 

@@ -23,9 +23,9 @@ def _delegated(ctx: Context[MariaDBSpec]) -> Plan:
     """Return the plan of a MariaDB of k8s.mariadb.com with a root password of ours; published as of a builtin one, with
     the name of that resource, which makes databases and accounts.
     """
-    spec, name = ctx.spec, kube.fitting(ctx.owner)
+    spec, name = ctx.spec, ctx.name()
     is_cluster = spec.replicas > 1
-    live = ctx.children.get((KIND, name))
+    live = ctx.live(KIND)
     if live and is_cluster and not live["spec"].get("galera"):
         raise SpecError("spec.replicas", "mariadb-operator makes no cluster of a single server; set 1 again")
     # An account of the data directory, written into SQL without quoting: a generated password has no quotes.
@@ -74,7 +74,7 @@ def _with_watch_label(step: Step) -> tuple[kube.Object, ...]:
 
 def _spec(ctx: Context[MariaDBSpec], creds: parts.Credentials, certificate: parts.Certified) -> dict[str, Any]:
     spec, is_cluster = ctx.spec, ctx.spec.replicas > 1
-    pods = {"app.kubernetes.io/name": "mariadb", "app.kubernetes.io/instance": kube.fitting(ctx.owner)}
+    pods = {"app.kubernetes.io/name": "mariadb", "app.kubernetes.io/instance": ctx.name()}
     # If unset, it would encrypt, by an authority that no client knows.
     tls: dict[str, Any] = {"enabled": bool(certificate)}
     if certificate:
@@ -113,5 +113,5 @@ def provided(ctx: Context[MariaDBSpec]) -> Plan | None:
     """Return the plan of a MariaDB that another provider runs; None for a builtin one. Raises SpecError if another
     provider has run it before.
     """
-    stored = kube.secret_data(ctx.children.get(("Secret", ctx.name("root"))))
+    stored = ctx.secret("root")
     return delegate.plan(ctx, OPERATOR, KIND, _delegated, _external, mariadb_operator=_RUNS in stored)

@@ -44,7 +44,7 @@ def cluster_record(
 
     Raises SpecError as `ordered_member`.
     """
-    stored, live, names = cluster.stored_record("galera"), cluster.live, cluster.pod_names(ctx.spec.replicas)
+    stored, live, names = cluster.ctx.secret("galera"), cluster.live, cluster.pod_names(ctx.spec.replicas)
     primary = next((m for m in members.values() if m.status == galera.PRIMARY and m.uuid != galera.ZERO), None)
     current = names[: _member_count(ctx, stored, live, grows=primary is not None)]
     data = {

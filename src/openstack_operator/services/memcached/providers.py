@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ... import kube, parts
+from ... import parts
 from ...api import mebibytes
 from ...parts import delegate
 from ...plan import Context, Kind, Plan, SpecError, Step
@@ -30,7 +30,7 @@ def _delegated(ctx: Context[MemcachedSpec]) -> Plan:
     """Return the plan of a Memcached of memcached.c5c3.io; published is one address for all of its servers, since none
     has a name of its own. With a certificate they take nothing but TLS, at the usual port.
     """
-    spec, name = ctx.spec, kube.fitting(ctx.owner)
+    spec, name = ctx.spec, ctx.name()
     delegate.reject_unsupported(ctx, OPERATOR, "node_selector", "tolerations", "affinity", "priority_class_name")
     if mebibytes(spec.memory) > _MEMORY_LIMIT:
         raise SpecError("spec.memory", f"memcached-operator takes {_MEMORY_LIMIT} at most; lower it, or choose builtin")

@@ -83,7 +83,7 @@ def _check(spec: NeutronSpec) -> None:
 
 def _connected(ctx: Context[NeutronSpec], component: str, *, after: Sequence[Step]) -> Step:
     """Return a step for an OVN that is known by its addresses only: it is ready if the client of OVN is ready."""
-    live = ctx.children.get(("Deployment", kube.fitting(ctx.name(component))))
+    live = ctx.live("Deployment", component)
     ready = live is not None and kube.judge(live).ready
     verdict = READY if ready else progressing(f"{component} has no connection to OVN yet; see spec.ovn.nbConnection")
     return Step(name="OVNConnected", verdict=verdict, after=tuple(after))

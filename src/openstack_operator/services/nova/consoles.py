@@ -142,7 +142,7 @@ def _certificate(
 ) -> Step:
     """Make a Secret with the authority, the certificate and its key under the names of `files`."""
     bundle, cert, key = files
-    live: Mapping[str, str] = kube.secret_data(ctx.children.get(("Secret", kube.fitting(ctx.name(name)))))
+    live: Mapping[str, str] = ctx.secret(name)
     live_pair = pki.Pair(live[key], live[cert]) if {cert, key} <= live.keys() else None
     pair = pki.certificate(live_pair, request, ca.signer, ctx.draw, ctx.now)
     secret = kube.secret(ctx, ctx.name(name), {bundle: ca.bundle, cert: pair.cert, key: pair.key})

@@ -68,7 +68,7 @@ def plan_migration(ctx: Context[NovaSpec]) -> Migration:
     if not (compute.enabled and compute.live_migration and ctx.spec.image_profile == "debian"):
         return Migration()
     ca = own_authority(ctx, "migration", "live migrations", readers=libvirt_verdict(ctx))
-    files = kube.secret_data(ctx.children.get(("Secret", kube.fitting(ctx.name("migration")))))
+    files = ctx.secret("migration")
     # A name that no client calls, since a certificate needs one before the first node exists.
     names = frozenset({"compute.invalid", *_addresses(ctx.pods)})
 
@@ -93,7 +93,7 @@ def plan_migration(ctx: Context[NovaSpec]) -> Migration:
 
 def libvirt_verdict(ctx: Context[NovaSpec]) -> Verdict:
     """Return the verdict on libvirt of all nodes: once ready, it follows its files, and those of servers that run."""
-    live = ctx.children.get(("DaemonSet", ctx.name(LIBVIRT)))
+    live = ctx.live("DaemonSet", LIBVIRT)
     return kube.judge(live) if live else READY
 
 

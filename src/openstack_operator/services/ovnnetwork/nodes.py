@@ -99,5 +99,5 @@ def _settings_file(spec: Mapping[str, Any]) -> str:
 
 
 def _ready(ctx: Context[OVNNetworkSpec], component: str) -> int:
-    live = ctx.children.get(("DaemonSet", kube.fitting(ctx.name(component)))) or {}
+    live = ctx.live("DaemonSet", component) or {}
     return (live.get("status") or {}).get("numberReady", 0)

@@ -56,7 +56,7 @@ def _has_left(live: Object, listed: int) -> bool:
     status = live.get("status") or {}
     if _ready(live) != listed or status.get("observedGeneration", 0) < live["metadata"].get("generation", 0):
         return False
-    return status.get("currentRevision") == status.get("updateRevision") or status.get("updatedReplicas", 0) > 0
+    return kube.has_one_revision(live) or status.get("updatedReplicas", 0) > 0
 
 
 def _ready(live: Object | None) -> int:
@@ -95,7 +95,7 @@ def record(ctx: Context[OVNNetworkSpec], cluster: parts.Cluster, forced_pod: str
     secret = ctx.name(suffix)
     if replicas == 1 and ("Secret", secret) not in ctx.children:
         return None
-    stored = cluster.stored_record(suffix)
+    stored = cluster.ctx.secret(suffix)
     volumes = live["spec"]["template"]["spec"].get("volumes") or () if live else ()
     has_record = any((volume.get("secret") or {}).get("secretName") == secret for volume in volumes)
     size = next_size(replicas, stored["members"].count(",") + 1 if stored else None, live, has_record=has_record)

@@ -82,10 +82,10 @@ def limits_nodes(ctx: Context[OVNNetworkSpec], tls: TLS) -> bool:
     """
     if tls.chassis is None:
         return False
-    live = ctx.children.get(("Deployment", kube.fitting(ctx.name("relay"))))
+    live = ctx.live("Deployment", "relay")
     if live and any(each["name"] == "OVN_ROLE" for each in live["spec"]["template"]["spec"]["containers"][0]["env"]):
         return True
-    daemons = [ctx.children.get(("DaemonSet", kube.fitting(ctx.name(name)))) for name in ("gateway", "chassis")]
+    daemons = [ctx.live("DaemonSet", name) for name in ("gateway", "chassis")]
     return all(each is None or (_shows_own(each) and not kube.is_rolling_out(each)) for each in daemons)
 
 

@@ -82,7 +82,7 @@ def certificates(ctx: Context[OVNNetworkSpec]) -> TLS:
     )
     if not server.published or not ctx.spec.chassis.enabled:
         return TLS(server, client)
-    live = ctx.children.get(("Deployment", kube.fitting(ctx.name("relay"))))
+    live = ctx.live("Deployment", "relay")
     readers = kube.judge(live) if live else READY
     chassis = own_authority(ctx, "chassis", "nodes' connections to OVN", readers=readers)
     trusted = pki.bundle([server.files["ca.crt"], chassis.bundle], ctx.now)

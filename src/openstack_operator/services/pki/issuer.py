@@ -43,11 +43,11 @@ def plan(ctx: Context[PKISpec], issuer: IssuerRef, before: Plan | None) -> Plan:
         "certificateMinutes": str(int(lifetime.total_seconds() // 60)),
         **allowed_kinds(ctx),
     }
-    request = pki.Request(common=ctx.owner, names=frozenset({ctx.host(kube.fitting(ctx.name("probe")))}))
+    request = pki.Request(common=ctx.owner, names=frozenset({ctx.host(ctx.name("probe"))}))
     # Renewed before the certificates of services are, so that the bundle has their next authority by then.
     order = ordered(ctx, "probe", contract, request, "spec.issuerRef", renewed=1 / 3)
-    bundle = kube.fitting(ctx.name("bundle"))
-    previous = kube.secret_data(ctx.children.get(("Secret", bundle))).get("ca.crt", "")
+    bundle = ctx.name("bundle")
+    previous = ctx.secret("bundle").get("ca.crt", "")
     trusted = pki.bundle(
         # A previous authority of the issuer stays trusted until it expires: certificates by it are in use.
         [*(sorted(pki.split(previous))), extra_authorities(ctx), order.files.get("ca.crt", "")],

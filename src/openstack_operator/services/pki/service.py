@@ -77,12 +77,11 @@ def _authority_plan(ctx: Context[PKISpec]) -> Plan:
 
 
 def _secret(ctx: Context[Any]) -> str:
-    return kube.fitting(ctx.name("authority"))
+    return ctx.name("authority")
 
 
 def _stored(ctx: Context[PKISpec]) -> Authorities | None:
-    name = _secret(ctx)
-    return read(kube.secret_data(ctx.children.get(("Secret", name)) or ctx.lost.get(name)), ctx.now)
+    return read(ctx.secret("authority", lost=True), ctx.now)
 
 
 def _new_authority(ctx: Context[PKISpec], *, is_first: bool = False) -> pki.Pair:
@@ -93,7 +92,7 @@ def _new_authority(ctx: Context[PKISpec], *, is_first: bool = False) -> pki.Pair
 
 def _initial(ctx: Context[PKISpec]) -> Authorities:
     """Return the first authority; or, if the key was lost, another one beside those that are trusted so far."""
-    bundle = kube.secret_data(ctx.children.get(("Secret", kube.fitting(ctx.name("bundle"))))).get("ca.crt", "")
+    bundle = ctx.secret("bundle").get("ca.crt", "")
     predecessors = "".join(sorted(pki.split(bundle) - pki.split(issuer.extra_authorities(ctx))))
     signer = _new_authority(ctx, is_first=not predecessors)
     return Authorities(

@@ -37,7 +37,7 @@ def orders(ctx: Context[RabbitMQSpec], cluster: parts.Cluster) -> Orders:
     """
     secret = ctx.name("orders")
     member = ordered_member(ctx, FORCE, cluster.pod_names(ctx.spec.replicas))
-    stored = cluster.stored_record("orders")
+    stored = cluster.ctx.secret("orders")
     order = stored if member and stored.get("member") == member else {}
     if member and not order and not any(_is_ready(pod) for pod in ctx.pods):
         order = {"member": member, "token": ctx.draw()}
@@ -80,9 +80,9 @@ def verdict(cluster: parts.Cluster, members: Sequence[dict[str, str]], ordered_m
 
 def _is_rolling_out(live: Object, now: datetime) -> bool:
     """Return True while members start for the first time or are replaced one by one: that is no recovery."""
-    status, created = live.get("status") or {}, live["metadata"].get("creationTimestamp")
+    created = live["metadata"].get("creationTimestamp")
     is_new = created is None or now - datetime.fromisoformat(created) < _FIRST_START
-    return is_new or status.get("currentRevision") != status.get("updateRevision")
+    return is_new or not kube.has_one_revision(live)
 
 
 def _is_ready(pod: Object) -> bool:

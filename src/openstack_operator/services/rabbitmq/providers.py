@@ -33,7 +33,7 @@ def _delegated(ctx: Context[RabbitMQSpec]) -> Plan:
     """Return the plan of a RabbitmqCluster; published as of a builtin one, and its name if the messaging topology
     operator makes virtual hosts and users, which cannot check a certificate of ours: with TLS our actuators make them.
     """
-    spec, name = ctx.spec, kube.fitting(ctx.owner)
+    spec, name = ctx.spec, ctx.name()
     certificate = parts.certified(ctx, name, workloads=[(KIND, name)], members=f"{name}-nodes")
     resource = delegate.resource(ctx, "RabbitmqCluster", name, API, _spec(ctx, certificate))
     server = Step(name="Server", objects=(kube.annotated(resource, {_LEGACY: "true"}),), after=certificate.steps)
@@ -63,7 +63,7 @@ def _delegated(ctx: Context[RabbitMQSpec]) -> Plan:
 
 def _spec(ctx: Context[RabbitMQSpec], certificate: parts.Certified) -> dict[str, Any]:
     spec, several = ctx.spec, ctx.spec.replicas > 1
-    pods = {"app.kubernetes.io/name": kube.fitting(ctx.owner)}
+    pods = {"app.kubernetes.io/name": ctx.name()}
     fields = delegate.placement(ctx, pods, several=several)
     placement = {name: fields.pop(name, None) for name in ("affinity", "tolerations")}
     tls = {"secretName": certificate.secret, "disableNonTLSListeners": certificate.required}

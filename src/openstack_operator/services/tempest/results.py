@@ -104,7 +104,7 @@ def record(ctx: Context[TempestSpec], run: Run | None) -> Step:
 
 
 def _stored(ctx: Context[TempestSpec]) -> Mapping[str, str]:
-    return ctx.children.get(("ConfigMap", kube.fitting(ctx.name("results"))), {}).get("data") or {}
+    return (ctx.live("ConfigMap", "results") or {}).get("data") or {}
 
 
 def _runs(ctx: Context[TempestSpec]) -> list[Run]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from ... import kube
 from ...api import mebibytes
 from ...parts import delegate
 from ...plan import Context, Kind, Plan, SpecError, Step
@@ -21,7 +20,7 @@ def _delegated(ctx: Context[ValkeySpec]) -> Plan:
     """Return the plan of a Valkey of cache.cs.sap.com, whose objects are called `valkey-<name>`; its operator makes the
     password and the certificate. Sentinels watch over a set called `myprimary` there.
     """
-    spec, name = ctx.spec, kube.fitting(ctx.owner)
+    spec, name = ctx.spec, ctx.name()
     delegate.reject_unsupported(ctx, OPERATOR, "image")
     if spec.tls and spec.tls.secret_ref:
         text = "valkey-operator makes certificates of its own; name a PKI, or choose provider builtin"
@@ -44,7 +43,7 @@ def _delegated(ctx: Context[ValkeySpec]) -> Plan:
 
 def _spec(ctx: Context[ValkeySpec]) -> dict[str, Any]:
     spec = ctx.spec
-    pods = {"app.kubernetes.io/name": "valkey", "app.kubernetes.io/instance": kube.fitting(ctx.owner)}
+    pods = {"app.kubernetes.io/name": "valkey", "app.kubernetes.io/instance": ctx.name()}
     return {
         "replicas": spec.replicas,
         "sentinel": {"enabled": spec.sentinel.enabled},
