@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from openstack_operator.plan import Object, Plan, Release
+from openstack_operator.plan import Object, Release
 from openstack_operator.services.glance.model import GLANCE
 from openstack_operator.services.glance.service import plan
-from openstack_operator.testing import context
+from tests.planning import planner
 
 from .programs import Machine, job, pods
 
@@ -30,8 +29,7 @@ while kill -0 "$PPID"; do PATH=/usr/bin:/bin sleep 0.01; done
 """
 
 
-def planned(release: Release, spec: dict[str, Any] | None = None) -> Plan:
-    return plan(context(GLANCE, spec, release=release, published=PUBLISHED))
+planned = planner(plan, GLANCE, published=PUBLISHED)
 
 
 @pytest.fixture

@@ -16,6 +16,7 @@ from openstack_operator.services.barbican.service import plan
 from openstack_operator.services.controlplane.model import CONTROL_PLANE
 from openstack_operator.services.controlplane.service import plan as cloud
 from openstack_operator.testing import context, granted
+from tests.planning import objects
 
 PUBLISHED = {
     "MariaDB": {"host": "mariadb", "port": "3306"},
@@ -45,10 +46,6 @@ def planned(release: Release, children: Objects, *ending: Object, **spec: Any) -
         facts=facts,
     )
     return plan(ctx)
-
-
-def objects(made: Plan) -> Objects:
-    return {key(obj): obj for obj in made.objects}
 
 
 def rolled_out(made: Plan) -> Objects:

@@ -16,7 +16,8 @@ from openstack_operator.plan import MissingReference, Object, Plan, Release, Sta
 from openstack_operator.services.cephstorage import config, health
 from openstack_operator.services.cephstorage.model import CEPH_STORAGE
 from openstack_operator.services.cephstorage.service import plan
-from openstack_operator.testing import NOW, context, granted
+from openstack_operator.testing import NOW, granted
+from tests.planning import objects, planner
 
 GIB = 1024**3
 FINE = {
@@ -35,12 +36,7 @@ CONF = "[global]\nfsid = 11111111-2222-3333-4444-555555555555\nmon host = 192.0.
 KEY = config.cephx("theirs")
 
 
-def planned(release: Release, spec: dict[str, Any] | None = None, **changes: Any) -> Plan:
-    return plan(context(CEPH_STORAGE, spec, release=release, owner="ceph", **changes))
-
-
-def objects(made: Plan) -> dict[tuple[str, str], Object]:
-    return {key(obj): obj for obj in made.objects}
+planned = planner(plan, CEPH_STORAGE, owner="ceph")
 
 
 def secret(made: Plan, name: str) -> dict[str, str]:

@@ -6,23 +6,19 @@ from typing import Any
 
 from openstack_operator import kube, pki
 from openstack_operator.parts.tls import TRUSTS
-from openstack_operator.plan import Object, Plan, Release, key
+from openstack_operator.plan import Plan, Release
 from openstack_operator.services.etcd.model import ETCD
 from openstack_operator.services.etcd.service import plan
 from openstack_operator.services.pki.model import PKI
 from openstack_operator.services.pki.service import plan as authority
 from openstack_operator.testing import NOW, context, granted
+from tests.planning import objects, planner
 
 RECORD = ("Secret", "etcd-record")
 SERVER = ("StatefulSet", "etcd-server")
 
 
-def planned(release: Release, spec: dict[str, Any] | None = None, **changes: Any) -> Plan:
-    return plan(context(ETCD, spec, release=release, **changes))
-
-
-def objects(made: Plan) -> dict[tuple[str, str], Object]:
-    return {key(obj): obj for obj in made.objects}
+planned = planner(plan, ETCD)
 
 
 def record(made: Plan) -> dict[str, str]:

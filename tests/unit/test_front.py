@@ -8,7 +8,7 @@ import pytest
 
 from openstack_operator import pki
 from openstack_operator.kube import secret_data
-from openstack_operator.plan import Object, Plan, Release, key
+from openstack_operator.plan import Object, Plan, Release
 from openstack_operator.services.glance.model import GLANCE
 from openstack_operator.services.glance.service import plan as glance
 from openstack_operator.services.keystone.model import KEYSTONE
@@ -23,6 +23,7 @@ from openstack_operator.services.ovnnetwork.service import plan as network
 from openstack_operator.services.pki.model import PKI
 from openstack_operator.services.pki.service import plan as authority
 from openstack_operator.testing import NOW, context, granted
+from tests.planning import objects
 
 Objects = dict[tuple[str, str], Object]
 CONTRACTS = {
@@ -36,10 +37,6 @@ CONTRACTS = {
 }
 DOMAIN = "openstack.svc.cluster.local"
 HOST = f"keystone-api.{DOMAIN}"
-
-
-def objects(plan: Plan) -> Objects:
-    return {key(obj): obj for obj in plan.objects}
 
 
 def planned(release: Release, resource: Any, plan: Any, tls: dict[str, Any] | None = None, **spec: Any) -> Plan:

@@ -18,6 +18,7 @@ from openstack_operator.plan import Object, Plan, Release, SpecError
 from openstack_operator.services.glance.model import GLANCE, GlanceSpec
 from openstack_operator.services.glance.service import plan
 from openstack_operator.testing import context
+from tests.planning import planner
 
 ROOT = Path(__file__).parent.parent.parent
 CONTRACTS = {
@@ -45,9 +46,7 @@ SECRETS = {
 }
 
 
-def planned(release: Release, spec: dict[str, Any] | None = None) -> Plan:
-    published = CONTRACTS | {"CephStorage": CEPH}
-    return plan(context(GLANCE, spec, release=release, published=published, secrets=SECRETS, owner="glance"))
+planned = planner(plan, GLANCE, published=CONTRACTS | {"CephStorage": CEPH}, secrets=SECRETS, owner="glance")
 
 
 def files(made: Plan) -> dict[str, str]:

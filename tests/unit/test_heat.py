@@ -15,6 +15,7 @@ from openstack_operator.services.heat.config import GRACE
 from openstack_operator.services.heat.model import HEAT
 from openstack_operator.services.heat.service import plan
 from openstack_operator.testing import context, granted
+from tests.planning import objects
 
 PUBLISHED = {
     "MariaDB": {"host": "mariadb", "port": "3306"},
@@ -43,10 +44,6 @@ def _planned(release: Release, children: Objects, secrets: dict[str, dict[str, s
             draw=lambda: next(draws),
         )
     )
-
-
-def objects(made: Plan) -> Objects:
-    return {key(obj): obj for obj in made.objects}
 
 
 def rolled_out(made: Plan) -> Objects:

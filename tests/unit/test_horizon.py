@@ -18,6 +18,7 @@ from openstack_operator.services.horizon.additions import ALLOWED, ALLOWED_IN_CO
 from openstack_operator.services.horizon.model import HORIZON
 from openstack_operator.services.horizon.service import plan
 from openstack_operator.testing import NOW, context, granted
+from tests.planning import objects
 
 KEYSTONE = {"internalURL": "http://keystone-api:5000/v3", "publicURL": "https://keystone.example.org/v3"}
 PUBLISHED = {
@@ -50,10 +51,6 @@ def planned(
             now=NOW + now,
         )
     )
-
-
-def objects(made: Plan) -> Objects:
-    return {key(obj): obj for obj in made.objects}
 
 
 def rolled_out(made: Plan) -> Objects:

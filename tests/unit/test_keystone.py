@@ -6,7 +6,6 @@ import base64
 from configparser import ConfigParser
 from datetime import UTC, datetime, timedelta
 from itertools import count
-from typing import Any
 
 import pytest
 import yaml
@@ -20,6 +19,7 @@ from openstack_operator.services.keystone.keys import KeyRing, due, new_ring
 from openstack_operator.services.keystone.model import KEYSTONE
 from openstack_operator.services.keystone.service import ROTATED, plan
 from openstack_operator.testing import context, granted
+from tests.planning import planner
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 CONTRACTS = {
@@ -28,8 +28,7 @@ CONTRACTS = {
 }
 
 
-def planned(release: Release, spec: dict[str, Any] | None = None, **changes: Any) -> Plan:
-    return plan(context(KEYSTONE, spec, release=release, published=CONTRACTS, **changes))
+planned = planner(plan, KEYSTONE, published=CONTRACTS)
 
 
 def secret(made: Plan, name: str) -> Object:

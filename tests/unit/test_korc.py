@@ -12,6 +12,7 @@ from openstack_operator.kube import judge, secret_data
 from openstack_operator.plan import Context, Key, Object, Plan, Release, SpecError, State, Step, key
 from openstack_operator.render import OfflineCluster
 from openstack_operator.testing import context
+from tests.planning import objects
 
 KINDS = {resource.handle: resource for resource in RESOURCES}
 PLANS = {service.resource.handle: service.plan for service in SERVICES}
@@ -30,12 +31,8 @@ def keystone(release: Release) -> Any:
     return planned
 
 
-def made(plan: Plan) -> dict[Key, Object]:
-    return {key(obj): obj for obj in plan.objects}
-
-
 def used(plan: Plan) -> bool:
-    return bool({kind for kind, _ in made(plan)} & KORC)
+    return bool({kind for kind, _ in objects(plan)} & KORC)
 
 
 def test_auto_takes_k_orc_where_all_it_needs_is_there(keystone: Any) -> None:
@@ -47,7 +44,7 @@ def test_auto_takes_k_orc_where_all_it_needs_is_there(keystone: Any) -> None:
 
 
 def test_who_keeps_the_catalog_goes_on(keystone: Any) -> None:
-    own, theirs = made(keystone("builtin")), made(keystone("k-orc"))
+    own, theirs = objects(keystone("builtin")), objects(keystone("k-orc"))
     assert not used(keystone("auto", served=SERVED, children=own))
     assert used(keystone("auto", children=theirs))
     for first, then in ((own, "k-orc"), (theirs, "builtin")):
@@ -56,7 +53,7 @@ def test_who_keeps_the_catalog_goes_on(keystone: Any) -> None:
 
 
 def test_its_clouds_yaml_says_what_it_reads(keystone: Any) -> None:
-    secret = secret_data(made(keystone("k-orc"))["Secret", "k-orc-clouds-yaml"])
+    secret = secret_data(objects(keystone("k-orc"))["Secret", "k-orc-clouds-yaml"])
     assert set(secret) == {"clouds.yaml"}
     cloud = yaml.safe_load(secret["clouds.yaml"])["clouds"]["openstack"]
     # `interface` it does not know, and the public address may not be reached from where it runs.
@@ -68,7 +65,7 @@ def test_its_clouds_yaml_says_what_it_reads(keystone: Any) -> None:
 
 def test_an_application_credential_is_there_for_who_asks(release: Release) -> None:
     spec = {"bootstrap": {"applicationCredential": True}}
-    found = made(PLANS["Keystone"](context(KINDS["Keystone"], spec, release=release, published=PUBLISHED)))
+    found = objects(PLANS["Keystone"](context(KINDS["Keystone"], spec, release=release, published=PUBLISHED)))
     assert "application_credential_secret" in secret_data(found["Secret", "keystone-app-credential"])["clouds.yaml"]
     assert not {kind for kind, _ in found} & KORC
     assert ("Secret", "k-orc-clouds-yaml") not in found
@@ -97,7 +94,7 @@ def steps(plan: Plan, kind: str) -> Step:
 
 def test_its_login_goes_by_way_of_a_store(stored: Any) -> None:
     plan = stored()
-    found = made(plan)
+    found = objects(plan)
     assert ("Secret", "k-orc-clouds-yaml") not in found
     pushed = steps(plan, PUSHED).objects[0]["spec"]
     pulled = found[PULLED, "k-orc-clouds-yaml"]["spec"]
@@ -121,12 +118,12 @@ def test_the_store_is_read_once_the_newest_is_pushed(stored: Any) -> None:
     pull = steps(second, PULLED)
     assert steps(second, PUSHED) in pull.after
     assert steps(second, PUSHED).barrier
-    told = [made(plan)[PULLED, "k-orc-clouds-yaml"]["metadata"]["annotations"] for plan in (first, second)]
+    told = [objects(plan)[PULLED, "k-orc-clouds-yaml"]["metadata"]["annotations"] for plan in (first, second)]
     assert told[0] != told[1]
     # Ready speaks of what was there before as well.
     assert pull.verdict
     assert not pull.verdict.ready
-    there = made(second)["Secret", "keystone-app-credential"]
+    there = objects(second)["Secret", "keystone-app-credential"]
     given = {**there, "metadata": {**there["metadata"], "name": "k-orc-clouds-yaml"}}
     again = steps(stored("other", children={("Secret", "k-orc-clouds-yaml"): given}), PULLED)
     assert again.verdict
@@ -139,7 +136,7 @@ def test_the_store_is_read_once_the_newest_is_pushed(stored: Any) -> None:
 )
 def test_a_store_is_read_in_the_version_that_is_served(stored: Any, served: list[str], version: str) -> None:
     plan = stored(served=frozenset(f"ExternalSecret.{each}.external-secrets.io" for each in served))
-    assert made(plan)[PULLED, "k-orc-clouds-yaml"]["apiVersion"] == f"external-secrets.io/{version}"
+    assert objects(plan)[PULLED, "k-orc-clouds-yaml"]["apiVersion"] == f"external-secrets.io/{version}"
 
 
 CLOUD = {

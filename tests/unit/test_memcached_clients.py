@@ -14,7 +14,7 @@ from openstack_operator import pki
 from openstack_operator.catalogue import ACTUATORS, SERVICES
 from openstack_operator.kube import secret_data
 from openstack_operator.parts.rotation import read_by
-from openstack_operator.plan import Context, Object, Plan, Release, key
+from openstack_operator.plan import Context, Object, Plan, Release
 from openstack_operator.release_files import ReleaseFiles
 from openstack_operator.render import OfflineCluster
 from openstack_operator.services.keystone.model import KEYSTONE
@@ -27,6 +27,7 @@ from openstack_operator.services.pki.service import plan as authority
 from openstack_operator.services.placement.model import PLACEMENT
 from openstack_operator.services.placement.service import plan as placement
 from openstack_operator.testing import NOW, context, granted
+from tests.planning import objects
 
 SERVERS = "memcached-server-0.memcached.openstack.svc.cluster.local:11212"
 CLIENT = "memcached-client-tls"
@@ -41,10 +42,6 @@ def asked(release: Release, tls: dict[str, Any] | None = None, **changes: Any) -
     return context(
         MEMCACHED, spec, release=release, published={"PKI": made.outcome.published}, secrets=secrets, **changes
     )
-
-
-def objects(plan: Plan) -> dict[tuple[str, str], Object]:
-    return {key(obj): obj for obj in plan.objects}
 
 
 def command(plan: Plan) -> str:

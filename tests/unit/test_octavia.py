@@ -8,12 +8,13 @@ from typing import Any
 import pytest
 
 from openstack_operator import kube
-from openstack_operator.plan import Object, Plan, Release, SpecError, key
+from openstack_operator.plan import Object, Plan, Release, SpecError
 from openstack_operator.services.controlplane.model import CONTROL_PLANE
 from openstack_operator.services.controlplane.service import plan as cloud
 from openstack_operator.services.octavia.model import OCTAVIA
 from openstack_operator.services.octavia.service import plan
 from openstack_operator.testing import context
+from tests.planning import objects
 
 OVN = {"northbound": "tcp:ovn-nb-0:6641", "southbound": "tcp:ovn-sb-0:6642"}
 ENCRYPTED = {"northbound": "ssl:ovn-nb-0:16641", "southbound": "ssl:ovn-sb-0:16642", "clientSecret": "ovn-client-tls"}
@@ -29,10 +30,6 @@ def planned(release: Release, ovn: dict[str, str] = OVN, **spec: Any) -> Plan:
         "OVNNetwork": ovn,
     }
     return plan(context(OCTAVIA, spec, release=release, published=published, draw=lambda: PASSWORD))
-
-
-def objects(made: Plan) -> Objects:
-    return {key(obj): obj for obj in made.objects}
 
 
 def options(made: Plan) -> ConfigParser:

@@ -14,6 +14,7 @@ from openstack_operator.services.ovnnetwork.cluster import plan
 from openstack_operator.services.ovnnetwork.cluster_model import OVN_CLUSTER
 from openstack_operator.services.ovnnetwork.model import OVN_NETWORK
 from openstack_operator.testing import context, granted
+from tests.planning import objects
 
 HYPERVISOR = {"node-role.kubernetes.io/hypervisor": ""}
 SPEC = {"controller": {"nodeSelector": HYPERVISOR}}
@@ -23,10 +24,6 @@ CHASSIS = "OVNChassis.ovn.c5c3.io"
 def made(release: Release, spec: Mapping[str, Any] | None = None, **changes: Any) -> Plan:
     changed: dict[str, Any] = {"owner": "ovn", **changes}
     return plan(context(OVN_CLUSTER, spec, release=release, **changed))
-
-
-def objects(plan: Plan) -> dict[tuple[str, str], Object]:
-    return {key(obj): obj for obj in plan.objects}
 
 
 def pod(node: str, component: str = "chassis") -> Object:

@@ -8,15 +8,14 @@ from typing import Any
 import pytest
 
 from openstack_operator import kube
-from openstack_operator.plan import NotBuilt, Object, Plan, Release, SpecError, Step, carry_out, conditions, key
+from openstack_operator.plan import NotBuilt, Object, Release, SpecError, Step, carry_out, conditions, key
 from openstack_operator.release_files import ReleaseFiles
 from openstack_operator.services.ovnnetwork.model import OVN_NETWORK
 from openstack_operator.services.ovnnetwork.service import plan
 from openstack_operator.testing import context, granted
+from tests.planning import planner
 
-
-def result(release: Release, spec: dict[str, Any] | None = None) -> Plan:
-    return plan(context(OVN_NETWORK, spec, release=release, owner="ovn"))
+result = planner(plan, OVN_NETWORK, owner="ovn")
 
 
 def planned(release: Release, spec: dict[str, Any] | None = None) -> dict[tuple[str, str], Object]:

@@ -23,6 +23,7 @@ from openstack_operator.services.pki.service import is_replacing_authority, plan
 from openstack_operator.services.placement.model import PLACEMENT
 from openstack_operator.services.placement.service import plan as placement
 from openstack_operator.testing import NOW, context, granted
+from tests.planning import objects
 
 THEIRS = pki.authority("theirs", "theirs", NOW)
 SPEC: dict[str, Any] = {"issuerRef": {"name": "internal", "kind": "ClusterIssuer"}, "certificateLifetime": "15h"}
@@ -35,10 +36,6 @@ PUBLISHED = {
     "bundleSecret": "pki-bundle",
 }
 Children = dict[tuple[str, str], Object]
-
-
-def objects(of: Plan) -> Children:
-    return {key(obj): obj for obj in of.objects}
 
 
 def verdict(of: Plan, name: str) -> Verdict:

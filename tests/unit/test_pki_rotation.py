@@ -13,12 +13,13 @@ from hypothesis import strategies as st
 
 from openstack_operator import pki
 from openstack_operator.kube import digest, secret_data
-from openstack_operator.plan import Component, Context, Object, Plan, Release, Verdict, key
+from openstack_operator.plan import Component, Context, Object, Plan, Release, Verdict
 from openstack_operator.services.mariadb.model import MARIADB
 from openstack_operator.services.mariadb.service import plan as mariadb
 from openstack_operator.services.pki.model import PKI
 from openstack_operator.services.pki.service import is_replacing_authority, needs_served_certificates, plan
 from openstack_operator.testing import NOW, context, granted
+from tests.planning import objects
 
 SECOND, MINUTE, DAY = timedelta(seconds=1), timedelta(minutes=1), timedelta(days=1)
 Children = dict[tuple[str, str], Object]
@@ -28,10 +29,6 @@ AUTHORITY, BUNDLE = ("Secret", "pki-authority"), ("Secret", "pki-bundle")
 
 def stamp(at: datetime) -> str:
     return at.strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def objects(of: Plan) -> Children:
-    return {key(obj): obj for obj in of.objects}
 
 
 def rotation(of: Plan) -> Verdict:

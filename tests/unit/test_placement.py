@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from openstack_operator import kube
@@ -11,6 +9,7 @@ from openstack_operator.plan import Object, Plan, Release, SpecError, Step
 from openstack_operator.services.placement.model import PLACEMENT
 from openstack_operator.services.placement.service import plan
 from openstack_operator.testing import context
+from tests.planning import planner
 
 CONTRACTS = {
     "MariaDB": {"host": "mariadb.openstack", "port": "3306"},
@@ -19,8 +18,7 @@ CONTRACTS = {
 }
 
 
-def planned(release: Release, spec: dict[str, Any] | None = None, **changes: Any) -> Plan:
-    return plan(context(PLACEMENT, spec, release=release, published=CONTRACTS, **changes))
+planned = planner(plan, PLACEMENT, published=CONTRACTS)
 
 
 def step(made: Plan, name: str) -> Step:

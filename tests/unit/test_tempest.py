@@ -14,6 +14,7 @@ from openstack_operator.services.tempest.model import TEMPEST
 from openstack_operator.services.tempest.results import ORDER, RUN_NOW, duration
 from openstack_operator.services.tempest.service import plan
 from openstack_operator.testing import context
+from tests.planning import objects, planner
 
 NIGHTLY: dict[str, Any] = {"schedule": "0 2 * * *"}
 KEYSTONE = {"internalURL": "https://keystone-api:5000/v3", "trustSecret": "internal-bundle"}
@@ -21,13 +22,7 @@ SECRETS = {"internal-bundle": {"ca.crt": "an authority"}}
 EXTERNAL: dict[str, Any] = {"authUrl": "https://identity.example.org", "appCredentialRef": {"name": "credential"}}
 
 
-def planned(release: Release, spec: dict[str, Any] | None = None, **changes: Any) -> Plan:
-    changes = {"secrets": SECRETS, **changes}
-    return plan(context(TEMPEST, NIGHTLY | (spec or {}), release=release, published={"Keystone": KEYSTONE}, **changes))
-
-
-def objects(made: Plan) -> dict[tuple[str, str], Object]:
-    return {key(obj): obj for obj in made.objects}
+planned = planner(plan, TEMPEST, NIGHTLY, published={"Keystone": KEYSTONE}, secrets=SECRETS)
 
 
 def files(made: Plan) -> dict[str, str]:

@@ -13,7 +13,7 @@ import pytest
 from openstack_operator import pki
 from openstack_operator.catalogue import ACTUATORS, SERVICES
 from openstack_operator.kube import CONFIG_DIGEST, secret_data
-from openstack_operator.plan import Incomplete, Object, Plan, Release, SpecError, key
+from openstack_operator.plan import Incomplete, Object, Plan, Release, SpecError
 from openstack_operator.release_files import ReleaseFiles
 from openstack_operator.render import OfflineCluster
 from openstack_operator.services.keystone.model import KEYSTONE
@@ -25,15 +25,12 @@ from openstack_operator.services.pki.service import plan as authority
 from openstack_operator.services.rabbitmq.model import RABBITMQ
 from openstack_operator.services.rabbitmq.service import plan as rabbitmq
 from openstack_operator.testing import NOW, context, granted
+from tests.planning import objects
 
 ROOT = Path(__file__).parent.parent.parent
 TLS = {"tls": {"pkiRef": {"name": "pki"}}}
 DAY = timedelta(days=1)
 BROUGHT = {"mariadb.openstack.svc.cluster.local"}
-
-
-def objects(plan: Plan) -> dict[tuple[str, str], Object]:
-    return {key(obj): obj for obj in plan.objects}
 
 
 def made(release: Release) -> tuple[Mapping[str, str], dict[str, dict[str, str]]]:

@@ -12,22 +12,18 @@ from typing import Any
 import pytest
 
 from openstack_operator import kube
-from openstack_operator.plan import Object, Plan, Release, SpecError, key
+from openstack_operator.plan import Object, Plan, Release, SpecError
 from openstack_operator.services.pki.model import PKI
 from openstack_operator.services.pki.service import plan as authority
 from openstack_operator.services.valkey.model import VALKEY
 from openstack_operator.services.valkey.service import plan
 from openstack_operator.testing import context, granted
+from tests.planning import objects, planner
 
 CLUSTER = {"replicas": 3, "sentinel": {"enabled": True}}
 
 
-def planned(release: Release, spec: dict[str, Any] | None = None, **changes: Any) -> Plan:
-    return plan(context(VALKEY, spec, release=release, **changes))
-
-
-def objects(made: Plan) -> dict[tuple[str, str], Object]:
-    return {key(obj): obj for obj in made.objects}
+planned = planner(plan, VALKEY)
 
 
 def conf(made: Plan) -> dict[str, str]:

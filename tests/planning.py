@@ -1,0 +1,38 @@
+"""Plans of one resource, with what tests of it have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from openstack_operator.api import Resource
+from openstack_operator.plan import Context, Key, Object, Plan, Release, key
+from openstack_operator.testing import context
+
+
+class Planned(Protocol):
+    """A function that plans a resource; `changes` are fields of its context."""
+
+    def __call__(self, release: Release, spec: Mapping[str, Any] | None = None, **changes: Any) -> Plan: ...
+
+
+def planner(
+    plan: Callable[[Context[Any]], Plan],
+    resource: Resource[Any],
+    spec: Mapping[str, Any] | None = None,
+    **given: Any,
+) -> Planned:
+    """Return a function that plans a resource with these fields of its spec and its context, if it is called without
+    others.
+    """
+    common_spec = spec or {}
+
+    def planned(release: Release, spec: Mapping[str, Any] | None = None, **changes: Any) -> Plan:
+        return plan(context(resource, {**common_spec, **(spec or {})}, release=release, **{**given, **changes}))
+
+    return planned
+
+
+def objects(plan: Plan) -> dict[Key, Object]:
+    """Return the objects of a plan, by kind and name."""
+    return {key(obj): obj for obj in plan.objects}
