@@ -13,7 +13,7 @@ from ..plan import READY, Context, Kind, Object, Verdict, failed, key, progressi
 
 _API, _TYPE = "cert-manager.io/v1", "kubernetes.io/tls"
 KINDS = (Kind(_API, "Certificate", "certificates", project="cert-manager"),)
-"""Kinds by which an issuer of cert-manager is asked."""
+"""Kinds by which a plan requests certificates of an issuer."""
 
 
 @dataclass(frozen=True, kw_only=True)

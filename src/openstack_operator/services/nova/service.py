@@ -63,12 +63,12 @@ def plan(ctx: Context[NovaSpec]) -> Plan:
     cells = check_schemas_distinct([plan_cell(ctx, each, inputs) for each in spec.cells], api_db, cell0)
     after_schema = (*dependencies, bus, sync)
     after_cells = (*after_schema, *chain.from_iterable(each.mapping for each in cells))
-    named = parts.Program(stable=True)
+    pods = parts.Program(stable=True)
     conductor = parts.worker(
-        ctx, "conductor", conf, settings=spec.conductor, after=after_schema, ready=bus.connected, program=named
+        ctx, "conductor", conf, settings=spec.conductor, after=after_schema, ready=bus.connected, program=pods
     )
     scheduler = parts.worker(
-        ctx, "scheduler", scheduler_conf, settings=spec.scheduler, after=after_cells, ready=bus.connected, program=named
+        ctx, "scheduler", scheduler_conf, settings=spec.scheduler, after=after_cells, ready=bus.connected, program=pods
     )
     api = parts.api(ctx, "api", 8774, conf, settings=spec.api, health="/", after=after_cells, program=_API)
     metadata = parts.api(
