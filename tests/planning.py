@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from openstack_operator.api import Resource
 from openstack_operator.plan import Context, Key, Object, Plan, Release, key
-from openstack_operator.testing import context
+from openstack_operator.testing import context, granted
 
 
 class Planned(Protocol):
@@ -36,3 +36,15 @@ def planner(
 def objects(plan: Plan) -> dict[Key, Object]:
     """Return the objects of a plan, by kind and name."""
     return {key(obj): obj for obj in plan.objects}
+
+
+def rolled_out(plan: Plan) -> dict[Key, Object]:
+    """Return the objects of a plan, by kind and name, as their controllers leave them."""
+    return {name: granted(obj) for name, obj in objects(plan).items()}
+
+
+def draws(children: Mapping[Key, Object]) -> Callable[[], str]:
+    """Return a source of passwords: each one that it draws is new, and differs from those of a plan with another number
+    of live objects.
+    """
+    return iter(f"{len(children)}-{number}" for number in range(99)).__next__

@@ -15,8 +15,8 @@ from openstack_operator.services.barbican.model import BARBICAN
 from openstack_operator.services.barbican.service import plan
 from openstack_operator.services.controlplane.model import CONTROL_PLANE
 from openstack_operator.services.controlplane.service import plan as cloud
-from openstack_operator.testing import context, granted
-from tests.planning import objects
+from openstack_operator.testing import context
+from tests.planning import draws, objects, rolled_out
 
 PUBLISHED = {
     "MariaDB": {"host": "mariadb", "port": "3306"},
@@ -34,7 +34,6 @@ def pods(children: Objects) -> list[Object]:
 
 def planned(release: Release, children: Objects, *ending: Object, **spec: Any) -> Plan:
     """`ending` are further pods."""
-    draws = iter(f"{len(children)}-{number}" for number in range(99))
     facts = {"secrets": [], "pods": [*pods(children), *ending]}
     ctx = context(
         BARBICAN,
@@ -42,15 +41,10 @@ def planned(release: Release, children: Objects, *ending: Object, **spec: Any) -
         release=release,
         published=PUBLISHED,
         children=children,
-        draw=lambda: next(draws),
+        draw=draws(children),
         facts=facts,
     )
     return plan(ctx)
-
-
-def rolled_out(made: Plan) -> Objects:
-    """The objects of a plan, all of them finished."""
-    return {key(obj): granted(obj) for obj in made.objects}
 
 
 def ring(made: Plan) -> KeyRing:

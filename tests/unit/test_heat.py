@@ -14,8 +14,8 @@ from openstack_operator.services.controlplane.service import plan as cloud
 from openstack_operator.services.heat.config import GRACE
 from openstack_operator.services.heat.model import HEAT
 from openstack_operator.services.heat.service import plan
-from openstack_operator.testing import context, granted
-from tests.planning import objects
+from openstack_operator.testing import context
+from tests.planning import draws, objects, rolled_out
 
 PUBLISHED = {
     "MariaDB": {"host": "mariadb", "port": "3306"},
@@ -32,7 +32,6 @@ def planned(release: Release, children: Objects | None = None, **spec: Any) -> P
 
 
 def _planned(release: Release, children: Objects, secrets: dict[str, dict[str, str]], spec: dict[str, Any]) -> Plan:
-    draws = iter(f"{len(children)}-{number}" for number in range(99))
     return plan(
         context(
             HEAT,
@@ -41,14 +40,9 @@ def _planned(release: Release, children: Objects, secrets: dict[str, dict[str, s
             published=PUBLISHED,
             children=children,
             secrets=secrets,
-            draw=lambda: next(draws),
+            draw=draws(children),
         )
     )
-
-
-def rolled_out(made: Plan) -> Objects:
-    """The objects of a plan, all of them finished."""
-    return {key(obj): granted(obj) for obj in made.objects}
 
 
 def options(made: Plan, program: str = "engine-config") -> ConfigParser:

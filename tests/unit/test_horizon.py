@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 
 from openstack_operator import kube
-from openstack_operator.plan import Incomplete, MissingReference, Object, Plan, Release, SpecError, key
+from openstack_operator.plan import Incomplete, MissingReference, Object, Plan, Release, SpecError
 from openstack_operator.release_files import ReleaseFiles
 from openstack_operator.services.horizon.additions import ALLOWED, ALLOWED_IN_CONFIG, OWNED
 from openstack_operator.services.horizon.model import HORIZON
 from openstack_operator.services.horizon.service import plan
-from openstack_operator.testing import NOW, context, granted
-from tests.planning import objects
+from openstack_operator.testing import NOW, context
+from tests.planning import draws, objects, rolled_out
 
 KEYSTONE = {"internalURL": "http://keystone-api:5000/v3", "publicURL": "https://keystone.example.org/v3"}
 PUBLISHED = {
@@ -38,7 +38,6 @@ def planned(
     secrets: dict[str, dict[str, str]] | None = None,
     **published: dict[str, str],
 ) -> Plan:
-    draws = iter(f"{len(children or {})}-{number}" for number in range(99))
     return plan(
         context(
             HORIZON,
@@ -47,15 +46,10 @@ def planned(
             published=PUBLISHED | published,
             children=children or {},
             secrets=secrets or {},
-            draw=lambda: next(draws),
+            draw=draws(children or {}),
             now=NOW + now,
         )
     )
-
-
-def rolled_out(made: Plan) -> Objects:
-    """The objects of a plan, all of them finished."""
-    return {key(obj): granted(obj) for obj in made.objects}
 
 
 def document(made: Plan) -> dict[str, Any]:

@@ -10,13 +10,14 @@ import pytest
 
 from openstack_operator import kube, pki
 from openstack_operator.parts.node_certificates import ON_NODE, STORED_ON_NODE
-from openstack_operator.plan import Key, Node, Object, Plan, Release, State, key
+from openstack_operator.plan import Key, Node, Object, Plan, Release, State
 from openstack_operator.services.ovnnetwork.model import OVN_NETWORK
 from openstack_operator.services.ovnnetwork.service import plan
 from openstack_operator.services.pki.model import PKI
 from openstack_operator.services.pki.service import plan as plan_pki
 from openstack_operator.services.pki.trust_rollout import without_trust
-from openstack_operator.testing import NOW, context, granted
+from openstack_operator.testing import NOW, context
+from tests.planning import rolled_out
 
 pytestmark = pytest.mark.security
 
@@ -46,7 +47,7 @@ class Cloud:
         labels = {"openvswitch": "enabled"}
         there = {"other": Node("other"), **{name: Node(self.uids.get(name, name), labels) for name in nodes}}
         made = plan(replace(at, nodes=there, pods=self.pods, draw=self.draw, now=self.now))
-        self.children = {key(obj): granted(obj) for obj in made.objects}
+        self.children = rolled_out(made)
         return made
 
     def complete(self, node: str) -> None:

@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 
 from openstack_operator import kube, pki
-from openstack_operator.plan import Object, Plan, Release, State, Verdict, key
+from openstack_operator.plan import Object, Plan, Release, State, Verdict
 from openstack_operator.services.nova.model import NOVA
 from openstack_operator.services.nova.service import plan
-from openstack_operator.testing import NOW, context, granted
+from openstack_operator.testing import NOW, context
+from tests.planning import rolled_out
 
 DAY, MINUTE = timedelta(days=1), timedelta(minutes=1)
 PUBLISHED = {
@@ -57,7 +58,7 @@ class Cloud:
             "draw": lambda: f"drawn {next(self.draws)}",
         }
         made = plan(context(NOVA, owner="nova", **known, **drawn))
-        self.children = {key(obj): granted(obj) for obj in made.objects}
+        self.children = rolled_out(made)
         return made
 
     def files(self, purpose: str) -> Mapping[str, str]:

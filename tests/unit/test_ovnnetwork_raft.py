@@ -8,12 +8,13 @@ from typing import Any
 import pytest
 
 from openstack_operator import kube
-from openstack_operator.plan import Key, Object, Plan, Release, State, key
+from openstack_operator.plan import Key, Object, Plan, Release, State
 from openstack_operator.services.ovnnetwork import raft
 from openstack_operator.services.ovnnetwork.model import OVN_NETWORK
 from openstack_operator.services.ovnnetwork.raft import Size, next_size
 from openstack_operator.services.ovnnetwork.service import plan
 from openstack_operator.testing import context, granted
+from tests.planning import rolled_out
 
 
 def stateful_set(size: int, ready: int) -> Object:
@@ -25,11 +26,6 @@ def stateful_set(size: int, ready: int) -> Object:
 
 def result(release: Release, replicas: int, children: dict[Key, Object] | None = None) -> Plan:
     return plan(context(OVN_NETWORK, {"replicas": replicas}, release=release, owner="ovn", children=children or {}))
-
-
-def done(made: Plan) -> dict[Key, Object]:
-    """The world once every controller is done with what was planned."""
-    return {key(obj): granted(obj) for obj in made.objects}
 
 
 def recorded(objects: dict[Key, Object], database: str = "nb") -> dict[str, str]:
@@ -85,26 +81,26 @@ def test_without_a_stateful_set_all_that_belong_to_the_cluster_start_together() 
 
 
 def test_a_single_member_needs_no_record(release: Release) -> None:
-    assert not [kind for kind, _ in done(result(release, 1)) if kind == "Secret"]
+    assert not [kind for kind, _ in rolled_out(result(release, 1)) if kind == "Secret"]
 
 
 def test_a_second_member_comes_when_the_first_one_runs_with_the_record(release: Release) -> None:
     """The Secret may be written long before the StatefulSet, which waits for its turn."""
-    alone = done(result(release, 1))
+    alone = rolled_out(result(release, 1))
     held = ("Secret", "ovn-sb-raft")
     first = result(release, 3, alone)
-    waiting = {**alone, held: done(first)[held]}
+    waiting = {**alone, held: rolled_out(first)[held]}
     for children in (alone, waiting):
-        pods = done(result(release, 3, children))["StatefulSet", "ovn-sb"]["spec"]
+        pods = rolled_out(result(release, 3, children))["StatefulSet", "ovn-sb"]["spec"]
         assert pods["replicas"] == 1
         assert "ovn-db-member" in pods["template"]["spec"]["containers"][0]["command"]
-    assert done(result(release, 3, done(first)))["StatefulSet", "ovn-sb"]["spec"]["replicas"] == 2
+    assert rolled_out(result(release, 3, rolled_out(first)))["StatefulSet", "ovn-sb"]["spec"]["replicas"] == 2
 
 
 @pytest.mark.parametrize("replicas", [3, 5])
 def test_members_start_together_and_the_first_creates_the_cluster(release: Release, replicas: int) -> None:
     made = result(release, replicas)
-    objects = done(made)
+    objects = rolled_out(made)
     stateful = objects["StatefulSet", "ovn-sb"]["spec"]
     assert (stateful["replicas"], stateful["podManagementPolicy"]) == (replicas, "Parallel")
     held = recorded(objects, "sb")
@@ -117,30 +113,30 @@ def test_members_start_together_and_the_first_creates_the_cluster(release: Relea
 
 
 def test_once_there_was_a_cluster_nobody_creates_another(release: Release) -> None:
-    children = done(result(release, 3))
-    formed = done(result(release, 3, children))
+    children = rolled_out(result(release, 3))
+    formed = rolled_out(result(release, 3, children))
     assert recorded(formed)["seed"] == raft.FORMED
     for name in ("ovn-nb", "ovn-sb"):
         formed["StatefulSet", name]["status"]["readyReplicas"] = 0
-    assert recorded(done(result(release, 3, formed)))["seed"] == raft.FORMED
+    assert recorded(rolled_out(result(release, 3, formed)))["seed"] == raft.FORMED
     del formed["StatefulSet", "ovn-nb"]
-    assert recorded(done(result(release, 3, formed)))["seed"] == raft.FORMED
+    assert recorded(rolled_out(result(release, 3, formed)))["seed"] == raft.FORMED
 
 
 def test_the_record_restarts_no_member(release: Release) -> None:
-    children = done(result(release, 3))
+    children = rolled_out(result(release, 3))
     before = children["StatefulSet", "ovn-nb"]["spec"]["template"]
-    larger = done(result(release, 5, done(result(release, 3, children))))
+    larger = rolled_out(result(release, 5, rolled_out(result(release, 3, children))))
     assert recorded(larger)["members"].count(",") == 3
     assert larger["StatefulSet", "ovn-nb"]["spec"]["template"] == before
 
 
 def test_from_one_to_three_and_back(release: Release) -> None:
-    children, sizes = done(result(release, 1)), list[Any]()
+    children, sizes = rolled_out(result(release, 1)), list[Any]()
     for wanted in (3,) * 5 + (1,) * 6:
         made = result(release, wanted, children)
         serving = next(step for step in made if step.name == "Northbound")
-        children = done(made)
+        children = rolled_out(made)
         held, pods = recorded(children)["members"].count(",") + 1, children["StatefulSet", "ovn-nb"]["spec"]["replicas"]
         sizes.append((pods, held, serving.verdict.state if serving.verdict else State.READY))
         for name in ("ovn-nb", "ovn-sb"):

@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 
 from openstack_operator import kube
-from openstack_operator.plan import RECOVERY, Key, Object, Plan, Release, SpecError, key
+from openstack_operator.plan import RECOVERY, Key, Object, Plan, Release, SpecError
 from openstack_operator.services.ovnnetwork import recovery
 from openstack_operator.services.ovnnetwork.model import OVN_NETWORK
 from openstack_operator.services.ovnnetwork.service import plan
-from openstack_operator.testing import context, granted
+from openstack_operator.testing import context
+from tests.planning import rolled_out
 
 Told = dict[str, Any] | None
 
@@ -31,10 +32,6 @@ def planned(
     return plan(context(OVN_NETWORK, {"replicas": 3}, release=release, owner="ovn", children=children or {}, **given))
 
 
-def done(made: Plan) -> dict[Key, Object]:
-    return {key(obj): granted(obj) for obj in made.objects}
-
-
 def nb(*told: Told) -> dict[str, Told]:
     return {f"ovn-nb-{n}": each for n, each in enumerate(told)}
 
@@ -47,8 +44,8 @@ def recorded(children: dict[Key, Object]) -> dict[str, str]:
 @pytest.fixture
 def formed(release: Release) -> dict[Key, Object]:
     """The world once three members have formed their cluster."""
-    children = done(planned(release))
-    return done(planned(release, nb(LED, LED, LED), children))
+    children = rolled_out(planned(release))
+    return rolled_out(planned(release, nb(LED, LED, LED), children))
 
 
 def test_members_are_asked_where_they_are(release: Release) -> None:
@@ -67,7 +64,7 @@ def test_the_first_cluster_is_remembered_and_restarts_nothing(release: Release, 
     assert recorded(formed) == {"cluster": "one"}
     made = planned(release, nb(LED, LED, LED), formed)
     assert made.outcome.published.keys() == {"northbound", "southbound", "southboundForNodes"}
-    assert "annotations" not in done(made)["Deployment", "ovn-northd"]["spec"]["template"]["metadata"]
+    assert "annotations" not in rolled_out(made)["Deployment", "ovn-northd"]["spec"]["template"]["metadata"]
     assert made.outcome.wake is None
 
 
@@ -81,36 +78,36 @@ def test_who_goes_on_is_told_while_it_lasts(release: Release, formed: dict[Key, 
     assert states == {"ovn-nb-0": "leaderless", "ovn-nb-1": "unreachable", "ovn-nb-2": "empty"}
     assert made.outcome.wake is not None
     # What was known stays known.
-    assert recorded(done(made)) == {"cluster": "one"}
+    assert recorded(rolled_out(made)) == {"cluster": "one"}
 
 
 def test_a_cluster_that_was_made_anew_is_told_to_its_clients(release: Release, formed: dict[Key, Object]) -> None:
-    before = done(planned(release, nb(LED, LED, LED), formed))["Deployment", "ovn-northd"]
-    rebuilt = done(planned(release, nb(ANEW, ANEW, EMPTY), formed))
+    before = rolled_out(planned(release, nb(LED, LED, LED), formed))["Deployment", "ovn-northd"]
+    rebuilt = rolled_out(planned(release, nb(ANEW, ANEW, EMPTY), formed))
     assert recorded(rebuilt) == {"cluster": "two", "rebuilt": "two"}
     later = planned(release, nb(ANEW, ANEW, ANEW), rebuilt)
     assert later.outcome.published["northboundRebuilt"] == "two"
     assert "southboundRebuilt" not in later.outcome.published
-    assert done(later)["Deployment", "ovn-northd"]["spec"]["template"] != before["spec"]["template"]
+    assert rolled_out(later)["Deployment", "ovn-northd"]["spec"]["template"] != before["spec"]["template"]
     # It is not forgotten while nobody answers.
-    assert planned(release, {}, done(later)).outcome.published["northboundRebuilt"] == "two"
+    assert planned(release, {}, rolled_out(later)).outcome.published["northboundRebuilt"] == "two"
 
 
 def test_two_clusters_at_a_time_change_no_belief(release: Release, formed: dict[Key, Object]) -> None:
-    assert recorded(done(planned(release, nb(LED, ANEW, ANEW), formed))) == {"cluster": "one"}
+    assert recorded(rolled_out(planned(release, nb(LED, ANEW, ANEW), formed))) == {"cluster": "one"}
 
 
 def test_the_users_word_is_handed_on_once(release: Release, formed: dict[Key, Object]) -> None:
-    told = done(planned(release, nb(LOST, None, None), formed, force="ovn-nb-0"))
+    told = rolled_out(planned(release, nb(LOST, None, None), formed, force="ovn-nb-0"))
     host = "ovn-nb-0.ovn-nb.openstack.svc.cluster.local"
     assert recorded(told) == {"cluster": "one", "force": host}
-    made = done(planned(release, nb(ANEW, LED, LED), told, force="ovn-nb-0"))
+    made = rolled_out(planned(release, nb(ANEW, LED, LED), told, force="ovn-nb-0"))
     assert recorded(made) == {"cluster": "two", "rebuilt": "two", "forced": "ovn-nb-0"}, "its data are the ones"
     # A disk that is lost later is not what the user spoke of.
-    again = done(planned(release, nb(EMPTY, None, None), made, force="ovn-nb-0"))
+    again = rolled_out(planned(release, nb(EMPTY, None, None), made, force="ovn-nb-0"))
     assert "force" not in recorded(again)
-    released = done(planned(release, nb(EMPTY, None, None), again))
-    assert recorded(done(planned(release, nb(EMPTY, None, None), released, force="ovn-nb-0")))["force"] == host
+    released = rolled_out(planned(release, nb(EMPTY, None, None), again))
+    assert recorded(rolled_out(planned(release, nb(EMPTY, None, None), released, force="ovn-nb-0")))["force"] == host
 
 
 @pytest.mark.parametrize("named", ["ovn-nb-7", "nb-0"])

@@ -13,7 +13,8 @@ from openstack_operator.services.ovnnetwork.model import OVN_NETWORK
 from openstack_operator.services.ovnnetwork.service import plan
 from openstack_operator.services.pki.model import PKI
 from openstack_operator.services.pki.service import plan as authority
-from openstack_operator.testing import context, granted
+from openstack_operator.testing import context
+from tests.planning import rolled_out
 
 TLS = {"pkiRef": {"name": "pki"}}
 
@@ -45,12 +46,8 @@ def planned(
     )
 
 
-def done(made: Plan) -> dict[Key, Object]:
-    return {key(obj): granted(obj) for obj in made.objects}
-
-
 def told(made: Plan) -> str:
-    return kube.secret_data(done(made)["Secret", "ovn-nb-raft"]).get("schemes", "")
+    return kube.secret_data(rolled_out(made)["Secret", "ovn-nb-raft"]).get("schemes", "")
 
 
 def northbound(made: Plan) -> Verdict | None:
@@ -60,7 +57,7 @@ def northbound(made: Plan) -> Verdict | None:
 @pytest.fixture
 def plain(release: Release) -> dict[Key, Object]:
     """Three members without certificates."""
-    return done(planned(release, done(planned(release)), speak="ttt"))
+    return rolled_out(planned(release, rolled_out(planned(release)), speak="ttt"))
 
 
 def test_without_tls_nobody_is_told(release: Release, plain: dict[Key, Object]) -> None:
@@ -70,19 +67,19 @@ def test_without_tls_nobody_is_told(release: Release, plain: dict[Key, Object]) 
 def test_a_new_database_speaks_tls_and_then_nothing_else(release: Release) -> None:
     first = planned(release, announced=True)
     assert told(first) == "ssl,tcp", "nobody knows what a volume that was there before holds"
-    over = planned(release, done(first), speak="sss", announced=True)
+    over = planned(release, rolled_out(first), speak="sss", announced=True)
     assert told(over) == "ssl"
     assert northbound(over) is None
     assert over.outcome.wake != first.outcome.wake, "nothing is left to be looked at again"
     # One that is away, or lost its disk, is no reason to speak plain again.
-    assert told(planned(release, done(over), speak="s-t", announced=True)) == "ssl"
-    assert told(planned(release, done(over), announced=False)) == "ssl"
+    assert told(planned(release, rolled_out(over), speak="s-t", announced=True)) == "ssl"
+    assert told(planned(release, rolled_out(over), announced=False)) == "ssl"
 
 
 def test_members_are_told_when_all_show_certificates(release: Release, plain: dict[Key, Object]) -> None:
     first = planned(release, plain, speak="ttt", announced=True)
     assert told(first) == "", "their pods have no certificates yet"
-    rolled = done(first)
+    rolled = rolled_out(first)
     assert told(planned(release, rolled, speak="ttt", announced=False)) == ""
     before = rolled["StatefulSet", "ovn-nb"]["spec"]["template"]
     going = planned(release, rolled, speak="ttt", announced=True)
@@ -90,37 +87,37 @@ def test_members_are_told_when_all_show_certificates(release: Release, plain: di
     assert northbound(going) == Verdict(
         State.READY, "members go over to TLS among each other, one by one: next ovn-nb-2"
     ), "the database serves all the while"
-    assert done(going)["StatefulSet", "ovn-nb"]["spec"]["template"] == before, "nobody starts anew for it"
+    assert rolled_out(going)["StatefulSet", "ovn-nb"]["spec"]["template"] == before, "nobody starts anew for it"
     for speak, left in (("tts", "ovn-nb-1"), ("tss", "ovn-nb-0")):
-        going = planned(release, done(going), speak=speak, announced=True)
+        going = planned(release, rolled_out(going), speak=speak, announced=True)
         assert told(going) == "ssl,tcp"
         assert (northbound(going) or Verdict(State.READY)).message.endswith(f"next {left}")
-    assert told(planned(release, done(going), speak="sss", announced=True)) == "ssl"
+    assert told(planned(release, rolled_out(going), speak="sss", announced=True)) == "ssl"
 
 
 def test_members_do_not_go_over_while_they_roll(release: Release, plain: dict[Key, Object]) -> None:
     """Plain clients are refused from the moment on that all show certificates, which is another roll-out."""
     required = {"announced": True, "required": True}
-    rolled = done(planned(release, plain, speak="ttt", **required))
+    rolled = rolled_out(planned(release, plain, speak="ttt", **required))
     second = planned(release, rolled, speak="ttt", **required)
     assert told(second) == ""
-    rolling = done(second)
+    rolling = rolled_out(second)
     rolling["StatefulSet", "ovn-nb"]["status"]["currentRevision"] = "before"
     assert told(planned(release, rolling, speak="ttt", **required)) == ""
-    unseen = done(second)
+    unseen = rolled_out(second)
     unseen["StatefulSet", "ovn-nb"]["metadata"]["generation"] = 2
     assert told(planned(release, unseen, speak="ttt", **required)) == ""
-    assert told(planned(release, done(second), speak="ttt", **required)) == "ssl,tcp"
+    assert told(planned(release, rolled_out(second), speak="ttt", **required)) == "ssl,tcp"
 
 
 def test_members_that_speak_tls_need_their_certificates(release: Release) -> None:
-    there = done(planned(release, done(planned(release, announced=True)), speak="sss", announced=True))
+    there = rolled_out(planned(release, rolled_out(planned(release, announced=True)), speak="sss", announced=True))
     for replicas in (3, 1):
         with pytest.raises(SpecError, match=r"spec.tls: members of OVN's databases speak TLS"):
             planned(release, there, speak="sss", replicas=replicas)
     single = there
     for _ in range(6):
-        single = done(planned(release, single, speak="s", replicas=1, announced=True))
+        single = rolled_out(planned(release, single, speak="s", replicas=1, announced=True))
         for name in ("ovn-nb", "ovn-sb"):
             listed = kube.secret_data(single["Secret", f"{name}-raft"])["members"].count(",") + 1
             single["StatefulSet", name]["status"]["readyReplicas"] = listed
@@ -160,7 +157,7 @@ def test_it_is_asked_where_it_listens(root: Path) -> None:
 
 def test_a_cloud_without_relays_says_that_nodes_need_one(release: Release) -> None:
     made = planned(release, replicas=1, relays=0, announced=True)
-    assert done(made)["Deployment", "ovn-relay"]["spec"]["replicas"] == 1
+    assert rolled_out(made)["Deployment", "ovn-relay"]["spec"]["replicas"] == 1
     (note,) = [step for step in made if step.name == "Relay" and not step.objects]
     assert note.verdict is not None
     assert note.verdict.ready

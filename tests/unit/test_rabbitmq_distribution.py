@@ -15,7 +15,8 @@ from openstack_operator.services.pki.model import PKI
 from openstack_operator.services.pki.service import plan as authority
 from openstack_operator.services.rabbitmq.model import RABBITMQ
 from openstack_operator.services.rabbitmq.service import plan
-from openstack_operator.testing import context, granted
+from openstack_operator.testing import context
+from tests.planning import rolled_out
 
 Children = dict[tuple[str, str], Object]
 SERVER = ("StatefulSet", "rabbitmq-server")
@@ -40,11 +41,6 @@ def brought(names: set[str], *, calls: bool) -> dict[str, str]:
     ours = pki.authority("mine", "mine", now)
     pair = pki.issue(ours, pki.Request(common="x", names=frozenset(names), calls=calls), "x", now)
     return {"tls.crt": pair.cert, "tls.key": pair.key, "ca.crt": ours.cert}
-
-
-def applied(result: Plan) -> Children:
-    """Everything as it stands once its controllers are done."""
-    return {key(obj): granted(obj) for obj in result.objects}
 
 
 def runs(result: Plan) -> tuple[int, bool]:
@@ -74,7 +70,7 @@ def test_a_new_broker_with_a_certificate_encrypts_from_the_start(release: Releas
 
 @pytest.mark.security
 def test_both_sides_of_a_connection_are_checked(release: Release) -> None:
-    secrets = {name: secret_data(obj) for (_, name), obj in applied(planned(release, 3, ASKED)).items()}
+    secrets = {name: secret_data(obj) for (_, name), obj in rolled_out(planned(release, 3, ASKED)).items()}
     server, client = secrets["rabbitmq-config"]["inter_node_tls.config"].split("{client,")
     assert all("{verify, verify_peer}" in each for each in (server, client))
     assert "{fail_if_no_peer_cert, true}" in server
@@ -88,44 +84,44 @@ def test_both_sides_of_a_connection_are_checked(release: Release) -> None:
 
 
 def test_a_broker_alone_encrypts_with_the_restart_that_brings_the_certificate(release: Release) -> None:
-    plain = applied(planned(release, 1, None))
+    plain = rolled_out(planned(release, 1, None))
     assert runs(planned(release, 1, ASKED, plain)) == (1, True)
 
 
 def test_members_that_run_in_plain_text_go_on_until_it_is_forbidden(release: Release) -> None:
     """With `tls` each is restarted for itself, which would leave one that encrypts alone."""
-    plain = applied(planned(release, 3, None))
-    rolled = applied(planned(release, 3, ASKED, plain))
+    plain = rolled_out(planned(release, 3, None))
+    rolled = rolled_out(planned(release, 3, ASKED, plain))
     assert runs(planned(release, 3, ASKED, rolled)) == (3, False)
     # One that becomes three at the same time has the same to get over.
-    assert runs(planned(release, 3, ASKED, applied(planned(release, 1, None)))) == (3, False)
+    assert runs(planned(release, 3, ASKED, rolled_out(planned(release, 1, None)))) == (3, False)
 
 
 def test_all_members_stop_before_one_starts_that_encrypts(release: Release) -> None:
-    rolled = applied(planned(release, 3, ASKED, applied(planned(release, 3, None))))
+    rolled = rolled_out(planned(release, 3, ASKED, rolled_out(planned(release, 3, None))))
     first = planned(release, 3, REQUIRED, rolled)
     assert runs(first) == (0, True)
     verdict = next(step.verdict for step in first if step.name == "Server")
     assert verdict
     assert verdict.message.startswith("all members stop, to go on encrypted among each other")
-    stopping = applied(first)
+    stopping = rolled_out(first)
     assert runs(planned(release, 3, REQUIRED, with_status(stopping, replicas=1))) == (0, True)
     started = planned(release, 3, REQUIRED, with_status(stopping, replicas=0))
     assert runs(started) == (3, True)
-    assert runs(planned(release, 3, REQUIRED, applied(started))) == (3, True)
+    assert runs(planned(release, 3, REQUIRED, rolled_out(started))) == (3, True)
 
 
 def test_nothing_stops_while_a_member_is_away(release: Release) -> None:
-    rolled = applied(planned(release, 3, ASKED, applied(planned(release, 3, None))))
+    rolled = rolled_out(planned(release, 3, ASKED, rolled_out(planned(release, 3, None))))
     assert runs(planned(release, 3, REQUIRED, with_status(rolled, readyReplicas=2))) == (3, False)
 
 
 def test_members_that_encrypt_do_so_until_there_is_no_certificate(release: Release) -> None:
-    encrypted = applied(planned(release, 3, REQUIRED))
+    encrypted = rolled_out(planned(release, 3, REQUIRED))
     assert runs(planned(release, 3, ASKED, with_status(encrypted, readyReplicas=1))) == (3, True)
     assert runs(planned(release, 3, None, encrypted)) == (0, False)
     # More of them join as they are.
-    assert runs(planned(release, 3, ASKED, applied(planned(release, 1, ASKED)))) == (3, True)
+    assert runs(planned(release, 3, ASKED, rolled_out(planned(release, 1, ASKED)))) == (3, True)
 
 
 def test_a_certificate_that_is_brought_is_for_members_too(release: Release) -> None:
