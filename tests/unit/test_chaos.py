@@ -34,6 +34,7 @@ from chaos.writers import Networks, Ports, Turnover
 from cloud import deploy
 from cloud.kubernetes import CloudError, Kubernetes, ours
 from openstack_operator import cli
+from openstack_operator.manifests import load_text
 
 
 def _attempt(ended: float, *, error: str = "", kind: str = "rows", key: str = "") -> Attempt:
@@ -294,7 +295,7 @@ def _rendered(sample: Path) -> dict[tuple[str, str], dict[str, Any]]:
     output = io.StringIO()
     with contextlib.redirect_stdout(output):
         assert cli.main(["render", "-f", str(sample)]) == 0
-    found = [obj for obj in yaml.safe_load_all(output.getvalue()) if obj]
+    found = load_text(output.getvalue())
     return {(_asked(obj), obj["metadata"]["name"]): obj for obj in found}
 
 

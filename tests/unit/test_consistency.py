@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +65,13 @@ class Made:
 
 @pytest.fixture(params=[(kind, name) for kind in KINDS for name in NAMES], ids=lambda p: f"{p[0]}-{len(p[1])}")
 def made(request: pytest.FixtureRequest) -> Made:
-    return Made(*request.param)
+    return _made(*request.param)
+
+
+@cache
+def _made(kind: str, name: str) -> Made:
+    """All tests look at the same objects, and change none."""
+    return Made(kind, name)
 
 
 def test_secrets_exist(made: Made) -> None:

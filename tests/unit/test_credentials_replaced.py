@@ -8,6 +8,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from functools import cached_property
 from itertools import count
 from typing import Any
 
@@ -19,7 +20,7 @@ from hypothesis import strategies as st
 from openstack_operator import kube
 from openstack_operator.catalogue import ACTUATORS, SERVICES
 from openstack_operator.parts.rotation import IDLE, MOVING, PREPARING, REMOTES, moving, read, read_by
-from openstack_operator.plan import Key, Object, Plan, Referent, Release, Step, carry_out, key
+from openstack_operator.plan import Context, Key, Object, Plan, Referent, Release, Step, carry_out, key
 from openstack_operator.render import OfflineCluster
 from openstack_operator.testing import NOW, granted
 
@@ -65,10 +66,15 @@ class Cloud:
         self.now += timedelta(seconds=1)
         self.orders[f"{self.name}-{sort}-rotation"] = {"at": self.now.isoformat(), "graceDays": "0", **more}
 
-    def plan(self) -> Plan:
+    @cached_property
+    def offline(self) -> Context[Any]:
+        """What it refers to, which stays as it is."""
         paper = OfflineCluster(SERVICES, ACTUATORS, lambda _: self.release, password="drawn")
         manifest = {"kind": self.kind, "metadata": {"name": self.name}, "spec": self.spec}
-        ctx = paper.context(manifest, "openstack")
+        return paper.context(manifest, "openstack")
+
+    def plan(self) -> Plan:
+        ctx = self.offline
         draw, secrets = lambda: f"password-{next(self.draws):06}", {**ctx.secrets, **self.orders}
         ctx = replace(ctx, children=dict(self.children), secrets=secrets, now=self.now, draw=draw)
         refs = {ref: Referent({**at.published, **self.published.get(ref.kind, {})}) for ref, at in ctx.refs.items()}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any, cast
 
@@ -15,7 +16,9 @@ from images.engine import Engine
 from images.shell import CommandError
 
 TARGET = "registry.example.org:5000/team"
-_SKOPEO = """#!/usr/bin/env python3
+_SKOPEO = (
+    f"#!{sys.executable} -IS"
+    """
 import hashlib, os, sys
 from urllib.parse import quote
 folder = os.environ["REGISTRY"]
@@ -33,6 +36,7 @@ elif os.path.exists(image):
 else:
     sys.exit("manifest unknown")
 """
+)
 
 
 class Built:
