@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import http.client
+import os
 import signal
 import socket
 import ssl
@@ -20,6 +21,10 @@ _START_TIMEOUT = 300.0
 """Seconds after which a start is taken for hung; it takes 5 s of CPU alone."""
 _LOOK = 0.05
 """Seconds between two checks whether it is ready: nothing can be watched before, and tests wait for its start."""
+_RARELY = {"GOGC": "300", "GOMEMLIMIT": "1200MiB"}
+"""Go collects garbage a third as often, with which kube-apiserver takes a quarter less CPU, as long as it has that
+memory: several run at once.
+"""
 
 
 @contextlib.contextmanager
@@ -82,7 +87,12 @@ def _processes(home: Path) -> Generator[Callable[[str, list[str]], subprocess.Po
     def start(name: str, command: list[str]) -> subprocess.Popen[bytes]:
         with (home / f"{name}.log").open("wb") as log:
             process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+                env={**os.environ, **_RARELY},
             )
         started.append(process)
         return process
