@@ -25,12 +25,12 @@ from . import metrics
 from .bodies import APPLY, encode_body
 from .kinds import UNFENCED, Kind, optional_role
 from .limits import cut_deep
+from .transport import INFORMER, Transport
 
 FIELD_MANAGER = MANAGED_BY
 PAGE = 500
 LARGEST_PAGE = 16 << 20
 """Bytes; objects have some ten thousand, and may have two million."""
-_TIMEOUT = httpx.Timeout(10)
 _PATIENCE = 3
 """Times a request is made again when the server is overloaded and says how long to wait."""
 _LONGEST_WAIT = 5.0
@@ -122,13 +122,13 @@ class Client:
         if config is None:
             raise Transient("the kubeconfig names no cluster")
         # A proxy of the environment is meant for the world outside, not for the cluster; each watch holds a connection.
-        settings = ConnectionParams(timeout=_TIMEOUT, trust_env=False).httpx_params(config)
+        settings = ConnectionParams(timeout=httpx.Timeout(10), trust_env=False).httpx_params(config)
         if isinstance(settings["verify"], ssl.SSLContext):
             # From Python 3.13 on certificates without key identifiers are refused, which cluster authorities of many
             # ages lack; the chain, the name and the dates are verified as ever.
             settings["verify"].verify_flags &= ~ssl.VERIFY_X509_STRICT
-        limits = httpx.Limits(max_connections=None, max_keepalive_connections=32, keepalive_expiry=60)
-        return cls(httpx.AsyncClient(**settings, limits=limits))
+        settings["transport"] = Transport(verify=settings["verify"])
+        return cls(httpx.AsyncClient(**settings))
 
     async def close(self) -> None:
         """End all connections."""
@@ -184,7 +184,7 @@ class Client:
         self, path: str, query: Mapping[str, str], headers: Mapping[str, str]
     ) -> tuple[httpx.Response, bytes]:
         content = bytearray()
-        async with self._http.stream("GET", path, params=query, headers=headers) as response:
+        async with self._http.stream("GET", path, params=query, headers=headers, extensions=INFORMER) as response:
             async for chunk in response.aiter_bytes():
                 content += chunk
                 if len(content) > LARGEST_PAGE and int(query["limit"]) > 1:
@@ -198,10 +198,10 @@ class Client:
         query = {"watch": "1", "allowWatchBookmarks": "true", **params}
         # Lines as they are sent: nothing is to be unpacked.
         headers = {"Accept-Encoding": "identity"} | ({"Accept": _METADATA_ONLY} if metadata_only else {})
-        timeout = httpx.Timeout(10, read=SILENCE)
-        path = kind.path(namespace)
+        path, timeout = kind.path(namespace), httpx.Timeout(10, read=SILENCE)
+        options: dict[str, Any] = {"params": query, "headers": headers, "timeout": timeout, "extensions": INFORMER}
         try:
-            async with self._http.stream("GET", path, params=query, headers=headers, timeout=timeout) as response:
+            async with self._http.stream("GET", path, **options) as response:
                 metrics.REQUESTS.labels(str(response.status_code), "WATCH").inc()
                 if response.status_code != 200:
                     raise _error(response.status_code, await response.aread(), f"GET {path}")
