@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -123,13 +124,17 @@ async def running(work: Any) -> AsyncGenerator[None]:
 
 
 async def eventually(check: Callable[[], Awaitable[Any]]) -> Any:
-    """The first true answer. An API server that does not answer in time is asked again: the machine may be busy."""
+    """The first true answer. An API server that does not answer in time is asked again: the machine may be busy.
+
+    Each question takes the CPU that what is waited for needs, so they become fewer.
+    """
+    began = time.monotonic()
     async with asyncio.timeout(PATIENCE):
         while True:
             with contextlib.suppress(Transient):
                 if answer := await check():
                     return answer
-            await asyncio.sleep(0.02)
+            await asyncio.sleep(min(0.02 + (time.monotonic() - began) / 10, 0.2))
 
 
 async def at_rest(manager: Manager) -> None:

@@ -13,25 +13,29 @@ T = TypeVar("T")
 
 PATIENCE = 300.0
 """Seconds after which a test is taken for hung: a busy machine may need a hundred times what a test takes alone."""
-_PAUSE = 0.02
 
 
 def until(what: str, look: Callable[[], T | None]) -> T:
     """The first true answer of `look`."""
-    deadline = time.monotonic() + PATIENCE
+    began = time.monotonic()
     while not (answer := look()):
-        assert time.monotonic() < deadline, f"{what}: not within {PATIENCE:.0f} s"
-        time.sleep(_PAUSE)
+        time.sleep(_pause(what, time.monotonic() - began))
     return answer
 
 
 async def eventually(what: str, look: Callable[[], T | None]) -> T:
     """The first true answer of `look`; whatever else the event loop has to do goes on meanwhile."""
-    deadline = time.monotonic() + PATIENCE
+    began = time.monotonic()
     while not (answer := look()):
-        assert time.monotonic() < deadline, f"{what}: not within {PATIENCE:.0f} s"
-        await asyncio.sleep(_PAUSE)
+        pause = _pause(what, time.monotonic() - began)
+        await asyncio.sleep(pause)
     return answer
+
+
+def _pause(what: str, waited: float) -> float:
+    """Seconds until the next look. Looks take the CPU that what is waited for needs, so they become fewer."""
+    assert waited < PATIENCE, f"{what}: not within {PATIENCE:.0f} s"
+    return min(0.02 + waited / 10, 0.2)
 
 
 @contextmanager
