@@ -26,9 +26,9 @@ _MANY = 20
 
 @dataclass(frozen=True)
 class Row:
-    """A figure; one without a goal is told for the record."""
+    """A figure; one without a goal is printed for the record."""
 
-    what: str
+    name: str
     measured: float
     unit: str
     most: float | None = None
@@ -40,7 +40,7 @@ class Row:
     def __str__(self) -> str:
         goal = "" if self.most is None else f"at most {self.most:g}"
         mark = "" if self.most is None else "yes" if self.met else "NO"
-        return f"{self.what:<58} {goal:>14} {self.measured:>10.2f} {self.unit:<9} {mark}".rstrip()
+        return f"{self.name:<58} {goal:>14} {self.measured:>10.2f} {self.unit:<9} {mark}".rstrip()
 
 
 def main() -> int:
@@ -94,7 +94,7 @@ def _rows(ones: Sequence[runs.Rollout], rest: runs.Rest, many: runs.Rollout) -> 
         Row(f"CPU of {_MANY} clouds, in CPU of one", many.cpu / cpu, "times", 25),
         Row(f"  apply of {_MANY} control planes to all Ready", many.seconds, "s"),
         Row(f"  CPU of the operator for {_MANY}", many.cpu, "s"),
-        Row(f"  API writes per object created, {_MANY} clouds", many.writes.made / many.writes.created, ""),
+        Row(f"  API writes per object created, {_MANY} clouds", many.writes.requests / many.writes.created, ""),
     ]
 
 

@@ -24,14 +24,14 @@ READS = ("GET", "WATCH")
 class Writes:
     """Requests of the operator that change something."""
 
-    made: int
+    requests: int
     created: int
     """Those of them that made an object (201)."""
     renewals: int
     """Those of them that are PUTs, as of the lease; keys in rotation are replaced with PUT too."""
 
     def __sub__(self, before: Writes) -> Writes:
-        return Writes(self.made - before.made, self.created - before.created, self.renewals - before.renewals)
+        return Writes(self.requests - before.requests, self.created - before.created, self.renewals - before.renewals)
 
 
 @dataclass(frozen=True)

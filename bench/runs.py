@@ -13,7 +13,7 @@ from .stage import Stage, stage
 
 _PERIOD = 5.0
 """Seconds between a kubelet's questions, as in the operator's Deployment."""
-_SETTLED = 6.0
+_QUIET = 6.0
 """Seconds without a write after which what follows a roll-out is over; statuses are held back for up to 5."""
 
 _LOOKS = 50
@@ -56,7 +56,7 @@ async def rollout(count: int) -> Rollout:
 
 
 async def rollout_and_rest(seconds: float) -> tuple[Rollout, Rest]:
-    """Makes one control plane, then watches two operators, started anew, do nothing for that time."""
+    """Make one control plane, then watch two newly started operators do nothing for that time."""
     async with stage() as cluster:
         async with operator(cluster.kubeconfig, cluster.directory / "operator.log") as instance:
             first_rollout = await _rolled_out(cluster, instance, 1)
@@ -86,13 +86,13 @@ async def _writes_until_idle(instance: Operator) -> Writes:
     for _ in range(_LOOKS):
         if now == before:
             return now
-        await asyncio.sleep(_SETTLED)
+        await asyncio.sleep(_QUIET)
         before, now = now, await instance.writes()
-    raise RuntimeError(f"the operator writes without an end: {now.made} requests so far; its log says what")
+    raise RuntimeError(f"the operator writes without an end: {now.requests} requests so far; its log says what")
 
 
 async def _rest(alone: Operator, leader: Operator, seconds: float) -> Rest:
-    restart = (await _writes_until_idle(alone)).made
+    restart = (await _writes_until_idle(alone)).requests
     before, counted = await leader.writes(), await alone.writes()
     cpu, end = leader.cpu(), time.monotonic() + seconds
     while (remaining := end - time.monotonic()) > 0:
@@ -103,7 +103,7 @@ async def _rest(alone: Operator, leader: Operator, seconds: float) -> Rest:
     mine, leaders = await alone.writes() - counted, await leader.writes() - before
     memory, peak = leader.memory()
     return Rest(
-        writes=mine.made + leaders.made - leaders.renewals,
+        writes=mine.requests + leaders.requests - leaders.renewals,
         restart=restart,
         cpu=cpu,
         renewals=leaders.renewals / seconds * 60,

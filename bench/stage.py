@@ -67,7 +67,7 @@ class Stage:
 @asynccontextmanager
 async def stage() -> AsyncGenerator[Stage]:
     """A fresh cluster with the operator's kinds, whose workloads are ready as soon as they exist."""
-    with tempfile.TemporaryDirectory() as directory, apiserver.running(directory) as kubeconfig:
+    with tempfile.TemporaryDirectory() as directory, apiserver.api_server(directory) as kubeconfig:
         os.environ["KUBECONFIG"] = str(kubeconfig)
         client = Client.connect()
         cluster = Stage(client, kubeconfig, Path(directory))

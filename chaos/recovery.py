@@ -22,7 +22,7 @@ class Recovery:
     """Moment, on the journal's clock, from which time is counted."""
     seconds: float = 0.0
     """From then to the end of the last trouble."""
-    done: bool = False
+    is_complete: bool = False
     troubles: dict[str, str] = field(default_factory=dict[str, str])
     """Pods, resources and requests that are still wrong, if the cloud did not recover in time."""
     steps: dict[str, float] = field(default_factory=dict[str, float])
@@ -49,10 +49,10 @@ def recovered(site: Site, load: Load, began: float, timeout: float, quiet: float
                 last[f"load/{attempt.kind}"] = max(attempt.ended, last.get(f"load/{attempt.kind}", 0.0))
         worst = max([began, *last.values()])
         if not troubles and checked_at - worst >= quiet:
-            recovery.done = True
-        if recovery.done or checked_at - began > timeout:
+            recovery.is_complete = True
+        if recovery.is_complete or checked_at - began > timeout:
             recovery.seconds = round(worst - began, 1)
-            recovery.troubles = {} if recovery.done else troubles
+            recovery.troubles = {} if recovery.is_complete else troubles
             recovery.steps = {trouble: round(moment - began, 1) for trouble, moment in last.items()}
             return recovery
         time.sleep(_PAUSE)

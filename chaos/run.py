@@ -14,7 +14,7 @@ import yaml
 from rich.console import Console
 
 from cloud import deploy, proof
-from cloud.kubernetes import ROOT, CloudError, running
+from cloud.kubernetes import ROOT, CloudError, existing_cluster
 from cloud.session import SAMPLES, Session
 
 from . import servers, services, writers
@@ -34,7 +34,7 @@ NODES = 3
 BOUNDED_SAMPLE = ROOT / "build" / "controlplane_chaos.yaml"
 REPORT = ROOT / "build" / "chaos.json"
 JOURNAL = ROOT / "build" / "chaos.jsonl"
-_SETTLED = 240.0
+_RECOVERY_TIMEOUT = 240.0
 _DEPLOYED = 900.0
 
 
@@ -65,7 +65,7 @@ def bounded(sample: Path, optional: Sequence[str] = (), path: Path = BOUNDED_SAM
 
 def standing() -> Site:
     """The cloud of an earlier run. Raises CloudError unless it is Ready."""
-    cluster = running()
+    cluster = existing_cluster()
     proof.standing(cluster, "openstack")
     return Site(cluster)
 
@@ -132,9 +132,9 @@ class Run:
             result.problems.append(str(error))
 
     def _settle(self, subject: str) -> None:
-        recovery = recovered(self.site, self.load, now(), _SETTLED)
-        if not recovery.done:
-            raise CloudError(f"{subject} is not well after {_SETTLED:.0f} s: {recovery.troubles}")
+        recovery = recovered(self.site, self.load, now(), _RECOVERY_TIMEOUT)
+        if not recovery.is_complete:
+            raise CloudError(f"{subject} is not well after {_RECOVERY_TIMEOUT:.0f} s: {recovery.troubles}")
 
     def _say(self, result: Result) -> None:
         mark = "[green]passed[/green]" if result.passed else "[red]failed[/red]"

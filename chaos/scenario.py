@@ -69,7 +69,7 @@ class Stage:
         recovery: Recovery = recovered(self.site, self.load, now() if since is None else since, timeout, quiet)
         self.result.seconds = max(self.result.seconds, recovery.seconds)
         self.result.timelines[event] = recovery.timeline()
-        if not recovery.done:
+        if not recovery.is_complete:
             wrong = "; ".join(f"{name}: {why}" for name, why in sorted(recovery.troubles.items()))
             self.result.problems.append(f"{event}: not recovered after {timeout:.0f} s: {wrong[:800]}")
         return recovery.seconds

@@ -123,16 +123,16 @@ class Between:
     """Has one server fetch the page of the next by its fixed IP, over the nodes' tunnel."""
 
     guest: Guest
-    other: Guest
+    peer: Guest
     interval: float = 1.0
 
     @property
     def kind(self) -> str:
-        return f"{self.guest.node} to {self.other.node}"
+        return f"{self.guest.node} to {self.peer.node}"
 
     def attempt(self, number: int) -> str:
         del number
-        answer = self.guest.page(f"cgi-bin/reach?{self.other.fixed}")
+        answer = self.guest.page(f"cgi-bin/reach?{self.peer.fixed}")
         if "unreachable" in answer:
             raise ConnectionError(answer)
         return ""

@@ -69,7 +69,7 @@ def lacking(before: dict[str, set[str]], after: dict[str, set[str]]) -> dict[str
 
 
 def _rows_of_members(site: Site) -> dict[str, set[str]]:
-    """Names of rows by member; each answers once it has applied what the cluster had committed when it was asked."""
+    """Names of rows by member; each answers once it has applied what the cluster had committed before the query."""
     script = (
         'exec mariadb -uroot -p"$(cat "$MARIADB_ROOT_PASSWORD_FILE")" -N'
         " -e 'SET SESSION wsrep_sync_wait = 1; SELECT name FROM chaos.acked'"

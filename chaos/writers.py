@@ -25,8 +25,8 @@ MARK = "chaos-"
 _QUEUE = "chaos"
 _WAIT = 5
 """Seconds a client of the database or the broker waits for an answer."""
-_AGAIN = 20
-_KEPT = 20
+_RECHECKED = 20
+_MAX_EXISTING = 20
 _EXPOSED = {"mariadb": ("mysql",), "rabbitmq": ("amqps", "amqp")}
 """Ports by name, what is encrypted first."""
 
@@ -225,7 +225,7 @@ class Turnover(ABC):
         be deleted.
         """
         del number
-        if len(self._existing) >= _KEPT:
+        if len(self._existing) >= _MAX_EXISTING:
             self._remove(*self._existing[0])
         key = new_key()
         self._existing.append((key, self.create(key)))
@@ -319,7 +319,7 @@ class Images:
             if (image["name"] or "").startswith(MARK) and image["status"] == "active"
         }
         before = sorted(self._sound & set(active))
-        rechecked = random.sample(before, min(_AGAIN, len(before)))
+        rechecked = random.sample(before, min(_RECHECKED, len(before)))
         for name in (*rechecked, *sorted(set(active) - self._sound)):
             data = self.api.call("image", "GET", f"/v2/images/{active[name]}/file").content
             (self._sound.add if data == _content(name) else self._sound.discard)(name)

@@ -19,7 +19,7 @@ from rich.markup import escape
 from localcluster.target import target
 
 from . import proof
-from .kubernetes import ROOT, CloudError, module, running
+from .kubernetes import ROOT, CloudError, existing_cluster, module
 from .session import MINIMAL, Session
 from .stopwatch import Stopwatch
 
@@ -38,7 +38,7 @@ def up(sample: Path, nodes: int, timeout: float) -> None:
 
 def prove_again(namespace: str, console: Console) -> None:
     """Boots a server in the cloud that runs."""
-    cluster, watch = running(), Stopwatch(console)
+    cluster, watch = existing_cluster(), Stopwatch(console)
     proof.standing(cluster, namespace)
     proof.prove(cluster, namespace, watch)
     console.print(watch.table())

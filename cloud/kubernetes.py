@@ -117,7 +117,7 @@ def started(nodes: int = 1, external: str = "") -> Kubernetes:
     return Kubernetes(chosen.kind, Path(path))
 
 
-def running() -> Kubernetes:
+def existing_cluster() -> Kubernetes:
     """The cluster of an earlier `make cloud`. Raises CloudError where none answers."""
     chosen = target()
     path = None

@@ -45,7 +45,9 @@ def clouds(cluster: Kubernetes, namespace: str) -> Path:
 
 
 def replaced(path: Path, text: str) -> None:
-    """The file has the text, for its owner only; whoever reads it meanwhile has one of both, whole."""
+    """Replace the file by one with the text, for its owner only. A program that reads it meanwhile gets the
+    old or the new text, never a part.
+    """
     number, temporary = tempfile.mkstemp(dir=path.parent)
     with os.fdopen(number, "w") as file:
         file.write(text)

@@ -33,7 +33,7 @@ def main(arguments: list[str] | None = None) -> int:
                 print(json.dumps(_references(options.registry, catalog.deployed()), indent=2))
             case "release":
                 text = (catalog.ROOT / "releases" / f"{options.name}.yaml").read_text(encoding="utf-8")
-                references = _references(options.registry, catalog.named(text))
+                references = _references(options.registry, catalog.named_images(text))
                 print(catalog.resolved(text, references), end="")
             case _:
                 _guest()
@@ -46,7 +46,7 @@ def main(arguments: list[str] | None = None) -> int:
 def _options() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m images", description="Container images, built once per content.")
     commands = parser.add_subparsers(dest="command", required=True)
-    known = ", ".join(catalog.names())
+    names = ", ".join(catalog.names())
     some = {
         "build": "build what is missing",
         "load": "bring the cluster what it lacks",
@@ -56,7 +56,7 @@ def _options() -> argparse.ArgumentParser:
         command = commands.add_parser(name, help=text)
         if name == "push":
             command.add_argument("registry", type=registry.prefix, help="such as registry.example.org/team")
-        command.add_argument("names", nargs="*", metavar="NAME", help=f"default: all that pods run. One of: {known}")
+        command.add_argument("names", nargs="*", metavar="NAME", help=f"default: all that pods run. One of: {names}")
     listing = commands.add_parser("list", help="image → reference, as JSON")
     release = commands.add_parser("release", help="a release file with the tags filled in")
     release.add_argument("name", nargs="?", default="2025.1")
@@ -100,10 +100,10 @@ def _references(target: str, names: Iterable[str]) -> dict[str, str]:
     """By image what pods run: by digest in a registry, by tag on nodes that images are loaded onto."""
     if target == catalog.PREFIX:
         return {name: catalog.reference(name) for name in names}
-    found = registry.pinned(target, names)
-    if absent := [name for name, reference in found.items() if "@" not in reference]:
+    pinned = registry.pinned(target, names)
+    if absent := [name for name, reference in pinned.items() if "@" not in reference]:
         say(f"not in {target}, so named by tag: {', '.join(absent)}; push with `python -m images push {target}`")
-    return found
+    return pinned
 
 
 def _guest() -> None:

@@ -74,9 +74,9 @@ def write(engine: Engine, references: Sequence[str], archive: Path) -> None:
 
 def _localcluster(*arguments: str, capture: bool = False) -> str:
     command = [sys.executable, "-m", "localcluster", *arguments]
-    done = subprocess.run(
+    result = subprocess.run(
         command, stdout=subprocess.PIPE if capture else None, text=True, cwd=catalog.ROOT, check=False
     )
-    if done.returncode:
-        raise CommandError(f"python -m localcluster {' '.join(arguments)}: exit {done.returncode}")
-    return done.stdout or ""
+    if result.returncode:
+        raise CommandError(f"python -m localcluster {' '.join(arguments)}: exit {result.returncode}")
+    return result.stdout or ""

@@ -17,10 +17,10 @@ PARALLEL = 2
 """dpkg unpacks on one core and waits for the disk in between; more builds only compete."""
 
 
-def missing(wanted: Iterable[str], present: set[str]) -> list[str]:
+def missing(names: Iterable[str], present: set[str]) -> list[str]:
     """Return the images to build for `wanted`, each after its parent: no present one, nor a parent of only those."""
     needed: set[str] = set()
-    for start in wanted:
+    for start in names:
         name = start
         while catalog.reference(name) not in present:
             needed.add(name)
@@ -30,18 +30,18 @@ def missing(wanted: Iterable[str], present: set[str]) -> list[str]:
     return [name for name in (catalog.DEBIAN, *catalog.names()) if name in needed]
 
 
-def build(engine: Engine, wanted: Iterable[str]) -> None:
+def build(engine: Engine, requested: Iterable[str]) -> None:
     """Every image of `wanted` is present."""
-    names = missing(wanted, engine.references())
+    names = missing(requested, engine.references())
     if not names:
         return
     say(f"building {', '.join(names)}")
     with ThreadPoolExecutor(PARALLEL) as pool:
-        running: dict[str, Future[None]] = {}
+        builds: dict[str, Future[None]] = {}
         for name in names:
-            below = None if name == catalog.DEBIAN else running.get(catalog.parent(name))
-            running[name] = pool.submit(_build_after, engine, name, below)
-        for future in running.values():
+            below = None if name == catalog.DEBIAN else builds.get(catalog.parent(name))
+            builds[name] = pool.submit(_build_after, engine, name, below)
+        for future in builds.values():
             future.result()
 
 

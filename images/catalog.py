@@ -36,15 +36,15 @@ class File(NamedTuple):
 @functools.cache
 def names() -> tuple[str, ...]:
     """All images with a Containerfile, each after its parent."""
-    found = {path.parent.name: parent(path.parent.name) for path in FOLDER.glob("*/Containerfile")}
+    parents = {path.parent.name: parent(path.parent.name) for path in FOLDER.glob("*/Containerfile")}
     order = [DEBIAN]
-    while found:
-        ready = sorted(name for name, below in found.items() if below in order)
+    while parents:
+        ready = sorted(name for name, below in parents.items() if below in order)
         if not ready:
-            raise ValueError(f"images {', '.join(sorted(found))}: no such parent as {sorted(set(found.values()))}")
+            raise ValueError(f"images {', '.join(sorted(parents))}: no such parent as {sorted(set(parents.values()))}")
         order += ready
         for name in ready:
-            del found[name]
+            del parents[name]
     return tuple(order[1:])
 
 
@@ -101,7 +101,7 @@ def reference(name: str, prefix: str = PREFIX) -> str:
     return f"{prefix}/{name}:{tag(name)}"
 
 
-def named(release: str) -> list[str]:
+def named_images(release: str) -> list[str]:
     """Our images that the text of a release file names, each once."""
     return list(dict.fromkeys(match["name"] for match in _BUILD.finditer(release)))
 

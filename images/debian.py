@@ -20,13 +20,13 @@ def mirrors(apt: Path = Path("/etc/apt"), os_release: Path = Path("/etc/os-relea
     suite = system.get("VERSION_CODENAME", "")
     if system.get("ID") != "debian" or not suite:
         return None
-    found: dict[str, str] = {}
+    uris: dict[str, str] = {}
     for path in [apt / "sources.list", *sorted((apt / "sources.list.d").glob("*"))]:
         if path.is_file() and path.suffix in {".list", ".sources"}:
             for uri, suites in _sources(path):
                 for name in suites:
-                    found.setdefault(name, uri)
-    archive, security = found.get(suite), found.get(f"{suite}-security")
+                    uris.setdefault(name, uri)
+    archive, security = uris.get(suite), uris.get(f"{suite}-security")
     return (archive, security or f"{archive.rstrip('/')}-security") if archive else None
 
 
@@ -46,10 +46,10 @@ def _sources(path: Path) -> list[tuple[str, list[str]]]:
 
 def sources(keyring: str) -> str | None:
     """Sources for the suite, with its updates and security updates; None: mmdebstrap knows better."""
-    found = mirrors()
-    if found is None:
+    mirror_uris = mirrors()
+    if mirror_uris is None:
         return None
-    archive, security = found
+    archive, security = mirror_uris
     entries = [(archive, SUITE), (archive, f"{SUITE}-updates"), (security, f"{SUITE}-security")]
     return "".join(f"deb [signed-by={keyring}] {uri} {suite} main\n" for uri, suite in entries)
 

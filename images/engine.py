@@ -41,10 +41,10 @@ class Engine(Protocol):
 
 def engine() -> Engine:
     """Docker where its daemon answers, else buildah; `$OPENSTACK_OPERATOR_ENGINE` (docker, buildah) overrules."""
-    wanted = os.environ.get("OPENSTACK_OPERATOR_ENGINE")
-    if wanted not in {None, "", "docker", "buildah"}:
-        raise CommandError(f"OPENSTACK_OPERATOR_ENGINE: there is no {wanted!r}; choose docker or buildah")
-    return Docker() if wanted == "docker" or (not wanted and _docker_answers()) else Buildah()
+    choice = os.environ.get("OPENSTACK_OPERATOR_ENGINE")
+    if choice not in {None, "", "docker", "buildah"}:
+        raise CommandError(f"OPENSTACK_OPERATOR_ENGINE: there is no {choice!r}; choose docker or buildah")
+    return Docker() if choice == "docker" or (not choice and _docker_answers()) else Buildah()
 
 
 def _docker_answers() -> bool:

@@ -1,5 +1,5 @@
-"""Images travel to a registry, for clusters whose nodes cannot be given an archive. Digests name them there: what a
-registry serves under a tag is its own affair.
+"""Images travel to a registry, for clusters whose nodes cannot load an archive. Digests name them there, since a
+registry may serve another image under the same tag later.
 """
 
 from __future__ import annotations
@@ -23,37 +23,37 @@ _PREFIX = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?(:[0-9]+)?(/[a-z0-9]+([._-]
 
 def prefix(text: str) -> str:
     """Return the prefix of image names. Raises ArgumentTypeError for a text with which no image's name can begin."""
-    wanted = text.rstrip("/")
-    if not _PREFIX.fullmatch(wanted):
+    name = text.rstrip("/")
+    if not _PREFIX.fullmatch(name):
         raise argparse.ArgumentTypeError(f"{text!r} is no registry; write HOST[:PORT][/PATH], in lower case")
-    return wanted
+    return name
 
 
 def push(engine: Engine, target: str, names: Sequence[str]) -> None:
-    """The registry `target` holds every image of `names`, and its digests are known here. An image that somebody pushed
-    from another machine stays. Raises CommandError where the registry serves another image than was pushed from here.
+    """The registry `target` holds every image of `names`, and its digests are known here. An image pushed from another
+    machine stays. Raises CommandError where the registry serves another image than was pushed from here.
     """
-    known = Digests(target)
+    digests = Digests(target)
     for name in names:
-        wanted = catalog.reference(name, target)
-        if served := _served(wanted):
-            known.learn(wanted, served)
+        reference = catalog.reference(name, target)
+        if served := _served(reference):
+            digests.learn(reference, served)
             continue
         *options, source = engine.source(catalog.reference(name))
-        say(f"pushing {wanted}")
-        known.learn(wanted, _copy(options, source, wanted), pushed=True)
+        say(f"pushing {reference}")
+        digests.learn(reference, _copy(options, source, reference), pushed=True)
 
 
 def pinned(target: str, names: Iterable[str]) -> dict[str, str]:
     """Each image's full name with its digest, as in a pod's `image`; without, where the registry does not have it."""
-    known, found = Digests(target), dict[str, str]()
+    digests, references = Digests(target), dict[str, str]()
     for name in names:
         reference = catalog.reference(name, target)
-        digest = known.get(reference)
+        digest = digests.get(reference)
         if not digest and (digest := _served(reference)):
-            known.learn(reference, digest)
-        found[name] = f"{reference}@{digest}" if digest else reference
-    return found
+            digests.learn(reference, digest)
+        references[name] = f"{reference}@{digest}" if digest else reference
+    return references
 
 
 class Digests:
@@ -69,13 +69,13 @@ class Digests:
 
     def learn(self, reference: str, digest: str, *, pushed: bool = False) -> None:
         """Keeps a digest. Raises CommandError for another one than is known, unless it was `pushed` just now."""
-        known = self.get(reference)
-        if known and known != digest and not pushed:
+        recorded = self.get(reference)
+        if recorded and recorded != digest and not pushed:
             raise CommandError(
-                f"{reference}: the registry serves {digest}, and this machine knows {known}: another image has the"
+                f"{reference}: the registry serves {digest}, and this machine knows {recorded}: another image has the"
                 f" same tag. Find out who pushed it. To accept the registry's image, delete {self.path}"
             )
-        if known != digest:
+        if recorded != digest:
             self._known[reference] = digest
             # Two commands may run at once.
             new = self.path.with_suffix(f".{os.getpid()}.new")

@@ -23,16 +23,16 @@ def run(command: Sequence[str], *, log: Path | None = None, env: Mapping[str, st
     """Return the command's standard output. With `log`, all output goes there, and the result is empty."""
     surroundings = {**os.environ, **(env or {})}
     if log is None:
-        done = subprocess.run(command, env=surroundings, capture_output=True, text=True, check=False)
-        output, tail = done.stdout, done.stderr
+        result = subprocess.run(command, env=surroundings, capture_output=True, text=True, check=False)
+        output, tail = result.stdout, result.stderr
     else:
         with log.open("w", encoding="utf-8") as file:
-            done = subprocess.run(command, env=surroundings, stdout=file, stderr=file, check=False)
+            result = subprocess.run(command, env=surroundings, stdout=file, stderr=file, check=False)
         output, tail = "", log.read_text(encoding="utf-8", errors="replace")
-    if done.returncode:
+    if result.returncode:
         last = "\n".join(tail.strip().splitlines()[-25:])
         where = f" (whole log: {log})" if log else ""
-        raise CommandError(f"{' '.join(command)}: exit {done.returncode}{where}\n{last}")
+        raise CommandError(f"{' '.join(command)}: exit {result.returncode}{where}\n{last}")
     return output
 
 
@@ -42,7 +42,7 @@ def need(packages: Mapping[str, str]) -> None:
     Raises CommandError where apt-get or root is missing, naming the packages.
     """
     path = os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/sbin"])
-    missing = sorted({package for command, package in packages.items() if not _there(command, path)})
+    missing = sorted({package for command, package in packages.items() if not _is_installed(command, path)})
     if not missing:
         return
     if not shutil.which("apt-get") or os.geteuid() != 0:
@@ -53,5 +53,5 @@ def need(packages: Mapping[str, str]) -> None:
     run(["apt-get", "install", "-y", "-q", "--no-install-recommends", *missing], env=quiet)
 
 
-def _there(command: str, path: str) -> bool:
+def _is_installed(command: str, path: str) -> bool:
     return Path(command).exists() if command.startswith("/") else shutil.which(command, path=path) is not None

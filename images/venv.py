@@ -10,7 +10,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def use_venv(module: str, root: Path = ROOT) -> None:
-    """Returns in the checkout's .venv; elsewhere `python -m MODULE` begins anew in it. Ends the program with a line
+    """Return in the checkout's .venv; elsewhere restart `python -m MODULE` in it. End the program with a line
     that says what to do where there is none.
     """
     venv = root / ".venv"

@@ -28,7 +28,7 @@ memory: several run at once.
 
 
 @contextlib.contextmanager
-def running(
+def api_server(
     directory: Path | str,
     *,
     controllers: bool | str = False,

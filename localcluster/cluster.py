@@ -105,13 +105,13 @@ def load(cluster: Cluster, files: list[Path]) -> None:
         images = archives.held_by(archive)
         imports = [
             (each, subprocess.Popen(_ctr(each, "import", "--snapshotter=overlayfs", "-"), stdin=archive.open("rb")))
-            for each in running(cluster)
+            for each in running_nodes(cluster)
             if not images or not images.items() <= present(each).items()
         ]
         failed = [each.name for each, process in imports if process.wait()]
         if failed:
             raise ClusterError(f"{archive}: not imported on {', '.join(failed)}; see above")
-        for each in running(cluster):
+        for each in running_nodes(cluster):
             if names := outdated(present(each), set(images), _used(each)):
                 run(*_ctr(each, "remove", *names))
 
@@ -142,7 +142,7 @@ def present(each: Node) -> dict[str, str]:
 
 def images(cluster: Cluster) -> list[tuple[str, str, str]]:
     """(node, image name, digest) of all images on the running nodes."""
-    return [(each.name, *image) for each in running(cluster) for image in sorted(present(each).items())]
+    return [(each.name, *image) for each in running_nodes(cluster) for image in sorted(present(each).items())]
 
 
 def command_in(cluster: Cluster, name: str, *command: str) -> list[str]:
@@ -165,7 +165,7 @@ def status(cluster: Cluster) -> bool:
     return bool(states) and all(states.values())
 
 
-def running(cluster: Cluster) -> list[Node]:
+def running_nodes(cluster: Cluster) -> list[Node]:
     return [each for each in cluster.nodes() if node.pid(each) is not None]
 
 
@@ -248,7 +248,7 @@ def _apply_addons(cluster: Cluster) -> None:
 
 
 def _all_ready(cluster: Cluster) -> bool:
-    unready = {each.name for each in running(cluster)}
+    unready = {each.name for each in running_nodes(cluster)}
     for item in json.loads(kubectl(cluster, "get", "nodes", "-o", "json"))["items"]:
         conditions = {condition["type"]: condition["status"] for condition in item["status"].get("conditions", [])}
         if conditions.get("Ready") == "True":

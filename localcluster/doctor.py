@@ -46,7 +46,7 @@ class MissingError(Exception):
 class Finding:
     """One thing looked at; `cure` says what to do, and is empty if nothing is wrong."""
 
-    what: str
+    subject: str
     cure: str = ""
 
 
@@ -54,13 +54,13 @@ def report() -> int:
     """Prints all findings; 1 if something is missing, else 0."""
     findings = list(examine())
     for finding in findings:
-        print(f"missing  {finding.what}: {finding.cure}" if finding.cure else f"ok       {finding.what}")
+        print(f"missing  {finding.subject}: {finding.cure}" if finding.cure else f"ok       {finding.subject}")
     return 1 if any(finding.cure for finding in findings) else 0
 
 
 def require(nodes: int) -> None:
     """Raises MissingError, naming all that is missing, where a cluster of so many nodes could not start."""
-    lacks = [f"{finding.what}: {finding.cure}" for finding in examine(nodes) if finding.cure]
+    lacks = [f"{finding.subject}: {finding.cure}" for finding in examine(nodes) if finding.cure]
     if lacks:
         raise MissingError("this machine lacks:\n  " + "\n  ".join(lacks))
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from . import cgroups, init, node
 from .clock import set_clock
-from .cluster import ClusterError, lose_node, running, start_node, stop_node
+from .cluster import ClusterError, lose_node, running_nodes, start_node, stop_node
 from .commands import run
 from .layout import Cluster, Node
 
@@ -112,7 +112,7 @@ def cut(cluster: Cluster, groups: Sequence[Sequence[str]]) -> None:
     ]
     table = "\n".join(["*mangle", f":{_CHAIN} - [0:0]", *drops, "COMMIT", ""])
     hooks = "; ".join(f"$it -C {hook} -j {_CHAIN} 2>/dev/null || $it -I {hook} -j {_CHAIN}" for hook in _HOOKS)
-    for each in running(cluster):
+    for each in running_nodes(cluster):
         _in_network(each, "iptables-restore", "--wait", "--noflush", stdin=table)
         _in_network(each, "sh", "-euc", f"it='iptables --wait --table mangle'; {hooks}")
 
@@ -121,7 +121,7 @@ def heal(cluster: Cluster) -> None:
     """All packets pass again."""
     lines = [f"while $it -D {hook} -j {_CHAIN} 2>/dev/null; do :; done" for hook in _HOOKS]
     lines.append(f"if $it -F {_CHAIN} 2>/dev/null; then $it -X {_CHAIN}; fi")
-    for each in running(cluster):
+    for each in running_nodes(cluster):
         _in_network(each, "sh", "-euc", "; ".join(["it='iptables --wait --table mangle'", *lines]))
 
 
@@ -172,7 +172,7 @@ def compact(cluster: Cluster) -> int:
 def _containers(cluster: Cluster, namespace: str, pod: str = "") -> list[str]:
     """The cgroups of the containers with processes, of one pod or all, as paths below the root of every hierarchy."""
     containers: list[str] = []
-    for each in running(cluster):
+    for each in running_nodes(cluster):
         identities = _identities(each, namespace, pod)
         groups = {
             str(Path(folder, name).relative_to(hierarchy))
@@ -199,7 +199,7 @@ def _moved(cluster: Cluster, namespace: str, pod: str = "") -> set[int]:
     the first one of each such container and those of its session. Guests have sessions of their own.
     """
     pids: set[int] = set()
-    for each in running(cluster):
+    for each in running_nodes(cluster):
         identities = _identities(each, namespace, pod)
         tasks = [
             line.split() for line in run(*node.command_in(each, "ctr", "-n", "k8s.io", "tasks", "list")).splitlines()

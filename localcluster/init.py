@@ -42,7 +42,7 @@ class Program:
     """Wait for these programs, which run once, to succeed."""
     once: bool = False
     pid: int = 0
-    done: bool = False
+    is_complete: bool = False
     not_before: float = 0.0
 
 
@@ -76,7 +76,7 @@ def supervise(programs: list[Program], logs: Path, authority: Path) -> None:
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD, signal.SIGTERM})
     while True:
         _reap(programs, logs)
-        waiting = [program for program in programs if not program.pid and not program.done]
+        waiting = [program for program in programs if not program.pid and not program.is_complete]
         urls = {program.url: ready(program.url, authority) for program in waiting if program.url}
         for program in waiting:
             if _may_start(program, programs, urls):
@@ -91,7 +91,7 @@ def _may_start(program: Program, programs: list[Program], urls: dict[str, bool])
     return (
         time.monotonic() >= program.not_before
         and (not program.file or Path(program.file).exists())
-        and all(predecessor.done for predecessor in programs if predecessor.name in program.after)
+        and all(predecessor.is_complete for predecessor in programs if predecessor.name in program.after)
         and urls.get(program.url, True)
     )
 
@@ -125,7 +125,7 @@ def _reap(programs: list[Program], logs: Path) -> None:
         for program in programs:
             if program.pid == pid:
                 program.pid = 0
-                program.done = program.once and status == 0
+                program.is_complete = program.once and status == 0
                 program.not_before = max(time.monotonic() + _RESTART_DELAY, _held_until(logs / f"{program.name}.held"))
                 print(f"{program.name} ended with status {os.waitstatus_to_exitcode(status)}", flush=True)
 

@@ -1,4 +1,4 @@
-"""Which cluster the project's commands work on."""
+"""The cluster that the project's commands work on."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ use_venv("operators")
 import argparse
 import sys
 
-from cloud.kubernetes import CloudError, running
+from cloud.kubernetes import CloudError, existing_cluster
 from images.shell import CommandError
 from localcluster.build import BuildError
 
@@ -29,9 +29,9 @@ def main(arguments: list[str] | None = None) -> int:
                 for operator in operators:
                     print(build.archive(operator))
             case "install":
-                install(running(), operators)
+                install(existing_cluster(), operators)
             case "remove":
-                remove(running(), operators)
+                remove(existing_cluster(), operators)
             case _:
                 for operator in operators:
                     print(operator.name, operator.module, build.reference(operator))

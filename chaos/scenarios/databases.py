@@ -15,7 +15,7 @@ _DATA = "/var/lib/mysql"
 _CUT = 40.0
 """Seconds a partition lasts: longer than any of the clusters takes to notice."""
 _FULL = 60.0
-_TOLD = 60.0
+_REPORT_TIMEOUT = 60.0
 _BALLAST = 24
 
 
@@ -80,14 +80,14 @@ def _full(stage: Stage, victim: str) -> None:
         int(free_kib) < 1024, f"{free_kib} KiB are left on the volume of {victim}: its StorageClass has no bounds"
     )
     began = now()
-    until("a condition that names the volume", lambda: victim in _said(site), _TOLD, 0.5)
+    until("a condition that names the volume", lambda: victim in _said(site), _REPORT_TIMEOUT, 0.5)
     stage.note(told_seconds=round(now() - began, 1))
     # Data files have room of their own for a while: more is written, by way of another member, until there is none.
     _ask(site, "CREATE TABLE IF NOT EXISTS chaos.ballast (number INT AUTO_INCREMENT PRIMARY KEY, data LONGBLOB)")
     insert = "INSERT INTO chaos.ballast (data) SELECT REPEAT('x', 1048576) FROM chaos.seq_1_to_4"
     for _ in range(_BALLAST):
         # As any client's, a statement fails that is under way while the others agree that the full member is gone.
-        until("four MiB to be written", lambda: _ask(site, insert), _TOLD)
+        until("four MiB to be written", lambda: _ask(site, insert), _REPORT_TIMEOUT)
     time.sleep(_FULL)
     stage.note(said=_said(site), members=site.get(ours("mariadb"), "mariadb")["status"].get("members"))
 

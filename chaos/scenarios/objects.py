@@ -103,8 +103,8 @@ class Edit:
     name: str
     patch: Callable[[Object], list[dict[str, Any]]]
     """JSON patch of the object as it is."""
-    what: str
-    held: Callable[[Object], object]
+    subject: str
+    changed_part: Callable[[Object], object]
     """The part of the object that is put right again."""
 
 
@@ -200,7 +200,7 @@ def edited(stage: Stage) -> None:
         patch = json.dumps(edit.patch(before))
         began = now()
         site.kubectl("patch", edit.kind, edit.name, "-n", site.namespace, "--type=json", "-p", patch)
-        label = f"{edit.what} of {edit.kind}/{edit.name}"
+        label = f"{edit.subject} of {edit.kind}/{edit.name}"
         try:
             until(f"{label} to be put right", lambda e=edit, b=before: _right(site, e, b), 60, 0.5)
         except CloudError as error:
@@ -211,4 +211,4 @@ def edited(stage: Stage) -> None:
 
 
 def _right(site: Site, edit: Edit, before: Object) -> bool:
-    return edit.held(site.get(edit.kind, edit.name)) == edit.held(before)
+    return edit.changed_part(site.get(edit.kind, edit.name)) == edit.changed_part(before)

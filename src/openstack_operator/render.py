@@ -20,8 +20,8 @@ from .api import (
 )
 from .kube import Object, secret_data
 from .plan import (
-    DRAWN,
     NO_PERMISSIONS,
+    PLACEHOLDER,
     Actuator,
     Context,
     InstalledKinds,
@@ -128,7 +128,7 @@ class OfflineCluster:
         actuators: Iterable[Actuator],
         releases: Releases,
         *,
-        password: str = DRAWN,
+        password: str = PLACEHOLDER,
         served: Iterable[str] | InstalledKinds = (),
         domain: str = "cluster.local",
         permissions: Permissions = NO_PERMISSIONS,

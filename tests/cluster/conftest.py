@@ -73,7 +73,7 @@ def kubeconfig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     chosen = "garbage-collector-controller,namespace-controller"
     directory = tmp_path_factory.mktemp("cluster")
     shutil.copytree(_data(tmp_path_factory), directory / "etcd")
-    with apiserver.running(directory, controllers=chosen) as path:
+    with apiserver.api_server(directory, controllers=chosen) as path:
         os.environ["KUBECONFIG"] = str(path)
         yield path
         del os.environ["KUBECONFIG"]
@@ -95,7 +95,7 @@ def _data(tmp_path_factory: pytest.TempPathFactory) -> Path:
         if not made.exists():
             _tidy(made.parent)
             first = tmp_path_factory.mktemp("definitions")
-            with apiserver.running(first, prepare=lambda path: _prepare(path, definitions)):
+            with apiserver.api_server(first, prepare=lambda path: _prepare(path, definitions)):
                 pass
             partial = Path(tempfile.mkdtemp(dir=made.parent))
             shutil.copytree(first / "etcd", partial, dirs_exist_ok=True)

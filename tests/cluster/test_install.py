@@ -62,7 +62,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     except build.BuildError as error:
         pytest.skip(str(error))
     directory = tmp_path_factory.mktemp("installed")
-    with apiserver.running(directory) as kubeconfig:
+    with apiserver.api_server(directory) as kubeconfig:
         first = Kubectl(kubeconfig)
         first.apply("--server-side", "-k", str(ROOT / "deploy"))
         first.established()
@@ -73,7 +73,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def _serving(installed: Path, directory: Path) -> Generator[Kubectl]:
     """A cluster that begins with a copy of that data: some seconds of CPU, of which the command takes many more."""
     shutil.copytree(installed, directory / "etcd")
-    with apiserver.running(directory) as kubeconfig:
+    with apiserver.api_server(directory) as kubeconfig:
         found = Kubectl(kubeconfig)
         found.established()
         yield found

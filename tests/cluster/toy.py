@@ -87,7 +87,7 @@ def pod(ctx: Context[Any], component: str, config: str = "") -> dict[str, Any]:
     # 1000m is stored as 1: what the engine must not take for a difference.
     main = kube.Container(component=ctx.release["app"], command=["sleep", "inf"], cpu="1000m")
     annotations = {kube.CONFIG_DIGEST: config} if config else None
-    return kube.pod(ctx, component, main, wanted=PodSettings(), annotations=annotations)
+    return kube.pod(ctx, component, main, settings=PodSettings(), annotations=annotations)
 
 
 def plan_server(ctx: Context[ServerSpec]) -> Plan:

@@ -48,7 +48,7 @@ def reported() -> dict[str, set[str]]:
             if planned.plan:
                 kind = planned.context.kind
                 found[kind] |= {condition_type(name) for name in planned.plan.condition.values()}
-                found[kind] |= set(planned.plan.outcome.told)
+                found[kind] |= set(planned.plan.outcome.extra_conditions)
     # Of actuators' kinds, which have no plan: what one tells besides Ready.
     found["OVNChassis"] = {ovn.CONNECTED}
     return dict(found)

@@ -277,9 +277,9 @@ def test_removal_keeps_the_schema_unless_told_otherwise(server: MariaDB) -> None
 def test_what_belongs_to_another_resource_is_kept_when_this_one_goes(server: MariaDB) -> None:
     DATABASE.ensure(wanted())
     going = wanted(deletionPolicy="Delete")
-    DATABASE.remove(replace(going, taken=frozenset({"spec.database", "spec.user"})))
+    DATABASE.remove(replace(going, conflicting_fields=frozenset({"spec.database", "spec.user"})))
     assert healthy(server)
-    DATABASE.remove(replace(going, taken=frozenset({"spec.database"})))
+    DATABASE.remove(replace(going, conflicting_fields=frozenset({"spec.database"})))
     assert ("nova_api" in server.schemas, server.accounts) == (True, {})
 
 

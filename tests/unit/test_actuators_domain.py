@@ -201,7 +201,7 @@ def test_the_domain_of_services_is_no_domain_of_a_resource(keystone: Domains, ur
 @pytest.mark.security
 def test_an_administrator_of_another_resource_is_kept_when_this_one_goes(keystone: Domains, url: str) -> None:
     ENTRY.ensure(wanted(url))
-    ENTRY.remove(replace(wanted(url), taken=frozenset({"spec.administrator"})))
+    ENTRY.remove(replace(wanted(url), conflicting_fields=frozenset({"spec.administrator"})))
     assert is_right(keystone)
 
 

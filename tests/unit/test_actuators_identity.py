@@ -555,5 +555,5 @@ def test_a_name_that_keystone_takes_for_another_users_is_refused(
 @pytest.mark.security
 def test_a_user_of_another_resource_is_kept_when_this_one_goes(keystone: Identity, url: str) -> None:
     USER.ensure(wanted_user(url))
-    USER.remove(replace(wanted_user(url), taken=frozenset({"spec.user"})))
+    USER.remove(replace(wanted_user(url), conflicting_fields=frozenset({"spec.user"})))
     assert can_work(keystone)

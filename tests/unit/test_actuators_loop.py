@@ -23,7 +23,7 @@ class Lamp:
         self.facets = wanted
 
     @property
-    def wanted(self) -> loop.Facets:
+    def desired(self) -> loop.Facets:
         return self.facets
 
     def find(self) -> loop.Facets | None:

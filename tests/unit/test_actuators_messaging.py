@@ -215,7 +215,7 @@ def test_what_is_suspect_stays_so_when_a_resource_goes_that_the_virtual_host_doe
 ) -> None:
     VHOST.ensure(ctx)
     has_suspect(broker, ctx, 100.0)
-    VHOST.remove(replace(ctx, taken=frozenset({"spec.vhost"})))
+    VHOST.remove(replace(ctx, conflicting_fields=frozenset({"spec.vhost"})))
     assert look(broker, ctx, 104.0), "it was seen long enough"
 
 
@@ -503,9 +503,9 @@ def test_a_virtual_host_that_is_retained_outlives_its_user(broker: Broker, ctx: 
 @pytest.mark.security
 def test_what_belongs_to_another_resource_is_kept_when_this_one_goes(broker: Broker, ctx: Context[Any]) -> None:
     VHOST.ensure(ctx)
-    VHOST.remove(replace(ctx, taken=frozenset({"spec.vhost", "spec.user"})))
+    VHOST.remove(replace(ctx, conflicting_fields=frozenset({"spec.vhost", "spec.user"})))
     assert healthy(broker)
-    VHOST.remove(replace(ctx, taken=frozenset({"spec.user"})))
+    VHOST.remove(replace(ctx, conflicting_fields=frozenset({"spec.user"})))
     assert (set(broker.vhosts), set(broker.users)) == ({"/"}, {"admin", "nova-cell1"})
 
 

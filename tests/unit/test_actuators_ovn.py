@@ -45,14 +45,14 @@ def chassis(southbound: Southbound, spec: dict[str, Any] | None = None, **change
 
 
 def ready(outcome: Outcome) -> list[bool]:
-    return [outcome.told[name].ready for name in (ovn.CONNECTED, "Ready")]
+    return [outcome.extra_conditions[name].ready for name in (ovn.CONNECTED, "Ready")]
 
 
 def test_a_node_that_is_not_there_yet_is_waited_for(southbound: Southbound) -> None:
     assert ovn.ensure(chassis(southbound)) == ()
     found = ovn.observe(chassis(southbound))
     assert (ready(found), found.details) == ([False, False], {})
-    assert f"{NODE} has not registered" in found.told["Ready"].message
+    assert f"{NODE} has not registered" in found.extra_conditions["Ready"].message
 
 
 @pytest.mark.proves("OVNChassis", "status.registeredAt", "status.lastHeartbeat")
@@ -92,7 +92,7 @@ def test_it_is_ready_once_the_node_has_taken_over_what_was_said_of_it(southbound
     southbound.register(NODE, "192.0.2.1", "physnet1:br-ex")
     found = ovn.observe(chassis(southbound, said))
     assert ready(found) == [True, False]
-    assert "not taken over spec.bridgeMappings, spec.encapsulation" in found.told["Ready"].message
+    assert "not taken over spec.bridgeMappings, spec.encapsulation" in found.extra_conditions["Ready"].message
     southbound.register(NODE, "192.0.2.9", "a:br-a")
     assert ready(ovn.observe(chassis(southbound, said))) == [True, True]
 

@@ -263,14 +263,14 @@ def test_an_image_is_text_or_an_object_as_the_kind_has_it() -> None:
 
 def test_what_is_free_form_is_not_searched_for_references(monkeypatch: pytest.MonkeyPatch) -> None:
     walked = 0
-    original = refs.found
+    original = refs.find_by_type
 
     def counted(*arguments: Any) -> Iterator[tuple[str, Any]]:
         nonlocal walked
         walked += 1
         return original(*arguments)
 
-    monkeypatch.setattr(refs, "found", counted)
+    monkeypatch.setattr(refs, "find_by_type", counted)
     rabbitmq = next(each for each in RESOURCES if each.handle == "RabbitMQ")
     assert refs.references(rabbitmq.spec.model_validate({"config": {"a": [[]] * 10_000}})) == []
     assert 0 < walked < 1_000

@@ -188,7 +188,7 @@ class Calm(Site):
 def test_load_goes_on_after_a_failure_and_recovery_ends_with_the_last_trouble() -> None:
     with Load(Journal(), [Flaky()]) as load:
         found = recovered(Calm(Kubernetes("embedded", None)), load, time.monotonic(), 300, quiet=1.5)
-    assert found.done
+    assert found.is_complete
     assert found.seconds == max(found.steps.values()), "what was quiet afterwards does not count"
     assert set(found.steps) == {"Pod/x", "load/flaky"}
     assert "key-2" in load.journal.acknowledged("flaky")
@@ -205,7 +205,7 @@ class Broken(Site):
 def test_a_cloud_that_does_not_recover_is_given_up_with_what_is_wrong() -> None:
     with Load(Journal(), [Flaky()]) as load:
         found = recovered(Broken(Kubernetes("embedded", None)), load, time.monotonic(), 0.5)
-    assert not found.done
+    assert not found.is_complete
     assert found.troubles == {"kube-apiserver": "refused"}
 
 
@@ -310,7 +310,7 @@ def _at(obj: Any, path: str) -> Any:
     return obj
 
 
-@pytest.mark.parametrize("edit", EDITS, ids=lambda edit: f"{edit.what} of {edit.name}")
+@pytest.mark.parametrize("edit", EDITS, ids=lambda edit: f"{edit.subject} of {edit.name}")
 def test_an_edit_by_hand_changes_something_that_is_there(edit: Edit, rendered: dict[tuple[str, str], Any]) -> None:
     live = rendered[edit.kind, edit.name]
     if edit.kind == "secret":
@@ -320,7 +320,7 @@ def test_an_edit_by_hand_changes_something_that_is_there(edit: Edit, rendered: d
     for change in edit.patch(live):
         old = _at(live, change["path"])
         assert change["op"] == "remove" or change["value"] != old
-    assert edit.held(live)
+    assert edit.changed_part(live)
 
 
 def _with(spec: Any, path: Path) -> Path:

@@ -12,7 +12,7 @@ import yaml
 
 from cloud import __main__ as command
 from cloud import deploy, own, view
-from cloud.kubernetes import CloudError, Kubernetes, running
+from cloud.kubernetes import CloudError, Kubernetes, existing_cluster
 from cloud.session import MINIMAL
 from images import catalog
 from images.registry import prefix
@@ -206,9 +206,9 @@ def test_where_nothing_runs_the_proof_says_what_to_do(tmp_path: Path, monkeypatc
     monkeypatch.setenv("OPENSTACK_OPERATOR_STATE", str(tmp_path))
     monkeypatch.setenv("OPENSTACK_OPERATOR_CACHE", str(tmp_path / "cache"))
     with pytest.raises(CloudError, match="no cluster runs on this machine; `make cloud` starts one"):
-        running()
+        existing_cluster()
     path = tmp_path / "openstack" / "kubeconfig"
     path.parent.mkdir()
     path.write_text("left from before a reboot")
     with pytest.raises(CloudError, match=r"does not answer; `make cloud` starts it anew\n.*is not built"):
-        running()
+        existing_cluster()

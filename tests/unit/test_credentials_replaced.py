@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from openstack_operator import kube
 from openstack_operator.catalogue import ACTUATORS, SERVICES
-from openstack_operator.parts.rotation import IDLE, MOVING, PREPARING, REMOTES, moving, read, read_by
+from openstack_operator.parts.rotation import IDLE, MIGRATING, PREPARING, REMOTES, read, read_by, rotation_in_progress
 from openstack_operator.plan import Context, Key, Object, Plan, Referent, Release, Step, carry_out, key
 from openstack_operator.render import OfflineCluster
 from openstack_operator.testing import NOW, granted
@@ -79,7 +79,7 @@ class Cloud:
         ctx = replace(ctx, children=dict(self.children), secrets=secrets, now=self.now, draw=draw)
         refs = {ref: Referent({**at.published, **self.published.get(ref.kind, {})}) for ref, at in ctx.refs.items()}
         ctx = replace(ctx, refs=refs)
-        ctx = replace(ctx, facts=self.facts() if moving(ctx) else {})
+        ctx = replace(ctx, facts=self.facts() if rotation_in_progress(ctx) else {})
         return next(service for service in SERVICES if service.resource.kind == self.kind).plan(ctx)
 
     def facts(self) -> dict[str, Any]:
@@ -327,7 +327,7 @@ async def test_proxies_of_consoles_get_their_accounts_before_they_are_replaced(r
 
 
 @pytest.mark.parametrize("sort", ["database", "messaging"])
-@pytest.mark.parametrize("step", [PREPARING, MOVING])
+@pytest.mark.parametrize("step", [PREPARING, MIGRATING])
 async def test_proxies_of_consoles_get_their_accounts_while_others_are_replaced(
     sort: str, step: str, release: Release
 ) -> None:
@@ -378,7 +378,7 @@ async def in_use(release: Release, **more: str) -> Cloud:
     assert cloud.state("database") == PREPARING
     cloud.actuate()
     await cloud.look()
-    assert cloud.state("database") == MOVING
+    assert cloud.state("database") == MIGRATING
     return cloud
 
 
@@ -408,7 +408,7 @@ async def test_a_pod_that_stays_behind_keeps_the_account_and_is_named(release: R
         cloud.roll("cinder-scheduler")
         cloud.work()
         await cloud.look()
-    assert cloud.state("database") == MOVING
+    assert cloud.state("database") == MIGRATING
     assert "Pod/cinder-scheduler-pod" in published(cloud)
     assert len(cloud.accounts) == 4
 
@@ -443,7 +443,7 @@ async def test_a_pod_made_within_the_second_of_the_change_is_known_by_its_config
         cloud.work()
         await cloud.look()
     assert ("Pod/cinder-api-pod" in published(cloud)) is old
-    assert cloud.state("database") == (MOVING if old else IDLE)
+    assert cloud.state("database") == (MIGRATING if old else IDLE)
 
 
 async def test_a_pod_of_the_users_that_reads_the_passwords_is_waited_for(release: Release) -> None:
@@ -467,7 +467,7 @@ async def test_a_pod_of_the_users_that_reads_the_passwords_is_waited_for(release
 async def test_the_account_before_is_kept_for_as_long_as_is_wanted(release: Release) -> None:
     cloud = await in_use(release, graceDays="2")
     await cloud.quiet()
-    assert cloud.state("database") == MOVING
+    assert cloud.state("database") == MIGRATING
     assert '"waits"' not in published(cloud)
     wake = cloud.plan().outcome.wake
     assert wake

@@ -11,7 +11,7 @@ import pytest
 from openstack_operator.catalogue import ACTUATORS, SERVICES
 from openstack_operator.cli import main
 from openstack_operator.manifests import load_text
-from openstack_operator.plan import DRAWN, SpecError
+from openstack_operator.plan import PLACEHOLDER, SpecError
 from openstack_operator.release_files import ReleaseFiles
 from openstack_operator.render import OfflineCluster
 from openstack_operator.runtime.gather import refuse_placeholders
@@ -33,11 +33,14 @@ def test_nothing_that_follows_from_a_known_word_is_printed(root: Path, capsys: p
     text = rendered(root, capsys)
     assert "PRIVATE KEY" not in text
     secrets = {obj["metadata"]["name"]: obj["stringData"] for obj in load_text(text) if obj["kind"] == "Secret"}
-    assert secrets["internal-authority"]["tls.key"] == DRAWN
-    assert secrets["keystone-fernet-keys"] == {"0": DRAWN, "1": DRAWN}
-    assert secrets["keystone-admin"]["password"] == DRAWN
+    assert secrets["internal-authority"]["tls.key"] == PLACEHOLDER
+    assert secrets["keystone-fernet-keys"] == {"0": PLACEHOLDER, "1": PLACEHOLDER}
+    assert secrets["keystone-admin"]["password"] == PLACEHOLDER
     # What is around a password is shown.
-    assert f"connection = mysql+pymysql://placement:{DRAWN}@mariadb." in secrets["placement-config"]["placement.conf"]
+    assert (
+        f"connection = mysql+pymysql://placement:{PLACEHOLDER}@mariadb."
+        in secrets["placement-config"]["placement.conf"]
+    )
     for drawn in ("drawn", "", "openstackOperatorDrawsThis"):
         paper = OfflineCluster(SERVICES, ACTUATORS, ReleaseFiles(root / "releases"), password=drawn)
         for planned in paper.render(load_text((root / SAMPLE).read_text()), "openstack"):
@@ -58,7 +61,10 @@ def secret(**data: str) -> bytes:
 
 def test_placeholders_are_refused_as_values() -> None:
     config_map = Kind("v1", "ConfigMap", "configmaps")
-    placeholder, drawn = secret(username="admin", password=DRAWN), secret(username="admin", password="a-drawn-one")
+    placeholder, drawn = (
+        secret(username="admin", password=PLACEHOLDER),
+        secret(username="admin", password="a-drawn-one"),
+    )
     refuse_placeholders([(SECRET, cached(drawn, SECRET)), (config_map, cached(placeholder, config_map))])
     with pytest.raises(SpecError, match=r"^Secret/keystone-admin: holds a placeholder"):
         refuse_placeholders([(SECRET, cached(drawn, SECRET)), (SECRET, cached(placeholder, SECRET))])

@@ -81,7 +81,7 @@ def test_an_absent_secret_holds_nothing() -> None:
 
 def test_every_object_of_a_long_name_fits() -> None:
     ctx = context("a" * 63)
-    pod = kube.pod(ctx, "server", kube.Container(component=NGINX), wanted=PodSettings())
+    pod = kube.pod(ctx, "server", kube.Container(component=NGINX), settings=PodSettings())
     for kind, limit in (("Deployment", 63), ("DaemonSet", 63), ("StatefulSet", 52)):
         assert len(kube.workload(ctx, kind, "server", pod)["metadata"]["name"]) <= limit
     job = kube.job(ctx, "db-sync", pod)
@@ -107,7 +107,7 @@ def test_a_plan_finds_what_is_live_by_its_component() -> None:
 @pytest.mark.parametrize("kind", ["Deployment", "StatefulSet"])
 def test_a_live_object_of_a_long_name_is_found_as_it_was_made(kind: str) -> None:
     ctx = context("a" * 63)
-    template = kube.pod(ctx, "server", kube.Container(component=MARIADB), wanted=PodSettings())
+    template = kube.pod(ctx, "server", kube.Container(component=MARIADB), settings=PodSettings())
     made = kube.workload(ctx, kind, "server", template)
     assert replace(ctx, children={key(made): made}).live(kind, "server") is made
 
@@ -115,7 +115,7 @@ def test_a_live_object_of_a_long_name_is_found_as_it_was_made(kind: str) -> None
 def test_selectors_are_part_of_the_pods_labels_and_free_of_versions() -> None:
     ctx = context()
     workload = kube.workload(
-        ctx, "Deployment", "api", kube.pod(ctx, "api", kube.Container(component=NGINX), wanted=PodSettings())
+        ctx, "Deployment", "api", kube.pod(ctx, "api", kube.Container(component=NGINX), settings=PodSettings())
     )
     wanted = workload["spec"]["selector"]["matchLabels"]
     assert wanted.items() <= workload["spec"]["template"]["metadata"]["labels"].items()
@@ -138,13 +138,13 @@ MARIADB = Component(image="localhost/mariadb:build", uid=999, gid=999, version="
 )
 def test_pods_say_which_program_they_are_and_in_which_version(image: str | None, version: str | None) -> None:
     main, beside = kube.Container(component=MARIADB), kube.Container(component=NGINX, name="beside")
-    labels = kube.pod(context(), "server", main, beside, wanted=PodSettings(image=image))["metadata"]["labels"]
+    labels = kube.pod(context(), "server", main, beside, settings=PodSettings(image=image))["metadata"]["labels"]
     assert labels[kube.NAME] == "placement-server"
     assert labels.get(kube.VERSION) == version
 
 
 def test_workloads_say_what_their_pods_are() -> None:
-    template = kube.pod(context(), "server", kube.Container(component=MARIADB), wanted=PodSettings())
+    template = kube.pod(context(), "server", kube.Container(component=MARIADB), settings=PodSettings())
     made = [
         kube.workload(context(), "Deployment", "server", template),
         kube.job(context(), "server", template),
@@ -159,7 +159,7 @@ def test_changed_work_is_another_job() -> None:
 
     def job(image: str) -> str:
         container = kube.Container(component=Component(image=image, uid=1, gid=1))
-        return kube.job(ctx, "db-sync", kube.pod(ctx, "db-sync", container, wanted=PodSettings()))["metadata"]["name"]
+        return kube.job(ctx, "db-sync", kube.pod(ctx, "db-sync", container, settings=PodSettings()))["metadata"]["name"]
 
     assert job("a:1") == job("a:1")
     assert job("a:1") != job("a:2")
@@ -167,7 +167,7 @@ def test_changed_work_is_another_job() -> None:
 
 def container(**changes: Any) -> Object:
     main = kube.Container(component=NGINX, **changes)
-    return kube.pod(context(), "api", main, wanted=PodSettings())["spec"]["containers"][0]
+    return kube.pod(context(), "api", main, settings=PodSettings())["spec"]["containers"][0]
 
 
 def test_containers_are_tight_by_default() -> None:
@@ -198,7 +198,7 @@ def test_own_environment_wins_over_the_images() -> None:
 
 
 def test_pods_bear_no_token_and_one_group_owns_their_volumes() -> None:
-    spec = kube.pod(context(), "api", kube.Container(component=NGINX), wanted=PodSettings())["spec"]
+    spec = kube.pod(context(), "api", kube.Container(component=NGINX), settings=PodSettings())["spec"]
     assert spec["automountServiceAccountToken"] is False
     assert spec["securityContext"]["fsGroup"] == 102
     assert spec["nodeSelector"] == kube.CONTROL_PLANE
@@ -207,7 +207,7 @@ def test_pods_bear_no_token_and_one_group_owns_their_volumes() -> None:
 def test_what_is_written_for_the_main_container_is_not_for_its_neighbours() -> None:
     wanted = PodSettings(image="mine:1", resources=Resources(requests={"cpu": "2"}, limits={"memory": "1Gi"}))
     side = kube.Container(name="side", component=NGINX)
-    found = kube.pod(context(), "api", kube.Container(component=NGINX), side, wanted=wanted)["spec"]["containers"]
+    found = kube.pod(context(), "api", kube.Container(component=NGINX), side, settings=wanted)["spec"]["containers"]
     assert found[0]["image"] == "mine:1"
     disk = {"requests": {"ephemeral-storage": "64Mi"}, "limits": {"ephemeral-storage": "2Gi"}}
     assert found[0]["resources"] == {
@@ -231,7 +231,7 @@ def test_a_component_wins_over_its_service() -> None:
 
 def placed(several: bool = True, replaceable: bool = True, **wanted: Any) -> Object:
     given = PodSettings(**wanted)
-    template = kube.pod(context(), "api", kube.Container(component=NGINX), wanted=given)
+    template = kube.pod(context(), "api", kube.Container(component=NGINX), settings=given)
     selector = kube.selector(context(), "api")
     return kube.placed(template, given, selector, several=several, replaceable=replaceable)["spec"]
 
@@ -281,7 +281,7 @@ def test_a_lost_node_is_soon_given_up_unless_the_user_says_otherwise(given: Any,
 
 def test_a_volume_is_declared_once_however_often_it_is_mounted() -> None:
     found = kube.pod(
-        context(), "api", kube.Container(component=NGINX, mounts=kube.scratch("/tmp", "/run")), wanted=PodSettings()
+        context(), "api", kube.Container(component=NGINX, mounts=kube.scratch("/tmp", "/run")), settings=PodSettings()
     )
     assert found["spec"]["volumes"] == [{"name": "scratch", "emptyDir": {}}]
     assert [mount["subPath"] for mount in found["spec"]["containers"][0]["volumeMounts"]] == ["tmp", "run"]
@@ -469,13 +469,13 @@ def test_an_amount_is_a_number(quantity: str, number: float) -> None:
 )
 def test_a_limit_bounds_the_request_we_guess(given: dict[str, Any], requests: dict[str, str]) -> None:
     wanted = PodSettings(resources=Resources.model_validate(given))
-    found = kube.pod(context(), "api", kube.Container(component=NGINX), wanted=wanted)
+    found = kube.pod(context(), "api", kube.Container(component=NGINX), settings=wanted)
     asked = found["spec"]["containers"][0]["resources"]["requests"]
     assert {name: asked[name] for name in ("cpu", "memory")} == requests
 
 
 def _resources(container: kube.Container, wanted: PodSettings | None = None) -> Object:
-    pod = kube.pod(context(), "api", container, wanted=wanted or PodSettings())
+    pod = kube.pod(context(), "api", container, settings=wanted or PodSettings())
     return pod["spec"]["containers"][0]["resources"]
 
 
@@ -520,7 +520,7 @@ def test_a_container_may_fill_no_disk_of_its_node() -> None:
 def test_containers_that_run_first_have_limits() -> None:
     first = kube.Container(name="first", component=NGINX, memory="32Mi")
     wanted = PodSettings(resources=Resources(limits={"memory": "64Mi"}))
-    pod = kube.pod(context(), "api", kube.Container(component=NGINX), wanted=wanted, init=[first])
+    pod = kube.pod(context(), "api", kube.Container(component=NGINX), settings=wanted, init=[first])
     assert pod["spec"]["initContainers"][0]["resources"]["limits"]["memory"] == "2048Mi"
 
 

@@ -270,7 +270,7 @@ def test_nobody_speaks_plain_once_all_have_gone_over(
     program: Any, told: str, certified: bool, schemes: list[str], wanted: str
 ) -> None:
     assert program.spoken(told, certified=certified) == schemes
-    assert program.wanted(schemes) == wanted
+    assert program.target_scheme(schemes) == wanted
 
 
 def test_what_a_status_says_of_addresses(program: Any) -> None:

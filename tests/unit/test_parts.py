@@ -135,7 +135,7 @@ def test_an_empty_password_is_drawn_again() -> None:
 
 
 def test_known_values_stand_beside_drawn_ones() -> None:
-    creds = parts.credentials(widget(draw=lambda: "new"), "root", given={"user": "root"}, retain=True)
+    creds = parts.credentials(widget(draw=lambda: "new"), "root", extra_values={"user": "root"}, retain=True)
     assert data(creds) == {"root": "new", "user": "root"}
     assert creds.objects[0]["metadata"]["annotations"] == {kube.RETAIN: "true", kube.REMEMBERED: "true"}
 

@@ -49,7 +49,7 @@ class QueueMachine(RuleBasedStateMachine):
     @rule(data=st.data())
     def done(self, data: Any) -> None:
         key = data.draw(st.sampled_from(sorted(self.working)))
-        self.queue.done(key)
+        self.queue.task_done(key)
         self.working.discard(key)
         if key in self.again:
             self.again.discard(key)
@@ -78,7 +78,7 @@ async def test_workers_never_share_a_key_and_lose_none():
             await asyncio.sleep(0)
             seen[key] = seen.get(key, 0) + 1
             working.discard(key)
-            queue.done(key)
+            queue.task_done(key)
 
     async with asyncio.TaskGroup() as group:
         workers = [group.create_task(worker()) for _ in range(4)]
@@ -152,12 +152,12 @@ async def test_a_group_leaves_as_many_workers_as_it_has():
     assert [await got(queue) for _ in range(5)] == ["b0", "b1", "b2", "b3", ""]
     queue.add("c0")
     assert [await got(queue) for _ in range(2)] == ["c0", ""]
-    queue.done("a0")
+    queue.task_done("a0")
     assert not await got(queue)
-    queue.done("a1")
+    queue.task_done("a1")
     assert await got(queue) == "b4"
     for number in range(2, 8):
-        queue.done(f"a{number}")
+        queue.task_done(f"a{number}")
     assert await got(queue) == "a8"
 
 
@@ -178,7 +178,7 @@ async def test_a_worker_that_waits_for_its_group_goes_on_when_another_is_done():
     task = asyncio.ensure_future(queue.get())
     await asyncio.sleep(0)
     assert not task.done()
-    queue.done("a0")
+    queue.task_done("a0")
     async with asyncio.timeout(PATIENCE):
         assert await task == "a1"
 

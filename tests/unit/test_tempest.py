@@ -47,7 +47,7 @@ def said(passed: int = 0, failed: int = 0, skipped: int = 0, **more: Any) -> dic
 
 
 def told(made: Plan) -> Verdict:
-    return made.outcome.told["TestsPassed"]
+    return made.outcome.extra_conditions["TestsPassed"]
 
 
 def orders(made: Plan) -> dict[str, Object]:

@@ -94,7 +94,7 @@ class Breaker:
         self._lock = threading.Lock()
 
     def lets_through(self) -> bool:
-        """Whether to ask now."""
+        """Return True if a question may be sent now."""
         with self._lock:
             if not self._failed:
                 return True
@@ -105,14 +105,14 @@ class Breaker:
             return True
 
     def failed(self) -> bool:
-        """What was asked was not answered. Returns whether that is news."""
+        """Record a question without an answer. Return True if the one before it was answered."""
         with self._lock:
-            news, self._failed = not self._failed, True
+            is_change, self._failed = not self._failed, True
             self._until = self._clock() + self._pause
-            return news
+            return is_change
 
     def answered(self) -> bool:
-        """What was asked was answered. Returns whether that is news."""
+        """Record an answer. Return True if the question before it had none."""
         with self._lock:
-            news, self._failed = self._failed, False
-            return news
+            is_change, self._failed = self._failed, False
+            return is_change

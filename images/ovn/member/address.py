@@ -1,7 +1,7 @@
 """The address of a server that is alone in its cluster, changed in its database's file: `address.py FILE ADDRESS`.
 
-Raft cannot change one ("immutable for the server", raft.c): among several, a server leaves and joins anew. One that is
-alone cannot, and a cluster made anew of its data would be another one, whose clients would have to be told.
+Raft cannot change one ("immutable for the server", raft.c): among several, a server leaves and joins again. One that is
+alone cannot, and a new cluster of its data would have another identity, which its clients would refuse.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import BinaryIO
 
 _START = re.compile(rb"OVSDB CLUSTER (\d+) ([0-9a-f]{40})\n")
 _SERVERS = re.compile(rb'"(?:prev_)?servers":\{([^{}]*)\}')
-"""Who belongs to the cluster, addresses by identities. Nothing in a database looks like it: quotes in strings have a
+"""Servers of the cluster, addresses by identities. Nothing in a database looks like it: quotes in strings have a
 backslash before them, and rows hold no objects.
 """
 
@@ -31,37 +31,37 @@ def _records(log: BinaryIO) -> Iterator[bytes]:
         yield text
 
 
-def _found(name: bytes, header: bytes) -> bytes:
-    found = re.search(rb'"%b":"([^"\\]+)"' % name, header)
-    if not found:
+def _header_field(name: bytes, header: bytes) -> bytes:
+    match = re.search(rb'"%b":"([^"\\]+)"' % name, header)
+    if not match:
         raise ValueError(f"its header has no {name.decode()}")
-    return found[1]
+    return match[1]
 
 
 def readdressed(file: Path, address: str) -> bool:
-    """Whether the server is at that address from its next start on: not where others count on the one it has. There is
-    a whole file at any time. Raises ValueError for what is no clustered database.
+    """Return True if the server has that address from its next start on, and False where other servers count on the
+    address it has. There is a whole file at any time. Raises ValueError for what is no clustered database.
     """
     with file.open("rb") as log:
         header = next(_records(log), b"")
-        server, before = _found(b"server_id", header), _found(b"local_address", header)
+        server, before = _header_field(b"server_id", header), _header_field(b"local_address", header)
         log.seek(0)
         # The last one counts, whether it is committed or not.
-        last = next(reversed([found[1] for text in _records(log) for found in _SERVERS.finditer(text)]), b"")
+        last = next(reversed([match[1] for text in _records(log) for match in _SERVERS.finditer(text)]), b"")
         old = b'"%b":"%b"' % (server, before)
         if last != old:
             return False
         log.seek(0)
         fresh = file.with_suffix(".readdressed")
-        with fresh.open("wb") as made:
+        with fresh.open("wb") as copy:
             for number, record in enumerate(_records(log)):
                 text = record.replace(old, b'"%b":"%b"' % (server, address.encode()))
                 if not number:
                     text = text.replace(b'"local_address":"%b"' % before, b'"local_address":"%b"' % address.encode(), 1)
                 digest = hashlib.sha1(text, usedforsecurity=False).hexdigest()
-                made.write(b"OVSDB CLUSTER %d %b\n%b" % (len(text), digest.encode(), text))
-            made.flush()
-            os.fsync(made.fileno())
+                copy.write(b"OVSDB CLUSTER %d %b\n%b" % (len(text), digest.encode(), text))
+            copy.flush()
+            os.fsync(copy.fileno())
     shutil.copymode(file, fresh)
     fresh.rename(file)
     return True

@@ -1,8 +1,8 @@
-"""What a member of a clustered OVN database does next, from what the members say of themselves: a pure function.
+"""The next move of a member of a clustered OVN database, from what the members report: a pure function.
 
 Raft (Ongaro, Consensus, 4.2) recovers by itself as long as a majority of the servers that were ever admitted and not
-removed can come back. Here is decided when none can, and who makes the cluster anew: exactly one, and never one that
-lacks what another one still has.
+removed can come back. This function decides when none can, and which member rebuilds the cluster: exactly one, and
+never one that lacks what another one still has.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from enum import StrEnum
 
 
 class State(StrEnum):
-    """What a member's disk holds."""
+    """Content of a member's disk."""
 
     EMPTY = "empty"
     JOINING = "joining"
@@ -25,26 +25,26 @@ class State(StrEnum):
 
 @dataclass(frozen=True)
 class Facts:
-    """What a member says of itself."""
+    """Report of a member about itself."""
 
     state: State
     led: bool = False
-    """Whether it takes part in a cluster that has a leader."""
+    """True if it takes part in a cluster that has a leader."""
     cluster: str = ""
     """Identity of its cluster."""
     server: str = ""
     """Identity of its disk within the cluster; a member that lost its disk comes back with another one."""
     servers: frozenset[str] = frozenset()
-    """Who is counted for the majority, as far as it knows."""
+    """Servers that count for the majority, as far as it knows."""
     term: int = 0
     """Of the last entry of its log, and with `index` how much it knows."""
     index: int = 0
     scheme: str = ""
-    """How others are to speak with it: tcp or ssl, empty for one that does not say."""
+    """Protocol by which others reach it: tcp or ssl, empty for one that does not say."""
 
 
 class Action(StrEnum):
-    """What to do."""
+    """Move of a member."""
 
     SERVE = "serve"
     """Run with what the disk holds; raft does the rest."""
@@ -53,7 +53,7 @@ class Action(StrEnum):
     """Make a cluster without data."""
     JOIN = "join"
     REJOIN = "rejoin"
-    """Put the data aside and join: the cluster it belongs to was given up."""
+    """Put the data aside and join: the cluster it belongs to no longer counts."""
     REBUILD = "rebuild"
     """Make a cluster of this member's data alone."""
     LEAVE = "leave"
@@ -64,7 +64,7 @@ class Action(StrEnum):
 
 @dataclass(frozen=True)
 class Decision:
-    """What to do and why."""
+    """A move and its reason."""
 
     action: Action
     why: str = ""
@@ -80,10 +80,10 @@ def decide(
     cluster: str = "",
     scheme: str = "",
 ) -> Decision:
-    """The next move of the member `me`. `members` belong to the cluster, `heard` are the facts of those that answer and
-    of the member itself. `seed` is who may create the very first cluster, `forced` who was named by the user to make it
-    anew whatever the others hold, `cluster` the identity of the one that is to be believed in, `scheme` how members are
-    to speak with each other; each may be empty.
+    """Return the next move of the member `me`. `members` belong to the cluster, `heard` are the facts of those that
+    answer and of the member itself. `seed` is the member that may create the very first cluster, `forced` the member
+    that the user chose to rebuild it from its data, whatever the others hold, `cluster` the identity of the one that
+    counts, `scheme` the protocol between members; each may be empty.
     """
     mine = heard[me]
     leaders = [facts for host, facts in sorted(heard.items()) if host != me and facts.led]
@@ -104,9 +104,9 @@ def decide(
 def _without_data(me: str, members: Sequence[str], heard: Mapping[str, Facts], *, seed: str, forced: str) -> Decision:
     if forced == me:
         return Decision(Action.CREATE, "creates a cluster without data, as it was told to")
-    held = sorted(host for host, facts in heard.items() if facts.state in {State.MEMBER, State.BUSY})
-    if held:
-        return Decision(Action.WAIT, f"has no data; waits for {', '.join(map(_short, held))}")
+    holders = sorted(host for host, facts in heard.items() if facts.state in {State.MEMBER, State.BUSY})
+    if holders:
+        return Decision(Action.WAIT, f"has no data; waits for {', '.join(map(_short, holders))}")
     if seed == me:
         return Decision(Action.CREATE, "creates the cluster")
     if unheard := [host for host in members if host not in heard]:
@@ -129,8 +129,8 @@ def _with_data(
     mine = heard[me]
     disbelieved = bool(cluster) and mine.cluster != cluster and any(facts.cluster == cluster for facts in leaders)
     # A member that was taken away may not have been told; its cluster goes on without it, and never answers it again.
-    gone = [f.cluster != mine.cluster or (bool(f.servers) and mine.server not in f.servers) for f in leaders]
-    if me in members and (disbelieved or (gone and all(gone) and not mine.led)):
+    removals = [f.cluster != mine.cluster or (bool(f.servers) and mine.server not in f.servers) for f in leaders]
+    if me in members and (disbelieved or (removals and all(removals) and not mine.led)):
         return Decision(Action.REJOIN, "joins the cluster, which goes on without what it holds")
     if mine.led:
         return _led(me, members, heard, scheme)
@@ -144,8 +144,8 @@ def _with_data(
 
 
 def _led(me: str, members: Sequence[str], heard: Mapping[str, Facts], scheme: str) -> Decision:
-    """Members go over to another scheme one after the other, the last one first, each while all are well: there are two
-    others that hold all data, and nobody else is on the way.
+    """Members go over to another scheme one after the other, the last one first, each while all are well: two others
+    then hold all data, and no second member is moving.
     """
     mine = heard[me]
     if scheme in {"", mine.scheme}:
@@ -165,18 +165,18 @@ def _led(me: str, members: Sequence[str], heard: Mapping[str, Facts], scheme: st
     return Decision(Action.LEAVE, f"goes over from {mine.scheme} to {scheme}: leaves, and joins anew")
 
 
-def _agrees(mine: Facts, other: Facts | None) -> bool:
-    """Whether a member is well, and knows of the same members."""
-    if other is None or not other.led or not other.scheme:
+def _agrees(mine: Facts, facts: Facts | None) -> bool:
+    """Return True if a member is well, and knows of the same members."""
+    if facts is None or not facts.led or not facts.scheme:
         return False
-    return (other.cluster, other.servers) == (mine.cluster, mine.servers)
+    return (facts.cluster, facts.servers) == (mine.cluster, mine.servers)
 
 
 def _majority(me: str, members: Sequence[str], heard: Mapping[str, Facts], *, cluster: str) -> Decision:
     """Every member has been heard and none has a leader: who is not there now has lost its disk."""
     mine = heard[me]
-    there = {facts.server for facts in heard.values() if facts.server and facts.cluster in {"", mine.cluster}}
-    if me not in members or not mine.servers or 2 * len(mine.servers & there) > len(mine.servers):
+    present = {facts.server for facts in heard.values() if facts.server and facts.cluster in {"", mine.cluster}}
+    if me not in members or not mine.servers or 2 * len(mine.servers & present) > len(mine.servers):
         return Decision(Action.SERVE, "elects a leader")
     if any(facts.state is State.BUSY for facts in heard.values()):
         return Decision(Action.SERVE, "waits for the cluster to be made anew")

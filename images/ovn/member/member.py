@@ -1,10 +1,10 @@
 """One member of a clustered OVN database: `member.py nb|sb`.
 
-Tells the other members over HTTP what it holds, runs ovsdb-server, and makes the cluster anew when raft cannot recover.
-Needs OVN_ADDRESS, its stable host name, and OVN_SEED, the member that may create the first cluster. The folder
-/etc/ovn-raft is read again and again: `members` are all host names with commas, `force` is who was told to make the
-cluster anew, `cluster` the identity of the cluster to be believed in, `schemes` how members speak with each other, what
-is wanted before what some may still do.
+Reports its facts to the other members over HTTP, runs ovsdb-server, and rebuilds the cluster when raft cannot recover.
+Needs OVN_ADDRESS, its stable host name, and OVN_SEED, the member that may create the first cluster. It reads the folder
+/etc/ovn-raft again and again: `members` are all host names with commas, `force` is the member that the user chose to
+rebuild the cluster, `cluster` the identity of the cluster that counts, `schemes` the protocols between members, the
+desired one before one that some may still use.
 """
 
 from __future__ import annotations
@@ -89,37 +89,43 @@ def control(path: Path, method: str, *words: str) -> str | None:
 
 
 def facts_of_status(text: str) -> Facts:
-    """What `cluster/status` says; the position in the log is not in it."""
-    found = dict(re.findall(r"^(Cluster ID|Server ID|Address|Status|Leader): (.*)$", text, re.MULTILINE))
-    whole = {name: (re.search(r"\((.*)\)", found.get(name, "")) or [""] * 2)[1] for name in ("Cluster ID", "Server ID")}
+    """Parse the output of `cluster/status`; the position in the log is not in it."""
+    fields = dict(re.findall(r"^(Cluster ID|Server ID|Address|Status|Leader): (.*)$", text, re.MULTILINE))
+    whole = {
+        name: (re.search(r"\((.*)\)", fields.get(name, "")) or [""] * 2)[1] for name in ("Cluster ID", "Server ID")
+    }
     # Servers are listed by the first four digits of their identities.
     servers = frozenset(re.findall(r"^ +([0-9a-f]{4}) \(", text, re.MULTILINE))
-    status = found.get("Status", "")
+    status = fields.get("Status", "")
     joining = status.startswith("joining") or not whole["Cluster ID"]
     return Facts(
         state=State.JOINING if joining else State.MEMBER,
-        led=not joining and status == "cluster member" and found.get("Leader", "unknown") != "unknown",
+        led=not joining and status == "cluster member" and fields.get("Leader", "unknown") != "unknown",
         cluster=whole["Cluster ID"],
         server=whole["Server ID"][:4],
         servers=servers,
-        scheme=found.get("Address", "").partition(":")[0],
+        scheme=fields.get("Address", "").partition(":")[0],
     )
 
 
-def spoken(told: str, *, certified: bool) -> Sequence[str]:
-    """How members speak with each other: what a new address begins with before what others' addresses may. `told` is
-    what the record says.
+def spoken(record: str, *, certified: bool) -> Sequence[str]:
+    """Return the protocols between members: that of a new address before those that addresses of others may have.
+    `record` is the entry `schemes` of the record.
     """
-    return (told or "tcp,ssl").split(",") if certified else ["tcp"]
+    return (record or "tcp,ssl").split(",") if certified else ["tcp"]
 
 
-def wanted(schemes: Sequence[str]) -> str:
-    """What to go over to; empty while nobody was told: one that had a certificate early may keep its address."""
+def target_scheme(schemes: Sequence[str]) -> str:
+    """Return the protocol to go over to; empty while the record has no choice: a server with an early certificate may
+    keep its address.
+    """
     return "" if schemes == ["tcp", "ssl"] else schemes[0]
 
 
 def empty(file: Path) -> bool:
-    """Whether there is no server, or one whose last word is that it has left: ovsdb-server does not open its file."""
+    """Return True if there is no server, or one whose last record says that it has left: ovsdb-server does not open its
+    file.
+    """
     try:
         with file.open("rb") as log:
             log.seek(max(0, file.stat().st_size - 200))
@@ -148,20 +154,20 @@ def last_entry(file: Path, size: int) -> tuple[int, int]:
 
 
 def ask(host: str, port: int) -> Facts | None:
-    """What another member says of itself, None where it does not answer."""
+    """Return the report of another member, None where it does not answer."""
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
         with opener.open(f"http://{host}:{port}/", timeout=1) as answer:
-            told: dict[str, Any] = json.load(answer)
-        known = {name: told[name] for name in ("led", "cluster", "server", "term", "index")}
-        known["scheme"] = told.get("scheme", "")
-        return Facts(state=State(told["state"]), servers=frozenset(told["servers"]), **known)
+            report: dict[str, Any] = json.load(answer)
+        fields = {name: report[name] for name in ("led", "cluster", "server", "term", "index")}
+        fields["scheme"] = report.get("scheme", "")
+        return Facts(state=State(report["state"]), servers=frozenset(report["servers"]), **fields)
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
 
 def listening(database: Database, *, plain: bool, tls: Path = TLS) -> tuple[dict[str, object], list[str]]:
-    """Where its server listens, and by what options it finds what it shows there, as `ovn-remotes` has it."""
+    """Return the addresses at which its server listens, and its options for TLS, as `ovn-remotes` has them."""
     probed = {"inactivity-probe": 60000}
     remotes: dict[str, object] = {f"punix:{RUN}/ovn{database.short}_db.sock": {}}
     if plain:
@@ -181,7 +187,7 @@ class Member:
     address: str
     seed: str
     server: subprocess.Popen[bytes] | None = None
-    told: dict[str, Any] = field(default_factory=dict[str, Any])
+    report: dict[str, Any] = field(default_factory=dict[str, Any])
     role: str = ""
     stopping: bool = False
 
@@ -198,33 +204,33 @@ class Member:
 
     @property
     def schemes(self) -> Sequence[str]:
-        """How members speak with each other."""
+        """The protocols between members."""
         return spoken(self.record("schemes"), certified=(TLS / "tls.crt").exists())
 
     def at(self, scheme: str, host: str) -> str:
-        """Where raft finds a member."""
+        """Return the address of a member for raft."""
         return f"{scheme}:{host}:{self.database.raft}"
 
     def facts(self) -> Facts:
-        """What this member holds. The log is only read where it matters: without a leader."""
+        """Return the facts of this member. It reads the log only where that matters: without a leader."""
         file, self.role = self.database.file, ""
         if empty(file):
             return Facts(State.EMPTY)
         answer = control(self.database.control, "cluster/status", self.database.name)
         if not answer or "Status:" not in answer:
             return Facts(State.BUSY)
-        found = facts_of_status(answer)
-        self.role = "leader" if found.led and "\nRole: leader\n" in answer else ""
-        if found.state is State.MEMBER and not found.led:
+        facts = facts_of_status(answer)
+        self.role = "leader" if facts.led and "\nRole: leader\n" in answer else ""
+        if facts.state is State.MEMBER and not facts.led:
             term, index = last_entry(file, file.stat().st_size)
-            found = replace(found, term=term, index=index)
-        return found
+            facts = replace(facts, term=term, index=index)
+        return facts
 
     def tell(self, facts: Facts, why: str) -> None:
-        """Sets what others hear."""
+        """Set the report that others read."""
         text = {**asdict(facts), "servers": sorted(facts.servers), "role": self.role, "why": why}
-        if text != self.told:
-            self.told = text
+        if text != self.report:
+            self.report = text
             say(json.dumps(text))
 
     def tool(self, *words: str | Path) -> None:
@@ -268,13 +274,13 @@ class Member:
             self.tool(*create, alone, here)
             alone.unlink()
         else:
-            others = [self.at(how, host) for host in self.members if host != self.address for how in self.schemes]
-            self.tool("join-cluster", fresh, self.database.name, here, *others)
+            peers = [self.at(how, host) for host in self.members if host != self.address for how in self.schemes]
+            self.tool("join-cluster", fresh, self.database.name, here, *peers)
         self.stop()
         if file.exists():
-            kept = file.with_suffix(".before")
-            kept.unlink(missing_ok=True)
-            os.link(file, kept)
+            backup = file.with_suffix(".before")
+            backup.unlink(missing_ok=True)
+            os.link(file, backup)
         fresh.rename(file)
 
     def act(self, action: Action) -> None:
@@ -290,20 +296,20 @@ class Member:
             self.start()
 
     def look(self, pool: ThreadPoolExecutor) -> Decision:
-        """What to do next."""
+        """Return the next move."""
         mine = self.facts()
         heard = {self.address: mine}
         believed, forced = self.record("cluster"), self.record("force")
-        scheme = wanted(self.schemes)
+        scheme = target_scheme(self.schemes)
         moves = scheme not in {"", mine.scheme}
         if not mine.led or moves or (believed and believed != mine.cluster):
             # What the members say is only worth something together with what this one says at that time.
-            self.tell(mine, str(self.told.get("why", "")))
-            others = [host for host in self.members if host != self.address]
-            answers = pool.map(ask, others, [self.database.facts] * len(others))
-            heard |= {host: facts for host, facts in zip(others, answers, strict=True) if facts}
-        told = {"seed": self.seed, "forced": forced, "cluster": believed, "scheme": scheme}
-        decision = decide(self.address, self.members, heard, **told)
+            self.tell(mine, str(self.report.get("why", "")))
+            peers = [host for host in self.members if host != self.address]
+            answers = pool.map(ask, peers, [self.database.facts] * len(peers))
+            heard |= {host: facts for host, facts in zip(peers, answers, strict=True) if facts}
+        choices = {"seed": self.seed, "forced": forced, "cluster": believed, "scheme": scheme}
+        decision = decide(self.address, self.members, heard, **choices)
         self.tell(mine, decision.why)
         return decision
 
@@ -319,13 +325,13 @@ class Member:
                 decision = self.look(pool)
                 times = times + 1 if decision.action is last else 1
                 last = decision.action
-                first = decision.action is Action.CREATE and self.seed == self.address
+                is_first_cluster = decision.action is Action.CREATE and self.seed == self.address
                 if decision.action in {Action.SERVE, Action.WAIT}:
                     pass
-                elif decision.action is Action.JOIN or first or times >= LOOKS:
+                elif decision.action is Action.JOIN or is_first_cluster or times >= LOOKS:
                     say(f"{self.database.name}: {decision.why}")
                     self.act(decision.action)
-                time.sleep(PAUSE if self.told.get("led") else PAUSE / 2)
+                time.sleep(PAUSE if self.report.get("led") else PAUSE / 2)
         self.stop()
         return 0
 
@@ -335,14 +341,14 @@ def serve(member: Member) -> None:
 
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            body = json.dumps(member.told).encode()
+            body = json.dumps(member.report).encode()
             self.send_response(200)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
             self.wfile.write(body)
 
         def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
-            """Every second somebody asks; that is no news."""
+            """Do not log: each member asks every second."""
 
     server = http.server.ThreadingHTTPServer(("", member.database.facts), Handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()

@@ -68,9 +68,9 @@ def _limited(actuator: Actuator) -> Actuator:
     return replace(actuator, ensure=ensure, remove=remove, observe=observe)
 
 
-def _actuator(resource: Resource[Any], module: Any, interval: timedelta, **others: Any) -> Actuator:
+def _actuator(resource: Resource[Any], module: Any, interval: timedelta, **optional: Any) -> Actuator:
     """Return the record of a module that has `ensure` and `remove`."""
-    return Actuator(resource=resource, ensure=module.ensure, remove=module.remove, interval=interval, **others)
+    return Actuator(resource=resource, ensure=module.ensure, remove=module.remove, interval=interval, **optional)
 
 
 ACTUATORS: tuple[Actuator, ...] = tuple(

@@ -26,12 +26,12 @@ class Credential:
         self._rows: list[Identified] = []
 
     @property
-    def wanted(self) -> Facets:
+    def desired(self) -> Facets:
         return {"secret": True}
 
     def find(self) -> Facets | None:
         if self._secret and self._keystone.admits(self._user, self._called, self._secret):
-            return self.wanted
+            return self.desired
         answer = self._keystone.call("GET", _AT, params={"name": self._called}, ids=(self._keystone.user,))
         self._rows = member(NAME, answer, "application_credentials", list[Identified]) if answer else []
         return {"secret": False} if self._rows else None

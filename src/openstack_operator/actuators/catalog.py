@@ -37,7 +37,7 @@ class Service:
         self._duplicates: list[_Service] = []
 
     @property
-    def wanted(self) -> Facets:
+    def desired(self) -> Facets:
         return {"enabled": True, "description": self._spec.description, "duplicates": 0}
 
     def find(self) -> Facets | None:
@@ -78,7 +78,7 @@ class KeptService(Service):
     """The entry where K-ORC makes it and keeps it enabled and described."""
 
     @property
-    def wanted(self) -> Facets:
+    def desired(self) -> Facets:
         return {}
 
     def find(self) -> Facets | None:
@@ -102,7 +102,7 @@ class Endpoints:
         self._rows: list[_Endpoint] = []
 
     @property
-    def wanted(self) -> Facets:
+    def desired(self) -> Facets:
         return {interface: [(url, True)] for interface, url in self._urls.items()}
 
     def find(self) -> Facets | None:

@@ -38,7 +38,7 @@ class Schema:
         self._character_set = spec.character_set
 
     @property
-    def wanted(self) -> Facets:
+    def desired(self) -> Facets:
         collation = {"collation": self._collation} if self._collation else {}
         return {"character set": self._character_set, **collation}
 
@@ -53,7 +53,7 @@ class Schema:
         for name, character_set, collation in rows:
             if name == self._schema:
                 facets = {"character set": character_set, "collation": collation}
-                return {facet: facets[facet] for facet in self.wanted}
+                return {facet: facets[facet] for facet in self.desired}
         return None
 
     def _write(self, verb: str) -> None:
@@ -90,7 +90,7 @@ class Account:
         self._excess = False
 
     @property
-    def wanted(self) -> Facets:
+    def desired(self) -> Facets:
         return {"password": self._hash, "locked": False, "privileges": self._privileges}
 
     def find(self) -> Facets | None:
@@ -172,8 +172,8 @@ def remove(ctx: Context[MariaDBDatabaseSpec]) -> None:
     spec = ctx.spec
     with _connected(ctx) as server:
         things: list[loop.Thing] = []
-        if "spec.user" not in ctx.taken and not _administers(ctx):
+        if "spec.user" not in ctx.conflicting_fields and not _administers(ctx):
             things.append(Account(server, spec.user, spec.database, ""))
-        if "spec.database" not in ctx.taken and spec.deletion_policy == "Delete":
+        if "spec.database" not in ctx.conflicting_fields and spec.deletion_policy == "Delete":
             things.append(Schema(server, spec))
         loop.remove(things)

@@ -7,7 +7,7 @@ from typing import NotRequired
 from ..plan import Context, SpecError
 from . import access, loop
 from .identity import Roles, User, same_name
-from .keystone import Keystone, Named, session
+from .keystone import Keystone, NamedRow, session
 from .loop import Facets
 from .models import KeystoneDomainSpec
 
@@ -16,7 +16,7 @@ MARK = "made by openstack-operator"
 ADMINISTRATES = ("admin",)
 
 
-class _Row(Named):
+class _Row(NamedRow):
     enabled: bool
     description: NotRequired[str | None]
 
@@ -34,7 +34,7 @@ class OwnDomain:
         self._values = {"enabled": True, "description": f"{spec.description} ({MARK})" if spec.description else MARK}
 
     @property
-    def wanted(self) -> Facets:
+    def desired(self) -> Facets:
         return self._values
 
     def find(self) -> Facets | None:
@@ -74,7 +74,7 @@ class Administration(Roles):
 
 
 class Role:
-    """A role that exists, whoever made it."""
+    """A role that exists. It may be older than the domain."""
 
     path = "spec.roles"
 
@@ -84,11 +84,11 @@ class Role:
         self._role = role
 
     @property
-    def wanted(self) -> Facets:
+    def desired(self) -> Facets:
         return {}
 
     def find(self) -> Facets | None:
-        for row in self._keystone.rows("roles", Named, name=self._role):
+        for row in self._keystone.rows("roles", NamedRow, name=self._role):
             same_name(self.path, self._role, row["name"], "role")
             return {}
         return None
@@ -119,15 +119,15 @@ def remove(ctx: Context[KeystoneDomainSpec]) -> None:
     keystone, spec = session(ctx, ctx.spec.keystone_ref), ctx.spec
     domain = OwnDomain(keystone, spec)
     try:
-        found = domain.find()
+        facets = domain.find()
     except SpecError:
         return
-    if found is None:
+    if facets is None:
         return
     if spec.deletion_policy == "Delete":
         domain.delete()
         return
-    if not ctx.taken:
-        for row in keystone.rows("users", Named, name=spec.administrator, domain_id=domain.id):
+    if not ctx.conflicting_fields:
+        for row in keystone.rows("users", NamedRow, name=spec.administrator, domain_id=domain.id):
             if row["name"] == spec.administrator:
                 keystone.delete("user", row["id"])

@@ -40,7 +40,7 @@ class Domain:
         self._called = name
 
     @property
-    def wanted(self) -> Facets:
+    def desired(self) -> Facets:
         return {}
 
     def find(self) -> Facets | None:
@@ -90,17 +90,17 @@ class Mapping(_FederationObject):
     def __init__(self, keystone: Keystone, spec: KeystoneIdentityProviderSpec) -> None:
         super().__init__(keystone, f"mappings/{spec.name}")
         self.name = f"mapping {spec.name}"
-        self.wanted: Facets = {"rules": spec.mapping}
+        self.desired: Facets = {"rules": spec.mapping}
 
     def find(self) -> Facets | None:
         row = self._row(_Mapping)
         return {"rules": row["rules"]} if row else None
 
     def create(self) -> None:
-        self._write("PUT", dict(self.wanted))
+        self._write("PUT", dict(self.desired))
 
     def update(self, changed: frozenset[str]) -> None:
-        self._write("PATCH", dict(self.wanted))
+        self._write("PATCH", dict(self.desired))
 
 
 class Provider(_FederationObject):
@@ -115,7 +115,7 @@ class Provider(_FederationObject):
         self._values = {"enabled": True, "description": spec.description, "remote_ids": sorted(spec.remote_ids)}
 
     @property
-    def wanted(self) -> Facets:
+    def desired(self) -> Facets:
         return self._values
 
     def find(self) -> Facets | None:
@@ -148,17 +148,17 @@ class Protocol(_FederationObject):
         super().__init__(keystone, f"identity_providers/{spec.name}/protocols/{spec.protocol}")
         self.name = f"protocol {spec.protocol} of {spec.name}"
         optional_fields = {"remote_id_attribute": spec.remote_id_attribute} if spec.remote_id_attribute else {}
-        self.wanted: Facets = {"mapping_id": spec.name, **optional_fields}
+        self.desired: Facets = {"mapping_id": spec.name, **optional_fields}
 
     def find(self) -> Facets | None:
         row = self._row(Row)
-        return {name: row.get(name) for name in self.wanted} if row else None
+        return {name: row.get(name) for name in self.desired} if row else None
 
     def create(self) -> None:
-        self._write("PUT", dict(self.wanted))
+        self._write("PUT", dict(self.desired))
 
     def update(self, changed: frozenset[str]) -> None:
-        self._write("PATCH", dict(self.wanted))
+        self._write("PATCH", dict(self.desired))
 
 
 def ensure(ctx: Context[KeystoneIdentityProviderSpec]) -> list[str]:

@@ -15,7 +15,7 @@ from ..api import (
     RemoteIdAttribute,
     Resource,
     immutable,
-    settled,
+    immutable_optional,
     validated,
 )
 
@@ -23,7 +23,7 @@ from ..api import (
 class KeystoneIdentityProviderSpec(Model):
     """An identity provider in Keystone, with one protocol and the mapping of its users."""
 
-    rules = (settled("domain", "the domain of an identity provider"),)
+    rules = (immutable_optional("domain", "the domain of an identity provider"),)
 
     keystone_ref: Annotated[KeystoneRef, validated(immutable("keystoneRef"))] = KeystoneRef(name="keystone")
     """Keystone that trusts it."""

@@ -62,7 +62,7 @@ class Sessions(Generic[SessionT]):
         self._key = secrets.token_bytes(32)
         self._lock = Lock()
         self._by_digest: OrderedDict[bytes, tuple[float, SessionT]] = OrderedDict()
-        """With when each was asked for last, in that order."""
+        """With the time of its last use, in that order."""
 
     def __call__(self, *login: str | float) -> SessionT:
         """The session of a login, which is made at its first use."""

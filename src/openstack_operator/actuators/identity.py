@@ -9,7 +9,7 @@ from typing import Protocol, TypedDict
 from ..plan import Context, Drifted, SpecError
 from . import access, loop
 from .claims import fold
-from .keystone import Identified, Keystone, Login, Named, session
+from .keystone import Identified, Keystone, Login, NamedRow, session
 from .loop import Facets
 from .models import KeystoneUserSpec
 
@@ -18,7 +18,7 @@ class _Project(Identified):
     enabled: bool
 
 
-class _User(Named):
+class _User(NamedRow):
     enabled: bool
 
 
@@ -71,12 +71,12 @@ class Project:
         self._domain = domain
 
     @property
-    def wanted(self) -> Facets:
+    def desired(self) -> Facets:
         return {"enabled": True}
 
     def find(self) -> Facets | None:
         if self.id:
-            return self.wanted
+            return self.desired
         for row in self._keystone.rows("projects", _Project, name=self._project, domain_id=self._domain.id):
             self.id = row["id"]
             return {"enabled": row["enabled"]}
@@ -108,7 +108,7 @@ class User:
         self._domain = domain
 
     @property
-    def wanted(self) -> Facets:
+    def desired(self) -> Facets:
         return {"enabled": True, "password": True}
 
     def _works(self) -> bool:
@@ -116,7 +116,7 @@ class User:
 
     def find(self) -> Facets | None:
         if self.id:
-            return self.wanted
+            return self.desired
         for row in self._keystone.rows("users", _User, name=self._user, domain_id=self._domain.id):
             same_name(self.path, self._user, row["name"])
             self.id = row["id"]
@@ -140,12 +140,12 @@ class User:
         self._keystone.delete("user", self.id)
 
 
-def same_name(path: str, name: str, existing: str, what: str = "user") -> None:
+def same_name(path: str, name: str, existing: str, kind: str = "user") -> None:
     """Raises SpecError where Keystone's database takes the name of another user for the same: its collation may ignore
     case, accents, or spaces at the end.
     """
     if existing != name:
-        text = f"Keystone takes {name!r} for the name of a {what} that is written otherwise; choose another name"
+        text = f"Keystone takes {name!r} for the name of a {kind} that is written otherwise; choose another name"
         raise SpecError(path, text)
 
 
@@ -155,12 +155,12 @@ class KeptUser(User):
     """
 
     @property
-    def wanted(self) -> Facets:
+    def desired(self) -> Facets:
         return {"password": True}
 
     def find(self) -> Facets | None:
         if self.id:
-            return self.wanted
+            return self.desired
         facets = super().find()
         if facets is None or not facets["enabled"]:
             raise Drifted(f"{self.name} is {'disabled' if facets else 'not'} in Keystone, where K-ORC is to keep it")
@@ -186,7 +186,7 @@ class Roles:
         self._target = target
 
     @property
-    def wanted(self) -> Facets:
+    def desired(self) -> Facets:
         return dict.fromkeys(self._roles, True)
 
     def find(self) -> Facets | None:
@@ -199,7 +199,7 @@ class Roles:
         self.update(frozenset(self._roles))
 
     def update(self, changed: frozenset[str]) -> None:
-        role_ids = {row["name"]: row["id"] for row in self._keystone.rows("roles", Named)}
+        role_ids = {row["name"]: row["id"] for row in self._keystone.rows("roles", NamedRow)}
         for role in sorted(changed):
             if role not in role_ids:
                 # A role that the user has and should not have is the server's word.
@@ -241,10 +241,10 @@ def ensure(ctx: Context[KeystoneUserSpec]) -> list[str]:
 def remove(ctx: Context[KeystoneUserSpec]) -> None:
     """The user is gone, and its roles with it, unless it is retained. The project stays: other service users work in
     it."""
-    if _administers(ctx) or ctx.taken or ctx.spec.deletion_policy == "Retain":
+    if _administers(ctx) or ctx.conflicting_fields or ctx.spec.deletion_policy == "Retain":
         return
     keystone = session(ctx, ctx.spec.keystone_ref)
     for domain in keystone.rows("domains", Identified, name=ctx.spec.domain):
-        for row in keystone.rows("users", Named, name=ctx.spec.user, domain_id=domain["id"]):
+        for row in keystone.rows("users", NamedRow, name=ctx.spec.user, domain_id=domain["id"]):
             if row["name"] == ctx.spec.user:
                 keystone.delete("user", row["id"])

@@ -27,7 +27,7 @@ class Identified(TypedDict):
     id: str
 
 
-class Named(Identified):
+class NamedRow(Identified):
     """Row with an id and a name."""
 
     name: str

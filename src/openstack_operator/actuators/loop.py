@@ -30,7 +30,7 @@ class Thing(Protocol):
     """The field of the spec to blame when the remote side refuses the thing."""
 
     @property
-    def wanted(self) -> Facets:
+    def desired(self) -> Facets:
         """Facets as the spec says."""
         ...
 
@@ -87,10 +87,10 @@ def _ensure_one(thing: Thing) -> str:
                     raise
             else:
                 return f"{thing.name} created"
-        if not (changed := _differences(actual, thing.wanted)):
+        if not (changed := _differences(actual, thing.desired)):
             return ""
         thing.update(changed)
-        return f"{thing.name} repaired: {_describe(changed, thing.wanted)}"
+        return f"{thing.name} repaired: {_describe(changed, thing.desired)}"
 
 
 def _describe(changed: frozenset[str], desired: Facets) -> str:

@@ -74,7 +74,7 @@ class Vhost:
         self._stopped: tuple[str, ...] = ()
 
     @property
-    def wanted(self) -> Facets:
+    def desired(self) -> Facets:
         # Its queue type only matters when queues are made, and a broker may be too old to tell: not compared.
         return {"members where it is stopped": ()}
 
@@ -117,7 +117,7 @@ class User:
         self._password = password
 
     @property
-    def wanted(self) -> Facets:
+    def desired(self) -> Facets:
         return {"password": True, "tags": ()}
 
     def find(self) -> Facets | None:
@@ -150,7 +150,7 @@ class Permissions:
         self._wanted: dict[str, str] = rules
 
     @property
-    def wanted(self) -> Facets:
+    def desired(self) -> Facets:
         return self._wanted
 
     def find(self) -> Facets | None:
@@ -181,7 +181,7 @@ class RoutingKeys:
         self._keys = limits.routing_keys if limits else {}
 
     @property
-    def wanted(self) -> Facets:
+    def desired(self) -> Facets:
         return self._keys
 
     def find(self) -> Facets:
@@ -216,7 +216,7 @@ class Limit:
         self._bytes = None if limit is None else int(amount(limit))
 
     @property
-    def wanted(self) -> Facets:
+    def desired(self) -> Facets:
         return {"definition": {"max-length-bytes": self._bytes, "overflow": "drop-head"}}
 
     def find(self) -> Facets | None:
@@ -226,7 +226,7 @@ class Limit:
         return {"definition": read(self._api.name, response, dict[str, Any]).get("definition")}
 
     def create(self) -> None:
-        _send(self._api, "PUT", self._at, {"pattern": ".*", "apply-to": "queues", **self.wanted})
+        _send(self._api, "PUT", self._at, {"pattern": ".*", "apply-to": "queues", **self.desired})
 
     def update(self, changed: frozenset[str]) -> None:
         self.create()
@@ -285,10 +285,10 @@ def remove(ctx: Context[RabbitMQVhostSpec]) -> None:
         return
     api = _connect(ctx)
     things: list[loop.Thing] = []
-    if "spec.user" not in ctx.taken:
+    if "spec.user" not in ctx.conflicting_fields:
         things.append(User(api, ctx.spec.user, ""))
-    if "spec.vhost" not in ctx.taken and ctx.spec.deletion_policy == "Delete":
+    if "spec.vhost" not in ctx.conflicting_fields and ctx.spec.deletion_policy == "Delete":
         things.append(Vhost(api, ctx.spec.vhost))
     loop.remove(things)
-    if "spec.vhost" not in ctx.taken:
+    if "spec.vhost" not in ctx.conflicting_fields:
         queues.forget(api, ctx.spec.vhost)

@@ -68,7 +68,7 @@ def observe(ctx: Context[OVNChassisSpec]) -> Outcome:
     state = _look(ctx)
     if not state.registered:
         text = f"{_name(ctx)} has not registered in OVN's southbound database; see the pod of the switch on that node"
-        return Outcome(told={CONNECTED: progressing(text), "Ready": progressing(text)})
+        return Outcome(extra_conditions={CONNECTED: progressing(text), "Ready": progressing(text)})
     connected = _connected(state, ctx.now)
     pending_fields = [f"spec.{name}" for name, same in _taken_over(ctx.spec, state).items() if not same]
     taking = progressing(f"the node has not taken over {', '.join(pending_fields)} yet") if pending_fields else READY
@@ -84,7 +84,7 @@ def observe(ctx: Context[OVNChassisSpec]) -> Outcome:
         "encapsulation": {"type": state.encaps[0][0][:63], "ip": state.encaps[0][1][:255]} if state.encaps else None,
     }
     conditions = {CONNECTED: connected, "Ready": taking if connected.ready else connected}
-    return Outcome(details={name: value for name, value in details.items() if value}, told=conditions)
+    return Outcome(details={name: value for name, value in details.items() if value}, extra_conditions=conditions)
 
 
 def labels(text: str) -> dict[str, str]:

@@ -119,7 +119,7 @@ def _send(connection: socket.socket, message: Mapping[str, Any]) -> None:
 
 
 def _answer(connection: socket.socket) -> dict[str, Any]:
-    """The answer to what was asked. Messages follow each other without anything between them."""
+    """Return the answer to the request. Messages follow each other without anything between them."""
     decoder, text = json.JSONDecoder(), ""
     # A chunk may end within a letter.
     letters = codecs.getincrementaldecoder("utf-8")()

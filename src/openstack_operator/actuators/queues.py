@@ -18,7 +18,7 @@ from .loop import Refused
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger()
 
-_AGAIN = 3.0
+_CREATION_TIME = 3.0
 """Seconds after which a queue that is still without a beginning will have none: making one takes a fraction of it."""
 
 
@@ -88,7 +88,7 @@ def usable(api: Api, vhost: str, clock: Callable[[], float] = time.monotonic) ->
     deleted = [f"queue of {vhost} deleted: {why}" for _, why in orphans]
     now, names = clock(), [queue["name"] for queue in queues if _is_suspect(api, vhost, queue)]
     since = _suspects.update(api.url, vhost, names, now)
-    waiting = sorted(name for name, first_seen in since.items() if now - first_seen < _AGAIN)
+    waiting = sorted(name for name, first_seen in since.items() if now - first_seen < _CREATION_TIME)
     for name in since.keys() - waiting:
         api.call("DELETE", _path(vhost), ids=(name,))
         _log.debug("queue deleted", vhost=vhost, queue=name)

@@ -29,7 +29,7 @@ class Quota:
         self._ids = (project,) if project else ()
 
     @property
-    def wanted(self) -> Facets:
+    def desired(self) -> Facets:
         return dict(self._limits)
 
     def find(self) -> Facets | None:

@@ -6,7 +6,18 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from ..api import CinderRef, Column, KeystoneRef, Measured, Model, Resource, immutable, rule, settled, validated
+from ..api import (
+    CinderRef,
+    Column,
+    KeystoneRef,
+    Measured,
+    Model,
+    Resource,
+    immutable,
+    immutable_optional,
+    rule,
+    validated,
+)
 
 _Cinder = Annotated[CinderRef, validated(immutable("cinderRef"))]
 _Keystone = Annotated[KeystoneRef, validated(immutable("keystoneRef"))]
@@ -72,7 +83,7 @@ class CinderVolumeTypeSpec(_OfCinder):
 class CinderQuotaSpec(_OfCinder):
     """Limits of a project. Limits that are not named stay unchanged."""
 
-    rules = (settled("project", "the project of a quota"),)
+    rules = (immutable_optional("project", "the project of a quota"),)
 
     project: Annotated[str, Field(min_length=1, max_length=64)] | None = None
     """Name of the project; unset is for every project without a quota of its own."""

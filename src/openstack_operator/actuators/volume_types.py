@@ -49,7 +49,7 @@ class VolumeType:
         self._spec = spec
 
     @property
-    def wanted(self) -> Facets:
+    def desired(self) -> Facets:
         return {"description": self._spec.description}
 
     def find(self) -> Facets | None:
@@ -101,7 +101,7 @@ class ExtraSpecs:
         self._of = of
 
     @property
-    def wanted(self) -> Facets:
+    def desired(self) -> Facets:
         return dict(self._wanted)
 
     def find(self) -> Facets | None:
@@ -134,23 +134,23 @@ class Encryption:
         self._id = ""
 
     @property
-    def wanted(self) -> Facets:
+    def desired(self) -> Facets:
         return self._wanted.model_dump()
 
     def find(self) -> Facets | None:
         answer = self._cinder.call("GET", "/types/{}/encryption", ids=(self._of.id,))
         row = read(NAME, answer, _Encryption) if answer is not None else _Encryption()
         self._id = row.get("encryption_id", "")
-        return {name: row.get(name) for name in self.wanted} if self._id else None
+        return {name: row.get(name) for name in self.desired} if self._id else None
 
     def create(self) -> None:
         if self._of.public:
             # Until the type has it, its volumes would not be encrypted.
             self._of.put(public=False)
-        self._cinder.call("POST", "/types/{}/encryption", {"encryption": self.wanted}, ids=(self._of.id,))
+        self._cinder.call("POST", "/types/{}/encryption", {"encryption": self.desired}, ids=(self._of.id,))
 
     def update(self, changed: frozenset[str]) -> None:
-        self._cinder.call("PUT", "/types/{}/encryption/{}", {"encryption": self.wanted}, ids=(self._of.id, self._id))
+        self._cinder.call("PUT", "/types/{}/encryption/{}", {"encryption": self.desired}, ids=(self._of.id, self._id))
 
     def delete(self) -> None:
         """It goes with its type."""
@@ -167,7 +167,7 @@ class Access:
         self._of = of
 
     @property
-    def wanted(self) -> Facets:
+    def desired(self) -> Facets:
         return {"public": self._public}
 
     def find(self) -> Facets | None:

@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
-from .fields import Name, settled
+from .fields import Name, immutable_optional
 from .model import Model, Rule, rule
 from .refs import CephStorageRef, SecretRef
 
@@ -42,7 +42,7 @@ class CephSource(Model):
             "cephStorageRef a CephStorage with mode rook",
             ".cephClientRef",
         ),
-        settled("pool", "the pool"),
+        immutable_optional("pool", "the pool"),
     )
 
     ceph_storage_ref: CephStorageRef | None = None

@@ -26,7 +26,7 @@ def immutable(subject: str) -> dict[str, Any]:
     return rule("self == oldSelf", f"{subject} cannot be changed once set; create a new resource instead")
 
 
-def settled(field: str, subject: str) -> dict[str, Any]:
+def immutable_optional(field: str, subject: str) -> dict[str, Any]:
     """CEL rule of the object around an optional field: it cannot be changed, set or unset later."""
     return rule(
         f"has(self.{field}) == has(oldSelf.{field}) && (!has(self.{field}) || self.{field} == oldSelf.{field})",
@@ -35,7 +35,7 @@ def settled(field: str, subject: str) -> dict[str, Any]:
     )
 
 
-def present(field: str, subject: str) -> dict[str, Any]:
+def immutable_presence(field: str, subject: str) -> dict[str, Any]:
     """CEL rule of the object around an optional field: it cannot be set or unset later. Its content has other rules."""
     return rule(
         f"has(self.{field}) == has(oldSelf.{field})",

@@ -191,7 +191,7 @@ class Dependency(Model):
     """Condition of the resource that has to be true."""
 
 
-def found(spec: Any, kind: type[Any], path: str = "spec") -> Iterator[tuple[str, Any]]:
+def find_by_type(spec: Any, kind: type[Any], path: str = "spec") -> Iterator[tuple[str, Any]]:
     """Every value of `kind` in a spec with its path as users write it: (`spec.database.mariadbRef`, ref).
 
     The runtime needs no more to fetch, index and watch the dependencies of a resource. The references of a template are
@@ -205,17 +205,17 @@ def found(spec: Any, kind: type[Any], path: str = "spec") -> Iterator[tuple[str,
         for name, info in type(spec).model_fields.items():
             field = info.alias or name
             if name in holds:
-                yield from found(getattr(spec, name), kind, f"{path}.{field}")
+                yield from find_by_type(getattr(spec, name), kind, f"{path}.{field}")
             for inner in [each for each in default_refs if each.startswith(f"{field}.")]:
-                yield from found(default_refs.pop(inner), kind, f"{path}.{inner}")
+                yield from find_by_type(default_refs.pop(inner), kind, f"{path}.{inner}")
         for name, value in default_refs.items():
-            yield from found(value, kind, f"{path}.{name}")
+            yield from find_by_type(value, kind, f"{path}.{name}")
     elif isinstance(spec, Mapping):
         for name, value in spec.items():
-            yield from found(value, kind, f"{path}.{name}")
+            yield from find_by_type(value, kind, f"{path}.{name}")
     elif isinstance(spec, (list, tuple)):
         for index, value in enumerate(spec):
-            yield from found(value, kind, f"{path}[{index}]")
+            yield from find_by_type(value, kind, f"{path}[{index}]")
 
 
 @cache
@@ -232,27 +232,27 @@ def _names_model(annotation: Any) -> bool:
 
 def references(spec: Model) -> list[tuple[str, Ref]]:
     """Every resource of ours this spec points at, with the field's path."""
-    return list(found(spec, Ref))
+    return list(find_by_type(spec, Ref))
 
 
 def secret_references(spec: Model) -> list[tuple[str, SecretKeyRef]]:
     """Every key of a Secret this spec points at, with the field's path."""
-    return list(found(spec, SecretKeyRef))
+    return list(find_by_type(spec, SecretKeyRef))
 
 
 def logins(spec: Model) -> list[tuple[str, LoginSecretRef]]:
     """Every Secret this spec points at with the login of an external server, with the field's path."""
-    return list(found(spec, LoginSecretRef))
+    return list(find_by_type(spec, LoginSecretRef))
 
 
 def dependencies(spec: Model) -> list[tuple[str, Dependency]]:
     """Everything this spec waits for without using it, with the field's path."""
-    return list(found(spec, Dependency))
+    return list(find_by_type(spec, Dependency))
 
 
 def whole_secrets(spec: Model) -> list[tuple[str, SecretRef]]:
     """Every Secret this spec points at as a whole, with the field's path."""
-    return list(found(spec, SecretRef))
+    return list(find_by_type(spec, SecretRef))
 
 
 class SecretUse(NamedTuple):

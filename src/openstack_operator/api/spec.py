@@ -26,7 +26,7 @@ from .fields import (
     StorageSize,
     bounded,
     image_object,
-    settled,
+    immutable_optional,
 )
 from .model import CalledOtherwise, Model, Rule, by_group, rule
 from .refs import Dependency, PKIRef, SecretRef
@@ -216,7 +216,7 @@ class Exposure(Model):
 _DNS = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)+$"
 
 
-def named(field: str) -> tuple[Rule, ...]:
+def host_rules(field: str) -> tuple[Rule, ...]:
     """Return CEL rules that require a DNS name for what is behind a proxy."""
     text = f"self.{field}"
     return (
@@ -233,7 +233,7 @@ def named(field: str) -> tuple[Rule, ...]:
 class Expose(Exposure):
     """Access to an API for clients outside the Kubernetes cluster."""
 
-    rules: ClassVar[tuple[Rule, ...]] = named("host")
+    rules: ClassVar[tuple[Rule, ...]] = host_rules("host")
 
     host: Hostname | None = None
     """Name or address that outside clients use; becomes the public endpoint in the catalog. With Ingress and Gateway
@@ -357,7 +357,7 @@ class ServiceSpec(RunSpec, UsesTLS, UsesMonitoring):
 
 
 _CLASS_STAYS = {
-    **settled("storageClassName", "the storage class"),
+    **immutable_optional("storageClassName", "the storage class"),
     # By its earlier name it is the same.
     "rule": "(has(self.storageClassName) ? self.storageClassName : '') == (has(oldSelf.storageClassName) ? "
     "oldSelf.storageClassName : has(oldSelf.storageClass) ? oldSelf.storageClass : '')",
@@ -368,7 +368,7 @@ class UsesStorageClass(CalledOtherwise):
     """Mixed into what names the StorageClass of volumes, as `storage_class_name`."""
 
     rules: ClassVar[tuple[Rule, ...]] = (
-        by_group(ours=_CLASS_STAYS, theirs=settled("storageClass", "the storage class")),
+        by_group(ours=_CLASS_STAYS, theirs=immutable_optional("storageClass", "the storage class")),
     )
     renamed: ClassVar[Mapping[str, str]] = {"storageClass": "storageClassName"}
     c5c3_names: ClassVar[Mapping[str, str]] = {"storageClassName": "storageClass"}

@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field
 
 from .destinations import sent
-from .fields import AuthUrl, DatabaseName, Hostname, Name, Port, Server, settled
+from .fields import AuthUrl, DatabaseName, Hostname, Name, Port, Server, immutable_optional
 from .model import Destination, Model, Rule, rule
 from .refs import AppSecretRef, BarbicanRef, KeystoneRef, LoginSecretRef, MariaDBRef, MemcachedRef, RabbitMQRef, Ref
 
@@ -36,7 +36,7 @@ class DatabaseSource(Model):
     """Database server and schema of a service."""
 
     rules: ClassVar[tuple[Rule, ...]] = (
-        settled("database", "the database's name"),
+        immutable_optional("database", "the database's name"),
         *_either("mariadbRef", "secretRef", MARIADB, "the server of a schema"),
         rule(
             "has(self.secretRef) || (!has(self.host) && !has(self.port))",
@@ -161,7 +161,9 @@ class AppCredentialRef(Model):
         return {field: AppSecretRef(name=name) for field, name in names.items() if name}
 
 
-_NAMED = "has(self.appCredentialRef) && (has(self.appCredentialRef.secretName) || has(self.appCredentialRef.name))"
+_HAS_CREDENTIAL = (
+    "has(self.appCredentialRef) && (has(self.appCredentialRef.secretName) || has(self.appCredentialRef.name))"
+)
 
 
 class IdentitySource(Model):
@@ -170,12 +172,12 @@ class IdentitySource(Model):
     rules: ClassVar[tuple[Rule, ...]] = (
         *_either("keystoneRef", "authUrl", KEYSTONE, "keystoneRef"),
         rule(
-            f"has(self.authUrl) || !({_NAMED})",
+            f"has(self.authUrl) || !({_HAS_CREDENTIAL})",
             "a user is made in what keystoneRef names; remove appCredentialRef, or say in authUrl where Keystone is",
             ".appCredentialRef",
         ),
         rule(
-            f"!has(self.authUrl) || ({_NAMED})",
+            f"!has(self.authUrl) || ({_HAS_CREDENTIAL})",
             "say how to log in there; set appCredentialRef.secretName",
             ".appCredentialRef",
         ),

@@ -95,7 +95,7 @@ class Injector:
                 metrics.ERRORS.labels(INJECTOR).inc()
                 delay = self._queue.retry(key, slowly=isinstance(error, SpecError))
                 _log.warning("cannot label", namespace=key[0], pod=key[1], error=str(error), again=round(delay))
-            self._queue.done(key)
+            self._queue.task_done(key)
 
     async def _write(self, key: Key, uid: str, changes: Mapping[str, str | None]) -> None:
         if changes:

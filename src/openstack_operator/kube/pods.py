@@ -293,7 +293,7 @@ def pod(
     ctx: Context[Any],
     component: str,
     *containers: Container,
-    wanted: PodSettings,
+    settings: PodSettings,
     node_selector: Mapping[str, str] = CONTROL_PLANE,
     init: Sequence[Container] = (),
     annotations: Mapping[str, str] | None = None,
@@ -305,7 +305,7 @@ def pod(
     volumes = {mount.name: {"name": mount.name, **mount.volume} for c in everyone for mount in c.mounts if mount.volume}
     groups = {c.component.gid for c in containers if not c.root and not c.privileged}
     host_network = spec.get("hostNetwork")
-    recommended_labels = {NAME: fitting(f"{ctx.kind.lower()}-{component}"), VERSION: _version(containers[0], wanted)}
+    recommended_labels = {NAME: fitting(f"{ctx.kind.lower()}-{component}"), VERSION: _version(containers[0], settings)}
     return drop_none(
         {
             "metadata": {
@@ -316,19 +316,20 @@ def pod(
                 "automountServiceAccountToken": False,
                 "enableServiceLinks": False,
                 "terminationGracePeriodSeconds": grace,
-                "nodeSelector": dict(node_selector if wanted.node_selector is None else wanted.node_selector),
-                "tolerations": wanted.tolerations,
-                "affinity": wanted.affinity,
-                "priorityClassName": wanted.priority_class_name,
+                "nodeSelector": dict(node_selector if settings.node_selector is None else settings.node_selector),
+                "tolerations": settings.tolerations,
+                "affinity": settings.affinity,
+                "priorityClassName": settings.priority_class_name,
                 "securityContext": {"fsGroup": groups.pop(), "fsGroupChangePolicy": "OnRootMismatch"}
                 if len(groups) == 1
                 else None,
                 "dnsPolicy": "ClusterFirstWithHostNet" if host_network else None,
                 # Names are written in full; a search through every domain would triple the lookups.
                 "dnsConfig": {"options": [{"name": "ndots", "value": "2"}]},
-                "initContainers": [_container(c, wanted.model_copy(update={"resources": None})) for c in init] or None,
+                "initContainers": [_container(c, settings.model_copy(update={"resources": None})) for c in init]
+                or None,
                 "containers": [
-                    _container(c, c.settings or (wanted if i == 0 else _shared(wanted)))
+                    _container(c, c.settings or (settings if i == 0 else _shared(settings)))
                     for i, c in enumerate(containers)
                 ],
                 "volumes": list(volumes.values()) or None,

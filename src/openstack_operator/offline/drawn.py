@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from itertools import zip_longest
 
 from ..kube import Object, secret_data
-from ..plan import DRAWN, Key, key
+from ..plan import PLACEHOLDER, Key, key
 from ..render import Id, Planned
 
 WORD, ANOTHER = "openstackOperatorDrawsThis", "openstackOperatorDrawsThat"
@@ -37,11 +37,13 @@ def masked(id_: Id, obj: Object, twin_objects: Twins) -> Object:
 
 def _masked(text: str, twin_text: str) -> str:
     if text.replace(WORD, ANOTHER) == twin_text:
-        return text.replace(WORD, DRAWN)
+        return text.replace(WORD, PLACEHOLDER)
     if text.startswith("-----BEGIN "):
-        return DRAWN
+        return PLACEHOLDER
     pairs = zip_longest(text.splitlines(keepends=True), twin_text.splitlines(keepends=True), fillvalue="")
     return "".join(
-        line.replace(WORD, DRAWN) if line.replace(WORD, ANOTHER) == counterpart else DRAWN + "\n" * line.endswith("\n")
+        line.replace(WORD, PLACEHOLDER)
+        if line.replace(WORD, ANOTHER) == counterpart
+        else PLACEHOLDER + "\n" * line.endswith("\n")
         for line, counterpart in pairs
     )

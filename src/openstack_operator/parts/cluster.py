@@ -119,7 +119,9 @@ class Cluster:
         `ctx.pods` if they are `watched`.
         """
         notes = {**({kube.CONFIG_DIGEST: config.digest} if config else {}), **(annotations or {})}
-        template = kube.pod(self.ctx, self.component, *containers, wanted=self.settings, annotations=notes, grace=grace)
+        template = kube.pod(
+            self.ctx, self.component, *containers, settings=self.settings, annotations=notes, grace=grace
+        )
         if watched:
             template["metadata"]["labels"][kube.WATCHED] = "true"
         return template

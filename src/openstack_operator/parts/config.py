@@ -90,7 +90,7 @@ def config(
     wired: Sections,
     *,
     defaults: Sections | None = None,
-    more: Mapping[str, str] | None = None,
+    extra_files: Mapping[str, str] | None = None,
     suffix: str = "config",
     directory: str = "",
     beside: Sequence[kube.Mount] = (),
@@ -102,7 +102,7 @@ def config(
     """
     return written(
         ctx,
-        {file: oslo.render(options(ctx, wired, defaults=defaults)), **(more or {})},
+        {file: oslo.render(options(ctx, wired, defaults=defaults)), **(extra_files or {})},
         suffix=suffix,
         directory=directory or f"/etc/{ctx.kind.lower()}",
         beside=beside,

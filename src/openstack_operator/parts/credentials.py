@@ -41,7 +41,7 @@ def credentials(
     ctx: Context[Any],
     *names: str,
     suffix: str = "credentials",
-    given: Mapping[str, str] | None = None,
+    extra_values: Mapping[str, str] | None = None,
     retain: bool = False,
     of_data: bool = False,
     rotates: bool = False,
@@ -59,7 +59,7 @@ def credentials(
         replacement = replaced(ctx, kube.fitting(secret), stored, names)
     else:
         replacement = Replaced(values={**stored, **{name: stored.get(name) or ctx.draw() for name in names}})
-    values = {**replacement.values, **(given or {})}
+    values = {**replacement.values, **(extra_values or {})}
     new_secret = kube.secret(ctx, secret, values)
     marked_secret = kube.irreplaceable(new_secret) if of_data else kube.remembered(new_secret)
     return Credentials(

@@ -65,11 +65,11 @@ def front(
     *,
     clients: Clients = Clients(),
     lifecycle: Mapping[str, Any] | None = None,
-    known_as: str = "",
+    self_url_env: str = "",
     service: str = "",
 ) -> Front:
     """The TLS proxy of the Deployment `<owner>-<component>`, if the spec asks for a certificate. `lifecycle` holds the
-    hooks of the program behind it; `known_as` is a variable of an API whose pods call each other: the URL at which
+    hooks of the program behind it; `self_url_env` is a variable of an API whose pods call each other: the URL at which
     others call this one; `service` is the Service of the pods, if it has another name. Raises SpecError as `certified`
     does.
 
@@ -80,7 +80,7 @@ def front(
     also = (clients.host,) if clients.host else ()
     certificate = certified(ctx, service, workloads=(workload,), name=f"{component}-tls", also=also)
     self_url = f"http://127.0.0.1:{_PEERS}/$(POD_IP)" if certificate.published else f"http://$(POD_IP):{port}"
-    env = {**_ADDRESS, known_as: self_url} if known_as else {}
+    env = {**_ADDRESS, self_url_env: self_url} if self_url_env else {}
     if not certificate:
         return Front(certificate=certificate, env={**env, **(_PROXIED if clients.proxied else {})})
     entry = ctx.release["haproxy"]
@@ -91,9 +91,9 @@ def front(
         command=agents.shell(*_PROGRAMS, words=entry.command, options="-ec"),
         env={
             **_PROXY_ENV,
-            **({"VERIFIES_PEERS": "true"} if known_as else {}),
+            **({"VERIFIES_PEERS": "true"} if self_url_env else {}),
             "CONFIG": _config(port, plain=not certificate.required, clients=clients)
-            + (_peers(ctx.host(service), port) if known_as else "")
+            + (_peers(ctx.host(service), port) if self_url_env else "")
             + (_EXPORTED if monitored(ctx) else ""),
         },
         ports={METRICS: _METRICS} if monitored(ctx) else {},

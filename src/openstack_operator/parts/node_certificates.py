@@ -127,7 +127,7 @@ def _job(group: _Nodes, node: str, uid: str, files: Mapping[str, str]) -> Object
         ctx,
         group.component,
         main,
-        wanted=settings,
+        settings=settings,
         annotations={kube.CONFIG_DIGEST: kube.digest([_digest(files), uid])},
         nodeName=node,
         # On nodes with SELinux the type of a container may not write to folders of its node.

@@ -27,7 +27,7 @@ def purge(
         mounts=(*conf.mounts, *kube.scratch("/tmp", "/run", state(ctx))),  # noqa: S108
         memory="192Mi",
     )
-    template = kube.pod(ctx, "purge", main, wanted=kube.settings(ctx.spec, settings))
+    template = kube.pod(ctx, "purge", main, settings=kube.settings(ctx.spec, settings))
     return (
         Step(name="Purge", objects=(kube.cron_job(ctx, "purge", template, settings.schedule),), after=(conf, *after)),
     )

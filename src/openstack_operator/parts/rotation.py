@@ -15,7 +15,7 @@ from ..plan import Context, Key, Object, fitting
 SORTS = ("database", "messaging", "identity", "application", "admin", "fernet")
 """Credentials that a service can be ordered to replace; which of them it has follows from its spec."""
 
-IDLE, PREPARING, MOVING = "Idle", "Preparing", "Moving"
+IDLE, PREPARING, MIGRATING = "Idle", "Preparing", "Moving"
 """There is one account; a second one is being made; the second one is in use, and the first one still exists."""
 
 REMOTES = (
@@ -93,7 +93,7 @@ class Rotation:
     """Last order that was accepted."""
     grace: int = 0
     """Days."""
-    done: str = ""
+    completed_at: str = ""
     """Time of the last completed replacement."""
     before: tuple[str, ...] = ()
     """Digests of the configurations that pods had until the second account was in use."""
@@ -102,11 +102,17 @@ class Rotation:
     def text(self) -> str:
         """Content of its key."""
         progress = {"second": self.second, "step": self.step, "since": self.since, "order": self.order}
-        return json.dumps({**progress, "graceDays": self.grace, "done": self.done, "before": self.before})
+        return json.dumps({**progress, "graceDays": self.grace, "done": self.completed_at, "before": self.before})
 
     def published(self, waits: Sequence[str] = ()) -> str:
         """Report the state without anything secret, as JSON."""
-        report = {"step": self.step, "since": self.since, "order": self.order, "done": self.done, "waits": list(waits)}
+        report = {
+            "step": self.step,
+            "since": self.since,
+            "order": self.order,
+            "done": self.completed_at,
+            "waits": list(waits),
+        }
         return json.dumps({name: value for name, value in report.items() if value})
 
 
@@ -119,7 +125,7 @@ def read(text: str | None) -> Rotation | None:
     if not isinstance(document, dict) or (fields := cast("dict[str, Any]", document)).get("step") not in {
         IDLE,
         PREPARING,
-        MOVING,
+        MIGRATING,
     }:
         return None
     days, before = fields.get("graceDays"), fields.get("before")
@@ -129,7 +135,7 @@ def read(text: str | None) -> Rotation | None:
         since=str(fields.get("since", "")),
         order=str(fields.get("order", "")),
         grace=days if isinstance(days, int) else 0,
-        done=str(fields.get("done", "")),
+        completed_at=str(fields.get("done", "")),
         before=tuple(map(str, cast("list[Any]", before))) if isinstance(before, list) else (),
     )
 
@@ -148,11 +154,11 @@ def turned(
     the first one.
     """
     rotation = stored or Rotation()
-    if rotation.step == MOVING:
+    if rotation.step == MIGRATING:
         over = not waits and now >= kept_until(rotation, latest_order)
-        return replace(rotation, step=IDLE, since=stamp(now), done=stamp(now), before=()) if over else stored
+        return replace(rotation, step=IDLE, since=stamp(now), completed_at=stamp(now), before=()) if over else stored
     if rotation.step == PREPARING:
-        return replace(rotation, step=MOVING, second=not rotation.second, since=stamp(now)) if prepared else stored
+        return replace(rotation, step=MIGRATING, second=not rotation.second, since=stamp(now)) if prepared else stored
     # A resource left over would count as the account with the new password, while it is ready with the old one.
     if newer(latest_order, rotation) and not has_remains:
         return replace(rotation, step=PREPARING, order=latest_order.at, grace=latest_order.grace, since=stamp(now))
@@ -226,7 +232,7 @@ def replaced(ctx: Context[Any], secret: str, stored: Mapping[str, str], names: S
         unused_keys = {_accounts(name, before or Rotation())[1].key for name in members}
         leftover = any(key in unused_keys for _, _, key in _remotes(ctx, secret))
         after = turned(before, latest_order, ctx.now, has_remains=leftover, prepared=prepared, waits=waits)
-        if after and before and (before.step, after.step) == (PREPARING, MOVING):
+        if after and before and (before.step, after.step) == (PREPARING, MIGRATING):
             after = replace(after, before=_digests(ctx))
         if after is None:
             values |= {name: stored.get(name) or ctx.draw() for name in members}
@@ -242,17 +248,17 @@ def replaced(ctx: Context[Any], secret: str, stored: Mapping[str, str], names: S
             else:
                 values[unused.key] = stored.get(unused.key) or ctx.draw()
         published[f"{sort}Rotation"] = after.published(waits if after == before else ())
-        if after.step == MOVING:
+        if after.step == MIGRATING:
             until = kept_until(after, latest_order)
             wakes.append(until if after == before and not waits else ctx.now + _RETRY)
     return Replaced(values=values, accounts=accounts, published=published, wake=min(wakes, default=None))
 
 
-def moving(ctx: Context[Any]) -> bool:
+def rotation_in_progress(ctx: Context[Any]) -> bool:
     """Return True if the users of its accounts have to be observed: one is replaced, and the new one is in use."""
     stored = kube.secret_data(ctx.children.get(("Secret", kube.fitting(ctx.name("credentials")))))
     rotations = (read(text) for key, text in stored.items() if key.startswith("rotation."))
-    return any(each is not None and each.step == MOVING for each in rotations)
+    return any(each is not None and each.step == MIGRATING for each in rotations)
 
 
 def _accounts(name: str, state: Rotation) -> tuple[Account, Account]:
@@ -289,7 +295,7 @@ def _waits(
     ctx: Context[Any], secret: str, stored: Mapping[str, str], before: Rotation | None, members: Sequence[str]
 ) -> list[str]:
     """Return what may still use the accounts to remove, as `Kind/name`."""
-    if before is None or before.step != MOVING:
+    if before is None or before.step != MIGRATING:
         return []
     if "pods" not in ctx.facts:
         return ["what the cluster says of its users"]

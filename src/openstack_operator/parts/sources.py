@@ -241,7 +241,7 @@ def identity(
     # A barrier: a program that runs with the service's user keeps it until its own user exists.
     after = (creds, *korc_steps)
     return Identity(
-        name="Identity", objects=tuple(users), after=after, own=korc_steps, options=options, barrier=bool(program)
+        name="Identity", objects=tuple(users), after=after, substeps=korc_steps, options=options, barrier=bool(program)
     )
 
 
@@ -307,7 +307,7 @@ def catalog(
     resource = {"type": type_, "name": ctx.owner, "description": description}
     service = managed(ctx, clouds, "Service", ctx.name(name), resource, "spec.keystone")
     korc_service = Step(name="Endpoint", objects=(service,), after=tuple(after))
-    return Step(name="Endpoint", objects=(entry,), after=(korc_service,), own=(korc_service,))
+    return Step(name="Endpoint", objects=(entry,), after=(korc_service,), substeps=(korc_service,))
 
 
 def manual_step(name: str, task: str, after: Sequence[Step] = ()) -> Step:

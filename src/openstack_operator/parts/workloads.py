@@ -40,7 +40,7 @@ class Workers:
 
 
 @dataclass(frozen=True, kw_only=True)
-class First:
+class ReverseProxy:
     """A server in an API's pods that clients, or the TLS proxy, call in place of the program."""
 
     container: kube.Container
@@ -62,10 +62,10 @@ class Program:
     env: Mapping[str, Any] = field(default_factory=dict[str, Any])
     containers: Sequence[kube.Container] = ()
     """Beside the program."""
-    first: First | None = None
+    reverse_proxy: ReverseProxy | None = None
     cpu: str = "10m"
     """Request of each of several workers, by which CPUs are shared when all start at once, as after a power cut."""
-    known_as: str = ""
+    self_url_env: str = ""
     """Variable of an API whose pods call each other, by address: the URL at which the others call this one."""
     init: Sequence[kube.Container] = ()
     """Containers of an API's pods that run, one after the other, before the program starts."""
@@ -108,7 +108,7 @@ def job(
         mounts=(*config.mounts, *program.mounts, *kube.scratch("/tmp", "/run", state(ctx))),  # noqa: S108
         memory="192Mi",
     )
-    template = kube.pod(ctx, name, main, wanted=kube.settings(ctx.spec), node_selector=kube.CONTROL_PLANE)
+    template = kube.pod(ctx, name, main, settings=kube.settings(ctx.spec), node_selector=kube.CONTROL_PLANE)
     return Step(
         name=condition or title(name),
         objects=(kube.job(ctx, name, template, retries=program.retries),),
@@ -154,8 +154,8 @@ def api(
     homes = () if any(mount.path == state(ctx) for mount in program.mounts) else (state(ctx),)
     size = size_of(ctx, "Deployment", component, settings)
     ending, last = ({"preStop": _hook(name, port)} for name in ("await_clients", "await_proxy"))
-    clients, proxy = Clients(host=public_host(ctx, name, expose), proxied=through_proxy(expose)), program.first
-    tls = front(ctx, component, port, entry, clients=clients, lifecycle=ending, known_as=program.known_as)
+    clients, proxy = Clients(host=public_host(ctx, name, expose), proxied=through_proxy(expose)), program.reverse_proxy
+    tls = front(ctx, component, port, entry, clients=clients, lifecycle=ending, self_url_env=program.self_url_env)
     words, at = entry.commands[proxy.command] if proxy else entry.command, f"{tls.listens}:{port}"
     # A connection is accepted by the kernel even while every worker is busy; only a dead master refuses it, and
     # that ends the container.
@@ -179,7 +179,7 @@ def api(
     internal = f"{tls.scheme}://{ctx.host(name)}:{port}"
     return Api(
         name=title(component),
-        own=(*tls.certificate.steps, *public_endpoint(ctx, component, port, expose, tls.certificate)),
+        substeps=(*tls.certificate.steps, *public_endpoint(ctx, component, port, expose, tls.certificate)),
         after=(config, *tls.certificate.pending, *after),
         objects=(
             pods,
@@ -194,7 +194,7 @@ def api(
 
 
 def _served(
-    proxy: First | None, at: str, alive: kube.Probe | None, lifecycle: Mapping[str, Any]
+    proxy: ReverseProxy | None, at: str, alive: kube.Probe | None, lifecycle: Mapping[str, Any]
 ) -> tuple[kube.Container, ...]:
     """The container that clients call in place of the program, if there is one."""
     if proxy is None:
@@ -229,7 +229,7 @@ def _pods(
     digest = {kube.CONFIG_DIGEST: config.digest}
     template = kube.placed(
         kube.pod(
-            ctx, name, *containers, wanted=pod_settings, init=program.init, annotations=digest, grace=program.grace
+            ctx, name, *containers, settings=pod_settings, init=program.init, annotations=digest, grace=program.grace
         ),
         pod_settings,
         kube.selector(ctx, name),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .carry_out import Apply, Judge, Verdicts, carry_out, condition_type, conditions
 from .claim import Claim, Claims
-from .context import DRAWN, Context, InstalledKinds, Listens, Node, Referent, secret_data
+from .context import PLACEHOLDER, Context, InstalledKinds, Listens, Node, Referent, secret_data
 from .errors import Drifted, Incomplete, MissingReference, NotBuilt, SpecError, Transient
 from .kind import Kind
 from .names import NAME_LIMIT, STATEFUL_SET_LIMIT, digest, fitting, keyed_digest
@@ -29,9 +29,9 @@ from .verdict import READY, RECOVERY, Predecessor, State, Verdict, failed, progr
 
 __all__ = [
     "C5C3",
-    "DRAWN",
     "NAME_LIMIT",
     "NO_PERMISSIONS",
+    "PLACEHOLDER",
     "READY",
     "RECOVERY",
     "STATEFUL_SET_LIMIT",

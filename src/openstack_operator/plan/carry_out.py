@@ -15,7 +15,7 @@ Apply = Callable[[Step], Awaitable[Sequence[Object]]]
 """Writes a step's objects and returns them as they are now. Raises Transient, or SpecError when refused (422)."""
 Judge = Callable[[Object], Verdict]
 Before = Callable[[Step], Predecessor | None]
-"""What comes before a step; None where the step may go."""
+"""Returns the workload to wait for before a step; None if the step may go."""
 
 
 async def carry_out(
@@ -78,7 +78,7 @@ def conditions(plan: Plan, verdicts: Mapping[Step, Verdict]) -> dict[str, Verdic
         grouped.setdefault(name, []).append(verdicts[step])
     summary = {name: worst(group) for name, group in grouped.items()}
     by_type = {condition_type(name): verdict for name, verdict in summary.items()}
-    return {**by_type, **plan.outcome.told, "Ready": _ready(grouped)}
+    return {**by_type, **plan.outcome.extra_conditions, "Ready": _ready(grouped)}
 
 
 def _ready(grouped: Mapping[str, Sequence[Verdict]]) -> Verdict:

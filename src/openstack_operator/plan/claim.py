@@ -11,7 +11,7 @@ class Claim(NamedTuple):
 
     field: str
     """Of the spec, that says the name: `spec.database`."""
-    what: str
+    subject: str
     """As in `schema 'nova'`."""
     key: tuple[str, ...]
     """Kind and name of the resource that is the server, and the name as that server compares names."""

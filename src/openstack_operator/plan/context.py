@@ -19,8 +19,8 @@ from .verdict import READY, Verdict
 SpecT = TypeVar("SpecT", bound=Model, covariant=True)
 
 
-DRAWN = "<drawn>"
-"""Stands in what is printed for whatever the operator would draw."""
+PLACEHOLDER = "<drawn>"
+"""Printed in place of each generated password and key."""
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,7 @@ class Context(Generic[SpecT]):
     """Of the resource itself: how often its spec was changed."""
     annotations: Mapping[str, str] = field(default_factory=dict[str, str])
     """Of the resource itself: one-time orders of a user, which are no part of the spec."""
-    taken: frozenset[str] = frozenset()
+    conflicting_fields: frozenset[str] = frozenset()
     """Fields of the spec that name what another resource owns on a server: to be left alone."""
     facts: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """Result of the service's own observe(); empty for services without one."""

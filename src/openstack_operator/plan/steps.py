@@ -39,7 +39,7 @@ class Step:
     """Holds back every later change of what needs it, not only its first appearance."""
     verdict: Verdict | None = None
     """Set where the answer is known before anything is applied: another resource's readiness, an observation."""
-    own: tuple[Step, ...] = ()
+    substeps: tuple[Step, ...] = ()
     """Come with this one, right before it, and report as conditions of their own."""
     wake: datetime | None = None
     """Time at which its objects change without any other cause."""
@@ -85,7 +85,7 @@ class Outcome:
     """Members of a cluster, each with a unique `name`, and `role`, `state` and `message` where there is one."""
     details: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """Fields of the status that only this kind has, as `Resource.status` declares them."""
-    told: Mapping[str, Verdict] = field(default_factory=dict[str, Verdict])
+    extra_conditions: Mapping[str, Verdict] = field(default_factory=dict[str, Verdict])
     """Conditions by type about observations elsewhere: Ready does not follow from them."""
 
 
@@ -106,13 +106,13 @@ class Plan:
         wake: datetime | None = None,
         members: Sequence[Mapping[str, str]] = (),
         details: Mapping[str, Any] | None = None,
-        told: Mapping[str, Verdict] | None = None,
+        extra_conditions: Mapping[str, Verdict] | None = None,
     ) -> None:
         self.condition: dict[Step, str] = {}
         self._owners: dict[Key, Step] = {}
         for item in items:
             for step in _flat((item,)):
-                for substep in step.own:
+                for substep in step.substeps:
                     self._add(substep, item.name if isinstance(item, Group) else substep.name)
                 self._add(step, item.name)
         member_rows = tuple({name: value for name, value in member.items() if value} for member in members)
@@ -122,7 +122,7 @@ class Plan:
             wake=min((at for at in (wake, *(step.wake for step in self)) if at), default=None),
             members=member_rows,
             details=dict(details or {}),
-            told=dict(told or {}),
+            extra_conditions=dict(extra_conditions or {}),
         )
 
     def _add(self, step: Step, condition: str) -> None:

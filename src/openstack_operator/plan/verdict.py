@@ -37,7 +37,7 @@ class Verdict:
     reason: str = ""
     """CamelCase, one of a closed set; empty takes the state's own name."""
     turn_after: Predecessor | None = None
-    """What this workload lets go first."""
+    """The workload that this one waits for."""
     incomplete: bool = False
     """True if all failures here lack something that may be on its way."""
 

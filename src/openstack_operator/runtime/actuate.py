@@ -78,7 +78,7 @@ class ActuatorReconciler:
             verdict = Verdict(State.RETRYING, str(error))
             result = await self._keep_ready(request, resource, verdict, was_ready=True)
             return Result(result.after, retry=True)
-        report = Report(conditions={"Ready": READY, **outcome.told}, published={}, details=outcome.details)
+        report = Report(conditions={"Ready": READY, **outcome.extra_conditions}, published={}, details=outcome.details)
         result = await self._report(request, resource, report)
         # Spread, so that resources that were made together are not looked at together ever after.
         after = self._actuator.interval.total_seconds() * random.uniform(0.8, 1.2)  # noqa: S311
@@ -205,7 +205,7 @@ class ActuatorReconciler:
             return None
         context = (await self._engine.gatherer.gather(self._type, resource, spec, admin=True)).context
         if self._ownership:
-            context = replace(context, taken=frozenset(self._ownership.conflicts(resource).problems))
+            context = replace(context, conflicting_fields=frozenset(self._ownership.conflicts(resource).problems))
         for referent in context.refs.values():
             admin = referent.published.get(ADMIN_SECRET)
             if not referent.published or (admin and admin not in context.secrets):

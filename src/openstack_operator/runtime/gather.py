@@ -27,8 +27,8 @@ from ..api import (
 from ..kube import MANAGED_BY, WATCHED, awaited, child_verdict, secret_data
 from ..parts.rotation import SORTS, order_name
 from ..plan import (
-    DRAWN,
     NO_PERMISSIONS,
+    PLACEHOLDER,
     Context,
     InstalledKinds,
     Node,
@@ -56,7 +56,7 @@ ADMIN_SECRET = "adminSecret"  # noqa: S105  (a key of the contract, not a secret
 _NO_RELEASE = Release("", "", {})
 _LOOK_AGAIN = 1.0
 """Seconds between looks at a resource whose owner was not planned yet."""
-_PLACEHOLDER = b'"%b"' % base64.b64encode(DRAWN.encode())
+_PLACEHOLDER = b'"%b"' % base64.b64encode(PLACEHOLDER.encode())
 
 
 def parse(resource: Resource[Any], live: Object) -> Model:

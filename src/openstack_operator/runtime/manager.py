@@ -149,7 +149,7 @@ class Manager:
                 queue.forget(request)
             if result.after is not None:
                 queue.add_after(request, result.after)
-            queue.done(request)
+            queue.task_done(request)
 
     async def _resync(self) -> None:
         """Look at every resource once, then again every `_RESYNC` seconds, spread over that time; never end."""

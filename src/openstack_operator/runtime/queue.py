@@ -102,7 +102,7 @@ class WorkQueue(Generic[K]):
             timer[1].cancel()
 
     async def get(self) -> K:
-        """Return the next key, which is this worker's until `done`."""
+        """Return the next key, which is this worker's until `task_done`."""
         while (ready := self._next()) is None:
             self._wakeup.clear()
             await self._wakeup.wait()
@@ -118,7 +118,7 @@ class WorkQueue(Generic[K]):
         self._depth.set(len(self))
         return key
 
-    def done(self, key: K) -> None:
+    def task_done(self, key: K) -> None:
         """Give the key back."""
         self._working.discard(key)
         group = self._group(key)

@@ -20,7 +20,7 @@ import requests
 import yaml
 
 from cloud import proof
-from cloud.kubernetes import Kubernetes, running
+from cloud.kubernetes import Kubernetes, existing_cluster
 
 AT_ONCE = 4
 """Requests that look at one change at a time; more than a process has to itself."""
@@ -229,7 +229,7 @@ class _patience:  # noqa: N801  (used as a function is)
 def main() -> int:
     """1 where anything was not obeyed."""
     seconds = float(sys.argv[1]) if len(sys.argv) > 1 else 60.0
-    findings = watched(Identity.of(running(), "openstack"), seconds)
+    findings = watched(Identity.of(existing_cluster(), "openstack"), seconds)
     print(
         json.dumps({"looks": findings.looks, "violations": findings.violations, "refused": findings.refused}, indent=2)
     )

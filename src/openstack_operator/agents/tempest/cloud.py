@@ -161,11 +161,11 @@ def _formats(cloud: Cloud) -> dict[str, Any]:
     """Return formats of images, those of servers' images first: Tempest makes most images of the first format."""
     schema = cloud.ask("GET", f"{cloud.endpoint('image')}/v2/schemas/image")["properties"]
     formats: dict[str, Any] = {}
-    for name, first in (("container_format", "bare"), ("disk_format", "qcow2")):
+    for name, preferred in (("container_format", "bare"), ("disk_format", "qcow2")):
         # An image may have none yet: one of the entries is null.
         values = [value for value in schema.get(name, {}).get("enum", ()) if value]
         if values:
-            formats[f"{name}s"] = ",".join(sorted(values, key=lambda value, first=first: value != first))
+            formats[f"{name}s"] = ",".join(sorted(values, key=lambda value, preferred=preferred: value != preferred))
     return formats
 
 
@@ -189,11 +189,11 @@ def _servers(cloud: Cloud, image: Mapping[str, Any], name: str | None, end: Exit
     flavors = flavors or [_make_flavor(cloud, url, size, end) for size in _SIZES]
     ram, disk = image.get("min_ram", 0), image.get("min_disk", 0)
     fit = [flavor for flavor in flavors if flavor["ram"] >= ram and flavor["disk"] >= disk]
-    first = next(iter(_select(name, flavors if name else fit, "flavor")), None)
-    second = next((flavor for flavor in fit if flavor is not first), first)
+    flavor = next(iter(_select(name, flavors if name else fit, "flavor")), None)
+    alternative = next((each for each in fit if each is not flavor), flavor)
     options = {"image_ref": image.get("id"), "image_ref_alt": image.get("id")}
-    if first and second:
-        options |= {"flavor_ref": first["id"], "flavor_ref_alt": second["id"]}
+    if flavor and alternative:
+        options |= {"flavor_ref": flavor["id"], "flavor_ref_alt": alternative["id"]}
     return {option: value for option, value in options.items() if value}
 
 

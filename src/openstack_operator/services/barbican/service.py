@@ -10,7 +10,7 @@ from typing import Any
 from ... import agents, kube, oslo, parts
 from ...parts.key_ring import KeyRing, next_ring, read_ring
 from ...parts.keys import fernet_key
-from ...parts.rotation import moving
+from ...parts.rotation import rotation_in_progress
 from ...plan import READY, Context, Incomplete, Plan, State, Step, Verdict
 from . import stores
 from .keks import recovered
@@ -51,7 +51,7 @@ def plan(ctx: Context[BarbicanSpec]) -> Plan:
 def needs_pods(ctx: Context[BarbicanSpec]) -> bool:
     """Return True if the next plan has to know which pods run: passwords or the key are being replaced."""
     stored = read_ring(ctx.secret("kek", lost=True), _KEK)
-    return moving(ctx) or (stored is not None and len(stored.keys) > 1)
+    return rotation_in_progress(ctx) or (stored is not None and len(stored.keys) > 1)
 
 
 @dataclass(frozen=True)

@@ -138,7 +138,7 @@ def _mgr(ctx: Context[CephStorageSpec], conf: parts.Config, keys: parts.Config, 
     """Return the manager: statistics, placement groups, deletion of trash. Ceph works for a while without it."""
     main = _container(ctx, "mgr", conf, keys, mounts=kube.scratch(config.STATE), memory="256Mi", cpu="20m")
     settings = kube.settings(ctx.spec)
-    template = kube.pod(ctx, "mgr", main, wanted=settings, annotations={kube.CONFIG_DIGEST: conf.digest})
+    template = kube.pod(ctx, "mgr", main, settings=settings, annotations={kube.CONFIG_DIGEST: conf.digest})
     template = kube.placed(template, settings, kube.selector(ctx, "mgr"), several=False, replaceable=True)
     # Two of one name would replace each other again and again.
     pods = kube.workload(ctx, "Deployment", "mgr", template, replicas=1, strategy={"type": "Recreate"})

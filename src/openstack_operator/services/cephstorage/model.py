@@ -26,9 +26,9 @@ from ...api import (
     UsesVolume,
     holds,
     immutable,
+    immutable_optional,
     memory,
     rule,
-    settled,
     validated,
 )
 
@@ -43,7 +43,10 @@ Size = Annotated[str, memory("256Mi", "64Gi"), holds("256Mi", "64Gi")]
 class Pool(Model):
     """A pool, and the client that works in it."""
 
-    rules: ClassVar[tuple[Rule, ...]] = (settled("name", "the pool"), settled("user", "the client"))
+    rules: ClassVar[tuple[Rule, ...]] = (
+        immutable_optional("name", "the pool"),
+        immutable_optional("user", "the client"),
+    )
 
     name: PoolName | None = None
     """Name of the pool; unset is the name of its use. Cannot be changed, since data does not move by itself."""

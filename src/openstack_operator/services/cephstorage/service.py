@@ -194,7 +194,7 @@ def _setup(
         mounts=(kube.folder("setup", secret.secret, FOLDER), *kube.scratch("/tmp")),  # noqa: S108
         memory="64Mi",
     )
-    template = kube.pod(ctx, "pools", main, wanted=kube.settings(spec))
+    template = kube.pod(ctx, "pools", main, settings=kube.settings(spec))
     job = Step(name="Pools", objects=(kube.job(ctx, "pools", template),), after=(secret, *cluster.daemons, *after))
     return secret, job
 
@@ -220,7 +220,7 @@ def _status_pod(ctx: Context[CephStorageSpec], cluster: Cluster) -> tuple[Step, 
     )
     settings = kube.settings(ctx.spec)
     digest = {kube.CONFIG_DIGEST: kube.digest(program)}
-    template = kube.pod(ctx, health.WATCHER, main, wanted=settings, annotations=digest, grace=3)
+    template = kube.pod(ctx, health.WATCHER, main, settings=settings, annotations=digest, grace=3)
     template["metadata"]["labels"][kube.WATCHED] = "true"
     target = kube.selector(ctx, health.WATCHER)
     template = kube.placed(template, settings, target, several=False, replaceable=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...parts.rotation import moving
+from ...parts.rotation import rotation_in_progress
 from ...plan import C5C3, CloudMember, Listens, SecretReaders, Service
 from .c5c3 import plan as c5c3_plan
 from .model import CINDER, C5C3CinderStatus
@@ -11,7 +11,7 @@ from .service import plan
 SERVICE = Service(
     resource=CINDER,
     plan=plan,
-    observes=SecretReaders(moving),
+    observes=SecretReaders(rotation_in_progress),
     listens=Listens(ports={"api": [8776]}),
     member=CloudMember(field="cinder", phase="ComputeAndStorage"),
     c5c3=C5C3(plan=c5c3_plan, status=C5C3CinderStatus),

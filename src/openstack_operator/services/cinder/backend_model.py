@@ -22,9 +22,9 @@ from ...api import (
     StorageSize,
     UsesStorageClass,
     immutable,
+    immutable_optional,
     rule,
     sent,
-    settled,
     validated,
 )
 
@@ -77,8 +77,8 @@ class Lvm(Model):
 
     rules: ClassVar[tuple[Rule, ...]] = (
         rule("!(has(self.device) && has(self.loopFile))", "a group lies on one of the two; keep one", ".loopFile"),
-        settled("device", "the device"),
-        settled("volumeGroup", "the volume group"),
+        immutable_optional("device", "the device"),
+        immutable_optional("volumeGroup", "the volume group"),
     )
     # A group of that name may belong to the node.
     on_nodes = ("volume_group", "device")
@@ -118,8 +118,8 @@ class Backend(AgentSettings):
             "say what kind of storage it is: type (ceph, lvm, nfs), or driver with options",
             ".driver",
         ),
-        settled("type", "the type of a backend"),
-        settled("driver", "the driver of a backend"),
+        immutable_optional("type", "the type of a backend"),
+        immutable_optional("driver", "the driver of a backend"),
         rule(
             "!(has(self.type) && self.type == 'nfs' || has(self.driver) && self.driver.endsWith('.nfs.NfsDriver'))"
             " || has(self.nfs)",

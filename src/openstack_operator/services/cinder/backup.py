@@ -116,7 +116,7 @@ def _pods(
         "backup",
         main,
         *((iscsid(ctx),) if on_node else ()),
-        wanted=settings,
+        settings=settings,
         annotations={kube.CONFIG_DIGEST: conf.digest},
         # A backup that is cut off has failed, and starts again from the beginning.
         grace=120,

@@ -45,7 +45,7 @@ def plan(ctx: Context[CinderSpec], backend_entry: BackendEntry = status) -> Plan
     _check(spec)
     base = parts.foundation(ctx)
     common = config.shared_options(ctx, base)
-    conf = parts.config(ctx, config.FILE, oslo.merge(common, config.control_options(ctx)), more=config.POLICY)
+    conf = parts.config(ctx, config.FILE, oslo.merge(common, config.control_options(ctx)), extra_files=config.POLICY)
     sync = parts.job(ctx, "db-sync", ["cinder-manage", "db", "sync"], conf, after=base.schema, condition="Schema")
     glance = sources.requires(ctx, "Glance", spec.glance_ref)
     peers = (glance, *key_manager_steps(ctx))

@@ -122,7 +122,7 @@ def _pods(
         main,
         *((iscsid(ctx),) if backend.host_access else ()),
         *(group.sidecars(ctx, backend) if lvm else ()),
-        wanted=settings,
+        settings=settings,
         init=(group.init_container(ctx, backend, conf),) if lvm else (),
         annotations={kube.CONFIG_DIGEST: conf.digest},
         # It tells the scheduler that it stops, and finishes copies that end soon.

@@ -20,7 +20,7 @@ from ...api import (
     Resource,
     Rule,
     Template,
-    named,
+    host_rules,
     rule,
 )
 from ..cephstorage.model import CephStorageSpec
@@ -67,7 +67,7 @@ class CloudExpose(Exposure):
     """Access to the APIs of a cloud for clients outside the Kubernetes cluster."""
 
     rules: ClassVar[tuple[Rule, ...]] = (
-        *named("domain"),
+        *host_rules("domain"),
         rule(
             "!has(self.host) || !has(self.type) || !(self.type in ['Ingress', 'Gateway'])",
             "each API has a name of its own there; set domain instead",

@@ -133,7 +133,7 @@ def _datasources(spec: CortexSpec) -> Step:
 def _pods(ctx: Context[CortexSpec], containers: Sequence[kube.Container], conf: parts.Config) -> kube.Object:
     spec, selector = ctx.spec, kube.selector(ctx, "api")
     settings = kube.settings(spec)
-    pod = kube.pod(ctx, "api", *containers, wanted=settings, annotations={kube.CONFIG_DIGEST: conf.digest}, grace=45)
+    pod = kube.pod(ctx, "api", *containers, settings=settings, annotations={kube.CONFIG_DIGEST: conf.digest}, grace=45)
     template = kube.placed(pod, settings, selector, several=spec.replicas > 1, replaceable=True)
     strategy = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 0, "maxSurge": 1}}
     return kube.workload(ctx, "Deployment", "api", template, replicas=spec.replicas, strategy=strategy)

@@ -21,7 +21,7 @@ _MAX_NAMED = 12
 _PHASE_MESSAGES = {
     PENDING: "the service has the order, and has not begun",
     rotation.PREPARING: "another one is being made beside the one in use",
-    rotation.MOVING: "another one is in use; the one before is removed when no program uses it",
+    rotation.MIGRATING: "another one is in use; the one before is removed when no program uses it",
 }
 
 

@@ -41,7 +41,7 @@ def plan(ctx: Context[GlanceSpec]) -> Plan:
     # Only signed images need Barbican, so that Glance does not wait for it.
     wired = oslo.merge(base.sections, _glance_conf(ctx), sections(ctx, image_stores), key_manager(ctx, base.auth))
     defaults = oslo.merge(DEFAULTS, _import_methods(ctx))
-    conf = parts.config(ctx, "glance-api.conf", wired, defaults=defaults, more=files, directory=CONFIG)
+    conf = parts.config(ctx, "glance-api.conf", wired, defaults=defaults, extra_files=files, directory=CONFIG)
     storage = tuple(dict.fromkeys(chain.from_iterable(store.steps for store in image_stores)))
     clients = [store.client for store in image_stores if store.client]
     sync = parts.job(ctx, "db-sync", ["glance-manage", "db_sync"], conf, after=base.schema, condition="Schema")
@@ -101,7 +101,7 @@ def _api(
         mounts=(*mounts, *_cache_mount(ctx)),
         exposed=component != INTERNAL,
         env=_SHOW_LOCATIONS if shows_locations else {},
-        known_as=_self_url_env(ctx),
+        self_url_env=_self_url_env(ctx),
         containers=_pruner(ctx, conf, mounts),
         large=True,
         release_component="api",

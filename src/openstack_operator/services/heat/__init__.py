@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...parts.rotation import moving
+from ...parts.rotation import rotation_in_progress
 from ...plan import CloudMember, Listens, SecretReaders, Service
 from .config import API_PORT, CFN, CFN_PORT
 from .model import HEAT
@@ -11,7 +11,7 @@ from .service import plan
 SERVICE = Service(
     resource=HEAT,
     plan=plan,
-    observes=SecretReaders(moving),
+    observes=SecretReaders(rotation_in_progress),
     listens=Listens(ports={"api": [API_PORT], CFN: [CFN_PORT]}),
     member=CloudMember(
         field="heat",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...api import KEYSTONE_LOGIN
 from ...parts.korc import KINDS
-from ...parts.rotation import moving
+from ...parts.rotation import rotation_in_progress
 from ...plan import C5C3, CloudMember, Kind, Listens, SecretReaders, Service
 from .korc import CLOUDS, SECRETS, ordered_teardown
 from .model import KEYSTONE
@@ -16,7 +16,7 @@ _STABLE = f"{SECRETS}/v1"
 SERVICE = Service(
     resource=KEYSTONE,
     plan=plan,
-    observes=SecretReaders(moving),
+    observes=SecretReaders(rotation_in_progress),
     teardown=ordered_teardown,
     listens=Listens(ports={"api": [5000]}),
     member=CloudMember(field="keystone", phase="Identity"),

@@ -34,7 +34,7 @@ def administrator(ctx: Context[KeystoneSpec]) -> Administrator:
     preset = {"username": boot.admin_user, "project": boot.admin_project}
     if ref := boot.admin_password_secret_ref:
         preset["password"] = ctx.secrets[ref.name][ref.key]
-    creds = parts.credentials(ctx, "password", "salt", suffix="admin", given=preset)
+    creds = parts.credentials(ctx, "password", "salt", suffix="admin", extra_values=preset)
     values = {name: value for name, value in creds.values.items() if name not in {NEXT, _STATE}}
     if ref:
         return _administrator(ctx, creds, values, values)
@@ -44,9 +44,9 @@ def administrator(ctx: Context[KeystoneSpec]) -> Administrator:
     state = rotation.turned(stored, rotation.order(ctx, "admin"), ctx.now, has_remains=False, prepared=ready, waits=())
     if state is None:
         return _administrator(ctx, creds, values, values, {"adminRotation": rotation.Rotation().published()})
-    if state.step == rotation.MOVING:
+    if state.step == rotation.MIGRATING:
         # There is nothing to move: no program has another account.
-        state = replace(state, step=rotation.IDLE, second=False, done=state.since)
+        state = replace(state, step=rotation.IDLE, second=False, completed_at=state.since)
         values["password"] = draft or values["password"]
     content, account = {**values, _STATE: state.text}, values
     if state.step == rotation.PREPARING:

@@ -51,7 +51,7 @@ def application(
         name="ApplicationCredential",
         objects=(kube.secret(ctx, ctx.name("app-credential"), files),),
         after=(credential,),
-        own=(credential,),
+        substeps=(credential,),
         secret=ctx.name("app-credential"),
         files=files,
     )

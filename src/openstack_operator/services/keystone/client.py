@@ -54,7 +54,7 @@ def client(ctx: Context[KeystoneSpec], clouds: parts.Config, *, after: Sequence[
         ctx,
         "client",
         main,
-        wanted=kube.settings(settings, ctx.spec.client),
+        settings=kube.settings(settings, ctx.spec.client),
         annotations={kube.CONFIG_DIGEST: clouds.digest},
         grace=0,
     )

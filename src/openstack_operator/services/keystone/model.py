@@ -22,8 +22,8 @@ from ...api import (
     SecretKeyRef,
     ServiceSpec,
     UsesDatabase,
+    immutable_optional,
     rule,
-    settled,
     validated,
 )
 from .federation.model import Federation
@@ -41,7 +41,7 @@ class Rotation(Model):
 class Bootstrap(Model):
     """The first administrator, and the region."""
 
-    rules: ClassVar[tuple[Rule, ...]] = (settled("region", "the region"),)
+    rules: ClassVar[tuple[Rule, ...]] = (immutable_optional("region", "the region"),)
 
     admin_user: Name = "admin"
     """Name of the administrator."""

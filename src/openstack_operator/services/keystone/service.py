@@ -57,7 +57,9 @@ def plan(ctx: Context[KeystoneSpec]) -> Plan:
     fernet = _keys(ctx, "fernet", spec.fernet, "spec.fernet.rotationSchedule")
     credential = _keys(ctx, "credential", spec.credential_keys, "spec.credentialKeys.rotationSchedule")
     wired = oslo.merge(base.sections, keystone_conf(ctx), fed.wired)
-    conf = parts.config(ctx, "keystone.conf", wired, defaults=oslo.merge(DEFAULTS, fed.defaults), more=programs())
+    conf = parts.config(
+        ctx, "keystone.conf", wired, defaults=oslo.merge(DEFAULTS, fed.defaults), extra_files=programs()
+    )
     mounts = [kube.folder(f"{ring}-keys", ctx.name(ring, "keys"), f"/etc/keystone/{ring}-keys") for ring in RINGS]
     setup = _bootstrap(ctx, admin, conf, mounts, after=(*base.schema, admin, fernet, credential))
     migration = _migration(ctx, credential, conf, mounts, after=(*base.schema, fernet, credential, setup))
@@ -198,7 +200,7 @@ def _progress(keys: KeyRing, ordered: datetime | None) -> dict[str, str]:
     """Return the progress. Servers read a staged key before it signs, so rotating the keys completes an order."""
     completed = rotation.stamp(ordered) if ordered and ordered <= keys.rotated else ""
     at = rotation.stamp(keys.rotated)
-    return {"fernetRotation": rotation.Rotation(since=at, order=completed, done=at).published()}
+    return {"fernetRotation": rotation.Rotation(since=at, order=completed, completed_at=at).published()}
 
 
 def _is_completed(ctx: Context[KeystoneSpec], component: str) -> bool:

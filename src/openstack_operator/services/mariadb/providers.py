@@ -33,7 +33,7 @@ def _delegated(ctx: Context[MariaDBSpec]) -> Plan:
         ctx,
         "root",
         suffix="root",
-        given={_RUNS: "true"} if live else None,
+        extra_values={_RUNS: "true"} if live else None,
         retain=spec.retention == "Retain",
         of_data=True,
     )

@@ -31,7 +31,9 @@ def plan(ctx: Context[NeutronSpec]) -> Plan:
         {"ml2_conf.ini": _EMPTY_ML2 + remark(ctx), **POLICY},
     )
     certificate = ovn_mounts(ovn_contract)
-    conf = parts.config(ctx, "neutron.conf", neutron_conf(ctx, base), defaults=defaults, more=files, beside=certificate)
+    conf = parts.config(
+        ctx, "neutron.conf", neutron_conf(ctx, base), defaults=defaults, extra_files=files, beside=certificate
+    )
     ml2 = kube.files("config", conf.secret, "/etc/neutron/plugins/ml2", "ml2_conf.ini")
     command, program = [*parts.program(ctx, "api").commands["manage"], "upgrade", "heads"], parts.Program(mounts=ml2)
     sync = parts.job(ctx, "db-sync", command, conf, after=base.schema, condition="Schema", program=program)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...parts.rotation import moving
+from ...parts.rotation import rotation_in_progress
 from ...plan import C5C3, CloudMember, SecretReaders, Service
 from .model import NOVA
 from .service import plan
@@ -10,7 +10,7 @@ from .service import plan
 SERVICE = Service(
     resource=NOVA,
     plan=plan,
-    observes=SecretReaders(moving),
+    observes=SecretReaders(rotation_in_progress),
     member=CloudMember(field="nova", phase="ComputeAndStorage"),
     c5c3=C5C3(),
 )

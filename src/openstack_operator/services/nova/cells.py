@@ -149,7 +149,7 @@ def _console(
     policies = ingress_policies(ctx, api_ingress(component, CONSOLE, expose))
     return (
         Step(name="Console", objects=(address, *policies, *tls.watched)),
-        replace(proxy, name="NoVNCProxy", own=substeps),
+        replace(proxy, name="NoVNCProxy", substeps=substeps),
         url or f"{tls.scheme}://{ctx.host(service)}:{CONSOLE}",
     )
 

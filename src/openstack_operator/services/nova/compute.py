@@ -96,7 +96,9 @@ def _libvirt(ctx: Context[NovaSpec], disks: Disks, migration: Migration, console
     settings = kube.settings(
         ctx.spec.compute.model_copy(update={"image": None, "resources": None}), ctx.spec.compute.libvirt
     )
-    template = kube.pod(ctx, LIBVIRT, main, wanted=settings, node_selector=kube.COMPUTE, hostNetwork=True, hostPID=True)
+    template = kube.pod(
+        ctx, LIBVIRT, main, settings=settings, node_selector=kube.COMPUTE, hostNetwork=True, hostPID=True
+    )
     if migration.steps:
         # The nodes' addresses are in the certificate.
         template["metadata"]["labels"][kube.WATCHED] = "true"
@@ -134,7 +136,7 @@ def _nova_compute(
         name,
         main,
         *volumes.sidecars(ctx),
-        wanted=_in_cell(kube.settings(ctx.spec.compute), cell.shares, is_first=cell.name == ctx.spec.cells[0].name),
+        settings=_in_cell(kube.settings(ctx.spec.compute), cell.shares, is_first=cell.name == ctx.spec.cells[0].name),
         node_selector=kube.COMPUTE,
         init=disks.init_containers(ctx),
         annotations={kube.CONFIG_DIGEST: conf.digest},

@@ -36,9 +36,9 @@ from ...api import (
     UsesKeyManager,
     UsesMessaging,
     immutable,
-    present,
+    immutable_optional,
+    immutable_presence,
     rule,
-    settled,
     validated,
 )
 
@@ -59,8 +59,8 @@ class NovaDatabase(DatabaseSource):
     """Database of the tables above the cells, and of each cell that names no other database."""
 
     rules: ClassVar[tuple[Rule, ...]] = (
-        settled("apiDatabase", "the name of the schema above the cells"),
-        settled("cellDatabase", "the name of cell0's schema"),
+        immutable_optional("apiDatabase", "the name of the schema above the cells"),
+        immutable_optional("cellDatabase", "the name of cell0's schema"),
         rule(
             "!has(self.apiDatabase) || !has(self.cellDatabase) || self.apiDatabase != self.cellDatabase",
             "a schema has one use; choose another name",
@@ -89,7 +89,7 @@ class Cell(Model):
     """A share of the compute nodes, with a database and a broker of its own. A node whose label `openstack-cell` names
     a cell belongs to that cell; nodes without the label belong to the first cell of the list."""
 
-    rules = (present("database", "a cell's database"), present("messaging", "a cell's broker"))
+    rules = (immutable_presence("database", "a cell's database"), immutable_presence("messaging", "a cell's broker"))
 
     name: CellName
     """Name of the cell."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...parts.rotation import moving
+from ...parts.rotation import rotation_in_progress
 from ...plan import CloudMember, Listens, SecretReaders, Service
 from .config import PORT
 from .model import OCTAVIA
@@ -11,7 +11,7 @@ from .service import plan
 SERVICE = Service(
     resource=OCTAVIA,
     plan=plan,
-    observes=SecretReaders(moving),
+    observes=SecretReaders(rotation_in_progress),
     listens=Listens(ports={"api": [PORT]}),
     member=CloudMember(
         field="octavia",

@@ -138,7 +138,7 @@ def _daemons(
             _container(ctx.release["ovn-controller"], "ovn-controller", "32Mi", *controls),
             settings=_sidecar_settings(ctx, ctx.spec.chassis.controller),
         ),
-        wanted=settings.model_copy(update={"node_selector": dict(nodes)}),
+        settings=settings.model_copy(update={"node_selector": dict(nodes)}),
         hostNetwork=True,
     )
     if node_mounts:

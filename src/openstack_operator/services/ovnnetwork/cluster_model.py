@@ -23,8 +23,8 @@ from ...api import (
     Resource,
     Resources,
     StorageSize,
+    immutable_optional,
     rule,
-    settled,
 )
 from .model import Fabric
 
@@ -32,7 +32,7 @@ from .model import Fabric
 class Storage(Model):
     """The volume of each member."""
 
-    rules = (settled("storageClass", "the storage class"),)
+    rules = (immutable_optional("storageClass", "the storage class"),)
 
     size: StorageSize = "1Gi"
     """Size of the volume. You can increase it if the StorageClass allows it; you cannot decrease it."""

@@ -56,7 +56,7 @@ def relays(ctx: Context[OVNNetworkSpec], southbound: DatabaseGroup, tls: TLS) ->
     )
     # A relay that followed a former cluster would wait for it without end.
     annotations = recovery.restart_annotations([southbound.rebuilt_id])
-    template = kube.pod(ctx, "relay", main, wanted=settings, annotations=annotations)
+    template = kube.pod(ctx, "relay", main, settings=settings, annotations=annotations)
     template = kube.placed(template, settings, target, several=count > 1, replaceable=True)
     deployment = kube.workload(ctx, "Deployment", "relay", template, replicas=count)
     service = kube.service(ctx, ctx.name("relay"), ports, target)

@@ -95,7 +95,7 @@ def _northd(ctx: Context[OVNNetworkSpec], nb: DatabaseGroup, sb: DatabaseGroup, 
     replicas = (2 if several else 1) if configured is None else configured
     target = kube.selector(ctx, "northd")
     annotations = recovery.restart_annotations([nb.rebuilt_id, sb.rebuilt_id])
-    template = kube.pod(ctx, "northd", main, wanted=settings, annotations=annotations)
+    template = kube.pod(ctx, "northd", main, settings=settings, annotations=annotations)
     template = kube.placed(template, settings, target, several=replicas > 1, replaceable=True)
     deployment = kube.workload(ctx, "Deployment", "northd", template, replicas=replicas)
     budget = [kube.disruption_budget(ctx, ctx.name("northd"), target)] if replicas > 1 else []

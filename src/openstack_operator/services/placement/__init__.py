@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...parts.rotation import moving
+from ...parts.rotation import rotation_in_progress
 from ...plan import C5C3, CloudMember, Listens, SecretReaders, Service
 from .model import PLACEMENT
 from .service import plan
@@ -10,7 +10,7 @@ from .service import plan
 SERVICE = Service(
     resource=PLACEMENT,
     plan=plan,
-    observes=SecretReaders(moving),
+    observes=SecretReaders(rotation_in_progress),
     listens=Listens(ports={"api": [8778]}),
     member=CloudMember(field="placement", phase="CoreServices"),
     c5c3=C5C3(),

@@ -35,7 +35,7 @@ def plan(ctx: Context[RabbitMQSpec]) -> Plan:
         ctx,
         "default_pass",
         "erlang-cookie",
-        given={"default_user": "admin"},
+        extra_values={"default_user": "admin"},
         retain=spec.retention == "Retain",
         of_data=True,
     )

@@ -43,7 +43,7 @@ def plan(ctx: Context[TempestSpec]) -> Plan:
         *_ordered_run(ctx, conf, after=after),
         results.record(ctx, run),
         details=run.details if run else {},
-        told={results.PASSED: results.verdict(run)},
+        extra_conditions={results.PASSED: results.verdict(run)},
     )
 
 
@@ -181,7 +181,7 @@ def _config(ctx: Context[TempestSpec], login: Login) -> parts.Config:
     }
     programs = {name: agents.text(f"tempest/{name}") for name in _MODULES}
     files = {"run.json": json.dumps(run, indent=2, sort_keys=True), **programs, **login.files}
-    return parts.config(ctx, "tempest.conf", wired, defaults=defaults, more=files, directory=DIRECTORY)
+    return parts.config(ctx, "tempest.conf", wired, defaults=defaults, extra_files=files, directory=DIRECTORY)
 
 
 def _plugins(region: str, interface: str) -> Sections:
@@ -214,7 +214,7 @@ def _template(ctx: Context[TempestSpec], conf: parts.Config, component: str, **l
     )
     settings = kube.settings(spec)
     deadline = spec.tests.seconds + _MARGIN
-    template = kube.pod(ctx, component, main, wanted=settings, activeDeadlineSeconds=deadline)
+    template = kube.pod(ctx, component, main, settings=settings, activeDeadlineSeconds=deadline)
     template["metadata"]["labels"] |= {kube.WATCHED: "true", **labels}
     return template
 

@@ -10,7 +10,7 @@ from typing import Any
 from .... import kube, oslo, parts
 from ....api import SecretFileRef, Sections
 from ....parts import exposure
-from ....parts.workloads import First
+from ....parts.workloads import ReverseProxy
 from ....plan import Context, Incomplete, MissingReference, NotBuilt, SpecError, Step
 from ..model import KeystoneSpec
 from . import apache, shibboleth
@@ -195,7 +195,8 @@ def _pod_extras(ctx: Context[KeystoneSpec], spec: Federation, conf: parts.Config
     )
     saml = any(each.saml2 for each in spec.identity_providers)
     return parts.Program(
-        containers=(shibd,) if saml else (), first=First(container=httpd, command="behind", to=apache.KEYSTONE)
+        containers=(shibd,) if saml else (),
+        reverse_proxy=ReverseProxy(container=httpd, command="behind", to=apache.KEYSTONE),
     )
 
 
