@@ -321,8 +321,22 @@ def configured(root: Path, release: Release, nb: int, sb: int, mariadb: int, clo
 ENV = {"HOME": "/tmp", "LANG": "C.UTF-8", "PAUSE": "1", "OS_OSLO_MIDDLEWARE__ENABLE_PROXY_HEADERS_PARSING": "true"}
 
 
-@pytest.fixture(name="stand")
+@pytest.fixture(name="stand", scope="module")
 def _stand(release: Release) -> Iterator[Stand]:
+    """For tests that leave its programs and rows to the others."""
+    with octavia(release) as stand:
+        yield stand
+
+
+@pytest.fixture(name="own_stand")
+def _own_stand(release: Release) -> Iterator[Stand]:
+    """For a test that breaks something."""
+    with octavia(release) as stand:
+        yield stand
+
+
+@contextmanager
+def octavia(release: Release) -> Generator[Stand]:
     with ExitStack() as stack:
         root, mariadb = stack.enter_context(image_root("octavia")), stack.enter_context(image_root("mariadb"))
         nb, sb, sql, api = free_ports(4)
@@ -442,8 +456,12 @@ class Balancer:
     monitor: str
 
 
-@pytest.fixture(name="web")
+@pytest.fixture(name="web", scope="module")
 def _web(stand: Stand) -> Balancer:
+    return served(stand)
+
+
+def served(stand: Stand) -> Balancer:
     balancer = stand.make("loadbalancers", name="web", vip_subnet_id=SUBNET)
     pools: list[str] = []
     for protocol, port in (("TCP", 80), ("UDP", 53)):
@@ -535,8 +553,9 @@ def test_the_probes_of_the_driver_agent_know_it(stand: Stand) -> None:
         until(f"{program} to succeed", lambda command=command: subprocess.run(command, check=False).returncode == 0)
 
 
-def test_lost_rows_of_ovn_come_back(stand: Stand, web: Balancer, release: Release) -> None:
+def test_lost_rows_of_ovn_come_back(own_stand: Stand, release: Release) -> None:
     """The job has a driver agent of its own, in a root of its own."""
+    stand, web = own_stand, served(own_stand)
     for row in stand.ctl("nb", "--bare", "--columns=_uuid", "list", "Load_Balancer").split():
         stand.ctl("nb", "lb-del", row)
     network = f"neutron-{NETWORK}"
@@ -565,8 +584,9 @@ def test_what_was_deleted_is_purged(stand: Stand) -> None:
         stand.sql(f"UPDATE octavia.load_balancer SET updated_at = '2020-01-01' WHERE id = '{balancer}'")
 
 
-def test_another_agent_takes_over(stand: Stand, web: Balancer, release: Release) -> None:
+def test_another_agent_takes_over(own_stand: Stand, release: Release) -> None:
     """A lock in OVN's databases decides which agent follows health monitors."""
+    stand, web = own_stand, served(own_stand)
     seen(stand, "online")
     until("the member to be online", lambda: status(stand, web) == "ONLINE")
     with ExitStack() as stack:
