@@ -34,7 +34,7 @@ OPTIONAL = (
     "tempest",
 )
 """Services that run only if the control plane enables them, each in an image of its name."""
-BESIDE = {"bind9": "designate"}
+BESIDE = {"bind9": "designate", "pdns": "designate"}
 """Further images that only such a service runs, with its name."""
 FEDERATION = "federation"
 """The image of the programs that run only if Keystone accepts users of other identity providers."""

@@ -85,6 +85,7 @@ def test_a_component_of_one_profile_is_known_to_the_other() -> None:
         "valkey",
         "valkey-sentinel",
         "etcd",
+        "designate-pdns",
         "ovn-relay",
         "keystone-federation",
     }
@@ -108,6 +109,7 @@ def test_accounts_are_those_the_images_make() -> None:
         "designate",
         "octavia",
         "bind9",
+        "pdns",
         "cortex",
         "federation",
     ):
