@@ -1,4 +1,4 @@
-"""The job that tells central of the pool and the key of transfers, as the plan runs it."""
+"""The jobs that tell central of the pool and bring servers their zones, as the plan runs them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,11 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -25,16 +29,16 @@ def zone(name: str, **fields: Any) -> dict[str, Any]:
 
 
 def run(
-    path: Path, keys: list[dict[str, str]], *zones: dict[str, Any], pool: dict[str, Any] = POOL
+    path: Path, order: str, keys: Sequence[dict[str, str]] = (), *zones: dict[str, Any], pool: dict[str, Any] = POOL
 ) -> tuple[subprocess.CompletedProcess[str], dict[str, Any]]:
     """Run the program beside a central that knows these keys and zones; return what that knows then."""
     central = path / "central"
-    central.write_text(json.dumps({"keys": keys, "zones": zones, "pool": {"id": "pool", "description": "first"}}))
+    central.write_text(json.dumps({"keys": [*keys], "zones": zones, "pool": {"id": "pool", "description": "first"}}))
     (path / "tsig.json").write_text(json.dumps(KEY))
     (path / "pools.json").write_text(json.dumps([pool]))
     env = {**os.environ, "PYTHONPATH": str(MODULES), "CENTRAL": str(central), "POOLS_FOLDER": str(path)}
     text = agents.text("designate/pools.py")
-    done = subprocess.run([sys.executable, "-c", text], env=env, capture_output=True, text=True, check=False)
+    done = subprocess.run([sys.executable, "-c", text, order], env=env, capture_output=True, text=True, check=False)
     return done, json.loads(central.read_text())
 
 
@@ -47,7 +51,7 @@ def run(
     ],
 )
 def test_central_knows_the_pool_and_the_key(tmp_path: Path, before: list[dict[str, str]], said: str) -> None:
-    done, known = run(tmp_path, [OTHER, *before])
+    done, known = run(tmp_path, "pools", [OTHER, *before])
     assert done.returncode == 0, done.stderr
     assert said in done.stdout
     assert KEY["secret"] not in done.stdout + done.stderr
@@ -56,7 +60,7 @@ def test_central_knows_the_pool_and_the_key(tmp_path: Path, before: list[dict[st
 
 
 def test_zones_of_the_pool_are_transferred_from_the_present_mini_dns(tmp_path: Path) -> None:
-    done, known = run(tmp_path, [], zone("a."), zone("b.", pool_id="another"))
+    done, known = run(tmp_path, "zones", [], zone("a."), zone("b.", pool_id="another"))
     assert "1 changed" in done.stdout
     assert known["zones"] == [
         zone("a.", masters=[NEW], action="UPDATE"),
@@ -66,12 +70,102 @@ def test_zones_of_the_pool_are_transferred_from_the_present_mini_dns(tmp_path: P
 
 def test_secondary_zones_keep_their_servers_and_deleted_ones_stay_so(tmp_path: Path) -> None:
     zones = (zone("of-a-user.", type="SECONDARY"), zone("going.", action="DELETE"))
-    done, known = run(tmp_path, [], *zones)
+    done, known = run(tmp_path, "zones", [], *zones)
     assert "0 changed" in done.stdout
     assert known["zones"] == [*zones]
 
 
 def test_a_pool_that_is_refused_fails_the_job_and_leaves_the_key(tmp_path: Path) -> None:
-    done, known = run(tmp_path, [], pool={**POOL, "name": "refused"})
+    done, known = run(tmp_path, "pools", pool={**POOL, "name": "refused"})
     assert done.returncode == 1
     assert known["keys"] == [KEY]
+
+
+def test_the_first_order_changes_no_zone(tmp_path: Path) -> None:
+    """Workers still have the pool before, and would bring a new server nothing."""
+    _, known = run(tmp_path, "pools", [], zone("a."))
+    assert known["zones"] == [zone("a.")]
+
+
+class Server(ThreadingHTTPServer):
+    """The API of a PowerDNS."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Api)
+        self.zones: dict[str, Any] = {}
+        self.key = "of the API"
+        self.refused = ""
+
+    @property
+    def pool(self) -> dict[str, Any]:
+        options = {"api_endpoint": f"http://127.0.0.1:{self.server_port}", "api_token": "of the API"}
+        target = {"type": "pdns4", "masters": [NEW], "options": {**options, "tsigkey_name": "transfer"}}
+        return {**POOL, "targets": [target]}
+
+
+class Api(BaseHTTPRequestHandler):
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
+        pass
+
+    def answer(self, status: int) -> None:
+        self.send_response(status)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def put(self, name: str, found: int, missing: int) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        assert isinstance(self.server, Server)
+        if self.headers["X-API-Key"] != self.server.key:
+            return self.answer(401)
+        if body["name"] == self.server.refused:
+            return self.answer(422)
+        if name in self.server.zones or self.command == "POST":
+            self.server.zones[name] = body
+            return self.answer(found)
+        return self.answer(missing)
+
+    def do_PUT(self) -> None:
+        self.put(self.path.removeprefix("/api/v1/servers/localhost/zones/"), 204, 404)
+
+    def do_POST(self) -> None:
+        assert self.path == "/api/v1/servers/localhost/zones"
+        self.put("new", 201, 201)
+
+
+@contextmanager
+def power_dns() -> Generator[Server]:
+    with Server() as server:
+        thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        try:
+            yield server
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def test_power_dns_knows_each_zone_with_the_present_mini_dns(tmp_path: Path) -> None:
+    with power_dns() as server:
+        server.zones["0=2F25.2.0.192.in-addr.arpa."] = {}
+        zones = (zone("0/25.2.0.192.in-addr.arpa."), zone("lost."), zone("of-a-user.", type="SECONDARY"))
+        done, known = run(tmp_path, "zones", [], *zones, pool=server.pool)
+        assert done.returncode == 0, done.stderr
+        body = {"kind": "Slave", "masters": ["10.0.0.2:5354"], "slave_tsig_key_ids": ["transfer"]}
+        assert server.zones == {
+            "0=2F25.2.0.192.in-addr.arpa.": {"name": "0/25.2.0.192.in-addr.arpa.", **body},
+            "new": {"name": "lost.", **body},
+        }
+        assert [each["action"] for each in known["zones"]] == ["UPDATE", "UPDATE", "NONE"]
+
+
+def test_a_server_that_refuses_fails_the_job_without_its_key_in_the_log(tmp_path: Path) -> None:
+    with power_dns() as server:
+        server.refused = "a."
+        done, _ = run(tmp_path, "zones", [], zone("a."), pool=server.pool)
+        assert done.returncode == 1
+        assert "422" in done.stderr
+        server.key = "another"
+        done, _ = run(tmp_path, "zones", [], zone("a."), pool=server.pool)
+        assert done.returncode == 1
+        assert "401" in done.stderr
+        assert "of the API" not in done.stdout + done.stderr

@@ -104,6 +104,28 @@ def test_the_pool_is_written_once_central_answers_and_before_the_others_start(re
         assert "Pools" in before(made, condition)
 
 
+@pytest.mark.parametrize("backend", ["bind9", "pdns4"])
+def test_servers_get_zones_from_workers_that_know_the_pool(release: Release, backend: str) -> None:
+    """A worker reads the pool once: one that ran before would leave out a new server."""
+    made = complete(release, backend=backend)
+    assert {"Pools", "Worker"} <= before(made, "Zones")
+    digests = {
+        each["value"]
+        for name in ("worker", "pools", "zones")
+        for each in pods(made, name)["containers"][0]["env"]
+        if each["name"] == "POOLS_DIGEST"
+    }
+    assert len(digests) == 1
+    live = assigned(made)
+    del live["Secret", "designate-keys"]["data"]["transfer"]
+    (env,) = (
+        each["value"]
+        for each in pods(planned(release, live, backend=backend), "worker")["containers"][0]["env"]
+        if each["name"] == "POOLS_DIGEST"
+    )
+    assert env not in digests
+
+
 def test_servers_transfer_zones_from_an_address_of_each_pod_of_mdns(release: Release) -> None:
     spec: dict[str, Any] = {"mdns": {"replicas": 2}}
     first = planned(release, **spec)
@@ -126,7 +148,7 @@ def test_another_address_or_key_is_another_job(release: Release) -> None:
     live = assigned(made)
 
     def jobs(plan_: Plan) -> set[str]:
-        return {name for kind, name in objects(plan_) if kind == "Job" and "pools" in name}
+        return {name for kind, name in objects(plan_) if kind == "Job" and ("pools" in name or "zones" in name)}
 
     assert jobs(planned(release, live)) == jobs(made)
     assert jobs(planned(release, assigned(made, first=100))).isdisjoint(jobs(made))
@@ -182,7 +204,7 @@ def test_only_a_signed_request_gets_a_zone(release: Release) -> None:
 @pytest.mark.security
 def test_only_workers_may_command_servers(release: Release) -> None:
     made = complete(release, networkPolicies={"enabled": True})
-    readers = ("api", "central", "worker", "producer", "mdns", "bind9", "pools")
+    readers = ("api", "central", "worker", "producer", "mdns", "bind9", "pools", "zones")
     with_key = {name for name in readers if {"designate-rndc", "designate-keys"} & secrets_of(pods(made, name))}
     assert with_key == {"worker"}
     assert data(made, "rndc")["rndc.key"] in data(made, "bind9-config")["named.conf"]

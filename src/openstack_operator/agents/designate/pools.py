@@ -1,4 +1,5 @@
-"""Tells Designate's central which servers the pool has, and the key by which they ask for zones.
+"""Tells Designate's central which servers the pool has and the key by which they ask for zones (`pools`), or brings the
+servers of the pool all zones (`zones`), which is for workers that know the pool.
 
 `designate-manage pool update` would do the former, but it also takes the primary servers from secondary zones, and
 revives zones that are being deleted.
@@ -8,13 +9,15 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 
 def main() -> int:
-    """Return 0 when central knows both. Raise what a request to central raises."""
+    """Return 0 when it is done. Raise what a request to central or to a server raises."""
     from designate import conf, context, objects, policy, rpc, utils  # pyright: ignore[reportMissingImports]  # noqa: PLC0415
     from designate.central import rpcapi  # pyright: ignore[reportMissingImports]  # noqa: PLC0415
     from designate.objects.adapters import DesignateAdapter  # pyright: ignore[reportMissingImports]  # noqa: PLC0415
@@ -26,12 +29,15 @@ def main() -> int:
     admin = context.DesignateContext.get_admin_context(request_id="pools")
     admin.all_tenants = True
     central = rpcapi.CentralAPI()
-    # Servers cannot transfer a zone without it.
-    print(f"key of transfers: {put_key(central, admin, objects, json.loads((folder / 'tsig.json').read_text()))}")
+    if sys.argv[1:] == ["pools"]:
+        # Servers cannot transfer a zone without it.
+        print(f"key of transfers: {put_key(central, admin, objects, json.loads((folder / 'tsig.json').read_text()))}")
     for fields in json.loads((folder / "pools.json").read_text()):
-        pool = DesignateAdapter.parse("YAML", fields, central.get_pool(admin, fields["id"]))
-        central.update_pool(admin, pool)
-        print(f"zones of pool {fields['name']}: {put_zones(central, admin, objects, fields)} changed", flush=True)
+        if sys.argv[1:] == ["pools"]:
+            central.update_pool(admin, DesignateAdapter.parse("YAML", fields, central.get_pool(admin, fields["id"])))
+            print(f"pool {fields['name']}: {len(fields['targets'])} targets")
+        else:
+            print(f"zones of pool {fields['name']}: {put_zones(central, admin, objects, fields)} changed")
     return 0
 
 
@@ -57,15 +63,49 @@ def put_zones(central: Any, admin: Any, objects: Any, pool: dict[str, Any]) -> i
     masters = [
         dict(pair) for pair in dict.fromkeys(tuple(each.items()) for t in pool["targets"] for each in t["masters"])
     ]
-    number = 0
-    for zone in central.find_zones(admin, {"pool_id": pool["id"]}):
-        # Secondary zones have servers of their users as masters.
-        if zone.type != "PRIMARY" or zone.action == "DELETE":
-            continue
+    # Secondary zones have servers of their users as masters.
+    zones = [
+        zone
+        for zone in central.find_zones(admin, {"pool_id": pool["id"]})
+        if zone.type == "PRIMARY" and zone.action != "DELETE"
+    ]
+    for target in pool["targets"]:
+        if target["type"] == "pdns4":
+            put_on_server(target, [zone.name for zone in zones])
+    for zone in zones:
         zone.masters = objects.ZoneMasterList().from_list(masters)
         central.update_zone(admin, zone)
-        number += 1
-    return number
+    return len(zones)
+
+
+def put_on_server(target: dict[str, Any], zones: Sequence[str]) -> None:
+    """Have PowerDNS know each of the zones, and the present mini DNS as its primary: Designate's driver does neither
+    for a zone that exists. Raise requests.HTTPError for what it refuses.
+    """
+    import requests  # pyright: ignore[reportMissingModuleSource]  # noqa: PLC0415
+
+    options = target["options"]
+    url = f"{options['api_endpoint']}/api/v1/servers/localhost/zones"
+    with requests.Session() as session:
+        session.headers["X-API-Key"] = options["api_token"]
+        # Unset is what the environment says.
+        session.verify = options.get("api_ca_cert") or True
+        for name in zones:
+            body = {
+                "name": name,
+                "kind": "Slave",
+                "masters": [f"{each['host']}:{each['port']}" for each in target["masters"]],
+                "slave_tsig_key_ids": [options["tsigkey_name"]],
+            }
+            answer = session.put(f"{url}/{zone_id(name)}", json=body, timeout=30)
+            if answer.status_code == requests.codes["not_found"]:
+                answer = session.post(url, json=body, timeout=30)
+            answer.raise_for_status()
+
+
+def zone_id(name: str) -> str:
+    """Return the name as PowerDNS has it in URLs, such as `0=2F25.2.0.192.in-addr.arpa.`."""
+    return re.sub(r"[^A-Za-z0-9._-]", lambda match: f"={ord(match[0]):02X}", name)
 
 
 if __name__ == "__main__":

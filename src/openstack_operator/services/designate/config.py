@@ -1,10 +1,10 @@
-"""Files of Designate and its servers: options, the pool, and what BIND reads."""
+"""Files of Designate: its options and the pool."""
 
 from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ... import oslo, parts
@@ -13,16 +13,12 @@ from ...plan import Context
 from .model import DesignateSpec
 
 API_PORT, MDNS_PORT = 9001, 5354
-DNS_PORT, SERVER_PORT, CONTROL_PORT = 53, 5353, 9953
-"""Port for resolvers; ports of a server's pod, whose user may open none below 1024."""
+DNS_PORT, SERVER_PORT = 53, 5353
+"""Port for resolvers; port of a server's pod, whose user may open none below 1024."""
 FOLDER = "/etc/designate"
-BIND_FOLDER = "/etc/named"
-ZONES = "/var/lib/named"
 
-RNDC, TRANSFER = "rndc", "transfer"
-"""Keys, by the names under which both of their users know them: of the commands to a server, of transfers."""
-RNDC_FILE = "rndc.key"
-POOLS_FILE = "pools.json"
+TRANSFER = "transfer"
+"""The key of transfers, by the name under which both of its users know it."""
 
 POOL = "794ccc2c-d751-44fe-b57f-8894c9f5c842"
 """Id of the pool that Designate's schema comes with."""
@@ -80,56 +76,9 @@ def secret(password: str) -> str:
     return base64.b64encode(password.encode()).decode()
 
 
-def key_file(name: str, password: str) -> str:
-    """Return a key as BIND's programs read it."""
-    return f'key "{name}" {{\n    algorithm {ALGORITHM};\n    secret "{secret(password)}";\n}};\n'
-
-
-def named_conf(keys: parts.Credentials) -> str:
-    """Return named.conf: a server that only answers for the zones that rndc adds, and transfers them by a
-    signed request.
-    """
-    return f"""\
-{key_file(RNDC, keys[RNDC])}{key_file(TRANSFER, keys[TRANSFER])}options {{
-    directory "{ZONES}";
-    pid-file "/run/named.pid";
-    session-keyfile "/run/session.key";
-    managed-keys-directory "/run";
-    listen-on port {SERVER_PORT} {{ any; }};
-    listen-on-v6 port {SERVER_PORT} {{ any; }};
-    allow-new-zones yes;
-    allow-query {{ any; }};
-    allow-transfer {{ none; }};
-    allow-update {{ none; }};
-    // Workers send it, which have no fixed address and sign nothing. It only makes the server ask mdns, with its key.
-    allow-notify {{ any; }};
-    notify no;
-    recursion no;
-    dnssec-validation no;
-    request-ixfr no;
-    // A server that could not reach mdns asks again after so many seconds; a zone's own are minutes.
-    min-retry-time 5;
-    max-retry-time 15;
-    minimal-responses yes;
-    version none;
-    hostname none;
-}};
-controls {{
-    inet 0.0.0.0 port {CONTROL_PORT} allow {{ any; }} keys {{ "{RNDC}"; }};
-}};
-server 0.0.0.0/0 {{ keys {{ "{TRANSFER}"; }}; }};
-server ::/0 {{ keys {{ "{TRANSFER}"; }}; }};
-logging {{
-    channel container {{ stderr; severity info; }};
-    category default {{ container; }};
-    category unmatched {{ null; }};
-}};
-"""
-
-
-def pools(ctx: Context[DesignateSpec], servers: Sequence[str], masters: Sequence[str], dns: str) -> str:
-    """Return the file of pools: one, of the servers at these addresses, which transfer zones from the addresses
-    `masters`. `dns` is the host name of the Service of all servers.
+def pools(ctx: Context[DesignateSpec], servers: Sequence[str], targets: Sequence[Mapping[str, Any]], dns: str) -> str:
+    """Return the file of pools: one, whose zones go to `targets`, and which asks the servers at these addresses whether
+    they answer. `dns` is the host name of the Service of all servers.
     """
     names = ctx.spec.ns_records or [f"{dns}."]
     pool: dict[str, Any] = {
@@ -140,22 +89,19 @@ def pools(ctx: Context[DesignateSpec], servers: Sequence[str], masters: Sequence
         "ns_records": [{"hostname": name, "priority": number} for number, name in enumerate(names, 1)],
         "nameservers": [{"host": address, "port": SERVER_PORT} for address in servers],
         "also_notifies": [],
-        "targets": [
-            {
-                "type": "bind9",
-                "description": f"server {number}",
-                "masters": [{"host": master, "port": MDNS_PORT} for master in masters],
-                "options": {
-                    "host": address,
-                    "port": SERVER_PORT,
-                    "rndc_host": address,
-                    "rndc_port": CONTROL_PORT,
-                    "rndc_key_file": f"{FOLDER}/{RNDC_FILE}",
-                    "clean_zonefile": True,
-                },
-            }
-            for number, address in enumerate(servers)
-        ],
+        "targets": targets,
     }
     # JSON is YAML.
     return json.dumps([pool], indent=1) + "\n"
+
+
+def target(type_: str, description: str, masters: Sequence[str], address: str, **options: Any) -> dict[str, Any]:
+    """Return an entry of a pool: a server of this type at an address, which transfers zones from the addresses
+    `masters`, with `options` of its type.
+    """
+    return {
+        "type": type_,
+        "description": description,
+        "masters": [{"host": master, "port": MDNS_PORT} for master in masters],
+        "options": {"host": address, "port": SERVER_PORT, **options},
+    }

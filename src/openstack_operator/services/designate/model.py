@@ -20,6 +20,8 @@ from ...api import (
     UsesIdentity,
     UsesMessaging,
     UsesVolume,
+    immutable,
+    validated,
 )
 
 ServerName = Annotated[str, Field(max_length=253, pattern=r"^([A-Za-z0-9]([-A-Za-z0-9]{0,61}[A-Za-z0-9])?[.])+$")]
@@ -38,7 +40,14 @@ class Program(Model):
         return Component(replicas=self.replicas)
 
 
-class Bind9(Program, UsesVolume):
+class Servers(Program):
+    """DNS servers of the pool."""
+
+    service_type: Literal["ClusterIP", "NodePort", "LoadBalancer"] = "ClusterIP"
+    """Type of the Service `<name>-dns`, at whose port 53 (TCP and UDP) resolvers ask the servers."""
+
+
+class Bind9(Servers, UsesVolume):
     """DNS servers, each of which has all zones on a volume of its own."""
 
     storage_size: StorageSize = "1Gi"
@@ -46,8 +55,10 @@ class Bind9(Program, UsesVolume):
     retention: Literal["Retain", "Delete"] = "Delete"
     """Keep or delete the volumes when this resource is deleted. They have copies of zones, whose originals are in the
     database."""
-    service_type: Literal["ClusterIP", "NodePort", "LoadBalancer"] = "ClusterIP"
-    """Type of the Service `<name>-dns`, at whose port 53 (TCP and UDP) resolvers ask the servers."""
+
+
+class Pdns4(Servers):
+    """DNS servers that have all zones in one schema of the database."""
 
 
 class Quotas(Model):
@@ -73,8 +84,12 @@ class DesignateSpec(ServiceSpec, UsesDatabase, UsesMessaging, UsesCache, UsesIde
     """The worker, which creates zones on the servers, and looks whether they answer."""
     mdns: Program = Program()
     """The mini DNS, from which servers transfer zones. Each pod has an address of its own."""
+    backend: Annotated[Literal["bind9", "pdns4"], validated(immutable("the kind of servers"))] = "bind9"
+    """Servers of the pool, which answer resolvers: BIND or PowerDNS."""
     bind9: Bind9 = Bind9()
-    """DNS servers of the pool: BIND, which answers resolvers."""
+    """BIND, with `backend: bind9`."""
+    pdns4: Pdns4 = Pdns4()
+    """PowerDNS, with `backend: pdns4`; its zones are in a schema beside Designate's."""
     ns_records: Annotated[
         list[ServerName], Field(max_length=13, json_schema_extra={"x-kubernetes-list-type": "set"})
     ] = []
@@ -82,6 +97,11 @@ class DesignateSpec(ServiceSpec, UsesDatabase, UsesMessaging, UsesCache, UsesIde
     records of each zone. Unset is the name of the Service `<name>-dns`, which only this cluster knows."""
     quotas: Quotas = Quotas()
     """Limits of a project without quotas of its own."""
+
+    @property
+    def servers(self) -> Servers:
+        """The servers of the pool."""
+        return self.pdns4 if self.backend == "pdns4" else self.bind9
 
 
 DESIGNATE = Resource(

@@ -1,18 +1,17 @@
-"""The pods that speak DNS: mini DNS, with an address each, and BIND, which resolvers ask."""
+"""The pods that speak DNS: mini DNS, with an address each, and the servers that resolvers ask."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from ... import kube, parts
-from ...parts.cluster import volume
 from ...plan import READY, Context, Object, Step, progressing
-from .config import BIND_FOLDER, CONTROL_PORT, DNS_PORT, MDNS_PORT, SERVER_PORT, ZONES, named_conf
+from .config import DNS_PORT, MDNS_PORT, SERVER_PORT
 from .model import DesignateSpec, Program
 
-MDNS, BIND9, DNS = "mdns", "bind9", "dns"
+MDNS, DNS = "mdns", "dns"
 _POD = "statefulset.kubernetes.io/pod-name"
 # The port is open when it is in the kernel's list as listening (0A).
 _LISTENS = ("grep", "-qs", f":{MDNS_PORT:04X} 0*:0000 0A ", "/proc/net/tcp", "/proc/net/tcp6")
@@ -20,12 +19,10 @@ _LISTENS = ("grep", "-qs", f":{MDNS_PORT:04X} 0*:0000 0A ", "/proc/net/tcp", "/p
 
 @dataclass(frozen=True)
 class Addresses:
-    """An address for each pod that speaks DNS: BIND wants them of mini DNS instead of names, and so does Designate of
-    servers.
-    """
+    """Addresses of all that speaks DNS: servers want them of mini DNS instead of names, and Designate of servers."""
 
     step: Step
-    """A Service for each pod; not ready until Kubernetes has assigned all addresses."""
+    """The Services; not ready until Kubernetes has assigned all addresses."""
     mdns: Sequence[str]
     servers: Sequence[str]
 
@@ -35,32 +32,51 @@ class Addresses:
         return bool(self.servers)
 
 
-def addresses(ctx: Context[DesignateSpec]) -> Addresses:
-    """Return the addresses, and how they are made; none until all are known. With another one, as after a Service was
-    deleted, the pool is written again, which changes all zones on the servers.
+@dataclass(frozen=True, kw_only=True)
+class Backend:
+    """The servers of the pool, and what those need who command them."""
+
+    component: str
+    control: int
+    """Port of a server for commands."""
+    steps: tuple[Step, ...]
+    targets: Sequence[Mapping[str, Any]]
+    """Entries of the pool."""
+    needs: tuple[Step, ...]
+    """Steps before a program that commands them."""
+    trust: Sequence[kube.Mount] = ()
+    """Authorities with which such a program verifies them."""
+    mounts: Sequence[kube.Mount] = ()
+    """Further mounts of workers."""
+    env: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Environment of workers."""
+
+
+def addresses(ctx: Context[DesignateSpec], servers: Sequence[Object]) -> Addresses:
+    """Return the addresses of mini DNS and of these Services of `servers`, and how they are made; none until all are
+    known. With another one, as after a Service was deleted, the pool is written again, which changes all zones on the
+    servers.
     """
-    services = {
-        MDNS: _services(ctx, MDNS, ctx.spec.mdns, MDNS_PORT),
-        BIND9: _services(ctx, BIND9, ctx.spec.bind9, SERVER_PORT, control=CONTROL_PORT),
-    }
-    assigned = {name: [_address(ctx, each) for each in objects] for name, objects in services.items()}
-    is_complete = all(address for of_component in assigned.values() for address in of_component)
+    mdns = pod_services(ctx, MDNS, ctx.spec.mdns, MDNS_PORT)
+    of_mdns, of_servers = ([_address(ctx, each) for each in services] for services in (mdns, servers))
+    is_complete = all((*of_mdns, *of_servers))
     step = Step(
         name="Addresses",
-        objects=(*services[MDNS], *services[BIND9]),
+        objects=(*mdns, *servers),
         barrier=True,
         verdict=READY if is_complete else progressing("Kubernetes assigns addresses to mini DNS and servers"),
     )
-    return Addresses(step, assigned[MDNS], assigned[BIND9]) if is_complete else Addresses(step, (), ())
+    return Addresses(step, of_mdns, of_servers) if is_complete else Addresses(step, (), ())
 
 
-def _services(
+def pod_services(
     ctx: Context[DesignateSpec], component: str, program: Program, port: int, **further: int
 ) -> Sequence[Object]:
+    """Return a Service for each pod of a StatefulSet, at the port of DNS and `further` ports of TCP."""
     pods = kube.fitting(ctx.name(component), kube.STATEFUL_SET_LIMIT)
     target = kube.selector(ctx, component)
     return [
-        _service(ctx, ctx.name(component, str(number)), {**target, _POD: f"{pods}-{number}"}, port, further=further)
+        service(ctx, ctx.name(component, str(number)), {**target, _POD: f"{pods}-{number}"}, port, further=further)
         for number in range(kube.replicas(ctx.spec.replicas, program.component))
     ]
 
@@ -75,34 +91,15 @@ def mdns(ctx: Context[DesignateSpec], conf: parts.Config, after: Sequence[Step])
     return parts.worker(ctx, MDNS, conf, settings=ctx.spec.mdns.component, after=after, ready=ready, program=program)
 
 
-def bind9(ctx: Context[DesignateSpec], keys: parts.Credentials) -> tuple[Step, ...]:
-    """Return StatefulSet `<owner>-bind9` with its configuration, and the Service `<owner>-dns` for resolvers."""
-    spec = ctx.spec.bind9
-    conf = parts.written(ctx, {"named.conf": named_conf(keys)}, suffix="bind9-config", directory=BIND_FOLDER)
-    main = kube.Container(
-        component=parts.program(ctx, BIND9),
-        ports={"dns": SERVER_PORT, "control": CONTROL_PORT},
-        mounts=(*conf.mounts, volume(ZONES, "named"), *kube.scratch("/run", "/tmp")),  # noqa: S108
-        ready=kube.Probe(tcp=SERVER_PORT),
-        alive=kube.Probe(tcp=SERVER_PORT),
-        memory="64Mi",
-    )
-    cluster = parts.cluster(ctx, BIND9, ctx.name(BIND9), storage=spec, path="spec.bind9")
-    servers = cluster.step(
-        cluster.template(main, config=conf),
-        ports={"dns": SERVER_PORT, "control": CONTROL_PORT},
-        replicas=kube.replicas(ctx.spec.replicas, spec.component),
-        condition="Servers",
-        after=(keys, conf),
-        # Zones that were deleted since would come back with the volume of a server that is added again.
-        keeps_volumes=False,
-    )
-    address = _service(ctx, ctx.name(DNS), kube.selector(ctx, BIND9), SERVER_PORT, type_=spec.service_type)
-    remembered = kube.remembered(address) if spec.service_type == "NodePort" else address
-    return conf, servers, Step(name="DNS", objects=(remembered, *_ingress(ctx)))
+def resolvers(ctx: Context[DesignateSpec], backend: Backend) -> Step:
+    """Return the Service `<owner>-dns` for resolvers, and NetworkPolicies, if the spec enables them."""
+    type_ = ctx.spec.servers.service_type
+    address = service(ctx, ctx.name(DNS), kube.selector(ctx, backend.component), SERVER_PORT, type_=type_)
+    remembered = kube.remembered(address) if type_ == "NodePort" else address
+    return Step(name="DNS", objects=(remembered, *_ingress(ctx, backend)))
 
 
-def _service(
+def service(
     ctx: Context[DesignateSpec],
     name: str,
     target: Mapping[str, str],
@@ -124,17 +121,17 @@ def _service(
     return kube.obj(ctx, "Service", name, spec=body)
 
 
-def _ingress(ctx: Context[DesignateSpec]) -> tuple[Object, ...]:
-    """Return NetworkPolicies, if the spec enables them: everybody asks BIND, which has zones for that; workers give it
-    commands; and it transfers zones from mini DNS.
+def _ingress(ctx: Context[DesignateSpec], backend: Backend) -> tuple[Object, ...]:
+    """Return NetworkPolicies, if the spec enables them: everybody asks the servers, which have zones for that; programs
+    of Designate command them; and servers transfer zones from mini DNS.
     """
     if not ctx.spec.network_policies.enabled:
         return ()
     programs = {"podSelector": {"matchLabels": kube.pods_of(ctx.kind, ctx.owner)}}
     rules = {
-        BIND9: [
+        backend.component: [
             {"ports": _dns(SERVER_PORT)},
-            {"ports": [{"port": CONTROL_PORT, "protocol": "TCP"}], "from": [programs]},
+            {"ports": [{"port": backend.control, "protocol": "TCP"}], "from": [programs]},
         ],
         MDNS: [{"ports": _dns(MDNS_PORT), "from": [programs]}],
     }

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from ... import agents, kube, parts
 from ...api import Component
 from ...plan import Context, Plan, Step
-from . import config, servers
+from . import bind9, config, pdns, servers
 from .model import DesignateSpec
 
 _ALONE = Component(replicas=1)
@@ -17,8 +18,10 @@ _API = parts.Program(workers=parts.Workers(processes=2, threads=1))
 
 def plan(ctx: Context[DesignateSpec]) -> Plan:
     """Return everything that a Designate consists of; published: internalURL, publicURL."""
-    base = parts.foundation(ctx, section="storage:sqlalchemy")
-    keys = parts.credentials(ctx, config.RNDC, config.TRANSFER, suffix="keys")
+    is_pdns = ctx.spec.backend == "pdns4"
+    kind = pdns if is_pdns else bind9
+    base = parts.foundation(ctx, *(pdns.passwords(ctx.spec) if is_pdns else ()), section="storage:sqlalchemy")
+    keys = parts.credentials(ctx, *kind.KEYS, suffix="keys")
     conf = parts.config(ctx, "designate.conf", config.options(ctx, base), defaults=config.DEFAULTS)
     sync = parts.job(
         ctx, "db-sync", ["designate-manage", "database", "sync"], conf, after=base.schema, condition="Schema"
@@ -26,35 +29,73 @@ def plan(ctx: Context[DesignateSpec]) -> Plan:
     after = (*base.steps, sync)
     alone = parts.Program(alone=True)
     central = parts.worker(ctx, "central", conf, settings=_ALONE, after=after, ready=base.connected, program=alone)
-    addresses = servers.addresses(ctx)
-    bind9 = servers.bind9(ctx, keys)
-    pools = _pools(ctx, keys, conf, addresses, after=(central, addresses.step))
-    ready = (*after, *pools)
+    addresses = servers.addresses(ctx, kind.services(ctx))
+    backend = kind.backend(ctx, base, keys, addresses)
+    pool = _pool(ctx, keys, addresses, backend)
+    pools = pool.job(ctx, conf, "pools", after=(central, addresses.step))
+    ready = (*after, pools)
     mdns = servers.mdns(ctx, conf, ready)
     producer = parts.worker(ctx, "producer", conf, settings=_ALONE, after=ready, ready=base.connected, program=alone)
-    worker = _worker(ctx, base, keys, conf, after=ready)
+    worker = parts.worker(
+        ctx,
+        "worker",
+        conf,
+        settings=ctx.spec.worker.component,
+        after=(*ready, *backend.needs),
+        ready=base.connected,
+        # A worker reads the pool once.
+        program=parts.Program(mounts=(*backend.trust, *backend.mounts), env={**backend.env, **pool.digest}),
+    )
+    zones = pool.job(ctx, conf, "zones", backend.trust, after=(pools, *backend.needs, worker))
     api = parts.api(ctx, "api", config.API_PORT, conf, settings=ctx.spec.api, after=ready, program=_API)
     entry = parts.catalog(ctx, "dns", "DNS", api, after=(*base.steps, api))
-    steps = (conf, sync, central, addresses.step, *bind9, *pools, mdns, *worker, producer, api, entry)
+    resolvers = servers.resolvers(ctx, backend)
+    steps = (addresses.step, *backend.steps, resolvers, pool.file, pools, mdns, worker, producer, zones, api, entry)
     return Plan(
         *parts.policies(ctx),
         *base.steps,
         keys,
+        conf,
+        sync,
+        central,
         *steps,
         endpoint=api.public,
         published={**base.credentials.published, **api.published},
     )
 
 
-def _pools(
-    ctx: Context[DesignateSpec],
-    keys: parts.Credentials,
-    conf: parts.Config,
-    addresses: servers.Addresses,
-    *,
-    after: Sequence[Step],
-) -> tuple[Step, ...]:
-    """Return the job that tells central of the pool and the key of transfers, again whenever either changes."""
+@dataclass(frozen=True, kw_only=True)
+class _Pool:
+    """Files of the pool and of the key of transfers, and the jobs that read them."""
+
+    file: parts.Config
+    digest: Mapping[str, str]
+    """Environment that differs with the files."""
+
+    def job(
+        self,
+        ctx: Context[DesignateSpec],
+        conf: parts.Config,
+        name: str,
+        mounts: Sequence[kube.Mount] = (),
+        *,
+        after: Sequence[Step],
+    ) -> Step:
+        """Return the job `<owner>-<name>`, which brings central the pool (`pools`) or servers their zones (`zones`),
+        again whenever the files change.
+        """
+        command = ["python3", "-c", agents.text("designate/pools.py"), name]
+        program = parts.Program(
+            release_component="central",
+            mounts=(*kube.files("pools", self.file.secret, config.FOLDER, *self.file.files), *mounts),
+            env={"POOLS_FOLDER": config.FOLDER, **self.digest},
+        )
+        return parts.job(ctx, name, command, conf, after=(self.file, *after), program=program)
+
+
+def _pool(
+    ctx: Context[DesignateSpec], keys: parts.Credentials, addresses: servers.Addresses, backend: servers.Backend
+) -> _Pool:
     key = {
         "name": config.TRANSFER,
         "algorithm": config.ALGORITHM,
@@ -63,42 +104,11 @@ def _pools(
         "resource_id": config.POOL,
     }
     dns = ctx.host(kube.fitting(ctx.name(servers.DNS)))
-    data = {"pools.json": config.pools(ctx, addresses.servers, addresses.mdns, dns), "tsig.json": json.dumps(key)}
+    data = {"pools.json": config.pools(ctx, addresses.servers, backend.targets, dns), "tsig.json": json.dumps(key)}
     if not addresses.are_complete:
         # A job that still runs must not write a pool without servers.
-        data = kube.secret_data(ctx.children.get(("Secret", kube.fitting(ctx.name("pools"))))) or data
+        stored = kube.secret_data(ctx.children.get(("Secret", kube.fitting(ctx.name("pools")))))
+        data = {name: stored.get(name, text) for name, text in data.items()}
     file = parts.written(ctx, data, suffix="pools", directory=config.FOLDER)
-    # The digest makes it another job, which has all servers transfer all zones again: not for another authority.
-    env = {"POOLS_FOLDER": config.FOLDER, "POOLS_DIGEST": kube.digest(json.dumps(data))}
-    program = parts.Program(
-        release_component="central", mounts=kube.files("pools", file.secret, config.FOLDER, *file.files), env=env
-    )
-    command = ["python3", "-c", agents.text("designate/pools.py")]
-    job = parts.job(ctx, "pools", command, conf, after=(file, *after), condition="Pools", program=program)
-    return file, job
-
-
-def _worker(
-    ctx: Context[DesignateSpec],
-    base: parts.Foundation,
-    keys: parts.Credentials,
-    conf: parts.Config,
-    *,
-    after: Sequence[Step],
-) -> tuple[Step, ...]:
-    """Return the worker, which alone has the key for commands to servers."""
-    data = {config.RNDC_FILE: config.key_file(config.RNDC, keys[config.RNDC])}
-    file = parts.written(ctx, data, suffix="rndc", directory=config.FOLDER)
-    worker = parts.worker(
-        ctx,
-        "worker",
-        conf,
-        settings=ctx.spec.worker.component,
-        after=(*after, file),
-        ready=base.connected,
-        # Pods restart with another key.
-        program=parts.Program(
-            mounts=kube.files("rndc", file.secret, config.FOLDER, *file.files), env={"RNDC_DIGEST": file.digest}
-        ),
-    )
-    return file, worker
+    # Not the digest of the file, which is another one with other authorities.
+    return _Pool(file=file, digest={"POOLS_DIGEST": kube.digest(json.dumps(data))})
