@@ -129,13 +129,13 @@ class Dashboard:
 
 def writers(services: Sequence[str], access: Access, subnet: str) -> list[Writer]:
     """Return a writer for each service that has an API."""
-    made: dict[str, Any] = {
+    writers_by_service: dict[str, Any] = {
         "barbican": lambda: Secrets(Api(access)),
         "designate": lambda: Zones(Api(access)),
         "heat": lambda: Stacks(Api(access)),
         "octavia": lambda: LoadBalancers(Api(access), subnet),
     }
-    return [made[service]() for service in services if service in made]
+    return [writers_by_service[service]() for service in services if service in writers_by_service]
 
 
 def readers(services: Sequence[str], site: Site, access: Access) -> list[Client]:

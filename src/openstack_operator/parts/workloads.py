@@ -53,7 +53,7 @@ class ReverseProxy:
 
 @dataclass(frozen=True, kw_only=True)
 class Program:
-    """How pods run a program of a service: everything besides its configuration and what the user sets."""
+    """Settings of the pods of a program, besides its configuration and what the user sets."""
 
     memory: str = "160Mi"
     """Request of an API or a worker."""
