@@ -24,7 +24,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         match options.command:
             case "build":
-                _build(options.names)
+                _build(options.names, pristine=options.pristine)
             case "load":
                 _load(options.names)
             case "push":
@@ -54,6 +54,8 @@ def _options() -> argparse.ArgumentParser:
     }
     for name, text in some.items():
         command = commands.add_parser(name, help=text)
+        if name == "build":
+            command.add_argument("--pristine", action="store_true", help="without the patches of images/patches")
         if name == "push":
             command.add_argument("registry", type=registry.prefix, help="such as registry.example.org/team")
         command.add_argument("names", nargs="*", metavar="NAME", help=f"default: all that pods run. One of: {names}")
@@ -75,11 +77,11 @@ def _chosen(names: list[str]) -> list[str]:
     return names or list(catalog.deployed())
 
 
-def _build(names: list[str]) -> None:
+def _build(names: list[str], *, pristine: bool) -> None:
     chosen = _chosen(names)
-    build(engine(), chosen)
+    build(engine(), chosen, pristine=pristine)
     for name in chosen:
-        print(catalog.reference(name))
+        print(catalog.reference(name, pristine=pristine))
 
 
 def _load(names: list[str]) -> None:

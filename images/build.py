@@ -16,13 +16,16 @@ from images.shell import say
 PARALLEL = 2
 """dpkg unpacks on one core and waits for the disk in between; more builds only compete."""
 
+PRISTINE = {"oslo": {"CACHE_TIMEOUT": "1"}}
+"""Build arguments in place of values that only patched code takes, by image."""
 
-def missing(names: Iterable[str], present: set[str]) -> list[str]:
-    """Return the images to build for `wanted`, each after its parent: no present one, nor a parent of only those."""
+
+def missing(names: Iterable[str], present: set[str], *, pristine: bool = False) -> list[str]:
+    """Return the images to build for `names`, each after its parent: no present one, nor a parent of only those."""
     needed: set[str] = set()
     for start in names:
         name = start
-        while catalog.reference(name) not in present:
+        while catalog.reference(name, pristine=pristine) not in present:
             needed.add(name)
             if name == catalog.DEBIAN:
                 break
@@ -30,9 +33,9 @@ def missing(names: Iterable[str], present: set[str]) -> list[str]:
     return [name for name in (catalog.DEBIAN, *catalog.names()) if name in needed]
 
 
-def build(engine: Engine, requested: Iterable[str]) -> None:
-    """Every image of `wanted` is present."""
-    names = missing(requested, engine.references())
+def build(engine: Engine, requested: Iterable[str], *, pristine: bool = False) -> None:
+    """Build what is missing of the images. A `pristine` image has other projects' code unchanged."""
+    names = missing(requested, engine.references(), pristine=pristine)
     if not names:
         return
     say(f"building {', '.join(names)}")
@@ -40,34 +43,35 @@ def build(engine: Engine, requested: Iterable[str]) -> None:
         builds: dict[str, Future[None]] = {}
         for name in names:
             below = None if name == catalog.DEBIAN else builds.get(catalog.parent(name))
-            builds[name] = pool.submit(_build_after, engine, name, below)
+            builds[name] = pool.submit(_build_after, engine, name, below, pristine=pristine)
         for future in builds.values():
             future.result()
 
 
-def _build_after(engine: Engine, name: str, below: Future[None] | None) -> None:
+def _build_after(engine: Engine, name: str, below: Future[None] | None, *, pristine: bool) -> None:
     # A parent was submitted before its children, so it runs or is done: waiting for it cannot deadlock the pool.
     if below is not None:
         below.result()
     started = time.monotonic()
     context = Path(tempfile.mkdtemp(prefix=f"{name}-", dir=cache.directory("contexts")))
     try:
-        reference = catalog.reference(name)
+        reference = catalog.reference(name, pristine=pristine)
         if name == catalog.DEBIAN:
             engine.base(reference, context)
         else:
-            stage(name, context)
-            engine.build(
-                reference, context, catalog.reference(catalog.parent(name)), cache.directory("logs") / f"{name}.log"
-            )
+            stage(name, context, pristine=pristine)
+            arguments = {"PARENT": catalog.reference(catalog.parent(name), pristine=pristine)}
+            arguments |= PRISTINE.get(name, {}) if pristine else {}
+            log = cache.directory("logs") / f"{name}{'-pristine' if pristine else ''}.log"
+            engine.build(reference, context, arguments, log)
     finally:
         shutil.rmtree(context)
     say(f"{name}: built in {time.monotonic() - started:.1f} s")
 
 
-def stage(name: str, context: Path) -> None:
+def stage(name: str, context: Path, *, pristine: bool = False) -> None:
     """The directory holds all the image's Containerfile copies."""
-    for path, file in catalog.files(name).items():
+    for path, file in catalog.files(name, pristine=pristine).items():
         target = context / path
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(file.content)

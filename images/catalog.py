@@ -5,9 +5,11 @@ from __future__ import annotations
 import functools
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
+
+from images import patches
 
 FOLDER = Path(__file__).parent
 ROOT = FOLDER.parent
@@ -64,41 +66,59 @@ def parent(name: str) -> str:
 
 
 @functools.cache
-def files(name: str) -> dict[str, File]:
-    """The build context of an image: path → file. All of it counts for the tag.
+def files(name: str, *, pristine: bool = False) -> dict[str, File]:
+    """The build context of an image: path → file. All of it counts for the tag. A `pristine` one has no patches.
 
     Read once: what is built must be what the tag was made from, also when a file is edited meanwhile.
     """
     context = _tree(FOLDER / name)
+    if applied := [patch for patch in patches.patches() if name in patch.images]:
+        context |= {} if pristine else {f"patches/{path}": _file(patches.FOLDER / path) for path in _paths(applied)}
+        context["patches/apply"] = _file(patches.FOLDER / "apply")
+        context["patches/series"] = File("".join(f"{each.name}\n" for each in applied if not pristine).encode())
     if name == "python":
         context["requirements.lock"] = _file(ROOT / "requirements.lock")
     if name == "operator":
         for path, file in _tree(ROOT / "src" / "openstack_operator").items():
             context[f"openstack_operator/{path}"] = file
         for path in sorted((ROOT / "releases").glob("*.yaml")):
-            content = resolved(path.read_text(encoding="utf-8"), leave="operator").encode()
+            content = resolved(path.read_text(encoding="utf-8"), leave="operator", pristine=pristine).encode()
             context[f"openstack_operator/releases/{path.name}"] = File(content)
     return context
 
 
+def _paths(applied: Iterable[patches.Patch]) -> Iterator[str]:
+    for patch in applied:
+        yield patch.name
+        if patch.check.exists():
+            yield str(patch.check.relative_to(patches.FOLDER))
+
+
 @functools.cache
-def tag(name: str) -> str:
-    """A digest of all that goes in: files, parent, and the day whose packages are wanted (images/epoch)."""
+def tag(name: str, *, pristine: bool = False) -> str:
+    """A digest of all that goes in: files, parent, and the day whose packages are wanted (images/epoch). The tag of an
+    image without its patches ends in `-pristine`.
+    """
+    digest = _digest(name, pristine=pristine)
+    return f"{digest}-pristine" if pristine and digest != _digest(name, pristine=False) else digest
+
+
+def _digest(name: str, *, pristine: bool) -> str:
     state = hashlib.sha256()
     if name == DEBIAN:
         parts = {"dpkg.cfg": File((FOLDER / "base" / "dpkg.cfg").read_bytes())}
         state.update(f"{SUITE} {(FOLDER / 'epoch').read_text(encoding='utf-8')}".encode())
     else:
-        parts = files(name)
-        state.update(tag(parent(name)).encode())
+        parts = files(name, pristine=pristine)
+        state.update(_digest(parent(name), pristine=pristine).encode())
     for path, file in sorted(parts.items()):
         state.update(f"\0{path}\0{file.executable}\0{len(file.content)}\0".encode() + file.content)
     return state.hexdigest()[:16]
 
 
-def reference(name: str, prefix: str = PREFIX) -> str:
+def reference(name: str, prefix: str = PREFIX, *, pristine: bool = False) -> str:
     """The full name of an image, as in a pod's `image`; `prefix` is the registry it is pulled from."""
-    return f"{prefix}/{name}:{tag(name)}"
+    return f"{prefix}/{name}:{tag(name, pristine=pristine)}"
 
 
 def named_images(release: str) -> list[str]:
@@ -106,7 +126,9 @@ def named_images(release: str) -> list[str]:
     return list(dict.fromkeys(match["name"] for match in _BUILD.finditer(release)))
 
 
-def resolved(release: str, references: Mapping[str, str] | None = None, *, leave: str = "") -> str:
+def resolved(
+    release: str, references: Mapping[str, str] | None = None, *, leave: str = "", pristine: bool = False
+) -> str:
     """The text of a release file with every `:build` of our images replaced by the tag of this checkout, or by what
     `references` has for that image.
 
@@ -115,7 +137,7 @@ def resolved(release: str, references: Mapping[str, str] | None = None, *, leave
 
     def fill(match: re.Match[str]) -> str:
         name = match["name"]
-        return match[0] if name == leave else (references or {}).get(name) or reference(name)
+        return match[0] if name == leave else (references or {}).get(name) or reference(name, pristine=pristine)
 
     return _BUILD.sub(fill, release)
 

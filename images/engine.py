@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
@@ -26,8 +26,8 @@ class Engine(Protocol):
         """`reference` is Debian's minimal root file system; `context` is an empty directory to work in."""
         ...
 
-    def build(self, reference: str, context: Path, parent: str, log: Path) -> None:
-        """`reference` is what the context's Containerfile says, on top of `parent`."""
+    def build(self, reference: str, context: Path, arguments: Mapping[str, str], log: Path) -> None:
+        """Build `reference` from the context's Containerfile with these build arguments."""
         ...
 
     def source(self, reference: str) -> list[str]:
@@ -89,7 +89,7 @@ class Buildah:
             )
         )
 
-    def build(self, reference: str, context: Path, parent: str, log: Path) -> None:
+    def build(self, reference: str, context: Path, arguments: Mapping[str, str], log: Path) -> None:
         mounts = {
             debian.build_settings(): "/etc/apt:ro",
             cache.directory("debs"): "/var/cache/apt/archives",
@@ -104,7 +104,8 @@ class Buildah:
             "--pull-never",
         )
         command += [f"--volume={source}:{target}" for source, target in mounts.items()]
-        command += [f"--build-arg=PARENT={parent}", f"--file={context / 'Containerfile'}", f"--tag={reference}"]
+        command += [f"--build-arg={name}={value}" for name, value in arguments.items()]
+        command += [f"--file={context / 'Containerfile'}", f"--tag={reference}"]
         run([*command, str(context)], log=log)
 
     def source(self, reference: str) -> list[str]:
@@ -141,8 +142,9 @@ class Docker:
             debian.bootstrap(context / "root.tar")
             run(["docker", "import", str(context / "root.tar"), reference])
 
-    def build(self, reference: str, context: Path, parent: str, log: Path) -> None:
-        command = ["docker", "build", "--network=host", f"--build-arg=PARENT={parent}"]
+    def build(self, reference: str, context: Path, arguments: Mapping[str, str], log: Path) -> None:
+        command = ["docker", "build", "--network=host"]
+        command += [f"--build-arg={name}={value}" for name, value in arguments.items()]
         command += [f"--file={context / 'Containerfile'}", f"--tag={reference}"]
         run([*command, str(context)], log=log)
 

@@ -32,11 +32,11 @@ NOISE = (
         r"|accept4?\(\): (Resource temporarily unavailable|Invalid argument)|Error accepting a client connection: ",
     ),
     _known(
-        "Python tidies up greenthreads in the child of a fork (images/oslo/greenthreads_survive_a_fork)",
+        "Python tidies up greenthreads in the child of a fork (images/patches/eventlet/01-fork.patch)",
         r"Exception ignored in: <function _after_fork |^    assert ident == get_ident\(greenthread\)$",
     ),
     _known(
-        "Keystone logs a request that it refuses as its own fault (images/keystone/refusals_are_no_errors)",
+        "Keystone logs a request that it refuses as its own fault (images/patches/keystone/02-refusals.patch)",
         r" ERROR keystone\.server\.flask\.application .*\b(Forbidden|Conflict|ValidationError|NotFound)\b",
     ),
     _known(

@@ -13,6 +13,7 @@ from datetime import UTC, datetime, timedelta
 from importlib.util import find_spec
 from pathlib import Path
 
+import patching
 import pytest
 from image_root import image_root
 from patience import PATIENCE, until
@@ -69,10 +70,7 @@ def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
         else:
             shutil.copytree(Path(spec.origin).parent, folder / name)
     shutil.copy(images / "cache_tls", folder / "cache_tls.py")
-    change = (
-        "import pathlib, runpy, sys; runpy.run_path(sys.argv[1])['change'](pathlib.Path(sys.argv[2]), ['memcache.py'])"
-    )
-    subprocess.run([sys.executable, "-c", change, str(images / "memcached_over_tls"), str(folder)], check=True)
+    patching.apply("python-memcached/01-tls", folder)
     return folder
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import re
-import runpy
 import socket
 import subprocess
 from collections.abc import Callable
@@ -15,13 +14,18 @@ from typing import Any
 
 import pytest
 
+from images import patches
+
 PROBE, CLIENT = "kube-probe/1.34", "openstacksdk/4.4.0"
 
 
-def appended(root: Path, name: str, **module: Any) -> dict[str, Any]:
-    """The end of a module that has these names, after it was run."""
-    path = root / "images" / name
-    exec(compile(path.read_text(encoding="utf-8"), path, "exec"), module)
+def appended(name: str, **module: Any) -> dict[str, Any]:
+    """Run what a patch appends to a module that has these names."""
+    patch = patches.read(patches.FOLDER / name)
+    added = "\n".join(
+        line[1:] for line in patch.diff.splitlines() if line.startswith("+") and not line.startswith("+++")
+    )
+    exec(compile(added, name, "exec"), module)
     return module
 
 
@@ -31,7 +35,7 @@ class KeystoneError(Exception):
 
 
 @pytest.fixture
-def keystone(root: Path) -> Callable[[Exception], logging.LogRecord]:
+def keystone() -> Callable[[Exception], logging.LogRecord]:
     """What is logged of an exception, as Keystone does it for every one but three."""
     logger, told = logging.Logger("keystone"), list[logging.LogRecord]()
 
@@ -41,7 +45,7 @@ def keystone(root: Path) -> Callable[[Exception], logging.LogRecord]:
 
     logger.addHandler(Handler())
     names = {"LOG": SimpleNamespace(logger=logger), "exception": SimpleNamespace(Error=KeystoneError)}
-    appended(root, "keystone/refusals_are_no_errors", **names)
+    appended("keystone/02-refusals.patch", **names)
 
     def logged(error: Exception) -> logging.LogRecord:
         try:
@@ -76,7 +80,7 @@ def test_keystones_own_faults_are_errors_with_their_traceback(
 
 
 @pytest.mark.parametrize(("agent", "status", "told"), [(PROBE, 200, 0), (PROBE, 503, 1), (CLIENT, 200, 1)])
-def test_a_probe_that_succeeds_is_no_request(root: Path, agent: str, status: int, told: int) -> None:
+def test_a_probe_that_succeeds_is_no_request(agent: str, status: int, told: int) -> None:
     logs: list[object] = []
 
     class RequestLog:
@@ -87,24 +91,24 @@ def test_a_probe_that_succeeds_is_no_request(root: Path, agent: str, status: int
             logs.append((environ, req_uri, status, size))
 
     environ = {"HTTP_USER_AGENT": agent}
-    appended(root, "nova/probes_unlogged", RequestLog=RequestLog)
+    appended("nova/02-probes.patch", RequestLog=RequestLog)
     RequestLog()._log_req(  # pyright: ignore[reportPrivateUsage]
         SimpleNamespace(environ=environ), SimpleNamespace(status_int=status), 0
     )
     assert len(logs) == told
-    appended(root, "placement/probes_unlogged", RequestLog=RequestLog)
+    appended("placement/01-probes.patch", RequestLog=RequestLog)
     RequestLog().write_log(environ, "/", f"{status} Whatever", 2)
     assert len(logs) == 2 * told
 
 
-def test_a_request_that_exploded_is_logged_whoever_asked(root: Path) -> None:
+def test_a_request_that_exploded_is_logged_whoever_asked() -> None:
     logs: list[object] = []
 
     class RequestLog:
         def _log_req(self, req: object, res: object, start: float) -> None:
             logs.append(res)
 
-    appended(root, "nova/probes_unlogged", RequestLog=RequestLog)
+    appended("nova/02-probes.patch", RequestLog=RequestLog)
     # So Nova says that there is no answer.
     RequestLog()._log_req(  # pyright: ignore[reportPrivateUsage]
         SimpleNamespace(environ={"HTTP_USER_AGENT": PROBE}), {}, 0
@@ -121,46 +125,6 @@ def test_uwsgi_leaves_out_probes_that_succeed(root: Path) -> None:
         ("final-route-status", "200 donotlog:"),
     ]
     assert "disable-logging" not in text
-
-
-PATCHER = """\
-            for attr_name in mod.__patched__:
-                setattr(orig_mod, attr_name, getattr(mod, attr_name))
-            # https://github.com/eventlet/eventlet/issues/592
-            if name == "threading" and register_at_fork:
-                fix_threading_active()
-    finally:
-        imp.release_lock()
-
-    import importlib._bootstrap
-"""
-
-
-def test_no_thread_is_tidied_up_after_a_fork(root: Path) -> None:
-    changes = runpy.run_path(str(root / "images" / "oslo" / "greenthreads_survive_a_fork"))
-    found = changes["without_tidying"](PATCHER)
-    assert "fix_threading_active" not in found
-    assert found.startswith(PATCHER.partition("            #")[0])
-    assert found.endswith("    finally:\n        imp.release_lock()\n\n    import importlib._bootstrap\n")
-    assert changes["unpatched"]("['Lock', '_after_fork', '_sleep']") == "['Lock', '_sleep']"
-    for change, source in ((changes["without_tidying"], found), (changes["unpatched"], "['Lock']")):
-        with pytest.raises(ValueError, match=r"there|patched"):
-            change(source)
-
-
-@pytest.mark.parametrize(
-    ("image", "name"),
-    [
-        ("oslo", "greenthreads_survive_a_fork"),
-        ("keystone", "refusals_are_no_errors"),
-        ("nova", "probes_unlogged"),
-        ("placement", "probes_unlogged"),
-    ],
-)
-def test_an_image_has_what_is_written_for_it(root: Path, image: str, name: str) -> None:
-    text = (root / "images" / image / "Containerfile").read_text(encoding="utf-8")
-    assert f"COPY {name} /tmp/\nRUN" in text
-    assert f"rm /tmp/{name}" in text
 
 
 def test_libvirt_is_not_asked_whether_it_listens(root: Path, tmp_path: Path) -> None:

@@ -1,0 +1,69 @@
+"""Changes to other projects' code in the images: patch files, each with a header that gives its reason."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+FOLDER = Path(__file__).parent / "patches"
+FIELDS = ("Reason", "Upstream", "Needed-until", "Images")
+"""Fields of a header, all required. A line that begins with a space continues the one before it."""
+
+
+class Patch(NamedTuple):
+    """A patch file, with paths below /usr of an image."""
+
+    name: str
+    """`<project>/<number>-<subject>.patch`. The names are the order in which an image applies its patches."""
+    header: Mapping[str, str]
+    diff: str
+
+    @property
+    def images(self) -> list[str]:
+        """Images that apply it, without those on top of them."""
+        return self.header["Images"].split()
+
+    @property
+    def check(self) -> Path:
+        """Program that the build runs after all patches of the image; most patches have none."""
+        return (FOLDER / self.name).with_suffix(".check")
+
+
+def read(path: Path) -> Patch:
+    """Read a patch file. Raises ValueError for a header with other fields than `FIELDS`."""
+    head, _, diff = path.read_text(encoding="utf-8").partition("\n\n")
+    header = dict(line.split(": ", 1) for line in head.replace("\n ", " ").splitlines())
+    if tuple(header) != FIELDS or not all(header.values()):
+        raise ValueError(f"{path}: a header has the fields {', '.join(FIELDS)}, in this order")
+    return Patch(str(path.relative_to(path.parent.parent)), header, diff)
+
+
+def patches() -> list[Patch]:
+    """Return all patches, in the order in which they are applied."""
+    return [read(path) for path in sorted(FOLDER.glob("*/*.patch"))]
+
+
+def page() -> str:
+    """Return the page of the documentation that lists the patches."""
+    lines = [
+        "# Changes to other projects' code",
+        "",
+        "Our images carry small changes to the code of other projects, as patch files in `images/patches`. The build",
+        "applies them, and fails if the code around one has changed. `python -m images build --pristine` builds the",
+        "images without them. Kolla's images have none. `python -m images.patches` prints this page.",
+        "",
+        "| patch | images | reason | reported upstream | needed until |",
+        "| --- | --- | --- | --- | --- |",
+    ]
+    for patch in patches():
+        link = f"[{patch.name.removesuffix('.patch')}](../../images/patches/{patch.name})"
+        reason, upstream, until, images = (patch.header[field] for field in FIELDS)
+        upstream = re.sub(r"https://github\.com/(\S+/\S+)/(?:issues|pull)/(\d+)", r"[\1 \2](\g<0>)", upstream)
+        lines.append(f"| {link} | {images} | {reason} | {upstream} | {until} |")
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    print(page(), end="")
