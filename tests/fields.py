@@ -30,7 +30,7 @@ _HEAD = """\
 Made by `make generate` from the markers of the tests. Each test changes the field and looks at what comes of it: in
 the objects that are rendered, in the plan, or on a real API server. What is taken and does nothing, or is not built, is
 called so, and its test is that a condition, an error or the field's own description says so. `.*` is everything else of
-a template: the resource that it makes has it unchanged, and its tests are there. What the fields mean stands in
+a template: the resource that it makes has it unchanged, and tests prove it there. What the fields mean stands in
 the [reference](../reference/README.md)."""
 
 HANDED_ON = ".*"
