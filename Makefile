@@ -140,6 +140,7 @@ e2e-federation: venv ## A cloud that is told to let in users of an OpenID provid
 
 .PHONY: e2e-services
 e2e-services: venv ## The cloud of controlplane_full.yaml: each service that is off by default, used as its users do
+	$(PY) -m localcluster build --only vault
 	$(E2E) tests/e2e/on_services
 
 .PHONY: e2e-reasons

@@ -141,7 +141,9 @@ def _parser() -> argparse.ArgumentParser:
 
     command("doctor", "say what this machine lacks")
     built = command("build", "build what is missing into the cache")
-    built.add_argument("--only", metavar="PART", help=f"one of {', '.join([*build.SETS, *build.PARTS])}")
+    built.add_argument(
+        "--only", metavar="PART", help=f"one of {', '.join([*build.SETS, *build.PARTS, *build.OPTIONAL])}"
+    )
     up = command("up", "start the cluster; print the path of its kubeconfig")
     up.add_argument("--nodes", type=int, default=1, metavar="N")
     up.add_argument("--label", type=_label, action="append", default=[], metavar="KEY=VALUE", help="for all nodes")

@@ -20,6 +20,8 @@ from patience import PATIENCE, until
 from localcluster import archives, build, cgroups, clock, cluster, components, init, layout, network, paths
 from localcluster.target import target
 
+PATH = os.environ["PATH"]
+
 
 @pytest.fixture(autouse=True)
 def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -130,6 +132,47 @@ def test_a_missing_go_is_said_plainly() -> None:
 def test_an_unknown_part_is_answered_with_the_known_ones() -> None:
     with pytest.raises(build.BuildError, match=r"--only apisrever: choose from apiserver, kubernetes"):
         build.build("apisrever")
+
+
+def test_a_part_that_no_cluster_needs_is_built_by_its_name_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    parts = list[str]()
+
+    def note(part: build.Part) -> Path:
+        parts.append(part.name)
+        return Path()
+
+    monkeypatch.setattr(build, "ensure", note)
+    build.build()
+    assert "vault" not in parts
+    build.build("vault")
+    assert parts[-1] == "vault"
+    with pytest.raises(build.BuildError, match="vault is not built: run `python -m localcluster build --only vault`"):
+        build.binary("vault", "vault")
+
+
+def test_a_patch_is_compiled_in_the_place_of_a_module_s_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", PATH)
+    if problem := build.go_problem():
+        pytest.skip(f"go: {problem}")
+    source = tmp_path / "go" / "lab"
+    (source / "word").mkdir(parents=True)
+    monkeypatch.setattr(build, "SOURCES", tmp_path / "go")
+    (source / "go.mod").write_text(
+        "module lab\n\ngo 1.21\n\nrequire example.org/word v1.0.0\n\nreplace example.org/word => ./word\n"
+    )
+    (source / "main.go").write_text('package main\n\nimport "example.org/word"\n\nfunc main() { print(word.Word) }\n')
+    (source / "word" / "go.mod").write_text("module example.org/word\n\ngo 1.21\n")
+    (source / "word" / "word.go").write_text('package word\n\nconst Word = "before"\n')
+    for word, after in (("before", "after"), ("absent", "after")):
+        patch = build.Patch("example.org/word", "word.go", f'"{word}"', f'"{after}"')
+        part = build.Part("lab", {"lab": "."}, patches=(patch,))
+        if word == "absent":
+            with pytest.raises(build.BuildError, match="is not there exactly once"):
+                build.ensure(part)
+        else:
+            program = build.ensure(part) / "lab"
+            done = subprocess.run([str(program)], capture_output=True, text=True, check=True)
+            assert done.stderr == "after"
 
 
 def test_an_archive_says_what_it_holds(tmp_path: Path) -> None:

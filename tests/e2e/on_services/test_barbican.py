@@ -1,4 +1,7 @@
-"""Barbican: secrets of users, keys that it generates, and the replacement of its key-encryption key under load."""
+"""Barbican: secrets of users, keys that it generates, its key-encryption key replaced under load, and a Vault.
+
+The tests of the Vault are the last ones: a Barbican does not give up its Vault.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +13,22 @@ from itertools import count
 from typing import Any
 
 import pytest
+import yaml
 from openstack.connection import Connection
+from openstack.exceptions import HttpException
 
 from cloud.kubernetes import Kubernetes
-from cloud.session import Cloud
+from cloud.session import Cloud, Session
+from cloud.view import conditions
+from localcluster import faults
+from localcluster.layout import Cluster
+from tests import vault
 
+from .. import documented
+from ..facts import ready_again
 from ..load import called
 from ..waiting import until
+from . import vault_pod
 
 BARBICAN = "barbicans.openstack.k8s.io"
 OLD = {"before": "a secret from before the replacement \u00e9\u4e16"}
@@ -144,3 +156,78 @@ def ready(cluster: Kubernetes, cloud: Cloud) -> bool:
     found = cluster.items(BARBICAN, "-n", cloud.namespace)
     conditions = (found[0].get("status") or {}).get("conditions") or [] if found else []
     return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
+
+
+@pytest.fixture(scope="module")
+def administrator(stood: tuple[Session, Cloud], tmp_path_factory: pytest.TempPathFactory) -> vault.Administrator:
+    """Of a Vault that was made ready for Barbican by the commands of the documentation."""
+    cluster, home = stood[0].cluster, tmp_path_factory.mktemp("vault")
+    administrator = vault_pod.start(cluster, home)
+    text = documented.script(vault.PAGE, ("vault-engine", "vault-login", "vault-secrets"))
+    documented.run(cluster, text.replace(vault.HOST, vault_pod.HOST), home, cwd=home)
+    return administrator
+
+
+def in_vault(**changes: Any) -> dict[str, Any]:
+    """The field `vault` of the documentation, with changes."""
+    [text] = [text for mark, _, text in documented.blocks(vault.PAGE) if mark == "vault-spec"]
+    return {**yaml.safe_load(text.replace(vault.HOST, vault_pod.HOST))["barbican"]["vault"], **changes}
+
+
+def test_secrets_go_to_a_vault_while_users_store_and_read(
+    cluster: Kubernetes, cloud: Cloud, conn: Connection, administrator: vault.Administrator, old: dict[str, str]
+) -> None:
+    """In the two steps of the documentation."""
+    with used(conn) as secrets:
+        for new_secrets in ("database", None):
+            change(cluster, cloud, vault=in_vault(newSecrets=new_secrets))
+            ready_again(cluster, cloud, 400)
+    assert secrets.failures == []
+    last = secrets.store("last", "the last payload \u00e9\u4e16")
+    assert secrets.wrong() == []
+    assert administrator.has(secrets.payloads[last].encode())
+    assert not administrator.has(b"first")
+    assert {name: secrets.read(id_) for name, id_ in old.items()} == OLD
+
+
+def test_a_vault_that_was_killed_comes_back_sealed_and_fails_its_secrets_alone(
+    cluster: Kubernetes, cloud: Cloud, conn: Connection, administrator: vault.Administrator, old: dict[str, str]
+) -> None:
+    secrets = Secrets(conn)
+    id_ = secrets.store("before", "before the Vault was killed")
+    faults.kill_pod(Cluster(), vault_pod.NAMESPACE, "vault")
+    until("the Vault to come back", lambda: administrator.health() == vault.SEALED, 120, 1)
+    try:
+        answer = conn.key_manager.get(f"/secrets/{id_}/payload", headers={"Accept": "text/plain"})
+        assert answer.status_code == 500
+        with pytest.raises(HttpException):
+            secrets.store("sealed", "while the Vault was sealed")
+        assert {name: secrets.read(each) for name, each in old.items()} == OLD
+    finally:
+        administrator.unseal()
+    assert secrets.wrong() == []
+    assert ready(cluster, cloud)
+
+
+def test_a_wrong_secret_id_stops_at_the_job_and_a_new_one_is_taken_over(
+    cluster: Kubernetes, cloud: Cloud, conn: Connection, administrator: vault.Administrator
+) -> None:
+    login = administrator.run("write", "-f", "-field=secret_id", "auth/approle/role/barbican/secret-id")
+
+    def write(secret_id: str) -> None:
+        metadata = {"name": "barbican-vault", "namespace": cloud.namespace}
+        cluster.apply(
+            {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": {"secret-id": secret_id}}
+        )
+
+    def complaint() -> str:
+        barbican = cluster.get(BARBICAN, "barbican", "-n", cloud.namespace)
+        return str(conditions(barbican).get("VaultReady", {}).get("message", ""))
+
+    with used(conn) as secrets:
+        write("wrong")
+        until("the job to say why", lambda: "refuses the login" in complaint(), 240, 1)
+        write(login)
+        ready_again(cluster, cloud, 400)
+    assert secrets.failures == []
+    assert secrets.wrong() == []
