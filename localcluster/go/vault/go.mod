@@ -371,4 +371,3 @@ require (
 	sigs.k8s.io/yaml v1.6.0 // indirect
 )
 
-replace github.com/hashicorp/vault/sdk => github.com/hashicorp/vault/sdk v0.20.0
