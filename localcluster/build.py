@@ -205,13 +205,15 @@ def _patched(part: Part, folder: Path) -> list[str]:
         path = replaced[patch.module] / patch.file
         text = path.read_text(encoding="utf-8")
         if text.count(patch.before) != 1:
-            raise BuildError(f"{patch.module}: {patch.before!r} is not exactly once in {patch.file}")
+            raise BuildError(f"{patch.module}: {patch.before!r} is not there exactly once in {patch.file}")
         path.write_text(text.replace(patch.before, patch.after), encoding="utf-8")
-    lines = [f"replace {name} => {copy}" for name, copy in replaced.items()]
-    text = (module / "go.mod").read_text(encoding="utf-8")
-    (folder / "go.mod").write_text("\n".join([text, *lines, ""]))
-    shutil.copyfile(module / "go.sum", folder / "go.sum")
-    return [f"-modfile={folder / 'go.mod'}"]
+    file = folder / "go.mod"
+    shutil.copyfile(module / "go.mod", file)
+    for name, copy in replaced.items():
+        go(module, "mod", "edit", f"-replace={name}={copy}", str(file))
+    if (sums := module / "go.sum").exists():
+        shutil.copyfile(sums, folder / "go.sum")
+    return [f"-modfile={file}"]
 
 
 def _downloaded(module: Path, name: str) -> Path:
