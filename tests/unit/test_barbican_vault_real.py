@@ -113,3 +113,21 @@ def test_a_vault_that_is_sealed_or_was_killed_fails_requests_until_it_is_unseale
                 administrator.unseal()
             assert stand.read(id_) == b"payload"
     assert stand.check() == WORKS
+
+
+def test_a_secret_that_vault_refuses_is_not_said_to_be_stored(stand: Stand, administrator: Administrator) -> None:
+    """castellan takes the answer 429 of a quota for success."""
+    quota = "sys/quotas/rate-limit/barbican"
+    ids = list[str]()
+
+    def store() -> None:
+        for _ in range(5):
+            ids.append(stand.store(b"payload"))
+
+    with stand.api():
+        administrator.run("write", quota, f"path={MOUNT}/", "rate=1", "interval=1h")
+        try:
+            fails(store)
+        finally:
+            administrator.run("delete", quota)
+        assert [stand.read(id_) for id_ in ids] == [b"payload"] * len(ids)
