@@ -52,10 +52,11 @@ class Cloud:
             return Answer(401, {"error": {"message": "no"}})
         match request.path:
             case ("v3", "domains"):
-                return Answer(200, {"domains": [{"id": "default"}]})
+                return Answer(200, {"domains": [{"id": "default", "name": "Default"}]})
             case ("v3", "projects"):
-                known = request.query["name"] == "team"
-                return Answer(200, {"projects": [{"id": "t" * 32}] if known else []})
+                # As Keystone's database compares.
+                known = request.query["name"].casefold() == "team"
+                return Answer(200, {"projects": [{"id": "t" * 32, "name": "team"}] if known else []})
             case ("v3", project, *rest) if project == PROJECT:
                 return self.fault or self.storage(request, tuple(rest))
             case _:
@@ -278,6 +279,16 @@ def test_the_quota_of_one_project(cloud: Cloud, url: str) -> None:
     with pytest.raises(SpecError, match=r"spec\.project: there is no project 'other'"):
         QUOTA.ensure(wanting(url, QUOTA, project="other", limits={"volumes": 3}))
     QUOTA.remove(wanting(url, QUOTA, project="other", limits={"volumes": 3}))
+
+
+@pytest.mark.security
+def test_a_quota_of_a_project_that_keystone_takes_for_another_is_refused(cloud: Cloud, url: str) -> None:
+    QUOTA.ensure(wanting(url, QUOTA, project="team", limits={"volumes": 3}))
+    thief = wanting(url, QUOTA, project="Team", limits={"volumes": 0})
+    with pytest.raises(SpecError, match=r"spec\.project: Keystone takes 'Team' for the name of a project"):
+        QUOTA.ensure(thief)
+    QUOTA.remove(thief)
+    assert cloud.sets["t" * 32]["volumes"] == 3
 
 
 def pool(name: str, **capabilities: Any) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from remotes import Answer, Request, context, serving
-from test_actuators_identity import GONE, Identity
+from test_actuators_identity import GONE, Identity, without_accents
 
 from openstack_operator.actuators import ACTUATORS, IDENTITY_PROVIDER
 from openstack_operator.plan import Context, SpecError
@@ -105,6 +105,14 @@ def test_its_users_belong_to_the_domain_that_is_named(remote: Federation, url: s
     assert "domain federated created" in ENTRY.ensure(asked(url, domain="federated"))
     assert remote.held[PROVIDER]["domain_id"] == remote.one("domains", name="federated")["id"]
     assert ENTRY.ensure(asked(url, domain="federated")) == []
+
+
+@pytest.mark.security
+def test_a_domain_that_keystone_takes_for_another_is_refused(remote: Federation, url: str) -> None:
+    remote.collation = without_accents
+    with pytest.raises(SpecError, match=r"spec\.domain: Keystone takes '.*' for the name of a domain"):
+        ENTRY.ensure(asked(url, domain="D\xe9fault"))
+    assert remote.held == {}
 
 
 def test_what_somebody_changed_is_changed_back(remote: Federation, url: str) -> None:

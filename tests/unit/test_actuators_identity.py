@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -98,14 +99,17 @@ class Identity:
 
     def token(self, auth: Any) -> Answer:
         claim = auth["identity"]["password"]["user"]
-        domain = {row["name"]: row["id"] for row in self.rows["domains"].values()}.get(claim["domain"]["name"])
+        domains = self.all("domains", name=claim["domain"]["name"])
+        domain = domains[0]["id"] if domains else None
         users = self.all("users", name=claim["name"], domain_id=domain, password=claim["password"], enabled=True)
-        token: dict[str, Any] = {"user": {"id": users[0]["id"], "name": users[0]["name"]}} if users else {}
+        token: dict[str, Any] = {}
+        if users and domains:
+            token = {"user": {"id": users[0]["id"], "name": users[0]["name"], "domain": {"name": domains[0]["name"]}}}
         if users and auth["scope"] != "unscoped":
             scope = auth["scope"]["project"]
             projects = self.all("projects", name=scope["name"], domain_id=domain, enabled=True)
             given = [a for a in self.assigned if projects and a[:2] == (users[0]["id"], projects[0]["id"])]
-            token = {**token, "project": {"id": projects[0]["id"]}} if given else {}
+            token = {**token, "project": {name: projects[0][name] for name in ("id", "name")}} if given else {}
         if not token:
             return Answer(401, {"error": {"message": "The request you have made requires authentication."}})
         subject = next(self.ids)
@@ -550,6 +554,36 @@ def test_a_name_that_keystone_takes_for_another_users_is_refused(
         USER.ensure(wanted_user(url, user=name))
     USER.remove(wanted_user(url, user=name))
     assert (keystone.one("users", name="nova"), keystone.assigned) == before
+
+
+@pytest.mark.security
+@pytest.mark.parametrize("password", [PASSWORD, "another"])
+@pytest.mark.parametrize("domain", ["D\xe9fault", "default", "DEFAULT"])
+def test_a_domain_that_keystone_takes_for_another_is_refused(
+    keystone: Identity, url: str, domain: str, password: str
+) -> None:
+    """The attacker who knows the password of the user is let in by Keystone at once."""
+    keystone.collation = without_accents
+    USER.ensure(wanted_user(url))
+    keystone.one("users", name="glance").update(password=password)
+    before = copy.deepcopy(keystone.rows), set(keystone.assigned)
+    thief = wanted_user(url, domain=domain, roles=["admin", "member"])
+    with pytest.raises(SpecError, match=f"spec.domain: Keystone takes '{domain}' for the name of a domain"):
+        USER.ensure(thief)
+    USER.remove(thief)
+    assert (keystone.rows, keystone.assigned) == before
+
+
+@pytest.mark.security
+@pytest.mark.parametrize("password", [PASSWORD, "another"])
+def test_a_project_that_keystone_takes_for_another_is_refused(keystone: Identity, url: str, password: str) -> None:
+    keystone.collation = without_accents
+    USER.ensure(wanted_user(url))
+    keystone.one("users", name="glance").update(password=password)
+    before = copy.deepcopy(keystone.rows), set(keystone.assigned)
+    with pytest.raises(SpecError, match=r"spec\.project: Keystone takes '.*' for the name of a project"):
+        USER.ensure(wanted_user(url, project="s\xe9rvice"))
+    assert (keystone.rows, keystone.assigned) == before
 
 
 @pytest.mark.security

@@ -187,6 +187,8 @@ def test_kinds_with_names_on_servers_claim_them() -> None:
         (VHOST, claims.vhost, {"vhost": "nova", "user": "nova"}, {"user": "nova"}, {"user": "Nova"}),
         (USER, claims.user, {"user": "nova"}, {"user": "Nova"}, {"user": "nova", "domain": "other"}),
         (USER, claims.user, {"user": "nova"}, {"user": "NOVA", "domain": "default"}, {"user": "nov"}),
+        (USER, claims.user, {"user": "nova"}, {"user": "nov\xe1", "domain": "D\xe9fault"}, {"user": "n\xf8va"}),
+        (USER, claims.user, {"user": "nova"}, {"user": "nova\u200b"}, {"user": "no va"}),
     ],
 )
 def test_virtual_hosts_and_users(

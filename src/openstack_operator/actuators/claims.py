@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
+from unicodedata import category, normalize
 
 from ..api import KeystoneRef, MariaDBRef, RabbitMQRef, Ref
 from ..plan import Claim
@@ -11,11 +12,17 @@ from ..plan import Claim
 _MARIADB, _RABBITMQ, _KEYSTONE = MariaDBRef(name="mariadb"), RabbitMQRef(name="rabbitmq"), KeystoneRef(name="keystone")
 
 
+_IGNORED = frozenset({"Mn", "Me", "Cf", "Cc"})
+"""Categories of accents and of characters without a width or a glyph, which collations by Unicode's algorithm skip."""
+
+
 def fold(name: str) -> str:
-    """The same for names that MariaDB may compare as equal: its collations ignore case, and spaces at the end. Accents
-    are left to Keystone, which says whom it found (actuators/identity.py).
+    """The same for names that MariaDB may compare as equal: its collations ignore case, accents and spaces at the end.
+    Of a letter that only some take for another one, as `ß`, Keystone says whom it found (actuators/identity.py).
     """
-    return name.rstrip().casefold()
+    # Once more, since lower case may have an accent of its own.
+    decomposed = normalize("NFKD", normalize("NFKD", name).casefold())
+    return "".join(character for character in decomposed if category(character) not in _IGNORED).rstrip()
 
 
 def _text(fields: Mapping[str, Any], field: str, default: str = "") -> str:

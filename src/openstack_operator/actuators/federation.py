@@ -8,7 +8,8 @@ from ..plan import Context
 from . import loop
 from .answers import member
 from .federation_models import KeystoneIdentityProviderSpec
-from .keystone import NAME, Identified, Keystone, Row, RowT, session
+from .identity import same_name
+from .keystone import NAME, Identified, Keystone, NamedRow, Row, RowT, session
 from .loop import Facets
 
 _API = "/OS-FEDERATION"
@@ -46,7 +47,8 @@ class Domain:
     def find(self) -> Facets | None:
         if self._called is None:
             return {}
-        for row in self._keystone.rows("domains", Identified, name=self._called):
+        for row in self._keystone.rows("domains", NamedRow, name=self._called):
+            same_name(self.path, self._called, row["name"], "domain")
             self.id = row["id"]
             return {}
         return None

@@ -9,12 +9,12 @@ from typing import Protocol, TypedDict
 from ..plan import Context, Drifted, SpecError
 from . import access, loop
 from .claims import fold
-from .keystone import Identified, Keystone, Login, NamedRow, session
+from .keystone import Keystone, Login, NamedRow, session
 from .loop import Facets
 from .models import KeystoneUserSpec
 
 
-class _Project(Identified):
+class _Project(NamedRow):
     enabled: bool
 
 
@@ -53,8 +53,9 @@ class Domain:
 
     @cached_property
     def _id(self) -> str:
-        if not (rows := self._keystone.rows("domains", Identified, name=self.called)):
+        if not (rows := self._keystone.rows("domains", NamedRow, name=self.called)):
             raise SpecError("spec.domain", f"there is no domain {self.called!r} in Keystone")
+        same_name("spec.domain", self.called, rows[0]["name"], "domain")
         return rows[0]["id"]
 
 
@@ -78,6 +79,7 @@ class Project:
         if self.id:
             return self.desired
         for row in self._keystone.rows("projects", _Project, name=self._project, domain_id=self._domain.id):
+            same_name(self.path, self._project, row["name"], "project")
             self.id = row["id"]
             return {"enabled": row["enabled"]}
         return None
@@ -141,12 +143,17 @@ class User:
 
 
 def same_name(path: str, name: str, existing: str, kind: str = "user") -> None:
-    """Raises SpecError where Keystone's database takes the name of another user for the same: its collation may ignore
-    case, accents, or spaces at the end.
+    """Raises SpecError where Keystone's database takes the name of another thing of that kind for the same: its
+    collation may ignore case, accents, or spaces at the end.
     """
     if existing != name:
         text = f"Keystone takes {name!r} for the name of a {kind} that is written otherwise; choose another name"
         raise SpecError(path, text)
+
+
+def exactly(keystone: Keystone, collection: str, name: str, **filters: str) -> list[NamedRow]:
+    """Return what is called so byte by byte, and not what Keystone's database takes for the same."""
+    return [row for row in keystone.rows(collection, NamedRow, name=name, **filters) if row["name"] == name]
 
 
 class KeptUser(User):
@@ -213,6 +220,16 @@ class Roles:
         self.update(frozenset(self._roles))
 
 
+def _same_names(spec: KeystoneUserSpec, login: Login) -> None:
+    """Raises SpecError where the login was that of another user, or in another domain or project."""
+    if login.domain_name:
+        same_name("spec.domain", spec.domain, login.domain_name, "domain")
+    if login.project_name:
+        same_name("spec.project", spec.project, login.project_name, "project")
+    if login.name:
+        same_name("spec.user", spec.user, login.name)
+
+
 def _administers(ctx: Context[KeystoneUserSpec]) -> bool:
     return fold(ctx.spec.user) == fold(access.admin(ctx, ctx.spec.keystone_ref, "username"))
 
@@ -229,8 +246,8 @@ def ensure(ctx: Context[KeystoneUserSpec]) -> list[str]:
         raise SpecError("spec.user", f"{spec.user!r} administers Keystone; choose another name")
     password = access.password(ctx, spec.password_secret_ref)
     login = keystone.login(spec.user, password, spec.domain, spec.project)
-    if login and login.name:
-        same_name("spec.user", spec.user, login.name)
+    if login:
+        _same_names(spec, login)
     domain = Domain(keystone, spec.domain)
     project = Project(keystone, spec.project, domain, login)
     keeper = KeptUser if spec.provider == "k-orc" else User
@@ -244,7 +261,6 @@ def remove(ctx: Context[KeystoneUserSpec]) -> None:
     if _administers(ctx) or ctx.conflicting_fields or ctx.spec.deletion_policy == "Retain":
         return
     keystone = session(ctx, ctx.spec.keystone_ref)
-    for domain in keystone.rows("domains", Identified, name=ctx.spec.domain):
-        for row in keystone.rows("users", NamedRow, name=ctx.spec.user, domain_id=domain["id"]):
-            if row["name"] == ctx.spec.user:
-                keystone.delete("user", row["id"])
+    for domain in exactly(keystone, "domains", ctx.spec.domain):
+        for row in exactly(keystone, "users", ctx.spec.user, domain_id=domain["id"]):
+            keystone.delete("user", row["id"])

@@ -36,13 +36,22 @@ class NamedRow(Identified):
 RowT = TypeVar("RowT", bound=Mapping[str, Any])
 
 
+class _Domain(TypedDict):
+    name: NotRequired[str]
+
+
+class _Project(Identified):
+    name: NotRequired[str]
+
+
 class _User(Identified):
     name: NotRequired[str]
+    domain: NotRequired[_Domain]
 
 
 class _Token(TypedDict):
     user: _User
-    project: NotRequired[Identified]
+    project: NotRequired[_Project]
 
 
 class _Answer(TypedDict):
@@ -63,6 +72,10 @@ class Login:
     """Id of the project; empty when the login was for none."""
     name: str = ""
     """Name of the user as Keystone has it, which may not be the one that was sent."""
+    domain_name: str = ""
+    """Name of the user's domain, as Keystone has it."""
+    project_name: str = ""
+    """Name of the project, as Keystone has it."""
 
 
 def _credentials(user: str, password: str, domain: str, project: str | None) -> Row:
@@ -193,8 +206,9 @@ class Keystone:
 
 def _login(answer: httpx2.Response) -> Login:
     token = read(NAME, answer, _Answer)["token"]
-    project = token.get("project")
-    return Login(token["user"]["id"], project["id"] if project else "", token["user"].get("name", ""))
+    user, project = token["user"], token.get("project")
+    names = user.get("name", ""), user.get("domain", {}).get("name", ""), project.get("name", "") if project else ""
+    return Login(user["id"], project["id"] if project else "", *names)
 
 
 def _token(token: str) -> dict[str, str]:

@@ -8,7 +8,8 @@ from ..plan import Context, SpecError
 from . import loop
 from .answers import member
 from .cinder import NAME, Cinder, connected
-from .keystone import Identified, session
+from .identity import same_name
+from .keystone import NamedRow, session
 from .loop import Facets
 from .storage_models import CinderQuotaSpec
 
@@ -56,8 +57,10 @@ def _project(ctx: Context[CinderQuotaSpec]) -> str:
     if ctx.spec.project is None:
         return ""
     keystone = session(ctx, ctx.spec.keystone_ref)
-    for domain in keystone.rows("domains", Identified, name=ctx.spec.domain):
-        for row in keystone.rows("projects", Identified, name=ctx.spec.project, domain_id=domain["id"]):
+    for domain in keystone.rows("domains", NamedRow, name=ctx.spec.domain):
+        same_name("spec.domain", ctx.spec.domain, domain["name"], "domain")
+        for row in keystone.rows("projects", NamedRow, name=ctx.spec.project, domain_id=domain["id"]):
+            same_name("spec.project", ctx.spec.project, row["name"], "project")
             return row["id"]
     raise SpecError("spec.project", f"there is no project {ctx.spec.project!r} in domain {ctx.spec.domain!r}")
 
