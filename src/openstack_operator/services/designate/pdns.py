@@ -116,7 +116,7 @@ def _servers(ctx: Context[DesignateSpec], conf: parts.Config, tls: Front, *, aft
         memory="64Mi",
     )
     template = kube.pod(
-        ctx, COMPONENT, main, *tls.containers, wanted=pod_settings, annotations={kube.CONFIG_DIGEST: conf.digest}
+        ctx, COMPONENT, main, *tls.containers, settings=pod_settings, annotations={kube.CONFIG_DIGEST: conf.digest}
     )
     pods = kube.workload(
         ctx,
