@@ -205,9 +205,31 @@ def test_an_administrator_of_another_resource_is_kept_when_this_one_goes(keyston
     assert is_right(keystone)
 
 
+@pytest.mark.security
+@pytest.mark.parametrize("policy", ["Retain", "Delete"])
+def test_a_domain_of_another_resource_stays_whole_when_this_one_goes(keystone: Domains, url: str, policy: str) -> None:
+    ENTRY.ensure(wanted(url))
+    domain = keystone.one("domains", name="heat")["id"]
+    keystone.add("users", name="of a stack", domain_id=domain)
+    keystone.add("users", name="thief", domain_id=domain, password="thief")
+    before = copy.deepcopy(keystone.rows)
+    thief = wanted(url, administrator="thief", deletionPolicy=policy)
+    ENTRY.remove(replace(thief, conflicting_fields=frozenset({"spec.domain"})))
+    assert keystone.rows == before
+
+
+@pytest.mark.security
+@pytest.mark.parametrize("name", ["heat", "Heat", "he\xe1t"])
+def test_it_claims_its_domain(name: str) -> None:
+    assert ENTRY.claims
+    mine, others = (ENTRY.claims({"domain": each, "administrator": each + "_admin"})[0] for each in ("heat", name))
+    assert (others.field, others.subject) == ("spec.domain", f"domain {name!r}")
+    assert mine.key == others.key
+
+
 def test_it_claims_its_administrator_as_a_keystone_user_does() -> None:
     assert ENTRY.claims
-    (claim,) = ENTRY.claims({"domain": "Heat", "administrator": "Admin "})
+    _, claim = ENTRY.claims({"domain": "Heat", "administrator": "Admin "})
     user = next(entry for entry in ACTUATORS if entry.resource.kind == "KeystoneUser")
     assert user.claims
     (same,) = user.claims({"domain": "heat", "user": "admin"})

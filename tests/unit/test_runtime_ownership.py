@@ -29,7 +29,7 @@ class Scene:
     """A namespace with resources of one kind."""
 
     def __init__(self, kind: Kind = SCHEMA, of: Claims = claims.database) -> None:
-        catalog = Catalog([CONTROL_PLANE, GLANCE, DATABASE, VHOST, USER])
+        catalog = Catalog([CONTROL_PLANE, GLANCE, *(each.resource for each in ACTUATORS)])
         self.world = World(cast("Client", None), catalog, [], lambda change: None)
         self.world.plans.kinds = (CLOUD, SERVICE)
         self.kind = kind
@@ -137,6 +137,21 @@ def test_who_would_read_tables_of_another_resources_schema_is_refused(scene: Sce
     )
     thief = scene.add("thief", LATE, database="glance", user="thief", readableTables=tables)
     assert (scene.taken(whole), scene.taken(reader), scene.taken(thief)) == (set(), set(), {"spec.database"})
+
+
+def test_a_domain_belongs_to_the_service_that_made_it_and_its_two_administrators_share_it() -> None:
+    scene = Scene(Kind.of(DOMAIN), claims.domain)
+    scene.put(SERVICE, "heat", EARLY)
+    made = [{"apiVersion": scene.kind.api_version, "kind": DOMAIN.kind, "metadata": {"name": n}} for n in ("a", "a--b")]
+    scene.world.plans.settle(Request(SERVICE.handle, "x", "heat"), "heat-1", made)
+    thief = scene.add("thief", BEFORE, domain="Heat", administrator="thief", deletionPolicy="Delete")
+    first = scene.add("a", LATE, (SERVICE, "heat"), domain="heat", administrator="heat")
+    second = scene.add("a--b", LATER, (SERVICE, "heat"), domain="heat", administrator="heat_B")
+    assert (scene.taken(first), scene.taken(second)) == (set(), set())
+    assert scene.ownership.conflicts(thief).problems == {
+        "spec.domain": "domain 'Heat' of Keystone/keystone belongs to KeystoneDomain/a,"
+        " which was here first; choose another name"
+    }
 
 
 def test_an_account_that_comes_back_is_as_old_as_its_cloud(scene: Scene) -> None:

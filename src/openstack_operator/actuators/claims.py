@@ -62,8 +62,7 @@ def user(spec: Mapping[str, Any]) -> Sequence[Claim]:
 
 
 def domain(spec: Mapping[str, Any]) -> Sequence[Claim]:
-    """The administrator of a KeystoneDomain, a user like any other. The domain itself may have several resources: each
-    has an administrator of its own.
-    """
-    at = fold(_text(spec, "domain"))
-    return tuple(_claims(spec, (*_server(spec, "keystoneRef", _KEYSTONE), at), {"administrator": "user"}, folds=True))
+    """The domain of a KeystoneDomain, and its administrator, a user like any other."""
+    server, at = _server(spec, "keystoneRef", _KEYSTONE), fold(_text(spec, "domain"))
+    administrator = _claims(spec, (*server, at), {"administrator": "user"}, folds=True)
+    return (*_claims(spec, server, {"domain": "domain"}, folds=True), *administrator)

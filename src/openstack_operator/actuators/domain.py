@@ -6,7 +6,7 @@ from typing import NotRequired
 
 from ..plan import Context, SpecError
 from . import access, loop
-from .identity import Roles, User, same_name
+from .identity import Roles, User, exactly, same_name
 from .keystone import Keystone, NamedRow, session
 from .loop import Facets
 from .models import KeystoneDomainSpec
@@ -116,6 +116,8 @@ def ensure(ctx: Context[KeystoneDomainSpec]) -> list[str]:
 
 def remove(ctx: Context[KeystoneDomainSpec]) -> None:
     """The administrator is gone, and with deletionPolicy Delete the domain; one that belongs to others stays whole."""
+    if ctx.conflicting_fields:
+        return
     keystone, spec = session(ctx, ctx.spec.keystone_ref), ctx.spec
     domain = OwnDomain(keystone, spec)
     try:
@@ -127,7 +129,5 @@ def remove(ctx: Context[KeystoneDomainSpec]) -> None:
     if spec.deletion_policy == "Delete":
         domain.delete()
         return
-    if not ctx.conflicting_fields:
-        for row in keystone.rows("users", NamedRow, name=spec.administrator, domain_id=domain.id):
-            if row["name"] == spec.administrator:
-                keystone.delete("user", row["id"])
+    for row in exactly(keystone, "users", spec.administrator, domain_id=domain.id):
+        keystone.delete("user", row["id"])

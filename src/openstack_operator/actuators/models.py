@@ -184,7 +184,8 @@ class KeystoneDomainSpec(Model):
     domain: Annotated[
         str, Field(min_length=1, max_length=64, pattern=r"^\S(.*\S)?$"), validated(immutable("the domain's name"))
     ]
-    """Name of the domain. It must not exist yet, or be one that a KeystoneDomain made."""
+    """Name of the domain, which belongs to this resource alone. It must not exist yet, or be one that a KeystoneDomain
+    made."""
     description: Annotated[str, Field(max_length=128)] = ""
     """Description of the domain for people."""
     administrator: Annotated[IdentityName, validated(immutable("the administrator's name"))]

@@ -150,7 +150,7 @@ class Actuator:
     """
     claims: Claims | None = None
     """Function that returns the names that only one resource may have: of several that claim the same, the oldest has
-    it. The others are not ensured, and removed with their fields in `ctx.taken`.
+    it. The others are not ensured, and removed with their fields in `ctx.conflicting_fields`.
     """
     interval: timedelta = timedelta(minutes=1)
     """Time between two passes, since nothing reports changes of the remote side."""
