@@ -519,6 +519,25 @@ def test_regions_share_a_service_and_leave_each_other_alone(keystone: Identity, 
     assert keystone.all("services", type="image") == []
 
 
+@pytest.mark.security
+def test_an_entry_of_another_resource_is_kept_when_this_one_goes(keystone: Identity, url: str) -> None:
+    SERVICE.ensure(wanted_service(url))
+    before = copy.deepcopy(keystone.rows)
+    SERVICE.remove(replace(wanted_service(url), conflicting_fields=frozenset({"spec.type"})))
+    assert keystone.rows == before
+
+
+@pytest.mark.security
+def test_an_entry_that_keystone_takes_for_another_is_left_alone(keystone: Identity, url: str) -> None:
+    keystone.collation = without_accents
+    SERVICE.ensure(wanted_service(url))
+    before = service(keystone), endpoints(keystone)
+    similar = wanted_service(url, name="gl\xe1nce")
+    SERVICE.ensure(similar)
+    SERVICE.remove(similar)
+    assert (service(keystone), endpoints(keystone)) == before
+
+
 def test_an_admin_endpoint_is_made_where_wanted(keystone: Identity, url: str) -> None:
     wanted = {"public": "http://public:9292", "internal": "http://internal:9292", "admin": "http://admin:9292"}
     SERVICE.ensure(wanted_service(url, endpoints=wanted))

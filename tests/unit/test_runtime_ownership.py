@@ -8,6 +8,7 @@ from typing import Any, cast
 import pytest
 
 from openstack_operator.actuators import DATABASE, DOMAIN, USER, VHOST, claims
+from openstack_operator.actuators import SERVICE as SERVICE_ENTRY
 from openstack_operator.catalogue import ACTUATORS
 from openstack_operator.plan import Claims
 from openstack_operator.runtime.client import Client
@@ -21,7 +22,6 @@ from openstack_operator.services.glance.model import GLANCE
 pytestmark = pytest.mark.security
 
 CLOUD, SERVICE, SCHEMA = Kind.of(CONTROL_PLANE), Kind.of(GLANCE), Kind.of(DATABASE)
-THE_SERVICE = Request(SERVICE.handle, "x", "glance")
 EARLY, BEFORE, LATE, LATER = (f"2026-01-01T00:00:0{second}Z" for second in range(4))
 
 
@@ -36,7 +36,14 @@ class Scene:
         self.ownership = Ownership(self.world, kind, of)
         self.version = 0
 
-    def put(self, kind: Kind, name: str, at: str, owner: tuple[Kind, str] | None = None, **spec: Any) -> Cached:
+    def put(
+        self,
+        kind: Kind,
+        name: str,
+        at: str,
+        owner: tuple[Kind, str] | None = None,
+        spec: dict[str, Any] | None = None,
+    ) -> Cached:
         self.version += 1
         references = (
             (OwnerReference(owner[0].kind, owner[1], f"{owner[1]}-1", owner[0].api_version, controller=True),)
@@ -52,20 +59,25 @@ class Scene:
             creation_timestamp=at,
             owner_references=references,
         )
-        made = Cached(meta, json.dumps({"metadata": {"name": name}, "spec": spec}).encode())
+        made = Cached(meta, json.dumps({"metadata": {"name": name}, "spec": spec or {}}).encode())
         self.world.stores[kind].put(made)
         return made
 
     def add(self, name: str, at: str, owner: tuple[Kind, str] | None = None, **spec: Any) -> Cached:
-        return self.put(self.kind, name, at, owner, **spec)
+        return self.put(self.kind, name, at, owner, spec)
 
     def taken(self, held: Cached) -> set[str]:
         return set(self.ownership.conflicts(held).problems)
 
     def plans(self, *names: str) -> None:
         """A Glance that makes those."""
-        wanted = [{"apiVersion": SCHEMA.api_version, "kind": SCHEMA.kind, "metadata": {"name": n}} for n in names]
-        self.world.plans.settle(THE_SERVICE, "glance-1", wanted)
+        self.makes("glance", *names)
+
+    def makes(self, service: str, *names: str) -> None:
+        """A service of that name that makes those."""
+        kind = self.kind
+        wanted = [{"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"name": name}} for name in names]
+        self.world.plans.settle(Request(SERVICE.handle, "x", service), f"{service}-1", wanted)
 
 
 @pytest.fixture
@@ -142,8 +154,7 @@ def test_who_would_read_tables_of_another_resources_schema_is_refused(scene: Sce
 def test_a_domain_belongs_to_the_service_that_made_it_and_its_two_administrators_share_it() -> None:
     scene = Scene(Kind.of(DOMAIN), claims.domain)
     scene.put(SERVICE, "heat", EARLY)
-    made = [{"apiVersion": scene.kind.api_version, "kind": DOMAIN.kind, "metadata": {"name": n}} for n in ("a", "a--b")]
-    scene.world.plans.settle(Request(SERVICE.handle, "x", "heat"), "heat-1", made)
+    scene.makes("heat", "a", "a--b")
     thief = scene.add("thief", BEFORE, domain="Heat", administrator="thief", deletionPolicy="Delete")
     first = scene.add("a", LATE, (SERVICE, "heat"), domain="heat", administrator="heat")
     second = scene.add("a--b", LATER, (SERVICE, "heat"), domain="heat", administrator="heat_B")
@@ -151,6 +162,42 @@ def test_a_domain_belongs_to_the_service_that_made_it_and_its_two_administrators
     assert scene.ownership.conflicts(thief).problems == {
         "spec.domain": "domain 'Heat' of Keystone/keystone belongs to KeystoneDomain/a,"
         " which was here first; choose another name"
+    }
+
+
+@pytest.mark.parametrize(
+    ("entry", "is_taken"),
+    [
+        ({"name": "heat", "type": "orchestration"}, True),
+        ({"name": "other", "type": "orchestration"}, True),
+        ({"name": "heat", "type": "orchestration", "region": "regionone"}, True),
+        ({"name": "heat", "type": "orchestration", "region": "RegionTwo"}, False),
+        ({"name": "heat", "type": "orchestration", "keystoneRef": {"name": "another"}}, False),
+    ],
+)
+def test_an_entry_of_the_catalog_belongs_to_the_service_that_made_it(entry: dict[str, Any], *, is_taken: bool) -> None:
+    scene = Scene(Kind.of(SERVICE_ENTRY), claims.service)
+    scene.put(SERVICE, "heat", EARLY)
+    scene.makes("heat", "heat-catalog", "heat-catalog-cfn")
+    urls = dict.fromkeys(("public", "internal"), "http://attacker.example.org")
+    thief = scene.put(scene.kind, "a-thief", BEFORE, spec={**entry, "endpoints": urls})
+    owner = SERVICE, "heat"
+    mine = scene.put(scene.kind, "heat-catalog", LATER, owner, spec={"name": "heat", "type": "orchestration"})
+    assert (scene.taken(mine), scene.taken(thief)) == (set(), {"spec.type"} if is_taken else set())
+    # A service that goes takes both of its entries along.
+    second = scene.put(scene.kind, "heat-catalog-cfn", LATER, spec={"name": "heat", "type": "cloudformation"})
+    assert scene.taken(second) == set()
+
+
+def test_a_refusal_of_an_entry_of_the_catalog_says_where_it_is() -> None:
+    scene = Scene(Kind.of(SERVICE_ENTRY), claims.service)
+    _, thief = (
+        scene.put(scene.kind, name, at, spec={"name": "keystone", "type": "identity"})
+        for name, at in (("keystone-catalog", EARLY), ("thief", LATE))
+    )
+    assert scene.ownership.conflicts(thief).problems == {
+        "spec.type": "service type 'identity' in RegionOne of Keystone/keystone belongs to"
+        " KeystoneService/keystone-catalog, which was here first; choose another name"
     }
 
 
@@ -190,6 +237,7 @@ def test_kinds_with_names_on_servers_claim_them() -> None:
     assert {each.resource.kind for each in ACTUATORS if each.claims} == {
         DATABASE.kind,
         DOMAIN.kind,
+        SERVICE_ENTRY.kind,
         USER.kind,
         VHOST.kind,
     }

@@ -80,7 +80,7 @@ ACTUATORS: tuple[Actuator, ...] = tuple(
             _actuator(DATABASE, database, _CHEAP, claims=claims.database),
             _actuator(VHOST, messaging, _CHEAP, claims=claims.vhost),
             _actuator(USER, identity, _DEAR, external_kind=_by_korc("User"), claims=claims.user),
-            _actuator(SERVICE, catalog, _DEAR, external_kind=_by_korc("Service")),
+            _actuator(SERVICE, catalog, _DEAR, external_kind=_by_korc("Service"), claims=claims.service),
             _actuator(VOLUME_TYPE, volume_types, _DEAR),
             _actuator(QUOTA, quotas, _DEAR),
             _actuator(BACKEND, backends, _NEAR, observe=backends.observe),

@@ -7,12 +7,12 @@ from typing import NotRequired
 
 from ..plan import Context, Drifted
 from . import loop
-from .keystone import Identified, Keystone, session
+from .keystone import Identified, Keystone, NamedRow, session
 from .loop import Conflict, Facets
 from .models import KeystoneServiceSpec
 
 
-class _Service(Identified):
+class _Service(NamedRow):
     enabled: bool
     description: NotRequired[str | None]
 
@@ -41,7 +41,9 @@ class Service:
         return {"enabled": True, "description": self._spec.description, "duplicates": 0}
 
     def find(self) -> Facets | None:
-        rows = self._keystone.rows("services", _Service, type=self._spec.type, name=self._spec.name)
+        called = {"type": self._spec.type, "name": self._spec.name}
+        # Services may have the same name, so one that Keystone takes for it is just another one.
+        rows = [row for row in self._keystone.rows("services", _Service, **called) if row["name"] == self._spec.name]
         if not rows:
             return None
         if len(rows) > 1:
@@ -149,7 +151,10 @@ def ensure(ctx: Context[KeystoneServiceSpec]) -> list[str]:
 
 
 def remove(ctx: Context[KeystoneServiceSpec]) -> None:
-    """The endpoints in this region are gone, and the service where no other region has one."""
+    """The endpoints in this region are gone, and the service where no other region has one. What belongs to another
+    resource stays."""
+    if ctx.conflicting_fields:
+        return
     keystone = session(ctx, ctx.spec.keystone_ref)
     service = Service(keystone, ctx.spec)
     if service.find() is not None:

@@ -66,3 +66,14 @@ def domain(spec: Mapping[str, Any]) -> Sequence[Claim]:
     server, at = _server(spec, "keystoneRef", _KEYSTONE), fold(_text(spec, "domain"))
     administrator = _claims(spec, (*server, at), {"administrator": "user"}, folds=True)
     return (*_claims(spec, server, {"domain": "domain"}, folds=True), *administrator)
+
+
+def service(spec: Mapping[str, Any]) -> Sequence[Claim]:
+    """The type of a KeystoneService in its region. Its name may have several types, as that of Heat; and endpoints of
+    other regions are those of other resources.
+    """
+    region = _text(spec, "region", "RegionOne")
+    types = _claims(
+        spec, (*_server(spec, "keystoneRef", _KEYSTONE), fold(region)), {"type": "service type"}, folds=True
+    )
+    return tuple(claim._replace(subject=f"{claim.subject} in {region}") for claim in types)
