@@ -282,6 +282,17 @@ def test_the_quota_of_one_project(cloud: Cloud, url: str) -> None:
 
 
 @pytest.mark.security
+def test_the_type_and_the_quota_of_another_resource_are_kept_when_these_go(cloud: Cloud, url: str) -> None:
+    kind, quota = wanting(url, TYPE, name="gold"), wanting(url, QUOTA, project="team", limits={"volumes": 3})
+    TYPE.ensure(kind)
+    QUOTA.ensure(quota)
+    TYPE.remove(replace(kind, conflicting_fields=frozenset({"spec.name"})))
+    QUOTA.remove(replace(quota, conflicting_fields=frozenset({"spec.project"})))
+    assert cloud.named("gold")
+    assert cloud.sets == {"t" * 32: {"volumes": 3}}
+
+
+@pytest.mark.security
 def test_a_quota_of_a_project_that_keystone_takes_for_another_is_refused(cloud: Cloud, url: str) -> None:
     QUOTA.ensure(wanting(url, QUOTA, project="team", limits={"volumes": 3}))
     thief = wanting(url, QUOTA, project="Team", limits={"volumes": 0})

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Generator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -43,6 +45,10 @@ class Federation(Identity):
             case _:
                 return super().authorized(request)
 
+    def same(self, one: tuple[str, ...], other: tuple[str, ...]) -> bool:
+        """As the database compares identifiers of the federation API."""
+        return [self.collation(part) for part in one] == [self.collation(part) for part in other]
+
     def federated(self, request: Request, at: tuple[str, ...]) -> Answer:
         kind = {"identity_providers": "identity_provider", "protocols": "protocol", "mappings": "mapping"}[at[-2]]
         if request.method == "PUT":
@@ -53,6 +59,7 @@ class Federation(Identity):
                 return Answer(409, {"error": {"message": "Conflict"}})
             self.held[at] = {"id": at[-1], **values}
             return Answer(201, {kind: self.held[at]})
+        at = next((each for each in self.held if self.same(each, at)), at)
         if at not in self.held:
             return GONE
         if request.method == "GET":
@@ -113,6 +120,35 @@ def test_a_domain_that_keystone_takes_for_another_is_refused(remote: Federation,
     with pytest.raises(SpecError, match=r"spec\.domain: Keystone takes '.*' for the name of a domain"):
         ENTRY.ensure(asked(url, domain="D\xe9fault"))
     assert remote.held == {}
+
+
+@pytest.mark.security
+@pytest.mark.parametrize("policy", ["Retain", "Delete"])
+def test_a_provider_that_keystone_takes_for_another_is_left_alone(remote: Federation, url: str, policy: str) -> None:
+    remote.collation = without_accents
+    ENTRY.ensure(asked(url))
+    # Somebody made it by hand: a resource has lower case alone.
+    remote.held = {
+        tuple(part.replace("sso", "SSO") for part in at): {**row, "id": row["id"].replace("sso", "SSO")}
+        for at, row in remote.held.items()
+    }
+    before = copy.deepcopy(remote.held)
+    thief = asked(url, remoteIDs=["https://evil.example.org"], deletionPolicy=policy)
+    for work in (ENTRY.ensure, ENTRY.remove):
+        with pytest.raises(SpecError, match="Keystone takes 'sso' for the name of a"):
+            work(thief)
+    assert remote.held == before
+
+
+@pytest.mark.security
+@pytest.mark.parametrize("policy", ["Retain", "Delete"])
+def test_the_provider_of_another_resource_is_kept_when_this_one_goes(remote: Federation, url: str, policy: str) -> None:
+    ENTRY.ensure(asked(url))
+    remote.add("users", name="ada", idp="sso")
+    before = copy.deepcopy((remote.held, remote.rows))
+    thief = asked(url, remoteIDs=["https://evil.example.org"], deletionPolicy=policy)
+    ENTRY.remove(replace(thief, conflicting_fields=frozenset({"spec.name"})))
+    assert (remote.held, remote.rows) == before
 
 
 def test_what_somebody_changed_is_changed_back(remote: Federation, url: str) -> None:

@@ -354,6 +354,27 @@ def test_the_administrator_has_an_application_credential(keystone: Identity, url
     assert [row["name"] for row in keystone.rows["application_credentials"].values()] == ["k-orc_B"]
 
 
+@pytest.mark.security
+@pytest.mark.parametrize("name", ["K-ORC", "k-\xf6rc"])
+def test_a_credential_that_keystone_takes_for_another_is_left_alone(keystone: Identity, url: str, name: str) -> None:
+    keystone.collation = without_accents
+    CREDENTIAL.ensure(wanted_credential(url))
+    before = copy.deepcopy(keystone.rows)
+    for work in (CREDENTIAL.ensure, CREDENTIAL.remove):
+        with pytest.raises(SpecError, match=f"Keystone takes '{name}' for the name of a credential"):
+            work(wanted_credential(url, "thief", name=name))
+    assert keystone.rows == before
+
+
+@pytest.mark.security
+def test_the_credential_of_another_resource_is_kept_when_this_one_goes(keystone: Identity, url: str) -> None:
+    CREDENTIAL.ensure(wanted_credential(url))
+    before = copy.deepcopy(keystone.rows)
+    thief = wanted_credential(url, "thief")
+    CREDENTIAL.remove(replace(thief, conflicting_fields=frozenset({"spec.credential"})))
+    assert keystone.rows == before
+
+
 def test_removing_a_user_keeps_the_project(keystone: Identity, url: str) -> None:
     USER.ensure(wanted_user(url))
     USER.remove(wanted_user(url))

@@ -7,10 +7,22 @@ from typing import Any, cast
 
 import pytest
 
-from openstack_operator.actuators import DATABASE, DOMAIN, USER, VHOST, claims
+from openstack_operator.actuators import (
+    APPLICATION_CREDENTIAL,
+    BACKEND,
+    CHASSIS,
+    DATABASE,
+    DOMAIN,
+    IDENTITY_PROVIDER,
+    QUOTA,
+    USER,
+    VHOST,
+    VOLUME_TYPE,
+    claims,
+)
 from openstack_operator.actuators import SERVICE as SERVICE_ENTRY
 from openstack_operator.catalogue import ACTUATORS
-from openstack_operator.plan import Claims
+from openstack_operator.plan import Claims, Context, Release
 from openstack_operator.runtime.client import Client
 from openstack_operator.runtime.kinds import Catalog, Kind
 from openstack_operator.runtime.ownership import Ownership
@@ -233,14 +245,30 @@ def test_an_owner_that_somebody_wrote_makes_nothing_older(scene: Scene) -> None:
     assert not scene.ownership.conflicts(thief).unknown
 
 
-def test_kinds_with_names_on_servers_claim_them() -> None:
-    assert {each.resource.kind for each in ACTUATORS if each.claims} == {
-        DATABASE.kind,
-        DOMAIN.kind,
-        SERVICE_ENTRY.kind,
-        USER.kind,
-        VHOST.kind,
-    }
+UNCLAIMED = {
+    BACKEND.kind: "it only reads",
+    CHASSIS.kind: "the name of the resource is that of the node in OVN",
+}
+"""Reasons why resources of a kind have no name on a server to themselves."""
+
+
+def test_each_kind_claims_its_names_or_has_a_reason_not_to() -> None:
+    assert {each.resource.kind for each in ACTUATORS if not each.claims} == UNCLAIMED.keys()
+
+
+def test_no_claim_is_removed_by_the_resource_that_does_not_have_it() -> None:
+    """What no server is asked for cannot be removed there."""
+    for actuator in ACTUATORS:
+        if actuator.claims and actuator.resource not in (DATABASE, VHOST):
+            ctx = Context[Any](
+                kind=actuator.resource.kind,
+                owner="x",
+                namespace="x",
+                spec=None,
+                release=Release("2025.1", "debian", {}),
+                conflicting_fields=frozenset({"spec.name"}),
+            )
+            actuator.remove(ctx)
 
 
 @pytest.mark.parametrize(
@@ -252,12 +280,25 @@ def test_kinds_with_names_on_servers_claim_them() -> None:
         (USER, claims.user, {"user": "nova"}, {"user": "NOVA", "domain": "default"}, {"user": "nov"}),
         (USER, claims.user, {"user": "nova"}, {"user": "nov\xe1", "domain": "D\xe9fault"}, {"user": "n\xf8va"}),
         (USER, claims.user, {"user": "nova"}, {"user": "nova\u200b"}, {"user": "no va"}),
+        (IDENTITY_PROVIDER, claims.identity_provider, {"name": "sso"}, {"name": "SSO"}, {"name": "sso2"}),
+        (
+            APPLICATION_CREDENTIAL,
+            claims.application_credential,
+            {"credential": "k-orc"},
+            {"credential": "K-ORC"},
+            {"credential": "k-orc_B"},
+        ),
+        (VOLUME_TYPE, claims.volume_type, {"name": "gold"}, {"name": "g\xf6ld"}, {"name": "silver"}),
+        (VOLUME_TYPE, claims.volume_type, {"name": "a"}, {"name": "a"}, {"name": "a", "cinderRef": {"name": "b"}}),
+        (QUOTA, claims.quota, {"project": "team"}, {"project": "Team", "domain": "default"}, {"project": "other"}),
+        (QUOTA, claims.quota, {"project": "team"}, {"project": "team"}, {"project": "team", "domain": "other"}),
+        (QUOTA, claims.quota, {"limits": {"volumes": 1}}, {"project": None}, {"project": "team"}),
     ],
 )
-def test_virtual_hosts_and_users(
+def test_names_are_compared_as_their_servers_do(
     kind: Any, of: Claims, mine: dict[str, Any], same: dict[str, Any], other: dict[str, Any]
 ) -> None:
     scene = Scene(Kind.of(kind), of)
-    scene.add("mine", EARLY, **mine)
-    assert scene.taken(scene.add("same", LATE, **same)) == {f"spec.{min(same, key=lambda f: f == 'domain')}"}
-    assert not scene.taken(scene.add("other", LATE, **other))
+    scene.put(scene.kind, "mine", EARLY, spec=mine)
+    assert scene.taken(scene.put(scene.kind, "same", LATE, spec=same)) == {f"spec.{next(iter(same))}"}
+    assert not scene.taken(scene.put(scene.kind, "other", LATE, spec=other))

@@ -5,7 +5,8 @@ from __future__ import annotations
 from ..plan import Context, Transient
 from . import access, loop
 from .answers import member
-from .keystone import NAME, Identified, Keystone, session
+from .identity import same_name
+from .keystone import NAME, Keystone, NamedRow, session
 from .loop import Facets
 from .models import KeystoneApplicationCredentialSpec
 
@@ -23,7 +24,7 @@ class Credential:
         self._called = called
         self._user = user
         self._secret = secret
-        self._rows: list[Identified] = []
+        self._rows: list[NamedRow] = []
 
     @property
     def desired(self) -> Facets:
@@ -33,7 +34,9 @@ class Credential:
         if self._secret and self._keystone.admits(self._user, self._called, self._secret):
             return self.desired
         answer = self._keystone.call("GET", _AT, params={"name": self._called}, ids=(self._keystone.user,))
-        self._rows = member(NAME, answer, "application_credentials", list[Identified]) if answer else []
+        self._rows = member(NAME, answer, "application_credentials", list[NamedRow]) if answer else []
+        for row in self._rows:
+            same_name(self.path, self._called, row["name"], "credential")
         return {"secret": False} if self._rows else None
 
     def create(self) -> None:
@@ -62,5 +65,7 @@ def ensure(ctx: Context[KeystoneApplicationCredentialSpec]) -> list[str]:
 
 
 def remove(ctx: Context[KeystoneApplicationCredentialSpec]) -> None:
-    """The credential is gone, and every token by it."""
+    """The credential is gone, and every token by it, unless it belongs to another resource."""
+    if ctx.conflicting_fields:
+        return
     loop.remove((_credential(ctx, ""),))

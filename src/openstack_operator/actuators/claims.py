@@ -6,10 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 from unicodedata import category, normalize
 
-from ..api import KeystoneRef, MariaDBRef, RabbitMQRef, Ref
+from ..api import CinderRef, KeystoneRef, MariaDBRef, RabbitMQRef, Ref
 from ..plan import Claim
 
-_MARIADB, _RABBITMQ, _KEYSTONE = MariaDBRef(name="mariadb"), RabbitMQRef(name="rabbitmq"), KeystoneRef(name="keystone")
+_MARIADB, _RABBITMQ = MariaDBRef(name="mariadb"), RabbitMQRef(name="rabbitmq")
+_KEYSTONE, _CINDER = KeystoneRef(name="keystone"), CinderRef(name="cinder")
 
 
 _IGNORED = frozenset({"Mn", "Me", "Cf", "Cc"})
@@ -77,3 +78,28 @@ def service(spec: Mapping[str, Any]) -> Sequence[Claim]:
         spec, (*_server(spec, "keystoneRef", _KEYSTONE), fold(region)), {"type": "service type"}, folds=True
     )
     return tuple(claim._replace(subject=f"{claim.subject} in {region}") for claim in types)
+
+
+def identity_provider(spec: Mapping[str, Any]) -> Sequence[Claim]:
+    """The provider of a KeystoneIdentityProvider, whose name its mapping has, too."""
+    return tuple(_claims(spec, _server(spec, "keystoneRef", _KEYSTONE), {"name": "identity provider"}, folds=True))
+
+
+def application_credential(spec: Mapping[str, Any]) -> Sequence[Claim]:
+    """The credential of a KeystoneApplicationCredential. The user is the administrator in each."""
+    names = {"credential": "application credential"}
+    return tuple(_claims(spec, _server(spec, "keystoneRef", _KEYSTONE), names, folds=True))
+
+
+def volume_type(spec: Mapping[str, Any]) -> Sequence[Claim]:
+    """The type of a CinderVolumeType."""
+    return tuple(_claims(spec, _server(spec, "cinderRef", _CINDER), {"name": "volume type"}, folds=True))
+
+
+def quota(spec: Mapping[str, Any]) -> Sequence[Claim]:
+    """The project of a CinderQuota in its domain, or every project."""
+    server, project = _server(spec, "cinderRef", _CINDER), _text(spec, "project")
+    if not project:
+        return (Claim("spec.project", "quota of every project", (*server, "quota")),)
+    key = (*server, "quota", fold(_text(spec, "domain", "Default")), fold(project))
+    return (Claim("spec.project", f"quota of project {project!r}", key),)

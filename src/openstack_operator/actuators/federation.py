@@ -2,27 +2,35 @@
 
 from __future__ import annotations
 
-from typing import Any, NotRequired, TypedDict
+from typing import Any, NotRequired, TypedDict, TypeVar
 
 from ..plan import Context
 from . import loop
 from .answers import member
 from .federation_models import KeystoneIdentityProviderSpec
 from .identity import same_name
-from .keystone import NAME, Identified, Keystone, NamedRow, Row, RowT, session
+from .keystone import NAME, Identified, Keystone, NamedRow, Row, session
 from .loop import Facets
 
 _API = "/OS-FEDERATION"
 
 
-class _Mapping(TypedDict):
+class _Mapping(Identified):
     rules: Any
 
 
-class _Provider(TypedDict):
+class _Provider(Identified):
     enabled: bool
     description: NotRequired[str | None]
     remote_ids: NotRequired[list[str] | None]
+
+
+class _Protocol(Identified):
+    mapping_id: NotRequired[str | None]
+    remote_id_attribute: NotRequired[str | None]
+
+
+IdentifiedT = TypeVar("IdentifiedT", bound=Identified)
 
 
 class _User(TypedDict):
@@ -66,15 +74,20 @@ class Domain:
 class _FederationObject:
     """Object of the federation API, which has a path of its own."""
 
-    kind = ""
+    kind, path = "", ""
 
     def __init__(self, keystone: Keystone, at: str) -> None:
         self._keystone = keystone
         self._at = f"{_API}/{at}"
 
-    def _row(self, shape: type[RowT]) -> RowT | None:
+    def _row(self, shape: type[IdentifiedT]) -> IdentifiedT | None:
+        """Raises SpecError where Keystone's database takes the id of another one for the same."""
         answer = self._keystone.call("GET", self._at)
-        return member(NAME, answer, self.kind, shape) if answer else None
+        if not answer:
+            return None
+        row = member(NAME, answer, self.kind, shape)
+        same_name(self.path, self._at.rpartition("/")[2], row["id"], self.kind.replace("_", " "))
+        return row
 
     def _write(self, method: str, values: dict[str, Any]) -> None:
         self._keystone.call(method, self._at, {self.kind: values})
@@ -153,7 +166,7 @@ class Protocol(_FederationObject):
         self.desired: Facets = {"mapping_id": spec.name, **optional_fields}
 
     def find(self) -> Facets | None:
-        row = self._row(Row)
+        row = self._row(_Protocol)
         return {name: row.get(name) for name in self.desired} if row else None
 
     def create(self) -> None:
@@ -174,8 +187,11 @@ def ensure(ctx: Context[KeystoneIdentityProviderSpec]) -> list[str]:
 def remove(ctx: Context[KeystoneIdentityProviderSpec]) -> None:
     """Disable the provider, or with deletionPolicy Delete remove it with its mapping and its users. With the provider
     alone removed, Keystone would not recognize its users: an ID follows from domain and name, so that the next login
-    would create a user that already exists (shadow_backends/sql.py, create_federated_user).
+    would create a user that already exists (shadow_backends/sql.py, create_federated_user). The provider of another
+    resource stays as it is.
     """
+    if ctx.conflicting_fields:
+        return
     keystone, spec = session(ctx, ctx.spec.keystone_ref), ctx.spec
     provider = Provider(keystone, spec, Domain(keystone, None))
     if spec.deletion_policy == "Retain":

@@ -258,7 +258,7 @@ def ensure(ctx: Context[KeystoneUserSpec]) -> list[str]:
 def remove(ctx: Context[KeystoneUserSpec]) -> None:
     """The user is gone, and its roles with it, unless it is retained. The project stays: other service users work in
     it."""
-    if _administers(ctx) or ctx.conflicting_fields or ctx.spec.deletion_policy == "Retain":
+    if ctx.conflicting_fields or _administers(ctx) or ctx.spec.deletion_policy == "Retain":
         return
     keystone = session(ctx, ctx.spec.keystone_ref)
     for domain in exactly(keystone, "domains", ctx.spec.domain):

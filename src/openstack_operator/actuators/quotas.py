@@ -71,7 +71,9 @@ def ensure(ctx: Context[CinderQuotaSpec]) -> list[str]:
 
 
 def remove(ctx: Context[CinderQuotaSpec]) -> None:
-    """The project has what every project has."""
+    """The project has what every project has, unless another resource gives it its quota."""
+    if ctx.conflicting_fields:
+        return
     try:
         project = _project(ctx)
     except SpecError:

@@ -193,5 +193,7 @@ def ensure(ctx: Context[CinderVolumeTypeSpec]) -> list[str]:
 
 
 def remove(ctx: Context[CinderVolumeTypeSpec]) -> None:
-    """The type is gone; Cinder refuses that while a volume has it."""
+    """The type is gone, unless it belongs to another resource; Cinder refuses that while a volume has it."""
+    if ctx.conflicting_fields:
+        return
     loop.remove((VolumeType(connected(ctx), ctx.spec),))
