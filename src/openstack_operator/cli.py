@@ -160,6 +160,7 @@ _PERMISSIONS = {
     "secret-store-keys": ("a key of ClusterSecretStores, beside those below the namespace", "shared/clouds/*"),
     "ingress-annotations": ("an annotation of Ingresses, beside the harmless ones", "example.org/*"),
     "allow-plain-text-to": ("a host or network that logins may be sent to without TLS", "192.0.2.0/24"),
+    "priority-classes": ("a PriorityClass, beside those that do not begin with system-", "system-cluster-critical"),
 }
 
 
@@ -245,6 +246,7 @@ def _permissions(options: argparse.Namespace) -> Permissions:
         secret_store_keys=entries_by_option["secret-store-keys"],
         ingress_annotations=entries_by_option["ingress-annotations"],
         plain_text_to=entries_by_option["allow-plain-text-to"],
+        priority_classes=entries_by_option["priority-classes"],
     )
 
 

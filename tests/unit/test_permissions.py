@@ -244,6 +244,7 @@ FLAGS = {
     "secret-store-keys": "secret_store_keys",
     "ingress-annotations": "ingress_annotations",
     "allow-plain-text-to": "plain_text_to",
+    "priority-classes": "priority_classes",
 }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .ceph import CephClientRef, CephSource, PoolName
 from .defaults import default_text, split_default, with_default
-from .destinations import ALLOWED_HOSTS, allowed_hosts, destinations, host_of, is_allowed, sent
+from .destinations import ALLOWED_HOSTS, allowed_hosts, destinations, host_of, is_allowed, models_in, sent
 from .federation import MappingRules, ProviderName, RemoteIdAttribute
 from .fields import (
     BY_NAME,
@@ -284,6 +284,7 @@ __all__ = [
     "mebibytes",
     "memory",
     "model_schema",
+    "models_in",
     "node_fields",
     "optional_ref",
     "references",

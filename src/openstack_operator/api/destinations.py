@@ -33,25 +33,31 @@ def destinations(spec: Model) -> list[Destination]:
     """Every Secret in this spec that goes to servers which the spec itself names, with the field's path. What a
     template names belongs to the resource made of it.
     """
-    return list(_nested_destinations(spec, "spec"))
+    return [
+        Destination(f"{path}.{field}", secret, addresses)
+        for path, model in models_in(spec)
+        for field, secret, addresses in model.destinations()
+    ]
 
 
-def _nested_destinations(value: Any, path: str) -> Iterator[Destination]:
+def models_in(value: Any, path: str = "spec") -> Iterator[tuple[str, Model]]:
+    """Every model in a spec with its path as users write it, the spec first; none of a template, which belongs to the
+    resource made of it.
+    """
     if isinstance(value, Model):
         if isinstance(value, Template):
             return
-        for field, secret, addresses in value.destinations():
-            yield Destination(f"{path}.{field}", secret, addresses)
+        yield path, value
         for name, info in type(value).model_fields.items():
-            yield from _nested_destinations(getattr(value, name), f"{path}.{info.alias or name}")
+            yield from models_in(getattr(value, name), f"{path}.{info.alias or name}")
     elif isinstance(value, Mapping):
         for name, each in value.items():
             if isinstance(each, Model):
-                yield from _nested_destinations(each, f"{path}.{name}")
+                yield from models_in(each, f"{path}.{name}")
     elif isinstance(value, list | tuple):
         for index, each in enumerate(value):
             if isinstance(each, Model):
-                yield from _nested_destinations(each, f"{path}[{index}]")
+                yield from models_in(each, f"{path}[{index}]")
 
 
 def host_of(address: str) -> str:

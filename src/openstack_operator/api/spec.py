@@ -53,7 +53,7 @@ class PodSettings(Model):
     tolerations: Annotated[Opaques, bounded(64)] | None = None
     """Taints the pods tolerate."""
     affinity: Opaque | None = None
-    """Kubernetes affinity of the pods."""
+    """Kubernetes affinity of the pods. A required podAntiAffinity selects pods of this namespace only."""
     anti_affinity: Literal["soft", "hard"] | None = None
     """Placement of a program's pods on different nodes: `soft` if enough nodes are available, `hard` always, so that
     a pod stays pending without a free node. Unset is `soft`; a podAntiAffinity in `affinity` replaces either. Has no
@@ -62,7 +62,7 @@ class PodSettings(Model):
     """Spread of a program's pods, for example over zones; a constraint without a labelSelector gets that of the
     program's pods. Has no effect on programs that run once on every node."""
     priority_class_name: Annotated[Name, bounded(253)] | None = None
-    """PriorityClass of the pods."""
+    """PriorityClass of the pods. Classes that begin with `system-` need the operator's flag `--priority-classes`."""
 
 
 class Purge(PodSettings):

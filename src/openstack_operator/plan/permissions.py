@@ -12,6 +12,9 @@ from .errors import SpecError
 _SAFE_KEY = re.compile(r"(?!(?:.*/)?\.{1,2}(?:/|$))[^/%\\]+(?:/[^/%\\]+)*")
 """A key of a store that stands for itself, not for one that another way leads to."""
 
+_KEPT_CLASSES = "system-"
+"""Begin of the names of Kubernetes' own PriorityClasses; Kubernetes refuses such a name for others."""
+
 
 def _refuse(path: str, message: str) -> None:
     raise SpecError(path, message)
@@ -29,6 +32,8 @@ class Permissions:
     """Names of annotations of Ingresses."""
     plain_text_to: tuple[str, ...] = ()
     """Hosts and networks that logins may be sent to without TLS."""
+    priority_classes: tuple[str, ...] = ()
+    """Names of PriorityClasses, beside those that Kubernetes does not keep for itself."""
     refuse: Callable[[str, str], None] = _refuse
     """Takes the path and what is lacking; raises SpecError. Offline, where the permissions are not known, it reports a
     finding."""
@@ -60,6 +65,10 @@ class Permissions:
     def allows_plain_text(self, namespace: str, host: str) -> bool:
         """Return True if logins may be sent to the host without TLS."""
         return _allows(self.plain_text_to, namespace, host, is_host=True)
+
+    def allows_priority_class(self, namespace: str, name: str) -> bool:
+        """Return True if pods may have this PriorityClass."""
+        return not name.startswith(_KEPT_CLASSES) or _allows(self.priority_classes, namespace, name)
 
     def _is_certifiable(self, host: str, namespace: str, domain: str) -> bool:
         return (

@@ -47,6 +47,7 @@ from .client import not_permitted
 from .kinds import SECRET, Kind
 from .permits import account_refusals, refusals
 from .plain_text import plain_text
+from .scheduling import preempting_classes, repelled_namespaces
 from .secret_sharing import SecretSharing
 from .store import Cached, Request, Store
 from .world import Target, World, condition_kind
@@ -80,7 +81,7 @@ class Missing:
     absent: list[str] = field(default_factory=list[str])
     unpublished: list[str] = field(default_factory=list[str])
     refused: list[str] = field(default_factory=list[str])
-    """Uses of Secrets that are not allowed."""
+    """Uses of Secrets, and settings of pods, that are not allowed."""
 
     @property
     def verdict(self) -> Verdict | None:
@@ -159,7 +160,9 @@ class Gatherer:
         missing.refused += refusals(spec, named_secrets, request.namespace)
         data: dict[str, Mapping[str, str]] = {name: secret_data(each.decode()) for name, each in named_secrets.items()}
         plain = plain_text(spec, data, request.namespace, self._domain, self._permissions)
-        missing.refused += [f"{path}: {text}" for path, text in plain]
+        repelled = repelled_namespaces(spec, request.namespace)
+        preempting = preempting_classes(spec, request.namespace, self._permissions)
+        missing.refused += [f"{path}: {text}" for path, text in (*plain, *repelled, *preempting)]
         if admin:
             refused, waits_for = account_refusals(self._world, kind, owner, spec, refs, named_secrets)
             missing.refused += refused
