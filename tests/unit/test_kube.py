@@ -308,7 +308,7 @@ def test_a_deployment_is_ready_when_every_pod_is_of_the_newest_template(status: 
     assert kube.judge(live("Deployment", status, replicas=2)).ready is ready
 
 
-UPDATED = "updated to the new pod template"
+UPDATED = "have the change"
 PROGRESS: list[tuple[str, Object, str]] = [
     ("Deployment", {"replicas": 0}, "0/2 pods ready"),
     ("Deployment", {"replicas": 2, "updatedReplicas": 2, "readyReplicas": 1}, "1/2 pods ready"),
@@ -316,7 +316,7 @@ PROGRESS: list[tuple[str, Object, str]] = [
     (
         "Deployment",
         {"replicas": 3, "updatedReplicas": 2, "readyReplicas": 3},
-        "3/3 pods ready, 1 pod of the old pod template still to end",
+        "3 of 3 pods ready, old and new; 1 old still to end",
     ),
     (
         "Deployment",

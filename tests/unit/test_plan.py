@@ -122,7 +122,7 @@ async def test_what_surrounds_pods_that_run_is_held_by_nothing() -> None:
     assert (await found(api, schema_is=progressing("running"))).state is State.WAITING
     assert applied == [thing("schema"), thing("other"), thing("service")]
     held = await found(api, before=Predecessor("StatefulSet/x"))
-    assert (held.turn_after, "after StatefulSet/x" in held.message) == (Predecessor("StatefulSet/x"), True)
+    assert (held.turn_after, "for StatefulSet/x" in held.message) == (Predecessor("StatefulSet/x"), True)
     assert applied == [thing("schema"), thing("other"), thing("service")]
     await found(schema_is=progressing("running"))
     assert applied == [thing("schema"), thing("other")]
@@ -183,7 +183,7 @@ def test_a_group_is_one_condition() -> None:
 
 
 def turn(workload: str = "Deployment/api", until: datetime | None = None) -> Verdict:
-    message = f"changes after {workload}, which is being rolled out"
+    message = f"waits for {workload}, which is being rolled out"
     return Verdict(State.PROGRESSING, message, turn_after=Predecessor(workload, until))
 
 
@@ -193,10 +193,10 @@ def test_the_sum_counts_what_waits_for_its_turn() -> None:
     plan = Plan(config, api, scheduler, Group("Cells", [conductor]))
     verdicts = {config: READY, api: progressing("api: 1/1 pods ready"), scheduler: turn(), conductor: turn()}
     shown = conditions(plan, verdicts)
-    assert shown["Ready"] == progressing("API: api: 1/1 pods ready; 2 workloads change after Deployment/api")
-    assert shown["SchedulerReady"].message == "changes after Deployment/api, which is being rolled out"
+    assert shown["Ready"] == progressing("API: api: 1/1 pods ready; 2 workloads wait for Deployment/api")
+    assert shown["SchedulerReady"].message == "waits for Deployment/api, which is being rolled out"
     alone = conditions(plan, {**verdicts, api: READY, scheduler: READY})["Ready"]
-    assert alone == progressing("1 workload changes after Deployment/api, which is being rolled out")
+    assert alone == progressing("1 workload waits for Deployment/api, which is being rolled out")
     ends = datetime(2026, 11, 26, 12, 5, tzinfo=UTC)
     both = {
         config: READY,
@@ -205,8 +205,8 @@ def test_the_sum_counts_what_waits_for_its_turn() -> None:
         conductor: turn("Deployment/x", ends + timedelta(hours=1)),
     }
     assert conditions(plan, both)["Ready"].message == (
-        "1 workload changes after Deployment/api; 1 workload changes after Deployment/x, which is being rolled out, "
-        "and waits for it until 13:05 UTC at the latest"
+        "1 workload waits for Deployment/api; 1 workload waits for Deployment/x, which is being rolled out, "
+        "until 13:05 UTC at the latest"
     )
 
 
@@ -217,7 +217,7 @@ async def test_a_resource_whose_turn_comes_before_is_not_said_to_roll_out() -> N
         raise AssertionError("it is not its turn")
 
     verdicts = await carry_out(plan, apply, lambda _: READY, lambda _: True, lambda _: blocker)
-    assert verdicts[api].message == "changes after Keystone/keystone, which comes first"
+    assert verdicts[api].message == "waits for Keystone/keystone, which comes first"
     assert conditions(plan, verdicts)["Ready"] == progressing("1 workload " + verdicts[api].message)
 
 
@@ -225,7 +225,7 @@ def test_a_part_that_waits_for_its_turn_does_not_hide_another() -> None:
     one, other = step("One"), step("Other")
     plan = Plan(Group("Cells", [one, other]))
     found = conditions(plan, {one: turn(), other: failed("no image", "ImagePullFailed")})["Ready"]
-    assert found == failed("Cells: no image; 1 workload changes after Deployment/api", "ImagePullFailed")
+    assert found == failed("Cells: no image; 1 workload waits for Deployment/api", "ImagePullFailed")
 
 
 def test_published_facts_are_copied() -> None:

@@ -520,7 +520,7 @@ def test_a_pod_that_takes_long_to_end_is_named_with_what_it_waits_for() -> None:
     assert diagnosis.changes_at == BEGAN + timedelta(seconds=30)
     verdict = diagnose(live, [old], after=31).verdict
     text = "pod api-5b9-a on node node1 is ending, until 12:30 UTC at the latest; look at node node1"
-    assert verdict.message == f"api: 1/1 pods ready, 0/1 updated to the new pod template; {text}"
+    assert verdict.message == f"api: 1/1 pods ready, 0/1 have the change; {text}"
     assert (verdict.state, verdict.reason) == (State.PROGRESSING, "")
     late = diagnose(live, [old], after=1831).verdict
     assert late.message.endswith("pod api-5b9-a on node node1 was to end by 12:30 UTC: see whether its node answers")

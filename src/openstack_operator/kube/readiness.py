@@ -51,10 +51,10 @@ def _progress(live: Object, desired: int, ready: int, updated: int, existing: in
     text = f"{_name(live)}: {min(ready, desired)}/{desired} pods ready"
     older = existing - updated
     if older > 0 and updated < desired:
-        return f"{text}, {updated}/{desired} updated to the new pod template"
+        return f"{text}, {updated}/{desired} have the change"
     if older > 0:
         # Which of them are ready, Kubernetes does not say.
-        return f"{_name(live)}: {ready}/{existing} pods ready, {_pods(older)} of the old pod template still to end"
+        return f"{_name(live)}: {ready} of {existing} pods ready, old and new; {older} old still to end"
     return f"{text}, {_pods(existing - desired)} too many still to end" if existing > desired else text
 
 

@@ -42,7 +42,7 @@ async def carry_out(
             blocked_verdict = waiting("waiting for " + ", ".join(dict.fromkeys(b.name for b in blockers)))
             verdicts[step] = await _surrounded(step, blocked_verdict, apply, present)
         elif predecessor := before(step):
-            message = f"changes after {predecessor.name}, {_reason([predecessor])}"
+            message = f"waits for {predecessor.name}, {_reason([predecessor])}"
             blocked_verdict = Verdict(State.PROGRESSING, message, turn_after=predecessor)
             verdicts[step] = await _surrounded(step, blocked_verdict, apply, present)
         else:
@@ -89,7 +89,7 @@ def _ready(grouped: Mapping[str, Sequence[Verdict]]) -> Verdict:
     if not turns:
         return verdict
     waits = "; ".join(
-        f"{count} {'workload changes' if count == 1 else 'workloads change'} after {name}"
+        f"{count} {'workload waits' if count == 1 else 'workloads wait'} for {name}"
         for name, count in Counter(each.name for each in turns).items()
     )
     if verdict.ready:
@@ -102,7 +102,7 @@ def _reason(predecessors: Sequence[Predecessor]) -> str:
     if not all(each.name.partition("/")[0] in WORKLOADS for each in predecessors):
         return "which comes first"
     ends = [each.until for each in predecessors if each.until]
-    latest = f", and waits for it until {max(ends):%H:%M} UTC at the latest" if len(ends) == len(predecessors) else ""
+    latest = f", until {max(ends):%H:%M} UTC at the latest" if len(ends) == len(predecessors) else ""
     return f"which is being rolled out{latest}"
 
 
