@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
+import shlex
 import shutil
 from collections.abc import Generator, Iterator
 from contextlib import AsyncExitStack, contextmanager
@@ -16,6 +18,7 @@ import pytest
 
 from localcluster import apiserver, build
 from localcluster.commands import run
+from openstack_operator import __version__
 from openstack_operator.catalogue import ACTUATORS, SERVICES
 from openstack_operator.release_files import ReleaseFiles
 from openstack_operator.runtime.client import Client
@@ -108,6 +111,15 @@ def test_one_command_installs_everything(kubectl: Kubectl) -> None:
     assert "clusterrole" in kubectl("get", "clusterrole", "openstack-operator", "-o", "name")
     again = kubectl.apply("--server-side", "-k", str(ROOT / "deploy"))
     assert "serverside-applied" in again
+
+
+def test_the_version_to_wait_for_in_an_upgrade_is_that_of_the_installed_operator(kubectl_of_its_own: Kubectl) -> None:
+    page = (ROOT / "docs" / "how-to" / "upgrade.md").read_text(encoding="utf-8")
+    [command] = re.findall(r"^VERSION=\$\(kubectl (.*?)\)$", page, re.MULTILINE | re.DOTALL)
+    words = shlex.split(command.replace("\\\n", " "))
+    assert kubectl_of_its_own(*words) == __version__
+    kubectl_of_its_own("set", "env", "deploy/openstack-operator", "OPERATOR_BUILD=3d4c", "-n", "openstack-operator")
+    assert kubectl_of_its_own(*words) == f"{__version__}+3d4c"
 
 
 def test_client_side_apply_takes_every_definition(kubectl: Kubectl) -> None:
