@@ -14,7 +14,7 @@ from openstack.connection import Connection
 
 from cloud import proof
 from cloud.kubernetes import CloudError, Kubernetes
-from cloud.session import Cloud
+from cloud.session import Cloud, Session
 
 from ..facts import ready_again
 from ..waiting import server_reaches, until
@@ -139,8 +139,9 @@ def serve_by(cluster: Kubernetes, cloud: Cloud, backend: str | None) -> None:
 
 
 @pytest.fixture(scope="module", params=["bind9", "pdns4"])
-def backend(request: pytest.FixtureRequest, cluster: Kubernetes, cloud: Cloud) -> Generator[str]:
+def backend(request: pytest.FixtureRequest, stood: tuple[Session, Cloud]) -> Generator[str]:
     """The kind of the servers, which is another one for a part of the tests."""
+    cluster, cloud = stood[0].cluster, stood[1]
     if request.param == "bind9":
         yield request.param
         return
