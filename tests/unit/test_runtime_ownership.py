@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any, cast
 
 import pytest
@@ -40,12 +41,12 @@ EARLY, BEFORE, LATE, LATER = (f"2026-01-01T00:00:0{second}Z" for second in range
 class Scene:
     """A namespace with resources of one kind."""
 
-    def __init__(self, kind: Kind = SCHEMA, of: Claims = claims.database) -> None:
+    def __init__(self, kind: Kind = SCHEMA, of: Claims = claims.database, others: Mapping[Kind, Claims] = {}) -> None:
         catalog = Catalog([CONTROL_PLANE, GLANCE, *(each.resource for each in ACTUATORS)])
         self.world = World(cast("Client", None), catalog, [], lambda change: None)
         self.world.plans.kinds = (CLOUD, SERVICE)
         self.kind = kind
-        self.ownership = Ownership(self.world, kind, of)
+        self.ownership = Ownership(self.world, kind, {kind: of, **others})
         self.version = 0
 
     def put(
@@ -211,6 +212,30 @@ def test_a_refusal_of_an_entry_of_the_catalog_says_where_it_is() -> None:
         "spec.type": "service type 'identity' in RegionOne of Keystone/keystone belongs to"
         " KeystoneService/keystone-catalog, which was here first; choose another name"
     }
+
+
+def test_the_administrator_of_a_domain_is_no_user_of_a_younger_resource() -> None:
+    domains = Kind.of(DOMAIN)
+    scene = Scene(Kind.of(USER), claims.user, {domains: claims.domain})
+    scene.put(domains, "heat-domain", EARLY, spec={"domain": "heat", "administrator": "heat_domain_admin"})
+    thief = scene.add("thief", LATE, domain="Heat", user="heat_domain_admin")
+    assert scene.ownership.conflicts(thief).problems == {
+        "spec.user": "user 'heat_domain_admin' of Keystone/keystone belongs to KeystoneDomain/heat-domain,"
+        " which was here first; choose another name"
+    }
+
+
+def test_a_user_is_no_administrator_of_a_younger_domain() -> None:
+    users = Kind.of(USER)
+    scene = Scene(Kind.of(DOMAIN), claims.domain, {users: claims.user})
+    scene.put(users, "mine", EARLY, spec={"domain": "customers", "user": "ada"})
+    assert scene.taken(scene.add("thief", LATE, domain="customers", administrator="Ada")) == {"spec.administrator"}
+    assert scene.taken(scene.add("other", LATE, domain="partners", administrator="ada")) == set()
+
+
+def test_kinds_that_claim_names_of_each_other_know_it() -> None:
+    rivals = {each.resource.kind: {rival.kind for rival in each.rivals} for each in ACTUATORS if each.rivals}
+    assert rivals == {"KeystoneUser": {"KeystoneDomain"}, "KeystoneDomain": {"KeystoneUser"}}
 
 
 def test_an_account_that_comes_back_is_as_old_as_its_cloud(scene: Scene) -> None:

@@ -79,14 +79,21 @@ ACTUATORS: tuple[Actuator, ...] = tuple(
         (
             _actuator(DATABASE, database, _CHEAP, claims=claims.database),
             _actuator(VHOST, messaging, _CHEAP, claims=claims.vhost),
-            _actuator(USER, identity, _DEAR, external_kind=_by_korc("User"), claims=claims.user),
+            _actuator(
+                USER,
+                identity,
+                _DEAR,
+                external_kind=_by_korc("User"),
+                claims=claims.user,
+                rivals={DOMAIN: claims.domain},
+            ),
             _actuator(SERVICE, catalog, _DEAR, external_kind=_by_korc("Service"), claims=claims.service),
             _actuator(VOLUME_TYPE, volume_types, _DEAR, claims=claims.volume_type),
             _actuator(QUOTA, quotas, _DEAR, claims=claims.quota),
             # It only reads, so that two of one backend harm nobody.
             _actuator(BACKEND, backends, _NEAR, observe=backends.observe),
             _actuator(IDENTITY_PROVIDER, federation, _DEAR, claims=claims.identity_provider),
-            _actuator(DOMAIN, domain, _DEAR, claims=claims.domain),
+            _actuator(DOMAIN, domain, _DEAR, claims=claims.domain, rivals={USER: claims.user}),
             # The name of the resource is that of the node in OVN, so that no two of a namespace have the same.
             _actuator(CHASSIS, ovn, _DEAR, observe=ovn.observe),
             _actuator(APPLICATION_CREDENTIAL, application, _DEAR, claims=claims.application_credential),

@@ -152,5 +152,7 @@ class Actuator:
     """Function that returns the names that only one resource may have: of several that claim the same, the oldest has
     it. The others are not ensured, and removed with their fields in `ctx.conflicting_fields`.
     """
+    rivals: Mapping[Resource[Any], Claims] = field(default_factory=dict["Resource[Any]", Claims])
+    """Claims of other kinds, which may have the same keys."""
     interval: timedelta = timedelta(minutes=1)
     """Time between two passes, since nothing reports changes of the remote side."""

@@ -48,7 +48,8 @@ class ActuatorReconciler:
         self._engine = engine
         self._threads = threads
         kind, claims = Kind.of(self._type), actuator.claims
-        self._ownership = Ownership(engine.world, kind, claims) if claims else None
+        rivals = {Kind.of(resource): of for resource, of in actuator.rivals.items()}
+        self._ownership = Ownership(engine.world, kind, {kind: claims, **rivals}) if claims else None
 
     async def reconcile(self, request: Request, resource: Cached) -> Result:
         """Ensure or remove the remote side, and report the outcome. Raises SpecError and Transient."""

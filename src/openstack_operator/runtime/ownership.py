@@ -30,10 +30,23 @@ class Conflicts(NamedTuple):
     """True if this may still change once its owner was planned."""
 
 
-class Ownership:
-    """The claims of all resources of a kind. Each spec is decoded once for each generation, not at each check."""
+class _Claimant(NamedTuple):
+    """A resource that claims names."""
 
-    def __init__(self, world: World, kind: Kind, claims: Claims) -> None:
+    kind: Kind
+    resource: Cached
+
+    @property
+    def meta(self) -> Meta:
+        return self.resource.meta
+
+
+class Ownership:
+    """The claims of all resources of a kind, and of others that claim the same names. Each spec is decoded once for
+    each generation, not at each check.
+    """
+
+    def __init__(self, world: World, kind: Kind, claims: Mapping[Kind, Claims]) -> None:
         self._world = world
         self._kind = kind
         self._claims = claims
@@ -42,57 +55,61 @@ class Ownership:
 
     def conflicts(self, resource: Cached) -> Conflicts:
         """Return the claims of the resource that belong to other resources."""
-        claims = {claim.key: claim for claim in self._claims_of(resource)}
+        mine = _Claimant(self._kind, resource)
+        claims = {claim.key: claim for claim in self._claims_of(mine)}
         rival_claims = [
             (rival, claim)
-            for rival in self._rivals(resource)
+            for rival in self._rivals(mine)
             for claim in self._claims_of(rival)
-            if claim.key in claims and not self._has_same_maker(resource, rival)
+            if claim.key in claims and not self._has_same_maker(mine, rival)
         ]
         problems: dict[str, str] = {}
         for rival, claim in rival_claims:
-            if self._is_older(rival, resource):
+            if self._is_older(rival, mine):
                 field, noun, _ = claims[claim.key]
-                name = f"{self._kind.kind}/{rival.meta.name}"
+                name = f"{rival.kind.kind}/{rival.meta.name}"
                 server = f"{claim.key[0]}/{claim.key[1]}"
                 text = f"{noun} of {server} belongs to {name}, which was here first; choose another name"
                 problems.setdefault(field, text)
-        return Conflicts(problems, unknown=bool(problems) and not self._maker(resource.meta).is_known)
+        return Conflicts(problems, unknown=bool(problems) and not self._maker(mine).is_known)
 
-    def _rivals(self, resource: Cached) -> Iterable[Cached]:
-        rivals = [each for each in self._world.stores[self._kind] if each.meta.uid != resource.meta.uid]
-        self._cache = {uid: self._cache[uid] for each in (resource, *rivals) if (uid := each.meta.uid) in self._cache}
-        return [each for each in rivals if each.meta.namespace == resource.meta.namespace]
+    def _rivals(self, mine: _Claimant) -> Iterable[_Claimant]:
+        claimants = [_Claimant(kind, each) for kind in self._claims for each in self._world.stores[kind]]
+        rivals = [each for each in claimants if each.meta.uid != mine.meta.uid]
+        self._cache = {uid: self._cache[uid] for each in (mine, *rivals) if (uid := each.meta.uid) in self._cache}
+        return [each for each in rivals if each.meta.namespace == mine.meta.namespace]
 
-    def _claims_of(self, resource: Cached) -> Sequence[Claim]:
-        meta = resource.meta
+    def _claims_of(self, claimant: _Claimant) -> Sequence[Claim]:
+        meta = claimant.meta
         entry = self._cache.get(meta.uid)
         if entry is None or entry[0] != meta.generation:
-            entry = self._cache[meta.uid] = meta.generation, self._claims(resource.decode().get("spec") or {})
+            spec = claimant.resource.decode().get("spec") or {}
+            entry = self._cache[meta.uid] = meta.generation, self._claims[claimant.kind](spec)
         return entry[1]
 
-    def _maker(self, meta: Meta) -> Maker:
-        return self._world.plans.maker(self._kind, meta)
+    def _maker(self, claimant: _Claimant) -> Maker:
+        return self._world.plans.maker(claimant.kind, claimant.meta)
 
-    def _has_same_maker(self, resource: Cached, rival: Cached) -> bool:
+    def _has_same_maker(self, mine: _Claimant, rival: _Claimant) -> bool:
         """Return True if one plan has both: two accounts of one schema while a password is replaced."""
-        makers = self._maker(resource.meta), self._maker(rival.meta)
+        makers = self._maker(mine), self._maker(rival)
         return makers[0].is_known and makers[0] == makers[1] and makers[0].request is not None
 
-    def _is_older(self, rival: Cached, live: Cached) -> bool:
+    def _is_older(self, rival: _Claimant, mine: _Claimant) -> bool:
         # Before the owners are planned, rivals may be as old as they claim, but this resource may not.
-        return self._age(rival.meta, believed=not self._maker(live.meta).request) < self._age(live.meta, believed=False)
+        return self._age(rival, believed=not self._maker(mine).request) < self._age(mine, believed=False)
 
-    def _age(self, meta: Meta, *, believed: bool) -> tuple[str, str]:
+    def _age(self, claimant: _Claimant, *, believed: bool) -> tuple[str, str, str]:
         """Return the sort key of an age, smaller for older. A child is as old as its owner: an account that replaces
         another one keeps its schema.
         """
-        oldest, visited, kind, current = meta.creation_timestamp, set[Request](), self._kind, meta
+        kind, current = claimant.kind, claimant.meta
+        oldest, visited = current.creation_timestamp, set[Request]()
         while True:
             request, is_known = self._world.plans.maker(kind, current)
             owner = self._world.get(request) if request else None
             if request is None or owner is None or request in visited or not (is_known or believed):
-                return oldest, meta.name
+                return oldest, claimant.meta.name, claimant.kind.kind
             visited.add(request)
             kind, current = self._world.resource(request.kind), owner.meta
             oldest = min(oldest, current.creation_timestamp)
