@@ -61,9 +61,9 @@ def pool(made: Plan) -> dict[str, Any]:
     return only
 
 
-def options(made: Plan) -> ConfigParser:
+def options(made: Plan, name: str = "config") -> ConfigParser:
     parser = ConfigParser(interpolation=None, strict=False)
-    parser.read_string(data(made, "config")["designate.conf"])
+    parser.read_string(data(made, name)["designate.conf"])
     return parser
 
 
@@ -191,7 +191,7 @@ def test_resolvers_ask_by_tcp_and_udp(release: Release) -> None:
 @pytest.mark.security
 def test_only_a_signed_request_gets_a_zone(release: Release) -> None:
     made = complete(release)
-    assert options(made)["service:mdns"]["query_enforce_tsig"] == "true"
+    assert options(made, "mdns-config")["service:mdns"]["query_enforce_tsig"] == "true"
     named = data(made, "bind9-config")["named.conf"]
     assert "allow-transfer { none; };" in named
     assert "recursion no;" in named
@@ -199,6 +199,21 @@ def test_only_a_signed_request_gets_a_zone(release: Release) -> None:
     assert (key_of_mdns["name"], key_of_mdns["scope"]) == ("transfer", "POOL")
     assert f'key "transfer" {{\n    algorithm hmac-sha256;\n    secret "{key_of_mdns["secret"]}";' in named
     assert 'server 0.0.0.0/0 { keys { "transfer"; }; };' in named
+
+
+@pytest.mark.security
+def test_mini_dns_has_no_login_of_keystone(release: Release) -> None:
+    """It reads packets of other hosts. It needs the schema, and the broker for its heartbeat and for NOTIFY."""
+    made = complete(release)
+    secrets = secrets_of(pods(made, "mdns"))
+    assert "designate-mdns-config" in secrets
+    assert not secrets & {"designate-config", "designate-credentials", "designate-keys"}
+    every, found = options(made), options(made, "mdns-config")
+    assert {"storage:sqlalchemy", "oslo_messaging_rabbit"} <= set(found)
+    assert not {"keystone_authtoken", "network_api:neutron", "service:api", "service:worker"} & set(found)
+    for name, option in (("DEFAULT", "transport_url"), ("storage:sqlalchemy", "connection")):
+        assert found[name][option] == every[name][option]
+    assert every["keystone_authtoken"]["password"] not in data(made, "mdns-config")["designate.conf"]
 
 
 @pytest.mark.security

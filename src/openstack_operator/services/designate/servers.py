@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ... import kube, parts
+from ...api import Sections
 from ...plan import READY, Context, Object, Step, progressing
-from .config import DNS_PORT, MDNS_PORT, SERVER_PORT
+from .config import DEFAULTS, DNS_PORT, FILE, MDNS_PORT, SERVER_PORT, of_mdns
 from .model import DesignateSpec, Program
 
 MDNS, DNS = "mdns", "dns"
@@ -85,10 +86,12 @@ def _address(ctx: Context[DesignateSpec], service: Object) -> str:
     return ctx.children.get(("Service", service["metadata"]["name"]), {}).get("spec", {}).get("clusterIP", "")
 
 
-def mdns(ctx: Context[DesignateSpec], conf: parts.Config, after: Sequence[Step]) -> Step:
-    """Return StatefulSet `<owner>-mdns`."""
+def mdns(ctx: Context[DesignateSpec], options: Sections, after: Sequence[Step]) -> tuple[Step, Step]:
+    """Return the configuration of mini DNS, of the options of all programs, and StatefulSet `<owner>-mdns`."""
+    conf = parts.config(ctx, FILE, of_mdns(options), defaults=of_mdns(DEFAULTS), suffix=f"{MDNS}-config")
     ready, program = kube.Probe.of_worker(_LISTENS), parts.Program(stable=True)
-    return parts.worker(ctx, MDNS, conf, settings=ctx.spec.mdns.component, after=after, ready=ready, program=program)
+    pods = parts.worker(ctx, MDNS, conf, settings=ctx.spec.mdns.component, after=after, ready=ready, program=program)
+    return conf, pods
 
 
 def resolvers(ctx: Context[DesignateSpec], backend: Backend) -> Step:

@@ -20,9 +20,10 @@ def plan(ctx: Context[DesignateSpec]) -> Plan:
     """Return everything that a Designate consists of; published: internalURL, publicURL."""
     is_pdns = ctx.spec.backend == "pdns4"
     kind = pdns if is_pdns else bind9
-    base = parts.foundation(ctx, *(pdns.passwords(ctx.spec) if is_pdns else ()), section="storage:sqlalchemy")
+    base = parts.foundation(ctx, *(pdns.passwords(ctx.spec) if is_pdns else ()), section=config.DATABASE)
     keys = parts.credentials(ctx, *kind.KEYS, suffix="keys")
-    conf = parts.config(ctx, "designate.conf", config.options(ctx, base), defaults=config.DEFAULTS)
+    options = config.options(ctx, base)
+    conf = parts.config(ctx, config.FILE, options, defaults=config.DEFAULTS)
     sync = parts.job(
         ctx, "db-sync", ["designate-manage", "database", "sync"], conf, after=base.schema, condition="Schema"
     )
@@ -34,7 +35,7 @@ def plan(ctx: Context[DesignateSpec]) -> Plan:
     pool = _pool(ctx, keys, addresses, backend)
     pools = pool.job(ctx, conf, "pools", after=(central, addresses.step))
     ready = (*after, pools)
-    mdns = servers.mdns(ctx, conf, ready)
+    mdns = servers.mdns(ctx, options, ready)
     producer = parts.worker(ctx, "producer", conf, settings=_ALONE, after=ready, ready=base.connected, program=alone)
     worker = parts.worker(
         ctx,
@@ -50,7 +51,7 @@ def plan(ctx: Context[DesignateSpec]) -> Plan:
     api = parts.api(ctx, "api", config.API_PORT, conf, settings=ctx.spec.api, after=ready, program=_API)
     entry = parts.catalog(ctx, "dns", "DNS", api, after=(*base.steps, api))
     resolvers = servers.resolvers(ctx, backend)
-    steps = (addresses.step, *backend.steps, resolvers, pool.file, pools, mdns, worker, producer, zones, api, entry)
+    steps = (addresses.step, *backend.steps, resolvers, pool.file, pools, *mdns, worker, producer, zones, api, entry)
     return Plan(
         *parts.policies(ctx),
         *base.steps,
