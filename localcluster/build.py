@@ -114,7 +114,7 @@ VAULT = Part(
 )
 """HashiCorp's Vault, in which tests of Barbican store secrets."""
 OPTIONAL = {part.name: part for part in (CHECKS, VAULT)}
-"""Parts that no cluster needs: built where somebody asks for them by name."""
+"""Parts that no cluster needs: built if a command names them."""
 SETS = {"apiserver": ("kubernetes", "etcd")}
 """Sets of parts that a caller may build by one name; a part is also a set of its own."""
 
