@@ -81,7 +81,7 @@ def silent_node_cause(pod: Object, by_type: Mapping[str, Object]) -> Cause | Non
     if gates or ready.get("status") != "False" or containers.get("status") != "True":
         return None
     since = unready_since(pod)
-    text = "cannot be reached: the node is silent; bring it back, or remove it with `kubectl delete node`"
+    text = "cannot be reached: the node is silent; bring it back, or, if it is off, give it the taint out-of-service"
     return Cause(reason=NODE, text=text, since=since, stalls=None, shown_at=since + SETTLE, pod=pod_on_node(pod))
 
 
