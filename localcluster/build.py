@@ -185,8 +185,9 @@ def _make(target: Path, name: str, minutes: float, make: Callable[[Path], None])
 
 def _compile(part: Part, fresh: Path) -> None:
     with tempfile.TemporaryDirectory() as folder:
+        patched = _patched(part, Path(folder))
         for name, package in part.binaries.items():
-            flags = [*part.flags, *_patched(part, Path(folder)), "-ldflags", part.ldflags, "-o", str(fresh / name)]
+            flags = [*part.flags, *patched, "-ldflags", part.ldflags, "-o", str(fresh / name)]
             go(SOURCES / part.name, "build", *flags, package)
     for link in part.links:
         (fresh / link).symlink_to(next(iter(part.binaries)))

@@ -192,7 +192,7 @@ def test_only_what_ovn_lacks_is_written_once_it_has_the_network(machine: Machine
         "synced lost",
         "load balancer lost: written into OVN",
         "load balancer late: OVN does not have its network yet",
-        "load balancer pending: it is PENDING_UPDATE; repair its status",
+        "load balancer pending: it is PENDING_UPDATE, and released ten minutes after its last change",
     ]
     assert result.stderr.endswith("load balancers that are not in OVN yet: 3\n")
     machine.env |= {

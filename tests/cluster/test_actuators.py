@@ -115,7 +115,7 @@ async def test_an_account_of_another_resource_is_left_alone(cluster: Cluster):
         condition = await cluster.ready(toy.ACCOUNT, "thief", "InvalidSpec")
         assert condition["message"] == (
             "spec.user: account 'App' of Server/server belongs to Account/account, which was here first;"
-            " choose another name"
+            " choose another one, or delete this resource"
         )
         assert set(cluster.remote.accounts) == {"app"}
         await cluster.delete(toy.ACCOUNT, "thief")

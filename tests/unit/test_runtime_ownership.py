@@ -104,7 +104,7 @@ def test_the_schema_of_an_older_resource_is_its_own(scene: Scene, name: str) -> 
     thief = scene.add("a-thief", LATE, database=name, user="thief")
     assert scene.ownership.conflicts(thief).problems == {
         "spec.database": f"schema {name!r} of MariaDB/mariadb belongs to MariaDBDatabase/glance-db,"
-        " which was here first; choose another name"
+        " which was here first; choose another one, or delete this resource"
     }
     assert scene.taken(mine) == set()
     assert scene.taken(scene.add("b-thief", LATE, database="other", user=name)) == {"spec.user"}
@@ -174,7 +174,7 @@ def test_a_domain_belongs_to_the_service_that_made_it_and_its_two_administrators
     assert (scene.taken(first), scene.taken(second)) == (set(), set())
     assert scene.ownership.conflicts(thief).problems == {
         "spec.domain": "domain 'Heat' of Keystone/keystone belongs to KeystoneDomain/a,"
-        " which was here first; choose another name"
+        " which was here first; choose another one, or delete this resource"
     }
 
 
@@ -210,7 +210,7 @@ def test_a_refusal_of_an_entry_of_the_catalog_says_where_it_is() -> None:
     )
     assert scene.ownership.conflicts(thief).problems == {
         "spec.type": "service type 'identity' in RegionOne of Keystone/keystone belongs to"
-        " KeystoneService/keystone-catalog, which was here first; choose another name"
+        " KeystoneService/keystone-catalog, which was here first; choose another one, or delete this resource"
     }
 
 
@@ -221,7 +221,7 @@ def test_the_administrator_of_a_domain_is_no_user_of_a_younger_resource() -> Non
     thief = scene.add("thief", LATE, domain="Heat", user="heat_domain_admin")
     assert scene.ownership.conflicts(thief).problems == {
         "spec.user": "user 'heat_domain_admin' of Keystone/keystone belongs to KeystoneDomain/heat-domain,"
-        " which was here first; choose another name"
+        " which was here first; choose another one, or delete this resource"
     }
 
 

@@ -13,8 +13,10 @@ _MARIADB, _RABBITMQ = MariaDBRef(name="mariadb"), RabbitMQRef(name="rabbitmq")
 _KEYSTONE, _CINDER = KeystoneRef(name="keystone"), CinderRef(name="cinder")
 
 
-_IGNORED = frozenset({"Mn", "Me", "Cf", "Cc"})
-"""Categories of accents and of characters without a width or a glyph, which collations by Unicode's algorithm skip."""
+_IGNORED = frozenset({"Cf", "Cc"})
+"""Categories of characters without a width or a glyph, which collations by Unicode's algorithm skip."""
+_ACCENTS = range(0x300, 0x370)
+"""Accents of European scripts. Marks of others, as Thai vowels, tell names apart."""
 
 
 def fold(name: str) -> str:
@@ -23,7 +25,8 @@ def fold(name: str) -> str:
     """
     # Once more, since lower case may have an accent of its own.
     decomposed = normalize("NFKD", normalize("NFKD", name).casefold())
-    return "".join(character for character in decomposed if category(character) not in _IGNORED).rstrip()
+    letters = (each for each in decomposed if category(each) not in _IGNORED and ord(each) not in _ACCENTS)
+    return "".join(letters).rstrip()
 
 
 def _text(fields: Mapping[str, Any], field: str, default: str = "") -> str:

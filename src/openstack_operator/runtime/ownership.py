@@ -69,8 +69,8 @@ class Ownership:
                 field, noun, _ = claims[claim.key]
                 name = f"{rival.kind.kind}/{rival.meta.name}"
                 server = f"{claim.key[0]}/{claim.key[1]}"
-                text = f"{noun} of {server} belongs to {name}, which was here first; choose another name"
-                problems.setdefault(field, text)
+                text = f"{noun} of {server} belongs to {name}, which was here first"
+                problems.setdefault(field, f"{text}; choose another one, or delete this resource")
         return Conflicts(problems, unknown=bool(problems) and not self._maker(mine).is_known)
 
     def _rivals(self, mine: _Claimant) -> Iterable[_Claimant]:

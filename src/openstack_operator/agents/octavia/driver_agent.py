@@ -12,9 +12,10 @@ from typing import Any
 
 from octavia.cmd import driver_agent  # pyright: ignore[reportMissingImports]
 from octavia.db import api, models  # pyright: ignore[reportMissingImports]
-from oslo_db import exception  # pyright: ignore[reportMissingImports]
+from oslo_db.exception import DBError  # pyright: ignore[reportMissingImports]
 from oslo_log import log  # pyright: ignore[reportMissingImports]
 from sqlalchemy import func  # pyright: ignore[reportMissingImports]
+from sqlalchemy.exc import SQLAlchemyError  # pyright: ignore[reportMissingImports]
 
 LOG = log.getLogger("octavia.driver_agent")
 PENDING = ("PENDING_CREATE", "PENDING_UPDATE", "PENDING_DELETE")
@@ -57,7 +58,8 @@ def repeat() -> None:
         try:
             with api.session().begin() as session:
                 release(session, datetime.datetime.now(datetime.UTC).replace(tzinfo=None) - LIMIT)
-        except exception.DBError:
+        except (DBError, SQLAlchemyError):
+            # oslo.db has no name of its own for each error, such as too many connections.
             LOG.exception("Cannot look for load balancers whose change was lost; the next try is in %d s", PAUSE)
 
 

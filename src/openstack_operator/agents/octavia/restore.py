@@ -61,7 +61,7 @@ class Restore:
         if self._find(ROWS, balancer.id):
             return True
         if balancer.provisioning_status.startswith("PENDING"):
-            problem = f"it is {balancer.provisioning_status}; repair its status"
+            problem = f"it is {balancer.provisioning_status}, and released ten minutes after its last change"
         elif not self._find("Logical_Switch", utils.ovn_name(balancer.vip_network_id)):
             # Without its network, it would go into ERROR.
             problem = "OVN does not have its network yet"

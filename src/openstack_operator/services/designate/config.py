@@ -17,7 +17,7 @@ DNS_PORT, SERVER_PORT = 53, 5353
 """Port for resolvers; port of a server's pod, whose user may open none below 1024."""
 FOLDER, FILE = "/etc/designate", "designate.conf"
 DATABASE = "storage:sqlalchemy"
-_OF_MDNS = ("DEFAULT", DATABASE, "oslo_messaging_rabbit", "service:mdns")
+_OF_MDNS = ("DEFAULT", DATABASE, "oslo_messaging_rabbit", "service:central", "service:mdns")
 
 TRANSFER = "transfer"
 """The key of transfers, by the name under which both of its users know it."""
