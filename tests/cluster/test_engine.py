@@ -98,7 +98,7 @@ async def test_pods_are_replaced_after_those_of_what_they_use(cluster: Cluster):
 
             async def waits() -> bool:
                 condition = await cluster.condition(toy.APP, "app")
-                return "after StatefulSet/server-db" in condition.get("message", "")
+                return "StatefulSet/server-db, which is being rolled out" in condition.get("message", "")
 
             await eventually(waits)
             assert generation(await cluster.get(DEPLOYMENT, "app-api")) == generation(before)
@@ -158,7 +158,7 @@ async def test_one_workload_of_a_namespace_replaces_its_pods_at_a_time(cluster: 
         # Nobody rolls out, so that the first one holds up the others.
         async def two_wait() -> bool:
             messages = [(await cluster.condition(toy.SERVER, name)).get("message", "") for name in names]
-            return sum("after StatefulSet/" in message for message in messages) == 2
+            return sum("for StatefulSet/" in message for message in messages) == 2
 
         await eventually(two_wait)
         assert await generations() == [*before[:2], before[2] + 1]

@@ -38,6 +38,8 @@ ONE_NAME = {"storageClass": "storageClassName", "backend": "storageType"}
 OTHER_THINGS: Mapping[str, str] = {
     "cache.backend": "oslo.cache's option: how it talks to a cache",
     "CinderBackend spec.backend": "Cinder's word for the backend it is about",
+    "Designate spec.backend": "Designate's word for the kind of its DNS servers",
+    "designate.backend": "Designate's word for the kind of its DNS servers",
 }
 
 
