@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from itertools import count
 from typing import Any, Protocol
 
 from openstack_operator.api import Resource
@@ -22,8 +23,8 @@ def planner(
     spec: Mapping[str, Any] | None = None,
     **given: Any,
 ) -> Planned:
-    """Return a function that plans a resource with these fields of its spec and its context, if it is called without
-    others.
+    """Return a function that plans a resource with these fields of its spec and its context. A field that it is called
+    with replaces the one of that name.
     """
     common_spec = spec or {}
 
@@ -43,8 +44,9 @@ def rolled_out(plan: Plan) -> dict[Key, Object]:
     return {name: granted(obj) for name, obj in objects(plan).items()}
 
 
-def draws(children: Mapping[Key, Object]) -> Callable[[], str]:
-    """Return a source of passwords: each one that it draws is new, and differs from those of a plan with another number
-    of live objects.
-    """
-    return iter(f"{len(children)}-{number}" for number in range(99)).__next__
+def draws() -> Callable[[], str]:
+    """Return a source of passwords, each of which is new, also in a later plan."""
+    return lambda: f"drawn-{next(_NUMBERS)}"
+
+
+_NUMBERS = count()

@@ -35,7 +35,7 @@ from .plan import (
 )
 from .runtime.gather import parse
 from .runtime.plain_text import plain_text
-from .runtime.scheduling import preempting_classes, repelled_namespaces
+from .runtime.scheduling import anti_affinity_faults, priority_class_faults
 
 
 class Id(NamedTuple):
@@ -282,9 +282,9 @@ class OfflineCluster:
         }
         for path, text in plain_text(spec, namespace_secrets, id_.namespace, self._domain, permissions):
             permissions.refuse(path, text)
-        if repelled := list(repelled_namespaces(spec, id_.namespace)):
+        if repelled := list(anti_affinity_faults(spec, id_.namespace)):
             raise SpecError(*repelled[0], *repelled[1:])
-        for path, text in preempting_classes(spec, id_.namespace, permissions):
+        for path, text in priority_class_faults(spec, id_.namespace, permissions):
             permissions.refuse(path, text)
         # Optional references are left out: their resources may need this one.
         refs = {ref: self._referent(id_, path, ref) for path, ref in references(spec) if not ref.optional}

@@ -41,7 +41,7 @@ def planned(release: Release, children: Objects, *ending: Object, **spec: Any) -
         release=release,
         published=PUBLISHED,
         children=children,
-        draw=draws(children),
+        draw=draws(),
         facts=facts,
     )
     return plan(ctx)

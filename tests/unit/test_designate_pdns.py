@@ -110,7 +110,8 @@ def test_all_servers_have_their_zones_in_one_schema_with_an_account_of_its_own(r
         "user": "designate_pdns",
         "dbname": "designate_pdns",
     }
-    assert found["gmysql-password"] == data(made, "credentials")["pdns-database"]
+    assert "gmysql-password" not in found
+    assert f'password="{data(made, "credentials")["pdns-database"]}"' in data(made, "pdns-config")["my.cnf"]
     assert objects(made)["Deployment", "designate-pdns"]["spec"]["replicas"] == 2
     assert ("StatefulSet", "designate-bind9") not in objects(made)
     assert ("PodDisruptionBudget", "designate-pdns") in objects(made)
@@ -238,7 +239,14 @@ def test_an_order_replaces_the_password_of_its_account(release: Release) -> None
 
 
 def test_on_an_external_server_the_schema_is_beside_designates(release: Release) -> None:
-    login = {"username": "dns", "password": "of dns", "host": "db.example.org", "port": "3307", "database": "names"}
+    # pdns.conf would end it at the space, and go on in the next line.
+    login = {
+        "username": "dns",
+        "password": 'of #"dns"\\',
+        "host": "db.example.org",
+        "port": "3307",
+        "database": "names",
+    }
     spec = {"database": {"secretRef": {"name": "login"}}}
     made = complete(release, spec=spec, secrets={"login": login})
     found = options(made)
@@ -247,7 +255,8 @@ def test_on_an_external_server_the_schema_is_beside_designates(release: Release)
         "3307",
         "names_pdns",
     )
-    assert (found["gmysql-user"], found["gmysql-password"]) == ("dns", "of dns")
+    assert found["gmysql-user"] == "dns"
+    assert r'password="of #\"dns\"\\"' in data(made, "pdns-config")["my.cnf"]
     assert "pdns-database" not in data(made, "credentials")
 
 

@@ -40,7 +40,7 @@ def _planned(release: Release, children: Objects, secrets: dict[str, dict[str, s
             published=PUBLISHED,
             children=children,
             secrets=secrets,
-            draw=draws(children),
+            draw=draws(),
         )
     )
 

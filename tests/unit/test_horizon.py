@@ -46,7 +46,7 @@ def planned(
             published=PUBLISHED | published,
             children=children or {},
             secrets=secrets or {},
-            draw=draws(children or {}),
+            draw=draws(),
             now=NOW + now,
         )
     )

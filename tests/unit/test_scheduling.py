@@ -15,7 +15,7 @@ from openstack_operator.plan import Permissions, State
 from openstack_operator.runtime.client import Client
 from openstack_operator.runtime.gather import Gatherer
 from openstack_operator.runtime.kinds import Catalog
-from openstack_operator.runtime.scheduling import preempting_classes, repelled_namespaces
+from openstack_operator.runtime.scheduling import anti_affinity_faults, priority_class_faults
 from openstack_operator.runtime.store import Cached, Meta
 from openstack_operator.runtime.world import World
 
@@ -33,13 +33,13 @@ def away(*terms: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def repelled(kind: str, spec: dict[str, Any]) -> list[str]:
-    found = repelled_namespaces(KINDS[kind].spec.model_validate(spec), "openstack")
+    found = anti_affinity_faults(KINDS[kind].spec.model_validate(spec), "openstack")
     return [f"{path}: {text}" for path, text in found]
 
 
 def preempting(kind: str, spec: dict[str, Any], *allowed: str) -> list[str]:
     model = KINDS[kind].spec.model_validate(spec)
-    found = preempting_classes(model, "openstack", Permissions(priority_classes=allowed))
+    found = priority_class_faults(model, "openstack", Permissions(priority_classes=allowed))
     return [f"{path}: {text}" for path, text in found]
 
 

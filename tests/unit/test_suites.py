@@ -112,7 +112,11 @@ def test_the_list_begins_with_what_never_ran_and_goes_on_with_the_oldest() -> No
 
 def test_all_longer_suites_of_the_makefile_are_recorded(root: Path) -> None:
     makefile = (root / "Makefile").read_text(encoding="utf-8")
-    longer = {line.partition(":")[0] for line in makefile.splitlines() if line.startswith(("e2e", "chaos:", "chaos-", "bench:"))}
+    longer = {
+        line.partition(":")[0]
+        for line in makefile.splitlines()
+        if line.startswith(("e2e", "chaos:", "chaos-", "bench:"))
+    }
     assert set(suites.suites(makefile)) == longer
     assert len(longer) > 8
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..plan import Context, Transient
 from . import access, loop
 from .answers import member
-from .identity import same_name
+from .identity import refuse_other_name
 from .keystone import NAME, Keystone, NamedRow, session
 from .loop import Facets
 from .models import KeystoneApplicationCredentialSpec
@@ -36,7 +36,7 @@ class Credential:
         answer = self._keystone.call("GET", _AT, params={"name": self._called}, ids=(self._keystone.user,))
         self._rows = member(NAME, answer, "application_credentials", list[NamedRow]) if answer else []
         for row in self._rows:
-            same_name(self.path, self._called, row["name"], "credential")
+            refuse_other_name(self.path, self._called, row["name"], "credential")
         return {"secret": False} if self._rows else None
 
     def create(self) -> None:

@@ -6,7 +6,7 @@ from typing import NotRequired
 
 from ..plan import Context, SpecError
 from . import access, loop
-from .identity import Roles, User, exactly, same_name
+from .identity import Roles, User, find_exact, refuse_other_name
 from .keystone import Keystone, NamedRow, session
 from .loop import Facets
 from .models import KeystoneDomainSpec
@@ -39,7 +39,7 @@ class OwnDomain:
 
     def find(self) -> Facets | None:
         for row in self._keystone.rows("domains", _Row, name=self.called):
-            same_name(self.path, self.called, row["name"], "domain")
+            refuse_other_name(self.path, self.called, row["name"], "domain")
             description = row.get("description") or ""
             if MARK not in description:
                 text = f"domain {self.called!r} belongs to others: its description does not say {MARK!r}"
@@ -89,7 +89,7 @@ class Role:
 
     def find(self) -> Facets | None:
         for row in self._keystone.rows("roles", NamedRow, name=self._role):
-            same_name(self.path, self._role, row["name"], "role")
+            refuse_other_name(self.path, self._role, row["name"], "role")
             return {}
         return None
 
@@ -129,5 +129,5 @@ def remove(ctx: Context[KeystoneDomainSpec]) -> None:
     if spec.deletion_policy == "Delete":
         domain.delete()
         return
-    for row in exactly(keystone, "users", spec.administrator, domain_id=domain.id):
+    for row in find_exact(keystone, "users", spec.administrator, domain_id=domain.id):
         keystone.delete("user", row["id"])

@@ -8,7 +8,7 @@ from ..plan import Context
 from . import loop
 from .answers import member
 from .federation_models import KeystoneIdentityProviderSpec
-from .identity import same_name
+from .identity import refuse_other_name
 from .keystone import NAME, Identified, Keystone, NamedRow, Row, session
 from .loop import Facets
 
@@ -56,7 +56,7 @@ class Domain:
         if self._called is None:
             return {}
         for row in self._keystone.rows("domains", NamedRow, name=self._called):
-            same_name(self.path, self._called, row["name"], "domain")
+            refuse_other_name(self.path, self._called, row["name"], "domain")
             self.id = row["id"]
             return {}
         return None
@@ -86,7 +86,7 @@ class _FederationObject:
         if not answer:
             return None
         row = member(NAME, answer, self.kind, shape)
-        same_name(self.path, self._at.rpartition("/")[2], row["id"], self.kind.replace("_", " "))
+        refuse_other_name(self.path, self._at.rpartition("/")[2], row["id"], self.kind.replace("_", " "))
         return row
 
     def _write(self, method: str, values: dict[str, Any]) -> None:

@@ -55,7 +55,7 @@ class Domain:
     def _id(self) -> str:
         if not (rows := self._keystone.rows("domains", NamedRow, name=self.called)):
             raise SpecError("spec.domain", f"there is no domain {self.called!r} in Keystone")
-        same_name("spec.domain", self.called, rows[0]["name"], "domain")
+        refuse_other_name("spec.domain", self.called, rows[0]["name"], "domain")
         return rows[0]["id"]
 
 
@@ -79,7 +79,7 @@ class Project:
         if self.id:
             return self.desired
         for row in self._keystone.rows("projects", _Project, name=self._project, domain_id=self._domain.id):
-            same_name(self.path, self._project, row["name"], "project")
+            refuse_other_name(self.path, self._project, row["name"], "project")
             self.id = row["id"]
             return {"enabled": row["enabled"]}
         return None
@@ -120,7 +120,7 @@ class User:
         if self.id:
             return self.desired
         for row in self._keystone.rows("users", _User, name=self._user, domain_id=self._domain.id):
-            same_name(self.path, self._user, row["name"])
+            refuse_other_name(self.path, self._user, row["name"])
             self.id = row["id"]
             return {"enabled": row["enabled"], "password": self._works()}
         return None
@@ -142,7 +142,7 @@ class User:
         self._keystone.delete("user", self.id)
 
 
-def same_name(path: str, name: str, existing: str, kind: str = "user") -> None:
+def refuse_other_name(path: str, name: str, existing: str, kind: str = "user") -> None:
     """Raises SpecError where Keystone's database takes the name of another thing of that kind for the same: its
     collation may ignore case, accents, or spaces at the end.
     """
@@ -151,7 +151,7 @@ def same_name(path: str, name: str, existing: str, kind: str = "user") -> None:
         raise SpecError(path, text)
 
 
-def exactly(keystone: Keystone, collection: str, name: str, **filters: str) -> list[NamedRow]:
+def find_exact(keystone: Keystone, collection: str, name: str, **filters: str) -> list[NamedRow]:
     """Return what is called so byte by byte, and not what Keystone's database takes for the same."""
     return [row for row in keystone.rows(collection, NamedRow, name=name, **filters) if row["name"] == name]
 
@@ -220,14 +220,14 @@ class Roles:
         self.update(frozenset(self._roles))
 
 
-def _same_names(spec: KeystoneUserSpec, login: Login) -> None:
+def _refuse_other_names(spec: KeystoneUserSpec, login: Login) -> None:
     """Raises SpecError where the login was that of another user, or in another domain or project."""
     if login.domain_name:
-        same_name("spec.domain", spec.domain, login.domain_name, "domain")
+        refuse_other_name("spec.domain", spec.domain, login.domain_name, "domain")
     if login.project_name:
-        same_name("spec.project", spec.project, login.project_name, "project")
+        refuse_other_name("spec.project", spec.project, login.project_name, "project")
     if login.name:
-        same_name("spec.user", spec.user, login.name)
+        refuse_other_name("spec.user", spec.user, login.name)
 
 
 def _administers(ctx: Context[KeystoneUserSpec]) -> bool:
@@ -247,7 +247,7 @@ def ensure(ctx: Context[KeystoneUserSpec]) -> list[str]:
     password = access.password(ctx, spec.password_secret_ref)
     login = keystone.login(spec.user, password, spec.domain, spec.project)
     if login:
-        _same_names(spec, login)
+        _refuse_other_names(spec, login)
     domain = Domain(keystone, spec.domain)
     project = Project(keystone, spec.project, domain, login)
     keeper = KeptUser if spec.provider == "k-orc" else User
@@ -261,6 +261,6 @@ def remove(ctx: Context[KeystoneUserSpec]) -> None:
     if ctx.conflicting_fields or _administers(ctx) or ctx.spec.deletion_policy == "Retain":
         return
     keystone = session(ctx, ctx.spec.keystone_ref)
-    for domain in exactly(keystone, "domains", ctx.spec.domain):
-        for row in exactly(keystone, "users", ctx.spec.user, domain_id=domain["id"]):
+    for domain in find_exact(keystone, "domains", ctx.spec.domain):
+        for row in find_exact(keystone, "users", ctx.spec.user, domain_id=domain["id"]):
             keystone.delete("user", row["id"])

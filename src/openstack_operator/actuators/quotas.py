@@ -8,7 +8,7 @@ from ..plan import Context, SpecError
 from . import loop
 from .answers import member
 from .cinder import NAME, Cinder, connected
-from .identity import same_name
+from .identity import refuse_other_name
 from .keystone import NamedRow, session
 from .loop import Facets
 from .storage_models import CinderQuotaSpec
@@ -52,17 +52,21 @@ class Quota:
             self._cinder.call("DELETE", self._at, ids=self._ids)
 
 
+class NoProject(SpecError):
+    """Nothing has the name of the project."""
+
+
 def _project(ctx: Context[CinderQuotaSpec]) -> str:
-    """Id of the project; empty for all. Raises SpecError for one that does not exist."""
+    """Id of the project; empty for all. Raises NoProject, or SpecError for one that is written otherwise."""
     if ctx.spec.project is None:
         return ""
     keystone = session(ctx, ctx.spec.keystone_ref)
     for domain in keystone.rows("domains", NamedRow, name=ctx.spec.domain):
-        same_name("spec.domain", ctx.spec.domain, domain["name"], "domain")
+        refuse_other_name("spec.domain", ctx.spec.domain, domain["name"], "domain")
         for row in keystone.rows("projects", NamedRow, name=ctx.spec.project, domain_id=domain["id"]):
-            same_name("spec.project", ctx.spec.project, row["name"], "project")
+            refuse_other_name("spec.project", ctx.spec.project, row["name"], "project")
             return row["id"]
-    raise SpecError("spec.project", f"there is no project {ctx.spec.project!r} in domain {ctx.spec.domain!r}")
+    raise NoProject("spec.project", f"there is no project {ctx.spec.project!r} in domain {ctx.spec.domain!r}")
 
 
 def ensure(ctx: Context[CinderQuotaSpec]) -> list[str]:
@@ -76,6 +80,6 @@ def remove(ctx: Context[CinderQuotaSpec]) -> None:
         return
     try:
         project = _project(ctx)
-    except SpecError:
+    except NoProject:
         return
     loop.remove((Quota(connected(ctx), ctx.spec, project),))

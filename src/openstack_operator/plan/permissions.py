@@ -12,7 +12,7 @@ from .errors import SpecError
 _SAFE_KEY = re.compile(r"(?!(?:.*/)?\.{1,2}(?:/|$))[^/%\\]+(?:/[^/%\\]+)*")
 """A key of a store that stands for itself, not for one that another way leads to."""
 
-_KEPT_CLASSES = "system-"
+_RESERVED_PREFIX = "system-"
 """Begin of the names of Kubernetes' own PriorityClasses; Kubernetes refuses such a name for others."""
 
 
@@ -68,7 +68,7 @@ class Permissions:
 
     def allows_priority_class(self, namespace: str, name: str) -> bool:
         """Return True if pods may have this PriorityClass."""
-        return not name.startswith(_KEPT_CLASSES) or _allows(self.priority_classes, namespace, name)
+        return not name.startswith(_RESERVED_PREFIX) or _allows(self.priority_classes, namespace, name)
 
     def _is_certifiable(self, host: str, namespace: str, domain: str) -> bool:
         return (

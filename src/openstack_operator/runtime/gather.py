@@ -47,7 +47,7 @@ from .client import not_permitted
 from .kinds import SECRET, Kind
 from .permits import account_refusals, refusals
 from .plain_text import plain_text
-from .scheduling import preempting_classes, repelled_namespaces
+from .scheduling import anti_affinity_faults, priority_class_faults
 from .secret_sharing import SecretSharing
 from .store import Cached, Request, Store
 from .world import Target, World, condition_kind
@@ -160,8 +160,8 @@ class Gatherer:
         missing.refused += refusals(spec, named_secrets, request.namespace)
         data: dict[str, Mapping[str, str]] = {name: secret_data(each.decode()) for name, each in named_secrets.items()}
         plain = plain_text(spec, data, request.namespace, self._domain, self._permissions)
-        repelled = repelled_namespaces(spec, request.namespace)
-        preempting = preempting_classes(spec, request.namespace, self._permissions)
+        repelled = anti_affinity_faults(spec, request.namespace)
+        preempting = priority_class_faults(spec, request.namespace, self._permissions)
         missing.refused += [f"{path}: {text}" for path, text in (*plain, *repelled, *preempting)]
         if admin:
             refused, waits_for = account_refusals(self._world, kind, owner, spec, refs, named_secrets)

@@ -11,7 +11,7 @@ from ..plan import Permissions, whom_to_ask
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
-def repelled_namespaces(spec: Model, namespace: str) -> Iterator[tuple[str, str]]:
+def anti_affinity_faults(spec: Model, namespace: str) -> Iterator[tuple[str, str]]:
     """Yield (path, message) of each field by which a required anti-affinity selects pods beyond the namespace: the
     scheduler then puts none of those on a node beside the resource's pods.
     """
@@ -19,13 +19,13 @@ def repelled_namespaces(spec: Model, namespace: str) -> Iterator[tuple[str, str]
         # A preferred rule, and any podAffinity, never keeps the pods that it selects from running.
         rules = _mapping(_mapping(settings.affinity).get("podAntiAffinity")).get(_REQUIRED)
         for index, term in enumerate(cast("list[Any]", rules) if isinstance(rules, list) else []):
-            for field, value in _beyond(_mapping(term), namespace):
+            for field, value in _other_namespaces(_mapping(term), namespace):
                 at = f"{path}.affinity.podAntiAffinity.{_REQUIRED}[{index}].{field}"
                 text = f"{value} would keep pods of other namespaces off the nodes of these; remove {field}"
                 yield at, f"{text}, so that the rule selects pods of this namespace, or make it a preferred rule"
 
 
-def preempting_classes(spec: Model, namespace: str, permissions: Permissions) -> Iterator[tuple[str, str]]:
+def priority_class_faults(spec: Model, namespace: str, permissions: Permissions) -> Iterator[tuple[str, str]]:
     """Yield (path, message) of each PriorityClass that pods may not have: theirs would end pods of every namespace."""
     for path, settings in _pod_settings(spec):
         name = settings.priority_class_name
@@ -39,7 +39,7 @@ def _pod_settings(spec: Model) -> Iterator[tuple[str, PodSettings]]:
     return ((path, model) for path, model in models_in(spec) if isinstance(model, PodSettings))
 
 
-def _beyond(term: Mapping[str, Any], namespace: str) -> Iterator[tuple[str, str]]:
+def _other_namespaces(term: Mapping[str, Any], namespace: str) -> Iterator[tuple[str, str]]:
     """Yield (field, what it says) where a term selects more than the pods of the namespace."""
     if term.get("namespaceSelector") is not None:
         yield "namespaceSelector", "a selector of namespaces"

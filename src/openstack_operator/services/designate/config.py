@@ -17,7 +17,7 @@ DNS_PORT, SERVER_PORT = 53, 5353
 """Port for resolvers; port of a server's pod, whose user may open none below 1024."""
 FOLDER, FILE = "/etc/designate", "designate.conf"
 DATABASE = "storage:sqlalchemy"
-_OF_MDNS = ("DEFAULT", DATABASE, "oslo_messaging_rabbit", "service:central", "service:mdns")
+_MDNS_SECTIONS = ("DEFAULT", DATABASE, "oslo_messaging_rabbit", "service:central", "service:mdns")
 
 TRANSFER = "transfer"
 """The key of transfers, by the name under which both of its users know it."""
@@ -73,11 +73,11 @@ def options(ctx: Context[DesignateSpec], base: parts.Foundation) -> Sections:
     )
 
 
-def of_mdns(sections: Sections) -> Sections:
+def mdns_options(sections: Sections) -> Sections:
     """Return the sections of mini DNS, which reads packets of other hosts: its schema, and a broker to report that it
     lives and that a zone of another master changed. It has no user of Keystone, since it calls no API.
     """
-    return {name: options for name, options in sections.items() if name in _OF_MDNS}
+    return {name: options for name, options in sections.items() if name in _MDNS_SECTIONS}
 
 
 def secret(password: str) -> str:

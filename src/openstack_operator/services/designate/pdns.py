@@ -148,7 +148,7 @@ def _my_cnf(db: Database) -> str:
 
 def _pdns_conf(db: Database, keys: parts.Credentials, listens: str) -> str:
     """Return pdns.conf: servers that only answer for the zones that their API adds, and transfer them by a signed
-    request. The API is at the address `listens`.
+    request. The API is at the address `listens`. The password is in my.cnf alone, whose quotes take every character.
     """
     at = urlsplit(db.url)
     return f"""\
@@ -158,7 +158,6 @@ guardian=yes
 gmysql-host={at.hostname}
 gmysql-port={at.port}
 gmysql-user={unquote(at.username or "")}
-gmysql-password={unquote(at.password or "")}
 gmysql-dbname={at.path[1:]}
 gmysql-group=client
 local-address=0.0.0.0, ::

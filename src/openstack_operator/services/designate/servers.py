@@ -9,7 +9,7 @@ from typing import Any
 from ... import kube, parts
 from ...api import Sections
 from ...plan import READY, Context, Object, Step, progressing
-from .config import DEFAULTS, DNS_PORT, FILE, MDNS_PORT, SERVER_PORT, of_mdns
+from .config import DEFAULTS, DNS_PORT, FILE, MDNS_PORT, SERVER_PORT, mdns_options
 from .model import DesignateSpec, Program
 
 MDNS, DNS = "mdns", "dns"
@@ -59,15 +59,15 @@ def addresses(ctx: Context[DesignateSpec], servers: Sequence[Object]) -> Address
     servers.
     """
     mdns = pod_services(ctx, MDNS, ctx.spec.mdns, MDNS_PORT)
-    of_mdns, of_servers = ([_address(ctx, each) for each in services] for services in (mdns, servers))
-    is_complete = all((*of_mdns, *of_servers))
+    mdns_options, of_servers = ([_address(ctx, each) for each in services] for services in (mdns, servers))
+    is_complete = all((*mdns_options, *of_servers))
     step = Step(
         name="Addresses",
         objects=(*mdns, *servers),
         barrier=True,
         verdict=READY if is_complete else progressing("Kubernetes assigns addresses to mini DNS and servers"),
     )
-    return Addresses(step, of_mdns, of_servers) if is_complete else Addresses(step, (), ())
+    return Addresses(step, mdns_options, of_servers) if is_complete else Addresses(step, (), ())
 
 
 def pod_services(
@@ -88,7 +88,7 @@ def _address(ctx: Context[DesignateSpec], service: Object) -> str:
 
 def mdns(ctx: Context[DesignateSpec], options: Sections, after: Sequence[Step]) -> tuple[Step, Step]:
     """Return the configuration of mini DNS, of the options of all programs, and StatefulSet `<owner>-mdns`."""
-    conf = parts.config(ctx, FILE, of_mdns(options), defaults=of_mdns(DEFAULTS), suffix=f"{MDNS}-config")
+    conf = parts.config(ctx, FILE, mdns_options(options), defaults=mdns_options(DEFAULTS), suffix=f"{MDNS}-config")
     ready, program = kube.Probe.of_worker(_LISTENS), parts.Program(stable=True)
     pods = parts.worker(ctx, MDNS, conf, settings=ctx.spec.mdns.component, after=after, ready=ready, program=program)
     return conf, pods
