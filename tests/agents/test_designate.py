@@ -25,7 +25,15 @@ POOL = {"id": "pool", "name": "default", "targets": [{"type": "bind9", "masters"
 
 
 def zone(name: str, **fields: Any) -> dict[str, Any]:
-    return {"name": name, "pool_id": "pool", "type": "PRIMARY", "action": "NONE", "masters": [OLD], **fields}
+    return {
+        "id": f"id of {name}",
+        "name": name,
+        "pool_id": "pool",
+        "type": "PRIMARY",
+        "action": "NONE",
+        "masters": [OLD],
+        **fields,
+    }
 
 
 def run(
@@ -73,6 +81,13 @@ def test_secondary_zones_keep_their_servers_and_deleted_ones_stay_so(tmp_path: P
     done, known = run(tmp_path, "zones", [], *zones)
     assert "0 changed" in done.stdout
     assert known["zones"] == [*zones]
+
+
+def test_a_zone_that_is_deleted_meanwhile_does_not_come_back(tmp_path: Path) -> None:
+    with power_dns() as server:
+        done, _ = run(tmp_path, "zones", [], zone("gone."), zone("a."), pool=server.pool)
+    assert "1 changed" in done.stdout, done.stderr
+    assert [each["name"] for each in server.zones.values()] == ["a."]
 
 
 def test_a_pool_that_is_refused_fails_the_job_and_leaves_the_key(tmp_path: Path) -> None:

@@ -111,7 +111,8 @@ def put(*zones, masters):
     program = {"__name__": "pools"}
     exec(os.environ["POOLS"], program)
     other = {**fields["targets"][0], "masters": masters}
-    program["put_on_server"](other, zones)
+    for zone in zones:
+        program["put_on_server"](other, zone)
     return [api("/" + program["zone_id"](zone)).json()["masters"] for zone in zones]
 
 

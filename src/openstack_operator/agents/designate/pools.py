@@ -11,14 +11,13 @@ import json
 import os
 import re
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 
 def main() -> int:
     """Return 0 when it is done. Raise what a request to central or to a server raises."""
-    from designate import conf, context, objects, policy, rpc, utils  # pyright: ignore[reportMissingImports]  # noqa: PLC0415
+    from designate import conf, context, exceptions, objects, policy, rpc, utils  # pyright: ignore[reportMissingImports]  # noqa: PLC0415
     from designate.central import rpcapi  # pyright: ignore[reportMissingImports]  # noqa: PLC0415
     from designate.objects.adapters import DesignateAdapter  # pyright: ignore[reportMissingImports]  # noqa: PLC0415
 
@@ -37,7 +36,7 @@ def main() -> int:
             central.update_pool(admin, DesignateAdapter.parse("YAML", fields, central.get_pool(admin, fields["id"])))
             print(f"pool {fields['name']}: {len(fields['targets'])} targets")
         else:
-            print(f"zones of pool {fields['name']}: {put_zones(central, admin, objects, fields)} changed")
+            print(f"zones of pool {fields['name']}: {put_zones(central, admin, (objects, exceptions), fields)} changed")
     return 0
 
 
@@ -56,51 +55,57 @@ def put_key(central: Any, admin: Any, objects: Any, fields: dict[str, str]) -> s
     return f"changed ({', '.join(sorted(changes))})"
 
 
-def put_zones(central: Any, admin: Any, objects: Any, pool: dict[str, Any]) -> int:
+def put_zones(central: Any, admin: Any, designate: tuple[Any, Any], pool: dict[str, Any]) -> int:
     """Have every server of the pool transfer each zone from the pool's mini DNS, and return the number of zones. A new
-    server gets them so.
+    server gets them so. `designate` are its modules of objects and of exceptions.
     """
+    objects, exceptions = designate
     masters = [
         dict(pair) for pair in dict.fromkeys(tuple(each.items()) for t in pool["targets"] for each in t["masters"])
     ]
-    # Secondary zones have servers of their users as masters.
-    zones = [
-        zone
-        for zone in central.find_zones(admin, {"pool_id": pool["id"]})
-        if zone.type == "PRIMARY" and zone.action != "DELETE"
-    ]
-    for target in pool["targets"]:
-        if target["type"] == "pdns4":
-            put_on_server(target, [zone.name for zone in zones])
-    for zone in zones:
-        zone.masters = objects.ZoneMasterList().from_list(masters)
-        central.update_zone(admin, zone)
-    return len(zones)
+    servers = [target for target in pool["targets"] if target["type"] == "pdns4"]
+    number = 0
+    for listed in central.find_zones(admin, {"pool_id": pool["id"]}):
+        # Users go on meanwhile: what one has deleted must not come back on a server.
+        try:
+            zone = central.get_zone(admin, listed.id)
+            # Secondary zones have servers of their users as masters.
+            if zone.type != "PRIMARY" or zone.action == "DELETE":
+                continue
+            for target in servers:
+                put_on_server(target, zone.name)
+            zone.masters = objects.ZoneMasterList().from_list(masters)
+            central.update_zone(admin, zone)
+        except exceptions.ZoneNotFound:
+            continue
+        number += 1
+    return number
 
 
-def put_on_server(target: dict[str, Any], zones: Sequence[str]) -> None:
-    """Have PowerDNS know each of the zones, and the present mini DNS as its primary: Designate's driver does neither
-    for a zone that exists. Raise requests.HTTPError for what it refuses.
+def put_on_server(target: dict[str, Any], name: str) -> None:
+    """Have PowerDNS know the zone, and the present mini DNS as its primary: Designate's driver does neither for a zone
+    that exists. Raise requests.HTTPError for what it refuses.
     """
     import requests  # pyright: ignore[reportMissingModuleSource]  # noqa: PLC0415
 
     options = target["options"]
     url = f"{options['api_endpoint']}/api/v1/servers/localhost/zones"
-    with requests.Session() as session:
-        session.headers["X-API-Key"] = options["api_token"]
-        # Unset is what the environment says.
-        session.verify = options.get("api_ca_cert") or True
-        for name in zones:
-            body = {
-                "name": name,
-                "kind": "Slave",
-                "masters": [f"{each['host']}:{each['port']}" for each in target["masters"]],
-                "slave_tsig_key_ids": [options["tsigkey_name"]],
-            }
-            answer = session.put(f"{url}/{zone_id(name)}", json=body, timeout=30)
-            if answer.status_code == requests.codes["not_found"]:
-                answer = session.post(url, json=body, timeout=30)
-            answer.raise_for_status()
+    body = {
+        "name": name,
+        "kind": "Slave",
+        "masters": [f"{each['host']}:{each['port']}" for each in target["masters"]],
+        "slave_tsig_key_ids": [options["tsigkey_name"]],
+    }
+    # Unset is what the environment says.
+    request: dict[str, Any] = {
+        "json": body,
+        "headers": {"X-API-Key": options["api_token"]},
+        "verify": options.get("api_ca_cert") or True,
+    }
+    answer = requests.put(f"{url}/{zone_id(name)}", timeout=30, **request)
+    if answer.status_code == requests.codes["not_found"]:
+        answer = requests.post(url, timeout=30, **request)
+    answer.raise_for_status()
 
 
 def zone_id(name: str) -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ..context import DesignateContext
+from ..exceptions import ZoneNotFound
 from ..objects import TsigKey, Zone
 
 FILE = Path(os.environ["CENTRAL"])
@@ -45,6 +46,12 @@ class CentralAPI:
     def find_zones(self, context: DesignateContext, criterion: dict[str, str]) -> list[Zone]:
         assert context.all_tenants
         return [each for each in self._zones if criterion.items() <= vars(each).items()]
+
+    def get_zone(self, _: DesignateContext, id_: str) -> Zone:
+        [zone] = [each for each in self._zones if each.id == id_]
+        if zone.name == "gone.":
+            raise ZoneNotFound
+        return zone
 
     def update_zone(self, _: DesignateContext, zone: Zone) -> None:
         zone.action = "UPDATE"
