@@ -34,7 +34,8 @@ class Patch(NamedTuple):
 def read(path: Path) -> Patch:
     """Read a patch file. Raises ValueError for a header with other fields than `FIELDS`."""
     head, _, diff = path.read_text(encoding="utf-8").partition("\n\n")
-    header = dict(line.split(": ", 1) for line in head.replace("\n ", " ").splitlines())
+    fields = (line.partition(": ") for line in head.replace("\n ", " ").splitlines())
+    header = {name: value for name, _, value in fields}
     if tuple(header) != FIELDS or not all(header.values()):
         raise ValueError(f"{path}: a header has the fields {', '.join(FIELDS)}, in this order")
     return Patch(str(path.relative_to(path.parent.parent)), header, diff)

@@ -632,6 +632,21 @@ def test_a_lost_change_of_a_part_can_be_repeated(stand: Stand) -> None:
     until("it to be deleted", lambda: stand.call("GET", f"/v2/lbaas/loadbalancers/{balancer}")[0] == 404)
 
 
+def test_a_database_that_refuses_the_agent_does_not_end_its_search(stand: Stand) -> None:
+    """oslo.db has no name of its own for the error of a server that takes no writes, and hands it on as it is."""
+    balancer = stand.make("loadbalancers", name="refused", vip_subnet_id=SUBNET)
+    stand.sql("SET GLOBAL read_only = 1")
+    try:
+        lose(stand, "load_balancer", balancer, "PENDING_CREATE", balancer, 11)
+        until("the agent to fail", lambda: "Cannot look for load balancers" in stand.log.read_text())
+    finally:
+        stand.sql("SET GLOBAL read_only = 0")
+    path = f"/v2/lbaas/loadbalancers/{balancer}"
+    until("ERROR", lambda: stand.call("GET", path)[1]["loadbalancer"]["provisioning_status"] == "ERROR")
+    assert stand.call("DELETE", path)[0] == 204
+    until("it to be deleted", lambda: stand.call("GET", path)[0] == 404)
+
+
 @pytest.mark.parametrize("lost", ["PENDING_CREATE", "PENDING_DELETE"])
 def test_a_load_balancer_that_was_lost_can_be_deleted(stand: Stand, lost: str) -> None:
     balancer = stand.make("loadbalancers", name="lost", vip_subnet_id=SUBNET)

@@ -95,7 +95,7 @@ def config(
     directory: str = "",
     beside: Sequence[kube.Mount] = (),
 ) -> Config:
-    """Secret `<owner>-<suffix>` with `file` rendered from the three layers, and `more` files unchanged; `beside` is
+    """Secret `<owner>-<suffix>` with `file` rendered from the three layers, and `extra_files` unchanged; `beside` is
     mounted with them.
 
     It is a Secret since configuration holds passwords.

@@ -33,7 +33,7 @@ class Permissions:
     plain_text_to: tuple[str, ...] = ()
     """Hosts and networks that logins may be sent to without TLS."""
     priority_classes: tuple[str, ...] = ()
-    """Names of PriorityClasses, beside those that Kubernetes does not keep for itself."""
+    """PriorityClasses of Kubernetes itself (`system-…`) that pods may have; they may have each other class."""
     refuse: Callable[[str, str], None] = _refuse
     """Takes the path and what is lacking; raises SpecError. Offline, where the permissions are not known, it reports a
     finding."""

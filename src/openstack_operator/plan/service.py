@@ -119,8 +119,7 @@ class Service:
     """Its place in a cloud; None if a cloud does not make it as a service."""
     c5c3: C5C3 | None = None
     kinds: Sequence[Kind] = ()
-    """Kinds of other projects that stand for the same thing as this one, or for what others have in it: the cluster,
-    schemas and accounts of another operator."""
+    """Kinds by which an operator of another project runs the same server, its schemas and its accounts."""
     shares: Mapping[str, str] = field(default_factory=dict[str, str])
     """Secrets of it that fields of other resources may name: purpose of these fields, by the name of the Secret, in
     which `{name}` stands for that of the resource. The operator refuses its other Secrets there."""
