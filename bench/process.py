@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import socket
 import sys
 import urllib.request
 from collections.abc import AsyncGenerator
@@ -13,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from prometheus_client.parser import text_string_to_metric_families
+
+from localcluster.ports import free_port
 
 _TICK = os.sysconf("SC_CLK_TCK")
 _MIB = 1024.0
@@ -79,9 +80,7 @@ async def operator(kubeconfig: Path, log: Path, *options: str) -> AsyncGenerator
 
     Raises RuntimeError with the end of its log where it does not become ready.
     """
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     command = [sys.executable, "-m", "bench.operator", f"--health-port={port}", *options]
     environment = {**os.environ, "KUBECONFIG": str(kubeconfig)}
     with log.open("wb") as output:

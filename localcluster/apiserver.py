@@ -6,7 +6,6 @@ import contextlib
 import http.client
 import os
 import signal
-import socket
 import ssl
 import subprocess
 import time
@@ -16,6 +15,7 @@ from collections.abc import Callable, Generator
 from pathlib import Path
 
 from . import build, components
+from .ports import free_port
 
 _START_TIMEOUT = 300.0
 """Seconds after which a start is taken for hung; it takes 5 s of CPU alone."""
@@ -43,7 +43,7 @@ def api_server(
     Raises BuildError where the binaries are not built, RuntimeError with the end of the log where a process dies.
     """
     home = Path(directory).absolute()
-    port, etcd_port, peer_port, controllers_port = _free_ports(4)
+    port, etcd_port, peer_port, controllers_port = (free_port() for _ in range(4))
     plane = components.ControlPlane("127.0.0.1", port, etcd_port, peer_port, home / "etcd", home / "pki")
     components.certificates(plane.pki, plane.address, [])
     admin = _config(home, plane, "admin")
@@ -115,12 +115,3 @@ def _wait(plane: components.ControlPlane, server: subprocess.Popen[bytes], log: 
             raise RuntimeError(f"kube-apiserver did not start; the end of {log}:\n{tail}")
         # A server sends no notice when it is ready: only its answer shows that.
         time.sleep(_LOOK)
-
-
-def _free_ports(count: int) -> list[int]:
-    """Return ports on which no process listens now; all are open at the same time, so that they differ."""
-    with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in sockets]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -16,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from localcluster.ports import free_port
 from openstack_operator import kube
 from openstack_operator.agents.ceph import keeper
 from openstack_operator.plan import Object, Release, key
@@ -226,12 +226,6 @@ def ask(port: int) -> Object:
         except (ConnectionError, urllib.error.URLError):
             assert time.monotonic() < deadline
             time.sleep(0.1)
-
-
-def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -19,6 +18,7 @@ from typing import Any
 
 import pytest
 
+from localcluster.ports import free_port
 from openstack_operator import kube
 from openstack_operator.agents.mariadb import disk, galera
 from openstack_operator.plan import Release, key
@@ -157,12 +157,6 @@ class Cluster:
 
 def _is_code(mount: dict[str, Any]) -> bool:
     return str(mount.get("subPath", "")).endswith(".py")
-
-
-def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from localcluster.ports import free_port
 from openstack_operator.plan import Object, Release
 from openstack_operator.services.rabbitmq.model import RABBITMQ
 from openstack_operator.services.rabbitmq.service import plan
@@ -34,17 +35,7 @@ class Members:
     sockets: ExitStack = field(default_factory=ExitStack)
 
     def __post_init__(self) -> None:
-        with ExitStack() as free:
-            ports: list[int] = []
-            while len(ports) < 3:
-                try:
-                    first = free.enter_context(socket.create_server((HOSTS[0], 0)))
-                    for host in HOSTS[1:]:
-                        free.enter_context(socket.create_server((host, first.getsockname()[1])))
-                except OSError:
-                    continue
-                ports.append(first.getsockname()[1])
-            self.epmd, self.distribution, self.client = ports
+        self.epmd, self.distribution, self.client = (free_port(HOSTS) for _ in range(3))
 
     def listen(self, host: str, *ports: int) -> None:
         for port in ports:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
-import socket
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from localcluster.ports import free_port
 from openstack_operator.generate.injector import labels_injector, webhook
 from openstack_operator.injector.certificate import certify
 from openstack_operator.injector.injector import Injector
@@ -115,9 +115,7 @@ class Site:
 @pytest.fixture(scope="module")
 def manifest(kubeconfig: Path) -> int:
     """The manifest, but for the address of the webhook: a port on loopback, which is returned."""
-    with socket.socket() as free:
-        free.bind((HOST, 0))
-        port = free.getsockname()[1]
+    port = free_port()
     rest = Rest(kubeconfig, INJECTOR)
     for obj in labels_injector():
         assert rest.apply(obj)[0] in (200, 201)

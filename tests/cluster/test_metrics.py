@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-import socket
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -15,6 +14,7 @@ import pytest
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa, utils
 
+from localcluster.ports import free_port
 from openstack_operator.generate.permissions import METRICS_READER, NAMESPACE
 from openstack_operator.manifests import load
 from openstack_operator.runtime.client import Client
@@ -38,9 +38,7 @@ BINDING = Kind("rbac.authorization.k8s.io/v1", "ClusterRoleBinding", "clusterrol
 @asynccontextmanager
 async def served(client: Client) -> AsyncGenerator[httpx.AsyncClient]:
     """A client of metrics that the holder of this connection serves."""
-    with socket.socket() as free:
-        free.bind((HOST, 0))
-        port = free.getsockname()[1]
+    port = free_port()
     certificate = ServingCertificate(None, ["operator"])
     server = MetricsServer(lambda: TEXT, Scrapers(client, patience=PATIENCE), certificate)
     url = f"https://{HOST}:{port}"

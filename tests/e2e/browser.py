@@ -8,7 +8,6 @@ from __future__ import annotations
 import base64
 import json
 import shutil
-import socket
 import subprocess
 import urllib.error
 import urllib.request
@@ -19,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from localcluster.doctor import install_packages
+from localcluster.ports import free_port
 
 from .waiting import until
 
@@ -132,18 +132,12 @@ class Browser:
         return path
 
 
-def _port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
-
-
 @contextmanager
 def browsing() -> Generator[Browser]:
     """A browser, which accepts the certificates of a cloud's own authority. Installs it on a machine without one."""
     install_packages([package for package, program in _PROGRAMS.items() if not shutil.which(program)])
     program, driver = (str(shutil.which(each)) for each in _PROGRAMS.values())
-    port = _port()
+    port = free_port()
     process = subprocess.Popen([driver, f"--port={port}", "--silent"], stdout=subprocess.DEVNULL)
     browser = Browser(f"http://127.0.0.1:{port}")
     try:

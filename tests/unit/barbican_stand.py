@@ -15,8 +15,9 @@ from typing import Any
 from barbican_vaults import Server
 from image_root import image_root, inside
 from patience import PATIENCE
-from test_key_manager_served import USER, Keystone, alone, free_port, ready, serving
+from test_key_manager_served import USER, Keystone, alone, ready, serving
 
+from localcluster.ports import free_port
 from openstack_operator import agents, kube
 from openstack_operator.plan import Release, key
 from openstack_operator.services.barbican.model import BARBICAN
@@ -74,8 +75,8 @@ class Stand:
             word.format(listen=f"127.0.0.1:{self.port}", processes=1, threads=4)
             for word in self.release["barbican-api"].command
         ]
-        with inside(self.root, USER, *words, env=ENV):
-            ready(self.port)
+        with inside(self.root, USER, *words, env=ENV) as process:
+            ready(self.port, process)
             yield
 
     def check(self) -> str:

@@ -15,9 +15,9 @@ from typing import Any, ClassVar
 
 import pytest
 from patience import PATIENCE, until
-from test_key_manager_served import free_port
 
 from localcluster.build import BuildError
+from localcluster.ports import free_port
 from tests import vault
 
 ROLE, SECRET, MOUNT = "role-of-barbican", "secret-of-barbican", "cloud/kv"

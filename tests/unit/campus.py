@@ -18,8 +18,9 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 from cryptography.x509.oid import NameOID
-from federated import answers, files, free, inside, uwsgi, written
+from federated import answers, files, inside, uwsgi, written
 
+from localcluster.ports import free_port
 from openstack_operator.plan import Release
 from openstack_operator.services.keystone.federation import apache
 
@@ -140,7 +141,7 @@ def placed(
     image: Path, release: Release, campus: Campus, provider: dict[str, Any], secrets: dict[str, dict[str, str]]
 ) -> Generator[Place]:
     """Apache and shibd that let in users of that provider."""
-    port = free()
+    port = free_port()
     here = f"http://localhost:{port}"
     found = files(release, [provider], secrets)
     inside_of = "http://keystone-api.openstack.svc.cluster.local:5000"

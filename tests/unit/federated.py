@@ -41,12 +41,6 @@ FORGED = {
 }
 
 
-def free() -> int:
-    with closing(socket.socket()) as taken:
-        taken.bind(("127.0.0.1", 0))
-        return int(taken.getsockname()[1])
-
-
 @contextmanager
 def uwsgi() -> Generator[int]:
     """The port of a server that speaks uWSGI's protocol, and answers with the variables it got."""

@@ -19,6 +19,7 @@ import pytest
 from patience import PATIENCE, until
 
 from cloud.kubernetes import ROOT
+from localcluster.ports import free_port
 
 PROGRAM = ROOT / "images" / "cortex" / "cortex"
 SEED = {
@@ -55,14 +56,8 @@ class Cortex:
         return answer["hosts"]
 
 
-def free() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return found.getsockname()[1]
-
-
 def started(folder: Path, pipelines: Any) -> Cortex:
-    port = free()
+    port = free_port()
     file = folder / "cortex.json"
     file.write_text(json.dumps({"listen": f"127.0.0.1:{port}", "pipelines": pipelines}))
     with (folder / "log").open("w") as log:

@@ -10,8 +10,9 @@ from pathlib import Path
 from urllib.parse import quote
 
 import pytest
-from federated import FORGED, answered, answers, certified, files, free, image, inside, uwsgi, written
+from federated import FORGED, answered, answers, certified, files, image, inside, uwsgi, written
 
+from localcluster.ports import free_port
 from openstack_operator.plan import Release
 from openstack_operator.services.keystone.federation import apache
 from tests.e2e.on_federation.provider import Browser, Provider, serving
@@ -69,8 +70,8 @@ def place(
         found = files(
             release, [{**provider, "caSecretRef": {"name": "sso"}}], {"sso": {"secret": SECRET, "ca.crt": trust}}
         )
-        backend, port = stack.enter_context(uwsgi()), free()
-        written(image, found, {"5001": backend, "5011": free()})
+        backend, port = stack.enter_context(uwsgi()), free_port()
+        written(image, found, {"5001": backend, "5011": free_port()})
         command = release["keystone-federation"].command
         process = stack.enter_context(inside(image, *command, LISTEN=f"0.0.0.0:{port}"))
         answers(port, process)

@@ -27,6 +27,7 @@ import pytest
 from image_root import image_root, inside
 from patience import PATIENCE
 
+from localcluster.ports import free_port
 from openstack_operator import kube, pki
 from openstack_operator.plan import Release, key
 from openstack_operator.services.horizon.model import HORIZON
@@ -273,12 +274,6 @@ def _stand(release: Release) -> Iterator[Stand]:
         for port in ports:
             stack.enter_context(dashboard(root, release, port))
         yield Stand(ports, cache.stored, root)
-
-
-def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
 
 
 def ready(port: int) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
-import socket
 import ssl
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager, suppress
@@ -22,6 +21,7 @@ from hypothesis import strategies as st
 from patience import PATIENCE, eventually
 from structlog.testing import capture_logs
 
+from localcluster.ports import free_port
 from openstack_operator import pki
 from openstack_operator.cli import command_line
 from openstack_operator.generate.injector import labels_injector
@@ -235,9 +235,7 @@ def written(folder: Path, draw: str) -> None:
 
 @asynccontextmanager
 async def served(folder: Path, fault: Exception | None = None, *, slow: float = 0) -> AsyncGenerator[Hook]:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     told: list[Binding] = []
 
     async def bind(binding: Binding) -> None:

@@ -6,7 +6,6 @@ from __future__ import annotations
 import http.client
 import io
 import json
-import socket
 import subprocess
 import time
 from collections.abc import Generator, Iterator, Mapping
@@ -22,6 +21,7 @@ import pytest
 from image_root import image_root, inside
 from patience import PATIENCE
 
+from localcluster.ports import free_port
 from openstack_operator import kube
 from openstack_operator.plan import Plan, Release, key
 from openstack_operator.services import barbican, cinder, glance, nova
@@ -240,12 +240,6 @@ def serving(handler: type[BaseHTTPRequestHandler]) -> Generator[int]:
         server.server_close()
 
 
-def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
-
-
 def alone(text: str) -> str:
     """Barbican's configuration for a machine without the other servers: a file for the schema, no queue, no cache."""
     conf = ConfigParser(interpolation=None, default_section="none", strict=False)
@@ -275,12 +269,11 @@ def _stand(release: Release) -> Iterator[Stand]:
         words = [
             word.format(listen=f"127.0.0.1:{port}", processes=1, threads=4) for word in release["barbican-api"].command
         ]
-        stack.enter_context(inside(root, USER, *words, env=env))
-        ready(port)
+        ready(port, stack.enter_context(inside(root, USER, *words, env=env)))
         yield stand
 
 
-def ready(port: int) -> None:
+def ready(port: int, process: subprocess.Popen[str]) -> None:
     deadline = time.monotonic() + PATIENCE
     while True:
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
@@ -289,6 +282,7 @@ def ready(port: int) -> None:
             assert connection.getresponse().status == 200
             return
         except OSError:
+            assert process.poll() is None, "Barbican ended"
             assert time.monotonic() < deadline, "Barbican does not answer"
             time.sleep(0.2)
         finally:

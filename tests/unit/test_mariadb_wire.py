@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
+from localcluster.ports import free_port
 from openstack_operator import pki
 from openstack_operator.agents.mariadb import wire
 
@@ -28,9 +28,7 @@ def given(folder: Path, drawn: str, *, by: pki.Pair = OURS, trusts: pki.Pair = O
 
 @pytest.fixture
 def port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
+    return free_port()
 
 
 async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -8,7 +8,6 @@ import ssl
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from importlib.util import find_spec
 from pathlib import Path
@@ -18,6 +17,7 @@ import pytest
 from image_root import image_root
 from patience import PATIENCE, until
 
+from localcluster.ports import free_port
 from openstack_operator import pki
 from openstack_operator.services.memcached.clients import DEMANDS
 
@@ -77,14 +77,13 @@ def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def port() -> Iterator[int]:
     """Where a Memcached listens that demands certificates."""
-    with image_root("memcached") as root, closing(socket.create_server(("127.0.0.1", 0))) as taken:
-        number = int(taken.getsockname()[1])
+    with image_root("memcached") as root:
+        number = free_port()
         write(root / FOLDER, issue(AUTHORITY, SERVER), AUTHORITY)
         for path in (root / FOLDER).iterdir():
             path.chmod(0o444)
         files = f"ssl_chain_cert=/{FOLDER}/tls.crt,ssl_key=/{FOLDER}/tls.key,ssl_ca_cert=/{FOLDER}/ca.crt,{DEMANDS}"
         command = ["memcached", "-l", f"127.0.0.1:{number}", "-p", str(number), "-U", "0", "-Z", "-o", files]
-        taken.close()
         program = subprocess.Popen(["chroot", f"--userspec={UID}:{UID}", str(root), *command])
         try:
             until("memcached to listen", lambda: listens(number) or program.poll() is not None)

@@ -19,6 +19,7 @@ from pymysql.cursors import Cursor
 from remotes import context
 from test_nova_consoles import files, made, passwords, planned
 
+from localcluster.ports import free_port
 from openstack_operator.actuators import ACTUATORS
 from openstack_operator.plan import Context, Transient
 
@@ -136,11 +137,6 @@ class Nova(NamedTuple):
             answer, _ = process.communicate()
             assert process.returncode == 0
         return answer
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        return int(taken.getsockname()[1])
 
 
 def answers(port: int, process: subprocess.Popen[str]) -> bool:

@@ -23,6 +23,7 @@ import pytest
 from image_root import image_root, inside
 from patience import PATIENCE, until
 
+from localcluster.ports import free_port
 from openstack_operator import agents, kube, pki
 from openstack_operator.plan import Release, key
 from openstack_operator.services.octavia.model import OCTAVIA
@@ -182,15 +183,6 @@ class Server(ThreadingHTTPServer):
     """Called with each new port, as Neutron writes it into OVN."""
 
 
-def free_ports(number: int) -> list[int]:
-    """Ports that are all different."""
-    with ExitStack() as stack:
-        listeners = [stack.enter_context(socket.socket()) for _ in range(number)]
-        for listener in listeners:
-            listener.bind(("127.0.0.1", 0))
-        return [listener.getsockname()[1] for listener in listeners]
-
-
 def answers(port: int) -> bool:
     try:
         socket.create_connection(("127.0.0.1", port)).close()
@@ -343,7 +335,7 @@ def _own_stand(release: Release) -> Iterator[Stand]:
 def octavia(release: Release) -> Generator[Stand]:
     with ExitStack() as stack:
         root, mariadb = stack.enter_context(image_root("octavia")), stack.enter_context(image_root("mariadb"))
-        nb, sb, sql, api = free_ports(4)
+        nb, sb, sql, api = (free_port() for _ in range(4))
         authority = pki.authority("cloud", "cloud", NOW)
         switches = stack.enter_context(ovn(nb, sb, authority))
         certified(root / "etc/ovn-tls", authority, USER)

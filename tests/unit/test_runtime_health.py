@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import socket
 from collections.abc import AsyncGenerator, Iterator
 
 import httpx2 as httpx
@@ -13,6 +12,7 @@ from patience import PATIENCE, eventually
 from prometheus_client import Metric
 from prometheus_client.core import GaugeMetricFamily
 
+from localcluster.ports import free_port
 from openstack_operator.runtime import health, metrics
 from openstack_operator.runtime.health import Health
 from openstack_operator.runtime.process import any_of
@@ -29,9 +29,7 @@ async def listening(client: httpx.AsyncClient) -> None:
 
 
 async def test_health():
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     ready = False
     task = asyncio.ensure_future(Health(lambda: ready, metrics.exposition()).serve(("127.0.0.1", port)))
     async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", trust_env=False, timeout=300) as client:
@@ -69,9 +67,7 @@ class Large:
 @contextlib.asynccontextmanager
 async def serving(answers: Health) -> AsyncGenerator[tuple[int, httpx.AsyncClient]]:
     """Its port, and a client of it."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     task = asyncio.ensure_future(answers.serve(("127.0.0.1", port)))
     async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", trust_env=False, timeout=300) as client:
         await listening(client)

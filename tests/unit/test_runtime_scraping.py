@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import socket
 import ssl
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
@@ -18,6 +17,7 @@ from cryptography import x509
 from patience import PATIENCE, eventually
 from reviewing import BAD, GOOD, OTHER, Reviews
 
+from localcluster.ports import free_port
 from openstack_operator import pki
 from openstack_operator.runtime import scraping
 from openstack_operator.runtime.ports import Ports, serve
@@ -61,12 +61,6 @@ def unchecked() -> ssl.SSLContext:
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     return context
-
-
-def free_port() -> int:
-    with socket.socket() as free:
-        free.bind((HOST, 0))
-        return free.getsockname()[1]
 
 
 @asynccontextmanager
