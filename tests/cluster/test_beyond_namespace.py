@@ -125,3 +125,33 @@ async def test_what_runs_stays_when_its_login_may_not_go_on_in_plain_text(cluste
         after = await cluster.get(DEPLOYMENT, "placement-api") or {}
         assert after["metadata"]["uid"] == before["metadata"]["uid"]
         assert after["spec"] == before["spec"]
+
+
+async def test_no_pods_keep_pods_of_other_namespaces_off_nodes(cluster: Cluster, root: Path) -> None:
+    await login(cluster)
+    required = "requiredDuringSchedulingIgnoredDuringExecution"
+    own = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {}}
+    async with operator(cluster, root):
+        await cluster.create(PLACEMENT, "placement", **ELSEWHERE, affinity={"podAntiAffinity": {required: [own]}})
+        await eventually(lambda: cluster.get(DEPLOYMENT, "placement-api"))
+        others = {**own, "namespaceSelector": {}}
+        await cluster.change(PLACEMENT, "placement", "/spec/affinity/podAntiAffinity", {required: [own, others]})
+        condition = await cluster.ready(PLACEMENT, "placement", "InvalidSpec")
+        assert f"spec.affinity.podAntiAffinity.{required}[1].namespaceSelector: " in condition["message"]
+        live = await cluster.get(DEPLOYMENT, "placement-api") or {}
+        rules = live["spec"]["template"]["spec"]["affinity"]["podAntiAffinity"][required]
+        assert not any("namespaceSelector" in rule for rule in rules)
+
+
+async def test_no_pods_end_pods_of_other_namespaces(cluster: Cluster, root: Path) -> None:
+    await login(cluster)
+    critical = "system-node-critical"
+    async with operator(cluster, root):
+        await cluster.create(PLACEMENT, "placement", **ELSEWHERE, priorityClassName=critical)
+        condition = await cluster.ready(PLACEMENT, "placement", "InvalidSpec")
+        assert "spec.priorityClassName: 'system-node-critical' is for Kubernetes' own programs" in condition["message"]
+        assert f"--priority-classes '{cluster.namespace}={critical}'" in condition["message"]
+        assert await cluster.get(DEPLOYMENT, "placement-api") is None
+    async with operator(cluster, root, Permissions(priority_classes=(f"{cluster.namespace}={critical}",))):
+        live = await eventually(lambda: cluster.get(DEPLOYMENT, "placement-api"))
+        assert live["spec"]["template"]["spec"]["priorityClassName"] == critical
