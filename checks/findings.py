@@ -27,13 +27,11 @@ OF_AGENTS = {
     "container-security-context-privileged": "they make devices, flows, namespaces and guests of their node",
     "container-security-context-readonlyrootfilesystem": "their programs write where the node expects it",
     "container-security-context-user-group-id": "what they do on the node takes its root",
-    "pod-networkpolicy": "they are on the network of their node, where no policy applies to them",
 }
 OF_ALL = {
     "container-image-pull-policy": "a tag of ours names one content for good; with Always a registry that is away keeps"
     " pods from starting",
     "pod-probes-identical": "both ask whether it takes connections; liveness gives up after three minutes",
-    "pod-networkpolicy": "networkPolicies.enabled makes them; they are off where the network enforces none",
     "statefulset-has-servicename": "workers have no Service: nobody calls them, and the name of a pod needs none",
 }
 """By check: why it stands."""
