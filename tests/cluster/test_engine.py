@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -13,7 +14,8 @@ import pytest
 from structlog.testing import capture_logs
 
 from openstack_operator.kube import secret_data
-from openstack_operator.plan import Release, SpecError
+from openstack_operator.plan import Object, Release, SpecError
+from openstack_operator.runtime.client import Conflict
 from openstack_operator.runtime.kinds import CLAIM, DEPLOYMENT, JOB, POD, SECRET, STATEFUL_SET, Kind
 from openstack_operator.runtime.manager import Manager
 from openstack_operator.runtime.report import Patience
@@ -219,6 +221,26 @@ async def test_pods_wait_for_what_they_need(cluster: Cluster):
         assert (await cluster.condition(toy.APP, "app", "APIReady"))["message"] == "waiting for Schema"
 
 
+async def test_a_job_is_done_once_its_pod_ended_well(cluster: Cluster):
+    """The controller of Jobs says so two seconds later, for which a cloud would wait four times."""
+    async with cluster.simulator("Job"), cluster.operator() as manager:
+        await cluster.create(toy.STACK, "stack")
+        await eventually(lambda: _jobs(manager))
+        [job] = manager.world.stores[JOB]
+        name, uid = job.meta.name, job.meta.uid
+        live = await cluster.get(JOB, name) or {}
+        owner = {"apiVersion": "batch/v1", "kind": "Job", "name": name, "uid": uid, "controller": True}
+        ended = {"exitCode": 0, "reason": "Completed", "finishedAt": "2026-01-01T00:00:00Z"}
+        # The pod of a Job of the same name that is gone tells nothing of this one.
+        await _pod(cluster, f"{name}-old", live, {**owner, "uid": "of-another"}, ended)
+        await _pod(cluster, f"{name}-failed", live, owner, {**ended, "exitCode": 1})
+        await at_rest(manager)
+        assert await cluster.get(DEPLOYMENT, "app-api") is None
+        await _pod(cluster, f"{name}-new", live, owner, ended)
+        await eventually(lambda: cluster.get(DEPLOYMENT, "app-api"))
+        assert not ((await cluster.get(JOB, name)) or {}).get("status", {}).get("succeeded")
+
+
 async def test_a_failed_job_shows_the_end_of_its_log_and_is_tried_again(cluster: Cluster):
     async with cluster.simulator("Job"), cluster.operator() as manager:
         await cluster.create(toy.STACK, "stack")
@@ -273,15 +295,27 @@ async def _events(cluster: Cluster, reason: str) -> list[dict[str, Any]]:
 
 
 async def _failed_pod(cluster: Cluster, job: str, message: str) -> None:
-    meta = {**cluster.meta(f"{job}-x"), "labels": {"job-name": job}}
+    ended = {"exitCode": 1, "message": message, "finishedAt": "2026-01-01T00:00:00Z"}
+    await _create_pod(cluster, {"name": f"{job}-x", "labels": {"job-name": job}}, "Failed", ended)
+
+
+async def _pod(cluster: Cluster, name: str, job: Object, owner: Object, ended: Object) -> None:
+    """A pod of a Job whose container ended, as the kubelet tells it before it ends the pod."""
+    labels = {**job["spec"]["template"]["metadata"]["labels"], "job-name": job["metadata"]["name"]}
+    await _create_pod(cluster, {"name": name, "labels": labels, "ownerReferences": [owner]}, "Running", ended)
+
+
+async def _create_pod(cluster: Cluster, metadata: Object, phase: str, ended: Object) -> None:
     spec = {"containers": [{"name": "main", "image": "x"}], "automountServiceAccountToken": False}
     account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": cluster.meta("default")}
-    await cluster.client.create(Kind("v1", "ServiceAccount", "serviceaccounts"), account)
-    await cluster.client.create(POD, {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec})
-    ended = {"terminated": {"exitCode": 1, "message": message, "finishedAt": "2026-01-01T00:00:00Z"}}
-    container = {"name": "main", "image": "x", "imageID": "", "ready": False, "restartCount": 0, "state": ended}
-    status = {"phase": "Failed", "containerStatuses": [container]}
-    await cluster.client.merge_status(POD, cluster.namespace, f"{job}-x", status)
+    with suppress(Conflict):
+        await cluster.client.create(Kind("v1", "ServiceAccount", "serviceaccounts"), account)
+    body = {"apiVersion": "v1", "kind": "Pod", "metadata": {**cluster.meta(metadata["name"]), **metadata}, "spec": spec}
+    await cluster.client.create(POD, body)
+    state = {"terminated": ended}
+    container = {"name": "main", "image": "x", "imageID": "", "ready": False, "restartCount": 0, "state": state}
+    status = {"phase": phase, "containerStatuses": [container]}
+    await cluster.client.merge_status(POD, cluster.namespace, metadata["name"], status)
 
 
 async def test_everything_missing_is_named_at_once_and_nothing_is_touched(cluster: Cluster):

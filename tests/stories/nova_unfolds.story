@@ -26,13 +26,13 @@ Neutron is not ready: API: neutron-api: 0/1 pods ready.
   IdentityReady: Progressing, KeystoneUser/nova-user has not reported yet
   NeutronReady: Progressing, not ready: API: neutron-api: 0/1 pods ready
   SchemaReady: Waiting, waiting for Database
-  ConductorReady: Waiting, waiting for Identity, Neutron, Messaging, Schema
-  CellsReady: Waiting, waiting for Database, Schema; waiting for Identity, Neutron, Messaging, Cell1Setup; waiting for Cell1Setup; waiting for Messaging; waiting for Identity, Neutron, Messaging, Cell1Setup, Database
+  ConductorReady: Waiting, waiting for Identity, Messaging, Schema
+  CellsReady: Waiting, waiting for Database, Schema; waiting for Identity, Messaging, Cell1Setup; waiting for Cell1Setup; waiting for Messaging; waiting for Identity, Messaging, Cell1Setup, Database
   ComputeReady: Waiting, waiting for Identity, Neutron, Cell1Conductor
-  SchedulerReady: Waiting, waiting for Identity, Neutron, Messaging, Schema, Cell1Setup
-  APIReady: Waiting, waiting for Identity, Neutron, Messaging, Schema, Cell1Setup
-  MetadataReady: Waiting, waiting for Identity, Neutron, Messaging, Schema, Cell1Setup
-  EndpointReady: Waiting, waiting for Identity, API
+  SchedulerReady: Waiting, waiting for Identity, Messaging, Schema, Cell1Setup
+  APIReady: Waiting, waiting for Identity, Messaging, Schema, Cell1Setup
+  MetadataReady: Waiting, waiting for Identity, Messaging, Schema, Cell1Setup
+  EndpointReady: Waiting, waiting for Neutron, Identity, API
   AuthoritiesReady: True, Ready, the authority of live migrations is replaced from 2032-08-30 on; the authority of consoles is replaced from 2032-08-30 on
   Ready: Progressing, Database: MariaDBDatabase/nova-api-db has not reported yet; MariaDBDatabase/nova-cell0-db has not reported yet; Messaging: RabbitMQVhost/nova-messaging has not reported yet; Identity: KeystoneUser/nova-user has not reported yet; Neutron: not ready: API: neutron-api: 0/1 pods ready
 
@@ -41,31 +41,31 @@ Finished: MariaDBDatabase, RabbitMQVhost, KeystoneUser.
   + RabbitMQVhost/nova-cell1--console
   NeutronReady: Progressing, not ready: API: neutron-api: 0/1 pods ready
   SchemaReady: Progressing, job nova-db-sync-… is running
-  ConductorReady: Waiting, waiting for Neutron, Schema
-  CellsReady: Waiting, waiting for Schema; waiting for Neutron, Cell1Setup; waiting for Cell1Setup; waiting for Neutron, Cell1Setup, Database, Messaging
+  ConductorReady: Waiting, waiting for Schema
+  CellsReady: Waiting, waiting for Schema; waiting for Cell1Setup; waiting for Cell1Setup, Database, Messaging
   ComputeReady: Waiting, waiting for Neutron, Cell1Conductor
-  SchedulerReady: Waiting, waiting for Neutron, Schema, Cell1Setup
-  APIReady: Waiting, waiting for Neutron, Schema, Cell1Setup
-  MetadataReady: Waiting, waiting for Neutron, Schema, Cell1Setup
-  EndpointReady: Waiting, waiting for API
+  SchedulerReady: Waiting, waiting for Schema, Cell1Setup
+  APIReady: Waiting, waiting for Schema, Cell1Setup
+  MetadataReady: Waiting, waiting for Schema, Cell1Setup
+  EndpointReady: Waiting, waiting for Neutron, API
   AuthoritiesReady: True, Ready, the authority of live migrations is replaced from 2032-08-30 on; the authority of consoles is replaced from 2032-08-30 on
   Ready: Progressing, Neutron: not ready: API: neutron-api: 0/1 pods ready; Schema: job nova-db-sync-… is running
 
 Finished: Job.
+  + StatefulSet/nova-conductor
   + Job/nova-cell1-setup-…
   NeutronReady: Progressing, not ready: API: neutron-api: 0/1 pods ready
-  ConductorReady: Waiting, waiting for Neutron
-  CellsReady: Waiting, waiting for Neutron, Cell1Setup; waiting for Cell1Setup; waiting for Neutron, Cell1Setup, Database, Messaging
+  ConductorReady: Progressing, nova-conductor: 0/1 pods ready
+  CellsReady: Waiting, waiting for Cell1Setup; waiting for Cell1Setup, Database, Messaging
   ComputeReady: Waiting, waiting for Neutron, Cell1Conductor
-  SchedulerReady: Waiting, waiting for Neutron, Cell1Setup
-  APIReady: Waiting, waiting for Neutron, Cell1Setup
-  MetadataReady: Waiting, waiting for Neutron, Cell1Setup
-  EndpointReady: Waiting, waiting for API
+  SchedulerReady: Waiting, waiting for Cell1Setup
+  APIReady: Waiting, waiting for Cell1Setup
+  MetadataReady: Waiting, waiting for Cell1Setup
+  EndpointReady: Waiting, waiting for Neutron, API
   AuthoritiesReady: True, Ready, the authority of live migrations is replaced from 2032-08-30 on; the authority of consoles is replaced from 2032-08-30 on
-  Ready: Progressing, Neutron: not ready: API: neutron-api: 0/1 pods ready
+  Ready: Progressing, Neutron: not ready: API: neutron-api: 0/1 pods ready; Conductor: nova-conductor: 0/1 pods ready
 
 Neutron is ready.
-  + StatefulSet/nova-conductor
   ConductorReady: Progressing, nova-conductor: 0/1 pods ready
   CellsReady: Waiting, waiting for Cell1Setup; waiting for Cell1Setup, Database, Messaging
   ComputeReady: Waiting, waiting for Cell1Conductor

@@ -50,6 +50,7 @@ from .objects import (
 from .placement import placed
 from .pod_diagnosis import Diagnosis, diagnose
 from .pod_reasons import POD_REASONS
+from .pod_startup import started_until
 from .pods import (
     COMPUTE,
     CONFIG_DIGEST,
@@ -79,6 +80,7 @@ from .readiness import (
     failure,
     has_one_revision,
     is_rolling_out,
+    job_succeeded,
     judge,
     next_try,
     outdated,
@@ -143,6 +145,7 @@ __all__ = [
     "irreplaceable",
     "is_rolling_out",
     "job",
+    "job_succeeded",
     "judge",
     "keyed_digest",
     "labeled_pod",
@@ -172,5 +175,6 @@ __all__ = [
     "selector",
     "service",
     "settings",
+    "started_until",
     "workload",
 ]

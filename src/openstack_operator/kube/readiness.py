@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -122,6 +122,24 @@ def next_try(live: Object) -> datetime | None:
     condition = conditions(live).get("Failed", {})
     failed_at = condition.get("lastTransitionTime") if condition.get("status") == "True" else None
     return datetime.fromisoformat(failed_at) + _PAUSE if failed_at else None
+
+
+def job_succeeded(job: Object, pods: Iterable[Object]) -> bool:
+    """Return True if one of the Job's pods has done its work: all its containers ended well.
+
+    Kubernetes says so of the Job two seconds later: the kubelet ends the pod first, and the controller of Jobs counts
+    pods once a second.
+    """
+    uid = job["metadata"]["uid"]
+    own = [pod for pod in pods if any(owner["uid"] == uid for owner in pod["metadata"].get("ownerReferences") or ())]
+    return any(_ended_well(pod.get("status") or {}) for pod in own)
+
+
+def _ended_well(status: Mapping[str, Any]) -> bool:
+    if status.get("phase") == "Succeeded":
+        return True
+    ends = [(entry.get("state") or {}).get("terminated") for entry in status.get("containerStatuses") or ()]
+    return bool(ends) and all(end is not None and end.get("exitCode") == 0 for end in ends)
 
 
 def _job(live: Object) -> Verdict:

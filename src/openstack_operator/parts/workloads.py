@@ -64,7 +64,8 @@ class Program:
     """Beside the program."""
     reverse_proxy: ReverseProxy | None = None
     cpu: str = "10m"
-    """Request of each of several workers, by which CPUs are shared when all start at once, as after a power cut."""
+    """Request of a job, and of each of several workers, by which CPUs are shared when all start at once, as after a
+    power cut."""
     self_url_env: str = ""
     """Variable of an API whose pods call each other, by address: the URL at which the others call this one."""
     init: Sequence[kube.Container] = ()
@@ -106,6 +107,7 @@ def job(
         command=command,
         env=program.env,
         mounts=(*config.mounts, *program.mounts, *kube.scratch("/tmp", "/run", state(ctx))),  # noqa: S108
+        cpu=program.cpu,
         memory="192Mi",
     )
     template = kube.pod(ctx, name, main, settings=kube.settings(ctx.spec), node_selector=kube.CONTROL_PLANE)

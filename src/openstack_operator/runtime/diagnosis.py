@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from ..kube import danger, diagnose, judge, outdated
-from ..plan import Object, State, Verdict, progressing
-from .kinds import CLAIM, STATEFUL_SET
+from ..kube import danger, diagnose, job_succeeded, judge, outdated, started_until
+from ..plan import READY, Object, State, Verdict, progressing
+from .kinds import CLAIM, JOB, SERVICE, STATEFUL_SET
 from .memo import ApplyCache
 from .pods import workload_of
 from .store import Request
@@ -75,7 +75,14 @@ class Diagnostician:
             return progressing(f"{name}: not yet looked at by this operator") if verdict.ready else verdict
         if live["kind"] not in _WORKLOADS or verdict.state is not State.PROGRESSING:
             return verdict
-        diagnosis = diagnose(live, verdict, self._pods(live), self._warnings, self._now)
+        pods = self._pods(live)
+        if live["kind"] == JOB.kind:
+            if job_succeeded(live, pods):
+                return READY
+        elif (until := started_until(live, pods, self._selectors())) and until > self._now:
+            self._recheck_in((until - self._now).total_seconds())
+            return READY
+        diagnosis = diagnose(live, verdict, pods, self._warnings, self._now)
         if diagnosis.changes_at:
             self._recheck_in((diagnosis.changes_at - self._now).total_seconds())
         return diagnosis.verdict
@@ -88,6 +95,11 @@ class Diagnostician:
         pods = self._world.pods.owned(self._request.namespace, role, self._request.name)
         workload = live["kind"], live["metadata"]["name"]
         return [pod.decode() for pod in pods if workload_of(pod.meta) == workload]
+
+    def _selectors(self) -> list[Object]:
+        role = self._world.resource(self._request.kind).role
+        services = self._world.stores[SERVICE].owned(self._request.namespace, role, self._request.name)
+        return [service.decode()["spec"].get("selector") or {} for service in services]
 
     def _warnings(self, kind: str, name: str, uid: str) -> Sequence[Object]:
         return self._world.warnings.about(self._request.namespace, kind, name, uid)

@@ -18,7 +18,7 @@ _TIMES = ("creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"
 _META = ("name", "namespace", "uid", "labels", "annotations", *_TIMES)
 _META_UNWATCHED = tuple(name for name in _META if name != "annotations")
 _CONDITION = ("type", "status", "reason", "message", "lastTransitionTime")
-_CONTAINER = ("name", "ready", "restartCount", "state")
+_CONTAINER = ("name", "ready", "started", "restartCount", "state")
 _TERMINATED = ("reason", "exitCode", "message", "startedAt", "finishedAt")
 _STARTING = {"PodScheduled", "Ready", "ContainersReady", "PodReadyToStartContainers"}
 """Conditions that say why a pod does not start."""

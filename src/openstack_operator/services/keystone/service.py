@@ -142,7 +142,8 @@ def _bootstrap(
         "OS_BOOTSTRAP_REGION_ID": ctx.spec.region,
         **admin.setup,
     }
-    program = parts.Program(mounts=mounts, env=env)
+    # Every other service waits for it.
+    program = parts.Program(mounts=mounts, env=env, cpu="100m")
     return parts.job(ctx, "bootstrap", agents.shell("keystone/bootstrap.sh"), conf, after=after, program=program)
 
 

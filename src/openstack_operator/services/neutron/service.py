@@ -35,7 +35,9 @@ def plan(ctx: Context[NeutronSpec]) -> Plan:
         ctx, "neutron.conf", neutron_conf(ctx, base), defaults=defaults, extra_files=files, beside=certificate
     )
     ml2 = kube.files("config", conf.secret, "/etc/neutron/plugins/ml2", "ml2_conf.ini")
-    command, program = [*parts.program(ctx, "api").commands["manage"], "upgrade", "heads"], parts.Program(mounts=ml2)
+    command = [*parts.program(ctx, "api").commands["manage"], "upgrade", "heads"]
+    # It takes longest of all schemas, and a new cloud waits for Neutron.
+    program = parts.Program(mounts=ml2, cpu="100m")
     sync = parts.job(ctx, "db-sync", command, conf, after=base.schema, condition="Schema", program=program)
     resync = db_resync(ctx, conf, after=(ovn, sync), mounts=ml2)
     dependencies = (*base.steps, ovn, sync, *resync)

@@ -31,6 +31,8 @@ class CellInputs:
     """The schema that holds the map of cells."""
     dependencies: tuple[Step, ...]
     """Steps that must be ready before any pod of Nova starts."""
+    peers: tuple[Step, ...]
+    """Services that Nova calls as it makes a server: they must be ready before nodes take servers."""
     consoles: Consoles
 
 

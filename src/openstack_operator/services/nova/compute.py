@@ -31,7 +31,7 @@ def plan_compute(ctx: Context[NovaSpec], cells: list[CellPlan], inputs: CellInpu
     disks = plan_disks(ctx)
     options = oslo.merge(disks.options, migration.options)
     user = sources.identity(ctx, inputs.credentials, COMPUTE_PASSWORD, program="compute", roles=_ROLES)
-    node_inputs = replace(inputs, identity=user, dependencies=(*inputs.dependencies, user))
+    node_inputs = replace(inputs, identity=user, dependencies=(*inputs.dependencies, *inputs.peers, user))
     daemons = [step for cell in cells for step in _nova_compute(ctx, cell, node_inputs, disks, options)]
     live = [(ctx.live("DaemonSet", cell.name, "compute") or {}) for cell in cells]
     nodes = sum((each.get("status") or {}).get("desiredNumberScheduled", 0) for each in live)

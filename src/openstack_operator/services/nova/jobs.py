@@ -9,6 +9,8 @@ from ... import agents, kube, oslo, parts
 from ...plan import Context, Step
 from .model import NovaSpec
 
+# All of Nova waits for these, and a new cloud for Nova.
+_CPU = "100m"
 _PLAIN = parts.Program()
 
 
@@ -17,7 +19,7 @@ def _job(
 ) -> Step:
     command = ["python3", "-c", agents.text("nova/map_cells.py"), *words]
     env = {"OS_NOVA_DISABLE_EVENTLET_PATCHING": "1", "CONFIG_DIRECTORY": conf.directory, **program.env}
-    return parts.job(ctx, name, command, conf, program=replace(program, env=env), **job)
+    return parts.job(ctx, name, command, conf, program=replace(program, env=env, cpu=_CPU), **job)
 
 
 def schema(ctx: Context[NovaSpec], conf: parts.Config, *, after: tuple[Step, ...]) -> Step:

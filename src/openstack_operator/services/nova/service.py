@@ -39,7 +39,7 @@ def plan(ctx: Context[NovaSpec]) -> Plan:
     notifications = sources.notifications(ctx, creds, broker=spec.messaging.notifications_ref)
     user = sources.identity(ctx, creds, "identity")
     apis = (("Placement", spec.placement_ref), ("Glance", spec.glance_ref), ("Neutron", spec.neutron_ref))
-    peers = [*(sources.requires(ctx, name, ref) for name, ref in apis), *key_manager_steps(ctx)]
+    peers = (*(sources.requires(ctx, name, ref) for name, ref in apis), *key_manager_steps(ctx))
     servers = oslo.merge(config.api_database(api_db.url), config.database(cell0.url), bus.options(notifications))
     wired = oslo.merge(servers, config.clients(ctx, user), config.control(ctx, user, creds))
     # The map of cells is read once, when a process starts (nova.context.load_cells): another cell, other pods.
@@ -49,7 +49,7 @@ def plan(ctx: Context[NovaSpec]) -> Plan:
     scheduler_conf = external.scheduler(ctx, conf, wired, remark, user)
     sync = jobs.schema(ctx, conf, after=(api_db, cell0))
     waits = sources.waits(ctx)
-    dependencies = (*(() if notifications is None else (notifications,)), user, *peers, *waits)
+    dependencies = (*(() if notifications is None else (notifications,)), user, *waits)
     consoles = plan_consoles(ctx)
     inputs = CellInputs(
         credentials=creds,
@@ -58,6 +58,7 @@ def plan(ctx: Context[NovaSpec]) -> Plan:
         config=conf,
         schema=sync,
         dependencies=dependencies,
+        peers=peers,
         consoles=consoles,
     )
     cells = check_schemas_distinct([plan_cell(ctx, each, inputs) for each in spec.cells], api_db, cell0)
@@ -74,7 +75,7 @@ def plan(ctx: Context[NovaSpec]) -> Plan:
     metadata = parts.api(
         ctx, "metadata", 8775, conf, settings=spec.metadata, health="/", after=after_cells, program=_METADATA
     )
-    entry = parts.catalog(ctx, "compute", "Compute", api, path="/v2.1", after=(user, api))
+    entry = parts.catalog(ctx, "compute", "Compute", api, path="/v2.1", after=(*peers, user, api))
     migration = plan_migration(ctx)
     replacements = [each.replacement for each in (migration.authority, consoles.authority) if each]
     return Plan(
