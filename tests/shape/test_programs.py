@@ -10,7 +10,10 @@ from pathlib import Path
 
 import pytest
 
-PROGRAMS = ("cloud", "operators", "chaos", "images", "localcluster", "bench", "checks", "tests.proofs", "tests.suites")
+PROGRAMS = (
+    *("cloud", "operators", "chaos", "images", "localcluster", "bench", "checks"),
+    *("tests.proofs", "tests.suites", "tests.costs"),
+)
 
 
 def bare_python() -> str:
