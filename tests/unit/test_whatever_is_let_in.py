@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from functools import partial
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
 from itertools import count
 from operator import itemgetter
 from pathlib import Path
+from random import Random
+from re import _parser as parser  # pyright: ignore
 from typing import Any
 
 import pytest
@@ -72,22 +74,73 @@ def values(schema: Mapping[str, Any], name: str = "") -> st.SearchStrategy[Any]:
         case _:
             longest = min(schema.get("maxLength", 20), 40)
             if "pattern" in schema:
-                pattern = _REPETITION.sub(_shorter, schema["pattern"])
-                return st.from_regex(pattern, fullmatch=True).filter(partial(_fits, longest))
+                return matching(schema["pattern"], longest)
             return st.text(min_size=schema.get("minLength", 0), max_size=longest)
 
 
-_REPETITION = re.compile(r"(?<!\\)\{(\d+),(\d+)\}")
+@cache
+def matching(pattern: str, longest: int) -> st.SearchStrategy[str]:
+    """Texts that an expression matches as a whole. Each is drawn by one number: to draw each character from Hypothesis
+    took three quarters of the time that these tests take.
+    """
+    parts, expression = parser.parse(pattern), re.compile(pattern)
+
+    def text(number: int) -> str:
+        random = Random(number)
+        tries = ("".join(_characters(parts, random)) for _ in range(1_000))
+        return next(each for each in tries if len(each) <= longest and expression.fullmatch(each))
+
+    return st.integers(0, 2**64).map(text)
 
 
-def _shorter(repetition: re.Match[str]) -> str:
-    """Repetitions of which there are fewer: most of what is longer does not fit, and is drawn for nothing."""
-    low, high = map(int, repetition.groups())
-    return f"{{{low},{min(high, max(low, 8))}}}"
+ALPHABET = "aB0 -_./:@%=,;\"'\\{}[]()<>#$&*+!?|~\n\té漢\x00"
+"""What is tried where an expression takes almost any character."""
+MANY = 4
+"""Repetitions where an expression sets no bound; most of what is longer does not fit into a field."""
 
 
-def _fits(longest: int, text: str) -> bool:
-    return len(text) <= longest
+def _characters(parts: Iterable[tuple[Any, Any]], random: Random) -> Iterator[str]:
+    """One of the texts that the parts of an expression match; anchors and what is looked ahead for are left out."""
+    for code, argument in parts:
+        match str(code):
+            case "LITERAL":
+                yield chr(argument)
+            case "NOT_LITERAL" | "ANY":
+                yield random.choice([each for each in ALPHABET if argument is None or each != chr(argument)])
+            case "IN":
+                yield random.choice(_class(argument))
+            case "BRANCH":
+                yield from _characters(random.choice(argument[1]), random)
+            case "SUBPATTERN":
+                yield from _characters(argument[-1], random)
+            case "MAX_REPEAT" | "MIN_REPEAT":
+                low, high, inner = argument
+                for _ in range(random.randint(low, min(int(high), max(low, MANY)))):
+                    yield from _characters(inner, random)
+            case "AT" | "ASSERT" | "ASSERT_NOT":
+                pass
+            case unknown:
+                raise LookupError(f"no text is drawn for {unknown}")
+
+
+def _class(members: Iterable[tuple[Any, Any]]) -> list[str]:
+    """Characters of a class: of a negated one those of the alphabet that are not in it."""
+    sets = {"CATEGORY_DIGIT": "0179", "CATEGORY_WORD": "aZ0_é", "CATEGORY_SPACE": " \t\n"}
+    sets |= {"CATEGORY_NOT_SPACE": "aZ0_-./漢", "CATEGORY_NOT_DIGIT": "a ", "CATEGORY_NOT_WORD": "-. /"}
+    characters: list[str] = []
+    negated = False
+    for code, argument in members:
+        match str(code):
+            case "NEGATE":
+                negated = True
+            case "LITERAL":
+                characters.append(chr(argument))
+            case "RANGE":
+                low, high = argument
+                characters += map(chr, range(low, min(high, low + 128) + 1))
+            case _:
+                characters += sets[str(argument)]
+    return [each for each in ALPHABET if each not in characters] if negated else characters
 
 
 def _objects(schema: Mapping[str, Any]) -> st.SearchStrategy[Any]:

@@ -117,9 +117,11 @@ def _as_user(ctx: Context[TempestSpec], ref: KeystoneRef) -> tuple[tuple[Step, .
 def _by_credential(ctx: Context[TempestSpec]) -> Login:
     """Return the login by the application credential of a Secret. Raise SpecError with the key that it lacks."""
     source = ctx.spec.keystone
-    assert source.app_credential_ref
-    name = source.app_credential_ref.name
     path = "spec.keystone.appCredentialRef"
+    if source.app_credential_ref is None:
+        # A rule of the definition refuses that; what was stored before the rule came has to have an answer, too.
+        raise SpecError(path, "authUrl and appCredentialRef go together; set both, or neither")
+    name = source.app_credential_ref.name
     if (data := ctx.secrets.get(name)) is None:
         raise MissingReference(f"{path}.name", f"there is no Secret {name!r} in this namespace")
     entries = _cloud(data["clouds.yaml"], path, name) if "clouds.yaml" in data else data
