@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
 import itertools
 import time
 from collections.abc import Callable
@@ -33,8 +31,11 @@ from chaos.verify import lacking
 from chaos.writers import Networks, Ports, Turnover
 from cloud import deploy
 from cloud.kubernetes import CloudError, Kubernetes, ours
-from openstack_operator import cli
-from openstack_operator.manifests import load_text
+from openstack_operator.manifests import readable
+from openstack_operator.offline.documents import read
+from openstack_operator.offline.rules import evaluator
+from openstack_operator.offline.survey import survey
+from openstack_operator.release_files import ReleaseFiles
 
 
 def _attempt(ended: float, *, error: str = "", kind: str = "rows", key: str = "") -> Attempt:
@@ -292,11 +293,15 @@ def rendered(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], 
 
 
 def _rendered(sample: Path) -> dict[tuple[str, str], dict[str, Any]]:
-    output = io.StringIO()
-    with contextlib.redirect_stdout(output):
-        assert cli.main(["render", "-f", str(sample)]) == 0
-    found = load_text(output.getvalue())
-    return {(_asked(obj), obj["metadata"]["name"]): obj for obj in found}
+    documents, unreadable = read([str(sample)], recursive=False)
+    result = survey(documents, ReleaseFiles(), namespace="openstack", rules=RULES)
+    assert not unreadable
+    assert not result.errors
+    objects = [readable(obj) for _, children in result.objects for obj in children]
+    return {(_asked(obj), obj["metadata"]["name"]): obj for obj in objects}
+
+
+RULES = evaluator()
 
 
 def _asked(obj: dict[str, Any]) -> str:
