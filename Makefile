@@ -69,10 +69,10 @@ check: venv ## Lint, and the tests that need neither a server nor seconds
 	$(MAKE) --no-print-directory style
 	$(MAKE) --no-print-directory -j 2 types quick
 
-# Attacks and programs of images are left to `make test`.
+# Attacks, programs of images and what takes seconds are left to `make test`.
 .PHONY: quick
 quick: venv
-	$(PY) -m pytest -q -n 2 --dist worksteal --durations=5 -m 'not security' --ignore-glob='*_served.py' tests/unit tests/cases tests/shape
+	$(PY) -m pytest -q -n 2 --dist worksteal --durations=5 -m 'not security and not seconds' --ignore-glob='*_served.py' tests/unit tests/cases tests/shape
 
 # A process that has no test left takes over some of the other's.
 .PHONY: layers

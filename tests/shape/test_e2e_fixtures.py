@@ -6,7 +6,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 
+
+@pytest.mark.seconds
 def test_fixtures_have_scopes_that_fit(root: Path) -> None:
     options = ("--setup-plan", "-q", "-p", "no:randomly", "-p", "no:xdist", "-p", "no:cacheprovider")
     command = [sys.executable, "-m", "pytest", *options, "tests/e2e"]

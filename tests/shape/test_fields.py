@@ -15,12 +15,14 @@ def found() -> list[Proof]:
     return proofs()
 
 
+@pytest.mark.seconds
 def test_every_field_has_a_proof(found: list[Proof]) -> None:
     proven = {(proof.kind, proof.path) for proof in found}
     missing = [f"{kind} {path}" for kind in KINDS for path in wanted(kind) if (kind, path) not in proven]
     assert not missing, "mark the tests of these fields with `proves`"
 
 
+@pytest.mark.seconds
 def test_what_is_proven_is_a_field(found: list[Proof]) -> None:
     assert not [proof for proof in found if proof.kind not in KINDS or not exists(proof.kind, proof.path)]
     assert {proof.says for proof in found} <= SAYS
@@ -30,5 +32,6 @@ def test_what_is_asked_for_is_a_field() -> None:
     assert not [f"{kind} {path}" for kind in KINDS for path in wanted(kind) if not exists(kind, path)]
 
 
+@pytest.mark.seconds
 def test_the_page_is_current(found: list[Proof]) -> None:
     assert (ROOT / PAGE).read_text(encoding="utf-8") == page(found), "run `make generate` and commit what it writes"

@@ -39,6 +39,7 @@ def test_generated_files_are_current(root: Path, files: dict[Path, str]) -> None
     assert stale(root, files) == [], "run `make generate` and commit what it writes"
 
 
+@pytest.mark.seconds
 def test_generation_is_deterministic(root: Path) -> None:
     """Another process orders sets in another way."""
     command = [sys.executable, "-m", "openstack_operator.cli", "generate", "--check"]

@@ -29,6 +29,7 @@ def run(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.seconds
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_a_program_finds_what_it_needs(root: Path, program: str) -> None:
     """`tests.proofs` and `bench` take long; that they begin anew before they import anything is enough."""

@@ -341,6 +341,7 @@ def test_the_rolling_update_changes_optional_services_if_they_are_enabled() -> N
     assert steps(OPTIONAL).keys() - steps().keys() == set(OPTIONAL)
 
 
+@pytest.mark.seconds
 @pytest.mark.parametrize("component", steps(OPTIONAL))
 def test_a_step_of_the_rolling_update_changes_pods_of_its_component_only(
     component: str, rendered: dict[tuple[str, str], Any], tmp_path: Path

@@ -115,6 +115,7 @@ def test_a_registry_is_asked_for_itself() -> None:
     }
 
 
+@pytest.mark.seconds
 def test_the_commands_print_digests_and_say_what_has_none(capsys: pytest.CaptureFixture[str]) -> None:
     registry.push(ENGINE, TARGET, ["keystone", "nova"])
     assert command.main(["list", "--registry", TARGET]) == 0
@@ -125,6 +126,7 @@ def test_the_commands_print_digests_and_say_what_has_none(capsys: pytest.Capture
     assert json.loads(listed)["keystone"] in capsys.readouterr()[0]
 
 
+@pytest.mark.seconds
 def test_the_operator_and_its_release_come_from_the_registry() -> None:
     registry.push(ENGINE, TARGET, ["operator", "nova"])
     found: list[dict[str, Any]] = deploy.operator(TARGET)

@@ -129,6 +129,7 @@ def decided(me: Member, heard: Sequence[Member], record: Record, waited: float) 
 RECORDS = (Record((), seed="mariadb-server-0"), Record((), uuid=OURS))
 
 
+@pytest.mark.seconds
 @pytest.mark.parametrize(("count", "alphabet"), [(3, tuple(states(3))), (5, FEWER)], ids=["three", "five"])
 @pytest.mark.parametrize("known", RECORDS, ids=["first start", "formed"])
 def test_never_two_first_members_and_never_one_behind(count: int, alphabet: Sequence[State], known: Record) -> None:
@@ -189,6 +190,7 @@ def settle(world: dict[str, Member], record: Record, *, waited: float) -> dict[s
     return decisions
 
 
+@pytest.mark.seconds
 @pytest.mark.parametrize(("count", "alphabet"), [(3, tuple(states(3))), (5, FEWER)], ids=["three", "five"])
 def test_something_happens_wherever_everybody_is_heard(count: int, alphabet: Sequence[State]) -> None:
     record = Record(tuple(names(count)), uuid=OURS)

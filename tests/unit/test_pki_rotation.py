@@ -169,6 +169,7 @@ EVENTS = ["look", "look", "lose", "serve", "serve", "follow", "roll", "wait", "w
 
 @settings(max_examples=25, deadline=None)
 @given(st.lists(st.sampled_from(EVENTS), min_size=80, max_size=120))
+@pytest.mark.seconds
 def test_at_no_time_does_a_client_trust_less_than_a_server_may_show(events: list[str]) -> None:
     """However passes, kubelets and roll-outs mingle, writes are lost, and more than one is asked for."""
     cloud = Cloud(Release("test", "test", {"mariadb": SERVER}), {"overlap": "0s"})

@@ -73,6 +73,7 @@ def test_a_suite_that_was_killed_is_told_from_one_that_failed(ledger: Path) -> N
     assert [run.note for run in lines(ledger)] == [f"{INTERRUPTED} by SIGKILL"]
 
 
+@pytest.mark.seconds
 def test_pytest_counts_its_tests(ledger: Path, tmp_path: Path) -> None:
     (tmp_path / "test_some.py").write_text(
         "import pytest\n"

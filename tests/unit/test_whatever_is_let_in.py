@@ -156,6 +156,7 @@ def release(_: object) -> Release:
     return FILES(PlacementSpec())
 
 
+@pytest.mark.seconds
 @pytest.mark.parametrize("service", SERVICES, ids=lambda service: service.resource.handle)
 def test_every_spec_has_an_answer(service: Service) -> None:
     # What it refers to is planned once; each example has a name of its own.
