@@ -62,12 +62,15 @@ def expressions() -> Iterator[Expression]:
 
 
 def _of_module(path: Path) -> Iterator[Expression]:
-    tree = ast.parse(path.read_text())
+    text = path.read_text()
+    if "import re\n" not in text:
+        return
+    tree = ast.parse(text)
     module: ModuleType | None = None
     for node in ast.walk(tree):
         if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
             continue
-        if not (ast.unparse(node.func.value) == "re" and node.func.attr in METHODS):
+        if not (isinstance(node.func.value, ast.Name) and node.func.value.id == "re" and node.func.attr in METHODS):
             continue
         module = module or importlib.import_module(".".join(path.relative_to(SRC).with_suffix("").parts))
         where = f"{path.relative_to(ROOT)}:{node.lineno}"

@@ -6,6 +6,7 @@ import ast
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -84,7 +85,14 @@ def test_a_documented_command_says_which_group() -> None:
 
 def parsed(paths: Iterable[Path]) -> Iterator[ast.AST]:
     for path in paths:
-        yield from ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        yield from _nodes(path)
+
+
+@cache
+def _nodes(path: Path) -> tuple[ast.AST, ...]:
+    """Calls and texts of a module, which is all that is looked at here."""
+    nodes = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+    return tuple(node for node in nodes if isinstance(node, ast.Call | ast.Constant | ast.JoinedStr))
 
 
 def text_of(node: ast.AST) -> str | None:
