@@ -12,7 +12,9 @@ from typing import Any
 from openstack_operator.catalogue import EXTERNAL_KINDS
 from openstack_operator.plan import Transient
 from openstack_operator.runtime.client import Client, Conflict
+from openstack_operator.runtime.informer import Informer
 from openstack_operator.runtime.kinds import DEPLOYMENT, SECRET, Kind
+from openstack_operator.runtime.store import Change, Store
 
 from .harness import Cluster, running
 
@@ -21,7 +23,8 @@ _SECRETS = "external-secrets.io"
 GROUPS = ("k8s.mariadb.com", "rabbitmq.com", "memcached.c5c3.io", "cache.cs.sap.com", _KORC, _SECRETS)
 KINDS = {kind.handle: kind for kind in EXTERNAL_KINDS if kind.group in GROUPS and not kind.superseded_by}
 _CLUSTER = ("AllReplicasReady", "ClusterAvailable", "ReconcileSuccess")
-_PERIOD = 0.1
+_PERIOD = 1.0
+"""Seconds until all is looked at again, if nothing changes."""
 
 
 @asynccontextmanager
@@ -52,18 +55,39 @@ async def _listed(client: Client, kind: Kind, namespace: str) -> list[dict[str, 
 
 
 async def _play(client: Client, namespace: str, skip: tuple[str, ...], stuck: set[str], store: dict[str, str]) -> None:
-    while True:
-        for kind in [kind for handle, kind in KINDS.items() if handle not in skip]:
-            for live in await _listed(client, kind, namespace):
-                with suppress(Transient):
-                    if kind.group == _KORC and not await _held(client, kind, live):
-                        stuck.add(f"{kind.handle}/{live['metadata']['name']}")
-                    if kind.group == _SECRETS:
-                        await _stored(client, kind, live, store)
-                    else:
-                        await _granted(client, kind, live)
-        # There is nothing to wait for but time: whoever reads a list asks again.
-        await asyncio.sleep(_PERIOD)
+    kinds = [kind for handle, kind in KINDS.items() if handle not in skip]
+    changed, woken = set[str](), asyncio.Event()
+
+    def on_change(change: Change) -> None:
+        changed.add(change.kind.group)
+        woken.set()
+
+    informers = [Informer(client, Store(kind, on_change), namespace=namespace, metadata_only=True) for kind in kinds]
+    async with asyncio.TaskGroup() as group:
+        for informer in informers:
+            group.create_task(informer.run())
+        while True:
+            # All kinds of a group, in their order: a secret is in a store before it is read from there.
+            groups = set(changed) or {kind.group for kind in kinds}
+            changed.clear()
+            woken.clear()
+            for kind in [kind for kind in kinds if kind.group in groups]:
+                for live in await _listed(client, kind, namespace):
+                    with suppress(Transient):
+                        await _answer(client, kind, live, stuck, store)
+            # What no watch tells is looked at now and then: a kind that comes back, a Keystone that is gone.
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_PERIOD):
+                    await woken.wait()
+
+
+async def _answer(client: Client, kind: Kind, live: dict[str, Any], stuck: set[str], store: dict[str, str]) -> None:
+    if kind.group == _KORC and not await _held(client, kind, live):
+        stuck.add(f"{kind.handle}/{live['metadata']['name']}")
+    if kind.group == _SECRETS:
+        await _stored(client, kind, live, store)
+    else:
+        await _granted(client, kind, live)
 
 
 async def _stored(client: Client, kind: Kind, live: dict[str, Any], store: dict[str, str]) -> None:
