@@ -10,7 +10,7 @@ from openstack_operator.services.controlplane.model import CONTROL_PLANE
 from openstack_operator.services.secretaggregate.model import SECRET_AGGREGATE
 
 from .harness import Cluster, eventually
-from .test_controlplane import operator
+from .test_controlplane import SMALL, operator
 from .test_providers import without
 
 
@@ -22,7 +22,7 @@ async def test_a_kind_of_ours_that_comes_later(cluster: Cluster, root: Path) -> 
         without(cluster, definition, lambda: [api.crd(SECRET_AGGREGATE)]) as installed,
         operator(cluster, root),
     ):
-        await cluster.create(CONTROL_PLANE, "cloud")
+        await cluster.create(CONTROL_PLANE, "cloud", **SMALL)
         await cluster.ready(CONTROL_PLANE, "cloud")
         await installed()
         await cluster.create(SECRET_AGGREGATE, "target", sources=[{"secretRef": {"name": "source"}}])

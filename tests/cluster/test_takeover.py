@@ -15,10 +15,11 @@ from openstack_operator.services.controlplane.model import CONTROL_PLANE
 
 from .harness import Cluster, eventually
 from .proxy import ORDER, window
+from .test_controlplane import SMALL
 
 ROOT = Path(__file__).parent.parent.parent
 _BUSY = 10
-"""Writes after which a roll-out is in full swing; it takes some hundred."""
+"""Writes after which a roll-out is in full swing; it takes a hundred or more."""
 
 
 @contextmanager
@@ -51,7 +52,7 @@ async def test_a_frozen_leader_writes_nothing_when_it_wakes(cluster: Cluster, ku
         with replica(cluster, path, tmp_path / "first.log") as frozen:
             await eventually(lambda: holder(cluster))
             with replica(cluster, other, tmp_path / "second.log"):
-                await cluster.create(CONTROL_PLANE, "cloud")
+                await cluster.create(CONTROL_PLANE, "cloud", **SMALL)
 
                 async def busy() -> bool:
                     return sum(sent.write for sent in first.sent) >= _BUSY
