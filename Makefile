@@ -74,10 +74,11 @@ check: venv ## Lint, and the tests that need neither a server nor seconds
 quick: venv
 	$(PY) -m pytest -q -n 2 --dist worksteal --durations=5 -m 'not security and not seconds' --ignore-glob='*_served.py' tests/unit tests/cases tests/shape
 
-# A process that has no test left takes over some of the other's.
+# A process that has no test left takes over some of the other's. Programs of images and crash points have suites of
+# their own: test-programs, test-crash-points.
 .PHONY: layers
 layers: venv
-	$(PY) -m pytest -q -n 2 --dist worksteal --durations=15 tests/unit tests/agents tests/cases tests/stories tests/shape tests/cluster
+	$(PY) -m pytest -q -n 2 --dist worksteal --durations=15 --ignore-glob='*_served.py' --ignore=tests/cluster/test_crash_points.py tests/unit tests/agents tests/cases tests/stories tests/shape tests/cluster
 
 .PHONY: test-security
 test-security: venv ## Attacks (docs/evidence/attacks.md): hostile resources, Secrets and servers, against a real kube-apiserver where that is asked
@@ -100,6 +101,15 @@ test-seeds: venv ## Manifests that were written before this operator, applied as
 RECORD = $(PY) -m tests.suites run $@ --
 # In order, in one process; openstacksdk's warnings are its own affair.
 E2E = $(RECORD) $(PY) -m pytest -v --durations=15 -W default -p no:randomly -p no:xdist
+
+.PHONY: test-programs
+test-programs: venv ## OpenStack's programs, MariaDB, RabbitMQ and OVN of the images that are built, with the operator's configuration
+	$(RECORD) $(PY) -m pytest -q -n 2 --dist worksteal --durations=15 tests/unit/*_served.py
+
+.PHONY: test-crash-points
+test-crash-points: venv ## The operator killed again and again, and at four writes of two clouds; make chaos tries each write
+	$(PY) -m localcluster build --only apiserver
+	$(RECORD) $(PY) -m pytest -q -n 2 --dist worksteal --durations=0 tests/cluster/test_crash_points.py
 
 .PHONY: e2e
 e2e: venv ## The cloud, its proof, what day two brings, and its removal; the embedded cluster itself
