@@ -18,7 +18,7 @@ LARGER = {
     "cephstorage": 710,
     "cinder": 890,
     "controlplane": 660,
-    "designate": 570,
+    "designate": 990,
     "glance": 404,
     "horizon": 555,
     "keystone": 590,

@@ -22,7 +22,7 @@ as the object has."""
 MARGIN = 12_000
 FIELDS = 2_372
 """That the definition of a cloud may have with all its templates. Cortex has 66, Barbican 97."""
-BYTES_PER_FIELD = 105.3
+BYTES_PER_FIELD = 105.4
 """With all that is said and demanded of it, so that as many fields as there may be fit."""
 
 
@@ -57,6 +57,8 @@ def described(schema: dict[str, Any], path: str = "") -> Iterator[tuple[str, dic
             yield from described(schema[inner], f"{path}[]")
 
 
+DETAILS_IN_KINDS = (*(f".designate.{name}" for name in ("alsoNotifies", "attributes", "external", "mdns", "pools")),)
+"""Fields of templates that the API server takes with any content: what few clouds have, and the kind checks."""
 LIMITS = (
     *("type", "enum", "required", "pattern", "minLength", "maxLength", "minimum", "maximum"),
     *("minItems", "maxItems", "minProperties", "maxProperties"),
@@ -68,8 +70,11 @@ def test_a_template_keeps_the_limits_of_each_field() -> None:
     (resource,) = (each for each in RESOURCES if each.kind == "OpenStackControlPlane")
     whole, lost = dict(described(flat_schema(resource.spec))), list[str]()
     short = dict(described({"properties": fields("OpenStackControlPlane")}))
-    assert whole.keys() == short.keys()
     patterns = Counter(field["pattern"] for field in whole.values() if "pattern" in field)
+    below = tuple(f"{path}{end}" for path in DETAILS_IN_KINDS for end in (".", "[]"))
+    whole = {path: schema for path, schema in whole.items() if not path.startswith(below)}
+    assert whole.keys() == {path for path in short if not path.startswith(below)}
+    whole = {path: schema for path, schema in whole.items() if path not in DETAILS_IN_KINDS}
     for path, field in whole.items():
         for limit in LIMITS:
             if field.get(limit) == short[path].get(limit) or follows(limit, field):

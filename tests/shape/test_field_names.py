@@ -40,6 +40,7 @@ OTHER_THINGS: Mapping[str, str] = {
     "CinderBackend spec.backend": "Cinder's word for the backend it is about",
     "Designate spec.backend": "Designate's word for the kind of its DNS servers",
     "designate.backend": "Designate's word for the kind of its DNS servers",
+    "pools[].backend": "Designate's word for the kind of its DNS servers",
 }
 
 

@@ -195,7 +195,7 @@ def test_only_a_signed_request_gets_a_zone(release: Release) -> None:
     named = data(made, "bind9-config")["named.conf"]
     assert "allow-transfer { none; };" in named
     assert "recursion no;" in named
-    key_of_mdns = json.loads(data(made, "pools")["tsig.json"])
+    (key_of_mdns,) = json.loads(data(made, "pools")["tsig.json"])
     assert (key_of_mdns["name"], key_of_mdns["scope"]) == ("transfer", "POOL")
     assert f'key "transfer" {{\n    algorithm hmac-sha256;\n    secret "{key_of_mdns["secret"]}";' in named
     assert 'server 0.0.0.0/0 { keys { "transfer"; }; };' in named
@@ -221,8 +221,7 @@ def test_only_workers_may_command_servers(release: Release) -> None:
     made = complete(release, networkPolicies={"enabled": True})
     readers = ("api", "central", "worker", "producer", "mdns", "bind9", "pools", "zones")
     with_key = {name for name in readers if {"designate-rndc", "designate-keys"} & secrets_of(pods(made, name))}
-    assert with_key == {"worker"}
-    assert data(made, "rndc")["rndc.key"] in data(made, "bind9-config")["named.conf"]
+    assert with_key == {"worker", "bind9"}
     assert 'allow { any; } keys { "rndc"; };' in data(made, "bind9-config")["named.conf"]
     _, control = objects(made)["NetworkPolicy", "designate-bind9"]["spec"]["ingress"]
     assert control["from"] == [{"podSelector": {"matchLabels": kube.pods_of("designate", "designate")}}]
@@ -230,10 +229,42 @@ def test_only_workers_may_command_servers(release: Release) -> None:
 
 
 @pytest.mark.security
+def test_each_server_obeys_a_key_that_no_other_server_sees(release: Release) -> None:
+    """Who runs code in one server must not command the others."""
+    spec = {"bind9": {"replicas": 2}}
+    made = complete(release, **spec)
+    keys = {name: text for name, text in data(made, "rndc").items() if name.startswith("designate-bind9-")}
+    assert set(keys) == {"designate-bind9-0", "designate-bind9-1"}
+    secrets = {text.split('secret "')[1].split('"')[0] for text in keys.values()}
+    assert len(secrets) == 2
+    assert not [each for each in secrets if each in data(made, "bind9-config")["named.conf"]]
+    (container,) = pods(made, "bind9")["containers"]
+    mounts = [each for each in container["volumeMounts"] if each["name"] == "rndc"]
+    # Kubernetes puts the pod's name there, and nothing else of the Secret into the container.
+    assert [(each["mountPath"], each["subPathExpr"]) for each in mounts] == [("/etc/named/rndc.key", "$(POD_NAME)")]
+    assert "subPath" not in mounts[0]
+    assert 'include "/etc/named/rndc.key";' in data(made, "bind9-config")["named.conf"]
+    targets = pool(made)["targets"]
+    assert [each["options"]["rndc_key_file"] for each in targets] == [f"/etc/designate/rndc/{name}" for name in keys]
+
+
+def test_a_further_server_leaves_the_others_running(release: Release) -> None:
+    one = complete(release)
+    two = planned(release, assigned(one), bind9={"replicas": 2})
+    templates = [objects(made)["StatefulSet", "designate-bind9"]["spec"]["template"]["spec"] for made in (one, two)]
+    assert templates[0]["containers"] == templates[1]["containers"]
+    live = assigned(one)
+    del live["Secret", "designate-keys"]["data"]["rndc"]
+    changed = planned(release, live)
+    assert data(changed, "rndc") != data(one, "rndc")
+    assert pods(changed, "bind9")["containers"][0]["env"] != templates[0]["containers"][0]["env"]
+
+
+@pytest.mark.security
 def test_no_key_is_in_a_command_an_environment_or_a_configmap(release: Release) -> None:
     made = complete(release)
     drawn = kube.secret_data(objects(made)["Secret", "designate-keys"])
-    encoded = json.loads(data(made, "pools")["tsig.json"])["secret"]
+    (encoded,) = (each["secret"] for each in json.loads(data(made, "pools")["tsig.json"]))
     text = json.dumps([obj for (kind, _), obj in objects(made).items() if kind != "Secret"])
     assert not [value for value in (*drawn.values(), encoded) if f'"{value}"' in text or encoded in text]
 

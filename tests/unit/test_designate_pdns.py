@@ -185,7 +185,7 @@ def test_servers_give_no_zone_away_and_sign_their_requests(release: Release) -> 
     made = complete(release)
     found = options(made)
     assert found["disable-axfr"] == "yes"
-    tsig = json.loads(data(made, "pools")["tsig.json"])
+    (tsig,) = json.loads(data(made, "pools")["tsig.json"])
     assert target(made)["options"]["tsigkey_name"] == tsig["name"]
     assert f"('transfer', 'hmac-sha256', '{tsig['secret']}')" in data(made, "pdns-schema")["transfer.sql"]
 
@@ -193,7 +193,7 @@ def test_servers_give_no_zone_away_and_sign_their_requests(release: Release) -> 
 @pytest.mark.security
 def test_no_key_is_in_a_command_an_environment_or_a_configmap(release: Release) -> None:
     made = complete(release)
-    secret = json.loads(data(made, "pools")["tsig.json"])["secret"]
+    (secret,) = (each["secret"] for each in json.loads(data(made, "pools")["tsig.json"]))
     text = json.dumps([obj for (kind, _), obj in objects(made).items() if kind != "Secret"])
     drawn = (*data(made, "keys").values(), data(made, "credentials")["pdns-database"], secret)
     assert not [value for value in drawn if value in text]

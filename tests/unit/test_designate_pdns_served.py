@@ -60,7 +60,8 @@ from designate.objects.adapters import DesignateAdapter
 conf.CONF([], project="designate", default_config_files=[])
 policy.init()
 (fields,) = json.loads(open("/etc/designate/pools.json").read())
-key = json.loads(open("/etc/designate/tsig.json").read())
+(key,) = json.loads(open("/etc/designate/tsig.json").read())
+del fields["retired"]
 pool = DesignateAdapter.parse("YAML", fields, objects.Pool())
 (target,) = pool.targets
 options = fields["targets"][0]["options"]
@@ -292,7 +293,7 @@ def _results(release: Release, tmp_path_factory: pytest.TempPathFactory) -> Gene
         for name in ("pools.json", "tsig.json"):
             put(roots["designate"] / "etc/designate" / name, secrets["designate-pools"][name], USER)
         put_database(roots["mariadb"], secrets)
-        put_primary(roots["bind9"], json.loads(secrets["designate-pools"]["tsig.json"]))
+        put_primary(roots["bind9"], json.loads(secrets["designate-pools"]["tsig.json"])[0])
         env = {each["name"]: each.get("value", "") for each in front["env"]}
         variables = {
             "ROOTS": " ".join(map(str, roots.values())),

@@ -276,6 +276,8 @@ STAY = {
     "KeystoneUserSpec": "of a Keystone that the operator runs",
     "MariaDBDatabaseSpec": "permits.account_refusals",
     "OVN": "private keys are sent to nobody",
+    "ExternalPdns4": "External says it",
+    "HmacKey": "External says it",
     "OtherKeystone": "authorities are no secret",
     "PKISpec": "authorities are no secret",
     "RabbitMQVhostSpec": "permits.account_refusals",

@@ -38,7 +38,19 @@ from .fields import (
     validated,
 )
 from .kinds import ROTATING_KINDS, SERVICE_KINDS, ServiceKind
-from .model import IS_NOW, ON_NODES, CalledOtherwise, Destination, Model, Rule, Template, Templates, by_group, rule
+from .model import (
+    DETAILS_IN_KIND,
+    IS_NOW,
+    ON_NODES,
+    CalledOtherwise,
+    Destination,
+    Model,
+    Rule,
+    Template,
+    Templates,
+    by_group,
+    rule,
+)
 from .node_fields import EACH, FOLDER, NodeField, node_fields
 from .providers import PROVIDED, ExternalBroker, ExternalCache, ExternalServer
 from .refs import (
@@ -139,6 +151,7 @@ __all__ = [
     "ALLOWED_HOSTS",
     "ANY_PURPOSE",
     "BY_NAME",
+    "DETAILS_IN_KIND",
     "DURATION",
     "EACH",
     "FOLDER",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..plan import STATEFUL_SET_LIMIT, Object, keyed_digest, secret_data
 from .agents import NODES_FIELD, NodeSelection, agents, name_nodes
-from .egress import egress
+from .egress import egress, may_be_server
 from .objects import (
     BESIDE,
     COMPONENT,
@@ -152,6 +152,7 @@ __all__ = [
     "labels",
     "lacking",
     "last_log",
+    "may_be_server",
     "name_nodes",
     "network_policy",
     "next_try",

@@ -6,6 +6,7 @@ A NetworkPolicy has no effect where the cluster's network does not enforce it, n
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from ipaddress import ip_address, ip_network
 
 from ..plan import Object
 
@@ -44,6 +45,17 @@ DNS: tuple[Object, ...] = tuple({"protocol": protocol, "port": 53} for protocol 
 """Open at every address: caches of DNS on nodes have link-local ones (169.254.20.10), and Google's resolver is at
 169.254.169.254.
 """
+
+
+def may_be_server(host: str) -> bool:
+    """Return False for an address that pods do not reach, in whatever form, and for names of the pod's own node."""
+    try:
+        ip = ip_address(host.strip("[]"))
+    except ValueError:
+        return host.lower().rstrip(".").rpartition(".")[2] != "localhost"
+    ip = getattr(ip, "ipv4_mapped", None) or ip
+    refused = [ip_network(block) for each in NETWORKS for block in each["ipBlock"]["except"]]
+    return not ip.is_unspecified and not any(ip in network for network in refused)
 
 
 def egress(target: Mapping[str, str], ports: Sequence[Object]) -> Object:

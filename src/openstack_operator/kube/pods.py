@@ -255,7 +255,8 @@ def _mount(mount: Mount) -> Object:
     return {
         "name": mount.name,
         "mountPath": mount.path,
-        "subPath": mount.sub_path,
+        # Kubernetes replaces variables of the container in the latter.
+        "subPathExpr" if "$(" in (mount.sub_path or "") else "subPath": mount.sub_path,
         "readOnly": mount.read_only or None,
         "mountPropagation": mount.propagation,
     }

@@ -1,25 +1,29 @@
-"""Tells Designate's central which servers the pool has and the key by which they ask for zones (`pools`), or brings the
-servers of the pool all zones (`zones`), which is for workers that know the pool.
+"""Tells Designate's central which pools there are, which servers they have and the key by which these ask for zones
+(`pools`), brings the servers all zones (`zones`), which is for workers that know the pools, or has central forget the
+pools that the user retired or that are no longer listed (`retired`).
 
-`designate-manage pool update` would do the former, but it also takes the primary servers from secondary zones, and
-revives zones that are being deleted.
+`designate-manage pool update` would do the first, but it also takes the primary servers from secondary zones, and
+revives zones that are being deleted. Its `--delete` would delete the zones of a pool, too.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
 import sys
+from ipaddress import IPv6Address, ip_address
 from pathlib import Path
 from typing import Any
 
 
 def main() -> int:
-    """Return 0 when it is done. Raise what a request to central or to a server raises."""
+    """Return 0 when it is done, 1 if a pool has zones that keep it. Raise what a request to central or to a server
+    raises.
+    """
     from designate import conf, context, exceptions, objects, policy, rpc, utils  # pyright: ignore[reportMissingImports]  # noqa: PLC0415
     from designate.central import rpcapi  # pyright: ignore[reportMissingImports]  # noqa: PLC0415
-    from designate.objects.adapters import DesignateAdapter  # pyright: ignore[reportMissingImports]  # noqa: PLC0415
 
     folder = Path(os.environ["POOLS_FOLDER"])
     conf.CONF([], project="designate", default_config_files=utils.find_config("designate.conf"))
@@ -28,16 +32,67 @@ def main() -> int:
     admin = context.DesignateContext.get_admin_context(request_id="pools")
     admin.all_tenants = True
     central = rpcapi.CentralAPI()
+    pools = json.loads((folder / "pools.json").read_text())
     if sys.argv[1:] == ["pools"]:
         # Servers cannot transfer a zone without it.
-        print(f"key of transfers: {put_key(central, admin, objects, json.loads((folder / 'tsig.json').read_text()))}")
-    for fields in json.loads((folder / "pools.json").read_text()):
-        if sys.argv[1:] == ["pools"]:
-            central.update_pool(admin, DesignateAdapter.parse("YAML", fields, central.get_pool(admin, fields["id"])))
-            print(f"pool {fields['name']}: {len(fields['targets'])} targets")
-        else:
-            print(f"zones of pool {fields['name']}: {put_zones(central, admin, (objects, exceptions), fields)} changed")
+        for fields in json.loads((folder / "tsig.json").read_text()):
+            print(f"key of transfers {fields['name']}: {put_key(central, admin, objects, fields)}")
+        for pool in pools:
+            print(f"pool {pool['name']}: {put_pool(central, admin, (objects, exceptions), pool)}")
+    elif sys.argv[1:] == ["zones"]:
+        for pool in pools:
+            print(f"zones of pool {pool['name']}: {put_zones(central, admin, (objects, exceptions), pool)} changed")
+    else:
+        obstacles = forget(central, admin, {pool["id"]: pool["retired"] for pool in pools})
+        print("\n".join(obstacles))
+        return 1 if obstacles else 0
     return 0
+
+
+def put_pool(central: Any, admin: Any, designate: tuple[Any, Any], pool: dict[str, Any]) -> str:
+    """Create or change the pool, and return what was done; a retired one that central has forgotten stays so."""
+    from designate.objects.adapters import DesignateAdapter  # pyright: ignore[reportMissingImports]  # noqa: PLC0415
+
+    objects, exceptions = designate
+    fields = {name: value for name, value in pool.items() if name != "retired"}
+    done = f"{len(pool['targets'])} targets"
+    try:
+        central.update_pool(admin, DesignateAdapter.parse("YAML", fields, central.get_pool(admin, pool["id"])))
+    except exceptions.PoolNotFound:
+        if pool["retired"]:
+            return "retired"
+        central.create_pool(admin, DesignateAdapter.parse("YAML", fields, objects.Pool()))
+        return f"created, {done}"
+    return done
+
+
+def forget(central: Any, admin: Any, retired: dict[str, bool]) -> list[str]:
+    """Remove pools that are retired or not listed, with their keys of transfers, and return a sentence for each that
+    has zones, which stays. Pools that the operator did not make have another id, and stay, too.
+    """
+    obstacles: list[str] = []
+    (default, *_) = retired
+    for pool in list(central.find_pools(admin)):
+        if pool.id != pool_id(default, pool.name) or not retired.get(pool.id, True):
+            continue
+        zones = [zone.name for zone in central.find_zones(admin, {"pool_id": pool.id})]
+        if zones:
+            names = ", ".join(sorted(zones)[:3]) + (" and others" if len(zones) > 3 else "")
+            which = "is retired" if pool.id in retired else "is not in spec.pools, put it back"
+            obstacles.append(f"pool {pool.name!r} {which}, and has zones ({len(zones)}): {names}; delete or move them")
+            continue
+        # Central refuses it, too, if it has zones.
+        central.delete_pool(admin, pool.id)
+        for key in list(central.find_tsigkeys(admin, {"resource_id": pool.id})):
+            central.delete_tsigkey(admin, key.id)
+        print(f"pool {pool.name}: forgotten")
+    return obstacles
+
+
+def pool_id(default: str, name: str) -> str:
+    """Return the id of a further pool of that name, as the operator writes it."""
+    digits = hashlib.sha256(f"{default} {name}".encode()).hexdigest()
+    return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:32]))
 
 
 def put_key(central: Any, admin: Any, objects: Any, fields: dict[str, str]) -> str:
@@ -93,7 +148,7 @@ def put_on_server(target: dict[str, Any], name: str) -> None:
     body = {
         "name": name,
         "kind": "Slave",
-        "masters": [f"{each['host']}:{each['port']}" for each in target["masters"]],
+        "masters": [endpoint(each["host"], each["port"]) for each in target["masters"]],
         "slave_tsig_key_ids": [options["tsigkey_name"]],
     }
     # Unset is what the environment says.
@@ -106,6 +161,11 @@ def put_on_server(target: dict[str, Any], name: str) -> None:
     if answer.status_code == requests.codes["not_found"]:
         answer = requests.post(url, timeout=30, **request)
     answer.raise_for_status()
+
+
+def endpoint(host: str, port: int) -> str:
+    """Return address and port as PowerDNS reads them."""
+    return f"[{host}]:{port}" if isinstance(ip_address(host), IPv6Address) else f"{host}:{port}"
 
 
 def zone_id(name: str) -> str:

@@ -1,16 +1,17 @@
-"""Files of Designate: its options and the pool."""
+"""Files of Designate: its options and the pools."""
 
 from __future__ import annotations
 
 import base64
-import json
+import hashlib
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from ... import oslo, parts
 from ...api import Sections
 from ...plan import Context
-from .model import DesignateSpec
+from .model import DesignateSpec, Pool, PoolServers
 
 API_PORT, MDNS_PORT = 9001, 5354
 DNS_PORT, SERVER_PORT = 53, 5353
@@ -21,7 +22,7 @@ _MDNS_SECTIONS = ("DEFAULT", DATABASE, "oslo_messaging_rabbit", "service:central
 
 TRANSFER = "transfer"
 """The key of transfers, by the name under which both of its users know it."""
-
+DEFAULT_POOL = "default"
 POOL = "794ccc2c-d751-44fe-b57f-8894c9f5c842"
 """Id of the pool that Designate's schema comes with."""
 ALGORITHM = "hmac-sha256"
@@ -45,6 +46,14 @@ DEFAULTS: Sections = {
     "producer_task:increment_serial": {"interval": 1},
     "producer_task:delayed_notify": {"interval": 1},
 }
+
+
+def defaults(spec: DesignateSpec) -> Sections:
+    """Return the options that users may change. With several pools, central chooses one by the attributes of a zone,
+    without any the default pool, and of several that have all of them one by chance.
+    """
+    filters = {"scheduler_filters": "attribute,in_doubt_default_pool,random"}
+    return oslo.merge(DEFAULTS, {"service:central": filters}) if spec.pools else DEFAULTS
 
 
 def options(ctx: Context[DesignateSpec], base: parts.Foundation) -> Sections:
@@ -85,32 +94,104 @@ def secret(password: str) -> str:
     return base64.b64encode(password.encode()).decode()
 
 
-def pools(ctx: Context[DesignateSpec], servers: Sequence[str], targets: Sequence[Mapping[str, Any]], dns: str) -> str:
-    """Return the file of pools: one, whose zones go to `targets`, and which asks the servers at these addresses whether
-    they answer. `dns` is the host name of the Service of all servers.
+@dataclass(frozen=True, kw_only=True)
+class Tsig:
+    """A key that signs requests for zones: each pool has one, by which mini DNS knows the pool of the request."""
+
+    name: str
+    algorithm: str = ALGORITHM
+    secret: str
+    """In base64."""
+
+    def entry(self, pool: str) -> dict[str, str]:
+        """Return the key as Designate stores it for the pool of that id."""
+        fields = {"name": self.name, "algorithm": self.algorithm, "secret": self.secret}
+        return {**fields, "scope": "POOL", "resource_id": pool}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServerPool:
+    """A pool of the spec, with the names of what belongs to it. Those of the default pool are the shorter ones."""
+
+    name: str
+    spec: PoolServers
+    path: str
+    """Field of the spec."""
+    retired: bool = False
+
+    @property
+    def id(self) -> str:
+        """Its id in Designate."""
+        if self.name == DEFAULT_POOL:
+            return POOL
+        # The job that removes pools knows those of the operator by it.
+        digits = hashlib.sha256(f"{POOL} {self.name}".encode()).hexdigest()
+        return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:32]))
+
+    def prefixed(self, name: str) -> str:
+        """Return the name of a component of this pool."""
+        return name if self.name == DEFAULT_POOL else f"{self.name}-{name}"
+
+    def variable(self, name: str) -> str:
+        """Return the name of an environment variable of this pool."""
+        return self.prefixed(name).upper().replace("-", "_")
+
+    @property
+    def transfer(self) -> str:
+        """Name of the drawn key of transfers."""
+        return TRANSFER if self.name == DEFAULT_POOL else f"{TRANSFER}-{self.name}"
+
+
+def server_pools(spec: DesignateSpec) -> Sequence[ServerPool]:
+    """Return all pools, the default one first."""
+    return [ServerPool(name=DEFAULT_POOL, spec=spec, path="spec"), *map(_further, spec.pools)]
+
+
+def _further(pool: Pool) -> ServerPool:
+    return ServerPool(name=pool.name, spec=pool, path=f"spec.pools[{pool.name}]", retired=pool.retired)
+
+
+def pool_entry(
+    pool: ServerPool, servers: Sequence[Mapping[str, Any]], targets: Sequence[Mapping[str, Any]], dns: str
+) -> dict[str, Any]:
+    """Return the entry of a pool in the file of pools: its zones go to `targets`, and Designate queries `servers` for
+    them. `dns` is the host name of the Service of all servers.
     """
-    names = ctx.spec.ns_records or [f"{dns}."]
-    pool: dict[str, Any] = {
-        "id": POOL,
-        "name": "default",
-        "description": "Servers of this Designate",
-        "attributes": {},
+    names = pool.spec.ns_records or [f"{dns}."]
+    # A zone that asks for an attribute finds no retired pool, and one that asks for none the default pool.
+    attributes = {"retired": pool.id} if pool.retired else {"pool": pool.name, **pool.spec.attributes}
+    return {
+        "id": pool.id,
+        "name": pool.name,
+        "description": "Servers of this Designate" if pool.name == DEFAULT_POOL else f"Pool {pool.name}",
+        "attributes": attributes,
         "ns_records": [{"hostname": name, "priority": number} for number, name in enumerate(names, 1)],
-        "nameservers": [{"host": address, "port": SERVER_PORT} for address in servers],
-        "also_notifies": [],
+        "nameservers": servers,
+        "also_notifies": [{"host": each.address, "port": each.port} for each in pool.spec.also_notifies],
         "targets": targets,
+        "retired": pool.retired,
     }
-    # JSON is YAML.
-    return json.dumps([pool], indent=1) + "\n"
 
 
-def target(type_: str, description: str, masters: Sequence[str], address: str, **options: Any) -> dict[str, Any]:
-    """Return an entry of a pool: a server of this type at an address, which transfers zones from the addresses
-    `masters`, with `options` of its type.
+def endpoints(addresses: Sequence[str], port: int) -> list[dict[str, Any]]:
+    """Return servers at these addresses."""
+    return [{"host": address, "port": port} for address in addresses]
+
+
+def target(
+    type_: str,
+    description: str,
+    masters: Sequence[Mapping[str, Any]],
+    host: str,
+    port: int = SERVER_PORT,
+    **options: Any,
+) -> dict[str, Any]:
+    """Return an entry of a pool: a server of this type at an address, which transfers zones from `masters`, with
+    `options` of its type.
     """
     return {
         "type": type_,
         "description": description,
-        "masters": [{"host": master, "port": MDNS_PORT} for master in masters],
-        "options": {"host": address, "port": SERVER_PORT, **options},
+        "masters": masters,
+        "options": {"host": host, "port": port, **options},
     }

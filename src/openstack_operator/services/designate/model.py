@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections.abc import Sequence
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
 from ...api import (
+    DETAILS_IN_KIND,
+    Address,
+    AuthoritySecretRef,
     Column,
     Component,
+    Destination,
+    Hostname,
     HttpApi,
     Model,
+    Port,
     Replicas,
     Resource,
+    Rule,
+    SecretKeyRef,
     ServiceSpec,
     StorageSize,
     UsesCache,
@@ -21,10 +30,27 @@ from ...api import (
     UsesMessaging,
     UsesVolume,
     immutable,
+    rule,
+    sent,
     validated,
 )
 
+
+def _by(key: str) -> Any:
+    """Annotation of a list whose entries differ in this field."""
+    return Field(json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": [key]})
+
+
 ServerName = Annotated[str, Field(max_length=253, pattern=r"^([A-Za-z0-9]([-A-Za-z0-9]{0,61}[A-Za-z0-9])?[.])+$")]
+_DETAILS = Field(json_schema_extra={DETAILS_IN_KIND: True})
+PoolName = Annotated[
+    str,
+    Field(min_length=1, max_length=24, pattern=r"^[a-z]([-a-z0-9]*[a-z0-9])?$"),
+    validated(rule("self != 'default'", "the default pool is the spec's own; choose another name")),
+]
+KeyName = Annotated[str, Field(max_length=128, pattern=r"^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$")]
+Algorithm = Literal["hmac-sha1", "hmac-sha224", "hmac-sha256", "hmac-sha384", "hmac-sha512"]
+AttributeValue = Annotated[str, Field(min_length=1, max_length=50, pattern=r"^\S(.*\S)?$")]
 Limit = Annotated[int, Field(ge=0, le=2**31 - 1)]
 
 
@@ -38,6 +64,13 @@ class Program(Model):
     def component(self) -> Component:
         """The same as settings of pods."""
         return Component(replicas=self.replicas)
+
+
+class MiniDns(Program):
+    """The mini DNS, from which servers transfer zones."""
+
+    service_type: Literal["ClusterIP", "LoadBalancer"] = "ClusterIP"
+    """Type of the Service of each pod; with `LoadBalancer`, servers outside of this cluster reach it at port 5354."""
 
 
 class Servers(Program):
@@ -61,6 +94,150 @@ class Pdns4(Servers):
     """DNS servers that have all zones in one schema of the database."""
 
 
+class SocketAddress(Model):
+    """A DNS server."""
+
+    address: Address
+    """IP address of the server."""
+    port: Port = 53
+    """Port of UDP and TCP."""
+
+
+class Primary(Model):
+    """An address at which servers reach mini DNS."""
+
+    address: Address
+    """IP address."""
+    port: Port = 5354
+    """Port of UDP and TCP."""
+
+
+class HmacKey(Model):
+    """A key that two programs share, to sign what they send each other."""
+
+    name: KeyName
+    """Name by which the server knows the key."""
+    algorithm: Algorithm = "hmac-sha256"
+    """Algorithm of its signatures."""
+    key_ref: SecretKeyRef
+    """The key in base64, as `tsig-keygen` and `rndc-confgen` print it."""
+
+
+class ExternalBind9(Model):
+    """Commands to a BIND of yours, which has `allow-new-zones yes`."""
+
+    host: Hostname | None = None
+    """Host that `rndc` connects to; unset takes the server's address."""
+    port: Port = 953
+    """Port of the `controls` statement."""
+    key: HmacKey
+    """Key of the `controls` statement."""
+
+
+class ExternalPdns4(Model):
+    """The API of a PowerDNS of yours, which has `secondary=yes`."""
+
+    url: Annotated[str, Field(max_length=255, pattern=r"^https://[^\s/@?#]+/?$")]
+    """Address of the API, such as `https://ns1.example.org:8081`."""
+    token_ref: SecretKeyRef
+    """The `api-key` of the server."""
+    ca_secret_ref: AuthoritySecretRef
+    """Secret with `ca.crt`, by which Designate verifies the server."""
+
+
+class ExternalServer(SocketAddress):
+    """A DNS server of yours: its address, where Designate asks it and tells it of changes, and how it is commanded."""
+
+    rules: ClassVar[tuple[Rule, ...]] = (
+        rule("has(self.bind9) != has(self.pdns4)", "a server is one of the two; set bind9 or pdns4", ".bind9"),
+    )
+
+    bind9: ExternalBind9 | None = None
+    """Set it for BIND."""
+    pdns4: ExternalPdns4 | None = None
+    """Set it for PowerDNS."""
+
+
+def _host(address: str) -> str:
+    """Return an address as in a URL."""
+    return f"[{address}]" if ":" in address else address
+
+
+class External(Model):
+    """DNS servers of yours."""
+
+    servers: Annotated[list[ExternalServer], Field(min_length=1, max_length=16), _by("address")]
+    """The servers, each of which has all zones of the pool."""
+    primaries: Annotated[list[Primary], Field(max_length=16), _by("address")] = []
+    """Addresses at which the servers reach mini DNS, such as those of a router in front of it. Unset takes those of the
+    Services `<name>-mdns-0`, `<name>-mdns-1` …: of their load balancers, if `mdns.serviceType` is LoadBalancer."""
+    tsig_key: HmacKey | None = None
+    """Key with which the servers sign their requests to mini DNS. Unset draws one, named `transfer` (`transfer-POOL` in
+    a further pool), into the Secret `<name>-keys`."""
+
+    def destinations(self) -> Sequence[Destination]:
+        """Return where the keys go: each to its server, and that of transfers to all of them."""
+        targets = sent(
+            {"tsigKey.keyRef": self.tsig_key.key_ref if self.tsig_key else None},
+            *(_host(each.address) for each in self.servers),
+        )
+        for number, each in enumerate(self.servers):
+            if each.bind9:
+                host = each.bind9.host or _host(each.address)
+                targets += sent({f"servers[{number}].bind9.key.keyRef": each.bind9.key.key_ref}, host)
+            if each.pdns4:
+                targets += sent({f"servers[{number}].pdns4.tokenRef": each.pdns4.token_ref}, each.pdns4.url)
+        return targets
+
+
+class PoolServers(Model):
+    """DNS servers that have the same zones."""
+
+    backend: Annotated[Literal["bind9", "pdns4", "external"], validated(immutable("the kind of servers"))] = "bind9"
+    """Servers of the pool: pods of BIND or of PowerDNS, or servers of yours."""
+    bind9: Bind9 = Bind9()
+    """BIND, with `backend: bind9`."""
+    pdns4: Pdns4 = Pdns4()
+    """PowerDNS, with `backend: pdns4`; its zones are in a schema beside Designate's."""
+    external: Annotated[External | None, _DETAILS] = None
+    """Servers of yours, with `backend: external`."""
+    ns_records: Annotated[
+        list[ServerName], Field(max_length=13, json_schema_extra={"x-kubernetes-list-type": "set"})
+    ] = []
+    """Names of the servers as the world knows them, each with a dot at its end: `ns1.example.org.`. They become the NS
+    records of each zone. Unset is the name of the Service `<name>-dns`, or `<name>-POOL-dns` of a further pool, which
+    only this cluster knows."""
+    also_notifies: Annotated[list[SocketAddress], Field(max_length=16), _by("address"), _DETAILS] = []
+    """Further servers that hear of each change of a zone; they ask servers of the pool for it."""
+    attributes: Annotated[
+        dict[str, AttributeValue],
+        Field(max_length=16),
+        _DETAILS,
+        validated(
+            rule(
+                "self.all(name, name != 'pool' && size(name) <= 50)",
+                "an attribute has at most 50 letters, and the operator sets `pool` to the name of the pool",
+            )
+        ),
+    ] = {}
+    """Attributes by which users choose the pool of a zone. Each pool also has the attribute `pool`, its name."""
+
+    @property
+    def servers(self) -> Servers:
+        """Our servers of the pool."""
+        return self.pdns4 if self.backend == "pdns4" else self.bind9
+
+
+class Pool(PoolServers):
+    """A further pool of DNS servers, for zones whose users choose it."""
+
+    name: PoolName
+    """Name of the pool."""
+    retired: bool = False
+    """Set it before you remove the pool from the list: Designate forgets the pool once it has no zones, and
+    RetiredPoolsReady says which ones it has. No zone is created in it meanwhile."""
+
+
 class Quotas(Model):
     """Limits of a project without quotas of its own; unset keeps Designate's value."""
 
@@ -74,7 +251,7 @@ class Quotas(Model):
     """Number of records of a record set."""
 
 
-class DesignateSpec(ServiceSpec, UsesDatabase, UsesMessaging, UsesCache, UsesIdentity):
+class DesignateSpec(ServiceSpec, PoolServers, UsesDatabase, UsesMessaging, UsesCache, UsesIdentity):
     """OpenStack Designate: zones and records of DNS. Its mini DNS hands zones to the servers, by transfers that a key
     signs. Central and producer always run one pod each, since several would need a coordination server."""
 
@@ -82,26 +259,12 @@ class DesignateSpec(ServiceSpec, UsesDatabase, UsesMessaging, UsesCache, UsesIde
     """The DNS API."""
     worker: Program = Program()
     """The worker, which creates zones on the servers, and looks whether they answer."""
-    mdns: Program = Program()
+    mdns: Annotated[MiniDns, _DETAILS] = MiniDns()
     """The mini DNS, from which servers transfer zones. Each pod has an address of its own."""
-    backend: Annotated[Literal["bind9", "pdns4"], validated(immutable("the kind of servers"))] = "bind9"
-    """Servers of the pool, which answer resolvers: BIND or PowerDNS."""
-    bind9: Bind9 = Bind9()
-    """BIND, with `backend: bind9`."""
-    pdns4: Pdns4 = Pdns4()
-    """PowerDNS, with `backend: pdns4`; its zones are in a schema beside Designate's."""
-    ns_records: Annotated[
-        list[ServerName], Field(max_length=13, json_schema_extra={"x-kubernetes-list-type": "set"})
-    ] = []
-    """Names of the servers as the world knows them, each with a dot at its end: `ns1.example.org.`. They become the NS
-    records of each zone. Unset is the name of the Service `<name>-dns`, which only this cluster knows."""
+    pools: Annotated[list[Pool], Field(max_length=16), _by("name"), _DETAILS] = []
+    """Further pools of servers. The pool `default` is what this spec itself says (`backend`, `nsRecords` …)."""
     quotas: Quotas = Quotas()
     """Limits of a project without quotas of its own."""
-
-    @property
-    def servers(self) -> Servers:
-        """The servers of the pool."""
-        return self.pdns4 if self.backend == "pdns4" else self.bind9
 
 
 DESIGNATE = Resource(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from ... import agents, kube, parts
@@ -12,84 +13,104 @@ from ...parts.sources import Database, database, sql_name
 from ...parts.tls import TRUSTED
 from ...plan import Context, Object, Step
 from . import config
-from .config import ALGORITHM, SERVER_PORT, TRANSFER
+from .config import SERVER_PORT, ServerPool, Tsig
 from .model import DesignateSpec
 from .servers import Addresses, Backend, service
 
 COMPONENT = "pdns"
 API = "api"
 """The key of its API."""
-KEYS = (API, TRANSFER)
 PASSWORD = "pdns-database"  # noqa: S105
 API_PORT = 8081
 
 _FOLDER = "/etc/pdns"
-_TRUST = "/etc/designate-pdns"
+TRUST = "/etc/designate-"
+"""Begin of the folders with authorities of APIs."""
 _RUN = "/run/pdns"
 
 
-def passwords(spec: DesignateSpec) -> Sequence[str]:
+def keys(pool: ServerPool) -> Sequence[str]:
+    """Return the names of the keys of its servers."""
+    return (pool.prefixed(API), pool.transfer)
+
+
+def passwords(spec: DesignateSpec, pool: ServerPool) -> Sequence[str]:
     """Return the names of the passwords of its accounts."""
-    return () if spec.database.secret_ref else (PASSWORD,)
+    return () if spec.database.secret_ref else (pool.prefixed(PASSWORD),)
 
 
-def services(ctx: Context[DesignateSpec]) -> Sequence[Object]:
+def services(ctx: Context[DesignateSpec], pool: ServerPool) -> Sequence[Object]:
     """Return one Service for all servers: what one of them writes to the database, all answer with."""
-    target = kube.selector(ctx, COMPONENT)
-    return [service(ctx, ctx.name(COMPONENT), target, SERVER_PORT, further={API: API_PORT})]
+    component = pool.prefixed(COMPONENT)
+    return [service(ctx, ctx.name(component), kube.selector(ctx, component), SERVER_PORT, further={API: API_PORT})]
 
 
 def backend(
-    ctx: Context[DesignateSpec], base: parts.Foundation, keys: parts.Credentials, addresses: Addresses
+    ctx: Context[DesignateSpec],
+    pool: ServerPool,
+    base: parts.Foundation,
+    credentials: parts.Credentials,
+    tsig: Tsig,
+    addresses: Addresses,
 ) -> Backend:
     """Return Deployment `<owner>-pdns` with its schema and configuration."""
-    schema_name = sql_name(f"{schema_of(ctx, ctx.spec.database, sql_name(ctx.owner))}_{COMPONENT}")
-    db = database(ctx, base.credentials, PASSWORD, schema_name, source=ctx.spec.database, name=f"{COMPONENT}-db")
-    schema = _schema(ctx, keys, db)
-    component = parts.program(ctx, COMPONENT)
-    tls = front(ctx, COMPONENT, API_PORT, component, lifecycle=_ENDS_LATER)
-    files = {"pdns.conf": _pdns_conf(db, keys, tls.listens), "my.cnf": _my_cnf(db)}
-    conf = parts.written(ctx, files, suffix="pdns-config", directory=_FOLDER)
-    servers = _servers(ctx, conf, tls, after=(keys, db, *schema, *tls.certificate.pending))
-    trust = tls.certificate.published.get(TRUSTED)
-    verifies = {"api_ca_cert": f"{_TRUST}/ca.crt"} if trust else {}
+    component, token = pool.prefixed(COMPONENT), credentials[pool.prefixed(API)]
+    own_schema = schema_of(ctx, ctx.spec.database, sql_name(ctx.owner))
+    db = database(
+        ctx,
+        base.credentials,
+        pool.prefixed(PASSWORD),
+        sql_name(f"{own_schema}_{component}"),
+        source=ctx.spec.database,
+        name=f"{component}-db",
+    )
+    schema = _schema(ctx, component, tsig, db, after=(credentials, db))
+    tls = front(ctx, component, API_PORT, parts.program(ctx, COMPONENT), lifecycle=_ENDS_LATER)
+    files = {"pdns.conf": _pdns_conf(db, token, tls.listens), "my.cnf": _my_cnf(db)}
+    conf = parts.written(ctx, files, suffix=f"{component}-config", directory=_FOLDER)
+    after = (credentials, db, *schema, *tls.certificate.pending)
+    servers = _servers(ctx, pool, conf, tls, after=after)
+    trust, folder = tls.certificate.published.get(TRUSTED), f"{TRUST}{component}"
+    verifies: dict[str, Any] = {"api_ca_cert": f"{folder}/ca.crt"} if trust else {}
+    hosts = addresses.servers.get(pool.name, ())
     return Backend(
-        component=COMPONENT,
+        component=component,
         control=API_PORT,
         steps=(db, *schema, *tls.certificate.steps, conf, servers),
+        servers=config.endpoints(hosts, SERVER_PORT),
         targets=[
             config.target(
                 "pdns4",
                 "PowerDNS",
-                addresses.mdns,
+                addresses.masters,
                 address,
-                api_endpoint=f"{tls.scheme}://{ctx.host(ctx.name(COMPONENT))}:{API_PORT}",
-                api_token=keys[API],
-                tsigkey_name=TRANSFER,
+                api_endpoint=f"{tls.scheme}://{ctx.host(ctx.name(component))}:{API_PORT}",
+                api_token=token,
+                tsigkey_name=tsig.name,
                 **verifies,
             )
-            for address in addresses.servers
+            for address in hosts
         ],
         needs=(servers,),
-        trust=[kube.folder("pdns-trust", trust, _TRUST, files={"ca.crt": "ca.crt"})] if trust else (),
-        # Designate's driver gives its authorities to the request that creates a zone only.
-        env={"REQUESTS_CA_BUNDLE": f"{_TRUST}/ca.crt"} if trust else {},
+        authorities={folder: trust} if trust else {},
     )
 
 
-def _schema(ctx: Context[DesignateSpec], keys: parts.Credentials, db: Database) -> tuple[Step, ...]:
+def _schema(
+    ctx: Context[DesignateSpec], component: str, tsig: Tsig, db: Database, *, after: Sequence[Step]
+) -> tuple[Step, ...]:
     """Return the job that loads the schema, and the key of transfers into it, again with another key."""
     # A key of base64 has no quotes.
-    values = f"('{TRANSFER}', '{ALGORITHM}', '{config.secret(keys[TRANSFER])}')"
+    values = f"('{tsig.name}', '{tsig.algorithm}', '{tsig.secret}')"
     text = f"REPLACE INTO tsigkeys (name, algorithm, secret) VALUES {values};\n"  # noqa: S608
     files = {"my.cnf": _my_cnf(db), "transfer.sql": text}
-    conf = parts.written(ctx, files, suffix="pdns-schema", directory=_FOLDER)
+    conf = parts.written(ctx, files, suffix=f"{component}-schema", directory=_FOLDER)
     job = parts.job(
         ctx,
-        "pdns-schema",
+        f"{component}-schema",
         agents.shell("designate/load_schema.sh", options="-ec"),
         conf,
-        after=(keys, db),
+        after=after,
         condition="ServerSchema",
         program=parts.Program(release_component=COMPONENT, env={"TRANSFER_DIGEST": kube.digest(text)}),
     )
@@ -100,10 +121,12 @@ def _schema(ctx: Context[DesignateSpec], keys: parts.Credentials, db: Database) 
 _ENDS_LATER = {"preStop": {"sleep": {"seconds": 3}}}
 
 
-def _servers(ctx: Context[DesignateSpec], conf: parts.Config, tls: Front, *, after: Sequence[Step]) -> Step:
-    settings = ctx.spec.pdns4.component
+def _servers(
+    ctx: Context[DesignateSpec], pool: ServerPool, conf: parts.Config, tls: Front, *, after: Sequence[Step]
+) -> Step:
+    component, settings = pool.prefixed(COMPONENT), pool.spec.pdns4.component
     pod_settings, replicas = kube.settings(ctx.spec, settings), kube.replicas(ctx.spec.replicas, settings)
-    target = kube.selector(ctx, COMPONENT)
+    target = kube.selector(ctx, component)
     main = kube.Container(
         component=parts.program(ctx, COMPONENT),
         # libmariadb reads my.cnf there.
@@ -116,17 +139,17 @@ def _servers(ctx: Context[DesignateSpec], conf: parts.Config, tls: Front, *, aft
         memory="64Mi",
     )
     template = kube.pod(
-        ctx, COMPONENT, main, *tls.containers, settings=pod_settings, annotations={kube.CONFIG_DIGEST: conf.digest}
+        ctx, component, main, *tls.containers, settings=pod_settings, annotations={kube.CONFIG_DIGEST: conf.digest}
     )
     pods = kube.workload(
         ctx,
         "Deployment",
-        COMPONENT,
+        component,
         kube.placed(template, pod_settings, target, several=replicas > 1, replaceable=True),
         replicas=replicas,
         strategy={"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 0, "maxSurge": 1}},
     )
-    budget = kube.disruption_budget(ctx, ctx.name(COMPONENT), target)
+    budget = kube.disruption_budget(ctx, ctx.name(component), target)
     return Step(name="Servers", objects=(pods, budget, *tls.watched), after=(conf, *after))
 
 
@@ -146,7 +169,7 @@ def _my_cnf(db: Database) -> str:
     return "\n".join(["[client]", *lines, "[mariadb-client]", f"database={at.path[1:]}", ""])
 
 
-def _pdns_conf(db: Database, keys: parts.Credentials, listens: str) -> str:
+def _pdns_conf(db: Database, token: str, listens: str) -> str:
     """Return pdns.conf: servers that only answer for the zones that their API adds, and transfer them by a signed
     request. The API is at the address `listens`. The password is in my.cnf alone, whose quotes take every character.
     """
@@ -175,7 +198,7 @@ query-cache-ttl=1
 negquery-cache-ttl=1
 zone-cache-refresh-interval=0
 api=yes
-api-key={keys[API]}
+api-key={token}
 webserver-address={listens}
 webserver-port={API_PORT}
 webserver-allow-from=0.0.0.0/0, ::/0

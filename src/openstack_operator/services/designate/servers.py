@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 from ... import kube, parts
 from ...api import Sections
 from ...plan import READY, Context, Object, Step, progressing
-from .config import DEFAULTS, DNS_PORT, FILE, MDNS_PORT, SERVER_PORT, mdns_options
+from .config import DEFAULTS, DNS_PORT, FILE, MDNS_PORT, SERVER_PORT, ServerPool, endpoints, mdns_options
 from .model import DesignateSpec, Program
 
 MDNS, DNS = "mdns", "dns"
@@ -24,50 +25,63 @@ class Addresses:
 
     step: Step
     """The Services; not ready until Kubernetes has assigned all addresses."""
-    mdns: Sequence[str]
-    servers: Sequence[str]
-
-    @property
-    def are_complete(self) -> bool:
-        """True if Kubernetes has assigned all of them."""
-        return bool(self.servers)
+    masters: Sequence[Mapping[str, Any]] = ()
+    """Mini DNS for servers in this cluster."""
+    outer_masters: Sequence[Mapping[str, Any]] = ()
+    """Mini DNS for servers elsewhere."""
+    servers: Mapping[str, Sequence[str]] = field(default_factory=dict[str, Sequence[str]])
+    """Addresses of servers, by the name of their pool."""
+    are_complete: bool = False
+    """True if Kubernetes has assigned all of them."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Backend:
-    """The servers of the pool, and what those need who command them."""
+    """The servers of a pool, and what those need who command them."""
 
-    component: str
-    control: int
+    component: str = ""
+    """Component of its pods, if they are ours."""
+    control: int = 0
     """Port of a server for commands."""
-    steps: tuple[Step, ...]
+    steps: tuple[Step, ...] = ()
+    servers: Sequence[Mapping[str, Any]]
+    """Addresses at which Designate queries them."""
     targets: Sequence[Mapping[str, Any]]
     """Entries of the pool."""
-    needs: tuple[Step, ...]
+    needs: tuple[Step, ...] = ()
     """Steps before a program that commands them."""
-    trust: Sequence[kube.Mount] = ()
-    """Authorities with which such a program verifies them."""
+    authorities: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Secrets with the authorities (`ca.crt`) that verify the APIs of PowerDNS, by the folder of their mount."""
     mounts: Sequence[kube.Mount] = ()
     """Further mounts of workers."""
     env: Mapping[str, str] = field(default_factory=dict[str, str])
     """Environment of workers."""
 
 
-def addresses(ctx: Context[DesignateSpec], servers: Sequence[Object]) -> Addresses:
-    """Return the addresses of mini DNS and of these Services of `servers`, and how they are made; none until all are
-    known. With another one, as after a Service was deleted, the pool is written again, which changes all zones on the
-    servers.
+def addresses(ctx: Context[DesignateSpec], servers: Mapping[str, Sequence[Object]]) -> Addresses:
+    """Return the addresses of mini DNS and of these Services of `servers`, by pool, and how they are made; none until
+    all are known. With another one, as after a Service was deleted, the pool is written again, which changes all zones
+    on the servers.
     """
+    type_ = ctx.spec.mdns.service_type
     mdns = pod_services(ctx, MDNS, ctx.spec.mdns, MDNS_PORT)
-    mdns_options, of_servers = ([_address(ctx, each) for each in services] for services in (mdns, servers))
-    is_complete = all((*mdns_options, *of_servers))
+    if is_outside := type_ == "LoadBalancer":
+        # Servers are known by their addresses.
+        mdns = [_with(each, type=type_, externalTrafficPolicy="Local") for each in mdns]
+    inner = [_address(ctx, each) for each in mdns]
+    outer = [_outer_address(ctx, each) for each in mdns] if is_outside else inner
+    of_pools = {pool: [_address(ctx, each) for each in services] for pool, services in servers.items()}
+    is_complete = all((*inner, *outer, *(each for hosts in of_pools.values() for each in hosts)))
     step = Step(
         name="Addresses",
-        objects=(*mdns, *servers),
+        objects=(*(kube.remembered(each) if is_outside else each for each in mdns), *chain(*servers.values())),
         barrier=True,
         verdict=READY if is_complete else progressing("Kubernetes assigns addresses to mini DNS and servers"),
     )
-    return Addresses(step, mdns_options, of_servers) if is_complete else Addresses(step, (), ())
+    if not is_complete:
+        return Addresses(step)
+    masters, outer_masters = endpoints(inner, MDNS_PORT), endpoints(outer, MDNS_PORT)
+    return Addresses(step, masters, outer_masters, of_pools, are_complete=True)
 
 
 def pod_services(
@@ -86,6 +100,16 @@ def _address(ctx: Context[DesignateSpec], service: Object) -> str:
     return ctx.children.get(("Service", service["metadata"]["name"]), {}).get("spec", {}).get("clusterIP", "")
 
 
+def _outer_address(ctx: Context[DesignateSpec], service: Object) -> str:
+    status = ctx.children.get(("Service", service["metadata"]["name"]), {}).get("status") or {}
+    entries = (status.get("loadBalancer") or {}).get("ingress") or []
+    return next((each["ip"] for each in entries if each.get("ip")), "")
+
+
+def _with(service: Object, **fields: str) -> Object:
+    return {**service, "spec": {**service["spec"], **fields}}
+
+
 def mdns(ctx: Context[DesignateSpec], options: Sections, after: Sequence[Step]) -> tuple[Step, Step]:
     """Return the configuration of mini DNS, of the options of all programs, and StatefulSet `<owner>-mdns`."""
     conf = parts.config(ctx, FILE, mdns_options(options), defaults=mdns_options(DEFAULTS), suffix=f"{MDNS}-config")
@@ -94,12 +118,15 @@ def mdns(ctx: Context[DesignateSpec], options: Sections, after: Sequence[Step]) 
     return conf, pods
 
 
-def resolvers(ctx: Context[DesignateSpec], backend: Backend) -> Step:
-    """Return the Service `<owner>-dns` for resolvers, and NetworkPolicies, if the spec enables them."""
-    type_ = ctx.spec.servers.service_type
-    address = service(ctx, ctx.name(DNS), kube.selector(ctx, backend.component), SERVER_PORT, type_=type_)
-    remembered = kube.remembered(address) if type_ == "NodePort" else address
-    return Step(name="DNS", objects=(remembered, *_ingress(ctx, backend)))
+def resolvers(ctx: Context[DesignateSpec], pools: Sequence[tuple[ServerPool, Backend]]) -> Step:
+    """Return the Service `<owner>-dns` of each pool for resolvers, and NetworkPolicies, if the spec enables them."""
+    services: list[Object] = []
+    for pool, backend in pools:
+        if backend.component:
+            type_, name = pool.spec.servers.service_type, ctx.name(pool.prefixed(DNS))
+            address = service(ctx, name, kube.selector(ctx, backend.component), SERVER_PORT, type_=type_)
+            services.append(kube.remembered(address) if type_ == "NodePort" else address)
+    return Step(name="DNS", objects=(*services, *_ingress(ctx, pools)))
 
 
 def service(
@@ -124,20 +151,24 @@ def service(
     return kube.obj(ctx, "Service", name, spec=body)
 
 
-def _ingress(ctx: Context[DesignateSpec], backend: Backend) -> tuple[Object, ...]:
+def _ingress(ctx: Context[DesignateSpec], pools: Sequence[tuple[ServerPool, Backend]]) -> tuple[Object, ...]:
     """Return NetworkPolicies, if the spec enables them: everybody asks the servers, which have zones for that; programs
     of Designate command them; and servers transfer zones from mini DNS.
     """
     if not ctx.spec.network_policies.enabled:
         return ()
     programs = {"podSelector": {"matchLabels": kube.pods_of(ctx.kind, ctx.owner)}}
-    rules = {
-        backend.component: [
+    blocks = [
+        {"ipBlock": {"cidr": f"{each.address}/{128 if ':' in each.address else 32}"}}
+        for pool, _ in pools
+        for each in (pool.spec.external.servers if pool.spec.external else ())
+    ]
+    rules = {MDNS: [{"ports": _dns(MDNS_PORT), "from": [programs, *blocks]}]}
+    for backend in (backend for _, backend in pools if backend.component):
+        rules[backend.component] = [
             {"ports": _dns(SERVER_PORT)},
             {"ports": [{"port": backend.control, "protocol": "TCP"}], "from": [programs]},
-        ],
-        MDNS: [{"ports": _dns(MDNS_PORT), "from": [programs]}],
-    }
+        ]
     return tuple(kube.network_policy(ctx, ctx.name(name), kube.selector(ctx, name), rules[name]) for name in rules)
 
 

@@ -1,40 +1,50 @@
-"""Designate: a schema, an API, its programs, the pool of servers, and the servers themselves."""
+"""Designate: a schema, an API, its programs, the pools of servers, and the servers themselves."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import chain
 
 from ... import agents, kube, parts
 from ...api import Component
-from ...plan import Context, Plan, Step
-from . import bind9, config, pdns, servers
+from ...plan import Context, MissingReference, Object, Plan, SpecError, Step
+from . import bind9, config, external, pdns, retirement, servers
+from .config import ServerPool, Tsig
 from .model import DesignateSpec
 
 _ALONE = Component(replicas=1)
+_KINDS = {"bind9": bind9.keys, "pdns4": pdns.keys, "external": external.keys}
+"""Names of keys to draw, by backend."""
 _API = parts.Program(workers=parts.Workers(processes=2, threads=1))
 
 
 def plan(ctx: Context[DesignateSpec]) -> Plan:
     """Return everything that a Designate consists of; published: internalURL, publicURL."""
-    is_pdns = ctx.spec.backend == "pdns4"
-    kind = pdns if is_pdns else bind9
-    base = parts.foundation(ctx, *(pdns.passwords(ctx.spec) if is_pdns else ()), section=config.DATABASE)
-    keys = parts.credentials(ctx, *kind.KEYS, suffix="keys")
+    pools = config.server_pools(ctx.spec)
+    retirement.check_removed(ctx, pools)
+    for pool in pools:
+        external.check(pool)
+    passwords = (name for pool in pools if pool.spec.backend == "pdns4" for name in pdns.passwords(ctx.spec, pool))
+    base = parts.foundation(ctx, *passwords, section=config.DATABASE)
+    keys = parts.credentials(ctx, *(name for pool in pools for name in _KINDS[pool.spec.backend](pool)), suffix="keys")
     options = config.options(ctx, base)
-    conf = parts.config(ctx, config.FILE, options, defaults=config.DEFAULTS)
+    conf = parts.config(ctx, config.FILE, options, defaults=config.defaults(ctx.spec))
     sync = parts.job(
         ctx, "db-sync", ["designate-manage", "database", "sync"], conf, after=base.schema, condition="Schema"
     )
     after = (*base.steps, sync)
     alone = parts.Program(alone=True)
     central = parts.worker(ctx, "central", conf, settings=_ALONE, after=after, ready=base.connected, program=alone)
-    addresses = servers.addresses(ctx, kind.services(ctx))
-    backend = kind.backend(ctx, base, keys, addresses)
-    pool = _pool(ctx, keys, addresses, backend)
-    pools = pool.job(ctx, conf, "pools", after=(central, addresses.step))
-    ready = (*after, pools)
+    addresses = servers.addresses(ctx, {pool.name: _services(ctx, pool) for pool in pools})
+    tsigs = _tsigs(ctx, pools, keys)
+    backends = [(pool, _backend(ctx, pool, base, keys, tsigs[pool.name], addresses)) for pool in pools]
+    trust, bundle = _trust(ctx, backends)
+    needs = (*chain.from_iterable(backend.needs for _, backend in backends), *bundle)
+    files = _files(ctx, tsigs, addresses, backends)
+    written = files.job(ctx, conf, "pools", after=(central, addresses.step))
+    ready = (*after, written)
     mdns = servers.mdns(ctx, options, ready)
     producer = parts.worker(ctx, "producer", conf, settings=_ALONE, after=ready, ready=base.connected, program=alone)
     worker = parts.worker(
@@ -42,16 +52,32 @@ def plan(ctx: Context[DesignateSpec]) -> Plan:
         "worker",
         conf,
         settings=ctx.spec.worker.component,
-        after=(*ready, *backend.needs),
+        after=(*ready, *needs),
         ready=base.connected,
-        # A worker reads the pool once.
-        program=parts.Program(mounts=(*backend.trust, *backend.mounts), env={**backend.env, **pool.digest}),
+        # A worker reads the pools once.
+        program=replace(
+            trust, mounts=(*trust.mounts, *_mounts(backends)), env={**trust.env, **_env(backends), **files.digest}
+        ),
     )
-    zones = pool.job(ctx, conf, "zones", backend.trust, after=(pools, *backend.needs, worker))
+    zones = files.job(ctx, conf, "zones", trust.mounts, after=(written, *needs, worker))
+    retired = [files.job(ctx, conf, "retired", after=(written,), condition="RetiredPools")] if ctx.spec.pools else []
     api = parts.api(ctx, "api", config.API_PORT, conf, settings=ctx.spec.api, after=ready, program=_API)
     entry = parts.catalog(ctx, "dns", "DNS", api, after=(*base.steps, api))
-    resolvers = servers.resolvers(ctx, backend)
-    steps = (addresses.step, *backend.steps, resolvers, pool.file, pools, *mdns, worker, producer, zones, api, entry)
+    resolvers = servers.resolvers(ctx, backends)
+    of_pools = chain.from_iterable(backend.steps for _, backend in backends)
+    steps = (
+        addresses.step,
+        *of_pools,
+        *bundle,
+        resolvers,
+        files.file,
+        written,
+        *mdns,
+        worker,
+        producer,
+        zones,
+        *retired,
+    )
     return Plan(
         *parts.policies(ctx),
         *base.steps,
@@ -60,14 +86,84 @@ def plan(ctx: Context[DesignateSpec]) -> Plan:
         sync,
         central,
         *steps,
+        api,
+        entry,
         endpoint=api.public,
         published={**base.credentials.published, **api.published},
     )
 
 
+_Backends = Sequence[tuple[ServerPool, servers.Backend]]
+
+
+def _services(ctx: Context[DesignateSpec], pool: ServerPool) -> Sequence[Object]:
+    kinds = {"bind9": bind9, "pdns4": pdns}
+    return kinds[pool.spec.backend].services(ctx, pool) if pool.spec.backend in kinds else ()
+
+
+def _backend(
+    ctx: Context[DesignateSpec],
+    pool: ServerPool,
+    base: parts.Foundation,
+    keys: parts.Credentials,
+    tsig: Tsig,
+    addresses: servers.Addresses,
+) -> servers.Backend:
+    if pool.spec.backend == "external":
+        return external.backend(ctx, pool, tsig, addresses)
+    if pool.spec.backend == "pdns4":
+        return pdns.backend(ctx, pool, base, keys, tsig, addresses)
+    return bind9.backend(ctx, pool, keys, tsig, addresses)
+
+
+def _tsigs(ctx: Context[DesignateSpec], pools: Sequence[ServerPool], keys: parts.Credentials) -> Mapping[str, Tsig]:
+    """Return the key of transfers of each pool. Raise SpecError if two have the same name."""
+    tsigs = {pool.name: external.tsig(ctx, pool, keys) for pool in pools}
+    for name in external.duplicates(tsigs):
+        path = next(pool.path for pool in pools if pool.name == name)
+        text = (
+            f"another pool has a key named {tsigs[name].name!r}, and mini DNS tells pools by them; choose another name"
+        )
+        raise SpecError(f"{path}.external.tsigKey.name", text)
+    return tsigs
+
+
+def _mounts(backends: _Backends) -> Sequence[kube.Mount]:
+    return [*chain.from_iterable(backend.mounts for _, backend in backends)]
+
+
+def _env(backends: _Backends) -> Mapping[str, str]:
+    return {name: value for _, backend in backends for name, value in backend.env.items()}
+
+
+def _trust(ctx: Context[DesignateSpec], backends: _Backends) -> tuple[parts.Program, tuple[Step, ...]]:
+    """Return the mounts and the environment with which programs verify the APIs of PowerDNS, and the Secret of all
+    authorities, if there are several. Designate's driver gives its authorities to the request that creates a zone only.
+    """
+    folders = {folder: secret for _, backend in backends for folder, secret in backend.authorities.items()}
+    mounts = [
+        kube.folder(f"{folder.removeprefix(pdns.TRUST)}-trust", secret, folder, files={"ca.crt": "ca.crt"})
+        for folder, secret in folders.items()
+    ]
+    if len({*folders.values()}) < 2:
+        env = {"REQUESTS_CA_BUNDLE": f"{next(iter(folders))}/ca.crt"} if folders else {}
+        return parts.Program(mounts=mounts, env=env), ()
+    texts = [_authority(ctx, name) for name in dict.fromkeys(folders.values())]
+    file = parts.written(ctx, {"ca.crt": "\n".join(texts)}, suffix="apis-trust", directory=f"{pdns.TRUST}apis")
+    mounts.append(kube.folder("apis-trust", file.secret, file.directory, files={"ca.crt": "ca.crt"}))
+    return parts.Program(mounts=mounts, env={"REQUESTS_CA_BUNDLE": f"{file.directory}/ca.crt"}), (file,)
+
+
+def _authority(ctx: Context[DesignateSpec], name: str) -> str:
+    data = ctx.secrets.get(name) or kube.secret_data(ctx.children.get(("Secret", name)))
+    if "ca.crt" not in data:
+        raise MissingReference("spec.tls", f"Secret {name!r} has no key 'ca.crt'")
+    return data["ca.crt"].strip() + "\n"
+
+
 @dataclass(frozen=True, kw_only=True)
-class _Pool:
-    """Files of the pool and of the key of transfers, and the jobs that read them."""
+class _Files:
+    """Files of the pools and of the keys of transfers, and the jobs that read them."""
 
     file: parts.Config
     digest: Mapping[str, str]
@@ -81,9 +177,10 @@ class _Pool:
         mounts: Sequence[kube.Mount] = (),
         *,
         after: Sequence[Step],
+        condition: str = "",
     ) -> Step:
-        """Return the job `<owner>-<name>`, which brings central the pool (`pools`) or servers their zones (`zones`),
-        again whenever the files change.
+        """Return the job `<owner>-<name>`, which brings central the pools (`pools`), brings servers their zones
+        (`zones`) or removes retired pools (`retired`), again whenever the files change.
         """
         command = ["python3", "-c", agents.text("designate/pools.py"), name]
         program = parts.Program(
@@ -91,25 +188,26 @@ class _Pool:
             mounts=(*kube.files("pools", self.file.secret, config.FOLDER, *self.file.files), *mounts),
             env={"POOLS_FOLDER": config.FOLDER, **self.digest},
         )
-        return parts.job(ctx, name, command, conf, after=(self.file, *after), program=program)
+        return parts.job(ctx, name, command, conf, after=(self.file, *after), condition=condition, program=program)
 
 
-def _pool(
-    ctx: Context[DesignateSpec], keys: parts.Credentials, addresses: servers.Addresses, backend: servers.Backend
-) -> _Pool:
-    key = {
-        "name": config.TRANSFER,
-        "algorithm": config.ALGORITHM,
-        "secret": config.secret(keys[config.TRANSFER]),
-        "scope": "POOL",
-        "resource_id": config.POOL,
-    }
-    dns = ctx.host(kube.fitting(ctx.name(servers.DNS)))
-    data = {"pools.json": config.pools(ctx, addresses.servers, backend.targets, dns), "tsig.json": json.dumps(key)}
+def _files(
+    ctx: Context[DesignateSpec], tsigs: Mapping[str, Tsig], addresses: servers.Addresses, backends: _Backends
+) -> _Files:
+    entries = [
+        config.pool_entry(pool, backend.servers, backend.targets, _dns_name(ctx, pool)) for pool, backend in backends
+    ]
+    signatures = [tsigs[pool.name].entry(pool.id) for pool, _ in backends]
+    # JSON is YAML.
+    data = {retirement.FILE: json.dumps(entries, indent=1) + "\n", "tsig.json": json.dumps(signatures)}
     if not addresses.are_complete:
         # A job that still runs must not write a pool without servers.
         stored = kube.secret_data(ctx.children.get(("Secret", kube.fitting(ctx.name("pools")))))
         data = {name: stored.get(name, text) for name, text in data.items()}
     file = parts.written(ctx, data, suffix="pools", directory=config.FOLDER)
     # Not the digest of the file, which is another one with other authorities.
-    return _Pool(file=file, digest={"POOLS_DIGEST": kube.digest(json.dumps(data))})
+    return _Files(file=file, digest={retirement.DIGEST: retirement.digest(data)})
+
+
+def _dns_name(ctx: Context[DesignateSpec], pool: ServerPool) -> str:
+    return ctx.host(kube.fitting(ctx.name(pool.prefixed(servers.DNS))))

@@ -3,3 +3,7 @@
 
 class ZoneNotFound(Exception):
     pass
+
+
+class PoolNotFound(Exception):
+    pass

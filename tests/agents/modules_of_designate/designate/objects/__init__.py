@@ -5,7 +5,19 @@ from typing import Any
 
 
 class TsigKey(SimpleNamespace):
-    pass
+    @property
+    def id(self) -> str:
+        return f"id of {self.name}"
+
+
+class Pool(dict[str, Any]):
+    @property
+    def id(self) -> str:
+        return self["id"]
+
+    @property
+    def name(self) -> str:
+        return self["name"]
 
 
 class Zone(SimpleNamespace):
