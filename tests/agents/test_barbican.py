@@ -6,14 +6,16 @@ import json
 import os
 import subprocess
 import sys
+from datetime import datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
 from cryptography.fernet import Fernet, MultiFernet
 
 from openstack_operator import agents
-from openstack_operator.agents.barbican import check_vault
+from openstack_operator.agents.barbican import check_vault, forget_projects
 
 MODULES = Path(__file__).parent / "modules_of_barbican"
 OLD, NEW, FOREIGN = (Fernet.generate_key().decode() for _ in range(3))
@@ -97,3 +99,62 @@ def test_what_a_vault_answers_is_not_in_the_log() -> None:
     assert "internal" not in text
     assert "(KeyError)" in problem(KeyManager(KeyError("internal-7f3a")))
     assert "another secret" in problem(KeyManager(loses=True))
+
+
+class Answer:
+    """Of Keystone."""
+
+    def __init__(self, status: int, body: Any = None) -> None:
+        self.status_code, self.body = status, body
+
+    def json(self) -> Any:
+        if self.body is None:
+            raise ValueError("not JSON")
+        return self.body
+
+
+def keystone(**answers: Answer) -> Any:
+    """A Keystone with the projects `own` and `there`, without `lost`, and with these answers."""
+    projects = {name: Answer(200, {"project": {"id": name}}) for name in ("own", "there")}
+    error = {"error": {"code": 404, "title": "Not Found"}}
+    return ({**projects, "lost": Answer(404, error)} | answers).__getitem__
+
+
+def test_a_project_is_gone_if_keystone_says_so_and_knows_the_others() -> None:
+    get = keystone()
+    assert forget_projects.gone_projects(get, "own", ["there", "lost"]) == {"lost"}
+
+
+@pytest.mark.security
+@pytest.mark.parametrize(
+    "answer",
+    [
+        Answer(404),
+        Answer(404, {}),
+        Answer(404, {"error": "lost"}),
+        Answer(404, {"error": {"code": 500}}),
+        Answer(500, {"error": {"code": 404}}),
+        Answer(401, {"error": {"code": 401}}),
+        Answer(200, {"project": {"id": "another"}}),
+        Answer(200, {"project": None}),
+        Answer(200, ["own"]),
+        Answer(300, {"project": {"id": "lost"}}),
+    ],
+    ids=lambda each: f"{each.status_code}-{each.body}",
+)
+@pytest.mark.parametrize("project", ["own", "lost"])
+def test_another_answer_says_nothing_of_any_project(answer: Answer, project: str) -> None:
+    with pytest.raises(forget_projects.UnclearError):
+        forget_projects.gone_projects(keystone(**{project: answer}), "own", ["there", "lost"])
+
+
+def test_a_keystone_that_is_emptied_meanwhile_says_nothing() -> None:
+    answers = iter([Answer(200, {"project": {"id": "own"}}), *[Answer(404, {"error": {"code": 404}})] * 3])
+    with pytest.raises(forget_projects.UnclearError):
+        forget_projects.gone_projects(lambda _: next(answers), "own", ["there", "lost"])
+
+
+def test_secrets_stay_for_the_days_of_the_spec() -> None:
+    now = datetime(2026, 3, 31)
+    since = {"a": now - timedelta(days=30), "b": now - timedelta(days=29, hours=23)}
+    assert forget_projects.due(since, now, 30) == ["a"]

@@ -57,7 +57,10 @@ def described(schema: dict[str, Any], path: str = "") -> Iterator[tuple[str, dic
             yield from described(schema[inner], f"{path}[]")
 
 
-DETAILS_IN_KINDS = (*(f".designate.{name}" for name in ("alsoNotifies", "attributes", "external", "mdns", "pools")),)
+DETAILS_IN_KINDS = (
+    ".barbican.purge",
+    *(f".designate.{name}" for name in ("alsoNotifies", "attributes", "external", "mdns", "pools")),
+)
 """Fields of templates that the API server takes with any content: what few clouds have, and the kind checks."""
 LIMITS = (
     *("type", "enum", "required", "pattern", "minLength", "maxLength", "minimum", "maximum"),

@@ -254,3 +254,12 @@ def test_of_the_secret_with_the_vaults_authorities_nothing_else_gets_into_pods(r
 def test_a_vault_is_reached_by_tls_alone(url: str) -> None:
     with pytest.raises(ValueError, match="url"):
         BARBICAN.spec.model_validate({"vault": {**VAULT, "url": url}})
+
+
+def test_secrets_of_deleted_projects_go_by_a_cron_job_that_can_be_turned_off(release: Release) -> None:
+    made = objects(planned(release, {}))
+    job = made["CronJob", "barbican-purge"]["spec"]
+    (container,) = job["jobTemplate"]["spec"]["template"]["spec"]["containers"]
+    assert container["command"][-1] == "30"
+    assert job["concurrencyPolicy"] == "Forbid"
+    assert ("CronJob", "barbican-purge") not in objects(planned(release, {}, purge={"enabled": False}))

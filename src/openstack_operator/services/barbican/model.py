@@ -8,14 +8,17 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from ...api import (
+    DETAILS_IN_KIND,
     AuthoritySecretRef,
     Column,
     Destination,
     HttpApi,
     Model,
+    Purge,
     Resource,
     Rule,
     Scalable,
+    Schedule,
     SecretKeyRef,
     ServiceSpec,
     UsesCache,
@@ -59,6 +62,15 @@ class Vault(Model):
         return sent({"roleIdRef": self.role_id_ref, "secretIdRef": self.secret_id_ref}, self.url)
 
 
+class ProjectPurge(Purge):
+    """Removal of what projects have in Barbican that no longer exist in Keystone."""
+
+    schedule: Schedule = "45 2 * * *"
+    """Time of the removal, as a cron expression in UTC."""
+    keep: Annotated[str, Field(max_length=6, pattern=r"^[0-9]+d$")] = "30d"
+    """Days that Keystone must not have had a project before its secrets are removed."""
+
+
 class BarbicanSpec(ServiceSpec, UsesDatabase, UsesMessaging, UsesCache, UsesIdentity):
     """OpenStack Barbican: secrets, keys and certificates of users and of other services. It encrypts them with a key
     for each project, and these with a key-encryption key in the Secret `<name>-kek`. **Without this Secret no program
@@ -80,6 +92,8 @@ class BarbicanSpec(ServiceSpec, UsesDatabase, UsesMessaging, UsesCache, UsesIden
     """Raise this number to replace the key-encryption key: first, all programs can read with the new one; then they
     write with it; then a job encrypts the keys of all projects with it; then the old one is removed. The condition
     KEKReady says what the operator waits for. A smaller number changes nothing."""
+    purge: Annotated[ProjectPurge, Field(json_schema_extra={DETAILS_IN_KIND: True})] = ProjectPurge()
+    """Removal of the secrets of deleted projects. They go once Keystone has not had the project for some days."""
     vault: Vault | None = None
     """Vault for secrets; unset keeps them in the database. Those that are in the database stay there."""
 

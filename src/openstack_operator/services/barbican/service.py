@@ -10,6 +10,7 @@ from typing import Any
 from ... import agents, kube, oslo, parts
 from ...parts.key_ring import KeyRing, next_ring, read_ring
 from ...parts.keys import fernet_key
+from ...parts.purge import purge
 from ...parts.rotation import rotation_in_progress
 from ...plan import READY, Context, Incomplete, Plan, State, Step, Verdict
 from . import stores
@@ -42,8 +43,10 @@ def plan(ctx: Context[BarbicanSpec]) -> Plan:
     api = parts.api(ctx, "api", _PORT, conf, settings=ctx.spec.api, after=after, program=_API)
     worker = parts.worker(ctx, "worker", conf, settings=ctx.spec.worker, ready=base.connected, after=after)
     entry = parts.catalog(ctx, "key-manager", "Key Manager", api, after=(*base.steps, api))
+    command = ["python3", "-c", agents.text("barbican/forget_projects.py"), str(ctx.spec.purge.days)]
+    forget = purge(ctx, ctx.spec.purge, command, conf, after=(*base.steps, sync))
     rewrap = [_rewrap(ctx, state, after=(api, worker))] if state.ring.has_old_keys else []
-    steps = (*parts.policies(ctx), *base.steps, kek, conf, sync, *vault, api, worker, *rewrap, entry)
+    steps = (*parts.policies(ctx), *base.steps, kek, conf, sync, *vault, api, worker, *forget, *rewrap, entry)
     wake = ctx.now + _RECHECK if len(state.ring.keys) > 1 else None
     return Plan(*steps, wake=wake, endpoint=api.public, published={**base.credentials.published, **api.published})
 

@@ -1,0 +1,131 @@
+"""Removes the secrets of projects that have been gone from Keystone for as many days as the argument says.
+
+barbican-keystone-listener would do it at once, by notifications, for which Keystone would need a broker. A project is
+gone if Keystone itself answers 404 for it, in JSON, to a user for whom it knows its own project. Any other answer ends
+the program before it has changed anything. Days count from the first such answer. A table beside Barbican's stores it
+with the project of the user: a Keystone with another one, such as an empty one, begins with no days.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable
+from datetime import datetime, timedelta
+from typing import Any
+
+TABLE = "operator_gone_projects"
+FOUND, NOT_FOUND = 200, 404
+
+
+class UnclearError(Exception):
+    """Keystone gave an answer that says neither that a project exists nor that it is gone."""
+
+
+def is_gone(get: Callable[[str], Any], project: str) -> bool:
+    """Return True if Keystone says that it has no such project, False if it has. Raise UnclearError otherwise."""
+    answer = get(project)
+    try:
+        body = answer.json()
+    except ValueError:
+        body = None
+    if not isinstance(body, dict):
+        raise UnclearError(f"{answer.status_code} without JSON")
+    project_part, error = body.get("project"), body.get("error")
+    if answer.status_code == FOUND and isinstance(project_part, dict) and project_part.get("id") == project:
+        return False
+    if answer.status_code == NOT_FOUND and isinstance(error, dict) and error.get("code") == NOT_FOUND:
+        return True
+    raise UnclearError(f"{answer.status_code}")
+
+
+def gone_projects(get: Callable[[str], Any], login: str, projects: Iterable[str]) -> set[str]:
+    """Return the projects that Keystone does not have. Raise UnclearError for an answer that leaves a doubt, and if
+    Keystone does not know `login`, the project of this program's user, before or afterwards.
+    """
+    if is_gone(get, login):
+        raise UnclearError("it does not know the project of Barbican's own user")
+    missing = {project for project in projects if is_gone(get, project)}
+    if is_gone(get, login):
+        raise UnclearError("it does not know the project of Barbican's own user")
+    return missing
+
+
+def due(first_seen: dict[str, datetime], now: datetime, days: int) -> list[str]:
+    """Return the projects that have been gone for so many days."""
+    return sorted(project for project, since in first_seen.items() if now - since >= timedelta(days=days))
+
+
+def main() -> int:
+    """Return 0 if all is done that can be done; 1 if Keystone does not say clearly which projects exist."""
+    from barbican.common import config  # pyright: ignore[reportMissingImports]  # noqa: PLC0415
+    from barbican.model import repositories  # pyright: ignore[reportMissingImports]  # noqa: PLC0415
+    from barbican.tasks.keystone_consumer import (  # pyright: ignore[reportMissingImports]  # noqa: PLC0415
+        KeystoneEventConsumer,
+    )
+    from keystoneauth1 import exceptions, loading  # pyright: ignore[reportMissingImports]  # noqa: PLC0415
+
+    days, section = int(sys.argv[1]), "keystone_authtoken"
+    loading.register_auth_conf_options(config.CONF, section)
+    loading.register_session_conf_options(config.CONF, section)
+    auth: Any = loading.load_auth_from_conf_options(config.CONF, section)
+    session: Any = loading.load_session_from_conf_options(config.CONF, section, auth=auth)
+    identity = f"{auth.auth_url.rstrip('/').removesuffix('/v3')}/v3/projects"
+
+    def get(project: str) -> Any:
+        return session.get(f"{identity}/{project}", raise_exc=False, redirect=False, connect_retries=3)
+
+    repositories.setup_database_engine_and_factory()
+    projects = known_projects(repositories)
+    try:
+        login = session.get_project_id()
+        missing = gone_projects(get, login, projects)
+    except (UnclearError, exceptions.ClientException) as error:
+        text = error if isinstance(error, UnclearError) else type(error).__name__
+        print(f"Keystone does not say which projects exist: {text}; nothing is removed")
+        return 1
+    first_seen, now = remember(repositories, login, missing)
+    removed = due(first_seen, now, days)
+    for project in removed:
+        KeystoneEventConsumer().process(project_id=project, resource_type="project", operation_type="deleted")
+        print(f"project {project}: its secrets are removed")
+    print(f"projects: {len(projects)}, gone: {len(missing)}, removed: {len(removed)}")
+    return 0
+
+
+def known_projects(repositories: Any) -> list[str]:
+    """Return the ids in Keystone of all projects that have something in Barbican."""
+    from barbican.model import models  # pyright: ignore[reportMissingImports]  # noqa: PLC0415
+
+    rows = repositories.get_session().query(models.Project).filter_by(deleted=False)
+    projects = [row.external_id for row in rows if row.external_id]
+    repositories.clear()
+    return projects
+
+
+def remember(repositories: Any, login: str, missing: set[str]) -> tuple[dict[str, datetime], datetime]:
+    """Store since when each project is gone, and return it, with the time by the same clock: the database's. Projects
+    that are back, and those that a Keystone with another project of its own did not have, are forgotten.
+    """
+    import sqlalchemy as sa  # pyright: ignore[reportMissingImports]  # noqa: PLC0415
+
+    table = sa.Table(
+        TABLE,
+        sa.MetaData(),
+        sa.Column("project", sa.String(255), primary_key=True),
+        sa.Column("login", sa.String(255), nullable=False),
+        sa.Column("since", sa.DateTime, nullable=False),
+    )
+    engine = repositories.get_session().get_bind()
+    table.create(engine, checkfirst=True)
+    with engine.begin() as connection:
+        now = connection.execute(sa.select(sa.func.current_timestamp())).scalar_one()
+        connection.execute(table.delete().where(sa.or_(table.c.project.not_in(missing), table.c.login != login)))
+        listed = {row.project for row in connection.execute(table.select())}
+        for project in sorted(missing - listed):
+            connection.execute(table.insert().values(project=project, login=login, since=now))
+        first_seen = {row.project: row.since for row in connection.execute(table.select())}
+    return first_seen, now
+
+
+if __name__ == "__main__":
+    sys.exit(main())

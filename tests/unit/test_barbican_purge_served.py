@@ -1,0 +1,191 @@
+"""What becomes of the secrets of a project that is deleted, in Barbican of the image, before a small Keystone."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import subprocess
+from collections.abc import Iterator
+from contextlib import ExitStack
+from datetime import timedelta
+from typing import Any, ClassVar
+from urllib.error import HTTPError
+
+import pytest
+from barbican_stand import ENV, Stand, standing
+from barbican_vaults import Server
+from image_root import inside
+from patience import PATIENCE
+from test_key_manager_served import USER, Keystone, serving
+
+from openstack_operator import agents
+from openstack_operator.plan import Release
+
+OWN = "service"
+DAY = timedelta(days=1)
+
+
+class Projects(Keystone):
+    """Also says which projects there are."""
+
+    answers: ClassVar[dict[str, tuple[int, bytes]]] = {}
+    """Of projects that have no usual one."""
+    gone: ClassVar[set[str]] = set()
+    queries: ClassVar[list[str]] = []
+
+    def do_GET(self) -> None:
+        project = self.path.removeprefix("/v3/projects/")
+        if project == self.path:
+            return super().do_GET()
+        assert self.headers["X-Auth-Token"] == "of-barbican"
+        self.queries.append(project)
+        if project in self.answers:
+            status, content = self.answers[project]
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+            return None
+        if project in self.gone:
+            return self.say(404, {"error": {"code": 404, "message": f"no {project}", "title": "Not Found"}})
+        return self.say(200, {"project": {"id": project, "name": project, "enabled": True}})
+
+
+@pytest.fixture(name="stand")
+def _stand(release: Release) -> Iterator[Stand]:
+    Projects.answers.clear()
+    Projects.gone.clear()
+    Projects.queries.clear()
+    with ExitStack() as stack:
+        stand = stack.enter_context(
+            standing(release, Server("https://127.0.0.1:9", "", "r", "s", "secret", lambda _: False))
+        )
+        stand.keystone = f"http://127.0.0.1:{stack.enter_context(serving(Projects))}/v3"
+        stand.configure(None)
+        yield stand
+
+
+def purge(stand: Stand, days: int = 30) -> tuple[int, str]:
+    """The exit code of the program of the CronJob and what it prints."""
+    words = ("python3", "-c", agents.text("barbican/forget_projects.py"), str(days))
+    with inside(stand.root, USER, *words, env=ENV, output=subprocess.PIPE) as process:
+        output, _ = process.communicate(timeout=PATIENCE)
+    return process.returncode, output
+
+
+def age(stand: Stand, by: timedelta) -> None:
+    """Let time pass since projects were first gone."""
+    with sqlite3.connect(stand.root / "tmp/barbican.sqlite") as database:
+        rows = database.execute("SELECT project, since FROM operator_gone_projects").fetchall()
+        for project, _ in rows:
+            database.execute(
+                "UPDATE operator_gone_projects SET since = datetime(since, ?) || '.000000' WHERE project = ?",
+                (f"-{by.days} days", project),
+            )
+    database.close()
+
+
+def read(stand: Stand, id_: str, token: str) -> int:
+    """The status of a request for the payload."""
+    try:
+        stand.ask(f"/v1/secrets/{id_}/payload", Accept="application/octet-stream", **{"X-Auth-Token": token})
+    except HTTPError as error:
+        return error.code
+    return 200
+
+
+def store(stand: Stand, token: str) -> str:
+    body: dict[str, Any] = {"name": "a", "payload": "the payload", "payload_content_type": "text/plain"}
+    answer = json.loads(stand.ask("/v1/secrets", body, **{"X-Auth-Token": token}))
+    return str(answer["secret_ref"]).rpartition("/")[2]
+
+
+def test_secrets_of_a_deleted_project_go_and_those_of_others_stay(stand: Stand) -> None:
+    with stand.api():
+        guest, other = store(stand, "member"), store(stand, "stranger")
+        assert purge(stand)[0] == 0
+        Projects.gone.add("guests")
+        code, text = purge(stand)
+        assert code == 0, text
+        assert "projects: 2, gone: 1, removed: 0" in text
+        age(stand, 29 * DAY)
+        assert "removed: 0" in purge(stand)[1]
+        assert read(stand, guest, "member") == 200
+        age(stand, DAY)
+        code, text = purge(stand)
+        assert code == 0, text
+        assert "project guests: its secrets are removed" in text
+        assert read(stand, guest, "member") == 404
+        assert read(stand, other, "stranger") == 200
+        assert "projects: 1, gone: 0, removed: 0" in purge(stand)[1]
+        assert Projects.queries[0] == Projects.queries[-1] == OWN
+
+
+UNCLEAR = (
+    (500, b'{"error": {"code": 500}}'),
+    (503, b"<html>no server</html>"),
+    (404, b"<html>a proxy that has no such path</html>"),
+    (404, b'{"message": "of another program"}'),
+    (404, b"[]"),
+    (403, b'{"error": {"code": 403, "title": "Forbidden"}}'),
+    (200, b'{"project": {"id": "another"}}'),
+    (200, b""),
+    (302, b""),
+)
+
+
+@pytest.mark.security
+def test_no_answer_but_a_plain_404_of_keystone_counts(stand: Stand) -> None:
+    with stand.api():
+        guest, other = store(stand, "member"), store(stand, "stranger")
+        # This one is gone, and stays as long as Keystone is not clear about the others.
+        Projects.gone.add("others")
+        for answer in UNCLEAR:
+            Projects.answers["guests"] = answer
+            code, text = purge(stand, days=0)
+            assert code == 1
+            assert f"Keystone does not say which projects exist: {answer[0]}" in text
+        assert read(stand, guest, "member") == read(stand, other, "stranger") == 200
+        Projects.answers.clear()
+        assert purge(stand, days=0)[0] == 0
+        assert read(stand, guest, "member") == 200
+        assert read(stand, other, "stranger") == 404
+
+
+@pytest.mark.security
+def test_a_keystone_that_lost_everything_takes_no_secret(stand: Stand) -> None:
+    with stand.api():
+        guest = store(stand, "member")
+        Projects.gone.update({"guests", OWN})
+        code, text = purge(stand, days=0)
+        assert code == 1
+        assert "it does not know the project of Barbican's own user" in text
+        stand.keystone = "http://127.0.0.1:9/v3"
+        stand.configure(None)
+        assert purge(stand, days=0)[0] == 1
+        assert read(stand, guest, "member") == 200
+
+
+@pytest.mark.security
+def test_a_project_that_is_back_and_another_keystone_begin_anew(stand: Stand, monkeypatch: pytest.MonkeyPatch) -> None:
+    with stand.api():
+        guest = store(stand, "member")
+        Projects.gone.add("guests")
+        purge(stand)
+        age(stand, 40 * DAY)
+        Projects.gone.clear()
+        assert "gone: 0" in purge(stand)[1]
+        Projects.gone.add("guests")
+        assert "gone: 1, removed: 0" in purge(stand)[1]
+        age(stand, 40 * DAY)
+        token = Keystone.token
+
+        def of_another(self: Keystone, subject: str) -> dict[str, Any]:
+            body = token(self, subject)
+            body["project"] |= {"id": "another"} if body["project"]["id"] == OWN else {}
+            return body
+
+        monkeypatch.setattr(Projects, "token", of_another)
+        assert "gone: 1, removed: 0" in purge(stand)[1]
+        monkeypatch.undo()
+        assert read(stand, guest, "member") == 200
