@@ -13,7 +13,7 @@ from pathlib import Path
 _FIRST, _END = 17_000, 30_000
 _RANGE_OF_CLIENTS = Path("/proc/sys/net/ipv4/ip_local_port_range")
 
-_given: set[int] = set()
+_past_choices: set[int] = set()
 
 
 def free_port(hosts: Sequence[str] = ("127.0.0.1",)) -> int:
@@ -22,12 +22,12 @@ def free_port(hosts: Sequence[str] = ("127.0.0.1",)) -> int:
     The kernel gives it to no client and no server that asks for any port. Raises OSError where no port is left.
     """
     end = min(_END, _first_of_clients())
-    candidates = [port for port in range(_FIRST, end) if port not in _given]
+    candidates = [port for port in range(_FIRST, end) if port not in _past_choices]
     # Other processes choose, too: from another place, so that two hardly get the same one.
     random.SystemRandom().shuffle(candidates)
     for port in candidates:
         if _is_free(port, hosts):
-            _given.add(port)
+            _past_choices.add(port)
             return port
     raise OSError(f"no port between {_FIRST} and {end} is free at {', '.join(hosts)}")
 

@@ -28,7 +28,7 @@ def test_a_port_is_free_at_each_address(monkeypatch: pytest.MonkeyPatch) -> None
     port = free_port()
     monkeypatch.setattr(ports, "_FIRST", port)
     monkeypatch.setattr(ports, "_END", port + 1)
-    monkeypatch.setattr(ports, "_given", set())
+    monkeypatch.setattr(ports, "_past_choices", set())
     with socket.create_server(("127.0.0.2", port)), pytest.raises(OSError, match=r"no port .* is free at 127\.0\.0\.1"):
         free_port(("127.0.0.1", "127.0.0.2"))
     assert free_port(("127.0.0.1", "127.0.0.2")) == port

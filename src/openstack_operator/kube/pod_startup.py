@@ -55,10 +55,10 @@ def _starts(pod: Object, names: Sequence[str]) -> list[datetime | None]:
 
 
 def _start(status: Object, unready: datetime) -> datetime | None:
-    running = (status.get("state") or {}).get("running")
-    if not running or not (status.get("started") or status.get("ready")):
+    run = (status.get("state") or {}).get("running")
+    if not run or not (status.get("started") or status.get("ready")):
         return None
-    start = parse_time(running.get("startedAt"), LONG_AGO)
+    start = parse_time(run.get("startedAt"), LONG_AGO)
     return start if unready <= start + timedelta(seconds=1) else None
 
 

@@ -131,8 +131,10 @@ def job_succeeded(job: Object, pods: Iterable[Object]) -> bool:
     pods once a second.
     """
     uid = job["metadata"]["uid"]
-    own = [pod for pod in pods if any(owner["uid"] == uid for owner in pod["metadata"].get("ownerReferences") or ())]
-    return any(_ended_well(pod.get("status") or {}) for pod in own)
+    pods_of_job = [
+        pod for pod in pods if any(owner["uid"] == uid for owner in pod["metadata"].get("ownerReferences") or ())
+    ]
+    return any(_ended_well(pod.get("status") or {}) for pod in pods_of_job)
 
 
 def _ended_well(status: Mapping[str, Any]) -> bool:

@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 TABLE = "operator_gone_projects"
-FOUND, NOT_FOUND = 200, 404
+OK, NOT_FOUND = 200, 404
 
 
 class UnclearError(Exception):
@@ -31,7 +31,7 @@ def is_gone(get: Callable[[str], Any], project: str) -> bool:
     if not isinstance(body, dict):
         raise UnclearError(f"{answer.status_code} without JSON")
     project_part, error = body.get("project"), body.get("error")
-    if answer.status_code == FOUND and isinstance(project_part, dict) and project_part.get("id") == project:
+    if answer.status_code == OK and isinstance(project_part, dict) and project_part.get("id") == project:
         return False
     if answer.status_code == NOT_FOUND and isinstance(error, dict) and error.get("code") == NOT_FOUND:
         return True
