@@ -72,7 +72,7 @@ check: venv ## Lint, and the tests that need neither a server nor seconds
 # Attacks, programs of images and what takes seconds are left to `make test`.
 .PHONY: quick
 quick: venv
-	$(PY) -m pytest -q -n 2 --dist worksteal --durations=5 -m 'not security and not seconds' --ignore-glob='*_served.py' tests/unit tests/cases tests/shape
+	$(PY) -m pytest -q -n 2 --dist worksteal --durations=5 -m 'not security and not seconds' --ignore-glob='*_served.py' --ignore-glob='*_real.py' tests/unit tests/cases tests/shape
 
 # A process that has no test left takes over some of the other's. Programs of images and crash points have suites of
 # their own: test-programs, test-crash-points.
