@@ -78,7 +78,7 @@ quick: venv
 # their own: test-programs, test-crash-points.
 .PHONY: layers
 layers: venv
-	$(PY) -m pytest -q -n 2 --dist worksteal --durations=15 --ignore-glob='*_served.py' --ignore=tests/cluster/test_crash_points.py tests/unit tests/agents tests/cases tests/stories tests/shape tests/cluster
+	$(PY) -m pytest -q -n 2 --dist worksteal --durations=15 --ignore-glob='*_served.py' --ignore-glob='*_real.py' --ignore=tests/cluster/test_crash_points.py tests/unit tests/agents tests/cases tests/stories tests/shape tests/cluster
 
 .PHONY: test-security
 test-security: venv ## Attacks (docs/evidence/attacks.md): hostile resources, Secrets and servers, against a real kube-apiserver where that is asked
@@ -104,7 +104,7 @@ E2E = $(RECORD) $(PY) -m pytest -v --durations=15 -W default -p no:randomly -p n
 
 .PHONY: test-programs
 test-programs: venv ## OpenStack's programs, MariaDB, RabbitMQ and OVN of the images that are built, with the operator's configuration
-	$(RECORD) $(PY) -m pytest -q -n 2 --dist worksteal --durations=15 tests/unit/*_served.py
+	$(RECORD) $(PY) -m pytest -q -n 2 --dist worksteal --durations=15 tests/unit/*_served.py tests/unit/*_real.py
 
 .PHONY: test-crash-points
 test-crash-points: venv ## The operator killed again and again, and at four writes of two clouds; make chaos tries each write
