@@ -1,4 +1,4 @@
-"""python -m images: build, load, push, list, release, guest."""
+"""python -m images: build, load, push, list, release, guest, amphora."""
 
 # ruff: noqa: E402  (nothing else is imported before: it may be in .venv alone)
 from __future__ import annotations
@@ -35,8 +35,8 @@ def main(arguments: list[str] | None = None) -> int:
                 text = (catalog.ROOT / "releases" / f"{options.name}.yaml").read_text(encoding="utf-8")
                 references = _references(options.registry, catalog.named_images(text))
                 print(catalog.resolved(text, references), end="")
-            case _:
-                _guest()
+            case name:
+                _disk(name)
     except CommandError as error:
         say(f"images: {error}")
         return 1
@@ -67,6 +67,7 @@ def _options() -> argparse.ArgumentParser:
             "--registry", type=registry.prefix, default=catalog.PREFIX, help="where nodes pull from; default: nowhere"
         )
     commands.add_parser("guest", help="build the guest image, print its path")
+    commands.add_parser("amphora", help="build the image of Octavia's provider amphora, print its path")
     return parser
 
 
@@ -108,14 +109,14 @@ def _references(target: str, names: Iterable[str]) -> dict[str, str]:
     return pinned
 
 
-def _guest() -> None:
-    """The guest image is kept under the tag of the image that makes it."""
-    path = cache.directory("guest") / f"{catalog.tag('guest')}.qcow2"
+def _disk(name: str) -> None:
+    """The image of a server is kept under the tag of the image that makes it."""
+    path = cache.directory(name) / f"{catalog.tag(name)}.qcow2"
     if not path.exists():
         builder = engine()
-        build(builder, ["guest"])
+        build(builder, [name])
         unfinished = path.with_suffix(".new")
-        builder.copy_out(catalog.reference("guest"), "/guest.qcow2", unfinished)
+        builder.copy_out(catalog.reference(name), f"/{name}.qcow2", unfinished)
         unfinished.rename(path)
     print(path)
 

@@ -20,7 +20,7 @@ DEBIAN = "debian"
 
 SUITE = "trixie"
 
-TOOLS = frozenset({"guest"})
+TOOLS = frozenset({"amphora", "guest"})
 """Images that only build something; no pod runs them."""
 
 _BUILD = re.compile(rf"{PREFIX}/(?P<name>[\w-]+):build\b")

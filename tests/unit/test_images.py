@@ -86,6 +86,9 @@ def test_a_component_of_one_profile_is_known_to_the_other() -> None:
         "valkey-sentinel",
         "etcd",
         "designate-pdns",
+        "octavia-health-manager",
+        "octavia-housekeeping",
+        "octavia-worker",
         "ovn-relay",
         "keystone-federation",
     }

@@ -327,7 +327,9 @@ def pod(
                 "dnsPolicy": "ClusterFirstWithHostNet" if host_network else None,
                 # Names are written in full; a search through every domain would triple the lookups.
                 "dnsConfig": {"options": [{"name": "ndots", "value": "2"}]},
-                "initContainers": [_container(c, settings.model_copy(update={"resources": None})) for c in init]
+                "initContainers": [
+                    _container(c, c.settings or settings.model_copy(update={"resources": None})) for c in init
+                ]
                 or None,
                 "containers": [
                     _container(c, c.settings or (settings if i == 0 else _shared(settings)))

@@ -19,15 +19,20 @@ from sqlalchemy.exc import SQLAlchemyError  # pyright: ignore[reportMissingImpor
 
 LOG = log.getLogger("octavia.driver_agent")
 PENDING = ("PENDING_CREATE", "PENDING_UPDATE", "PENDING_DELETE")
-LIMIT = datetime.timedelta(minutes=10)
-"""Time for a change, for which OVN takes seconds."""
+LIMITS = {"ovn": datetime.timedelta(minutes=10), "amphora": datetime.timedelta(hours=2)}
+"""Time for a change, by provider: OVN takes seconds, and a new server half an hour where CPUs are slow."""
 PAUSE = float(os.environ.get("PAUSE", "60"))  # Tests shorten it.
 
 
-def release(session: Any, before: datetime.datetime) -> None:
-    """Give load balancers that are PENDING since `before` a status in which users can change or delete them."""
+def release(session: Any, provider: str, limit: datetime.timedelta) -> None:
+    """Give load balancers that are PENDING for that long a status in which users can change or delete them."""
+    before = datetime.datetime.now(datetime.UTC).replace(tzinfo=None) - limit
     changed_at = func.coalesce(models.LoadBalancer.updated_at, models.LoadBalancer.created_at)
-    is_late = (models.LoadBalancer.provisioning_status.in_(PENDING), changed_at < before)
+    is_late = (
+        models.LoadBalancer.provider == provider,
+        models.LoadBalancer.provisioning_status.in_(PENDING),
+        changed_at < before,
+    )
     for balancer in session.query(models.LoadBalancer).filter(*is_late).with_for_update():
         for model, belongs in parts(session, balancer.id):
             lost = session.query(model).filter(belongs, model.provisioning_status.in_(PENDING))
@@ -35,8 +40,8 @@ def release(session: Any, before: datetime.datetime) -> None:
         status = balancer.provisioning_status
         # One that was only changed still serves its members, and lets users repeat the change.
         balancer.provisioning_status = "ACTIVE" if status == "PENDING_UPDATE" else "ERROR"
-        text = "Load balancer %s was %s for %s: the API that should have done it has ended. It is %s now"
-        LOG.warning(text, balancer.id, status, LIMIT, balancer.provisioning_status)
+        text = "Load balancer %s was %s for %s: the program that should have done it has ended. It is %s now"
+        LOG.warning(text, balancer.id, status, limit, balancer.provisioning_status)
 
 
 def parts(session: Any, id_: str) -> list[tuple[Any, Any]]:
@@ -56,8 +61,9 @@ def repeat() -> None:
         if not has_started():
             continue
         try:
-            with api.session().begin() as session:
-                release(session, datetime.datetime.now(datetime.UTC).replace(tzinfo=None) - LIMIT)
+            for provider, limit in LIMITS.items():
+                with api.session().begin() as session:
+                    release(session, provider, limit)
         except (DBError, SQLAlchemyError):
             # oslo.db has no name of its own for each error, such as too many connections.
             LOG.exception("Cannot look for load balancers whose change was lost; the next try is in %d s", PAUSE)

@@ -6,6 +6,7 @@ from ... import oslo, parts
 from ...api import Sections
 from ...parts.ovn import ovn_defaults, ovn_options
 from ...plan import Context, Referent
+from .amphora import Provider, api_options
 from .model import OctaviaSpec
 
 PORT = 9876
@@ -34,8 +35,8 @@ def defaults(ctx: Context[OctaviaSpec]) -> Sections:
     )
 
 
-def octavia_conf(ctx: Context[OctaviaSpec], base: parts.Foundation) -> Sections:
-    """Return the options that the operator sets."""
+def octavia_conf(ctx: Context[OctaviaSpec], base: parts.Foundation, amphora: Provider | None) -> Sections:
+    """Return the options that the operator sets, with those of the provider amphora, if there is one."""
     ovn = network(ctx)
     login = {**base.auth, "valid_interfaces": "internal"}
     quotas = ctx.spec.quotas.model_dump(exclude_none=True)
@@ -47,7 +48,8 @@ def octavia_conf(ctx: Context[OctaviaSpec], base: parts.Foundation) -> Sections:
             "oslo_messaging_notifications": {"driver": "noop"},
             "api_settings": {
                 "auth_strategy": "keystone",
-                "enabled_provider_drivers": "ovn:Open Virtual Network",
+                "enabled_provider_drivers": "ovn:Open Virtual Network"
+                + (",amphora:Octavia amphora" if amphora else ""),
                 "default_provider_driver": "ovn",
             },
             # It would be a client of Nova and Glance, which only servers as load balancers need.
@@ -70,6 +72,7 @@ def octavia_conf(ctx: Context[OctaviaSpec], base: parts.Foundation) -> Sections:
                 else {}
             ),
         },
+        api_options(ctx, amphora) if amphora else {},
     )
 
 

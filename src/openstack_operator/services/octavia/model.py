@@ -20,6 +20,7 @@ from ...api import (
     UsesDatabase,
     UsesIdentity,
 )
+from .amphora_model import Amphora
 
 Limit = Annotated[int, Field(ge=-1, le=2**31 - 1)]
 
@@ -48,13 +49,16 @@ class LoadBalancerPurge(Purge):
 
 class OctaviaSpec(ServiceSpec, UsesDatabase, UsesCache, UsesIdentity):
     """OpenStack Octavia: load balancers for TCP, UDP and SCTP. OVN carries them out on the nodes, so no servers run for
-    them. Members of a project may create and change its load balancers, readers may look at them."""
+    them. For HTTP and TLS, there is the provider amphora, with a server for each load balancer. Members of a project
+    may create and change its load balancers, readers may look at them."""
 
     api: HttpApi = HttpApi()
     """The Load Balancer API. Each of its pods has a driver agent, too. One of the agents takes OVN's events, and
     another one does when that ends."""
     ovn_network_ref: OVNNetworkRef = OVNNetworkRef(name="ovn")
     """OVNNetwork that carries out the load balancers; the one of this cloud's Neutron."""
+    amphora: Amphora | None = None
+    """The provider amphora, for users who name it when they make a load balancer; unset, OVN is the only provider."""
     quotas: Quotas = Quotas()
     """Limits of a project without quotas of its own."""
     purge: LoadBalancerPurge = LoadBalancerPurge()
@@ -65,6 +69,7 @@ OCTAVIA = Resource(
     kind="Octavia",
     plural="octavias",
     spec=OctaviaSpec,
+    nodes=True,
     scale=Scale("api"),
     columns=(Column("Endpoint", ".status.endpoint"),),
 )

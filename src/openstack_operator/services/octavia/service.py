@@ -9,6 +9,7 @@ from ... import agents, kube, parts
 from ...parts.ovn import ovn_mounts, rebuilt_databases
 from ...parts.purge import purge
 from ...plan import Context, Plan, Step
+from .amphora import PASSWORD, amphora_steps, provider
 from .config import PORT, SOCKETS, defaults, network, octavia_conf
 from .model import OctaviaSpec
 
@@ -22,9 +23,10 @@ _WORKERS = parts.Workers(processes=2, threads=4, as_needed=False)
 
 def plan(ctx: Context[OctaviaSpec]) -> Plan:
     """Return everything that an Octavia consists of; published: internalURL, publicURL."""
-    base = parts.foundation(ctx)
+    base = parts.foundation(ctx, *([PASSWORD] if _has_broker(ctx.spec) else []))
+    amphora = provider(ctx, base)
     ovn = Step(name="OVNConnected", verdict=network(ctx).verdict)
-    wired, certificate = octavia_conf(ctx, base), ovn_mounts(network(ctx))
+    wired, certificate = octavia_conf(ctx, base, amphora), ovn_mounts(network(ctx))
     conf = parts.config(ctx, "octavia.conf", wired, defaults=defaults(ctx), beside=certificate)
     command = ["octavia-db-manage", "upgrade", "head"]
     sync = parts.job(ctx, "db-sync", command, conf, after=base.schema, condition="Schema")
@@ -35,22 +37,30 @@ def plan(ctx: Context[OctaviaSpec]) -> Plan:
         env=_restarts(ctx),
         containers=[_agent(ctx, conf)],
     )
-    api = parts.api(ctx, "api", PORT, conf, settings=ctx.spec.api, after=(*base.steps, ovn, sync), program=program)
+    steps = (*base.steps, *(amphora.steps if amphora else ()))
+    api = parts.api(ctx, "api", PORT, conf, settings=ctx.spec.api, after=(*steps, ovn, sync), program=program)
     entry = parts.catalog(ctx, "load-balancer", "Load Balancer", api, after=(*base.steps, api))
     removal = ["python3", "-c", agents.text("octavia/purge.py")]
+    controllers = [amphora_steps(ctx, amphora, wired, defaults(ctx), (*steps, sync))] if amphora else []
     return Plan(
         *parts.policies(ctx),
-        *base.steps,
+        *steps,
         ovn,
         conf,
         sync,
         api,
+        *controllers,
         entry,
         *_restore(ctx, conf, after=(*base.steps, ovn, api, entry)),
         *purge(ctx, ctx.spec.purge, removal, conf, after=(sync,)),
         endpoint=api.public,
         published={**base.credentials.published, **api.published},
     )
+
+
+def _has_broker(spec: OctaviaSpec) -> bool:
+    """Return True if the operator makes an account at a broker."""
+    return spec.amphora is not None and not spec.amphora.messaging.secret_ref
 
 
 def _agent(ctx: Context[OctaviaSpec], conf: parts.Config) -> kube.Container:

@@ -1,0 +1,73 @@
+"""The part of an Octavia's spec for its provider amphora."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from ...api import (
+    AGENT,
+    AgentSettings,
+    Cidr,
+    Labels,
+    MessagingSource,
+    Model,
+    Name,
+    Sections,
+    bounded,
+    immutable,
+    validated,
+)
+
+Size = Annotated[str, Field(max_length=16, pattern=r"^[1-9][0-9]*[MG]i$")]
+
+
+class AmphoraFlavor(Model):
+    """Size of the server of a load balancer. If you change it, the operator makes another flavor, for new servers."""
+
+    vcpus: Annotated[int, Field(ge=1, le=128)] = 1
+    """Number of virtual CPUs."""
+    memory: Size = "1Gi"
+    """Memory."""
+    disk: Size = "2Gi"
+    """Disk; at least the virtual size of the image, in whole GiB."""
+
+
+class Controllers(AgentSettings):
+    """Pods with the worker, the health manager and the housekeeper, one on each node that the nodeSelector takes. A
+    container of theirs is root on the node while a pod starts, to connect the pod with the management network. So the
+    nodes have to be chassis of OVN. The pod settings of the service do not apply to them."""
+
+    on_nodes = (*AGENT, "config")
+
+    node_selector: Labels | None = Field(
+        default={"openstack-control-plane": "enabled", "openvswitch": "enabled"}, validate_default=True
+    )
+    """Labels of the nodes to run on: by default control plane nodes that are chassis of OVN."""
+    config: Sections = {}
+    """Options of these programs: section, option, value. The service's config is for the API alone."""
+
+
+class Amphora(Model):
+    """The provider amphora, which runs a server (an amphora) for each load balancer."""
+
+    management_cidr: Annotated[Cidr, validated(immutable("the management network"))] = Field(alias="managementCIDR")
+    """Network of the amphorae and their controllers, which the operator makes in the project of the services. It has
+    an address for each amphora and each controller, and must not overlap with a network that pods reach."""
+    image_tag: Name = "amphora"
+    """Tag of the image in Glance from which amphorae boot; the newest one with it, which belongs to the project of the
+    services."""
+    flavor: AmphoraFlavor = AmphoraFlavor()
+    """Size of an amphora."""
+    topology: Literal["SINGLE", "ACTIVE_STANDBY"] = "SINGLE"
+    """Number of amphorae of a load balancer whose flavor says nothing else: one, or two on different hypervisors, of
+    which one takes over from the other."""
+    ssh_key: (
+        Annotated[str, bounded(1024), Field(pattern=r"^(ssh-(rsa|ed25519)|ecdsa-sha2-nistp[0-9]+) [ -~]+$")] | None
+    ) = None
+    """Public key with which you log in to amphorae by SSH, through the management network; if unset, no one can."""
+    messaging: MessagingSource = MessagingSource()
+    """Broker between the API and the workers."""
+    controllers: Controllers = Controllers()
+    """The pods that look after amphorae."""
