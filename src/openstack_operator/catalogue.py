@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from .actuators import ACTUATORS
-from .parts.external import external_kinds
+from .parts.connect.external import external_kinds
 from .plan import C5C3, Listens, Service
 from .services import controlplane, credentialrotation, ovnnetwork, pki, secretaggregate
 from .services.controlplane.c5c3 import API_NAMES

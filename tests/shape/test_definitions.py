@@ -20,7 +20,7 @@ ANNOTATIONS = 262_144
 """Bytes that all annotations of an object may have (TotalAnnotationSizeLimitB), of which `kubectl apply` takes as many
 as the object has."""
 MARGIN = 12_000
-FIELDS = 2_372
+FIELDS = 2_373
 """That the definition of a cloud may have with all its templates. Cortex has 66, Barbican 97."""
 BYTES_PER_FIELD = 105.4
 """With all that is said and demanded of it, so that as many fields as there may be fit."""
@@ -59,6 +59,7 @@ def described(schema: dict[str, Any], path: str = "") -> Iterator[tuple[str, dic
 
 DETAILS_IN_KINDS = (
     ".barbican.purge",
+    ".octavia.amphora",
     *(f".designate.{name}" for name in ("alsoNotifies", "attributes", "external", "mdns", "pools")),
 )
 """Fields of templates that the API server takes with any content: what few clouds have, and the kind checks."""

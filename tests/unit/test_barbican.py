@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from openstack_operator import kube
-from openstack_operator.parts.key_ring import KeyRing, read_ring
+from openstack_operator.parts.secrets.key_ring import KeyRing, read_ring
 from openstack_operator.plan import Incomplete, MissingReference, Object, Plan, Release, key
 from openstack_operator.services.barbican.keks import recovered
 from openstack_operator.services.barbican.model import BARBICAN

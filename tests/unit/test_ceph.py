@@ -9,7 +9,7 @@ import pytest
 from openstack_operator.api import CephSource, Model, Resource, references, structural, whole_secrets
 from openstack_operator.kube import secret_data
 from openstack_operator.parts import written
-from openstack_operator.parts.ceph import Ceph, ceph_client, coordinates, keyring, login, monitors, on_ceph
+from openstack_operator.parts.connect.ceph import Ceph, ceph_client, coordinates, keyring, login, monitors, on_ceph
 from openstack_operator.plan import Incomplete, MissingReference, Release
 from openstack_operator.testing import context
 

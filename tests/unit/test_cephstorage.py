@@ -11,7 +11,7 @@ import pytest
 
 from openstack_operator import kube
 from openstack_operator.api import references, whole_secrets
-from openstack_operator.parts.ceph import coordinates, login, logins
+from openstack_operator.parts.connect.ceph import coordinates, login, logins
 from openstack_operator.plan import MissingReference, Object, Plan, Release, State, Verdict, key
 from openstack_operator.services.cephstorage import config, health
 from openstack_operator.services.cephstorage.model import CEPH_STORAGE

@@ -19,7 +19,15 @@ from hypothesis import strategies as st
 
 from openstack_operator import kube
 from openstack_operator.catalogue import ACTUATORS, SERVICES
-from openstack_operator.parts.rotation import IDLE, MIGRATING, PREPARING, REMOTES, read, read_by, rotation_in_progress
+from openstack_operator.parts.secrets.rotation import (
+    IDLE,
+    MIGRATING,
+    PREPARING,
+    REMOTES,
+    read,
+    read_by,
+    rotation_in_progress,
+)
 from openstack_operator.plan import Context, Key, Object, Plan, Referent, Release, Step, carry_out, key
 from openstack_operator.render import OfflineCluster
 from openstack_operator.testing import NOW, granted

@@ -11,7 +11,7 @@ import pytest
 
 from openstack_operator import kube
 from openstack_operator.api import crd
-from openstack_operator.parts.rotation import order_name
+from openstack_operator.parts.secrets.rotation import order_name
 from openstack_operator.plan import Object, Plan, Release, key
 from openstack_operator.services.designate.model import DESIGNATE
 from openstack_operator.services.designate.service import plan

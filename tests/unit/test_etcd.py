@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from openstack_operator import kube, pki
-from openstack_operator.parts.tls import TRUSTS
+from openstack_operator.parts.secrets.tls import TRUSTS
 from openstack_operator.plan import Plan, Release
 from openstack_operator.services.etcd.model import ETCD
 from openstack_operator.services.etcd.service import plan

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from patience import processor_time
 
-from openstack_operator.parts.ceph import coordinates, logins, monitors
-from openstack_operator.parts.clouds_yaml import cloud_auth
+from openstack_operator.parts.connect.ceph import coordinates, logins, monitors
+from openstack_operator.parts.connect.clouds_yaml import cloud_auth
 
 pytestmark = pytest.mark.security
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from openstack_operator.parts.key_ring import KeyRing, next_ring, read_ring
+from openstack_operator.parts.secrets.key_ring import KeyRing, next_ring, read_ring
 
 BOTH = {1: "a", 2: "b"}
 

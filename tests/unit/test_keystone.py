@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from openstack_operator import kube
-from openstack_operator.parts.keys import fernet_key
+from openstack_operator.parts.secrets.keys import fernet_key
 from openstack_operator.plan import Object, Plan, Release, SpecError
 from openstack_operator.services.keystone.keys import KeyRing, due, new_ring
 from openstack_operator.services.keystone.model import KEYSTONE

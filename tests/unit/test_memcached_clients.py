@@ -13,7 +13,7 @@ import yaml
 from openstack_operator import pki
 from openstack_operator.catalogue import ACTUATORS, SERVICES
 from openstack_operator.kube import secret_data
-from openstack_operator.parts.rotation import read_by
+from openstack_operator.parts.secrets.rotation import read_by
 from openstack_operator.plan import Context, Object, Plan, Release
 from openstack_operator.release_files import ReleaseFiles
 from openstack_operator.render import OfflineCluster

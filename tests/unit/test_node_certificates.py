@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from openstack_operator import kube, pki
-from openstack_operator.parts.node_certificates import ON_NODE, STORED_ON_NODE
+from openstack_operator.parts.secrets.node_certificates import ON_NODE, STORED_ON_NODE
 from openstack_operator.plan import Key, Node, Object, Plan, Release, State
 from openstack_operator.services.ovnnetwork.model import OVN_NETWORK
 from openstack_operator.services.ovnnetwork.service import plan

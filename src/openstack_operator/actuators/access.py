@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..api import Ref, SecretKeyRef
-from ..parts.tls import TRUSTED
+from ..parts.secrets.tls import TRUSTED
 from ..plan import Context, MissingReference, SpecError, Transient
 
 

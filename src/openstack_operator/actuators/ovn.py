@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, TypedDict, TypeVar
 
 import msgspec
 
-from ..parts.ovn import OVN_CLIENT, OVN_NODES
+from ..parts.connect.ovn import OVN_CLIENT, OVN_NODES
 from ..plan import READY, Context, Outcome, Transient, Verdict, progressing
 from . import access
 from .answers import fault, strange

@@ -1,19 +1,20 @@
 """Building blocks OpenStack services share; each turns a Context into a step with results.
 
-Here is what most services use; what one or two use is imported from its module, such as `parts.delegate`.
+Here is what most services use. What fewer use is imported from its module, in the packages `connect`, `run`, `expose`,
+`secrets` and `delegate`.
 """
 
 from __future__ import annotations
 
 from .cluster import Cluster, cluster
-from .config import Config, config, options, written
-from .credentials import Credentials, credentials
+from .connect.remote import remote
+from .connect.sources import Foundation, catalog, foundation
+from .expose.policies import IngressRule, policies
 from .names import program
-from .policies import IngressRule, policies
-from .remote import remote
-from .sources import Foundation, catalog, foundation
-from .tls import Certified, certified
-from .workloads import Program, Workers, api, job, state, worker
+from .run.config import Config, config, options, written
+from .run.workloads import Program, Workers, api, job, state, worker
+from .secrets.credentials import Credentials, credentials
+from .secrets.tls import Certified, certified
 
 __all__ = [
     "Certified",

@@ -9,9 +9,9 @@ from typing import Any
 from .. import kube
 from ..api import PodSettings, UsesVolume
 from ..plan import Context, Object, SpecError, Step
-from .config import Config
 from .names import title
-from .tls import Certified
+from .run.config import Config
+from .secrets.tls import Certified
 
 _VOLUME = "data"
 

@@ -25,7 +25,7 @@ from ..api import (
     whole_secrets,
 )
 from ..kube import MANAGED_BY, WATCHED, awaited, child_verdict, secret_data
-from ..parts.rotation import SORTS, order_name
+from ..parts.secrets.rotation import SORTS, order_name
 from ..plan import (
     NO_PERMISSIONS,
     PLACEHOLDER,

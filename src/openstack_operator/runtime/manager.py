@@ -13,7 +13,7 @@ import structlog
 
 from .. import __version__
 from ..kube import MANAGED_BY, child_verdict, conditions
-from ..parts.external import external_kinds
+from ..parts.connect.external import external_kinds
 from ..plan import NO_PERMISSIONS, Actuator, Permissions, Releases, Service, Verdict
 from . import metrics
 from .actuate import ActuatorReconciler

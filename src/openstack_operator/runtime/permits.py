@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from ..api import ALLOWED_HOSTS, Destination, Model, Ref, allowed_hosts, destinations, host_of, is_allowed
 from ..api import secret_references as key_references
 from ..kube import secret_data
-from ..parts.clouds_yaml import cloud_auth
+from ..parts.connect.clouds_yaml import cloud_auth
 from ..parts.delegate import EXTERNAL
 from ..plan import Referent
 from .kinds import SECRET, Kind

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 
 from ..api import AppSecretRef, Model, destinations, host_of, logins
-from ..parts.tls import authority
+from ..parts.secrets.tls import authority
 from ..plan import Permissions, is_own_service, whom_to_ask
 
 _NEAR = tuple(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...parts.key_ring import KeyRing
+from ...parts.secrets.key_ring import KeyRing
 
 
 def recovered(conf: str, generation: int) -> KeyRing | None:

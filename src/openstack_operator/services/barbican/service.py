@@ -8,10 +8,10 @@ from datetime import timedelta
 from typing import Any
 
 from ... import agents, kube, oslo, parts
-from ...parts.key_ring import KeyRing, next_ring, read_ring
-from ...parts.keys import fernet_key
-from ...parts.purge import purge
-from ...parts.rotation import rotation_in_progress
+from ...parts.run.purge import purge
+from ...parts.secrets.key_ring import KeyRing, next_ring, read_ring
+from ...parts.secrets.keys import fernet_key
+from ...parts.secrets.rotation import rotation_in_progress
 from ...plan import READY, Context, Incomplete, Plan, State, Step, Verdict
 from . import stores
 from .keks import recovered

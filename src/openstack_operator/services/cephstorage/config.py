@@ -9,7 +9,7 @@ from typing import Any
 
 from ... import kube
 from ...api import mebibytes
-from ...parts.ceph import name_uuid
+from ...parts.connect.ceph import name_uuid
 from ...plan import Context
 from .model import CephStorageSpec, Pool, pools, users
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ... import kube
-from ...parts.ceph import coordinates, login, monitors
+from ...parts.connect.ceph import coordinates, login, monitors
 from ...plan import READY, Context, Kind, Object, State, Step, Verdict, failed, key, progressing
 from . import config
 from .model import USERS, CephStorageSpec, pools, users

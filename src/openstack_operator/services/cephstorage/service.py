@@ -9,7 +9,7 @@ from datetime import timedelta
 from typing import Any
 
 from ... import agents, kube, parts
-from ...parts.ceph import coordinates, keyring, login, logins
+from ...parts.connect.ceph import coordinates, keyring, login, logins
 from ...plan import Context, MissingReference, Plan, SpecError, Step
 from . import config, daemons, health, rook
 from .health import PORT

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from ... import kube, oslo, parts
 from ...api import Sections
-from ...parts.ceph import Ceph, ceph_client, on_ceph
-from ...parts.devices import DEVICES, iscsid
-from ...parts.files import claim, claimed
+from ...parts.connect.ceph import Ceph, ceph_client, on_ceph
+from ...parts.run.devices import DEVICES, iscsid
+from ...parts.run.files import claim, claimed
 from ...plan import Context, SpecError, Step
 from . import config, volume
 from .backend_model import Backup

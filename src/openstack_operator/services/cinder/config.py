@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from ... import oslo, parts
 from ...api import Sections
-from ...parts.ceph import Ceph
-from ...parts.config import layered
-from ...parts.key_manager import key_manager
-from ...parts.tls import trust_of
+from ...parts.connect.ceph import Ceph
+from ...parts.connect.key_manager import key_manager
+from ...parts.run.config import layered
+from ...parts.secrets.tls import trust_of
 from ...plan import Context, SpecError
 from . import group
 from .backend_model import DRIVERS, Backend, Lvm

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ... import agents, kube, parts
-from ...parts.devices import DEVICES
+from ...parts.run.devices import DEVICES
 from ...plan import Context
 from .backend_model import Backend, LoopFile, Lvm
 

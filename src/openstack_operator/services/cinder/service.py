@@ -7,10 +7,10 @@ from typing import Any
 
 from ... import oslo, parts
 from ...api import KEYSTONE, CephStorageRef, Ref, references
-from ...parts import sources
-from ...parts.ceph import Ceph, ceph_client
-from ...parts.key_manager import key_manager_steps
-from ...parts.purge import purge
+from ...parts.connect import sources
+from ...parts.connect.ceph import Ceph, ceph_client
+from ...parts.connect.key_manager import key_manager_steps
+from ...parts.run.purge import purge
 from ...plan import Context, Group, Plan, SpecError, Step, Verdict, progressing
 from . import config, volume
 from .backend_model import Backend

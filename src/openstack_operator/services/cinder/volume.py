@@ -8,8 +8,8 @@ from typing import Any
 
 from ... import agents, kube, oslo, parts
 from ...api import Sections
-from ...parts.ceph import Ceph, on_ceph
-from ...parts.devices import DEVICES, iscsid
+from ...parts.connect.ceph import Ceph, on_ceph
+from ...parts.run.devices import DEVICES, iscsid
 from ...plan import Context, Step
 from . import config, group
 from .backend_model import Backend

@@ -9,7 +9,7 @@ from typing import Any
 
 from ... import kube
 from ...api import ServiceSpec, UsesTLS
-from ...parts.remote import API
+from ...parts.connect.remote import API
 from ...plan import Context, Group, Key, Object, Step
 from .model import ControlPlaneSpec, OVNTemplate
 

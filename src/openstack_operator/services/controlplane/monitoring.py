@@ -7,7 +7,7 @@ from typing import Any
 
 from ... import kube
 from ...api import handle
-from ...parts.monitoring import MONITORING, POD_MONITOR, RULES, found_by, serves
+from ...parts.run.monitoring import MONITORING, POD_MONITOR, RULES, found_by, serves
 from ...plan import Context, Object, State, Step, Verdict
 from .model import ControlPlaneSpec
 

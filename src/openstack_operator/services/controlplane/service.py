@@ -10,9 +10,9 @@ from pydantic.alias_generators import to_camel, to_snake
 
 from ... import kube
 from ...api import ServiceMessaging, ServiceSpec, Template, UsesMessaging, UsesTLS, as_c5c3, handle
-from ...parts.korc import KORC, MANAGED_KINDS
-from ...parts.korc import OPERATOR as KORC_OPERATOR
-from ...parts.remote import API
+from ...parts.connect.remote import API
+from ...parts.delegate.korc import KORC, MANAGED_KINDS
+from ...parts.delegate.korc import OPERATOR as KORC_OPERATOR
 from ...plan import (
     Context,
     Group,

@@ -9,8 +9,8 @@ from typing import Any
 
 from ... import kube, parts
 from ...api import OptionalSecretRef
-from ...parts.front import front
-from ...parts.sources import waits
+from ...parts.connect.sources import waits
+from ...parts.expose.front import front
 from ...plan import READY, Context, MissingReference, Plan, SpecError, State, Step, Verdict
 from .model import CortexSpec, Pipeline
 

@@ -9,8 +9,8 @@ from typing import Any
 
 from ... import kube
 from ...api import Ref
-from ...parts import rotation
-from ...parts.rotation import order_name
+from ...parts.secrets import rotation
+from ...parts.secrets.rotation import order_name
 from ...plan import Context, Plan, SpecError, State, Step, Verdict, failed, waiting
 from .model import CredentialRotationSpec
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...parts.rotation import rotation_in_progress
+from ...parts.secrets.rotation import rotation_in_progress
 from ...plan import CloudMember, Listens, SecretReaders, Service
 from .config import API_PORT
 from .model import DESIGNATE

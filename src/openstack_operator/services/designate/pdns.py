@@ -7,10 +7,10 @@ from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from ... import agents, kube, parts
-from ...parts.coordinates import schema_of
-from ...parts.front import Front, front
-from ...parts.sources import Database, database, sql_name
-from ...parts.tls import TRUSTED
+from ...parts.connect.coordinates import schema_of
+from ...parts.connect.sources import Database, database, sql_name
+from ...parts.expose.front import Front, front
+from ...parts.secrets.tls import TRUSTED
 from ...plan import Context, Object, Step
 from . import config
 from .config import SERVER_PORT, ServerPool, Tsig

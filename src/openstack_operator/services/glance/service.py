@@ -9,9 +9,9 @@ from urllib.parse import urlsplit
 
 from ... import agents, kube, oslo, parts
 from ...api import Sections
-from ...parts.ceph import on_ceph
-from ...parts.key_manager import key_manager
-from ...parts.workloads import Api
+from ...parts.connect.ceph import on_ceph
+from ...parts.connect.key_manager import key_manager
+from ...parts.run.workloads import Api
 from ...plan import Context, Plan, Step
 from .model import GlanceSpec, stores
 from .stores import CONFIG, STATE, StorePlan, sections, store_plans

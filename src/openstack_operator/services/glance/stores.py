@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from ... import kube, oslo
 from ...api import CephSource, Sections
-from ...parts.ceph import Ceph, ceph_client
-from ...parts.files import claim, claimed
+from ...parts.connect.ceph import Ceph, ceph_client
+from ...parts.run.files import claim, claimed
 from ...plan import Context, SpecError, Step
 from .model import GlanceSpec, Store, stores
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from ... import oslo, parts
 from ...api import KEYSTONE, Sections
-from ...parts.workloads import Api
+from ...parts.run.workloads import Api
 from ...plan import Context
 from .model import HeatSpec
 

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from ... import kube, oslo, parts
 from ...api import KEYSTONE
-from ...parts import sources
-from ...parts.keys import fernet_key
-from ...parts.purge import purge
-from ...parts.workloads import Api
+from ...parts.connect import sources
+from ...parts.run.purge import purge
+from ...parts.run.workloads import Api
+from ...parts.secrets.keys import fernet_key
 from ...plan import Context, Incomplete, NotBuilt, Plan, Step
 from . import config
 from .model import HeatSpec

@@ -10,9 +10,10 @@ from typing import Any
 
 from ... import agents, kube, parts
 from ...api import KEYSTONE
-from ...parts import caches, exposure, sources
-from ...parts.key_ring import KeyRing, next_ring, read_ring
-from ...parts.tls import peers
+from ...parts.connect import caches, sources
+from ...parts.expose import exposure
+from ...parts.secrets.key_ring import KeyRing, next_ring, read_ring
+from ...parts.secrets.tls import peers
 from ...plan import READY, Context, Incomplete, MissingReference, Plan, State, Step, Verdict
 from .additions import additions
 from .model import GLANCE, HorizonSpec

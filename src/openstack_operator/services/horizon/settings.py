@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from ...oslo.options import Memcached
-from ...parts.key_ring import KeyRing
+from ...parts.secrets.key_ring import KeyRing
 from .additions import HORIZON_CONFIG
 from .model import HorizonSpec
 

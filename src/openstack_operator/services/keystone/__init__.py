@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ...api import KEYSTONE_LOGIN
-from ...parts.korc import KINDS
-from ...parts.rotation import rotation_in_progress
+from ...parts.delegate.korc import KINDS
+from ...parts.secrets.rotation import rotation_in_progress
 from ...plan import C5C3, CloudMember, Kind, Listens, SecretReaders, Service
 from .korc import CLOUDS, SECRETS, ordered_teardown
 from .model import KEYSTONE

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ... import kube, parts
-from ...parts import rotation
+from ...parts.secrets import rotation
 from ...plan import Context
 from .model import KeystoneSpec
 

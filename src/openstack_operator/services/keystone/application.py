@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import yaml
 
 from ... import kube, parts
-from ...parts.korc import CLOUD as KORC_CLOUD
-from ...parts.workloads import Api
+from ...parts.delegate.korc import CLOUD as KORC_CLOUD
+from ...parts.run.workloads import Api
 from ...plan import Context, Step
 from .model import KeystoneSpec
 

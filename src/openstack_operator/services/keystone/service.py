@@ -8,10 +8,11 @@ from datetime import datetime
 
 from ... import agents, kube, oslo, parts
 from ...api import Sections
-from ...parts import exposure, rotation
-from ...parts.keys import fernet_key
-from ...parts.korc import KORC
-from ...parts.workloads import Api
+from ...parts.delegate.korc import KORC
+from ...parts.expose import exposure
+from ...parts.run.workloads import Api
+from ...parts.secrets import rotation
+from ...parts.secrets.keys import fernet_key
 from ...plan import Context, Plan, Step
 from .admin import Administrator, administrator
 from .application import APPLICATION, application

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ... import agents
 from ...api import Sections
-from ...parts import caches
+from ...parts.connect import caches
 from ...plan import Context
 from .model import KeystoneSpec
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from ... import oslo
 from ...api import Sections
-from ...parts.config import layered
+from ...parts.run.config import layered
 from ...plan import SpecError
 
 PORT = 3306

@@ -7,7 +7,7 @@ from typing import Any
 
 from ... import kube, parts
 from ...parts import delegate
-from ...parts.remote import MARIADB, MARIADB_KINDS, WATCHED_BY_MARIADB, labeled
+from ...parts.connect.remote import MARIADB, MARIADB_KINDS, WATCHED_BY_MARIADB, labeled
 from ...plan import Context, Kind, Plan, SpecError, Step
 from .config import PORT, provided_cnf
 from .model import MariaDBSpec

@@ -7,7 +7,7 @@ from typing import Any
 
 from ... import kube, parts
 from ...parts import delegate
-from ...parts.rotation import read_by
+from ...parts.secrets.rotation import read_by
 from ...plan import Context, State, Step, Verdict
 from .model import MemcachedSpec
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ... import agents, kube, parts
 from ...api import mebibytes
-from ...parts.caches import CACHE_CLIENT
+from ...parts.connect.caches import CACHE_CLIENT
 from ...plan import Context, Plan
 from .clients import DEMANDS, client_certificate, pods_without_certificate, progress, servers
 from .model import MemcachedSpec

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ... import agents, kube, oslo, parts
-from ...parts.ovn import OVN_TLS, ovn_defaults, ovn_mounts
+from ...parts.connect.ovn import OVN_TLS, ovn_defaults, ovn_mounts
 from ...plan import Context, Step
 from .config import agent_conf, network
 from .model import NeutronSpec

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 from ... import oslo, parts
 from ...api import Sections
-from ...parts.ovn import OVN_CLIENT, ovn_options
-from ...parts.tls import trust_of
+from ...parts.connect.ovn import OVN_CLIENT, ovn_options
+from ...parts.secrets.tls import trust_of
 from ...plan import Context, MissingReference, Referent, SpecError
 from .model import NeutronSpec
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from ... import kube, parts
-from ...parts.ovn import rebuilt_databases
+from ...parts.connect.ovn import rebuilt_databases
 from ...plan import Context, Object, Step
 from .config import network
 from .model import NeutronSpec

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ... import kube, oslo, parts
-from ...parts.ovn import ovn_defaults, ovn_mounts
+from ...parts.connect.ovn import ovn_defaults, ovn_mounts
 from ...plan import READY, Context, NotBuilt, Plan, SpecError, Step, progressing
 from .agent import metadata_agent
 from .config import DEFAULTS, POLICY, network, neutron_conf

@@ -8,10 +8,11 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from ... import kube, oslo, parts
-from ...parts import exposure, sources
-from ...parts.coordinates import schema_of
-from ...parts.front import Clients, Front, front
-from ...parts.policies import api_ingress, ingress_policies
+from ...parts.connect import sources
+from ...parts.connect.coordinates import schema_of
+from ...parts.expose import exposure
+from ...parts.expose.front import Clients, Front, front
+from ...parts.expose.policies import api_ingress, ingress_policies
 from ...plan import Context, SpecError, Step, key
 from . import config, jobs
 from .consoles import Consoles, console_accounts, console_conf

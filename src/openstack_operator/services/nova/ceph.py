@@ -9,7 +9,7 @@ from typing import Any
 
 from ... import agents, kube, parts
 from ...api import CephSource, Sections
-from ...parts.ceph import Ceph, ceph_client
+from ...parts.connect.ceph import Ceph, ceph_client
 from ...plan import Context, Step
 from .model import NovaSpec
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from ... import agents, kube, oslo, parts
 from ...api import CephStorageRef, PodSettings, Ref, Sections, references
-from ...parts import sources
-from ...parts.ceph import on_ceph
+from ...parts.connect import sources
+from ...parts.connect.ceph import on_ceph
 from ...plan import Context, Group, Step
 from . import config, idle, jobs, volumes
 from .cells import COMPUTE_PASSWORD, CellInputs, CellPlan

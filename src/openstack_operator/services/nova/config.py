@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from ... import oslo, parts
 from ...api import Sections
-from ...parts import caches, sources
-from ...parts.caches import keystone_authtoken
-from ...parts.config import layered
-from ...parts.key_manager import key_manager
+from ...parts.connect import caches, sources
+from ...parts.connect.caches import keystone_authtoken
+from ...parts.connect.key_manager import key_manager
+from ...parts.run.config import layered
 from ...plan import Context, MissingReference
 from . import volumes
 from .model import NovaSpec

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from ... import kube, oslo, parts, pki
 from ...api import Sections
-from ...parts import sources
-from ...parts.authorities import OwnAuthority, own_authority
+from ...parts.connect import sources
+from ...parts.secrets.authorities import OwnAuthority, own_authority
 from ...plan import Context, NotBuilt, Step
 from . import config, limited
 from .migration import CERTIFICATES_ENV, MOUNT_PATH, libvirt_verdict

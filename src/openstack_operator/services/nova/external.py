@@ -6,8 +6,8 @@ from typing import Any
 
 from ... import kube, oslo, parts
 from ...api import Sections
-from ...parts import sources
-from ...parts.tls import trust_of
+from ...parts.connect import sources
+from ...parts.secrets.tls import trust_of
 from ...plan import Context, MissingReference, NotBuilt
 from . import config
 from .model import ExternalScheduler, NovaSpec

@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import quote, unquote, urlsplit
 
 from ... import parts
-from ...parts.sources import Database, Messaging
+from ...parts.connect.sources import Database, Messaging
 from ...plan import Context, Object, Step
 
 _LIMITED = "_LIMITED"

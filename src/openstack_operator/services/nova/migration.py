@@ -11,7 +11,7 @@ from typing import Any
 
 from ... import kube, pki
 from ...api import Sections
-from ...parts.authorities import OwnAuthority, own_authority
+from ...parts.secrets.authorities import OwnAuthority, own_authority
 from ...plan import READY, Context, Object, Step, Verdict
 from .model import NovaSpec
 

@@ -7,9 +7,9 @@ from itertools import chain
 from urllib.parse import urlsplit
 
 from ... import oslo, parts
-from ...parts import sources
-from ...parts.key_manager import key_manager_steps
-from ...parts.sources import database, messaging
+from ...parts.connect import sources
+from ...parts.connect.key_manager import key_manager_steps
+from ...parts.connect.sources import database, messaging
 from ...plan import Context, Group, Plan
 from . import config, external, jobs
 from .cells import CellInputs, check_schemas_distinct, passwords, plan_cell, schema_name, status

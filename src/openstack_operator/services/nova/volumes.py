@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from ... import kube
 from ...api import Sections
-from ...parts import sources
-from ...parts.devices import DEVICES, iscsid
+from ...parts.connect import sources
+from ...parts.run.devices import DEVICES, iscsid
 from ...plan import Context
 from .model import NovaSpec
 

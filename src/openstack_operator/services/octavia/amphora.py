@@ -11,9 +11,9 @@ from typing import Any
 
 from ... import agents, kube, oslo, parts, pki
 from ...api import PodSettings, Sections
-from ...parts.authorities import OwnAuthority, own_authority
-from ...parts.config import layered
-from ...parts.sources import Messaging, messaging
+from ...parts.connect.sources import Messaging, messaging
+from ...parts.run.config import layered
+from ...parts.secrets.authorities import OwnAuthority, own_authority
 from ...plan import Context, Group, NotBuilt, Step, waiting
 from .amphora_model import Amphora
 from .model import OctaviaSpec

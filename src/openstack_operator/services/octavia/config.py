@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ... import oslo, parts
 from ...api import Sections
-from ...parts.ovn import ovn_defaults, ovn_options
+from ...parts.connect.ovn import ovn_defaults, ovn_options
 from ...plan import Context, Referent
 from .amphora import Provider, api_options
 from .model import OctaviaSpec

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ... import agents, kube, parts
-from ...parts.ovn import ovn_mounts, rebuilt_databases
-from ...parts.purge import purge
+from ...parts.connect.ovn import ovn_mounts, rebuilt_databases
+from ...parts.run.purge import purge
 from ...plan import Context, Plan, Step
 from .amphora import PASSWORD, amphora_steps, provider
 from .config import PORT, SOCKETS, defaults, network, octavia_conf

@@ -9,8 +9,8 @@ from typing import Any
 
 from ... import agents, kube
 from ...api import PodSettings
-from ...parts.node_certificates import node_certificates
-from ...parts.ovn import OVN_NODE_FILES
+from ...parts.connect.ovn import OVN_NODE_FILES
+from ...parts.secrets.node_certificates import node_certificates
 from ...plan import READY, Component, Context, Group, SpecError, State, Step, Verdict, key
 from .model import OVNNetworkSpec, Program
 from .nodes import Overrides, nodes_to_certify, selector

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ... import kube
-from ...parts.ovn import OVN_NODES
+from ...parts.connect.ovn import OVN_NODES
 from ...plan import Context, Object, Step
 from .model import OVNNetworkSpec
 

@@ -8,7 +8,7 @@ use relays alone, since these limit what a node may write, and members do not tr
 from __future__ import annotations
 
 from ... import kube
-from ...parts.node_certificates import NODE_VOLUME
+from ...parts.secrets.node_certificates import NODE_VOLUME
 from ...plan import Context, Object, State, Step, Verdict
 from . import recovery
 from .databases import SOUTHBOUND, DatabaseGroup, alive, open_ports

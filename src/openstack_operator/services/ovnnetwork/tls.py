@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ... import kube, parts, pki
-from ...parts.authorities import OwnAuthority, own_authority
-from ...parts.ovn import OVN_CLIENT, OVN_NODE_TLS, OVN_TLS, ovn_node_mounts
+from ...parts.connect.ovn import OVN_CLIENT, OVN_NODE_TLS, OVN_TLS, ovn_node_mounts
+from ...parts.secrets.authorities import OwnAuthority, own_authority
 from ...plan import READY, Context, NotBuilt, Object, SpecError, Step
 from .model import OVNNetworkSpec
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from ... import kube, pki
 from ...api import seconds
-from ...parts.issued import ordered
+from ...parts.secrets.issued import ordered
 from ...plan import READY, Context, Incomplete, Plan, SpecError, Step, failed
 from .model import CERT_MANAGER_LEAST, IssuerRef, PKISpec
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from ... import kube, pki
 from ...api import seconds
-from ...parts.authorities import Authorities, next_state, read, signing_time
+from ...parts.secrets.authorities import Authorities, next_state, read, signing_time
 from ...plan import Context, Plan, State, Step, Verdict
 from . import issuer, trust_rollout
 from .model import PKISpec

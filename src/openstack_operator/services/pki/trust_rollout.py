@@ -12,8 +12,8 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from ... import kube, pki
-from ...parts.node_certificates import ON_NODE, STORED_ON_NODE
-from ...parts.tls import AUTHORITIES_SINCE, TRUSTS
+from ...parts.secrets.node_certificates import ON_NODE, STORED_ON_NODE
+from ...parts.secrets.tls import AUTHORITIES_SINCE, TRUSTS
 from ...plan import Object
 
 RELOADED_AFTER = timedelta(minutes=5)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...parts.rotation import rotation_in_progress
+from ...parts.secrets.rotation import rotation_in_progress
 from ...plan import C5C3, CloudMember, Listens, SecretReaders, Service
 from .model import PLACEMENT
 from .service import plan

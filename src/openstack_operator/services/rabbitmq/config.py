@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ... import kube
-from ...parts.config import is_one_line
+from ...parts.run.config import is_one_line
 from ...plan import SpecError
 
 AMQP = 5672

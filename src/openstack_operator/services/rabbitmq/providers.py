@@ -6,8 +6,8 @@ from typing import Any
 
 from ... import kube, parts
 from ...parts import delegate
-from ...parts.monitoring import monitor
-from ...parts.remote import RABBITMQ, RABBITMQ_KINDS
+from ...parts.connect.remote import RABBITMQ, RABBITMQ_KINDS
+from ...parts.run.monitoring import monitor
 from ...plan import Context, Kind, Plan, Step
 from .config import ADVANCED, AMQP, AMQPS, MANAGEMENT, MANAGEMENT_TLS, provided_conf
 from .model import RabbitMQSpec

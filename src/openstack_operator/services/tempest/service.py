@@ -10,9 +10,9 @@ from typing import Any
 
 from ... import agents, kube, parts
 from ...api import KeystoneRef, Sections
-from ...parts import sources
-from ...parts.clouds_yaml import cloud_auth
-from ...parts.tls import trust_of
+from ...parts.connect import sources
+from ...parts.connect.clouds_yaml import cloud_auth
+from ...parts.secrets.tls import trust_of
 from ...plan import Context, MissingReference, Object, Plan, SpecError, Step, key
 from . import results
 from .model import TempestSpec

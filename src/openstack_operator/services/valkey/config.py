@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ...api import mebibytes
-from ...parts.config import is_one_line
+from ...parts.run.config import is_one_line
 from ...plan import SpecError
 
 PORT, TLS_PORT = 6379, 6380

@@ -9,8 +9,8 @@ from typing import Any
 
 from .... import kube, oslo, parts
 from ....api import SecretFileRef, Sections
-from ....parts import exposure
-from ....parts.workloads import ReverseProxy
+from ....parts.expose import exposure
+from ....parts.run.workloads import ReverseProxy
 from ....plan import Context, Incomplete, MissingReference, NotBuilt, SpecError, Step
 from ..model import KeystoneSpec
 from . import apache, shibboleth

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
-from .. import kube, oslo
-from ..api import (
+from ... import kube, oslo
+from ...api import (
     KEYSTONE,
     MARIADB,
     RABBITMQ,
@@ -22,16 +22,16 @@ from ..api import (
     UsesIdentity,
     UsesMessaging,
 )
-from ..plan import Context, SpecError, State, Step, Verdict, fitting, worst
+from ...plan import Context, SpecError, State, Step, Verdict, fitting, worst
+from ..delegate.korc import KORC, managed, service_user
+from ..run.workloads import Api, connected
+from ..secrets.credentials import Credentials, credentials
+from ..secrets.tls import peers, trust_of
 from .caches import TOKEN_CACHE, caches_tokens, keystone_authtoken
 from .coordinates import address, keystone_login, login, remembered, schema_of
-from .credentials import Credentials, credentials
-from .korc import KORC, managed, service_user
 from .remote import remote
 from .remote import schema as schema_on
 from .remote import vhost as vhost_on
-from .tls import peers, trust_of
-from .workloads import Api, connected
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

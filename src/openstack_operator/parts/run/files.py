@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-from .. import kube
-from ..plan import Context
+from ... import kube
+from ...plan import Context
 
 
 class _VolumeFields(Protocol):

@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
-from .. import kube
-from ..api import Expose, Gateway, Ingress
-from ..plan import Context, Kind, Object, SpecError, Step
+from ... import kube
+from ...api import Expose, Gateway, Ingress
+from ...plan import Context, Kind, Object, SpecError, Step
+from ..secrets.tls import TRUSTED, Certified
 from .annotations import CERT_MANAGER, HAPROXY, HAPROXY_ORG, NGINX, check_annotations
-from .tls import TRUSTED, Certified
 
 _GATEWAY_API = "gateway.networking.k8s.io/v1"
 KINDS = (

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..api import Sections
-from ..plan import Context, Step
+from ...api import Sections
+from ...plan import Context, Step
 from .sources import requires
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from .. import kube
-from ..plan import Context, Kind, Object
-from .credentials import Credentials
-from .rotation import Account
+from ... import kube
+from ...plan import Context, Kind, Object
+from ..secrets.credentials import Credentials
+from ..secrets.rotation import Account
 
 KORC = "korcClouds"
 """Key under which a Keystone publishes the Secret K-ORC logs in with, if K-ORC manages users and services."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from .. import kube
-from ..api import Monitoring, handle
-from ..plan import Context, Kind, Object
-from .policies import IngressRule, ingress_policies
-from .tls import Certified
+from ... import kube
+from ...api import Monitoring, handle
+from ...plan import Context, Kind, Object
+from ..expose.policies import IngressRule, ingress_policies
+from ..secrets.tls import Certified
 
 MONITORING = "monitoring.coreos.com/v1"
 """API of the Prometheus operator, in https://prometheus-operator.dev/docs/api-reference/api/."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from .. import kube
-from ..api import Sections
-from ..plan import Referent
-from .node_certificates import node_folder
+from ... import kube
+from ...api import Sections
+from ...plan import Referent
+from ..secrets.node_certificates import node_folder
 
 OVN_TLS = "/etc/ovn-tls"
 """Folder of a certificate, its key and its authorities, in a pod that serves or reads the databases."""

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .. import kube
-from ..api import Autoscaling, Component, Scalable
-from ..plan import Context
+from ... import kube
+from ...api import Autoscaling, Component, Scalable
+from ...plan import Context
 
 
 @dataclass(frozen=True)

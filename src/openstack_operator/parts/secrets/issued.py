@@ -8,8 +8,8 @@ from datetime import datetime
 from ipaddress import ip_address
 from typing import Any
 
-from .. import kube, pki
-from ..plan import READY, Context, Kind, Object, Verdict, failed, key, progressing
+from ... import kube, pki
+from ...plan import READY, Context, Kind, Object, Verdict, failed, key, progressing
 
 _API, _TYPE = "cert-manager.io/v1", "kubernetes.io/tls"
 KINDS = (Kind(_API, "Certificate", "certificates", project="cert-manager"),)

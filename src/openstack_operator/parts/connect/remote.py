@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from .. import kube
-from ..api import MariaDBRef, RabbitMQRef
-from ..plan import Context, Kind, Object
-from .credentials import Credentials
-from .rotation import PASSWORD, Account
+from ... import kube
+from ...api import MariaDBRef, RabbitMQRef
+from ...plan import Context, Kind, Object
+from ..secrets.credentials import Credentials
+from ..secrets.rotation import PASSWORD, Account
 
 API = "openstack.k8s.io/v1alpha1"
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ..plan import Kind, Service
-from . import exposure, issued, monitoring
+from ...plan import Kind, Service
+from ..expose import exposure
+from ..run import monitoring
+from ..secrets import issued
 
 _SHARED = (*exposure.KINDS, *issued.KINDS, *monitoring.KINDS)
 """Kinds that a part makes for each service which asks for it."""

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from .. import kube, pki
-from ..plan import READY, Context, State, Step, Verdict
+from ... import kube, pki
+from ...plan import READY, Context, State, Step, Verdict
 
 
 @dataclass(frozen=True, kw_only=True)

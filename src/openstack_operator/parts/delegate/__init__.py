@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from .. import kube
-from ..api import ExternalServer, RunSpec, UsesTLS, host_of
-from ..plan import Context, Object, Plan, SpecError, Step
-from .coordinates import Login, login
-from .tls import TRUSTED, authority
+from ... import kube
+from ...api import ExternalServer, RunSpec, UsesTLS, host_of
+from ...plan import Context, Object, Plan, SpecError, Step
+from ..connect.coordinates import Login, login
+from ..secrets.tls import TRUSTED, authority
 
 SpecT = TypeVar("SpecT", bound=RunSpec)
 ServerT = TypeVar("ServerT")

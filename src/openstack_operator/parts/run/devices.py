@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from .. import agents, kube
-from ..plan import Context
+from ... import agents, kube
+from ...plan import Context
 
 _ISCSI = "/etc/iscsi"
 

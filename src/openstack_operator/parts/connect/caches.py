@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from .. import kube, oslo
-from ..api import CachesResults, MemcachedRef, Sections, UsesCache, UsesIdentity
-from ..plan import Context, NotBuilt
-from .credentials import Credentials
-from .tls import trust_of
+from ... import kube, oslo
+from ...api import CachesResults, MemcachedRef, Sections, UsesCache, UsesIdentity
+from ...plan import Context, NotBuilt
+from ..secrets.credentials import Credentials
+from ..secrets.tls import trust_of
 
 TOKEN_CACHE = "token-cache"  # noqa: S105
 """Name of the password with which a service encrypts cached tokens. Each service has its own, so that a compromised one

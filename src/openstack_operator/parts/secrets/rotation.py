@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 
-from .. import kube
-from ..api import handle
-from ..plan import Context, Key, Object, fitting
+from ... import kube
+from ...api import handle
+from ...plan import Context, Key, Object, fitting
 
 SORTS = ("database", "messaging", "identity", "application", "admin", "fernet")
 """Credentials that a service can be ordered to replace; which of them it has follows from its spec."""

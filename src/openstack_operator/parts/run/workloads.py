@@ -6,18 +6,18 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from .. import agents, kube
-from ..api import Component as Settings
-from ..api import Expose, HttpApi
-from ..plan import Context, Key, NotBuilt, Step
+from ... import agents, kube
+from ...api import Component as Settings
+from ...api import Expose, HttpApi
+from ...plan import Context, Key, NotBuilt, Step
+from ..expose.exposure import public_endpoint, public_host, public_url, service_type, through_proxy, told_before
+from ..expose.front import Clients, front
+from ..expose.policies import api_ingress, ingress_policies
+from ..names import program as component_of
+from ..names import title
+from ..secrets.tls import Certified
 from .config import Config
-from .exposure import public_endpoint, public_host, public_url, service_type, through_proxy, told_before
-from .front import Clients, front
-from .names import program as component_of
-from .names import title
-from .policies import api_ingress, ingress_policies
 from .size import Size, size_of
-from .tls import Certified
 
 
 def state(ctx: Context[Any]) -> str:

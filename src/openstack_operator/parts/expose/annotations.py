@@ -6,8 +6,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from ..plan import Context
-from .issued import check_issuer, serves_cluster
+from ...plan import Context
+from ..secrets.issued import check_issuer, serves_cluster
 
 NGINX, HAPROXY, HAPROXY_ORG = "nginx.ingress.kubernetes.io", "haproxy-ingress.github.io", "haproxy.org"
 CERT_MANAGER = "cert-manager.io"

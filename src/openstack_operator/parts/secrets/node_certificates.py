@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from .. import agents, kube, pki
-from ..api import PodSettings
-from ..plan import Component, Context, Object, State, Step, Verdict, key
+from ... import agents, kube, pki
+from ...api import PodSettings
+from ...plan import Component, Context, Object, State, Step, Verdict, key
 from .authorities import OwnAuthority
 
 ON_NODE = "openstack.k8s.io/on-node"

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from .. import agents, kube
-from ..plan import Component, Context, Object
-from .monitoring import METRICS, monitored, watched
-from .tls import Certified, certified
+from ... import agents, kube
+from ...plan import Component, Context, Object
+from ..run.monitoring import METRICS, monitored, watched
+from ..secrets.tls import Certified, certified
 
 _CERTIFICATE = "/etc/openstack-front"
 _RUN = "/run/front"

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from .. import kube
-from ..plan import Context, Step
+from ... import kube
+from ...plan import Context, Step
 from .rotation import Account, Replaced, replaced
 
 

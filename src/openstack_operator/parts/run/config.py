@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .. import kube, oslo
-from ..api import Sections, logins
-from ..plan import Context, SpecError, Step
-from .caches import cache_mounts
-from .tls import TRUST, authority, trusts
+from ... import kube, oslo
+from ...api import Sections, logins
+from ...plan import Context, SpecError, Step
+from ..connect.caches import cache_mounts
+from ..secrets.tls import TRUST, authority, trusts
 
 DIGEST_KEY = "digest-key"
 """Key in a Secret of configuration that keys the digest in pods' annotations; none of its files."""

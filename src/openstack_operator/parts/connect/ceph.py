@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from .. import kube
-from ..api import CephSource
-from ..plan import Context, Incomplete, MissingReference, Step
-from .config import Config
+from ... import kube
+from ...api import CephSource
+from ...plan import Context, Incomplete, MissingReference, Step
+from ..run.config import Config
 
 Use = Literal["volumes", "images", "vms", "backups"]
 """Kinds of data that services keep in Ceph; each is also the default name of its pool."""

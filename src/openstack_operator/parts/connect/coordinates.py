@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
-from .. import kube
-from ..api import AppCredentialRef, DatabaseSource, LoginSecretRef
-from ..plan import Context, Incomplete, MissingReference, SpecError
+from ... import kube
+from ...api import AppCredentialRef, DatabaseSource, LoginSecretRef
+from ...plan import Context, Incomplete, MissingReference, SpecError
+from ..secrets.tls import authority, trust_in
 from .clouds_yaml import cloud_auth
-from .tls import authority, trust_in
 
 
 @dataclass(frozen=True)

@@ -15,9 +15,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from .. import kube
-from ..api import Expose, NetworkPolicies, Ref, RunSpec, references
-from ..plan import READY, Context, Listens, Object, State, Step, Verdict
+from ... import kube
+from ...api import Expose, NetworkPolicies, Ref, RunSpec, references
+from ...plan import READY, Context, Listens, Object, State, Step, Verdict
 
 _API = "api"
 _ON_NODES: tuple[Object, ...] = (

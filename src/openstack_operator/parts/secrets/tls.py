@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from .. import kube, pki
-from ..api import CallsAPIs, PKIRef, UsesTLS, logins
-from ..plan import Context, Incomplete, MissingReference, SpecError, Step, failed, is_own_service
+from ... import kube, pki
+from ...api import CallsAPIs, PKIRef, UsesTLS, logins
+from ...plan import Context, Incomplete, MissingReference, SpecError, Step, failed, is_own_service
 from .issued import ordered, serves_cluster
 
 TRUST = "/etc/openstack-trust"

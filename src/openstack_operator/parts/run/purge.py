@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from .. import kube
-from ..api import Purge
-from ..plan import Context, Step
+from ... import kube
+from ...api import Purge
+from ...plan import Context, Step
+from ..names import program
 from .config import Config
-from .names import program
 from .workloads import state
 
 

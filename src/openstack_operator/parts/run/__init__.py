@@ -1,0 +1,1 @@
+"""Programs of a service: their pods, jobs, configuration and metrics."""

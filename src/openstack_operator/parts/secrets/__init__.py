@@ -1,0 +1,1 @@
+"""Passwords, keys and certificates of a service, and their replacement."""
