@@ -90,8 +90,8 @@ def _balancer(administrator: Connection, image: Any, provider: None, report: Rep
     assert image
     assert provider is None
     api: Any = administrator.load_balancer
-    subnet = administrator.network.find_subnet(proof.NAME)
-    assert subnet is not None
+    proof.networks(administrator)
+    subnet = administrator.network.find_subnet(proof.NAME, ignore_missing=False)
     began = time.monotonic()
     balancer = api.create_load_balancer(name=NAME, vip_subnet_id=subnet.id, provider="amphora")
     settle(api, balancer.id)
