@@ -85,5 +85,17 @@ def test_another_startup_probe_tells_nothing_of_readiness() -> None:
 
 
 def test_a_service_sends_clients_to_ready_pods_alone() -> None:
-    assert kube.started_until(workload(), [pod()], [{"app": "other"}, {}]) is not None
-    assert kube.started_until(workload(), [pod()], [SELECTOR]) is None
+    of_one_pod = {"statefulset.kubernetes.io/pod-name": "agent-0"}
+    assert kube.started_until(workload(), [pod()], [{"app": "other"}, {}, {**of_one_pod, "app": "other"}]) is not None
+    for selector in (SELECTOR, {**SELECTOR, **of_one_pod}, of_one_pod):
+        assert kube.started_until(workload(), [pod()], [selector]) is None
+
+
+def test_a_container_without_a_probe_has_to_run() -> None:
+    live, running = workload(), pod()
+    live["spec"]["template"]["spec"]["containers"].append({"name": "beside"})
+    beside = {"name": "beside", "state": {"running": {"startedAt": stamp(10)}}}
+    running["status"]["containerStatuses"].append(beside)
+    assert kube.started_until(live, [running], []) is not None
+    beside["state"] = {"waiting": {"reason": "CrashLoopBackOff"}}
+    assert kube.started_until(live, [running], []) is None

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple, cast
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, ClassVar, NamedTuple, Self, cast, get_args
 
-from pydantic import BaseModel, ConfigDict, model_validator
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError, model_validator
 from pydantic.alias_generators import to_camel
+from pydantic.fields import FieldInfo
+from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from .docstrings import field_docstring
 
@@ -105,6 +107,20 @@ class Model(BaseModel):
     node_folders: ClassVar[tuple[str, ...]] = ()
     """The same for fields that name a folder of nodes. Every user may choose one below the operator's own."""
 
+    @classmethod
+    def from_spec(cls, content: Any) -> Self:
+        """Return the model of what a user wrote. Fields have their names in YAML alone: a policy that looks for
+        `nodeSelector` would miss `node_selector`. Raises ValidationError; also for an unknown field in what the
+        definition of a template leaves open.
+        """
+        model = cls.model_validate(content, by_alias=True, by_name=False)
+        problems = [
+            problem for path, field, value in _open_fields(cls, content) for problem in _unknown(path, field, value)
+        ]
+        if problems:
+            raise ValidationError.from_exception_data(cls.__name__, problems)
+        return model
+
     def default_refs(self) -> Mapping[str, Any]:
         """Return values of unset fields, by field: default references, which may depend on other fields."""
         return {}
@@ -125,6 +141,37 @@ class Model(BaseModel):
     def __hash__(self) -> int:
         """By content, so that values with maps in them can be keys too."""
         return hash((type(self), self.model_dump_json()))
+
+
+def _open_fields(model: type[Model], content: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], FieldInfo, Any]]:
+    """Yield path, field and value of each field in the content that the definition of a template leaves open."""
+    for field in model.model_fields.values():
+        name, extra = field.alias or "", field.json_schema_extra
+        if not content.get(name):
+            continue
+        if isinstance(extra, dict) and DETAILS_IN_KIND in extra:
+            yield (name,), field, content[name]
+        elif isinstance(content[name], Mapping):
+            for inner in _models(field.annotation):
+                yield from (((name, *path), *rest) for path, *rest in _open_fields(inner, content[name]))
+
+
+def _models(annotation: Any) -> list[type[Model]]:
+    """Return the models that a field may be."""
+    choices = get_args(annotation) or (annotation,)
+    return [each for each in choices if isinstance(each, type) and issubclass(each, Model)]
+
+
+def _unknown(path: tuple[str, ...], field: FieldInfo, value: Any) -> Iterator[InitErrorDetails]:
+    """Yield the fields in a value that its type does not have."""
+    try:
+        TypeAdapter[Any](field.annotation).validate_python(value, extra="forbid", by_alias=True, by_name=False)
+    except ValidationError as error:
+        for entry in error.errors(include_input=False, include_url=False):
+            if entry["type"] == "extra_forbidden":
+                problem = PydanticCustomError("unknown_field", "there is no such field; remove it, or correct its name")
+                # A choice between types has an entry of its own in the path.
+                yield InitErrorDetails(type=problem, loc=(*path, *entry["loc"]), input=None)
 
 
 class CalledOtherwise(Model):

@@ -6,27 +6,29 @@ half a minute for programs behind no Service (docs/decisions/0042). The startup 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from ..plan import Object
 from .pod_facts import LONG_AGO, container_statuses, parse_time, unready_since
 from .readiness import conditions, is_rolling_out
 
+_POD_NAME = "statefulset.kubernetes.io/pod-name"
+"""Label that Kubernetes gives to each pod of a StatefulSet; it is in no template."""
 _PERIOD = 30
 """Seconds between the readiness probes of a program behind no Service."""
 _FIRST_PROBE = timedelta(minutes=2)
-"""Time after a container's start in which its first readiness probe comes: a slow start, and a whole period."""
+"""Time after a container's start in which its first readiness probe comes: that of a slow start, and a whole period."""
 
 
 def started_until(workload: Object, pods: Iterable[Object], selectors: Iterable[Object]) -> datetime | None:
     """Return the time until which a workload counts as ready, since the startup probes of all its pods have passed;
-    None where that is not enough: a readiness probe has failed, or a Service, of which `selectors` are the pods, sends
-    clients to ready pods alone.
+    None where that is not enough: a container does not run, a pod was ready since its start and is no more, or a
+    Service, of which `selectors` are the pods, sends clients to ready pods alone.
     """
     template = workload["spec"]["template"]
     labels = (template.get("metadata") or {}).get("labels") or {}
-    if any(selector and selector.items() <= labels.items() for selector in selectors):
+    if any(_selects(selector, labels) for selector in selectors):
         return None
     containers = [each for each in template["spec"]["containers"] if "readinessProbe" in each]
     if is_rolling_out(workload) or not containers or not all(_is_asked_the_same(each) for each in containers):
@@ -37,7 +39,18 @@ def started_until(workload: Object, pods: Iterable[Object], selectors: Iterable[
         return None
     names = [each["name"] for each in containers]
     starts = [start for pod in unready for start in _starts(pod, names)]
+    if not all(_all_run(pod, template["spec"]["containers"]) for pod in unready):
+        return None
     return None if None in starts else min(start for start in starts if start) + _FIRST_PROBE
+
+
+def _selects(selector: Object, labels: Mapping[str, str]) -> bool:
+    return bool(selector) and all(labels.get(name) == value for name, value in selector.items() if name != _POD_NAME)
+
+
+def _all_run(pod: Object, containers: Iterable[Object]) -> bool:
+    by_name = {each["name"]: each.get("state") or {} for each in container_statuses(pod)}
+    return all("running" in by_name.get(each["name"], {}) for each in containers)
 
 
 def _is_asked_the_same(container: Object) -> bool:

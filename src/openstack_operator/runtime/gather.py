@@ -63,7 +63,7 @@ _PLACEHOLDER = b'"%b"' % base64.b64encode(PLACEHOLDER.encode())
 def parse(resource: Resource[Any], live: Object) -> Model:
     """Return the spec as a typed value. Raises SpecError with the path of each field that is wrong."""
     try:
-        return cast("Model", resource.spec.model_validate(live.get("spec") or {}))
+        return cast("Model", resource.spec.from_spec(live.get("spec") or {}))
     except pydantic.ValidationError as error:
         # Without the input: it may hold a secret.
         errors = [(_path(entry["loc"]), entry["msg"]) for entry in error.errors(include_input=False, include_url=False)]

@@ -128,7 +128,7 @@ class SecretSharing:
         """
         assert service.collects
         try:
-            return service.collects(service.resource.spec.model_validate(collector.get("spec") or {}))
+            return service.collects(service.resource.spec.from_spec(collector.get("spec") or {}))
         except ValidationError:
             name = f"{collector['kind']}/{collector['metadata']['name']}"
             raise Transient(f"waiting for {name} to be looked at") from None

@@ -27,7 +27,9 @@ NAME = "amphora-test"
 DISK = cache.directory("amphora") / f"{catalog.tag('amphora')}.qcow2"
 BOOT = 3600
 """Seconds in which a server with an emulated CPU boots and answers."""
-OPTIONS = {"haproxy_amphora": {"connection_max_retries": BOOT // 5}, "controller_worker": {"amp_active_retries": 90}}
+# Twelve seconds for each try to connect.
+RETRIES = {"connection_max_retries": BOOT // 5, "active_connection_max_retries": BOOT // 12}
+OPTIONS = {"haproxy_amphora": RETRIES, "controller_worker": {"amp_active_retries": 90}}
 AMPHORA = {"managementCIDR": "10.254.0.0/24", "flavor": {"memory": "768Mi"}, "controllers": {"config": OPTIONS}}
 
 pytestmark = pytest.mark.skipif(not DISK.exists(), reason="the image is not built; python -m images amphora")
