@@ -153,7 +153,8 @@ def _open_fields(model: type[Model], content: Mapping[str, Any]) -> Iterator[tup
             yield (name,), field, content[name]
         elif isinstance(content[name], Mapping):
             for inner in _models(field.annotation):
-                yield from (((name, *path), *rest) for path, *rest in _open_fields(inner, content[name]))
+                for path, open_field, value in _open_fields(inner, content[name]):
+                    yield (name, *path), open_field, value
 
 
 def _models(annotation: Any) -> list[type[Model]]:
@@ -165,7 +166,9 @@ def _models(annotation: Any) -> list[type[Model]]:
 def _unknown(path: tuple[str, ...], field: FieldInfo, value: Any) -> Iterator[InitErrorDetails]:
     """Yield the fields in a value that its type does not have."""
     try:
-        TypeAdapter[Any](field.annotation).validate_python(value, extra="forbid", by_alias=True, by_name=False)
+        TypeAdapter[Any](cast("Any", field.annotation)).validate_python(
+            value, extra="forbid", by_alias=True, by_name=False
+        )
     except ValidationError as error:
         for entry in error.errors(include_input=False, include_url=False):
             if entry["type"] == "extra_forbidden":
