@@ -231,8 +231,6 @@ async def test_a_job_is_done_once_its_pod_ended_well(cluster: Cluster):
         live = await cluster.get(JOB, name) or {}
         owner = {"apiVersion": "batch/v1", "kind": "Job", "name": name, "uid": uid, "controller": True}
         ended = {"exitCode": 0, "reason": "Completed", "finishedAt": "2026-01-01T00:00:00Z"}
-        # The pod of a Job of the same name that is gone tells nothing of this one.
-        await _pod(cluster, f"{name}-old", live, {**owner, "uid": "of-another"}, ended)
         await _pod(cluster, f"{name}-failed", live, owner, {**ended, "exitCode": 1})
         await at_rest(manager)
         assert await cluster.get(DEPLOYMENT, "app-api") is None

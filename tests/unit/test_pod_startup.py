@@ -1,4 +1,4 @@
-"""A program whose startup probe passed counts as ready before the kubelet's first readiness probe."""
+"""What is done counts before Kubernetes says so: a program's start, and a job."""
 
 from __future__ import annotations
 
@@ -99,3 +99,30 @@ def test_a_container_without_a_probe_has_to_run() -> None:
     assert kube.started_until(live, [running], []) is not None
     beside["state"] = {"waiting": {"reason": "CrashLoopBackOff"}}
     assert kube.started_until(live, [running], []) is None
+
+
+def try_of_job(phase: str = "Running", *codes: int | None, uid: str = "job") -> Object:
+    """A pod of a Job with a container for each code with which one ended; None is one that runs."""
+    states = [{"running": {}} if code is None else {"terminated": {"exitCode": code}} for code in codes]
+    containers = [{"name": f"c{number}", "state": state} for number, state in enumerate(states)]
+    meta = {"name": "job-x", "ownerReferences": [{"kind": "Job", "name": "job", "uid": uid, "controller": True}]}
+    return {"metadata": meta, "status": {"phase": phase, "containerStatuses": containers}}
+
+
+@pytest.mark.parametrize(
+    ("pods", "expected"),
+    [
+        ([try_of_job("Running", 0)], True),
+        ([try_of_job("Failed", 1), try_of_job("Running", 0)], True),
+        ([try_of_job("Succeeded")], True),
+        ([], False),
+        ([try_of_job("Pending")], False),
+        ([try_of_job("Running", None)], False),
+        ([try_of_job("Running", 0, None)], False),
+        ([try_of_job("Failed", 1)], False),
+        # Of a Job of the same name that is gone.
+        ([try_of_job("Succeeded", 0, uid="another")], False),
+    ],
+)
+def test_a_job_is_done_once_one_of_its_pods_ended_well(pods: list[Object], expected: bool) -> None:
+    assert kube.job_succeeded({"metadata": {"name": "job", "uid": "job"}}, pods) is expected

@@ -138,6 +138,7 @@ FILE = {**STOLEN, "key": "database"}
 METADATA = {"entityID": "https://sso", "metadataSecretRef": FILE}
 OPENID = {"issuer": "https://sso", "clientID": "a", "clientSecretRef": STOLEN}
 VAULT = {"url": "https://vault", "roleIdRef": {"name": "vault"}, "secretIdRef": {"name": "vault"}}
+PDNS = {"url": "https://a", "caSecretRef": {"name": "mine"}}
 EXTERNAL = "spec.external.secretRef.name"
 LOGIN_OF_BUCKET = {"accessKeyRef": {"name": "mine"}, "secretKeyRef": STOLEN}
 
@@ -208,6 +209,16 @@ ATTACKS: list[tuple[str, dict[str, Any], str]] = [
     ("Nova", {"database": {"secretRef": STOLEN}}, "spec.database.secretRef.name"),
     ("Barbican", {"vault": {**VAULT, "roleIdRef": STOLEN}}, "spec.vault.roleIdRef.name"),
     ("Barbican", {"vault": {**VAULT, "secretIdRef": STOLEN}}, "spec.vault.secretIdRef.name"),
+    (
+        "Designate",
+        {"external": {"servers": [{"address": "192.0.2.1", "bind9": {"key": {"name": "a", "keyRef": STOLEN}}}]}},
+        "spec.external.servers[0].bind9.key.keyRef.name",
+    ),
+    (
+        "Designate",
+        {"external": {"servers": [{"address": "192.0.2.1", "pdns4": {**PDNS, "tokenRef": STOLEN}}]}},
+        "spec.external.servers[0].pdns4.tokenRef.name",
+    ),
     ("Neutron", {"messaging": {"secretRef": STOLEN}}, "spec.messaging.secretRef.name"),
     ("OVNCluster", {"tls": {"certSecretRef": STOLEN}}, "spec.tls.certSecretRef.name"),
     ("SecretAggregate", {"sources": [{"secretRef": STOLEN}]}, "spec.sources[0].secretRef.name"),
