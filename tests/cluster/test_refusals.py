@@ -269,6 +269,15 @@ REFUSED: list[tuple[str, dict[str, Any], str, str]] = [
     ("OVNNetwork", {"replicas": 2}, "spec.replicas", "use 1, 3 or 5"),
     ("OVNNetwork", {"externalBridge": {"address": "172.24.4.1"}}, "spec.externalBridge.address", "172.24.4.1/24"),
     ("OVNNetwork", {"externalBridge": {"address": "172.24.4.0/24"}}, "spec.externalBridge.address", "host's address"),
+    *(
+        ("Octavia", {"amphora": {"managementCIDR": cidr}}, "spec.amphora.managementCIDR", fix)
+        for cidr, fix in {
+            "10.254.0.0": "not a network of IPv4",
+            "10.254.0.0/33": "not a network of IPv4",
+            "fd00::/64": "not a network of IPv4",
+            "10.254.0.1/20": "first address",
+        }.items()
+    ),
     ("OVNNetwork", {"datapath": "dpdk"}, "spec.datapath", '"auto", "system", "netdev"'),
     (
         "OVNNetwork",
@@ -353,6 +362,13 @@ DATABASE = {"database": "nova", "user": "nova", "passwordSecretRef": {"name": "s
 KNOWN = {"authUrl": "https://keystone:5000/v3", "appCredentialRef": {"secretName": "s"}}
 THEIRS = {"secretRef": {"name": "b"}}
 CHANGED: list[tuple[str, dict[str, Any], dict[str, Any], str, str]] = [
+    (
+        "Octavia",
+        {"amphora": {"managementCIDR": "10.254.0.0/20"}},
+        {"amphora": {"managementCIDR": "10.253.0.0/20"}},
+        "spec.amphora.managementCIDR",
+        "delete the subnet",
+    ),
     (CLOUD, {"region": "A"}, {"region": "B"}, "spec.region", "create a new resource"),
     (CLOUD, {"mariadb": {"storageSize": "10Gi"}}, {"mariadb": {"storageSize": "9Gi"}}, "mariadb.storageSize", "shrink"),
     ("Keystone", {"region": "A"}, {"region": "B"}, "spec.region", "create a new resource"),

@@ -8,10 +8,10 @@ from pydantic import Field
 
 from ..api import (
     Column,
+    FixedProviderName,
     KeystoneRef,
     MappingRules,
     Model,
-    ProviderName,
     RemoteIdAttribute,
     Resource,
     immutable,
@@ -27,7 +27,7 @@ class KeystoneIdentityProviderSpec(Model):
 
     keystone_ref: Annotated[KeystoneRef, validated(immutable("keystoneRef"))] = KeystoneRef(name="keystone")
     """Keystone that trusts it."""
-    name: Annotated[ProviderName, validated(immutable("the provider's name"))]
+    name: FixedProviderName
     """Its name in Keystone, and that of its mapping."""
     description: Annotated[str, Field(max_length=255)] = ""
     """Description of the provider for people."""

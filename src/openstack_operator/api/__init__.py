@@ -5,7 +5,7 @@ from __future__ import annotations
 from .ceph import CephClientRef, CephSource, PoolName
 from .defaults import default_text, split_default, with_default
 from .destinations import ALLOWED_HOSTS, allowed_hosts, destinations, host_of, is_allowed, models_in, sent
-from .federation import MappingRules, ProviderName, RemoteIdAttribute
+from .federation import FixedProviderName, MappingRules, ProviderName, RemoteIdAttribute
 from .fields import (
     BY_NAME,
     Address,
@@ -199,6 +199,7 @@ __all__ = [
     "ExternalBroker",
     "ExternalCache",
     "ExternalServer",
+    "FixedProviderName",
     "Gateway",
     "GatewayParent",
     "GlanceRef",

@@ -6,22 +6,23 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from .fields import validated
+from .fields import immutable, validated
 from .model import rule
 
 _NAME = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
 
-ProviderName = Annotated[
+_NAME_RULE = rule(
+    f"self.matches('{_NAME}')", "stands in URLs and in names of objects; use lower case letters, digits and dashes"
+)
+ProviderName = Annotated[str, Field(min_length=1, max_length=40, pattern=_NAME), validated(_NAME_RULE)]
+"""An identity provider's name."""
+
+FixedProviderName = Annotated[
     str,
     Field(min_length=1, max_length=40, pattern=_NAME),
-    validated(
-        rule(
-            f"self.matches('{_NAME}')",
-            "stands in URLs and in names of objects; use lower case letters, digits and dashes",
-        )
-    ),
+    validated(_NAME_RULE, immutable("the provider's name")),
 ]
-"""An identity provider's name."""
+"""An identity provider's name, which stays."""
 
 RemoteIdAttribute = Annotated[
     str,

@@ -9,16 +9,36 @@ from pydantic import Field
 from ...api import (
     AGENT,
     AgentSettings,
-    Cidr,
     Labels,
     MessagingSource,
     Model,
     Name,
     Sections,
     bounded,
-    immutable,
+    rule,
     validated,
 )
+
+ManagementCidr = Annotated[
+    str,
+    Field(max_length=18),
+    validated(
+        rule(
+            "isCIDR(self) && !self.contains(':')",
+            "not a network of IPv4; write an address and a prefix length, such as 10.254.0.0/20",
+        ),
+        rule(
+            "!isCIDR(self) || string(cidr(self).masked()) == self",
+            "names a host, not its network; write the network's first address, such as 10.254.0.0/20",
+        ),
+        rule(
+            "self == oldSelf",
+            "the management network has its addresses already; remove amphora, delete the subnet lb-mgmt-subnet, then "
+            "set amphora again",
+        ),
+    ),
+]
+"""A network of IPv4, which stays while there is one."""
 
 Size = Annotated[str, Field(max_length=16, pattern=r"^[1-9][0-9]*[MG]i$")]
 
@@ -52,9 +72,9 @@ class Controllers(AgentSettings):
 class Amphora(Model):
     """The provider amphora, which runs a server (an amphora) for each load balancer."""
 
-    management_cidr: Annotated[Cidr, validated(immutable("the management network"))] = Field(alias="managementCIDR")
-    """Network of the amphorae and their controllers, which the operator makes in the project of the services. It has
-    an address for each amphora and each controller, and must not overlap with a network that pods reach."""
+    management_cidr: ManagementCidr = Field(alias="managementCIDR")
+    """Network of IPv4 of the amphorae and their controllers, which the operator makes in the project of the services.
+    It has an address for each amphora and each controller, and must not overlap with a network that pods reach."""
     image_tag: Name = "amphora"
     """Tag of the image in Glance from which amphorae boot; the newest one with it, which belongs to the project of the
     services."""
