@@ -85,6 +85,15 @@ def test_each_node_that_is_selected_has_a_port(release: Release) -> None:
     assert job(other)["NODES"] == "both,compute"
 
 
+def test_controllers_tell_amphorae_of_those_nodes_alone(release: Release) -> None:
+    """Ports of nodes that left are there, too."""
+    made = planned(release, controllers={"nodeSelector": {"openvswitch": "enabled"}})
+    (source,) = [each["valueFrom"] for each in containers(made)["port"]["env"] if each["name"] == "NODES"]
+    name = source["fieldRef"]["fieldPath"].removeprefix("metadata.annotations['").removesuffix("']")
+    template = objects(made)["DaemonSet", "octavia-controllers"]["spec"]["template"]
+    assert template["metadata"]["annotations"][name] == "both,compute"
+
+
 def test_another_node_restarts_the_controllers(release: Release) -> None:
     """An amphora is told the addresses of all health managers, which a worker reads when it starts."""
 
@@ -225,6 +234,12 @@ def test_the_keys_of_amphorae_are_never_replaced(release: Release) -> None:
     passphrase = options(first)["certificates"]["server_certs_key_passphrase"]
     assert len(passphrase) == 32
     assert keys["certificates"] not in passphrase
+
+
+@pytest.mark.parametrize(("purge", "days"), [({}, 30), ({"keep": "7d"}, 7), ({"enabled": False, "keep": "7d"}, 36500)])
+def test_housekeeping_keeps_rows_as_long_as_the_purge(release: Release, purge: dict[str, Any], days: int) -> None:
+    section = options(planned(release, {"spec": {"purge": purge}}), "octavia-controllers-config")["house_keeping"]
+    assert section["load_balancer_expiry_age"] == section["amphora_expiry_age"] == str(days * 24 * 3600)
 
 
 def test_the_operator_s_options_are_its_own(release: Release) -> None:

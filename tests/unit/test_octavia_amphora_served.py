@@ -236,12 +236,12 @@ class Stand:
         env = {each["name"]: each["value"] for each in main["env"]}
         assert self.run(*main["command"], **env) == 0, self.log.read_text()[-4000:]
 
-    def find_port(self, node: str) -> int:
+    def find_port(self, node: str, *others: str) -> int:
         """Run the container that writes what this node needs to know; return its status."""
         pod = self.planned(node)["DaemonSet", "octavia-controllers"]["spec"]["template"]["spec"]
         container = next(each for each in pod["initContainers"] if each["name"] == "port")
         env = {each["name"]: each["value"] for each in container["env"] if "value" in each}
-        return self.run(*container["command"], **env, NODE=node)
+        return self.run(*container["command"], **env, NODE=node, NODES=",".join((node, *others)))
 
 
 @pytest.fixture(name="stand", scope="module")
@@ -267,12 +267,13 @@ def _stand(release: Release) -> Generator[Stand]:
 
 
 def test_a_pod_waits_for_the_network(stand: Stand) -> None:
-    assert stand.find_port("a") == 1
-    assert "no port for node a" in stand.log.read_text()
+    assert stand.find_port("none") == 1
+    assert "no port for node none" in stand.log.read_text()
 
 
 def test_the_network_is_made_once_and_repaired(stand: Stand) -> None:
     kinds = stand.cloud.kinds
+    kinds["ports"].clear()
     stand.prepare("a", "b")
     assert names(kinds["networks"]) == ["lb-mgmt-net"]
     (subnet,) = kinds["subnets"].values()
@@ -301,20 +302,27 @@ def test_the_network_is_made_once_and_repaired(stand: Stand) -> None:
     before = json.dumps(kinds, sort_keys=True)
     stand.prepare("a", "b")
     assert json.dumps(kinds, sort_keys=True) == before
-    # What others delete comes back, and a node that left has no port.
+    # What others delete comes back, and a node that left finds its address again.
+    stranger = stand.cloud.make(
+        "ports",
+        {"name": "mine", "network_id": ports["b"]["network_id"], "device_owner": ports["b"]["device_owner"]}
+        | {"binding:host_id": "b", "security_groups": []},
+    )
     kinds["flavors"].clear()
     kinds["security-group-rules"].clear()
     del kinds["ports"][ports["a"]["id"]]
     stand.prepare("a", "c")
-    assert sorted(each["binding:host_id"] for each in kinds["ports"].values()) == ["a", "c"]
+    assert names(kinds["ports"]) == ["mine", *(f"octavia-health-manager-{node}" for node in "abc")]
+    assert kinds["ports"][ports["b"]["id"]] == ports["b"]
+    assert kinds["ports"].pop(stranger["id"])["security_groups"] == []
     assert len(kinds["security-group-rules"]) == 4
     assert names(kinds["flavors"]) == ["octavia-amphora-1-512-2"]
 
 
 def test_a_controller_is_told_its_port(stand: Stand) -> None:
-    stand.prepare("a", "b")
-    assert stand.find_port("a") == 0, stand.log.read_text()[-4000:]
-    ports = {each["binding:host_id"]: each for each in stand.cloud.kinds["ports"].values()}
+    stand.prepare("a", "b", "left")
+    assert stand.find_port("a", "b") == 0, stand.log.read_text()[-4000:]
+    ports = {node: each for each in stand.cloud.kinds["ports"].values() if (node := each["binding:host_id"]) in "ab"}
     address = {node: each["fixed_ips"][0]["ip_address"] for node, each in ports.items()}
     words = (stand.root / SHARED / "interface").read_text().split()
     assert words == [ports["a"]["id"], ports["a"]["mac_address"], f"{address['a']}/24", "1342"]
@@ -439,7 +447,7 @@ def rabbitmq(port: int) -> Generator[None]:
 def test_the_controllers_start_and_a_heartbeat_brings_a_load_balancer_online(stand: Stand, release: Release) -> None:
     stand.prepare("a")
     assert stand.find_port("a") == 0
-    (port,) = stand.cloud.kinds["ports"].values()
+    (port,) = [each for each in stand.cloud.kinds["ports"].values() if each["binding:host_id"] == "a"]
     address = port["fixed_ips"][0]["ip_address"]
     with ExitStack() as stack:
         sql = int(stand.addresses["MariaDB"]["port"])
@@ -553,6 +561,8 @@ def test_a_pod_joins_the_network_by_the_switch_of_its_node() -> None:
         f"{AMPHORA} fa:16:3e:00:00:01 $(id)/20 1342",
         f"{AMPHORA} fa:16:3e:00:00:01 10.254.0.9/20 1342 netns x",
         "--id=@x fa:16:3e:00:00:01 10.254.0.9/20 1342",
+        rf"{AMPHORA}\cx fa:16:3e:00:00:01 10.254.0.9/20 1342",
+        rf"{AMPHORA}\nx fa:16:3e:00:00:01 10.254.0.9/20 1342",
     ],
 )
 def test_what_is_no_port_is_refused(tmp_path: Path, words: str) -> None:

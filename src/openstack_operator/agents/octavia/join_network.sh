@@ -3,7 +3,8 @@
 # other one, NODE_INTERFACE, is a port of the node's Open vSwitch. It runs as root of the node; INTERFACE_FILE is by a
 # container that does not, so each of its words is checked. The pair ends with the pod.
 read -r port mac address mtu < "$INTERFACE_FILE"
-check() { echo "$1" | grep -Eqx "$2" || { echo "not $3: $1" >&2; exit 1; }; }
+# A shell's echo may take a backslash for the start of something else, and leave the rest of the word out.
+check() { printf '%s\n' "$1" | grep -Eqx "$2" || { printf 'not %s: %s\n' "$3" "$1" >&2; exit 1; }; }
 check "$port" '[0-9a-f-]{36}' "the id of a port"
 check "$mac" '([0-9a-f]{2}:){5}[0-9a-f]{2}' "a MAC address"
 check "$address" '[0-9a-f.:]{2,45}/[0-9]{1,3}' "an address"

@@ -1,8 +1,8 @@
 """Makes what amphorae need in the project of the services: `management.py prepare`; or writes what the controllers of
 this node need to know of it: `management.py port`. Both are for the provider amphora, and may run any number of times.
 
-Environment: SETTINGS, as JSON {cidr, flavor: {vcpus, ram, disk}, sshKey}; for `prepare`, NODES, names of the nodes with
-controllers, with commas between them; for `port`, NODE, the name of this one, and FOLDER for the files.
+Environment: SETTINGS, as JSON {cidr, flavor: {vcpus, ram, disk}, sshKey}; NODES, names of the nodes with controllers,
+with commas between them; for `port`, also NODE, the name of this one, and FOLDER for the files.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ AMPHORAE, CONTROLLERS = "lb-mgmt-sec-grp", "lb-health-mgr-sec-grp"
 """Security groups, by the names of Octavia's documentation."""
 OWNER = "Octavia:health-mgr"
 """Device owner of the ports of controllers."""
+PORT = "octavia-health-manager-"
+"""Name of a controller's port, before the name of its node."""
 REST, HEARTBEATS, SSH = 9443, 5555, 22
 KEY = "octavia-amphora"
 
@@ -68,7 +70,9 @@ class Cloud:
             enable_dhcp=True,
         )
         if subnet.cidr != cidr:
-            sys.exit(f"subnet {SUBNET} has {subnet.cidr}, not {cidr}; delete it, or change the spec")
+            sys.exit(
+                f"subnet {SUBNET} has {subnet.cidr}, not {cidr}; remove `amphora`, delete the subnet, then set it again"
+            )
         return network
 
     def admit(self, group: Any, clients: Any, rules: Iterable[tuple[str, int | None]]) -> None:
@@ -118,28 +122,27 @@ class Cloud:
         return flavor
 
     def ports(self, network: Any) -> dict[str, Any]:
-        """Return the ports of controllers, by node."""
-        ports = self.net.ports(network_id=network.id, device_owner=OWNER)
-        return {port.binding_host_id: port for port in ports}
+        """Return the ports of controllers, by node; of nodes that left, too."""
+        ports = self.net.ports(network_id=network.id, device_owner=OWNER, project_id=self.project)
+        return {port.binding_host_id: port for port in ports if port.name == f"{PORT}{port.binding_host_id}"}
 
     def reconcile_ports(self, network: Any, group: Any, nodes: Iterable[str]) -> None:
-        """Give each node one port, and delete those of nodes that left."""
+        """Give each node one port. A node that left keeps its own: with another address after its return, amphorae
+        would go on with heartbeats to the former one, and all of them would be replaced.
+        """
         ports, with_controller = self.ports(network), set(nodes)
         for node in sorted(with_controller - ports.keys()):
             print(f"port of node {node}: made", flush=True)
             self.net.create_port(
-                name=f"octavia-health-manager-{node}",
+                name=f"{PORT}{node}",
                 project_id=self.project,
                 network_id=network.id,
                 device_owner=OWNER,
                 binding_host_id=node,
                 security_group_ids=[group.id],
             )
-        for node, port in ports.items():
-            if node not in with_controller:
-                print(f"port of node {node}: deleted", flush=True)
-                self.net.delete_port(port)
-            elif list(port.security_group_ids) != [group.id]:
+        for port in ports.values():
+            if list(port.security_group_ids) != [group.id]:
                 self.net.update_port(port, security_group_ids=[group.id])
 
     def lift_quotas(self) -> None:
@@ -177,7 +180,7 @@ def prepare(cloud: Cloud, nodes: Iterable[str]) -> None:
     cloud.lift_quotas()
 
 
-def write_port(cloud: Cloud, node: str, folder: Path) -> None:
+def write_port(cloud: Cloud, node: str, nodes: Iterable[str], folder: Path) -> None:
     """Write `management.conf`, Octavia's options, and `interface`: port, MAC address, address and MTU. Raise SystemExit
     while something of it does not exist.
     """
@@ -188,7 +191,8 @@ def write_port(cloud: Cloud, node: str, folder: Path) -> None:
         sys.exit(f"the management network has no port for node {node}; see the Job that makes them")
     port = ports[node]
     address = port.fixed_ips[0]["ip_address"]
-    listeners = sorted(each.fixed_ips[0]["ip_address"] for each in ports.values())
+    with_controller = ports.keys() & {node, *nodes}
+    listeners = sorted(ports[each].fixed_ips[0]["ip_address"] for each in with_controller)
     options = {
         "controller_worker": {
             "amp_boot_network_list": network.id,
@@ -227,10 +231,11 @@ def connect(settings: Mapping[str, Any]) -> Cloud:
 def main(action: str) -> None:
     """Run one of the two."""
     cloud = connect(json.loads(os.environ["SETTINGS"]))
+    nodes = [node for node in os.environ["NODES"].split(",") if node]
     if action == "prepare":
-        prepare(cloud, filter(None, os.environ["NODES"].split(",")))
+        prepare(cloud, nodes)
     else:
-        write_port(cloud, os.environ["NODE"], Path(os.environ["FOLDER"]))
+        write_port(cloud, os.environ["NODE"], nodes, Path(os.environ["FOLDER"]))
 
 
 if __name__ == "__main__":

@@ -25,6 +25,10 @@ _FILES = "/etc/octavia/amphora-tls"
 _SHARED = "/run/octavia-management"
 """Folder of what the first container finds out about the management network."""
 _NODE_PROC = "/node/proc"
+_NODES = "openstack.k8s.io/health-managers"
+"""Annotation of the pods: the nodes that have one, with commas between them."""
+_UNLIMITED = 100 * 365 * 24 * 60 * 60
+"""Seconds of a time that nothing is older than; Octavia subtracts it from now, so it has an end."""
 _HEARTBEATS = ":15B3 "
 """UDP port 5555 as the kernel lists it."""
 
@@ -82,9 +86,13 @@ def _passphrase(password: str) -> str:
     return base64.urlsafe_b64encode(hashlib.sha256(password.encode()).digest()).decode()[:32]
 
 
-def _controller_options(provider: Provider) -> Sections:
+def _controller_options(ctx: Context[OctaviaSpec], provider: Provider) -> Sections:
     """Return the options of the controllers alone."""
+    purge = ctx.spec.purge
+    age = purge.days * 24 * 60 * 60 if purge.enabled else _UNLIMITED
     return {
+        # Housekeeping has no option that turns the removal off.
+        "house_keeping": {"amphora_expiry_age": age, "load_balancer_expiry_age": age},
         "certificates": {"ca_certificate": f"{_FILES}/ca.crt", "ca_private_key": f"{_FILES}/ca.key"},
         "haproxy_amphora": {"client_cert": f"{_FILES}/client.pem", "server_ca": f"{_FILES}/server-ca.crt"},
         "controller_worker": {"client_ca": f"{_FILES}/client-ca.crt"},
@@ -106,7 +114,7 @@ def amphora_steps(
     options = layered(
         oslo.merge(oslo.options.defaults(), defaults, _DEFAULTS),
         provider.amphora.controllers.config,
-        oslo.merge(wired, _controller_options(provider)),
+        oslo.merge(wired, _controller_options(ctx, provider)),
         "spec.amphora.controllers.config",
     )
     files = {"octavia.conf": oslo.render(options)}
@@ -115,7 +123,7 @@ def amphora_steps(
     selection = kube.NodeSelection.of({"spec": {"template": template}})
     nodes = sorted(name for name, node in ctx.nodes.items() if selection.takes(name, node.labels))
     # An amphora is told the addresses of all health managers when it is made, so a new node restarts the pods.
-    template["metadata"]["annotations"]["openstack.k8s.io/health-managers"] = kube.digest(nodes)
+    template["metadata"]["annotations"][_NODES] = ",".join(nodes)
     daemons = kube.agents(ctx, CONTROLLERS, template, "spec.amphora.controllers.nodeSelector")
     network = _network(ctx, provider.amphora, conf, nodes, after=after)
     pods = Step(name="Controllers", objects=(daemons,), after=(*after, *provider.steps, conf, network, certificates))
@@ -207,6 +215,7 @@ def _template(ctx: Context[OctaviaSpec], provider: Provider, conf: parts.Config,
         env={
             "SETTINGS": _settings(provider.amphora),
             "NODE": {"fieldRef": {"fieldPath": "spec.nodeName"}},
+            "NODES": {"fieldRef": {"fieldPath": f"metadata.annotations['{_NODES}']"}},
             "FOLDER": _SHARED,
         },
         mounts=mounts,

@@ -63,7 +63,8 @@ class OctaviaSpec(ServiceSpec, UsesDatabase, UsesCache, UsesIdentity):
     quotas: Quotas = Quotas()
     """Limits of a project without quotas of its own."""
     purge: LoadBalancerPurge = LoadBalancerPurge()
-    """Removal of deleted load balancers from the database."""
+    """Removal of deleted load balancers from the database. With the provider amphora, its controllers remove them, and
+    deleted amphorae, at the age `keep`, too; `enabled: false` keeps all of them."""
 
 
 OCTAVIA = Resource(
