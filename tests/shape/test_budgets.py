@@ -26,7 +26,7 @@ LARGER = {
     "mariadb": 570,
     "neutron": 425,
     "nova": 1180,
-    "octavia": 430,
+    "octavia": 455,
     "ovnnetwork": 1000,
     "pki": 320,
     "rabbitmq": 490,
