@@ -158,3 +158,14 @@ def test_secrets_stay_for_the_days_of_the_spec() -> None:
     now = datetime(2026, 3, 31)
     since = {"a": now - timedelta(days=30), "b": now - timedelta(days=29, hours=23)}
     assert forget_projects.due(since, now, 30) == ["a"]
+
+
+def test_a_project_that_cannot_be_removed_does_not_keep_the_others(capsys: pytest.CaptureFixture[str]) -> None:
+    def remove(project: str) -> None:
+        if project == "b":
+            raise RuntimeError("internal-7f3a")
+
+    assert forget_projects.remove_all(remove, ["a", "b", "c"]) == ["a", "c"]
+    output = capsys.readouterr().out
+    assert "project b: its secrets are not removed: RuntimeError" in output
+    assert "internal-7f3a" not in output

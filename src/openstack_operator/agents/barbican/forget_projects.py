@@ -2,8 +2,9 @@
 
 barbican-keystone-listener would do it at once, by notifications, for which Keystone would need a broker. A project is
 gone if Keystone itself answers 404 for it, in JSON, to a user for whom it knows its own project. Any other answer ends
-the program before it has changed anything. Days count from the first such answer. A table beside Barbican's stores it
-with the project of the user: a Keystone with another one, such as an empty one, begins with no days.
+the program before it has changed anything. Days count from the first such answer, as long as each answer follows the
+one before within two days. A table beside Barbican's stores both with the project of the user: a Keystone with another
+one, such as an empty one, begins with no days.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from datetime import datetime, timedelta
 from typing import Any
 
 TABLE = "operator_gone_projects"
+PAUSE = timedelta(days=2)
+"""Days begin again after a longer time without an answer: the project may have been there meanwhile."""
 OK, NOT_FOUND = 200, 404
 
 
@@ -55,8 +58,25 @@ def due(first_seen: dict[str, datetime], now: datetime, days: int) -> list[str]:
     return sorted(project for project, since in first_seen.items() if now - since >= timedelta(days=days))
 
 
+def remove_all(remove: Callable[[str], Any], projects: Iterable[str]) -> list[str]:
+    """Remove what these projects have, also if that fails for some of them, and return those for which it worked."""
+    removed: list[str] = []
+    for project in projects:
+        try:
+            remove(project)
+        except Exception as error:
+            # Its text may have what is in the database.
+            print(f"project {project}: its secrets are not removed: {type(error).__name__}")
+        else:
+            print(f"project {project}: its secrets are removed")
+            removed.append(project)
+    return removed
+
+
 def main() -> int:
-    """Return 0 if all is done that can be done; 1 if Keystone does not say clearly which projects exist."""
+    """Return 0 if all is done that can be done; 1 if Keystone does not say clearly which projects exist, and if what
+    some project has cannot be removed.
+    """
     from barbican.common import config  # pyright: ignore[reportMissingImports]  # noqa: PLC0415
     from barbican.model import repositories  # pyright: ignore[reportMissingImports]  # noqa: PLC0415
     from barbican.tasks.keystone_consumer import (  # pyright: ignore[reportMissingImports]  # noqa: PLC0415
@@ -84,12 +104,14 @@ def main() -> int:
         print(f"Keystone does not say which projects exist: {text}; nothing is removed")
         return 1
     first_seen, now = remember(repositories, login, missing)
-    removed = due(first_seen, now, days)
-    for project in removed:
+
+    def remove(project: str) -> None:
         KeystoneEventConsumer().process(project_id=project, resource_type="project", operation_type="deleted")
-        print(f"project {project}: its secrets are removed")
+
+    projects_due = due(first_seen, now, days)
+    removed = remove_all(remove, projects_due)
     print(f"projects: {len(projects)}, gone: {len(missing)}, removed: {len(removed)}")
-    return 0
+    return 0 if removed == projects_due else 1
 
 
 def known_projects(repositories: Any) -> list[str]:
@@ -104,7 +126,8 @@ def known_projects(repositories: Any) -> list[str]:
 
 def remember(repositories: Any, login: str, missing: set[str]) -> tuple[dict[str, datetime], datetime]:
     """Store since when each project is gone, and return it, with the time by the same clock: the database's. Projects
-    that are back, and those that a Keystone with another project of its own did not have, are forgotten.
+    that are back, those that a Keystone with another project of its own did not have, and those for which the last
+    answer is too old are forgotten.
     """
     import sqlalchemy as sa  # pyright: ignore[reportMissingImports]  # noqa: PLC0415
 
@@ -114,15 +137,29 @@ def remember(repositories: Any, login: str, missing: set[str]) -> tuple[dict[str
         sa.Column("project", sa.String(255), primary_key=True),
         sa.Column("login", sa.String(255), nullable=False),
         sa.Column("since", sa.DateTime, nullable=False),
+        sa.Column("last", sa.DateTime, nullable=False),
     )
     engine = repositories.get_session().get_bind()
+    # The first version of the table had no `last`: its days begin again.
+    if sa.inspect(engine).has_table(TABLE) and "last" not in {
+        each["name"] for each in sa.inspect(engine).get_columns(TABLE)
+    }:
+        table.drop(engine)
     table.create(engine, checkfirst=True)
     with engine.begin() as connection:
         now = connection.execute(sa.select(sa.func.current_timestamp())).scalar_one()
-        connection.execute(table.delete().where(sa.or_(table.c.project.not_in(missing), table.c.login != login)))
+        forgotten = (
+            table.c.project.not_in(missing),
+            table.c.login != login,
+            table.c.last < now - PAUSE,
+            # The clock was ahead.
+            table.c.last > now,
+        )
+        connection.execute(table.delete().where(sa.or_(*forgotten)))
+        connection.execute(table.update().values(last=now))
         listed = {row.project for row in connection.execute(table.select())}
         for project in sorted(missing - listed):
-            connection.execute(table.insert().values(project=project, login=login, since=now))
+            connection.execute(table.insert().values(project=project, login=login, since=now, last=now))
         first_seen = {row.project: row.since for row in connection.execute(table.select())}
     return first_seen, now
 
