@@ -22,7 +22,7 @@ from openstack_operator.services.designate.model import DesignateSpec
 
 MODULES = Path(__file__).parent / "modules_of_designate"
 KEY = {"name": "transfer", "algorithm": "hmac-sha256", "secret": "bmV3", "scope": "POOL", "resource_id": "a pool"}
-OTHER = KEY | {"name": "of a user", "secret": "b3RoZXI="}
+OTHER = KEY | {"name": "of a user", "secret": "b3RoZXI=", "resource_id": "another pool"}
 OLD, NEW = {"host": "10.0.0.1", "port": 5354}, {"host": "10.0.0.2", "port": 5354}
 ID = "794ccc2c-d751-44fe-b57f-8894c9f5c842"
 FURTHER = server_pools(DesignateSpec.model_validate({"pools": [{"name": "further"}]}))[1].id
@@ -72,7 +72,7 @@ def stored(pool: dict[str, Any]) -> dict[str, Any]:
     [
         ([], "created"),
         ([KEY], "unchanged"),
-        ([KEY | {"secret": "b2xk", "resource_id": "gone"}], "changed (resource_id, secret)"),
+        ([KEY | {"secret": "b2xk", "algorithm": "hmac-sha1"}], "changed (algorithm, secret)"),
     ],
 )
 def test_central_knows_the_pool_and_the_key(tmp_path: Path, before: list[dict[str, str]], said: str) -> None:
@@ -82,6 +82,26 @@ def test_central_knows_the_pool_and_the_key(tmp_path: Path, before: list[dict[st
     assert KEY["secret"] not in done.stdout + done.stderr
     assert known["keys"] == [OTHER, KEY]
     assert known["pools"] == [{"description": "first", **stored(POOL)}]
+
+
+@pytest.mark.security
+def test_a_key_that_has_another_name_now_is_removed(tmp_path: Path) -> None:
+    of_a_zone = KEY | {"name": "of a zone", "scope": "ZONE"}
+    done, known = run(tmp_path, "pools", [KEY | {"name": "before"}, OTHER, of_a_zone])
+    assert done.returncode == 0, done.stderr
+    assert "key of transfers before: removed" in done.stdout
+    assert known["keys"] == [OTHER, of_a_zone, KEY]
+
+
+@pytest.mark.security
+@pytest.mark.parametrize("fields", [{"resource_id": "another"}, {"scope": "ZONE"}], ids=["pool", "zone"])
+def test_a_key_of_another_pool_is_not_taken(tmp_path: Path, fields: dict[str, str]) -> None:
+    before = KEY | fields | {"secret": "b2xk"}
+    done, known = run(tmp_path, "pools", [before])
+    assert done.returncode == 1
+    assert "a key named transfer is in Designate for another pool or zone" in done.stderr
+    assert known["keys"] == [before]
+    assert KEY["secret"] not in done.stdout + done.stderr
 
 
 def test_a_further_pool_is_created_once(tmp_path: Path) -> None:

@@ -35,7 +35,11 @@ def main() -> int:
     pools = json.loads((folder / "pools.json").read_text())
     if sys.argv[1:] == ["pools"]:
         # Servers cannot transfer a zone without it.
-        for fields in json.loads((folder / "tsig.json").read_text()):
+        keys = json.loads((folder / "tsig.json").read_text())
+        # First, since another pool may want the name.
+        for name in remove_keys(central, admin, keys):
+            print(f"key of transfers {name}: removed")
+        for fields in keys:
             print(f"key of transfers {fields['name']}: {put_key(central, admin, objects, fields)}")
         for pool in pools:
             print(f"pool {pool['name']}: {put_pool(central, admin, (objects, exceptions), pool)}")
@@ -96,11 +100,16 @@ def pool_id(default: str, name: str) -> str:
 
 
 def put_key(central: Any, admin: Any, objects: Any, fields: dict[str, str]) -> str:
-    """Create the key, or change the one of its name, and return what was done."""
+    """Create the key, or change the one of its name, and return what was done. Raise ValueError for a name that a key
+    of another pool has.
+    """
     keys: list[Any] = [*central.find_tsigkeys(admin, {"name": fields["name"]})]
     if not keys:
         central.create_tsigkey(admin, objects.TsigKey(**fields))
         return "created"
+    if (keys[0].scope, keys[0].resource_id) != (fields["scope"], fields["resource_id"]):
+        text = "is in Designate for another pool or zone; choose another name for external.tsigKey, or delete that key"
+        raise ValueError(f"a key named {fields['name']} {text}")
     changes = {name: value for name, value in fields.items() if getattr(keys[0], name) != value}
     if not changes:
         return "unchanged"
@@ -108,6 +117,18 @@ def put_key(central: Any, admin: Any, objects: Any, fields: dict[str, str]) -> s
         setattr(keys[0], name, value)
     central.update_tsigkey(admin, keys[0])
     return f"changed ({', '.join(sorted(changes))})"
+
+
+def remove_keys(central: Any, admin: Any, wanted: list[dict[str, str]]) -> list[str]:
+    """Remove other keys of the pools of these keys, such as one that has another name now, and return their names."""
+    names = {(each["resource_id"], each["name"]) for each in wanted}
+    removed: list[str] = []
+    for pool in dict.fromkeys(each["resource_id"] for each in wanted):
+        for key in list(central.find_tsigkeys(admin, {"scope": "POOL", "resource_id": pool})):
+            if (pool, key.name) not in names:
+                central.delete_tsigkey(admin, key.id)
+                removed.append(key.name)
+    return removed
 
 
 def put_zones(central: Any, admin: Any, designate: tuple[Any, Any], pool: dict[str, Any]) -> int:
