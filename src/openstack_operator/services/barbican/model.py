@@ -67,8 +67,8 @@ class ProjectPurge(Purge):
 
     schedule: Schedule = "45 2 * * *"
     """Time of the removal, as a cron expression in UTC."""
-    keep: Annotated[str, Field(max_length=6, pattern=r"^[0-9]+d$")] = "30d"
-    """Days that Keystone must not have had a project before its secrets are removed."""
+    keep: Annotated[str, Field(max_length=6, pattern=r"^([7-9]|[1-9][0-9]+)d$")] = "30d"
+    """Number of days for which a project must be missing in Keystone before its secrets are removed. At least 7."""
 
 
 class BarbicanSpec(ServiceSpec, UsesDatabase, UsesMessaging, UsesCache, UsesIdentity):
