@@ -5,8 +5,9 @@ A NetworkPolicy has no effect where the cluster's network does not enforce it, n
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
-from ipaddress import ip_address, ip_network
+from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 
 from ..plan import Object
 
@@ -47,15 +48,30 @@ DNS: tuple[Object, ...] = tuple({"protocol": protocol, "port": 53} for protocol 
 """
 
 
+_NAT64 = ip_network("64:ff9b::/96")
+_NUMBER = re.compile(r"(0x)?[0-9a-f]*")
+
+
 def may_be_server(host: str) -> bool:
-    """Return False for an address that pods do not reach, in whatever form, and for names of the pod's own node."""
+    """Return False for an address that pods do not reach, for names of the pod's own node, and for what a resolver may
+    read as an address in another form, such as `127.1`, `2130706433` or `127.0.0.1.`.
+    """
     try:
         ip = ip_address(host.strip("[]"))
     except ValueError:
-        return host.lower().rstrip(".").rpartition(".")[2] != "localhost"
-    ip = getattr(ip, "ipv4_mapped", None) or ip
+        label = host.lower().removesuffix(".").rpartition(".")[2]
+        is_number = label[:1].isdigit() and _NUMBER.fullmatch(label)
+        return not is_number and host.lower().rstrip(".").rpartition(".")[2] != "localhost"
+    ip = _ipv4(ip)
     refused = [ip_network(block) for each in NETWORKS for block in each["ipBlock"]["except"]]
     return not ip.is_unspecified and not any(ip in network for network in refused)
+
+
+def _ipv4(ip: IPv4Address | IPv6Address) -> IPv4Address | IPv6Address:
+    """Return the address of IPv4 that one of IPv6 leads to."""
+    if isinstance(ip, IPv6Address):
+        return IPv4Address(int(ip) & 0xFFFFFFFF) if ip in _NAT64 else ip.ipv4_mapped or ip
+    return ip
 
 
 def egress(target: Mapping[str, str], ports: Sequence[Object]) -> Object:
