@@ -262,6 +262,8 @@ def test_a_secret_has_to_allow_each_server_that_it_is_sent_to() -> None:
         ([BIND, {**BIND, "address": "fd00:ec2::254"}], "servers[1].address"),
         ([{**BIND, "bind9": {"host": "169.254.169.254", "key": KEY}}], "servers[0].bind9.host"),
         ([{**BIND, "bind9": {"host": "localhost", "key": KEY}}], "servers[0].bind9.host"),
+        ([{**BIND, "address": "64:ff9b::a9fe:a9fe"}], "servers[0].address"),
+        ([{**BIND, "bind9": {"host": "127.1", "key": KEY}}], "servers[0].bind9.host"),
         ([{**POWER, "pdns4": {**API, "url": "https://[::1]:8081"}}], "servers[0].pdns4.url"),
     ],
 )
@@ -273,6 +275,49 @@ def test_addresses_of_this_machine_and_of_the_link_are_refused(
     assert error.value.path == f"spec.pools[outside].external.{field}"
     with pytest.raises(SpecError, match="alsoNotifies"):
         complete(release, {"alsoNotifies": [{"address": "169.254.169.254"}]})
+
+
+@pytest.mark.security
+def test_forms_of_addresses_that_resolvers_may_read_are_refused() -> None:
+    refused = ("127.1", "2130706433", "0x7f000001", "0x7f.1", "0177.0.0.1", "127.0.0.1.", "64:ff9b::a9fe:a9fe")
+    assert not [host for host in (*refused, "localhost.") if kube.may_be_server(host)]
+    allowed = (
+        "192.0.2.53",
+        "64:ff9b::c000:235",
+        "ns1.example.org",
+        "ns1.example.org.",
+        "abc",
+        "3com.example",
+        "ns1.3com",
+    )
+    assert [host for host in allowed if kube.may_be_server(host)] == [*allowed]
+
+
+def test_a_load_balancer_without_an_address_is_named(release: Release) -> None:
+    spec: dict[str, Any] = {"pools": [outside(BIND)], "mdns": {"serviceType": "LoadBalancer"}}
+    children = live(planned(release, spec))
+    service = children["Service", "designate-mdns-0"]
+    for ingress, said in (
+        ([], "no IP address yet"),
+        ([{"hostname": "lb.example.org"}], "the host name lb.example.org"),
+    ):
+        service["status"] = {"loadBalancer": {"ingress": ingress}}
+        (step,) = [each for each in planned(release, spec, children) if each.name == "Addresses"]
+        assert step.verdict
+        assert "Service 'designate-mdns-0'" in step.verdict.message
+        assert said in step.verdict.message
+        assert "external.primaries" in step.verdict.message
+
+
+def test_servers_that_have_other_addresses_of_mini_dns_wait_for_no_load_balancer(release: Release) -> None:
+    primaries = [{"address": "198.51.100.1", "port": 53}]
+    spec: dict[str, Any] = {"pools": [outside(BIND, primaries=primaries)], "mdns": {"serviceType": "LoadBalancer"}}
+    children = live(planned(release, spec))
+    for obj in children.values():
+        obj.pop("status", None) if obj["kind"] == "Service" else None
+    assert pools(planned(release, spec, children))["outside"]["targets"][0]["masters"] == [
+        {"host": "198.51.100.1", "port": 53}
+    ]
 
 
 @pytest.mark.security

@@ -10,7 +10,7 @@ from typing import Any
 from ... import kube, parts
 from ...api import Sections
 from ...plan import READY, Context, Object, Step, progressing
-from .config import DEFAULTS, DNS_PORT, FILE, MDNS_PORT, SERVER_PORT, ServerPool, endpoints, mdns_options
+from .config import DEFAULTS, DNS_PORT, FILE, MDNS_PORT, SERVER_PORT, ServerPool, endpoints, mdns_options, server_pools
 from .model import DesignateSpec, Program
 
 MDNS, DNS = "mdns", "dns"
@@ -69,14 +69,18 @@ def addresses(ctx: Context[DesignateSpec], servers: Mapping[str, Sequence[Object
         # Servers are known by their addresses.
         mdns = [_with(each, type=type_, externalTrafficPolicy="Local") for each in mdns]
     inner = [_address(ctx, each) for each in mdns]
-    outer = [_outer_address(ctx, each) for each in mdns] if is_outside else inner
+    # Addresses of load balancers are for pools whose servers have no other ones.
+    is_outer = is_outside and any(
+        each.spec.external and not each.spec.external.primaries for each in server_pools(ctx.spec)
+    )
+    outer = [_outer_address(ctx, each) for each in mdns] if is_outer else inner
     of_pools = {pool: [_address(ctx, each) for each in services] for pool, services in servers.items()}
     is_complete = all((*inner, *outer, *(each for hosts in of_pools.values() for each in hosts)))
     step = Step(
         name="Addresses",
         objects=(*(kube.remembered(each) if is_outside else each for each in mdns), *chain(*servers.values())),
         barrier=True,
-        verdict=READY if is_complete else progressing("Kubernetes assigns addresses to mini DNS and servers"),
+        verdict=READY if is_complete else progressing(_obstacle(ctx, mdns if is_outer else ())),
     )
     if not is_complete:
         return Addresses(step)
@@ -104,6 +108,19 @@ def _outer_address(ctx: Context[DesignateSpec], service: Object) -> str:
     status = ctx.children.get(("Service", service["metadata"]["name"]), {}).get("status") or {}
     entries = (status.get("loadBalancer") or {}).get("ingress") or []
     return next((each["ip"] for each in entries if each.get("ip")), "")
+
+
+def _obstacle(ctx: Context[DesignateSpec], balanced: Sequence[Object]) -> str:
+    """Return what is waited for, with the first of these Services that has no address of a load balancer."""
+    for each in balanced:
+        name = each["metadata"]["name"]
+        if _address(ctx, each) and not _outer_address(ctx, each):
+            status = ctx.children["Service", name].get("status") or {}
+            entries = (status.get("loadBalancer") or {}).get("ingress") or []
+            hosts = [entry["hostname"] for entry in entries if entry.get("hostname")]
+            state = f"has the host name {hosts[0]} and no IP address" if hosts else "has no IP address yet"
+            return f"the load balancer of Service {name!r} {state}; name addresses of mini DNS in external.primaries"
+    return "Kubernetes assigns addresses to mini DNS and servers"
 
 
 def _with(service: Object, **fields: str) -> Object:
