@@ -119,11 +119,11 @@ def put_key(central: Any, admin: Any, objects: Any, fields: dict[str, str]) -> s
     return f"changed ({', '.join(sorted(changes))})"
 
 
-def remove_keys(central: Any, admin: Any, wanted: list[dict[str, str]]) -> list[str]:
+def remove_keys(central: Any, admin: Any, keys: list[dict[str, str]]) -> list[str]:
     """Remove other keys of the pools of these keys, such as one that has another name now, and return their names."""
-    names = {(each["resource_id"], each["name"]) for each in wanted}
+    names = {(each["resource_id"], each["name"]) for each in keys}
     removed: list[str] = []
-    for pool in dict.fromkeys(each["resource_id"] for each in wanted):
+    for pool in dict.fromkeys(each["resource_id"] for each in keys):
         for key in list(central.find_tsigkeys(admin, {"scope": "POOL", "resource_id": pool})):
             if (pool, key.name) not in names:
                 central.delete_tsigkey(admin, key.id)

@@ -93,7 +93,8 @@ def _container(ctx: Context[DesignateSpec], conf: parts.Config, file: parts.Conf
     (own_key,) = kube.files(RNDC, file.secret, _FOLDER, "$(POD_NAME)")
     return kube.Container(
         component=parts.program(ctx, COMPONENT),
-        # Servers restart with another key, but not as another server is added.
+        # Servers restart with another key, but not as another server is added. (The first restarts as the second is:
+        # its pod gets an affinity.)
         env={**POD_NAME, "RNDC_DIGEST": kube.digest(root)},
         ports={"dns": SERVER_PORT, "control": CONTROL_PORT},
         mounts=(

@@ -200,7 +200,7 @@ class PoolServers(Model):
     pdns4: Pdns4 = Pdns4()
     """PowerDNS, with `backend: pdns4`; its zones are in a schema beside Designate's."""
     external: Annotated[External | None, _DETAILS] = None
-    """Servers of yours, with `backend: external`."""
+    """DNS servers of yours, if `backend` is external."""
     ns_records: Annotated[
         list[ServerName], Field(max_length=13, json_schema_extra={"x-kubernetes-list-type": "set"})
     ] = []
@@ -216,7 +216,8 @@ class PoolServers(Model):
         validated(
             rule(
                 "self.all(name, name != 'pool' && size(name) <= 50)",
-                "an attribute has at most 50 letters, and the operator sets `pool` to the name of the pool",
+                "the operator sets `pool`, and longer names have no room; use names of at most 50 characters, "
+                "and not `pool`",
             )
         ),
     ] = {}
@@ -235,7 +236,7 @@ class Pool(PoolServers):
     """Name of the pool."""
     retired: bool = False
     """Set it before you remove the pool from the list: Designate forgets the pool once it has no zones, and
-    RetiredPoolsReady says which ones it has. No zone is created in it meanwhile."""
+    RetiredPoolsReady lists the zones that are left. No zone is created in it meanwhile."""
 
 
 class Quotas(Model):
