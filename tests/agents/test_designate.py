@@ -84,7 +84,6 @@ def test_central_knows_the_pool_and_the_key(tmp_path: Path, before: list[dict[st
     assert known["pools"] == [{"description": "first", **stored(POOL)}]
 
 
-@pytest.mark.security
 def test_a_key_that_has_another_name_now_is_removed(tmp_path: Path) -> None:
     of_a_zone = KEY | {"name": "of a zone", "scope": "ZONE"}
     done, known = run(tmp_path, "pools", [KEY | {"name": "before"}, OTHER, of_a_zone])
@@ -93,7 +92,6 @@ def test_a_key_that_has_another_name_now_is_removed(tmp_path: Path) -> None:
     assert known["keys"] == [OTHER, of_a_zone, KEY]
 
 
-@pytest.mark.security
 @pytest.mark.parametrize("fields", [{"resource_id": "another"}, {"scope": "ZONE"}], ids=["pool", "zone"])
 def test_a_key_of_another_pool_is_not_taken(tmp_path: Path, fields: dict[str, str]) -> None:
     before = KEY | fields | {"secret": "b2xk"}
