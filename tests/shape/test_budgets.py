@@ -18,7 +18,7 @@ LARGER = {
     "cephstorage": 710,
     "cinder": 890,
     "controlplane": 660,
-    "designate": 990,
+    "designate": 1000,
     "glance": 404,
     "horizon": 555,
     "keystone": 590,

@@ -59,7 +59,7 @@ class OctaviaSpec(ServiceSpec, UsesDatabase, UsesCache, UsesIdentity):
     ovn_network_ref: OVNNetworkRef = OVNNetworkRef(name="ovn")
     """OVNNetwork that carries out the load balancers; the one of this cloud's Neutron."""
     amphora: Annotated[Amphora | None, Field(json_schema_extra={DETAILS_IN_KIND: True})] = None
-    """The provider amphora, for users who name it when they make a load balancer; unset, OVN is the only provider."""
+    """The provider amphora, for load balancers whose users choose it; unset, OVN is the only provider."""
     quotas: Quotas = Quotas()
     """Limits of a project without quotas of its own."""
     purge: LoadBalancerPurge = LoadBalancerPurge()
