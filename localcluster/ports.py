@@ -43,6 +43,6 @@ def _is_free(port: int, hosts: Sequence[str]) -> bool:
 
 
 def _first_of_clients() -> int:
-    first = int(_RANGE_OF_CLIENTS.read_text().split()[0])
+    lowest_port = int(_RANGE_OF_CLIENTS.read_text().split()[0])
     # A machine that gives nearly every port to clients leaves no better choice.
-    return first if first > _FIRST + 1_000 else _END
+    return lowest_port if lowest_port > _FIRST + 1_000 else _END

@@ -87,12 +87,15 @@ def longest_step(monkeypatch: pytest.MonkeyPatch) -> Generator[Callable[[], floa
 
 
 async def reported(manager: Manager, cluster: Cluster, kind: Kind, name: str) -> dict[str, Any]:
-    """The Ready condition that speaks of the present spec."""
+    """The Ready condition that speaks of the present spec, once the API server took it: a busy one takes more than the
+    operator's patience to store a megabyte, and the operator says that it tries again.
+    """
 
     async def current() -> dict[str, Any] | None:
         item = manager.world.stores[kind].get(cluster.namespace, name)
         condition = conditions(item.decode()).get("Ready", {}) if item else {}
-        return condition if item and condition.get("observedGeneration") == item.meta.generation else None
+        is_current = item and condition.get("observedGeneration") == item.meta.generation
+        return condition if is_current and condition.get("reason") != "Retrying" else None
 
     return await eventually(current)
 

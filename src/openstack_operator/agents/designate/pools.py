@@ -59,15 +59,15 @@ def put_pool(central: Any, admin: Any, designate: tuple[Any, Any], pool: dict[st
 
     objects, exceptions = designate
     fields = {name: value for name, value in pool.items() if name != "retired"}
-    done = f"{len(pool['targets'])} targets"
+    size = f"{len(pool['targets'])} targets"
     try:
         central.update_pool(admin, DesignateAdapter.parse("YAML", fields, central.get_pool(admin, pool["id"])))
     except exceptions.PoolNotFound:
         if pool["retired"]:
             return "retired"
         central.create_pool(admin, DesignateAdapter.parse("YAML", fields, objects.Pool()))
-        return f"created, {done}"
-    return done
+        return f"created, {size}"
+    return size
 
 
 def forget(central: Any, admin: Any, retired: dict[str, bool]) -> list[str]:
