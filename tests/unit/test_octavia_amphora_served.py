@@ -89,7 +89,8 @@ class Cloud(BaseHTTPRequestHandler):
                 pair = self.store.kinds["os-keypairs"].get(name)
                 self.say(200, {"keypair": pair}) if pair else self.say(404, {"itemNotFound": {"code": 404}})
             case ["compute", "v2.1", "flavors", id_, "os-flavor-access"]:
-                self.say(200, {"flavor_access": [{"flavor_id": id_, "tenant_id": PROJECT}]})
+                access = self.store.kinds["flavor-access"].values()
+                self.say(200, {"flavor_access": [each for each in access if each["flavor_id"] == id_]})
             case ["compute", "v2.1", "flavors", "detail"]:
                 self.say(200, {"flavors": [*self.store.kinds["flavors"].values()]})
             case ["network", "v2.0", kind]:
@@ -107,6 +108,10 @@ class Cloud(BaseHTTPRequestHandler):
             case ["compute", "v2.1", "os-keypairs"]:
                 self.store.kinds["os-keypairs"][body["keypair"]["name"]] = body["keypair"]
                 self.say(200, {"keypair": {**body["keypair"], "fingerprint": "x", "user_id": "octavia"}})
+            case ["compute", "v2.1", "flavors", id_, "action"]:
+                access = {"flavor_id": id_, "tenant_id": body["addTenantAccess"]["tenant"]}
+                self.store.kinds["flavor-access"][id_] = access
+                self.say(200, {"flavor_access": [access]})
             case ["compute", "v2.1", kind] | ["network", "v2.0", kind]:
                 one = kind.replace("-", "_").removesuffix("s")
                 self.say(201, {one: self.store.make(kind, body[one])})
@@ -248,7 +253,16 @@ class Stand:
 def _stand(release: Release) -> Generator[Stand]:
     with image_root("octavia") as root:
         cloud = Server(("127.0.0.1", 0), Cloud)
-        kinds = ("networks", "subnets", "security-groups", "security-group-rules", "ports", "flavors", "os-keypairs")
+        kinds = (
+            "networks",
+            "subnets",
+            "security-groups",
+            "security-group-rules",
+            "ports",
+            "flavors",
+            "flavor-access",
+            "os-keypairs",
+        )
         cloud.kinds = {kind: {} for kind in kinds}
         cloud.quotas, cloud.numbers = {}, count(1)
         Thread(target=cloud.serve_forever, daemon=True).start()
@@ -297,9 +311,14 @@ def test_the_network_is_made_once_and_repaired(stand: Stand) -> None:
     (flavor,) = kinds["flavors"].values()
     assert (flavor["ram"], flavor["vcpus"], flavor["disk"]) == (512, 1, 2)
     assert flavor["os-flavor-access:is_public"] is False
+    assert kinds["flavor-access"] == {flavor["id"]: {"flavor_id": flavor["id"], "tenant_id": PROJECT}}
     assert stand.cloud.quotas["compute", PROJECT]["instances"] == -1
     assert stand.cloud.quotas["network", PROJECT]["port"] == -1
     before = json.dumps(kinds, sort_keys=True)
+    stand.prepare("a", "b")
+    assert json.dumps(kinds, sort_keys=True) == before
+    # The Job may have ended before it gave access.
+    kinds["flavor-access"].clear()
     stand.prepare("a", "b")
     assert json.dumps(kinds, sort_keys=True) == before
     # What others delete comes back, and a node that left finds its address again.

@@ -140,11 +140,6 @@ def remember(repositories: Any, login: str, missing: set[str]) -> tuple[dict[str
         sa.Column("last", sa.DateTime, nullable=False),
     )
     engine = repositories.get_session().get_bind()
-    # The first version of the table had no `last`: its days begin again.
-    if sa.inspect(engine).has_table(TABLE) and "last" not in {
-        each["name"] for each in sa.inspect(engine).get_columns(TABLE)
-    }:
-        table.drop(engine)
     table.create(engine, checkfirst=True)
     with engine.begin() as connection:
         now = connection.execute(sa.select(sa.func.current_timestamp())).scalar_one()

@@ -64,7 +64,7 @@ class Cloud:
             "subnet",
             SUBNET,
             network_id=network.id,
-            ip_version=ip_network(cidr).version,
+            ip_version=4,
             cidr=cidr,
             gateway_ip=None,
             enable_dhcp=True,
@@ -83,14 +83,13 @@ class Cloud:
             (rule.protocol, rule.port_range_min, rule.remote_group_id)
             for rule in self.net.security_group_rules(security_group_id=group.id, direction="ingress")
         }
-        family = f"IPv{ip_network(self.settings['cidr']).version}"
         for protocol, port in rules:
             if (protocol, port, clients.id) not in present:
                 print(f"security group {group.name}: admits {protocol} {port or ''}", flush=True)
                 self.net.create_security_group_rule(
                     security_group_id=group.id,
                     direction="ingress",
-                    ether_type=family,
+                    ether_type="IPv4",
                     protocol=protocol,
                     port_range_min=port,
                     port_range_max=port,
@@ -101,8 +100,7 @@ class Cloud:
         """Return the security groups of amphorae and of controllers, which admit each other alone."""
         amphorae, controllers = (self.ensure("security_group", name) for name in (AMPHORAE, CONTROLLERS))
         ssh = [("tcp", SSH)] if self.settings.get("sshKey") else []
-        icmp = "icmp" if ip_network(self.settings["cidr"]).version == 4 else "ipv6-icmp"
-        self.admit(amphorae, controllers, [(icmp, None), ("tcp", REST), *ssh])
+        self.admit(amphorae, controllers, [("icmp", None), ("tcp", REST), *ssh])
         self.admit(controllers, amphorae, [("udp", HEARTBEATS)])
         return amphorae, controllers
 
@@ -111,11 +109,10 @@ class Cloud:
         size = self.settings["flavor"]
         name = "octavia-amphora-{vcpus}-{ram}-{disk}".format(**size)
         # Private ones are in the list of all (is_public=None) alone.
-        matches = [each for each in self.compute.flavors(is_public=None) if each.name == name]
-        if matches:
-            return matches[0]
-        print(f"flavor {name}: made", flush=True)
-        flavor = self.compute.create_flavor(name=name, is_public=False, **size)
+        flavor = next((each for each in self.compute.flavors(is_public=None) if each.name == name), None)
+        if flavor is None:
+            print(f"flavor {name}: made", flush=True)
+            flavor = self.compute.create_flavor(name=name, is_public=False, **size)
         access = {each["tenant_id"] for each in self.compute.get_flavor_access(flavor)}
         if self.project not in access:
             self.compute.flavor_add_tenant_access(flavor, self.project)
@@ -203,7 +200,7 @@ def write_port(cloud: Cloud, node: str, nodes: Iterable[str], folder: Path) -> N
         },
         "health_manager": {
             "bind_ip": address,
-            "controller_ip_port_list": ",".join(_listens(each) for each in listeners),
+            "controller_ip_port_list": ",".join(f"{each}:{HEARTBEATS}" for each in listeners),
         },
     }
     lines = (
@@ -214,10 +211,6 @@ def write_port(cloud: Cloud, node: str, nodes: Iterable[str], folder: Path) -> N
     prefix = ip_network(cloud.settings["cidr"]).prefixlen
     (folder / "management.conf").write_text("\n".join(lines) + "\n")
     (folder / "interface").write_text(f"{port.id} {port.mac_address} {address}/{prefix} {network.mtu}\n")
-
-
-def _listens(address: str) -> str:
-    return f"[{address}]:{HEARTBEATS}" if ":" in address else f"{address}:{HEARTBEATS}"
 
 
 def connect(settings: Mapping[str, Any]) -> Cloud:
