@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import socket
 import subprocess
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
@@ -56,3 +57,12 @@ def inside(
                 os.kill(int(child), signal.SIGKILL)
             process.kill()
         process.wait(PATIENCE)
+
+
+def listens(port: int) -> bool:
+    """Whether a program takes connections at this port of the machine."""
+    try:
+        socket.create_connection(("127.0.0.1", port)).close()
+    except OSError:
+        return False
+    return True

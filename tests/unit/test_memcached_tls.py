@@ -14,7 +14,7 @@ from pathlib import Path
 
 import patching
 import pytest
-from image_root import image_root
+from image_root import image_root, listens
 from patience import PATIENCE, until
 
 from localcluster.ports import free_port
@@ -92,14 +92,6 @@ def port() -> Iterator[int]:
         finally:
             program.terminate()
             program.wait(PATIENCE)
-
-
-def listens(port: int) -> bool:
-    try:
-        socket.create_connection(("127.0.0.1", port)).close()
-    except OSError:
-        return False
-    return True
 
 
 def issue(by: pki.Pair, name: str, *, calls: bool = False, drawn: str = "drawn") -> pki.Pair:

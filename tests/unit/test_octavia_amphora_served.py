@@ -20,7 +20,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pymysql
 import pytest
-from image_root import image_root, inside
+from image_root import image_root, inside, listens
 from patience import PATIENCE, until
 
 from localcluster.ports import free_port
@@ -426,20 +426,12 @@ socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(message, (sys.argv[2], 5
 """
 
 
-def answers(port: int) -> bool:
-    try:
-        socket.create_connection(("127.0.0.1", port)).close()
-    except OSError:
-        return False
-    return True
-
-
 @contextmanager
 def mariadb(port: int) -> Generator[None]:
     with image_root("mariadb") as root:
         words = ["mariadb-start", "--bind-address=127.0.0.1", f"--port={port}", "--wsrep-on=OFF"]
         with inside(root, SERVERS, *words, env={"MARIADB_ROOT_PASSWORD": "rootpw"}):
-            until("MariaDB to listen", lambda: answers(port))
+            until("MariaDB to listen", lambda: listens(port))
             yield
 
 
@@ -459,7 +451,7 @@ def rabbitmq(port: int) -> Generator[None]:
         env |= {"RABBITMQ_ENABLED_PLUGINS_FILE": "/etc/rabbitmq/enabled_plugins"}
         env |= {"PATH": "/usr/lib/rabbitmq/bin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
         with inside(root, SERVERS, "rabbitmq-start", env=env):
-            until("RabbitMQ to listen", lambda: answers(port))
+            until("RabbitMQ to listen", lambda: listens(port))
             yield
 
 

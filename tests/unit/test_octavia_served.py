@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import socket
 import subprocess
 import urllib.error
 import urllib.request
@@ -20,7 +19,7 @@ from typing import Any
 
 import pymysql
 import pytest
-from image_root import image_root, inside
+from image_root import image_root, inside, listens
 from patience import PATIENCE, until
 
 from localcluster.ports import free_port
@@ -183,14 +182,6 @@ class Server(ThreadingHTTPServer):
     """Called with each new port, as Neutron writes it into OVN."""
 
 
-def answers(port: int) -> bool:
-    try:
-        socket.create_connection(("127.0.0.1", port)).close()
-    except OSError:
-        return False
-    return True
-
-
 @dataclass
 class Stand:
     """A pod of Octavia, and the servers it uses."""
@@ -272,7 +263,7 @@ def ovn(nb: int, sb: int, authority: pki.Pair) -> Generator[Path]:
     with image_root("ovn") as root:
         certified(root / "tmp", authority)
         with inside(root, ROOT, "sh", "-c", SERVERS, "servers", str(nb), str(sb), env={"HOME": "/tmp"}):
-            until("OVN to listen", lambda: answers(nb) and answers(sb))
+            until("OVN to listen", lambda: listens(nb) and listens(sb))
             yield root
 
 
@@ -361,7 +352,7 @@ def octavia(release: Release) -> Generator[Stand]:
         topology(switches)
         for port in cloud.ports.values():
             neutron_writes(switches, port)
-        until("MariaDB to listen", lambda: answers(sql))
+        until("MariaDB to listen", lambda: listens(sql))
 
         def query(statement: str) -> list[Any]:
             with pymysql.connect(host="127.0.0.1", port=sql, user="root", password="rootpw", autocommit=True) as server:
@@ -383,7 +374,7 @@ def octavia(release: Release) -> Generator[Stand]:
         stack.enter_context(running(root, words, output))
         made = Stand(root, switches, api, text, log, query, agent)
         try:
-            until("the API to answer", lambda: answers(api) and made.call("GET", "/healthcheck", token="")[0] == 200)
+            until("the API to answer", lambda: listens(api) and made.call("GET", "/healthcheck", token="")[0] == 200)
         except BaseException:
             print(log.read_text()[-8000:])
             raise
