@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from openstack.connection import Connection
 
+from cloud import proof
 from cloud.session import SAMPLES, Cloud, Session
 
 from ..conftest import Report, stands
@@ -19,3 +21,9 @@ def stood(report: Report) -> Iterator[tuple[Session, Cloud]]:
     with stands(SAMPLE, lambda spec: spec) as found:
         report.add(full_cloud_seconds_to_ready=found[1].seconds)
         yield found
+
+
+@pytest.fixture(name="administrator", scope="module")
+def _administrator(stood: tuple[Session, Cloud]) -> Connection:
+    """A connection for what the tests of a module share."""
+    return proof.connect(stood[0].cluster, stood[1].namespace)

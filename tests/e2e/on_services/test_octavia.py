@@ -11,7 +11,7 @@ from openstack.connection import Connection
 
 from cloud import proof
 from cloud.kubernetes import Kubernetes
-from cloud.session import Cloud, Session
+from cloud.session import Cloud
 
 from ..waiting import server_reaches, until
 
@@ -75,12 +75,6 @@ class Balancer:
             return self._api.find_load_balancer(self.balancer.id, ignore_missing=True) is None
 
         until("the load balancer to be gone", is_gone, 120, 1)
-
-
-@pytest.fixture(name="administrator", scope="module")
-def _administrator(stood: tuple[Session, Cloud]) -> Connection:
-    """A connection for what these tests share."""
-    return proof.connect(stood[0].cluster, stood[1].namespace)
 
 
 @pytest.fixture(name="group", scope="module")

@@ -48,12 +48,6 @@ def patch(cluster: Kubernetes, cloud: Cloud, octavia: dict[str, Any]) -> None:
     until("Octavia to be Ready", is_in_force, 900, 2)
 
 
-@pytest.fixture(name="administrator", scope="module")
-def _administrator(stood: tuple[Session, Cloud]) -> Connection:
-    """A connection for what these tests share."""
-    return proof.connect(stood[0].cluster, stood[1].namespace)
-
-
 @pytest.fixture(name="image", scope="module")
 def _image(administrator: Connection) -> Generator[Any]:
     """The image, in the project of the services."""
