@@ -35,8 +35,8 @@ from .rest import Rest
 from .test_pods import made
 
 ACCOUNT = f"system:serviceaccount:{NAMESPACE}:{OPERATOR}"
-PATIENT = {"lease": 900.0, "renew": 600.0}
-"""Seconds in which an operator on a busy machine does not lose its lease: these tests are about rights."""
+LEASE_SECONDS, RENEW_SECONDS = 900, 600
+"""An operator on a busy machine does not lose such a lease: these tests are about rights."""
 
 
 def agrees(_: Context[Any]) -> tuple[str, ...]:
@@ -73,7 +73,9 @@ async def account(kubeconfig: Path, user: str = ACCOUNT) -> AsyncGenerator[Clien
 async def test_a_clouds_whole_life(granted: Path, cluster: Cluster, root: Path) -> None:
     remotes = [replace(actuator, ensure=agrees, remove=agrees) for actuator in ACTUATORS]
     async with account(granted) as client, cluster.simulator():
-        leader = Leader(client, NAMESPACE, "test", name=f"lease-{os.getpid()}", **PATIENT)
+        leader = Leader(
+            client, NAMESPACE, "test", name=f"lease-{os.getpid()}", lease=LEASE_SECONDS, renew=RENEW_SECONDS
+        )
         manager = Manager(
             client, SERVICES, remotes, ReleaseFiles(root / "releases"), [cluster.namespace], leader=leader
         )
@@ -107,7 +109,7 @@ async def test_rights_in_one_namespace_are_enough_for_an_operator_of_that_one(
     remotes = [replace(actuator, ensure=agrees, remove=agrees) for actuator in ACTUATORS]
     account_name = f"system:serviceaccount:{NAMESPACE}:{user}"
     async with account(granted, account_name) as client, cluster.simulator():
-        leader = Leader(client, NAMESPACE, "test", name=f"lease-{user}", **PATIENT)
+        leader = Leader(client, NAMESPACE, "test", name=f"lease-{user}", lease=LEASE_SECONDS, renew=RENEW_SECONDS)
         manager = Manager(
             client, SERVICES, remotes, ReleaseFiles(root / "releases"), [cluster.namespace], leader=leader
         )
