@@ -173,7 +173,7 @@ def _unknown(path: tuple[str, ...], field: FieldInfo, value: Any) -> Iterator[In
         for entry in error.errors(include_input=False, include_url=False):
             if entry["type"] == "extra_forbidden":
                 problem = PydanticCustomError("unknown_field", "there is no such field; remove it, or correct its name")
-                # A choice between types has an entry of its own in the path.
+                # For a choice between types, pydantic puts the name of the type into the path, too.
                 yield InitErrorDetails(type=problem, loc=(*path, *entry["loc"]), input=None)
 
 
