@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import httpx2 as httpx
 import pytest
 
 from openstack_operator import api
@@ -19,7 +20,7 @@ from openstack_operator.kube import conditions
 from openstack_operator.runtime.kinds import NAMESPACE, Kind
 from openstack_operator.runtime.manager import Manager
 
-from .harness import Cluster, eventually
+from .harness import PATIENCE, Cluster, eventually
 from .hostile import Attack, attacks, definition, places, write
 from .test_controlplane import RESOURCE, operator
 
@@ -58,6 +59,13 @@ class Canary:
         await self._cluster.change(MEMCACHED, "canary", "/spec/replicas", self._replicas)
         await self._cluster.ready(MEMCACHED, "canary")
         return time.process_time() - before
+
+
+@pytest.fixture(autouse=True)
+def _patient(cluster: Cluster) -> None:
+    """The requests of these tests wait: the API server works on megabytes of several of them at a time."""
+    http: httpx.AsyncClient = cluster.client._http  # pyright: ignore[reportPrivateUsage]
+    http.timeout = PATIENCE
 
 
 @pytest.fixture
