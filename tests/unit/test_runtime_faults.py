@@ -123,6 +123,9 @@ async def test_an_informer_waits_for_an_api_that_is_not_there_yet(api: FaultyApi
     await asyncio.gather(watched.task, return_exceptions=True)
 
 
+_UNTYPED = "failed to create typed patch object (x/s-mon; apps/v1, Kind=StatefulSet): "
+
+
 def refusal(code: int, message: str, **details: Any) -> tuple[int, dict[str, Any], dict[str, str]]:
     return code, {"kind": "Status", "message": message, "details": details}, {}
 
@@ -149,6 +152,16 @@ def refusal(code: int, message: str, **details: Any) -> tuple[int, dict[str, Any
         (refusal(403, "namespace x is being terminated"), Transient, "terminated"),
         (refusal(404, "not found"), Missing, "not found"),
         (refusal(500, "etcd"), Transient, "etcd"),
+        (
+            refusal(500, f"{_UNTYPED}.spec.tolerations[0].a: field not declared in schema"),
+            SpecError,
+            "^StatefulSet/s-mon .spec.tolerations\\[0\\].a: field not declared in schema$",
+        ),
+        (
+            refusal(500, f"{_UNTYPED}errors:\n  .spec.a: field not declared in schema\n  .spec.b: expected map"),
+            SpecError,
+            "^StatefulSet/s-mon .spec.a: field not declared in schema .spec.b: expected map$",
+        ),
         (refusal(400, "strict decoding error", kind="Secret", name="s"), SpecError, "Secret/s: strict"),
         (
             refusal(422, "long", kind="Job", name="j", causes=[{"field": "spec.template", "message": "immutable"}]),

@@ -19,7 +19,7 @@ import msgspec
 from lightkube.config.client_adapter import ConnectionParams
 from lightkube.config.kubeconfig import KubeConfig
 
-from ..kube import MANAGED_BY, quote
+from ..kube import MANAGED_BY, one_line, quote
 from ..plan import Object, SpecError, Transient
 from . import metrics
 from .bodies import APPLY, encode_body
@@ -52,6 +52,12 @@ _METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=
 
 # What the authorizer and the check of owner references answer; any other 403 is admission refusing the content.
 _NOT_ALLOWED = re.compile(r'User "[^"]*" cannot |cannot set blockOwnerDeletion')
+# A field that the schema of the object does not have is answered as an error of the server where it is applied.
+_NOT_IN_SCHEMA = re.compile(
+    r"failed to create typed patch object \([^/]*/(?P<name>[^;]*);[^=]*Kind=(?P<kind>\w+)\): (?:errors:\s*)?"
+    r"(?P<field>[^:]+): (?P<text>.*)",
+    re.DOTALL,
+)
 
 
 class LeadershipLostError(Exception):
@@ -376,6 +382,8 @@ def _error(code: int, content: bytes, request: str) -> Exception:
     details = status.get("details") or {}
     if code in (400, 422) and "resourceVersion" not in message:
         return _refusal(details, message)
+    if code == 500 and (match := _NOT_IN_SCHEMA.search(message)):
+        return SpecError(f"{match['kind']}/{match['name']} {match['field']}", one_line(match["text"]))
     if code == 403 and "is being terminated" in message:
         return Transient(message)
     if code == 403 and _NOT_ALLOWED.search(message):
