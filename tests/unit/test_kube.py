@@ -559,4 +559,4 @@ def _deployment(strategy: str, reason: str, **status: int) -> Object:
 def test_a_deployment_that_ends_its_pods_first_rolls_out_until_the_new_ones_were_ready(
     strategy: str, reason: str, status: dict[str, int], *, expected: bool
 ) -> None:
-    assert kube.is_rolling_out(_deployment(strategy, reason, **status)) is expected
+    assert kube.Rollout(_deployment(strategy, reason, **status)).is_running is expected

@@ -149,7 +149,10 @@ async def test_several_nodes_are_told_what_a_switch_in_userspace_cannot(
     release: Release, spec: dict[str, Any], gateways: int, others: int, said: str
 ) -> None:
     counts = {"ovn-gateway": gateways, "ovn-chassis": others}
-    children = {("DaemonSet", name): {"status": {"desiredNumberScheduled": count}} for name, count in counts.items()}
+    children = {
+        ("DaemonSet", name): {"kind": "DaemonSet", "status": {"desiredNumberScheduled": count}}
+        for name, count in counts.items()
+    }
     made = plan(context(OVN_NETWORK, spec, release=release, owner="ovn", children=children))
 
     async def apply(step: Step) -> Sequence[Object]:

@@ -33,7 +33,8 @@ def server(**status: str) -> dict[tuple[str, str], Object]:
     claim = {"spec": {"resources": {"requests": {"storage": "10Gi"}}}}
     template = {"spec": {"containers": [{"name": "server"}]}}
     spec = {"replicas": 3, "volumeClaimTemplates": [claim], "template": template}
-    live = {"metadata": metadata, "spec": spec, "status": {"currentRevision": "a", "updateRevision": "a", **status}}
+    revisions = {"currentRevision": "a", "updateRevision": "a"}
+    live = {"kind": "StatefulSet", "metadata": metadata, "spec": spec, "status": {**revisions, **status}}
     return {("StatefulSet", "rabbitmq-server"): live}
 
 

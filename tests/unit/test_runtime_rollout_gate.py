@@ -10,7 +10,14 @@ import pytest
 
 from openstack_operator.plan import Object, Predecessor, Step, Transient, key
 from openstack_operator.runtime.kinds import DAEMON_SET, DEPLOYMENT, STATEFUL_SET, Kind
-from openstack_operator.runtime.rollout_gate import LONGEST_WAIT, PATIENCE, Required, Rollout, RolloutGate, Rollouts
+from openstack_operator.runtime.rollout_gate import (
+    LONGEST_WAIT,
+    PATIENCE,
+    FollowedRollout,
+    Required,
+    RolloutGate,
+    Rollouts,
+)
 from openstack_operator.runtime.store import Cached, Change, Request
 from openstack_operator.runtime.world import entry
 
@@ -280,10 +287,10 @@ def test_a_resource_that_is_gone_waits_no_longer(cloud: Cloud) -> None:
 def test_the_end_of_a_workload_ends_its_roll_out(cloud: Cloud) -> None:
     cloud.put(DEPLOYMENT, "keystone", rolls=True)
     old = cloud.live["Deployment", "keystone"]
-    assert cloud.rollouts.of_namespace("n") == [Rollout(DEPLOYMENT, old.meta, NOW, NOW)]
+    assert cloud.rollouts.of_namespace("n") == [FollowedRollout(DEPLOYMENT, old.meta, NOW, NOW)]
     anew = entry({**old.decode(), "metadata": {**old.decode()["metadata"], "uid": "anew"}}, DEPLOYMENT)
     cloud.rollouts.follow(Change(DEPLOYMENT, old, anew), NOW + SECOND)
-    assert cloud.rollouts.of_namespace("n") == [Rollout(DEPLOYMENT, anew.meta, NOW + SECOND, NOW + SECOND)]
+    assert cloud.rollouts.of_namespace("n") == [FollowedRollout(DEPLOYMENT, anew.meta, NOW + SECOND, NOW + SECOND)]
     cloud.rollouts.follow(Change(DEPLOYMENT, anew, None), NOW)
     assert cloud.rollouts.of_namespace("n") == []
 

@@ -75,17 +75,15 @@ from .readiness import (
     LAST_FAILURE,
     awaited,
     child_verdict,
-    conditions,
     danger,
     failure,
-    has_one_revision,
-    is_rolling_out,
     job_succeeded,
     judge,
     next_try,
     outdated,
 )
 from .resources import amount, peak, requested
+from .rollout import Rollout, conditions
 
 __all__ = [
     "BESIDE",
@@ -119,6 +117,7 @@ __all__ = [
     "NodeSelection",
     "Object",
     "Probe",
+    "Rollout",
     "agents",
     "amount",
     "annotated",
@@ -139,11 +138,9 @@ __all__ = [
     "fitting",
     "folder",
     "from_field",
-    "has_one_revision",
     "host",
     "in_memory",
     "irreplaceable",
-    "is_rolling_out",
     "job",
     "job_succeeded",
     "judge",

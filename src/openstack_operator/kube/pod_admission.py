@@ -11,7 +11,7 @@ from .pod_causes import SETTLE, STALLED_SOON_AFTER, Cause, Warnings, first_seen,
 from .pod_facts import created_at, parse_time
 from .pod_reasons import REFUSED
 from .quotes import one_line
-from .readiness import conditions
+from .rollout import Rollout, conditions
 
 _STALE = timedelta(minutes=20)
 """A controller that is refused pods tries again after 16 minutes at most; an older refusal is old news."""
@@ -35,17 +35,14 @@ def refusal_causes(
     workload: Mapping[str, Any], pods: Sequence[Object], warnings: Warnings, now: datetime
 ) -> Iterable[Cause]:
     """Pods the controller of a workload could not make: a quota, a policy or a webhook refuses them."""
-    kind, meta, status = workload["kind"], workload["metadata"], workload.get("status") or {}
+    kind, meta = workload["kind"], workload["metadata"]
     if kind == "Deployment":
         refused = conditions(workload).get("ReplicaFailure", {})
         if refused.get("status") == "True":
             yield _refusal_cause(refused.get("message", ""), parse_time(refused.get("lastTransitionTime"), now))
         return
-    desired, actual = {
-        "StatefulSet": (workload.get("spec", {}).get("replicas", 1), status.get("replicas", 0)),
-        "DaemonSet": (status.get("desiredNumberScheduled", 0), status.get("currentNumberScheduled", 0)),
-        "Job": (1, len(pods)),
-    }.get(kind, (0, 0))
+    rollout = Rollout(workload)
+    desired, actual = (1, len(pods)) if kind == "Job" else (rollout.desired, rollout.existing)
     if actual >= desired:
         return
     events = warnings(kind, meta["name"], meta.get("uid", ""))

@@ -11,7 +11,7 @@ from ..plan import Object, State, Verdict
 from . import pod_admission, pod_containers, pod_endings, pod_scheduling
 from .pod_causes import Cause, Warnings, explains_most
 from .pod_facts import created_at, phase
-from .readiness import conditions
+from .rollout import conditions
 
 _MOST = 3
 """Causes shown of one workload."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from ..plan import Object
-from .readiness import conditions
+from .rollout import conditions
 
 LONG_AGO = datetime.min.replace(tzinfo=UTC)
 """A time before all others, of what has none."""

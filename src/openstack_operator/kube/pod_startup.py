@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 
 from ..plan import Object
 from .pod_facts import LONG_AGO, container_statuses, parse_time, unready_since
-from .readiness import conditions, is_rolling_out
+from .rollout import Rollout, conditions
 
 _POD_NAME = "statefulset.kubernetes.io/pod-name"
 """Label that Kubernetes gives to each pod of a StatefulSet; it is in no template."""
@@ -31,11 +31,12 @@ def started_until(workload: Object, pods: Iterable[Object], selectors: Iterable[
     if any(_selects(selector, labels) for selector in selectors):
         return None
     containers = [each for each in template["spec"]["containers"] if "readinessProbe" in each]
-    if is_rolling_out(workload) or not containers or not all(_is_asked_the_same(each) for each in containers):
+    rollout = Rollout(workload)
+    if rollout.is_running or not containers or not all(_is_asked_the_same(each) for each in containers):
         return None
     current = [pod for pod in pods if not pod["metadata"].get("deletionTimestamp")]
     unready = [pod for pod in current if conditions(pod).get("Ready", {}).get("status") != "True"]
-    if len(current) != _desired(workload) or not unready:
+    if len(current) != rollout.desired or not unready:
         return None
     names = [each["name"] for each in containers]
     starts = [start for pod in unready for start in _starts(pod, names)]
@@ -73,9 +74,3 @@ def _start(status: Object, unready: datetime) -> datetime | None:
         return None
     start = parse_time(run.get("startedAt"), LONG_AGO)
     return start if unready <= start + timedelta(seconds=1) else None
-
-
-def _desired(workload: Object) -> int:
-    if workload["kind"] == "DaemonSet":
-        return (workload.get("status") or {}).get("desiredNumberScheduled", 0)
-    return workload["spec"].get("replicas", 1)

@@ -11,21 +11,14 @@ from ..api import Dependency, handle
 from ..plan import READY, RECOVERY, Object, State, Verdict, failed, progressing, waiting
 from .objects import BESIDE, as_owner_says
 from .pod_reasons import POD_REASONS
+from .rollout import Rollout, conditions, is_observed
 
 LAST_FAILURE = "openstack.k8s.io/last-failure"
 """Annotation of a Job that is tried again: how the last try ended."""
-_COMPLETED, _STUCK = "NewReplicaSetAvailable", "ProgressDeadlineExceeded"
-"""Reasons of a Deployment's condition Progressing that end a roll-out."""
 _PAUSE = timedelta(minutes=5)
 """Between a Job's failure and its next try; a try is seven pods over ten minutes, so that this need not grow."""
 
 Rule = Callable[[Object], Verdict]
-
-
-def _observed(live: Object) -> bool:
-    """Return True if the status is about the present spec."""
-    generation = live["metadata"].get("generation", 0)
-    return (live.get("status") or {}).get("observedGeneration", 0) >= generation
 
 
 def _name(live: Object) -> str:
@@ -33,78 +26,12 @@ def _name(live: Object) -> str:
 
 
 def _rollout(live: Object) -> Verdict:
-    """Deployment and StatefulSet: every pod of the newest template is ready, and none of an older one is left."""
-    status, desired = live.get("status") or {}, live["spec"].get("replicas", 1)
-    if not _observed(live):
-        return progressing(f"{_name(live)}: not yet seen by its controller")
-    updated, ready = status.get("updatedReplicas", 0), status.get("readyReplicas", 0)
-    if live["kind"] == "StatefulSet" and has_one_revision(live):
-        updated = status.get("replicas", 0)
-    existing = status.get("replicas", 0)
-    if updated >= desired and ready >= desired and existing == desired:
+    """READY once every pod of the newest template is ready, and none of an older one is left."""
+    rollout = Rollout(live)
+    if rollout.is_complete:
         return READY
-    return progressing(_progress(live, desired, ready, updated, existing))
-
-
-def _progress(live: Object, desired: int, ready: int, updated: int, existing: int) -> str:
-    """Describe the progress of a workload: its ready pods, and during a roll-out, the pods still to replace."""
-    text = f"{_name(live)}: {min(ready, desired)}/{desired} pods ready"
-    older = existing - updated
-    if older > 0 and updated < desired:
-        return f"{text}, {updated}/{desired} have the change"
-    if older > 0:
-        # Which of them are ready, Kubernetes does not say.
-        return f"{_name(live)}: {ready} of {existing} pods ready, old and new; {older} old still to end"
-    return f"{text}, {_pods(existing - desired)} too many still to end" if existing > desired else text
-
-
-def _pods(count: int) -> str:
-    return f"{count} pod" if count == 1 else f"{count} pods"
-
-
-def has_one_revision(live: Object) -> bool:
-    """Return True if every pod of a StatefulSet is of the template that its controller saw last."""
-    status = live.get("status") or {}
-    return status.get("currentRevision") == status.get("updateRevision")
-
-
-def is_rolling_out(live: Object) -> bool:
-    """Return True while a workload still has pods to replace. A pod that is not ready for another reason, such as a
-    lost node, does not count.
-    """
-    status = live.get("status") or {}
-    if not _observed(live):
-        return True
-    if live["kind"] == "DaemonSet":
-        return status.get("updatedNumberScheduled", 0) < status.get("desiredNumberScheduled", 0)
-    if live["kind"] == "StatefulSet":
-        return not has_one_revision(live)
-    existing, updated = status.get("replicas", 0), status.get("updatedReplicas", 0)
-    # A spec that is too large to keep is left out.
-    spec = live.get("spec") or {}
-    if (spec.get("strategy") or {}).get("type") != "Recreate":
-        # The last pod of the older template ends after its successor is ready.
-        return existing > updated
-    # All pods of the older template end first, so it takes until the new ones were ready once. Kubernetes keeps that in
-    # the reason. Where a quota admits no pod, it never ends.
-    completed = conditions(live).get("Progressing", {}).get("reason", _COMPLETED) in {_COMPLETED, _STUCK}
-    return max(existing, spec.get("replicas", 1)) > updated or not completed
-
-
-def _daemons(live: Object) -> Verdict:
-    status = live.get("status") or {}
-    desired = status.get("desiredNumberScheduled", 0)
-    if not _observed(live):
-        return progressing(f"{_name(live)}: not yet seen by its controller")
-    updated, ready = status.get("updatedNumberScheduled", 0), status.get("numberReady", 0)
-    if updated >= desired and ready >= desired:
-        return READY
-    return progressing(_progress(live, desired, ready, updated, status.get("currentNumberScheduled", 0)))
-
-
-def conditions(live: Mapping[str, Any]) -> dict[str, Object]:
-    """Conditions of a live object by type."""
-    return {c["type"]: c for c in (live.get("status") or {}).get("conditions") or ()}
+    text = rollout.progress() if rollout.is_observed else "not yet seen by its controller"
+    return progressing(f"{_name(live)}: {text}")
 
 
 def failure(live: Object) -> str:
@@ -274,7 +201,7 @@ def _state(live: Object) -> Verdict:
     subject, status = f"{live['kind']}/{_name(live)}", live.get("status") or {}
     if not status.get("state"):
         return progressing(f"{subject}: nobody has looked at it yet; does its operator run?")
-    if status["state"] == "Ready" and _observed(live):
+    if status["state"] == "Ready" and is_observed(live):
         return READY
     text = conditions(live).get("Ready", {}).get("message") or f"state {status['state']}"
     return progressing(f"{subject}: {text}")
@@ -303,7 +230,7 @@ _mariadb, _topology = _reported("Ready", silent=True), _reported("Ready")
 RULES: Mapping[str, Rule] = {
     "Deployment": _rollout,
     "StatefulSet": _rollout,
-    "DaemonSet": _daemons,
+    "DaemonSet": _rollout,
     "Job": _job,
     "PersistentVolumeClaim": _claim,
     "HorizontalPodAutoscaler": _autoscaler,

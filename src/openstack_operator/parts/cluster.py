@@ -57,7 +57,7 @@ class Cluster:
     @property
     def ready_replicas(self) -> int:
         """Number of members that are ready."""
-        return ((self.live or {}).get("status") or {}).get("readyReplicas", 0)
+        return kube.Rollout(self.live).ready
 
     @property
     def domain(self) -> str:
@@ -100,7 +100,7 @@ class Cluster:
         if live is None:
             return "only"
         phase = (live["spec"]["template"]["metadata"].get("annotations") or {}).get(PEER_TLS_PHASE)
-        return "only" if phase == "only" or (phase and not kube.is_rolling_out(live)) else "tls"
+        return "only" if phase == "only" or (phase and not kube.Rollout(live).is_running) else "tls"
 
     def record(self, suffix: str, data: Mapping[str, str]) -> Object:
         """Return Secret `<owner>-<suffix>` with what must be known as long as the volumes are there."""

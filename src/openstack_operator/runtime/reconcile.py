@@ -28,7 +28,7 @@ from .planning import make_plan
 from .process import gather_errors
 from .report import Report
 from .rollout_gate import PATIENCE as ROLLOUT_PATIENCE
-from .rollout_gate import Required, Rollout, RolloutGate
+from .rollout_gate import FollowedRollout, Required, RolloutGate
 from .scale import scale_status
 from .store import Cached, Request
 from .teardown import FINALIZER, Teardown
@@ -129,7 +129,7 @@ class Reconciler:
         def find(obj: Object) -> Cached | None:
             return world.stores[world.catalog.of(obj)].get(request.namespace, obj["metadata"]["name"])
 
-        def is_made_by_another(rollout: Rollout) -> bool:
+        def is_made_by_another(rollout: FollowedRollout) -> bool:
             # Every user may write an owner reference or labels; what counts is the plan of the resource that they name.
             maker = world.plans.maker(rollout.kind, rollout.meta).request
             return maker is not None and maker != request

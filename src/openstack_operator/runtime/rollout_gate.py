@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from ..kube import is_rolling_out
+from ..kube import Rollout
 from ..plan import Object, Predecessor, Step, key
 from ..plan.carry_out import Apply
 from .kinds import DEPLOYMENT, STATEFUL_SET, Kind
@@ -34,7 +34,7 @@ _ABSENCE = timedelta(seconds=30)
 
 
 @dataclass(frozen=True, slots=True)
-class Rollout:
+class FollowedRollout:
     """A Deployment or StatefulSet that is being rolled out, as this process has seen it."""
 
     kind: Kind
@@ -67,7 +67,7 @@ class Rollouts:
         self.outdated: dict[str, datetime] = {}
         """Time by uid of a resource since which its workloads have another pod template to get, and do not get it for
         another reason than that it is not their turn."""
-        self._rollouts: dict[str, Rollout] = {}
+        self._rollouts: dict[str, FollowedRollout] = {}
         """By uid of the workload."""
         self._waiters: dict[str, _Waiter] = {}
         """By uid of the resource, in the order in which they came."""
@@ -80,20 +80,20 @@ class Rollouts:
         """
         live = change.new
         before = self._rollouts.pop(change.old.meta.uid, None) if change.old else None
-        if live is None or not is_rolling_out(live.decode()):
+        if live is None or not Rollout(live.decode()).is_running:
             namespace = change.meta.namespace
             waiters = [each.request for each in self._waiters.values() if each.request.namespace == namespace]
             return waiters if before else []
         same = before if before and before.meta.uid == live.meta.uid else None
         since = same.since if same and same.meta.generation == live.meta.generation else now
-        self._rollouts[live.meta.uid] = Rollout(change.kind, live.meta, since, same.began if same else now)
+        self._rollouts[live.meta.uid] = FollowedRollout(change.kind, live.meta, since, same.began if same else now)
         return []
 
-    def of_namespace(self, namespace: str) -> list[Rollout]:
+    def of_namespace(self, namespace: str) -> list[FollowedRollout]:
         """Return the roll-outs of a namespace."""
         return [each for each in self._rollouts.values() if each.meta.namespace == namespace]
 
-    def get(self, uid: str) -> Rollout | None:
+    def get(self, uid: str) -> FollowedRollout | None:
         """Return the roll-out of a workload; None if it is not being rolled out."""
         return self._rollouts.get(uid)
 
@@ -173,7 +173,7 @@ class RolloutGate:
         workloads: frozenset[str],
         replaces_pods: Callable[[Object], bool],
         required: Callable[[], Iterable[Required]] = tuple,
-        is_made_by_another: Callable[[Rollout], bool] = lambda _: True,
+        is_made_by_another: Callable[[FollowedRollout], bool] = lambda _: True,
     ) -> None:
         """`request` and `uid` name the resource, `workloads` has the uids of what it had made when the pass began.
         `find` returns the live object that a plan's object describes, `replaces_pods` whether applying that object

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from ..kube import annotated
+from ..kube import Rollout, annotated
 from ..plan import Object
 from .store import Cached
 
@@ -25,10 +25,8 @@ def nudge(live: Cached, desired: Object, since: dict[str, datetime], now: dateti
     """
     last_nudge = live.meta.annotations.get(NUDGED_AT, "")
     with_last_nudge = annotated(desired, {NUDGED_AT: last_nudge}) if last_nudge else desired
-    content = live.decode()
-    status = content.get("status") or {}
-    unseen = status.get("observedGeneration", 0) < (live.meta.generation or 0)
-    if not unseen and status.get("replicas", 0) >= content["spec"].get("replicas", 1):
+    rollout = Rollout(live.decode())
+    if rollout.is_observed and rollout.existing >= rollout.desired:
         since.pop(live.meta.uid, None)
         return with_last_nudge, None
     remaining = since.setdefault(live.meta.uid, now) + PATIENCE - now

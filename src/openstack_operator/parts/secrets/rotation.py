@@ -334,7 +334,7 @@ def _unfinished(live: Object) -> bool:
     kind = handle(live["apiVersion"], live["kind"])
     if kind == "Job":
         return not kube.judge(live).ready
-    return kind in {"Deployment", "StatefulSet", "DaemonSet"} and kube.is_rolling_out(live)
+    return kind in {"Deployment", "StatefulSet", "DaemonSet"} and kube.Rollout(live).is_running
 
 
 def _logins(ctx: Context[Any]) -> Iterator[str]:

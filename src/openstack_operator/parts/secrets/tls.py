@@ -156,12 +156,9 @@ def _is_mounted_by_all(ctx: Context[Any], secret: str, workload: tuple[str, str]
     if "." in workload[0]:
         # Pods of another operator, which reports when all of them are up to date.
         return secret in str(live["spec"]) and kube.judge(live).ready
-    volumes, status = live["spec"]["template"]["spec"].get("volumes") or (), live.get("status") or {}
+    volumes = live["spec"]["template"]["spec"].get("volumes") or ()
     mounted = any((volume.get("secret") or {}).get("secretName") == secret for volume in volumes)
-    if workload[0] == "StatefulSet":
-        return mounted and kube.has_one_revision(live)
-    is_observed = status.get("observedGeneration", 0) >= live["metadata"].get("generation", 1)
-    return mounted and is_observed and status.get("updatedReplicas", 0) == status.get("replicas", 0)
+    return mounted and not kube.Rollout(live).is_running
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -134,7 +134,7 @@ def _all_run_with(ctx: Context[BarbicanSpec], conf: parts.Config) -> bool:
     and on a node that is cut off for longer.
     """
     live = [ctx.live("Deployment", name) for name in _WORKLOADS]
-    if "pods" not in ctx.facts or not all(each is not None and not kube.is_rolling_out(each) for each in live):
+    if "pods" not in ctx.facts or not all(each is not None and not kube.Rollout(each).is_running for each in live):
         return False
     templates = [each["spec"]["template"] for each in live if each]
     pods = [pod for pod in ctx.facts["pods"] if _is_program(ctx, pod)]

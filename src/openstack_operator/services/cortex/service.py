@@ -53,8 +53,7 @@ def plan(ctx: Context[CortexSpec]) -> Plan:
     objects = (pods, address, kube.disruption_budget(ctx, service, selector), *tls.watched)
     after = (conf, *tls.certificate.pending, *dependencies)
     url = f"{tls.scheme}://{ctx.host(service)}:{PORT}"
-    live = ctx.children.get(("Deployment", pods["metadata"]["name"]), {})
-    is_serving = (live.get("status") or {}).get("readyReplicas", 0) > 0
+    is_serving = kube.Rollout(ctx.live("Deployment", "api")).ready > 0
     return Plan(
         *parts.policies(ctx, parts.IngressRule("api", [PORT], "namespace")),
         *dependencies,

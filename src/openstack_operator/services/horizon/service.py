@@ -157,7 +157,7 @@ def _other_authorities(ctx: Context[HorizonSpec]) -> str:
 def _all_run_with(ctx: Context[HorizonSpec], conf: parts.Config) -> bool:
     """Return True if all pods have this configuration."""
     live = ctx.live("Deployment", "api")
-    if live is None or kube.is_rolling_out(live):
+    if live is None or kube.Rollout(live).is_running:
         return False
     annotations = live["spec"]["template"]["metadata"].get("annotations") or {}
     return annotations.get(kube.CONFIG_DIGEST) == conf.digest

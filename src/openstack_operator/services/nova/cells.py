@@ -161,11 +161,10 @@ def status(ctx: Context[NovaSpec], cell: CellPlan) -> dict[str, Any]:
     """Return the cell's entry in `status.cells`."""
     children = [ctx.children.get(key(obj)) for step in cell.steps for obj in step.objects]
     ready = all(live is not None and kube.judge(live).ready for live in children)
-    nodes = ctx.live("DaemonSet", cell.name, "compute") or {}
     return {
         "name": cell.name,
         "status": "Ready" if ready else "Progressing",
-        "computeNodes": (nodes.get("status") or {}).get("numberReady", 0),
+        "computeNodes": kube.Rollout(ctx.live("DaemonSet", cell.name, "compute")).ready,
     }
 
 

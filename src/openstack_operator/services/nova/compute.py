@@ -33,8 +33,7 @@ def plan_compute(ctx: Context[NovaSpec], cells: list[CellPlan], inputs: CellInpu
     user = sources.identity(ctx, inputs.credentials, COMPUTE_PASSWORD, program="compute", roles=_ROLES)
     node_inputs = replace(inputs, identity=user, dependencies=(*inputs.dependencies, *inputs.peers, user))
     daemons = [step for cell in cells for step in _nova_compute(ctx, cell, node_inputs, disks, options)]
-    live = [(ctx.live("DaemonSet", cell.name, "compute") or {}) for cell in cells]
-    nodes = sum((each.get("status") or {}).get("desiredNumberScheduled", 0) for each in live)
+    nodes = sum(kube.Rollout(ctx.live("DaemonSet", cell.name, "compute")).desired for cell in cells)
     discovery = [jobs.hosts(ctx, inputs.config, nodes, after=tuple(daemons))] if nodes else []
     libvirt = _libvirt(ctx, disks, migration, inputs.consoles)
     return Group("Compute", (user, *disks.steps, *migration.steps, libvirt, *daemons, *discovery))

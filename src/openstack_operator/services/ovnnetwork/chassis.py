@@ -75,8 +75,8 @@ def _tunnels(ctx: Context[OVNNetworkSpec], steps: Sequence[Step]) -> Verdict:
     """Return READY, with a warning if nodes cannot send each other tunnels. A switch in userspace sends them only
     through its own bridge, and the nodes' first interface is in none, since it carries Kubernetes too.
     """
-    daemons = [ctx.children.get(key(obj), {}) for step in steps for obj in step.objects]
-    nodes = sum((live.get("status") or {}).get("desiredNumberScheduled", 0) for live in daemons)
+    daemons = [ctx.children.get(key(obj)) for step in steps for obj in step.objects]
+    nodes = sum(kube.Rollout(live).desired for live in daemons)
     if nodes < 2 or ctx.spec.datapath == "system" or ctx.spec.tunnel_interface:
         return READY
     where = "" if ctx.spec.datapath == "netdev" else "where a node's kernel has no openvswitch, "

@@ -99,5 +99,4 @@ def _settings_file(spec: Mapping[str, Any]) -> str:
 
 
 def _ready(ctx: Context[OVNNetworkSpec], component: str) -> int:
-    live = ctx.live("DaemonSet", component) or {}
-    return (live.get("status") or {}).get("numberReady", 0)
+    return kube.Rollout(ctx.live("DaemonSet", component)).ready

@@ -53,14 +53,8 @@ def _has_left(live: Object, listed: int) -> bool:
     """Return True if the last member is not ready because it has left. During a rolling update it is not ready while it
     restarts, too, but then it comes back with the record and leaves as it stops.
     """
-    status = live.get("status") or {}
-    if _ready(live) != listed or status.get("observedGeneration", 0) < live["metadata"].get("generation", 0):
-        return False
-    return kube.has_one_revision(live) or status.get("updatedReplicas", 0) > 0
-
-
-def _ready(live: Object | None) -> int:
-    return ((live or {}).get("status") or {}).get("readyReplicas", 0)
+    rollout = kube.Rollout(live)
+    return rollout.is_observed and rollout.ready == listed and rollout.updated > 0
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

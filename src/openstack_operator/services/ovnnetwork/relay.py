@@ -86,7 +86,7 @@ def limits_nodes(ctx: Context[OVNNetworkSpec], tls: TLS) -> bool:
     if live and any(each["name"] == "OVN_ROLE" for each in live["spec"]["template"]["spec"]["containers"][0]["env"]):
         return True
     daemons = [ctx.live("DaemonSet", name) for name in ("gateway", "chassis")]
-    return all(each is None or (_shows_own(each) and not kube.is_rolling_out(each)) for each in daemons)
+    return all(each is None or (_shows_own(each) and not kube.Rollout(each).is_running) for each in daemons)
 
 
 def _shows_own(daemons: Object) -> bool:

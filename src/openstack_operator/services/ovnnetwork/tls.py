@@ -113,4 +113,4 @@ def _is_rolled_out(live: Object | None, *, refusing: bool) -> bool:
     if live is None:
         return True
     env = live["spec"]["template"]["spec"]["containers"][0].get("env") or ()
-    return not kube.is_rolling_out(live) and any(each["name"] == "OVN_PLAIN" for each in env) == refusing
+    return not kube.Rollout(live).is_running and any(each["name"] == "OVN_PLAIN" for each in env) == refusing
