@@ -9,6 +9,7 @@ use_venv("images")
 
 import argparse
 import json
+import os
 import sys
 from collections.abc import Iterable
 
@@ -26,14 +27,16 @@ def main(arguments: list[str] | None = None) -> int:
             case "build":
                 _build(options.names, pristine=options.pristine)
             case "load":
-                _load(options.names)
+                _load(options.names, pristine=options.pristine)
             case "push":
-                _push(options.registry, options.names)
+                _push(options.registry, options.names, pristine=options.pristine)
             case "list":
-                print(json.dumps(_references(options.registry, catalog.deployed()), indent=2))
+                references = _references(options.registry, catalog.deployed(), pristine=options.pristine)
+                print(json.dumps(references, indent=2))
             case "release":
                 text = (catalog.ROOT / "releases" / f"{options.name}.yaml").read_text(encoding="utf-8")
-                references = _references(options.registry, catalog.named_images(text))
+                names = catalog.named_images(text)
+                references = _references(options.registry, names, pristine=options.pristine)
                 print(catalog.resolved(text, references), end="")
             case name:
                 _disk(name)
@@ -54,8 +57,7 @@ def _options() -> argparse.ArgumentParser:
     }
     for name, text in some.items():
         command = commands.add_parser(name, help=text)
-        if name == "build":
-            command.add_argument("--pristine", action="store_true", help="without the patches of images/patches")
+        _add_pristine(command)
         if name == "push":
             command.add_argument("registry", type=registry.prefix, help="such as registry.example.org/team")
         command.add_argument("names", nargs="*", metavar="NAME", help=f"default: all that pods run. One of: {names}")
@@ -66,9 +68,18 @@ def _options() -> argparse.ArgumentParser:
         command.add_argument(
             "--registry", type=registry.prefix, default=catalog.PREFIX, help="where nodes pull from; default: nowhere"
         )
+        _add_pristine(command)
     commands.add_parser("guest", help="build the guest image, print its path")
     commands.add_parser("amphora", help="build the image of Octavia's provider amphora, print its path")
     return parser
+
+
+def _add_pristine(command: argparse.ArgumentParser) -> None:
+    is_default = os.environ.get("PRISTINE", "0") not in ("", "0")
+    text = (
+        "without the patches of images/patches; PRISTINE=1 does the same for all commands, as in `PRISTINE=1 make e2e`"
+    )
+    command.add_argument("--pristine", action="store_true", default=is_default, help=text)
 
 
 def _chosen(names: list[str]) -> list[str]:
@@ -85,25 +96,25 @@ def _build(names: list[str], *, pristine: bool) -> None:
         print(catalog.reference(name, pristine=pristine))
 
 
-def _load(names: list[str]) -> None:
+def _load(names: list[str], *, pristine: bool) -> None:
     chosen = _chosen(names)
     builder = engine()
-    build(builder, chosen)
-    archive.load(builder, chosen)
+    build(builder, chosen, pristine=pristine)
+    archive.load(builder, chosen, pristine=pristine)
 
 
-def _push(target: str, names: list[str]) -> None:
+def _push(target: str, names: list[str], *, pristine: bool) -> None:
     chosen = _chosen(names)
     builder = engine()
-    build(builder, chosen)
-    registry.push(builder, target, chosen)
+    build(builder, chosen, pristine=pristine)
+    registry.push(builder, target, chosen, pristine=pristine)
 
 
-def _references(target: str, names: Iterable[str]) -> dict[str, str]:
+def _references(target: str, names: Iterable[str], *, pristine: bool) -> dict[str, str]:
     """By image what pods run: by digest in a registry, by tag on nodes that images are loaded onto."""
     if target == catalog.PREFIX:
-        return {name: catalog.reference(name) for name in names}
-    pinned = registry.pinned(target, names)
+        return {name: catalog.reference(name, pristine=pristine) for name in names}
+    pinned = registry.pinned(target, names, pristine=pristine)
     if absent := [name for name, reference in pinned.items() if "@" not in reference]:
         say(f"not in {target}, so named by tag: {', '.join(absent)}; push with `python -m images push {target}`")
     return pinned

@@ -17,16 +17,17 @@ from images.engine import Engine
 from images.shell import CommandError, run, say
 
 
-def load(engine: Engine, names: Sequence[str]) -> None:
+def load(engine: Engine, names: Sequence[str], *, pristine: bool = False) -> None:
     """The target cluster holds every image of `names`; only what it lacks is brought there."""
     present = on_every_node(_localcluster("images", capture=True))
-    lacking = [name for name in names if catalog.reference(name) not in present]
+    references = {name: catalog.reference(name, pristine=pristine) for name in names}
+    lacking = [name for name in names if references[name] not in present]
     if not lacking:
         return
     say(f"loading {', '.join(lacking)}")
     archive = cache.directory("contexts") / f"images-{os.getpid()}.tar"
     try:
-        write(engine, [catalog.reference(name) for name in lacking], archive)
+        write(engine, [references[name] for name in lacking], archive)
         _localcluster("load", str(archive))
     finally:
         archive.unlink(missing_ok=True)

@@ -29,26 +29,26 @@ def prefix(text: str) -> str:
     return name
 
 
-def push(engine: Engine, target: str, names: Sequence[str]) -> None:
+def push(engine: Engine, target: str, names: Sequence[str], *, pristine: bool = False) -> None:
     """The registry `target` holds every image of `names`, and its digests are known here. An image pushed from another
     machine stays. Raises CommandError where the registry serves another image than was pushed from here.
     """
     digests = Digests(target)
     for name in names:
-        reference = catalog.reference(name, target)
+        reference = catalog.reference(name, target, pristine=pristine)
         if served := _served(reference):
             digests.learn(reference, served)
             continue
-        *options, source = engine.source(catalog.reference(name))
+        *options, source = engine.source(catalog.reference(name, pristine=pristine))
         say(f"pushing {reference}")
         digests.learn(reference, _copy(options, source, reference), pushed=True)
 
 
-def pinned(target: str, names: Iterable[str]) -> dict[str, str]:
+def pinned(target: str, names: Iterable[str], *, pristine: bool = False) -> dict[str, str]:
     """Each image's full name with its digest, as in a pod's `image`; without, where the registry does not have it."""
     digests, references = Digests(target), dict[str, str]()
     for name in names:
-        reference = catalog.reference(name, target)
+        reference = catalog.reference(name, target, pristine=pristine)
         digest = digests.get(reference)
         if not digest and (digest := _served(reference)):
             digests.learn(reference, digest)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import subprocess
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from images import build, catalog, patches
+from images.__main__ import main
 
 PATCHES = patches.patches()
 APPLY = re.compile(
@@ -64,6 +66,17 @@ def test_pristine_images_have_tags_of_their_own(tmp_path: Path) -> None:
     build.stage("keystone", tmp_path, pristine=True)
     assert {path.name for path in (tmp_path / "patches").iterdir()} == {"apply", "series"}
     assert not (tmp_path / "patches" / "series").read_text(encoding="utf-8")
+
+
+def test_a_cloud_may_run_pristine_images(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("PRISTINE", "1")
+    assert main(["list"]) == 0
+    references = json.loads(capsys.readouterr().out)
+    assert references == {name: catalog.reference(name, pristine=True) for name in catalog.deployed()}
+    assert main(["release"]) == 0
+    release = capsys.readouterr().out
+    assert references["keystone"] in release
+    assert catalog.reference("keystone") not in release.split()
 
 
 @pytest.mark.parametrize(
