@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+import httpx2 as httpx
 import pytest
 import yaml
 from faulty_api import FaultyApi
@@ -233,3 +234,26 @@ async def test_a_server_that_reads_yaml_gets_every_character_as_it_is(api: Fault
     await client.apply(SECRET, applied)
     assert not re.search("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]", api.body.decode()), "PyYAML reads some of them"
     assert yaml.safe_load(api.body) == json.loads(api.body) == applied
+
+
+async def test_a_late_answer_is_waited_for_longer_the_next_time() -> None:
+    limits, late = list[float](), True
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        limits.append(request.extensions["timeout"]["read"])
+        if late:
+            raise httpx.ReadTimeout("", request=request)
+        return httpx.Response(200, json={"kind": "Secret", "metadata": {}})
+
+    async def apply(name: str = "s") -> None:
+        await client.apply(SECRET, {"metadata": {"name": name, "namespace": "x"}})
+
+    client = Client(httpx.AsyncClient(transport=httpx.MockTransport(answer), base_url="http://api", timeout=10))
+    for _ in range(5):
+        with pytest.raises(Transient, match="ReadTimeout"):
+            await apply()
+    late = False
+    await apply("another")
+    await apply()
+    await apply()
+    assert limits == [10, 20, 40, 60, 60, 10, 60, 10]

@@ -34,6 +34,10 @@ LARGEST_PAGE = 16 << 20
 _PATIENCE = 3
 """Times a request is made again when the server is overloaded and says how long to wait."""
 _LONGEST_WAIT = 5.0
+_LONGEST_ANSWER = 60.0
+"""Seconds after which the server itself ends a request (`--request-timeout`)."""
+_MOST_LATE = 1_000
+"""Requests that are remembered as late."""
 _OK, _NOT_MODIFIED = 200, 304
 SILENCE = 150.0
 """Seconds without a line after which a watch counts as dead; servers send a bookmark about every minute, except for
@@ -114,6 +118,8 @@ class Client:
         self._http = http
         self.writes = 0
         """Requests made that may change something."""
+        self._read_timeouts: dict[str, float] = {}
+        """Seconds to wait for the answer to a request that was late the last time, by its method and path."""
         self.fence: Callable[[], None] = lambda: None
         """Check at the very moment a write is sent; raises where this process may not act. Not for the lease itself."""
 
@@ -323,22 +329,45 @@ class Client:
         extensions = {"trace": self._before_sending} if fenced and method != "GET" else None
         content = None if body is None else encode_body(body, content_type)
         headers = {**(headers or {}), "Content-Type": content_type} if content else headers
+        request = f"{method} {path}"
         for attempt in range(_PATIENCE):
             try:
                 response = await self._http.request(
-                    method, path, params=params, content=content, headers=headers, extensions=extensions
+                    method,
+                    path,
+                    params=params,
+                    content=content,
+                    headers=headers,
+                    extensions=extensions,
+                    timeout=self._timeout(request),
                 )
+                self._read_timeouts.pop(request, None)
             except httpx.TransportError as error:
                 metrics.REQUESTS.labels("<error>", method).inc()
+                if fenced and isinstance(error, httpx.ReadTimeout):
+                    self._wait_longer(request)
                 # A kept connection may have been closed at the other end; all but a create may be sent twice.
                 if isinstance(error, (httpx.ReadError, httpx.RemoteProtocolError)) and not attempt and method != "POST":
                     continue
-                raise Transient(f"{method} {path}: {type(error).__name__} {error}") from error
+                raise Transient(f"{request}: {type(error).__name__} {error}") from error
             metrics.REQUESTS.labels(str(response.status_code), method).inc()
             if response.status_code < 300 or response.status_code == _NOT_MODIFIED:
                 return response
-            await self._wait_or_raise(response, response.content, f"{method} {path}", attempt)
-        raise Transient(f"{method} {path}: the connection was closed twice")
+            await self._wait_or_raise(response, response.content, request, attempt)
+        raise Transient(f"{request}: the connection was closed twice")
+
+    def _timeout(self, request: str) -> httpx.Timeout:
+        usual = self._http.timeout
+        read = self._read_timeouts.get(request, usual.read)
+        return httpx.Timeout(connect=usual.connect, write=usual.write, pool=usual.pool, read=read)
+
+    def _wait_longer(self, request: str) -> None:
+        """Wait twice as long for the next answer to a request. A busy server goes on with what nobody waits for any
+        more, so that requests that are repeated too early keep it busy.
+        """
+        if len(self._read_timeouts) >= _MOST_LATE:
+            self._read_timeouts.clear()
+        self._read_timeouts[request] = min(2 * (self._timeout(request).read or 0), _LONGEST_ANSWER)
 
     async def _wait_or_raise(self, response: httpx.Response, content: bytes, request: str, attempt: int) -> None:
         """Raise what an answer means; where a server is overloaded and says how long, wait instead."""
