@@ -89,6 +89,10 @@ test-security: venv ## Attacks (docs/evidence/attacks.md): hostile resources, Se
 check-manifests: venv ## kubeconform and kube-score over what the samples become; builds both tools once
 	$(PY) -m checks
 
+.PHONY: mutants
+mutants: venv ## Small faults in a sample of plan, parts, kube and agents, and which no test notices; half an hour. SEED= repeats a sample
+	$(RECORD) $(PY) -m checks.mutants $(if $(SEED),--seed $(SEED))
+
 SEEDS ?=
 
 .PHONY: test-seeds

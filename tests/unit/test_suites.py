@@ -116,7 +116,7 @@ def test_all_longer_suites_of_the_makefile_are_recorded(root: Path) -> None:
     longer = {
         line.partition(":")[0]
         for line in makefile.splitlines()
-        if line.startswith(("e2e", "chaos:", "chaos-", "bench:", "test-programs:", "test-crash-points:"))
+        if line.startswith(("e2e", "chaos:", "chaos-", "bench:", "mutants:", "test-programs:", "test-crash-points:"))
     }
     assert set(suites.suites(makefile)) == longer
     assert len(longer) > 8
