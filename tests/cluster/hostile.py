@@ -279,7 +279,9 @@ def _example(schema: Mapping[str, Any]) -> Any:
         case "boolean":
             return False
         case "string":
-            return next(word for word in _WORDS if re.search(schema.get("pattern", ""), word))
+            rules = "".join(each["rule"] for each in schema.get("x-kubernetes-validations", ()))
+            words = _WORDS[-1:] if "isCIDR" in rules else _WORDS
+            return next(word for word in words if re.search(schema.get("pattern", ""), word))
         case "array":
             return [_example(schema["items"])] * schema.get("minItems", 0)
         case "object" if isinstance(values := schema.get("additionalProperties"), dict):

@@ -1,4 +1,4 @@
-"""How far Kubernetes has replaced the pods of a workload: one reading of three kinds of status."""
+"""The roll-out of a workload: which of its pods Kubernetes has replaced, read from three kinds of status."""
 
 from __future__ import annotations
 

@@ -362,8 +362,8 @@ class Client:
         return httpx.Timeout(connect=usual.connect, write=usual.write, pool=usual.pool, read=read)
 
     def _wait_longer(self, request: str) -> None:
-        """Wait twice as long for the next answer to a request. A busy server goes on with what nobody waits for any
-        more, so that requests that are repeated too early keep it busy.
+        """Wait twice as long for the next answer to a request. A busy server goes on with a request whose client has
+        gone, so that requests that are repeated too early keep it busy.
         """
         if len(self._read_timeouts) >= _MOST_LATE:
             self._read_timeouts.clear()
