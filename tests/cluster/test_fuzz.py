@@ -32,7 +32,7 @@ pytestmark = [
 ]
 
 MEMCACHED = RESOURCE["Memcached"]
-GROUPS = 6
+GROUPS = 7
 _AT_ONCE = 4
 """Requests that the API server is sent at a time; it decodes a megabyte for each."""
 _A_SECOND = 1.0
