@@ -131,6 +131,7 @@ def refusal(code: int, message: str, **details: Any) -> tuple[int, dict[str, Any
     return code, {"kind": "Status", "message": message, "details": details}, {}
 
 
+@pytest.mark.security
 @pytest.mark.parametrize(
     ("answer", "error", "text"),
     [
@@ -236,6 +237,7 @@ async def test_a_server_that_reads_yaml_gets_every_character_as_it_is(api: Fault
     assert yaml.safe_load(api.body) == json.loads(api.body) == applied
 
 
+@pytest.mark.security
 async def test_a_late_answer_is_waited_for_longer_the_next_time() -> None:
     limits, late = list[float](), True
 
