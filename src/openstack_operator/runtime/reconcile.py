@@ -54,11 +54,11 @@ class Reconciler:
         """Make one pass, and report its outcome, whatever it was, except for Transient and unforeseen errors."""
         if resource.meta.deletion_timestamp is not None:
             return await self._delete(request, resource)
-        if self._teardown and self._service.teardown is True:
-            resource = await self._teardown.hold(request, resource)
         check_limits(resource.raw)
         spec = parse(self._type, resource.decode())
-        if self._teardown and callable(self._service.teardown) and self._service.teardown(spec):
+        # What is refused makes nothing, so that nothing is to be removed in order either.
+        teardown = self._service.teardown
+        if self._teardown and (teardown(spec) if callable(teardown) else teardown):
             resource = await self._teardown.hold(request, resource)
         inputs = await self._engine.gatherer.gather(self._type, resource, spec)
         if inputs.missing:
