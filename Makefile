@@ -50,12 +50,13 @@ lint: style types ## Formatting, lint, types, direction of imports
 style: venv
 	$(PY) -m ruff format --check .
 	$(PY) -m ruff check .
+	$(PY) -m pyrefly check --summary=none
 	$(VENV)/bin/lint-imports
 	$(PY) -m checks.language
 	$(PY) -m checks.shell
 
 .PHONY: types
-types: venv
+types: venv ## The slower type checker, which finds more
 	$(PY) -m pyright
 
 .PHONY: test
@@ -65,9 +66,9 @@ test: venv ## unit, cases, stories, shape, cluster (a real kube-apiserver), and 
 	$(MAKE) --no-print-directory -j 2 types layers
 
 .PHONY: check
-check: venv ## Lint, and the tests that need neither a server nor seconds
+check: venv ## Lint with the faster type checker, and the tests that need neither a server nor seconds
 	$(MAKE) --no-print-directory style
-	$(MAKE) --no-print-directory -j 2 types quick
+	$(MAKE) --no-print-directory quick
 
 # Attacks, programs of images and what takes seconds are left to `make test`.
 .PHONY: quick

@@ -76,7 +76,8 @@ def run(nova: Nova, machine: Machine, tmp_path: Path, release: Release) -> Run:
 
 
 def test_it_ends_at_once_where_nothing_is_under_way(nova: Nova, run: Run) -> None:
-    nova.migrations, nova.tasks = [["completed", "error", "finished", "confirmed"]], [[None, None]]
+    nova.migrations = [["completed", "error", "finished", "confirmed"]]
+    nova.tasks = [[None, None]]
     assert run() == ""
     assert len(nova.asked) == 2
     for path in nova.asked:
@@ -84,7 +85,8 @@ def test_it_ends_at_once_where_nothing_is_under_way(nova: Nova, run: Run) -> Non
 
 
 def test_it_waits_for_migrations_and_for_servers_with_a_task(nova: Nova, run: Run, machine: Machine) -> None:
-    nova.migrations, nova.tasks = [["running"], ["post-migrating"], []], [[None], [None], ["spawning"], [None]]
+    nova.migrations = [["running"], ["post-migrating"], []]
+    nova.tasks = [[None], [None], ["spawning"], [None]]
     assert run() == ""
     assert len(nova.asked) == 8
     assert machine.calls() == ["sleep 2"] * 3

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from barbican_stand import WORKS, Stand, standing
@@ -64,7 +65,7 @@ def test_secrets_move_to_a_vault_and_old_ones_stay_readable(stand: Stand) -> Non
         ({"url": "https://127.0.0.1:9"}, "cannot be reached"),
     ],
 )
-def test_a_vault_that_cannot_be_used_is_not_used(stand: Stand, change: dict[str, str], text: str) -> None:
+def test_a_vault_that_cannot_be_used_is_not_used(stand: Stand, change: dict[str, Any], text: str) -> None:
     stand.configure({}, replace(stand.vault, **change))
     said = stand.check()
     assert re.search(text, said), said

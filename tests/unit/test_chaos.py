@@ -73,7 +73,7 @@ class Server:
         assert method == "DELETE"
         id_ = path.rpartition("/")[2]
         if self.held.pop(id_, None) is None:
-            raise NotFound
+            raise NotFound()
         if self.answers:
             raise self.answers.pop()
         return None

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-import requests
 from patience import until
+from requests import Request, Response
 
 from cloud.kubernetes import ROOT
 from tests.e2e.on_tempest import acknowledged
@@ -45,14 +45,14 @@ class Keystone(Identity):
     lock: threading.Lock = field(default_factory=threading.Lock)
     requests: list[str] = field(default_factory=list[str])
 
-    def call(self, method: str, path: str, token: str = "", body: Any = None, **headers: str) -> requests.Response:
+    def call(self, method: str, path: str, token: str = "", body: Any = None, **headers: str) -> Response:
         with self.lock:
             self.requests.append(f"{method} {path}")
             status, content, subject = self._answer(method, path, token, body, headers)
-        response = requests.Response()
+        response = Response()
         response.status_code, response._content = status, json.dumps(content).encode()  # pyright: ignore[reportPrivateUsage]
         response.headers["X-Subject-Token"] = subject
-        response.request = requests.Request(method, f"{self.url}{path}").prepare()
+        response.request = Request(method, f"{self.url}{path}").prepare()
         return response
 
     def _answer(

@@ -72,7 +72,7 @@ CHANGES = st.builds(Change, st.integers(0, 12), st.integers(0, 40), JSON | NONSE
 
 def places(body: Any) -> Iterator[tuple[Any, Any]]:
     """Every value within a body, as (what holds it, where)."""
-    if isinstance(body, dict | list):
+    if isinstance(body, (dict, list)):
         for key in list(body) if isinstance(body, dict) else range(len(body)):
             yield body, key
             yield from places(body[key])

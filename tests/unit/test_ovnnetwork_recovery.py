@@ -16,7 +16,7 @@ from tests.planning import rolled_out
 
 Told = dict[str, Any] | None
 
-LED: Told = {"state": "member", "led": True, "cluster": "one", "role": "", "why": ""}
+LED: dict[str, Any] = {"state": "member", "led": True, "cluster": "one", "role": "", "why": ""}
 ANEW: Told = {**LED, "cluster": "two"}
 LOST: Told = {"state": "member", "led": False, "cluster": "one", "role": "", "why": "has no leader; waits for ovn-nb-1"}
 EMPTY: Told = {"state": "empty", "led": False, "cluster": "", "role": "", "why": "has no data; waits for ovn-nb-0"}

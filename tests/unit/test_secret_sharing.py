@@ -288,7 +288,7 @@ def instances(value: Any) -> Iterator[Model]:
             yield value
         for name in type(value).model_fields:
             yield from instances(getattr(value, name))
-    elif isinstance(value, dict | list | tuple):
+    elif isinstance(value, (dict, list, tuple)):
         for each in value.values() if isinstance(value, dict) else value:
             yield from instances(each)
 

@@ -64,7 +64,7 @@ def within(seconds: float, work: Callable[[Context[Any]], WorkT]) -> Callable[[C
 
 def _limited(actuator: Actuator) -> Actuator:
     observe = within(_LONGEST, actuator.observe) if actuator.observe else None
-    ensure, remove = (within(_LONGEST, work) for work in (actuator.ensure, actuator.remove))
+    ensure, remove = within(_LONGEST, actuator.ensure), within(_LONGEST, actuator.remove)
     return replace(actuator, ensure=ensure, remove=remove, observe=observe)
 
 

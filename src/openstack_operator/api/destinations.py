@@ -54,7 +54,7 @@ def models_in(value: Any, path: str = "spec") -> Iterator[tuple[str, Model]]:
         for name, each in value.items():
             if isinstance(each, Model):
                 yield from models_in(each, f"{path}.{name}")
-    elif isinstance(value, list | tuple):
+    elif isinstance(value, (list, tuple)):
         for index, each in enumerate(value):
             if isinstance(each, Model):
                 yield from models_in(each, f"{path}[{index}]")

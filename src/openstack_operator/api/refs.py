@@ -30,9 +30,9 @@ KindT = TypeVar("KindT", bound=str)
 class RefTo(Ref, Generic[KindT]):
     """Points at a resource of one kind: `RefTo[Literal["Nova"]]`."""
 
-    def __class_getitem__(cls, parameter: Any) -> Any:
+    def __class_getitem__(cls, typevar_values: Any) -> Any:
         """Return a class of its own for each kind. Two generics of pydantic would be equal, if the names are."""
-        kinds: tuple[str, ...] = get_args(parameter)
+        kinds: tuple[str, ...] = get_args(typevar_values)
         return _ref_class(cls, *kinds) if kinds else cls
 
 
@@ -46,7 +46,8 @@ class OptionalRefTo(RefTo[KindT], Generic[KindT]):
 def _ref_class(base: type[Ref], kind: str) -> type[Ref]:
     later = " that may come later, or never: its clients work without it" if base.optional else ""
     text = f"{'An' if kind[0] in 'AEIOU' else 'A'} {kind} in the same namespace{later}."
-    members = {"__module__": __name__, "__doc__": text, "__annotations__": {"kind": ClassVar[str]}, "kind": kind}
+    annotations = {"kind": ClassVar[str]}  # pyrefly: ignore[invalid-annotation]  (a class made at run time)
+    members = {"__module__": __name__, "__doc__": text, "__annotations__": annotations, "kind": kind}
     return type(f"{kind}Ref", (base,), members)
 
 

@@ -251,7 +251,10 @@ RULES: Mapping[str, Rule] = {
 
 def judge(live: Object) -> Verdict:
     """The verdict on one live object; kinds without a rule are ready as soon as they exist."""
-    return RULES.get(handle(live["apiVersion"], live["kind"]), _of_owner if _ours(live) else lambda _: READY)(live)
+    rule = RULES.get(handle(live["apiVersion"], live["kind"]))
+    if rule is None:
+        return _of_owner(live) if _ours(live) else READY
+    return rule(live)
 
 
 def outdated(live: Object, version: str) -> bool:

@@ -137,7 +137,7 @@ class Actuator:
     """Function that makes the remote side as the spec says and returns its changes, a sentence each. Blocking; runs in
     a thread. Raises Transient when the remote side is out of reach, SpecError when it refuses.
     """
-    remove: Callable[[Context[Any]], None]
+    remove: Callable[[Context[Any]], object]
     """Function that removes what `ensure` made; no error if it is gone already. Blocking; raises as `ensure` does."""
     observe: Callable[[Context[Any]], Outcome] | None = None
     """Function that reads the remote side after `ensure`, with the same rules, for the `details` of the status that

@@ -149,8 +149,8 @@ class Claims:
         # Users write owner references, in a circle if they like.
         while request not in visited:
             visited.add(request)
-            resource = self._world.get(request)
-            request = (resource and self._world.owner(resource.meta)) or request
+            if resource := self._world.get(request):
+                request = self._world.owner(resource.meta) or request
         return request
 
 

@@ -49,7 +49,7 @@ class Diagnostician:
         self.volume_warnings += [text for uid, text in dangers.items() if uid not in self._warned_claims]
         self._warned_claims.update(dangers)
         texts = [text for text in dangers.values() if text not in verdict.message]
-        return replace(verdict, message="; ".join(filter(None, [verdict.message, *texts])))
+        return replace(verdict, message="; ".join(text for text in (verdict.message, *texts) if text))
 
     def _claims(self, live: Object) -> list[Object]:
         """Return volume claims Kubernetes made for a StatefulSet: `<name in its templates>-<its name>-<ordinal>`."""

@@ -79,7 +79,7 @@ async def comes_back(world: World, kind: Kind, meta: Meta) -> bool | None:
     """Return the result of `Plans.recreates` for an object that is being deleted, by resources that are still in the
     cluster. Raises Transient.
     """
-    while by := world.plans.recreator(kind, meta):
+    while isinstance(by := world.plans.recreator(kind, meta), Request):
         if await is_alive(world, by):
             return True
     return by

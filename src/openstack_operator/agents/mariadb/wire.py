@@ -21,7 +21,8 @@ class Listener:
 
     def __init__(self, answer: Answer, folder: Path = CERTIFICATE, port: int = TLS_PORT) -> None:
         self._answer, self._folder, self._port = answer, folder, port
-        self._content, self._server = b"", None
+        self._content = b""
+        self._server: asyncio.Server | None = None
 
     async def follow(self) -> None:
         """Listen with the files as they are now."""
