@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import fcntl
 import gc
-import hashlib
 import itertools
-import json
 import os
 import shutil
 import sys
-import tempfile
 from collections.abc import AsyncIterator, Generator, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from localcluster import apiserver, build, paths
+from localcluster import apiserver, build
 from openstack_operator import api
 from openstack_operator.catalogue import RESOURCES
 from openstack_operator.kube import conditions
@@ -28,6 +24,7 @@ from openstack_operator.runtime.client import Client
 from openstack_operator.runtime.kinds import NAMESPACE, Kind
 
 from . import others, toy
+from .etcd import etcd_data
 from .harness import Cluster, eventually
 
 CRD = Kind("apiextensions.k8s.io/v1", "CustomResourceDefinition", "customresourcedefinitions")
@@ -83,33 +80,12 @@ def kubeconfig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 def _data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The data of an etcd in which all definitions are established, made once for each set of them: that takes an API
-    server 45 s of CPU, and one that finds them there 5 s.
+    """Return the data of an etcd in which all definitions are established: that takes an API server 45 s of CPU, and
+    one that finds them there 5 s.
     """
     ours = [api.crd(resource) for resource in (*toy.RESOURCES, *RESOURCES)]
     definitions = [*ours, *others.definitions()]
-    binaries = [str(build.binary(part, name)) for part, name in (("kubernetes", "kube-apiserver"), ("etcd", "etcd"))]
-    told = json.dumps([binaries, definitions])
-    made = paths.cache() / "established-definitions" / hashlib.sha256(told.encode()).hexdigest()[:16]
-    made.parent.mkdir(parents=True, exist_ok=True)
-    # The other processes of a run wait for the first one.
-    with made.with_suffix(".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not made.exists():
-            _tidy(made.parent)
-            first = tmp_path_factory.mktemp("definitions")
-            with apiserver.api_server(first, prepare=lambda path: _prepare(path, definitions)):
-                pass
-            partial = Path(tempfile.mkdtemp(dir=made.parent))
-            shutil.copytree(first / "etcd", partial, dirs_exist_ok=True)
-            partial.replace(made)
-    return made
-
-
-def _tidy(folder: Path) -> None:
-    """Leaves the few sets of definitions that were made last."""
-    for old in sorted((each for each in folder.iterdir() if each.is_dir()), key=lambda each: each.stat().st_mtime)[:-7]:
-        shutil.rmtree(old, ignore_errors=True)
+    return etcd_data(tmp_path_factory, definitions, lambda path: _prepare(path, definitions))
 
 
 def _prepare(kubeconfig: Path, definitions: list[dict[str, Any]]) -> None:
