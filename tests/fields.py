@@ -15,7 +15,9 @@ from openstack_operator.catalogue import RESOURCES
 
 ROOT = Path(__file__).parent.parent
 PAGE = Path("docs/api/c5c3.md")
-_LISTED: Mapping[str, Sequence[str]] = yaml.safe_load((Path(__file__).parent / "fields.yaml").read_text("utf-8"))
+_LISTED: Mapping[str, Sequence[str]] = yaml.load(
+    (Path(__file__).parent / "fields.yaml").read_text("utf-8"), yaml.CSafeLoader
+)
 _BY_KIND = {each.kind: each for each in RESOURCES if each.group.endswith("c5c3.io")}
 _BY_KIND["OpenStackControlPlane"] = next(each for each in RESOURCES if each.kind == "OpenStackControlPlane")
 KINDS: Mapping[str, Resource[Any]] = {kind: _BY_KIND[kind] for kind in _LISTED}

@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import cache
 from itertools import count
+from pathlib import Path
 from typing import Any, Protocol
 
+import yaml
+
 from openstack_operator.api import Resource
-from openstack_operator.plan import Context, Key, Object, Plan, Release, key
+from openstack_operator.plan import Context, Key, Object, Plan, Release, key, parse
 from openstack_operator.testing import context, granted
+
+RELEASE = Path(__file__).parent.parent / "releases" / "2025.1.yaml"
+
+
+@cache
+def release_of(profile: str) -> Release:
+    """Return the release with the images of a profile. A file is read once in each process."""
+    return parse(yaml.load(RELEASE.read_bytes(), yaml.CSafeLoader), profile)
 
 
 class Planned(Protocol):

@@ -10,18 +10,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from openstack_operator.kube import secret_data
-from openstack_operator.plan import Plan, parse
+from openstack_operator.plan import Plan
 from openstack_operator.services.nova.model import NOVA
 from openstack_operator.services.nova.service import plan
 from openstack_operator.testing import context
+from tests.planning import release_of
 from tests.unit.patience import until
 
 from .programs import Machine, planned_container
 
-RELEASES = yaml.safe_load((Path(__file__).parents[2] / "releases" / "2025.1.yaml").read_text())
 PUBLISHED = {
     "MariaDB": {"host": "mariadb", "port": "3306"},
     "RabbitMQ": {"host": "rabbitmq", "port": "5672"},
@@ -46,7 +45,7 @@ SECRETS = {
 
 
 def planned(spec: Mapping[str, Any], profile: str = "debian") -> Plan:
-    release = parse(RELEASES, profile)
+    release = release_of(profile)
     return plan(context(NOVA, spec, release=release, published=PUBLISHED, secrets=SECRETS))
 
 

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-import yaml
 
-from openstack_operator.plan import Object, Release, parse
+from openstack_operator.plan import Object, Release
 from openstack_operator.services.ovnnetwork.model import OVN_NETWORK
 from openstack_operator.services.ovnnetwork.service import plan
 from openstack_operator.testing import context
+from tests.planning import release_of
 
 from .programs import Machine, planned_container
 
@@ -243,9 +243,9 @@ def test_a_member_that_cannot_leave_stops_after_fifteen_seconds(member: Member) 
     assert member.database.exists()
 
 
-def test_a_switch_starts_after_its_node_is_described(machine: Machine, root: Path) -> None:
+def test_a_switch_starts_after_its_node_is_described(machine: Machine) -> None:
     """As with kolla's images, which describe no node."""
-    release = parse(yaml.safe_load((root / "releases" / "2025.1.yaml").read_text()), "kolla")
+    release = release_of("kolla")
     planned = plan(context(OVN_NETWORK, {"imageProfile": "kolla"}, release=release, owner="ovn"))
     spec = planned_container(planned, "DaemonSet", "ovn-gateway")
     [prepare] = [each["value"] for each in spec["env"] if each["name"] == "PREPARE"]

@@ -5,21 +5,19 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from pydantic import ValidationError
 
 from cloud.kubernetes import ROOT
 from openstack_operator import kube, pki
-from openstack_operator.plan import MissingReference, Object, Plan, SpecError, parse
+from openstack_operator.plan import MissingReference, Object, Plan, SpecError
 from openstack_operator.services.cortex.model import CORTEX
 from openstack_operator.services.cortex.service import FILTERS, WEIGHERS, plan
 from openstack_operator.testing import NOW, context, granted
+from tests.planning import release_of
 
-RELEASES = yaml.safe_load((Path(__file__).parents[2] / "releases" / "2025.1.yaml").read_text())
 PROGRAM = (ROOT / "images" / "cortex" / "cortex").read_text(encoding="utf-8")
 IMAGE = {"repository": "ghcr.io/c5c3/cortex", "tag": "0.5.0"}
 SEED: dict[str, Any] = {
@@ -34,7 +32,7 @@ SECRETS = {"db": {"password": "secret"}, "credential": {"secret": "secret"}}
 
 
 def planned(spec: Mapping[str, Any] | None = None, **changes: Any) -> Plan:
-    return plan(context(CORTEX, spec, release=parse(RELEASES, changes.pop("profile", "debian")), **changes))
+    return plan(context(CORTEX, spec, release=release_of(changes.pop("profile", "debian")), **changes))
 
 
 def made(result: Plan) -> dict[tuple[str, str], Object]:

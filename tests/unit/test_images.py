@@ -16,7 +16,7 @@ RELEASE = catalog.ROOT / "releases" / "2025.1.yaml"
 
 
 def release() -> dict[str, dict[str, dict[str, object]]]:
-    profiles = yaml.safe_load(RELEASE.read_text(encoding="utf-8"))["profiles"]
+    profiles = yaml.load(RELEASE.read_bytes(), yaml.CSafeLoader)["profiles"]
     return {name: profile["components"] for name, profile in profiles.items()}
 
 

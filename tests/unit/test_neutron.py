@@ -9,17 +9,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from oslo_config import cfg
 
 from openstack_operator import kube
 from openstack_operator.api import references
-from openstack_operator.plan import MissingReference, NotBuilt, Object, Plan, SpecError, parse
+from openstack_operator.plan import MissingReference, NotBuilt, Object, Plan, SpecError
 from openstack_operator.services.neutron.model import NEUTRON
 from openstack_operator.services.neutron.service import plan
 from openstack_operator.testing import context, granted
+from tests.planning import release_of
 
-RELEASES = yaml.safe_load((Path(__file__).parents[2] / "releases" / "2025.1.yaml").read_text())
 PUBLISHED = {
     "MariaDB": {"host": "mariadb.openstack.svc", "port": "3306"},
     "RabbitMQ": {"host": "rabbitmq.openstack.svc", "port": "5672"},
@@ -30,7 +29,7 @@ PUBLISHED = {
 
 
 def planned(spec: Mapping[str, Any] | None = None, profile: str = "debian") -> Plan:
-    return plan(context(NEUTRON, spec, release=parse(RELEASES, profile), published=PUBLISHED))
+    return plan(context(NEUTRON, spec, release=release_of(profile), published=PUBLISHED))
 
 
 def made(result: Plan) -> dict[tuple[str, str], Object]:
@@ -63,7 +62,7 @@ def test_names_go_to_a_designate_once_it_has_a_url() -> None:
 
     def conf(published: Mapping[str, str] | None, spec: Mapping[str, Any] | None = spec) -> str:
         known = PUBLISHED if published is None else {**PUBLISHED, "Designate": published}
-        result = plan(context(NEUTRON, spec, release=parse(RELEASES, "debian"), published=known))
+        result = plan(context(NEUTRON, spec, release=release_of("debian"), published=known))
         return kube.secret_data(made(result)["Secret", "neutron-config"])["neutron.conf"]
 
     ready = {"internalURL": "https://designate-api.openstack.svc:9001"}
@@ -91,7 +90,7 @@ def test_no_agent_is_looked_for_to_answer_dhcp(tmp_path: Path) -> None:
 
 def test_a_lost_member_is_left_soon_where_there_are_others() -> None:
     several = {**PUBLISHED["OVNNetwork"], "southbound": "tcp:ovn-sb-0:6642,tcp:ovn-sb-1:6642"}
-    release, published = parse(RELEASES, "debian"), {**PUBLISHED, "OVNNetwork": several}
+    release, published = release_of("debian"), {**PUBLISHED, "OVNNetwork": several}
     clustered = plan(context(NEUTRON, release=release, published=published))
     users = {"config": {"ovn": {"ovsdb_probe_interval": 30000}}}
     told = plan(context(NEUTRON, users, release=release, published=published))
@@ -111,7 +110,7 @@ def test_the_agent_knows_no_database_and_no_service_password(tmp_path: Path) -> 
 
 def test_the_agent_reads_what_the_nodes_controllers_read_and_the_api_does_not() -> None:
     network = {**PUBLISHED["OVNNetwork"], "southboundForNodes": "tcp:ovn-relay:6642"}
-    relayed = plan(context(NEUTRON, release=parse(RELEASES, "debian"), published={**PUBLISHED, "OVNNetwork": network}))
+    relayed = plan(context(NEUTRON, release=release_of("debian"), published={**PUBLISHED, "OVNNetwork": network}))
     held = {
         name: kube.secret_data(made(relayed)["Secret", name])
         for name in ("neutron-config", "neutron-metadata-agent-config")
@@ -175,7 +174,7 @@ def test_a_cloud_without_compute_nodes_has_no_agent() -> None:
 def rebuilt(children: dict[tuple[str, str], Object] | None = None, image: str = "") -> Plan:
     published = {**PUBLISHED, "OVNNetwork": {**PUBLISHED["OVNNetwork"], "northboundRebuilt": "two"}}
     spec = {"image": image} if image else {}
-    release = parse(RELEASES, "debian")
+    release = release_of("debian")
     return plan(context(NEUTRON, spec, release=release, published=published, children=children or {}))
 
 
@@ -212,7 +211,7 @@ CONNECTIONS = {
 
 def wired(ovn: Mapping[str, Any], **changes: Any) -> Plan:
     published = {kind: found for kind, found in PUBLISHED.items() if kind != "OVNNetwork"}
-    return plan(context(NEUTRON, {"ovn": ovn}, release=parse(RELEASES, "debian"), published=published, **changes))
+    return plan(context(NEUTRON, {"ovn": ovn}, release=release_of("debian"), published=published, **changes))
 
 
 def connected(result: Plan) -> bool:

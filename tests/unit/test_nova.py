@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from cryptography import x509
 from cryptography.x509.oid import ExtendedKeyUsageOID
 from oslo_config import cfg
@@ -27,14 +26,13 @@ from openstack_operator.plan import (
     Step,
     Verdict,
     conditions,
-    parse,
     waiting,
 )
 from openstack_operator.services.nova.model import NOVA
 from openstack_operator.services.nova.service import plan
 from openstack_operator.testing import NOW, context, granted
+from tests.planning import release_of
 
-RELEASES = yaml.safe_load((Path(__file__).parents[2] / "releases" / "2025.1.yaml").read_text())
 PUBLISHED = {
     "MariaDB": {"host": "mariadb.openstack.svc", "port": "3306"},
     "RabbitMQ": {"host": "rabbitmq.openstack.svc", "port": "5672"},
@@ -47,7 +45,7 @@ TEN = [{"name": f"cell{number}"} for number in range(1, 11)]
 
 
 def planned(spec: Mapping[str, Any] | None = None, **changes: Any) -> Plan:
-    release = parse(RELEASES, changes.pop("profile", "debian"))
+    release = release_of(changes.pop("profile", "debian"))
     given: dict[str, Any] = {"published": PUBLISHED, "secrets": SECRETS, **changes}
     return plan(context(NOVA, spec, release=release, **given))
 
@@ -237,9 +235,7 @@ def test_a_wired_option_is_refused(spec: dict[str, Any], path: str) -> None:
 def test_a_new_password_enters_the_map_of_cells_again() -> None:
     held = made(planned())["Secret", "nova-credentials"]
     data = kube.secret_data(held) | {"cell1-database": "new"}
-    children = {
-        ("Secret", "nova-credentials"): kube.secret(context(NOVA, release=parse(RELEASES, "debian")), "x", data)
-    }
+    children = {("Secret", "nova-credentials"): kube.secret(context(NOVA, release=release_of("debian")), "x", data)}
     repeated = jobs(planned(children=children)) - jobs(planned())
     assert [name.rpartition("-")[0] for name in repeated] == ["nova-cell1-setup"]
 
@@ -332,7 +328,7 @@ def test_an_api_starts_more_processes_while_all_are_busy() -> None:
 def test_a_name_of_an_owner_names_its_schemas() -> None:
     result = plan(
         replace(
-            context(NOVA, release=parse(RELEASES, "debian"), published=PUBLISHED, secrets=SECRETS),
+            context(NOVA, release=release_of("debian"), published=PUBLISHED, secrets=SECRETS),
             owner="second-nova",
         )
     )

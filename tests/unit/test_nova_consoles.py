@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import re
 from itertools import count
-from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from openstack_operator import kube
 from openstack_operator.actuators import DATABASE, VHOST
-from openstack_operator.plan import Object, Plan, key, parse
+from openstack_operator.plan import Object, Plan, key
 from openstack_operator.services.nova.model import NOVA
 from openstack_operator.services.nova.service import plan
 from openstack_operator.testing import context
+from tests.planning import release_of
 
 pytestmark = pytest.mark.security
 
-RELEASES = yaml.safe_load((Path(__file__).parents[2] / "releases" / "2025.1.yaml").read_text())
 PUBLISHED = {
     "MariaDB": {"host": "mariadb.openstack.svc", "port": "3306"},
     "RabbitMQ": {"host": "rabbitmq.openstack.svc", "port": "5672"},
@@ -35,7 +33,7 @@ def planned(secrets: dict[str, dict[str, str]] | None = None, **spec: Any) -> Pl
     draws = count()
     drawn = lambda: f"drawn-{next(draws):04}"  # noqa: E731
     given = {**SECRETS, **(secrets or {})}
-    release = parse(RELEASES, "debian")
+    release = release_of("debian")
     return plan(context(NOVA, spec, release=release, published=PUBLISHED, secrets=given, draw=drawn))
 
 

@@ -10,16 +10,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from patience import PATIENCE
 
 from openstack_operator import kube
-from openstack_operator.plan import Object, Plan, parse
+from openstack_operator.plan import Object, Plan
 from openstack_operator.services.nova.model import NOVA
 from openstack_operator.services.nova.service import plan
 from openstack_operator.testing import context
+from tests.planning import release_of
 
-RELEASES = yaml.safe_load((Path(__file__).parents[2] / "releases" / "2025.1.yaml").read_text())
 PUBLISHED = {
     "MariaDB": {"host": "mariadb", "port": "3306"},
     "RabbitMQ": {"host": "rabbitmq", "port": "5672"},
@@ -62,7 +61,7 @@ def open(uri):
 
 def planned(key: str, *, local: bool = False) -> Plan:
     """Disks of servers in Ceph with that key, unless they are `local`."""
-    release, compute = parse(RELEASES, "debian"), {} if local else {"storageType": "ceph"}
+    release, compute = release_of("debian"), {} if local else {"storageType": "ceph"}
     secrets = {
         "neutron-credentials": {"metadata": "shared"},
         "ceph-client-vms": {"ceph.conf": "", "keyring": "", "key": key},

@@ -376,7 +376,7 @@ def unasked() -> Iterator[ParameterSet]:
     yield pytest.param({name: value for name, value in SPEC.items() if name != "networkPolicies"}, id="everything")
     yield pytest.param({"monitoring": {"enabled": True}, "networkPolicies": {"nodes": [NODES]}}, id="nodes")
     for sample in SAMPLES:
-        manifests = yaml.safe_load_all(sample.read_text(encoding="utf-8"))
+        manifests = yaml.load_all(sample.read_text(encoding="utf-8"), yaml.CSafeLoader)
         for each in manifests:
             if each["kind"] == "OpenStackControlPlane":
                 assert "networkPolicies" not in each["spec"]
