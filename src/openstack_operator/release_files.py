@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -76,7 +77,7 @@ class ReleaseFiles:
         if cached_file and version in {cached_file.version, cached_file.broken}:
             return cached_file
         try:
-            self._read[path] = _File(version, _content(path))
+            self._read[path] = _File(version, _content(path, version))
         except (OSError, ValueError, yaml.YAMLError) as error:
             # PyYAML quotes the file over several lines.
             why = " ".join(str(error).split())[:300]
@@ -100,8 +101,11 @@ def _version(path: Path) -> Version | None:
     return stat.st_ino, stat.st_mtime_ns, stat.st_size
 
 
-def _content(path: Path) -> dict[str, Any]:
-    """Content of a file, every profile of which is a release. Raises ValueError, YAMLError or OSError."""
+@lru_cache(maxsize=8)
+def _content(path: Path, _: Version) -> dict[str, Any]:
+    """Return the content of a version of a file, every profile of which is a release, cached since each command and
+    each test has its own ReleaseFiles; callers must not change it. Raises ValueError, YAMLError or OSError.
+    """
     content = yaml.load(path.read_bytes(), _LOADER)  # noqa: S506  (a SafeLoader)
     try:
         for profile in content["profiles"]:

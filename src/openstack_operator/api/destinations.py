@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from .model import Destination, Model, Template
+from .model import Destination, Model, Template, named_fields
 from .refs import SecretKeyRef, SecretRef
 
 ALLOWED_HOSTS = "openstack.k8s.io/allowed-hosts"
@@ -48,8 +48,9 @@ def models_in(value: Any, path: str = "spec") -> Iterator[tuple[str, Model]]:
         if isinstance(value, Template):
             return
         yield path, value
-        for name, info in type(value).model_fields.items():
-            yield from models_in(getattr(value, name), f"{path}.{info.alias or name}")
+        for name, field, may_hold_models in named_fields(type(value)):
+            if may_hold_models:
+                yield from models_in(getattr(value, name), f"{path}.{field}")
     elif isinstance(value, Mapping):
         for name, each in value.items():
             if isinstance(each, Model):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from typing import Any, ClassVar, NamedTuple, Self, cast, get_args
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError, model_validator
@@ -141,6 +142,30 @@ class Model(BaseModel):
     def __hash__(self) -> int:
         """By content, so that values with maps in them can be keys too."""
         return hash((type(self), self.model_dump_json()))
+
+
+class NamedField(NamedTuple):
+    """A field of a model."""
+
+    name: str
+    alias: str
+    """Name as users write it."""
+    may_hold_models: bool
+    """False for a free-form value, which contains none, however large it is."""
+
+
+@cache
+def named_fields(model: type[Model]) -> tuple[NamedField, ...]:
+    """Return the fields of a model, which each plan looks at many times."""
+    return tuple(
+        NamedField(name, info.alias or name, _names_model(info.annotation)) for name, info in model.model_fields.items()
+    )
+
+
+def _names_model(annotation: Any) -> bool:
+    if isinstance(annotation, type) and issubclass(annotation, Model):
+        return True
+    return any(map(_names_model, get_args(annotation)))
 
 
 def _open_fields(model: type[Model], content: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], FieldInfo, Any]]:

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from .fields import Name, bounded
 from .kinds import DEPENDENCY_KINDS
-from .model import Model, Template
+from .model import Model, Template, named_fields
 
 
 class Ref(Model):
@@ -202,12 +202,10 @@ def find_by_type(spec: Any, kind: type[Any], path: str = "spec") -> Iterator[tup
         yield path, spec
     elif isinstance(spec, Model) and not isinstance(spec, Template):
         default_refs = dict(spec.default_refs())
-        holds = _fields_of_models(type(spec))
-        for name, info in type(spec).model_fields.items():
-            field = info.alias or name
-            if name in holds:
+        for name, field, may_hold_models in named_fields(type(spec)):
+            if may_hold_models:
                 yield from find_by_type(getattr(spec, name), kind, f"{path}.{field}")
-            for inner in [each for each in default_refs if each.startswith(f"{field}.")]:
+            for inner in [each for each in default_refs if each.startswith(f"{field}.")] if default_refs else ():
                 yield from find_by_type(default_refs.pop(inner), kind, f"{path}.{inner}")
         for name, value in default_refs.items():
             yield from find_by_type(value, kind, f"{path}.{name}")
@@ -217,18 +215,6 @@ def find_by_type(spec: Any, kind: type[Any], path: str = "spec") -> Iterator[tup
     elif isinstance(spec, (list, tuple)):
         for index, value in enumerate(spec):
             yield from find_by_type(value, kind, f"{path}[{index}]")
-
-
-@cache
-def _fields_of_models(model: type[Model]) -> frozenset[str]:
-    """Fields whose values may contain models. A free-form value contains none, however large it is."""
-    return frozenset(name for name, info in model.model_fields.items() if _names_model(info.annotation))
-
-
-def _names_model(annotation: Any) -> bool:
-    if isinstance(annotation, type) and issubclass(annotation, Model):
-        return True
-    return any(map(_names_model, get_args(annotation)))
 
 
 def references(spec: Model) -> list[tuple[str, Ref]]:
