@@ -129,6 +129,7 @@ def test_strict_fails_for_warnings(tmp_path: Path, capsys: pytest.CaptureFixture
     assert "MariaDB/mariadb is in none of the files" in capsys.readouterr().err
 
 
+@pytest.mark.seconds
 def test_standard_input(root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     text = (root / "deploy/samples/controlplane_minimal.yaml").read_bytes()
     command = [sys.executable, "-m", "openstack_operator.cli", "validate", "-f", "-"]
