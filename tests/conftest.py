@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
@@ -15,9 +16,6 @@ from openstack_operator.release_files import ReleaseFiles
 from openstack_operator.services.placement.model import PlacementSpec
 from tests import suites
 
-# What modules of tests make stays to the end: the collector would look at all of it again and again until they are
-# loaded, for a sixth of the time that takes.
-gc.disable()
 ROOT = Path(__file__).parent.parent
 # Servers of tests are on this machine, also those that an operator in a process of its own is told of.
 LOOPBACK = ("127.0.0.0/8", "::1/128")
@@ -38,11 +36,18 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(suites.Counter())
 
 
-def pytest_collection_finish() -> None:
-    """What is loaded by now stays to the end: the collector need not look at it again, hundreds of times."""
-    gc.collect()
-    gc.freeze()
-    gc.enable()
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """What modules of tests load stays to the end: the collector of garbage need not look at it, neither again and
+    again while it is loaded, which is a sixth of the time, nor hundreds of times later.
+    """
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.collect()
+        gc.freeze()
 
 
 @pytest.fixture
