@@ -7,7 +7,7 @@ from typing import Annotated, Any, cast
 
 from pydantic import BeforeValidator, Field
 
-from .model import AS_OBJECT, IN_KIND, rule
+from .model import AS_OBJECT, rule
 
 Name = Annotated[str, Field(min_length=1, max_length=253, pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")]
 """A Kubernetes object name (RFC 1123 subdomain)."""
@@ -275,10 +275,8 @@ DatabaseName = Annotated[
 
 
 def bounded(most: int) -> Any:
-    """Annotation that bounds a text, a list or a map. A template of a control plane leaves the bound to the kind it
-    becomes: its definition has no room for thousands.
-    """
-    return Field(max_length=most, json_schema_extra={IN_KIND: True})
+    """Annotation that bounds a text, a list or a map."""
+    return Field(max_length=most)
 
 
 BY_NAME: Any = Field(
@@ -314,7 +312,6 @@ OptionValue = Annotated[
             "maxItems": 1024,
             "maxLength": 65_536,
             "maxProperties": 64,
-            IN_KIND: True,
         }
     ),
 ]

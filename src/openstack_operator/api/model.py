@@ -62,9 +62,6 @@ TEMPLATE, TEMPLATES = "template", "templates"
 """Values of that mark: a template, and what only holds some."""
 
 
-IN_KIND = "x-bounded-in-kind"
-"""Marks a schema whose bounds are left out of templates, since the kind a template becomes has them; never leaves this
-package."""
 DETAILS_IN_KIND = "x-details-in-kind"
 """Marks a schema whose fields are left out of templates: what is in it is checked by the kind that a template becomes;
 never leaves this package."""

@@ -1,5 +1,5 @@
-"""Templates in the definition of a cloud: shorter than the kinds they become, so that it stays small enough for
-`kubectl apply`, which keeps a copy of it in an annotation of at most 262,144 bytes."""
+"""Templates in the definition of a cloud: shorter than the kinds they become. The API server compiles each rule of it
+when the first cloud is written, and keeps all of it in memory several times."""
 
 from __future__ import annotations
 
@@ -11,14 +11,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .defaults import split_default, with_default
-from .model import DETAILS_IN_KIND, HANDED_ON, IN_KIND, IS_NOW, TEMPLATE, WAS_RENAMED
+from .model import DETAILS_IN_KIND, HANDED_ON, IS_NOW, TEMPLATE, WAS_RENAMED
 
 Schema = dict[str, Any]
 
-_MARKS = (HANDED_ON, IN_KIND, DETAILS_IN_KIND)
+_MARKS = (HANDED_ON, DETAILS_IN_KIND)
 _INNER = ("items", "additionalProperties")
 _RULES = "x-kubernetes-validations"
-_BOUNDS = ("maxItems", "maxLength", "maxProperties")
 _SHARED = 3
 """Places from which on something counts as a setting that services share."""
 _NUMBER = "^[0-9]"
@@ -29,14 +28,13 @@ _SENTENCE = re.compile(r"(.*?[\w`)\]'\"])[.;:](?:\s|$)")
 def abridged(schema: Schema) -> Schema:
     """The schema with its templates cut short.
 
-    A template keeps its rules, and those of its own values (an image, a number of pods). Rules of groups of fields,
-    and of fields in them, that more than three places share (exposure, where the database is) are left to the kind the
-    template becomes: a condition of the cloud reports what that refuses, with the path of the field, and so does
-    `openstack-operator validate` before, except for what may not change. So are the bounds of free texts, lists and
-    maps, and in such groups the patterns of names that more than three fields share, and all below a field with that
-    mark. A template's own fields keep the first sentence of their descriptions; of a text that more than three of them
-    share, only the first one keeps it, and further below none. Each default is stated here as well, even without any
-    other text.
+    A template keeps its bounds and its rules, and those of its own values (an image, a number of pods). Rules of groups
+    of fields, and of fields in them, that more than three places share (exposure, where the database is) are left to
+    the kind the template becomes: a condition of the cloud reports what that refuses, with the path of the field, and
+    so does `openstack-operator validate` before, except for what may not change. So are, in such groups, the patterns
+    of names that more than three fields share, and all below a field with that mark. A template's own fields keep the
+    first sentence of their descriptions; of a text that more than three of them share, only the first one keeps it, and
+    further below none. Each default is stated here as well, even without any other text.
     """
     return _walk(schema, _Sayings(Counter(_said(schema))))
 
@@ -123,9 +121,6 @@ def _cut(schema: Schema, sayings: _Sayings, depth: int) -> Schema:
         short |= {_RULES: rules} if rules else {}
     if depth > 1 and sayings.is_shared(short.get("pattern", "")) and not short["pattern"].startswith(_NUMBER):
         del short["pattern"]
-    if IN_KIND in schema and _RULES not in short:
-        # What a rule costs is reckoned by bounds.
-        short = {name: value for name, value in short.items() if name not in _BOUNDS}
     if short.get("x-kubernetes-int-or-string"):
         short.pop("anyOf", None)
     return mapped(short, lambda inner: _cut(inner, sayings, depth + 1))
