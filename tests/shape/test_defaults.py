@@ -60,11 +60,7 @@ def names_there(model: type[Model]) -> dict[str, str]:
 
 
 def fields(model: type[Model], schema: Mapping[str, Any]) -> Iterator[tuple[str, FieldInfo, str, Mapping[str, Any]]]:
-    """Each field of a model: its attribute, what it is, its name in the definition, and its schema there; none of what
-    a template leaves to its kind (DETAILS_IN_KINDS of test_definitions.py), whose definition has them.
-    """
-    if "properties" not in schema and schema.get("x-kubernetes-preserve-unknown-fields"):
-        return
+    """Each field of a model: its attribute, what it is, its name in the definition, and its schema there."""
     theirs = names_there(model)
     for attribute, info in model.model_fields.items():
         name = info.alias or attribute

@@ -39,7 +39,6 @@ from .fields import (
 )
 from .kinds import ROTATING_KINDS, SERVICE_KINDS, ServiceKind
 from .model import (
-    DETAILS_IN_KIND,
     IS_NOW,
     ON_NODES,
     CalledOtherwise,
@@ -151,7 +150,6 @@ __all__ = [
     "ALLOWED_HOSTS",
     "ANY_PURPOSE",
     "BY_NAME",
-    "DETAILS_IN_KIND",
     "DURATION",
     "EACH",
     "FOLDER",

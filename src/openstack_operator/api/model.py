@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any, ClassVar, NamedTuple, Self, cast, get_args
 
-from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, model_validator
 from pydantic.alias_generators import to_camel
-from pydantic.fields import FieldInfo
-from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from .docstrings import field_docstring
 
@@ -62,9 +60,6 @@ TEMPLATE, TEMPLATES = "template", "templates"
 """Values of that mark: a template, and what only holds some."""
 
 
-DETAILS_IN_KIND = "x-details-in-kind"
-"""Marks a schema whose fields are left out of templates: what is in it is checked by the kind that a template becomes;
-never leaves this package."""
 AS_OBJECT = "x-as-object"
 """Marks a schema with another one, for kinds whose images are objects; never leaves this package."""
 
@@ -108,16 +103,9 @@ class Model(BaseModel):
     @classmethod
     def from_spec(cls, content: Any) -> Self:
         """Return the model of what a user wrote. Fields have their names in YAML alone: a policy that looks for
-        `nodeSelector` would miss `node_selector`. Raises ValidationError; also for an unknown field in what the
-        definition of a template leaves open.
+        `nodeSelector` would miss `node_selector`. Raises ValidationError.
         """
-        model = cls.model_validate(content, by_alias=True, by_name=False)
-        problems = [
-            problem for path, field, value in _open_fields(cls, content) for problem in _unknown(path, field, value)
-        ]
-        if problems:
-            raise ValidationError.from_exception_data(cls.__name__, problems)
-        return model
+        return cls.model_validate(content, by_alias=True, by_name=False)
 
     def default_refs(self) -> Mapping[str, Any]:
         """Return values of unset fields, by field: default references, which may depend on other fields."""
@@ -163,40 +151,6 @@ def _names_model(annotation: Any) -> bool:
     if isinstance(annotation, type) and issubclass(annotation, Model):
         return True
     return any(map(_names_model, get_args(annotation)))
-
-
-def _open_fields(model: type[Model], content: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], FieldInfo, Any]]:
-    """Yield path, field and value of each field in the content that the definition of a template leaves open."""
-    for field in model.model_fields.values():
-        name, extra = field.alias or "", field.json_schema_extra
-        if not content.get(name):
-            continue
-        if isinstance(extra, dict) and DETAILS_IN_KIND in extra:
-            yield (name,), field, content[name]
-        elif isinstance(content[name], Mapping):
-            for inner in _models(field.annotation):
-                for path, open_field, value in _open_fields(inner, content[name]):
-                    yield (name, *path), open_field, value
-
-
-def _models(annotation: Any) -> list[type[Model]]:
-    """Return the models that a field may be."""
-    choices = get_args(annotation) or (annotation,)
-    return [each for each in choices if isinstance(each, type) and issubclass(each, Model)]
-
-
-def _unknown(path: tuple[str, ...], field: FieldInfo, value: Any) -> Iterator[InitErrorDetails]:
-    """Yield the fields in a value that its type does not have."""
-    try:
-        TypeAdapter[Any](cast("Any", field.annotation)).validate_python(
-            value, extra="forbid", by_alias=True, by_name=False
-        )
-    except ValidationError as error:
-        for entry in error.errors(include_input=False, include_url=False):
-            if entry["type"] == "extra_forbidden":
-                problem = PydanticCustomError("unknown_field", "there is no such field; remove it, or correct its name")
-                # For a choice between types, pydantic puts the name of the type into the path, too.
-                yield InitErrorDetails(type=problem, loc=(*path, *entry["loc"]), input=None)
 
 
 class CalledOtherwise(Model):

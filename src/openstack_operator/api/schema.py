@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from .defaults import default_text, with_default
 from .dialects import in_dialect, with_default_objects
-from .model import DETAILS_IN_KIND, HANDED_ON, IS_NOW, ON_NODES, Model, rule
+from .model import HANDED_ON, IS_NOW, ON_NODES, Model, rule
 from .resource import AGE_COLUMN, READY_COLUMNS, Column, Resource
 from .templates import abridged, has_templates, mapped, unmarked
 
@@ -139,9 +139,7 @@ def structural(model: type[Model], *, as_c5c3: bool = False) -> Schema:
     one type there, so that an image is either text or an object, as the kind has it; models read both.
     """
     schema = _marked(model, as_c5c3=as_c5c3)
-    for mark in (HANDED_ON, DETAILS_IN_KIND):
-        schema = unmarked(schema, mark)
-    return schema
+    return unmarked(schema, HANDED_ON)
 
 
 def _marked(model: type[Model], *, as_c5c3: bool) -> Schema:
@@ -232,7 +230,7 @@ def _keyword(name: str, value: Any, defs: Schema) -> Any:
         return value
     if name == "description":
         return " ".join(str(value).split())
-    if name in {DETAILS_IN_KIND, HANDED_ON, ON_NODES}:
+    if name in {HANDED_ON, ON_NODES}:
         return value
     return _flatten(value, defs)
 

@@ -11,11 +11,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .defaults import split_default, with_default
-from .model import DETAILS_IN_KIND, HANDED_ON, IS_NOW, TEMPLATE, WAS_RENAMED
+from .model import HANDED_ON, IS_NOW, TEMPLATE, WAS_RENAMED
 
 Schema = dict[str, Any]
 
-_MARKS = (HANDED_ON, DETAILS_IN_KIND)
 _INNER = ("items", "additionalProperties")
 _RULES = "x-kubernetes-validations"
 _SHARED = 3
@@ -32,7 +31,7 @@ def abridged(schema: Schema) -> Schema:
     of fields, and of fields in them, that more than three places share (exposure, where the database is) are left to
     the kind the template becomes: a condition of the cloud reports what that refuses, with the path of the field, and
     so does `openstack-operator validate` before, except for what may not change. So are, in such groups, the patterns
-    of names that more than three fields share, and all below a field with that mark. A template's own fields keep the
+    of names that more than three fields share. A template's own fields keep the
     first sentence of their descriptions; of a text that more than three of them share, only the first one keeps it, and
     further below none. Each default is stated here as well, even without any other text.
     """
@@ -88,25 +87,14 @@ def mapped(schema: Schema, change: Callable[[Schema], Schema]) -> Schema:
 def _walk(schema: Schema, sayings: _Sayings) -> Schema:
     if schema.get(HANDED_ON) == TEMPLATE:
         return _cut(schema, sayings, 0)
-    bare = {name: value for name, value in schema.items() if name not in _MARKS}
+    bare = {name: value for name, value in schema.items() if name != HANDED_ON}
     return mapped(bare, lambda inner: _walk(inner, sayings))
 
 
-def _free(short: Schema) -> Schema:
-    """Return the schema of any object, or of a list of such. Atomic, as each value without a schema is."""
-    inner: Schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True, "maxProperties": 64}
-    outer = {name: short[name] for name in ("description", "maxItems", "default") if name in short}
-    if short["type"] == "array":
-        return {**outer, "type": "array", "items": inner}
-    return {**outer, **inner, "x-kubernetes-map-type": "atomic"}
-
-
 def _cut(schema: Schema, sayings: _Sayings, depth: int) -> Schema:
-    short = {name: value for name, value in schema.items() if name not in _MARKS}
+    short = {name: value for name, value in schema.items() if name != HANDED_ON}
     if text := _shortened(short.pop("description", ""), whole=depth < 2, sayings=sayings):
         short["description"] = text
-    if DETAILS_IN_KIND in schema:
-        return _free(short)
     if any("matches(" in rule["rule"] for rule in short.get(_RULES, ())):
         # The rule says the same in words, here or in the kind.
         short.pop("pattern", None)

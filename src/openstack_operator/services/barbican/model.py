@@ -8,7 +8,6 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from ...api import (
-    DETAILS_IN_KIND,
     AuthoritySecretRef,
     Column,
     Destination,
@@ -92,7 +91,7 @@ class BarbicanSpec(ServiceSpec, UsesDatabase, UsesMessaging, UsesCache, UsesIden
     """Raise this number to replace the key-encryption key: first, all programs can read with the new one; then they
     write with it; then a job encrypts the keys of all projects with it; then the old one is removed. The condition
     KEKReady says what the operator waits for. A smaller number changes nothing."""
-    purge: Annotated[ProjectPurge, Field(json_schema_extra={DETAILS_IN_KIND: True})] = ProjectPurge()
+    purge: ProjectPurge = ProjectPurge()
     """Removal of the secrets of deleted projects. They go once Keystone has not had the project for some days."""
     vault: Vault | None = None
     """Vault for secrets; unset keeps them in the database. Those that are in the database stay there."""

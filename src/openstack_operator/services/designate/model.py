@@ -8,7 +8,6 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field
 
 from ...api import (
-    DETAILS_IN_KIND,
     Address,
     AuthoritySecretRef,
     Column,
@@ -42,7 +41,6 @@ def _by(key: str) -> Any:
 
 
 ServerName = Annotated[str, Field(max_length=253, pattern=r"^([A-Za-z0-9]([-A-Za-z0-9]{0,61}[A-Za-z0-9])?[.])+$")]
-_DETAILS = Field(json_schema_extra={DETAILS_IN_KIND: True})
 PoolName = Annotated[
     str,
     Field(min_length=1, max_length=24, pattern=r"^[a-z]([-a-z0-9]*[a-z0-9])?$"),
@@ -199,7 +197,7 @@ class PoolServers(Model):
     """BIND, with `backend: bind9`."""
     pdns4: Pdns4 = Pdns4()
     """PowerDNS, with `backend: pdns4`; its zones are in a schema beside Designate's."""
-    external: Annotated[External | None, _DETAILS] = None
+    external: External | None = None
     """DNS servers of yours, if `backend` is external."""
     ns_records: Annotated[
         list[ServerName], Field(max_length=13, json_schema_extra={"x-kubernetes-list-type": "set"})
@@ -207,12 +205,11 @@ class PoolServers(Model):
     """Names of the servers as the world knows them, each with a dot at its end: `ns1.example.org.`. They become the NS
     records of each zone. Unset is the name of the Service `<name>-dns`, or `<name>-POOL-dns` of a further pool, which
     only this cluster knows."""
-    also_notifies: Annotated[list[SocketAddress], Field(max_length=16), _by("address"), _DETAILS] = []
+    also_notifies: Annotated[list[SocketAddress], Field(max_length=16), _by("address")] = []
     """Further servers that hear of each change of a zone; they ask servers of the pool for it."""
     attributes: Annotated[
         dict[str, AttributeValue],
         Field(max_length=16),
-        _DETAILS,
         validated(
             rule(
                 "self.all(name, name != 'pool' && size(name) <= 50)",
@@ -260,9 +257,9 @@ class DesignateSpec(ServiceSpec, PoolServers, UsesDatabase, UsesMessaging, UsesC
     """The DNS API."""
     worker: Program = Program()
     """The worker, which creates zones on the servers, and looks whether they answer."""
-    mdns: Annotated[MiniDns, _DETAILS] = MiniDns()
+    mdns: MiniDns = MiniDns()
     """The mini DNS, from which servers transfer zones. Each pod has an address of its own."""
-    pools: Annotated[list[Pool], Field(max_length=16), _by("name"), _DETAILS] = []
+    pools: Annotated[list[Pool], Field(max_length=16), _by("name")] = []
     """Further pools of servers. The pool `default` is what this spec itself says (`backend`, `nsRecords` …)."""
     quotas: Quotas = Quotas()
     """Limits of a project without quotas of its own."""

@@ -7,7 +7,6 @@ from typing import Annotated
 from pydantic import Field
 
 from ...api import (
-    DETAILS_IN_KIND,
     Column,
     HttpApi,
     Model,
@@ -58,7 +57,7 @@ class OctaviaSpec(ServiceSpec, UsesDatabase, UsesCache, UsesIdentity):
     another one does when that ends."""
     ovn_network_ref: OVNNetworkRef = OVNNetworkRef(name="ovn")
     """OVNNetwork that carries out the load balancers; the one of this cloud's Neutron."""
-    amphora: Annotated[Amphora | None, Field(json_schema_extra={DETAILS_IN_KIND: True})] = None
+    amphora: Amphora | None = None
     """The provider amphora, for load balancers whose users choose it; unset, OVN is the only provider."""
     quotas: Quotas = Quotas()
     """Limits of a project without quotas of its own."""
