@@ -57,7 +57,9 @@ def bounded(sample: Path, optional: Sequence[str] = (), path: Path = BOUNDED_SAM
     for document in documents:
         if document["kind"] == "OpenStackControlPlane":
             document["spec"]["mariadb"]["storageClassName"] = BOUNDED
-            document["spec"] |= {service: {"enabled": True, "replicas": 2} for service in optional}
+            document["spec"] |= {
+                service: {"enabled": True, "replicas": 2, **services.FURTHER.get(service, {})} for service in optional
+            }
     path.parent.mkdir(exist_ok=True)
     path.write_text(yaml.safe_dump_all(documents))
     return path

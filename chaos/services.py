@@ -17,6 +17,8 @@ from .writers import Turnover
 
 OPTIONAL = ("barbican", "designate", "heat", "horizon", "octavia")
 """Fields of a control plane's spec by the services."""
+FURTHER: Object = {"designate": {"quotas": {"zones": 1_000}}}
+"""Further fields of a control plane's spec by the services: Designate allows a project ten zones."""
 _ZONE = ".chaos.example."
 _TEMPLATE: Object = {
     "heat_template_version": "2021-04-16",
@@ -120,7 +122,7 @@ class Dashboard:
 
     def attempt(self, number: int) -> str:
         del number
-        self._url = self._url or self.site.get(ours("horizon"), "horizon")["status"]["endpoint"]
+        self._url = self._url or self.site.get(ours("horizon"), "horizon")["status"]["endpoint"].rstrip("/")
         self.access.plugin()
         answer = requests.get(f"{self._url}/auth/login/", verify=self.access.verify, timeout=self.access.timeout)
         answer.raise_for_status()
