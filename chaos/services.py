@@ -36,7 +36,7 @@ class Secrets(Turnover):
     """Secrets in Barbican, whose payload is their name."""
 
     kind: str = "secrets"
-    interval: float = 3.0
+    interval: float = 10.0
     service = "key-manager"
 
     def create(self, key: str) -> str:
@@ -60,7 +60,7 @@ class Zones(Turnover):
     """Zones in Designate."""
 
     kind: str = "zones"
-    interval: float = 5.0
+    interval: float = 20.0
     service = "dns"
 
     def create(self, key: str) -> str:
@@ -76,7 +76,7 @@ class Stacks(Turnover):
     """Stacks in Heat, of one resource that needs no other service."""
 
     kind: str = "stacks"
-    interval: float = 8.0
+    interval: float = 30.0
     service = "orchestration"
 
     def create(self, key: str) -> str:
@@ -92,7 +92,7 @@ class LoadBalancers(Turnover):
     """Load balancers in Octavia, without listeners."""
 
     kind: str = "load balancers"
-    interval: float = 10.0
+    interval: float = 30.0
     service = "load-balancer"
 
     def __init__(self, api: Api, subnet: str) -> None:
