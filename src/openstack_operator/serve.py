@@ -18,7 +18,8 @@ from .catalogue import ACTUATORS, SERVICES
 from .cluster_domain import cluster_domain
 from .plan import NO_PERMISSIONS, Actuator, Permissions
 from .release_files import ReleaseFiles, packaged
-from .runtime.client import Client, LeadershipLostError
+from .runtime.client import Client
+from .runtime.errors import LeadershipLostError
 from .runtime.leader import Leader
 from .runtime.logs import configure
 from .runtime.manager import Manager

@@ -11,7 +11,8 @@ from typing import Any
 
 from openstack_operator.catalogue import EXTERNAL_KINDS
 from openstack_operator.plan import Transient
-from openstack_operator.runtime.client import Client, Conflict
+from openstack_operator.runtime.client import Client
+from openstack_operator.runtime.errors import Conflict
 from openstack_operator.runtime.informer import Informer
 from openstack_operator.runtime.kinds import DEPLOYMENT, SECRET, Kind
 from openstack_operator.runtime.store import Change, Store

@@ -19,7 +19,8 @@ from openstack_operator.catalogue import ACTUATORS, EXTERNAL_KINDS, RESOURCES, S
 from openstack_operator.manifests import load
 from openstack_operator.plan import Context
 from openstack_operator.release_files import ReleaseFiles
-from openstack_operator.runtime.client import Client, Missing
+from openstack_operator.runtime.client import Client
+from openstack_operator.runtime.errors import Missing
 from openstack_operator.runtime.informer import Informer
 from openstack_operator.runtime.kinds import NAMESPACE, SECRET, Catalog
 from openstack_operator.runtime.manager import Manager

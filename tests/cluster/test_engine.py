@@ -15,7 +15,7 @@ from structlog.testing import capture_logs
 
 from openstack_operator.kube import secret_data
 from openstack_operator.plan import Object, Release, SpecError
-from openstack_operator.runtime.client import Conflict
+from openstack_operator.runtime.errors import Conflict
 from openstack_operator.runtime.kinds import CLAIM, DEPLOYMENT, JOB, POD, SECRET, STATEFUL_SET, Kind
 from openstack_operator.runtime.manager import Manager
 from openstack_operator.runtime.report import Patience

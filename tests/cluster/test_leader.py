@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from openstack_operator.plan import Transient
-from openstack_operator.runtime.client import Client, LeadershipLostError
+from openstack_operator.runtime.client import Client
+from openstack_operator.runtime.errors import LeadershipLostError
 from openstack_operator.runtime.kinds import LEASE
 from openstack_operator.runtime.leader import Leader
 

@@ -14,7 +14,8 @@ from openstack_operator.api import Resource
 from openstack_operator.generate.permissions import NODE_AGENTS, OPERATOR
 from openstack_operator.manifests import load
 from openstack_operator.plan import Transient
-from openstack_operator.runtime.client import Client, NotAdmitted
+from openstack_operator.runtime.client import Client
+from openstack_operator.runtime.errors import NotAdmitted
 from openstack_operator.runtime.kinds import Kind
 from openstack_operator.services.cephstorage.model import CEPH_STORAGE
 from openstack_operator.services.cinder.model import CINDER

@@ -22,7 +22,8 @@ from openstack_operator.generate.permissions import NAMESPACE, OPERATOR
 from openstack_operator.manifests import load
 from openstack_operator.plan import Context
 from openstack_operator.release_files import ReleaseFiles
-from openstack_operator.runtime.client import Client, Conflict, Forbidden
+from openstack_operator.runtime.client import Client
+from openstack_operator.runtime.errors import Conflict, Forbidden
 from openstack_operator.runtime.kinds import DEPLOYMENT, EVENT, LEASE, NODE, POD, Kind
 from openstack_operator.runtime.leader import Leader
 from openstack_operator.runtime.manager import Manager

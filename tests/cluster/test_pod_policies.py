@@ -15,7 +15,8 @@ from openstack_operator.injector.names import INJECTOR
 from openstack_operator.manifests import load
 from openstack_operator.plan import Object
 from openstack_operator.runtime.apply import APPLIED
-from openstack_operator.runtime.client import Client, NotAdmitted
+from openstack_operator.runtime.client import Client
+from openstack_operator.runtime.errors import NotAdmitted
 from openstack_operator.runtime.kinds import POD
 from openstack_operator.services.mariadb.cluster import RECORD_DIGEST
 from openstack_operator.services.mariadb.roles import ROLE

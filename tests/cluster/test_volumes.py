@@ -11,7 +11,8 @@ import pytest
 from openstack_operator import api, kube
 from openstack_operator.plan.service import Service
 from openstack_operator.release_files import ReleaseFiles
-from openstack_operator.runtime.client import Client, Conflict
+from openstack_operator.runtime.client import Client
+from openstack_operator.runtime.errors import Conflict
 from openstack_operator.runtime.kinds import CLAIM, EVENT, STATEFUL_SET, Kind
 from openstack_operator.runtime.manager import Manager
 from openstack_operator.services.mariadb.model import MARIADB

@@ -12,7 +12,8 @@ from test_front import CONTRACTS, Objects, conf, objects, planned, pod
 from openstack_operator import kube
 from openstack_operator.catalogue import EXTERNAL_KINDS
 from openstack_operator.plan import Plan, Release, SpecError, State
-from openstack_operator.runtime.client import Client, Missing
+from openstack_operator.runtime.client import Client
+from openstack_operator.runtime.errors import Missing
 from openstack_operator.services.controlplane.model import CONTROL_PLANE
 from openstack_operator.services.controlplane.service import plan as cloud
 from openstack_operator.services.keystone.model import KEYSTONE

@@ -26,8 +26,8 @@ from openstack_operator.plan import (
     waiting,
 )
 from openstack_operator.runtime.apply import Applier, gather_errors
-from openstack_operator.runtime.client import Missing
 from openstack_operator.runtime.compare import covers
+from openstack_operator.runtime.errors import Missing
 from openstack_operator.runtime.kinds import SECRET, SERVICE, Catalog, Kind
 from openstack_operator.runtime.memo import ApplyCache
 from openstack_operator.runtime.report import Report, is_same_status, status

@@ -17,7 +17,8 @@ from faulty_api import FaultyApi
 from patience import eventually
 
 from openstack_operator.plan import SpecError, Transient
-from openstack_operator.runtime.client import SILENCE, Client, Conflict, Forbidden, Missing, NotAdmitted, retry_after
+from openstack_operator.runtime.client import SILENCE, Client
+from openstack_operator.runtime.errors import Conflict, Forbidden, Missing, NotAdmitted, retry_after
 from openstack_operator.runtime.informer import Informer
 from openstack_operator.runtime.kinds import SECRET
 from openstack_operator.runtime.store import Change, Store

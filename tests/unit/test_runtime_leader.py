@@ -14,7 +14,8 @@ import pytest
 from faulty_api import Answer, FaultyApi
 from patience import PATIENCE, eventually
 
-from openstack_operator.runtime.client import Client, LeadershipLostError
+from openstack_operator.runtime.client import Client
+from openstack_operator.runtime.errors import LeadershipLostError
 from openstack_operator.runtime.kinds import SECRET
 from openstack_operator.runtime.leader import Leader
 

@@ -10,7 +10,7 @@ from patience import eventually
 from reviewing import BAD, EXTRA, GOOD, OTHER, READER, Reviews
 from structlog.testing import capture_logs
 
-from openstack_operator.runtime.client import LeadershipLostError
+from openstack_operator.runtime.errors import LeadershipLostError
 from openstack_operator.runtime.scrapers import (
     BUSY,
     FORBIDDEN,

@@ -18,7 +18,8 @@ import structlog
 from .. import pki
 from ..kube import secret_data
 from ..plan import Object, SpecError, Transient
-from ..runtime.client import Client, Missing
+from ..runtime.client import Client
+from ..runtime.errors import Missing
 from ..runtime.kinds import SECRET
 from .names import CONFIGURATION, HOST, INJECTOR, WEBHOOK
 

@@ -11,7 +11,8 @@ import structlog
 
 from ..plan import SpecError, Transient
 from ..runtime import metrics
-from ..runtime.client import Client, Missing
+from ..runtime.client import Client
+from ..runtime.errors import Missing
 from ..runtime.informer import Informer
 from ..runtime.kinds import NODE, POD
 from ..runtime.process import any_of

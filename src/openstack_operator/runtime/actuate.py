@@ -15,7 +15,7 @@ from ..api import Model, Ref, references
 from ..kube import child_verdict, fitting, judge
 from ..plan import READY, Actuator, Context, Drifted, Outcome, SpecError, State, Transient, Verdict, failed, waiting
 from . import metrics
-from .client import Forbidden
+from .errors import Forbidden
 from .events import RECREATION
 from .finalizers import PATIENCE, add, comes_back, delay, delete, drop, release
 from .gather import ADMIN_SECRET, parse

@@ -26,8 +26,8 @@ from ..kube.objects import refused_of_owner
 from ..plan import Incomplete, Key, Object, Plan, SpecError, Step, Transient, key
 from ..plan.steps import WORKLOADS
 from .carry_over import with_last_node_ports, with_live_claims
-from .client import Conflict, Forbidden, Missing, NotAdmitted
 from .compare import covers
+from .errors import Conflict, Forbidden, Missing, NotAdmitted
 from .finalizers import delete, finish_deletion, is_alive, is_deletion_pending, orphan_pods
 from .jobs import failure_log
 from .kinds import CLAIM, DAEMON_SET, DEPLOYMENT, JOB, POD, SECRET, SERVICE, STATEFUL_SET, Kind

@@ -11,7 +11,8 @@ import msgspec
 import structlog
 
 from ..plan import SpecError, Transient
-from .client import Client, Forbidden, Missing
+from .client import Client
+from .errors import Forbidden, Missing
 from .kinds import Kind
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger()

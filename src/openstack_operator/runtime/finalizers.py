@@ -9,7 +9,7 @@ import structlog
 from ..kube import RECREATED
 from ..plan import Object
 from ..plan.steps import WORKLOADS
-from .client import Conflict, Missing
+from .errors import Conflict, Missing
 from .kinds import Kind
 from .store import Cached, Meta, Request
 from .world import World, entry

@@ -43,7 +43,7 @@ from ..plan import (
     failed,
     waiting,
 )
-from .client import not_permitted
+from .errors import not_permitted
 from .kinds import SECRET, Kind
 from .permits import account_refusals, refusals
 from .plain_text import plain_text

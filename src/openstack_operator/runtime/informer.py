@@ -14,8 +14,9 @@ import structlog
 from ..plan import SpecError, Transient
 from . import metrics
 from .budget import Listing
-from .client import PAGE, SILENCE, Client, Forbidden, Missing, ResourceExpired, TooLarge
+from .client import PAGE, SILENCE, Client
 from .discovery import Discovery
+from .errors import Forbidden, Missing, ResourceExpired, TooLarge
 from .kinds import Kind, optional_role
 from .process import any_of
 from .store import Cached, Store, cached

@@ -14,7 +14,8 @@ import structlog
 
 from ..plan import Object, SpecError, Transient
 from . import metrics
-from .client import Client, Conflict, LeadershipLostError, Missing
+from .client import Client
+from .errors import Conflict, LeadershipLostError, Missing
 from .kinds import LEASE
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger()

@@ -12,7 +12,7 @@ import structlog
 
 from ..plan import SpecError, State, Transient, Verdict
 from . import metrics
-from .client import Forbidden, LeadershipLostError
+from .errors import Forbidden, LeadershipLostError
 from .finalizers import finish_deletions
 from .gather import Gatherer
 from .memo import ApplyCache

@@ -14,7 +14,7 @@ from .. import __version__
 from ..api.refs import OPTIONAL_KINDS
 from ..kube import conditions
 from ..plan import Object, SpecError, State, Verdict
-from .client import Conflict, Missing
+from .errors import Conflict, Missing
 from .events import Recorder
 from .grace import Grace
 from .store import Cached, Request

@@ -17,7 +17,8 @@ import msgspec
 import structlog
 
 from ..plan import Object, SpecError, Transient
-from .client import Client, Forbidden
+from .client import Client
+from .errors import Forbidden
 from .kinds import ACCESS_REVIEW, TOKEN_REVIEW, Kind
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger()
