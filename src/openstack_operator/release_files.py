@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -58,8 +59,13 @@ class ReleaseFiles:
             raise SpecError("spec.release", f"there is no release {name!r}; choose from {', '.join(sorted(files))}")
         file = self._current(files[name])
         if profile not in file.parsed:
-            file.parsed[profile] = parse(file.content, profile)
+            file.parsed[profile] = parse(file.content, profile, self._options(name))
         return file.parsed[profile]
+
+    def _options(self, release: str) -> Mapping[str, Mapping[str, Sequence[str]]]:
+        """Return the options of a release's programs, from the first folder that lists them."""
+        paths = (folder / "options" / f"{release}.txt" for folder in self._folders)
+        return next((_options(path.read_text("utf-8")) for path in paths if path.is_file()), {})
 
     def versions(self) -> dict[Path, Version | None]:
         """Version by file, None where it leads nowhere: differs from before once a file came, went or changed."""
@@ -90,6 +96,19 @@ class ReleaseFiles:
         if cached_file:
             _log.info("release file has changed", path=str(path))
         return self._read[path]
+
+
+def _options(text: str) -> dict[str, dict[str, list[str]]]:
+    """Return names of options by service and section: a line for a service in brackets, then one for each section."""
+    services: dict[str, dict[str, list[str]]] = {}
+    sections: dict[str, list[str]] = {}
+    for line in text.splitlines():
+        if line.startswith("["):
+            sections = services.setdefault(line.strip("[]"), {})
+        elif line:
+            section, _, names = line.rpartition(": ")
+            sections[section] = names.split(" ")
+    return services
 
 
 def _version(path: Path) -> Version | None:

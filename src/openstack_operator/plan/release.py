@@ -38,6 +38,10 @@ class Release:
     name: str
     profile: str
     components: Mapping[str, Component]
+    options: Mapping[str, Mapping[str, Sequence[str]]] = field(
+        default_factory=dict[str, Mapping[str, Sequence[str]]], compare=False
+    )
+    """Options of oslo.config that programs know, by service and section; empty where they are not listed."""
 
     def __getitem__(self, component: str) -> Component:
         """Raises SpecError for a component this profile does not have."""
@@ -52,7 +56,9 @@ class Release:
         return component in self.components
 
 
-def parse(data: Mapping[str, Any], profile: str) -> Release:
+def parse(
+    data: Mapping[str, Any], profile: str, options: Mapping[str, Mapping[str, Sequence[str]]] | None = None
+) -> Release:
     """A Release from the content of releases/*.yaml. Raises SpecError for an unknown profile."""
     try:
         components = data["profiles"][profile]["components"]
@@ -60,7 +66,8 @@ def parse(data: Mapping[str, Any], profile: str) -> Release:
         choices = ", ".join(data.get("profiles", {}))
         raise SpecError("spec.imageProfile", f"there is no profile {profile!r}; choose from {choices}") from None
     release = str(data["release"])
-    return Release(release, profile, {name: _component(entry, release) for name, entry in components.items()})
+    by_name = {name: _component(entry, release) for name, entry in components.items()}
+    return Release(release, profile, by_name, options or {})
 
 
 def _component(entry: Mapping[str, Any], release: str) -> Component:
