@@ -23,7 +23,7 @@ _BY_KIND["OpenStackControlPlane"] = next(each for each in RESOURCES if each.kind
 KINDS: Mapping[str, Resource[Any]] = {kind: _BY_KIND[kind] for kind in _LISTED}
 """Kinds of the page by their names, which are unique in c5c3's groups; and the cloud of openstack.k8s.io."""
 _SHARED = {"Keystone", "Glance", "Placement", "Neutron", "Nova", "Cinder"}
-_CLOUDS = {"OpenStackControlPlane", "ControlPlane"}
+CLOUDS = {"OpenStackControlPlane", "ControlPlane"}
 _CONDITIONS = (ROOT / "docs" / "reference" / "conditions.md").read_text(encoding="utf-8")
 
 _HEAD = """\
@@ -55,7 +55,7 @@ def wanted(kind: str) -> list[str]:
     resource, listed = KINDS[kind], _LISTED[kind]
     if kind in _SHARED:
         return list(listed)
-    own = list(_own(resource)) if kind in _CLOUDS else list(leaves(_properties(resource)["spec"], "spec"))
+    own = list(own_fields(resource)) if kind in CLOUDS else list(leaves(_properties(resource)["spec"], "spec"))
     status = [
         f"status.{name}" for name in (resource.status.model_json_schema()["properties"] if resource.status else ())
     ]
@@ -142,7 +142,7 @@ def _written(node: Any, schema: Mapping[str, Any], path: str) -> Iterator[str]:
         yield path
 
 
-def _own(resource: Resource[Any]) -> Iterator[str]:
+def own_fields(resource: Resource[Any]) -> Iterator[str]:
     """Fields of a cloud that are its own: of a template those its kind does not have, and one line for all others."""
     templates = dict(_templates(resource.spec, "spec"))
     for path in leaves(_properties(resource)["spec"], "spec"):

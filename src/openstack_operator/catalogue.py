@@ -5,11 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 
 from .actuators import ACTUATORS
+from .parts.connect.ceph import ignored_clients
 from .parts.connect.external import external_kinds
+from .parts.expose.ignored import ignored_exposure, ignored_monitoring
+from .parts.run.known_options import ignored_options
 from .plan import C5C3, Listens, Service
 from .services import controlplane, credentialrotation, ovnnetwork, pki, secretaggregate
 from .services.controlplane.c5c3 import API_NAMES
 from .services.members import MEMBERS
+
+IGNORED_IN_ALL = (ignored_exposure, ignored_monitoring, ignored_clients, ignored_options)
+"""Functions that name fields without effect in the specs of all kinds."""
 
 _SERVICES = (controlplane.SERVICE, pki.SERVICE, *MEMBERS, credentialrotation.SERVICE, secretaggregate.SERVICE)
 
@@ -26,11 +32,14 @@ def _as_c5c3(service: Service, variant: C5C3) -> Service:
     return replace(service, resource=resource, plan=variant.plan or service.plan)
 
 
-SERVICES = (
-    *_SERVICES,
-    controlplane.C5C3_SERVICE,
-    *(_as_c5c3(service, service.c5c3) for service in MEMBERS if service.c5c3),
-    ovnnetwork.CLUSTER_SERVICE,
+SERVICES = tuple(
+    replace(service, ignores=(*service.ignores, *IGNORED_IN_ALL))
+    for service in (
+        *_SERVICES,
+        controlplane.C5C3_SERVICE,
+        *(_as_c5c3(service, service.c5c3) for service in MEMBERS if service.c5c3),
+        ovnnetwork.CLUSTER_SERVICE,
+    )
 )
 
 SERVERS: dict[str, Listens] = {each.resource.role: each.listens for each in SERVICES if each.listens}

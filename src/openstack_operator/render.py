@@ -268,10 +268,10 @@ class OfflineCluster:
 
     def _with_assumptions(self, id_: Id, service: Service, context: Context[Any]) -> Plan:
         """Return the plan, made again as long as other operators would add objects to the cluster that it waits for."""
-        plan = service.plan(context)
+        plan = service.make_plan(context)
         while self._reader and (added := self._reader.assume(id_, context, plan)):
             context = replace(context, children={**context.children, **added})
-            plan = service.plan(context)
+            plan = service.make_plan(context)
         return plan
 
     def _context(self, id_: Id) -> Context[Any]:
@@ -298,6 +298,7 @@ class OfflineCluster:
             release=self._releases(spec),
             refs=refs,
             secrets=self._contents(id_, spec, refs),
+            annotations=self._manifests[id_]["metadata"].get("annotations") or {},
             draw=lambda: self._password,
             domain=self._domain,
             installed_kinds=self._installed,
@@ -355,7 +356,7 @@ class OfflineCluster:
         for path, ref in whole_secrets(spec):
             optional = isinstance(ref, OptionalSecretRef)
             if data := self._secret(id_, "" if optional else f"{path}{ref.field}", ref.name):
-                contents[ref.name] = data
+                contents[ref.name] = {**contents.get(ref.name, {}), **data}
         for path, ref in logins(spec):
             self._secret(id_, f"{path}{ref.field}", ref.name)
             contents.setdefault(ref.name, {key: f"<{ref.name}.{key}>" for key in ref.keys})

@@ -8,7 +8,17 @@ from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from ..api import Autoscaling
-from ..plan import NAME_LIMIT, STATEFUL_SET_LIMIT, Context, Object, SpecError, digest, fitting
+from ..plan import (
+    NAME_LIMIT,
+    SHARED_FIELDS,
+    STATEFUL_SET_LIMIT,
+    Context,
+    Object,
+    SpecError,
+    digest,
+    fitting,
+    shared_fields,
+)
 
 MANAGED_BY = "openstack-operator"
 INSTANCE = "app.kubernetes.io/instance"
@@ -99,11 +109,6 @@ FIELD = "openstack.k8s.io/field"
 """Annotation: the field of the owner's spec that decides about an object, named when it is refused."""
 
 
-SHARED_FIELDS = "openstack.k8s.io/shared-fields"
-"""Annotation of a resource made from a template: its fields that the owner decides elsewhere, `region` where it has the
-same name in the owner's spec, `mechanism=spec.networkBackend` otherwise."""
-
-
 def recreated(resource: Object) -> Object:
     """The same resource, which keeps what it made when it is deleted by anybody but its owner."""
     return {**resource, "metadata": {**resource["metadata"], "finalizers": [RECREATED]}}
@@ -125,8 +130,7 @@ def owner_path(resource: Mapping[str, Any], path: str) -> str | None:
     template = annotations.get(FIELD)
     if not template or not path.startswith("spec"):
         return None
-    entries = [entry.partition("=") for entry in annotations.get(SHARED_FIELDS, "").split()]
-    shared = {name: place or f"spec.{name}" for name, _, place in entries}
+    shared = shared_fields(annotations)
     within = path.removeprefix("spec").removeprefix(".")
     field = re.split(r"[.\[]", within, maxsplit=1)[0]
     if field in shared:
@@ -134,7 +138,7 @@ def owner_path(resource: Mapping[str, Any], path: str) -> str | None:
     return f"{template}.{within}" if field else template
 
 
-_FIELD_PATH = re.compile(r"\bspec(\.[A-Za-z0-9_-]+|\[[0-9]+\])+(?=: )")
+_FIELD_PATH = re.compile(r"\bspec(\.[A-Za-z0-9_-]+|\[[0-9]+\])+(?=: |, spec\.)")
 
 
 def as_owner_says(resource: Mapping[str, Any], message: str) -> str:

@@ -6,6 +6,7 @@ from .carry_out import Apply, Judge, Verdicts, carry_out, condition_type, condit
 from .claim import Claim, Claims
 from .context import PLACEHOLDER, Context, InstalledKinds, Listens, Node, Referent, secret_data
 from .errors import Drifted, Incomplete, MissingReference, NotBuilt, SpecError, Transient
+from .ignored import FIELDS_IGNORED, SHARED_FIELDS, IgnoredFields, ignored_verdict, shared_fields, unused
 from .kind import Kind
 from .names import NAME_LIMIT, STATEFUL_SET_LIMIT, digest, fitting, keyed_digest
 from .permissions import NO_PERMISSIONS, Permissions, is_own_service, whom_to_ask, wrong_entry
@@ -24,17 +25,20 @@ from .service import (
     TrustInUse,
     Writer,
 )
-from .steps import Group, Key, Object, Outcome, Plan, Step, key
+from .steps import WORKLOADS, Group, Key, Object, Outcome, Plan, Step, key
 from .verdict import READY, RECOVERY, Predecessor, State, Verdict, failed, progressing, recovering, waiting, worst
 
 __all__ = [
     "C5C3",
+    "FIELDS_IGNORED",
     "NAME_LIMIT",
     "NO_PERMISSIONS",
     "PLACEHOLDER",
     "READY",
     "RECOVERY",
+    "SHARED_FIELDS",
     "STATEFUL_SET_LIMIT",
+    "WORKLOADS",
     "Actuator",
     "Apply",
     "Claim",
@@ -44,6 +48,7 @@ __all__ = [
     "Context",
     "Drifted",
     "Group",
+    "IgnoredFields",
     "Incomplete",
     "InstalledKinds",
     "Judge",
@@ -81,6 +86,7 @@ __all__ = [
     "digest",
     "failed",
     "fitting",
+    "ignored_verdict",
     "is_own_service",
     "key",
     "keyed_digest",
@@ -88,6 +94,8 @@ __all__ = [
     "progressing",
     "recovering",
     "secret_data",
+    "shared_fields",
+    "unused",
     "waiting",
     "whom_to_ask",
     "worst",

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from ..api import Model, Resource, SecretUse
 from .claim import Claims
 from .context import Context, Listens
+from .ignored import FIELDS_IGNORED, IgnoredFields, ignored_fields, ignored_verdict
 from .kind import Kind
 from .release import Release
 from .steps import Outcome, Plan
@@ -126,6 +127,21 @@ class Service:
     collects: Callable[[Any], Sequence[SecretUse]] | None = None
     """Function from a spec to the Secrets of which its own Secret is a copy. Other resources may name that if they may
     name all of these."""
+    ignores: Sequence[Callable[[Context[Any], Plan], IgnoredFields]] = ()
+    """Functions that name fields which a plan does not use in the mode that the spec chooses."""
+
+    def make_plan(self, ctx: Context[Any]) -> Plan:
+        """Return the plan of a resource, with a condition that names fields of its spec that have no effect. Raises
+        what the plan raises.
+        """
+        plan = self.plan(ctx)
+        advice: dict[str, str] = {}
+        for function in self.ignores:
+            advice = {**function(ctx, plan), **advice}
+        # A cloud tells what its resources ignore.
+        of_children = plan.outcome.extra_conditions.get(FIELDS_IGNORED)
+        text = ignored_fields(ctx, advice, as_c5c3=self.resource.as_c5c3) if advice else ""
+        return plan.with_conditions(ignored_verdict(text, of_children.message if of_children else "")) if text else plan
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from copy import copy
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
@@ -136,6 +137,13 @@ class Plan:
             if (owner := self._owners.setdefault(key(obj), step)) is not step:
                 raise ValueError(f"{'/'.join(key(obj))} is made by {owner.name} and by {step.name}")
         self.condition[step] = condition
+
+    def with_conditions(self, extra_conditions: Mapping[str, Verdict]) -> Plan:
+        """Return the plan with further conditions, from which Ready does not follow."""
+        changed = copy(self)
+        conditions = {**self.outcome.extra_conditions, **extra_conditions}
+        changed.outcome = replace(self.outcome, extra_conditions=conditions)
+        return changed
 
     def __iter__(self) -> Iterator[Step]:
         return iter(self.condition)

@@ -34,7 +34,7 @@ async def make_plan(service: Service, context: Context[Any]) -> Plan:
     def work() -> None:
         outcome: _Outcome
         try:
-            outcome = service.plan(context), None
+            outcome = service.make_plan(context), None
         except Exception as error:
             outcome = None, error
         # The loop may have ended meanwhile.

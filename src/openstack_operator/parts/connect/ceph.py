@@ -10,7 +10,8 @@ from typing import Any, Literal
 
 from ... import kube
 from ...api import CephSource
-from ...plan import Context, Incomplete, MissingReference, Step
+from ...api.refs import find_by_type
+from ...plan import Context, IgnoredFields, Incomplete, MissingReference, Plan, Step
 from ..run.config import Config
 
 Use = Literal["volumes", "images", "vms", "backups"]
@@ -223,3 +224,15 @@ def name_uuid(*words: str) -> str:
     """A UUID derived from the words (RFC 9562, version 8)."""
     digits = hashlib.sha256("/".join(words).encode()).hexdigest()
     return f"{digits[:8]}-{digits[8:12]}-8{digits[13:16]}-8{digits[17:20]}-{digits[20:32]}"
+
+
+def ignored_clients(ctx: Context[Any], plan: Plan) -> IgnoredFields:
+    """Return the fields of a CephClient that no source of data uses: its Secret has all that is read."""
+    advice: dict[str, str] = {}
+    for path, source in find_by_type(ctx.spec, CephSource):
+        place = path.removeprefix("spec.").replace("[", ".").replace("]", "")
+        field = f"{place}.cephClientRef"
+        if source.storage:
+            advice[field] = "the CephStorage names the client; remove it"
+        advice[f"{field}.namespace"] = "the operator reads the Secret in this namespace alone; remove it"
+    return advice

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from ... import kube
 from ...api import ExternalServer, RunSpec, UsesTLS, host_of
-from ...plan import Context, Object, Plan, SpecError, Step
+from ...plan import Context, IgnoredFields, Object, Plan, SpecError, Step, key
 from ..connect.coordinates import Login, login
 from ..secrets.tls import TRUSTED, authority
 
@@ -80,6 +80,25 @@ def reject_unsupported(ctx: Context[Any], by: str, *fields: str) -> None:
         if getattr(ctx.spec, field) != info.get_default(call_default_factory=True):
             text = f"{by} has nothing like it; remove the field, or choose provider builtin"
             raise SpecError(f"spec.{info.alias or field}", text)
+
+
+def ignored_elsewhere(ctx: Context[Any]) -> IgnoredFields:
+    """Return the fields that an external server leaves without effect: all but its address."""
+    if ctx.spec.provider != _EXTERNAL:
+        return {}
+    text = "this operator does not run an external server; remove it"
+    fields = type(ctx.spec).model_fields
+    return {info.alias or name: text for name, info in fields.items() if name not in {"provider", "external"}}
+
+
+def ignored_when_delegated(plan: Plan, operator: str, kind: str, **advice: str) -> IgnoredFields:
+    """Return the fields that the operator of `kind` leaves without effect, if it runs the server: policies, and the
+    fields in `advice`, with underscores for dots.
+    """
+    if not any(key(obj)[0] == kind for obj in plan.objects):
+        return {}
+    text = f"no policy of this operator selects the pods of {operator}; write a NetworkPolicy for them"
+    return {"networkPolicies": text, **{name.replace("_", "."): advice[name] for name in advice}}
 
 
 def image(ctx: Context[Any], component: str) -> str | None:

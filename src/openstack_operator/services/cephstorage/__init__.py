@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ...plan import CloudMember, Listens, MemberReports, Service
 from .health import questions
+from .ignored import ignored
 from .model import CEPH_STORAGE
 from .rook import KINDS
 from .service import plan
@@ -16,4 +17,5 @@ SERVICE = Service(
     listens=Listens(ports={"mon": (), "mgr": (), "osd": ()}),
     member=CloudMember(field="ceph", phase="Infrastructure"),
     kinds=KINDS,
+    ignores=(ignored,),
 )

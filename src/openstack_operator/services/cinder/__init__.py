@@ -5,6 +5,7 @@ from __future__ import annotations
 from ...parts.secrets.rotation import rotation_in_progress
 from ...plan import C5C3, CloudMember, Listens, SecretReaders, Service
 from .c5c3 import plan as c5c3_plan
+from .ignored import ignored
 from .model import CINDER, C5C3CinderStatus
 from .service import plan
 
@@ -15,4 +16,5 @@ SERVICE = Service(
     listens=Listens(ports={"api": [8776]}),
     member=CloudMember(field="cinder", phase="ComputeAndStorage"),
     c5c3=C5C3(plan=c5c3_plan, status=C5C3CinderStatus),
+    ignores=(ignored,),
 )

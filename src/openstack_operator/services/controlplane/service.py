@@ -14,6 +14,7 @@ from ...parts.connect.remote import API
 from ...parts.delegate.korc import KORC, MANAGED_KINDS
 from ...parts.delegate.korc import OPERATOR as KORC_OPERATOR
 from ...plan import (
+    FIELDS_IGNORED,
     Context,
     Group,
     Key,
@@ -24,6 +25,7 @@ from ...plan import (
     Step,
     Verdict,
     condition_type,
+    ignored_verdict,
     waiting,
 )
 from .. import members as services
@@ -100,9 +102,16 @@ def plan(ctx: Context[ControlPlaneSpec], api: ApiNames = OURS) -> Plan:
         *(Group(each.condition, [_child(ctx, each, name, tls, api) for name in names[each]]) for each in enabled),
         *_korc(ctx, keystone),
         *monitoring(ctx, encrypted=tls.enabled),
+        extra_conditions=_ignored_fields(ctx),
         endpoint=(keystone.get("status") or {}).get("endpoint"),
         wake=tls.wake,
     )
+
+
+def _ignored_fields(ctx: Context[ControlPlaneSpec]) -> Mapping[str, Verdict]:
+    """Return the condition with the fields that resources of the cloud ignore, as the cloud's user wrote them."""
+    reports = [(child, kube.conditions(child).get(FIELDS_IGNORED)) for child in ctx.children.values()]
+    return ignored_verdict(*(kube.as_owner_says(child, report["message"]) for child, report in reports if report))
 
 
 def phase(verdicts: Mapping[str, Verdict], phases: Mapping[str, str] | None = None) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ...plan import CloudMember, Service
+from .ignored import ignored
 from .model import CORTEX
 from .service import plan
 
@@ -10,4 +11,5 @@ SERVICE = Service(
     resource=CORTEX,
     plan=plan,
     member=CloudMember(field="cortex", phase="OptionalServices"),
+    ignores=(ignored,),
 )

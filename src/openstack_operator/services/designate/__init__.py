@@ -5,6 +5,7 @@ from __future__ import annotations
 from ...parts.secrets.rotation import rotation_in_progress
 from ...plan import CloudMember, Listens, SecretReaders, Service
 from .config import API_PORT
+from .ignored import ignored
 from .model import DESIGNATE
 from .service import plan
 
@@ -18,4 +19,5 @@ SERVICE = Service(
         phase="OptionalServices",
         description="DNS as a service: zones and records, and the servers that answer for them.",
     ),
+    ignores=(ignored,),
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ...parts.secrets.rotation import rotation_in_progress
 from ...plan import C5C3, CloudMember, Listens, SecretReaders, Service
+from .ignored import ignored
 from .model import GLANCE
 from .service import plan
 
@@ -14,4 +15,5 @@ SERVICE = Service(
     listens=Listens(ports={"api": [9292], "internal-api": [9292]}),
     member=CloudMember(field="glance", phase="CoreServices"),
     c5c3=C5C3(),
+    ignores=(ignored,),
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ...plan import CloudMember, Listens, Service
+from .ignored import ignored
 from .model import HORIZON
 from .service import plan
 from .settings import PORT
@@ -16,4 +17,5 @@ SERVICE = Service(
         phase="OptionalServices",
         description="The dashboard: a web page for the users and administrators of the cloud.",
     ),
+    ignores=(ignored,),
 )

@@ -6,6 +6,7 @@ from ...api import KEYSTONE_LOGIN
 from ...parts.delegate.korc import KINDS
 from ...parts.secrets.rotation import rotation_in_progress
 from ...plan import C5C3, CloudMember, Kind, Listens, SecretReaders, Service
+from .ignored import ignored
 from .korc import CLOUDS, SECRETS, ordered_teardown
 from .model import KEYSTONE
 from .service import plan
@@ -29,4 +30,5 @@ SERVICE = Service(
     ),
     # Logins of its administrator, for clients.
     shares=dict.fromkeys(("{name}-admin", "{name}-clouds", "{name}-app-credential", CLOUDS), KEYSTONE_LOGIN),
+    ignores=(ignored,),
 )

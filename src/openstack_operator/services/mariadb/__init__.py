@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...plan import CloudMember, Listens, MemberReports, Service
 from .handshake import start_tls
 from .model import MARIADB
-from .providers import KINDS
+from .providers import KINDS, ignored
 from .roles import questions
 from .service import plan
 
@@ -17,4 +17,5 @@ SERVICE = Service(
     start_tls={"mysql": start_tls},
     member=CloudMember(field="mariadb", phase="Infrastructure"),
     kinds=KINDS,
+    ignores=(ignored,),
 )

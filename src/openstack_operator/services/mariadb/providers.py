@@ -8,7 +8,7 @@ from typing import Any
 from ... import kube, parts
 from ...parts import delegate
 from ...parts.connect.remote import MARIADB, MARIADB_KINDS, WATCHED_BY_MARIADB, labeled
-from ...plan import Context, Kind, Plan, SpecError, Step
+from ...plan import Context, IgnoredFields, Kind, Plan, SpecError, Step
 from .config import PORT, provided_cnf
 from .model import MariaDBSpec
 
@@ -115,3 +115,8 @@ def provided(ctx: Context[MariaDBSpec]) -> Plan | None:
     """
     stored = ctx.secret("root")
     return delegate.plan(ctx, OPERATOR, KIND, _delegated, _external, mariadb_operator=_RUNS in stored)
+
+
+def ignored(ctx: Context[MariaDBSpec], plan: Plan) -> IgnoredFields:
+    """Return the fields that the provider leaves without effect."""
+    return delegate.ignored_elsewhere(ctx) | delegate.ignored_when_delegated(plan, OPERATOR, KIND)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...plan import CloudMember, Listens, SecretReaders, Service
 from .clients import awaits_clients
 from .model import MEMCACHED
-from .providers import KINDS, ordered_teardown
+from .providers import KINDS, ignored, ordered_teardown
 from .service import plan
 
 SERVICE = Service(
@@ -16,4 +16,5 @@ SERVICE = Service(
     listens=Listens(ports={"server": [11211, 11212]}, closed=True),
     member=CloudMember(field="memcached", phase="Infrastructure"),
     kinds=KINDS,
+    ignores=(ignored,),
 )

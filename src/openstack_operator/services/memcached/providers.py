@@ -7,7 +7,7 @@ from typing import Any
 from ... import parts
 from ...api import mebibytes
 from ...parts import delegate
-from ...plan import Context, Kind, Plan, SpecError, Step
+from ...plan import Context, IgnoredFields, Kind, Plan, SpecError, Step
 from .clients import servers
 from .model import MemcachedSpec
 
@@ -77,3 +77,8 @@ def provided(ctx: Context[MemcachedSpec]) -> Plan | None:
     provider has run it before.
     """
     return delegate.plan(ctx, OPERATOR, KIND, _delegated, _external, builtin=servers(ctx).live is not None)
+
+
+def ignored(ctx: Context[MemcachedSpec], plan: Plan) -> IgnoredFields:
+    """Return the fields that the provider leaves without effect."""
+    return delegate.ignored_elsewhere(ctx) | delegate.ignored_when_delegated(plan, OPERATOR, KIND)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ...parts.secrets.rotation import rotation_in_progress
 from ...plan import C5C3, CloudMember, SecretReaders, Service
+from .ignored import ignored
 from .model import NOVA
 from .service import plan
 
@@ -13,4 +14,5 @@ SERVICE = Service(
     observes=SecretReaders(rotation_in_progress),
     member=CloudMember(field="nova", phase="ComputeAndStorage"),
     c5c3=C5C3(),
+    ignores=(ignored,),
 )

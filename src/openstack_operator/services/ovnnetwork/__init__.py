@@ -6,6 +6,7 @@ from ...api import OVN_LOGIN
 from ...plan import CloudMember, Listens, MemberReports, Service
 from .cluster import plan as cluster_plan
 from .cluster_model import OVN_CLUSTER
+from .ignored import ignored
 from .model import OVN_NETWORK
 from .recovery import questions
 from .service import plan
@@ -20,6 +21,7 @@ SERVICE = Service(
     listens=Listens(ports={"nb": [6641, 16641], "sb": [6642, 16642]}, closed=True),
     member=CloudMember(field="ovn", phase="CoreServices", label="OVN"),
     shares=_SHARES,
+    ignores=(ignored,),
 )
 CLUSTER_SERVICE = Service(
     resource=OVN_CLUSTER,
@@ -28,5 +30,6 @@ CLUSTER_SERVICE = Service(
     # Its objects for Nodes belong to the Nodes, and would not go with it.
     teardown=True,
     shares=_SHARES,
+    ignores=(ignored,),
 )
 """The same under the names of c5c3, with a spec of its own."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...plan import CloudMember, Listens, Service
 from .model import RABBITMQ
-from .providers import KINDS, ordered_teardown
+from .providers import KINDS, ignored, ordered_teardown
 from .service import plan
 
 SERVICE = Service(
@@ -14,4 +14,5 @@ SERVICE = Service(
     listens=Listens(ports={"server": [5671, 5672]}, closed=True, open_to_nodes=True),
     member=CloudMember(field="rabbitmq", phase="Infrastructure"),
     kinds=KINDS,
+    ignores=(ignored,),
 )

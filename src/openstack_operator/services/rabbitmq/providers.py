@@ -8,7 +8,7 @@ from ... import kube, parts
 from ...parts import delegate
 from ...parts.connect.remote import RABBITMQ, RABBITMQ_KINDS
 from ...parts.run.monitoring import monitor
-from ...plan import Context, Kind, Plan, Step
+from ...plan import Context, IgnoredFields, Kind, Plan, Step
 from .config import ADVANCED, AMQP, AMQPS, MANAGEMENT, MANAGEMENT_TLS, provided_conf
 from .model import RabbitMQSpec
 
@@ -96,3 +96,9 @@ def provided(ctx: Context[RabbitMQSpec]) -> Plan | None:
     provider has run it before.
     """
     return delegate.plan(ctx, OPERATOR, KIND, _delegated, _external)
+
+
+def ignored(ctx: Context[RabbitMQSpec], plan: Plan) -> IgnoredFields:
+    """Return the fields that the provider leaves without effect."""
+    text = "the cluster operator of RabbitMQ deletes volumes with its RabbitmqCluster, whatever this says; remove it"
+    return delegate.ignored_elsewhere(ctx) | delegate.ignored_when_delegated(plan, OPERATOR, KIND, retention=text)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...plan import CloudMember, Listens, Service
 from .model import VALKEY
-from .providers import KINDS
+from .providers import KINDS, ignored
 from .service import plan
 
 SERVICE = Service(
@@ -13,4 +13,5 @@ SERVICE = Service(
     listens=Listens(closed=True),
     member=CloudMember(field="valkey", phase="Infrastructure"),
     kinds=KINDS,
+    ignores=(ignored,),
 )

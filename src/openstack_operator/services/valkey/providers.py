@@ -6,7 +6,7 @@ from typing import Any
 
 from ...api import mebibytes
 from ...parts import delegate
-from ...plan import Context, Kind, Plan, SpecError, Step
+from ...plan import Context, IgnoredFields, Kind, Plan, SpecError, Step
 from . import sentinel
 from .config import PORT, TLS_PORT, provided_flags
 from .model import ValkeySpec
@@ -69,3 +69,16 @@ def provided(ctx: Context[ValkeySpec]) -> Plan | None:
     provider has run it before.
     """
     return delegate.plan(ctx, OPERATOR, KIND, _delegated, _external)
+
+
+def ignored(ctx: Context[ValkeySpec], plan: Plan) -> IgnoredFields:
+    """Return the fields that the provider leaves without effect."""
+    issued = "valkey-operator issues the certificates, and takes connections with TLS alone; remove it"
+    return delegate.ignored_elsewhere(ctx) | delegate.ignored_when_delegated(
+        plan,
+        OPERATOR,
+        KIND,
+        imageProfile="valkey-operator chooses the image; remove it",
+        retention="valkey-operator keeps the volumes; delete the claims yourself",
+        tls=issued,
+    )

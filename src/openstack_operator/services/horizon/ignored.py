@@ -1,0 +1,14 @@
+"""Fields of a Horizon that have no effect in some modes."""
+
+from __future__ import annotations
+
+from ...plan import Context, IgnoredFields, Plan, unused
+from .model import HorizonSpec
+
+
+def ignored(ctx: Context[HorizonSpec], plan: Plan) -> IgnoredFields:
+    """Return the fields that the plan does not use."""
+    spec = ctx.spec
+    direct = unused("imageUpload", {"Direct": ("glanceRef",)}, spec.image_upload)
+    region = {} if spec.other_keystones else {"region": "the only Keystone needs no name to choose it by; remove it"}
+    return direct | region

@@ -1,0 +1,79 @@
+"""Each field of each kind does something, or the resource says that it does nothing."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import pytest
+
+from openstack_operator.catalogue import SERVICES
+from openstack_operator.plan import Service, key
+from tests.fields import CLOUDS, HANDED_ON, ROOT, own_fields
+from tests.toggling import LISTED, child_of_template, complete, is_end, is_listed, spec_schema, toggled
+
+KINDS = {each.resource.handle: each for each in SERVICES}
+pytestmark = pytest.mark.seconds
+
+
+@cache
+def _answers(handle: str) -> dict[str, dict[str, str]]:
+    return toggled(KINDS[handle])
+
+
+@pytest.mark.parametrize("service", KINDS.values(), ids=KINDS)
+def test_no_field_is_ignored_in_silence(service: Service) -> None:
+    role, lists = service.resource.role, ("satisfied", "elsewhere")
+    silent = [path for path, answers in _answers(service.resource.handle).items() if "silent" in answers]
+    assert [path for path in silent if not any(is_listed(name, role, path) for name in lists)] == []
+
+
+@pytest.mark.parametrize("service", KINDS.values(), ids=KINDS)
+def test_each_field_has_an_effect_in_some_resource(service: Service) -> None:
+    role, lists = service.resource.role, ("satisfied", "elsewhere", "never", "coupled")
+    idle = {
+        path: answers
+        for path, answers in _answers(service.resource.handle).items()
+        if not {"effect", "refused"} & answers.keys()
+    }
+    assert {path: answers for path, answers in idle.items() if not any(is_listed(it, role, path) for it in lists)} == {}
+
+
+def test_no_entry_of_a_list_is_stale() -> None:
+    """An entry is needed where a field of that name would fail without it."""
+    stale = {}
+    for name in ("satisfied", "elsewhere", "never", "coupled"):
+        for end in LISTED[name]:
+            answers = [
+                entry
+                for service in SERVICES
+                for path, entry in _answers(service.resource.handle).items()
+                if is_end(end, service.resource.role, path)
+            ]
+            if not any("silent" in each or not {"effect", "refused"} & each.keys() for each in answers):
+                stale[f"{name}.{end}"] = [sorted(each) for each in answers]
+    assert stale == {}
+
+
+def test_fields_that_act_elsewhere_have_tests() -> None:
+    assert [path for _, path in LISTED["elsewhere"].values() if not (ROOT / path).is_file()] == []
+
+
+@pytest.mark.parametrize("kind", sorted(CLOUDS))
+def test_a_cloud_hands_each_field_of_a_template_on(kind: str) -> None:
+    """All of them at once: the rules of a template are those of the kind that it becomes."""
+    cloud = next(each for each in SERVICES if each.resource.kind == kind)
+    lost: list[str] = []
+    for path in own_fields(cloud.resource):
+        if not path.endswith(HANDED_ON):
+            continue
+        template = path.removesuffix(HANDED_ON)
+        child = child_of_template(cloud, template, {})
+        made = next(each.resource for each in SERVICES if each.resource.handle == key(child)[0])
+        kind_of_openstack = next(each.resource for each in SERVICES if each.resource.role == made.role)
+        written = complete(spec_schema(kind_of_openstack))
+        expected = made.spec.model_validate(written)
+        spec = made.spec.from_spec(child_of_template(cloud, template, written)["spec"])
+        lost += [
+            f"{template}.{name}" for name in type(spec).model_fields if getattr(spec, name) != getattr(expected, name)
+        ]
+    assert lost == []

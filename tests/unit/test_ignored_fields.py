@@ -1,0 +1,111 @@
+"""The condition with fields of a spec that have no effect."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from images import options
+from openstack_operator.catalogue import SERVICES
+from openstack_operator.kube import FIELD
+from openstack_operator.parts.run.known_options import ignored_options
+from openstack_operator.plan import FIELDS_IGNORED, SHARED_FIELDS, Context, Plan, Release, State
+from openstack_operator.testing import context
+
+BY_HANDLE = {each.resource.handle: each for each in SERVICES}
+
+
+def message(kind: str, spec: dict[str, Any], release: Release, **changes: Any) -> str:
+    """The message of the condition; empty without one."""
+    service = BY_HANDLE[kind]
+    ctx: Context[Any] = context(service.resource, spec, release=release, **changes)
+    verdict = service.make_plan(ctx).outcome.extra_conditions.get(FIELDS_IGNORED)
+    assert verdict is None or (verdict.state, verdict.reason) == (State.READY, "NoEffect")
+    return verdict.message if verdict else ""
+
+
+def test_a_spec_whose_fields_all_act_has_no_such_condition(release: Release) -> None:
+    assert message("Etcd", {"replicas": 3, "storageSize": "20Gi"}, release) == ""
+
+
+@pytest.mark.parametrize(
+    ("kind", "spec", "text"),
+    [
+        ("Etcd", {"networkPolicies": {"enabled": True}}, ""),
+        (
+            "CephStorage",
+            {"rook": {"failureDomain": "zone"}},
+            "spec.rook.failureDomain: only mode rook uses it; remove it, or choose that",
+        ),
+        (
+            "Memcached",
+            {"provider": "external", "external": {"servers": ["a.example.org"]}, "replicas": 2, "memory": "64Mi"},
+            "spec.replicas: this operator does not run an external server; remove it",
+        ),
+    ],
+)
+def test_the_condition_names_each_field_and_what_to_do(
+    kind: str, spec: dict[str, Any], text: str, release: Release
+) -> None:
+    assert message(kind, spec, release) == text
+
+
+def test_a_field_that_the_cloud_sets_for_all_its_resources_is_left_to_the_cloud(release: Release) -> None:
+    spec, fields = {"rook": {"failureDomain": "zone"}}, {SHARED_FIELDS: "rook=spec.ceph"}
+    assert message("CephStorage", spec, release)
+    assert message("CephStorage", spec, release, annotations=fields) == ""
+
+
+def test_a_cloud_tells_what_its_resources_ignore_by_its_own_fields(release: Release) -> None:
+    text = "spec.rook.failureDomain, spec.rook.monitors: only mode rook uses it; remove it"
+    condition = {"type": FIELDS_IGNORED, "status": "True", "reason": "NoEffect", "message": text}
+    ceph = {
+        "apiVersion": "openstack.k8s.io/v1alpha1",
+        "kind": "CephStorage",
+        "metadata": {"name": "ceph", "annotations": {FIELD: "spec.ceph"}},
+        "status": {"conditions": [condition]},
+    }
+    children = {("CephStorage", "ceph"): ceph}
+    own = {"expose": {"host": "cloud.example.org"}}
+    assert message("OpenStackControlPlane", own, release, children=children) == (
+        "spec.expose.host: only expose.type NodePort or LoadBalancer or Ingress or Gateway uses it; remove it, "
+        "or choose that; spec.ceph.rook.failureDomain, spec.ceph.rook.monitors: only mode rook uses it; remove it"
+    )
+
+
+OPTIONS = {"placement": {"DEFAULT": ["debug"], "placement": ["max_candidates"], "api": ["auth_type"]}}
+
+
+@pytest.mark.parametrize(
+    ("config", "advice"),
+    [
+        ({"DEFAULT": {"debug": True}}, {}),
+        ({"API": {"auth-type": "password"}}, {}),
+        (
+            {"DEFAULT": {"debgu": True}},
+            {"DEFAULT.debgu": "there is no option 'debgu' in section [DEFAULT]; did you mean debug?"},
+        ),
+        ({"placment": {"a": 1}}, {"placment": "there is no section [placment]; did you mean [placement]?"}),
+        (
+            {"api": {"max_candidates": 5}},
+            {
+                "api.max_candidates": "there is no option 'max_candidates' in section [api]; "
+                "did you mean max_candidates in section [placement]?"
+            },
+        ),
+    ],
+)
+def test_an_option_that_no_program_knows_is_named_with_the_nearest_one(
+    config: dict[str, Any], advice: dict[str, str], release: Release
+) -> None:
+    placement = BY_HANDLE["Placement"].resource
+    ctx = context(placement, {"config": config}, release=replace(release, options=OPTIONS))
+    expected = {f"config.{path}": f"Placement {release.name} ignores it: {text}" for path, text in advice.items()}
+    assert ignored_options(ctx, Plan()) == expected
+
+
+def test_the_options_of_the_release_are_listed(release: Release) -> None:
+    assert set(options.SERVICES) == set(release.options)
+    assert "cpu_allocation_ratio" in release.options["nova"]["DEFAULT"]
