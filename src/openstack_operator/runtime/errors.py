@@ -1,4 +1,4 @@
-"""What the API server's answers mean, as errors."""
+"""Errors for the answers of the API server."""
 
 from __future__ import annotations
 
