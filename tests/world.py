@@ -16,7 +16,7 @@ from _pytest.mark import ParameterSet
 from openstack_operator import kube
 from openstack_operator.api import references
 from openstack_operator.catalogue import ACTUATORS, EXTERNAL_KINDS, SERVICES
-from openstack_operator.plan import READY, Object, Verdict, condition_type, conditions, progressing
+from openstack_operator.plan import READY, SHARED_FIELDS, Object, Verdict, condition_type, conditions, progressing
 from openstack_operator.plan.service import Releases
 from openstack_operator.plan.steps import WORKLOADS
 from openstack_operator.release_files import ReleaseFiles
@@ -105,7 +105,7 @@ def changes(before: Leaves, after: Leaves) -> Leaves:
     """What is another one afterwards; None is what is gone. What follows from the rest is left out: digests, and which
     fields of a template come from elsewhere.
     """
-    derived = (kube.CONFIG_DIGEST, kube.SHARED_FIELDS)
+    derived = (kube.CONFIG_DIGEST, SHARED_FIELDS)
     fields = (field for field in {**before, **after} if not any(name in field for name in derived))
     return {field: after.get(field) for field in fields if before.get(field, _NONE) != after.get(field, _NONE)}
 

@@ -13,7 +13,7 @@ from openstack_operator.api import PodSettings, crd, handle, structural
 from openstack_operator.api.fields import image_object
 from openstack_operator.catalogue import ACTUATORS, RESOURCES, SERVICES
 from openstack_operator.kube import Object
-from openstack_operator.plan import NotBuilt, Release, Verdict, progressing
+from openstack_operator.plan import SHARED_FIELDS, NotBuilt, Release, Verdict, progressing
 from openstack_operator.render import OfflineCluster
 from openstack_operator.services.controlplane.c5c3 import API_NAMES, phase, translate
 from openstack_operator.services.controlplane.c5c3_model import C5C3_CONTROL_PLANE, C5C3ControlPlaneSpec
@@ -80,7 +80,7 @@ def test_both_make_the_same_but_for_groups(objects: Any) -> None:
 def _without_places(obj: Object) -> Object:
     """The object without where in its owner's spec it is decided, which has another name in the other door."""
     metadata = obj["metadata"]
-    places = {kube.FIELD, kube.SHARED_FIELDS}
+    places = {kube.FIELD, SHARED_FIELDS}
     annotations = {name: text for name, text in (metadata.get("annotations") or {}).items() if name not in places}
     return {**obj, "metadata": {**metadata, "annotations": annotations}}
 
