@@ -22,6 +22,6 @@ _SECRETS = {"neutron-credentials": {"metadata": "shared"}}
 def planned_nova(release: Release, nodes: int = 0) -> Plan:
     """The plan of a Nova with so many compute nodes."""
     children: dict[tuple[str, str], Any] = {
-        ("DaemonSet", "nova-cell1-compute"): {"status": {"desiredNumberScheduled": nodes}}
+        ("DaemonSet", "nova-cell1-compute"): {"kind": "DaemonSet", "status": {"desiredNumberScheduled": nodes}}
     }
     return plan(context(NOVA, release=release, published=_PUBLISHED, secrets=_SECRETS, children=children))
