@@ -18,7 +18,7 @@ pytestmark = pytest.mark.security
 
 
 def service(plan: Any) -> Any:
-    return SimpleNamespace(plan=plan)
+    return SimpleNamespace(make_plan=plan)
 
 
 def alive() -> list[threading.Thread]:
