@@ -84,6 +84,8 @@ def files(name: str, *, pristine: bool = False) -> dict[str, File]:
         for path in sorted((ROOT / "releases").glob("*.yaml")):
             content = resolved(path.read_text(encoding="utf-8"), leave="operator", pristine=pristine).encode()
             context[f"openstack_operator/releases/{path.name}"] = File(content)
+        for path, file in _tree(ROOT / "releases" / "options").items():
+            context[f"openstack_operator/releases/options/{path}"] = file
     return context
 
 

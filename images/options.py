@@ -35,8 +35,8 @@ def options_of(image: str) -> dict[str, list[str]]:
         shutil.copy(_PROGRAM, root / "tmp" / _PROGRAM.name)
         command = ["unshare", "--mount", "--pid", "--fork", "sh", "-ec", _IN_ROOT, "sh", str(root)]
         program = ["python3", f"/tmp/{_PROGRAM.name}"]
-        done = subprocess.run([*command, *program], stdout=subprocess.PIPE, text=True, check=True)
-    return json.loads(done.stdout)
+        result = subprocess.run([*command, *program], stdout=subprocess.PIPE, text=True, check=True)
+    return json.loads(result.stdout)
 
 
 def text(options: dict[str, dict[str, list[str]]]) -> str:

@@ -139,3 +139,7 @@ def test_commands_use_known_placeholders() -> None:
                 "processes",
                 "threads",
             }, name
+
+
+def test_the_operators_image_knows_the_options_of_a_release() -> None:
+    assert "openstack_operator/releases/options/2025.1.txt" in catalog.files("operator")
