@@ -256,7 +256,7 @@ class OfflineCluster:
         service = self._services.get(id_.kind)
         if service is None:
             return None, context
-        if pending := [ref for ref, referent in context.refs.items() if not referent.published]:
+        if pending := [ref for ref, referent in context.refs.items() if not referent.published and not ref.optional]:
             if self._reader:
                 self._reader.unplanned(id_, [(path, ref) for path, ref in references(context.spec) if ref in pending])
             return None, context
@@ -286,8 +286,9 @@ class OfflineCluster:
             raise SpecError(*repelled[0], *repelled[1:])
         for path, text in priority_class_faults(spec, id_.namespace, permissions):
             permissions.refuse(path, text)
-        # Optional references are left out: their resources may need this one.
+        # Other optional references are left out: their resources may need this one.
         refs = {ref: self._referent(id_, path, ref) for path, ref in references(spec) if not ref.optional}
+        refs |= {ref: Referent() for _, ref in references(spec) if ref.unpublished and self._is_there(id_, ref)}
         for path, dependency in dependencies(spec):
             self._report_absent(id_, f"{path}.name", dependency.kind, dependency.name)
         return Context(
@@ -313,6 +314,10 @@ class OfflineCluster:
             if self._reader
             else self._permissions
         )
+
+    def _is_there(self, user: Id, ref: Ref) -> bool:
+        kinds = [handle for handle, service in self._services.items() if service.resource.role == ref.kind]
+        return any(Id(kind, user.namespace, ref.name) in self._manifests for kind in kinds)
 
     def _referent(self, user: Id, path: str, ref: Ref) -> Referent:
         handles = [handle for handle, service in self._services.items() if service.resource.role == ref.kind]

@@ -35,7 +35,8 @@ def context(
     """
     parsed = resource.spec.model_validate(spec or {})
     contracts = published or {}
-    refs = {ref: Referent(contracts.get(ref.kind, {})) for _, ref in references(parsed)}
+    visible = [ref for _, ref in references(parsed) if ref.kind in contracts or not ref.unpublished]
+    refs = {ref: Referent(contracts.get(ref.kind, {})) for ref in visible}
     fields: dict[str, Any] = {"owner": resource.role.lower(), "namespace": "openstack", "refs": refs, "now": NOW}
     fields |= {"installed_kinds": InstalledKinds(served), "servers": SERVERS}
     return Context(kind=resource.role, spec=parsed, release=release, **(fields | changes))

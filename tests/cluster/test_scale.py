@@ -11,7 +11,6 @@ import pytest
 from openstack_operator.runtime.kinds import STATEFUL_SET, Kind
 from openstack_operator.services.controlplane.model import CONTROL_PLANE
 from openstack_operator.services.controlplane.service import MEMBERS
-from openstack_operator.services.glance.model import GLANCE
 from openstack_operator.services.keystone.model import KEYSTONE
 from openstack_operator.services.mariadb.model import MARIADB
 from openstack_operator.services.memcached.model import MEMCACHED
@@ -86,16 +85,12 @@ async def test_it_is_told_of_pods_that_come_and_go_without_a_change_of_the_resou
 
 
 async def test_what_the_kind_refuses_is_refused_of_its_scale(cluster: Cluster, rest: Rest) -> None:
-    glance, keystone = Kind.of(GLANCE), Kind.of(KEYSTONE)
-    await cluster.create(GLANCE, "glance")
-    status, answer = rest.scale(glance, "glance", 2)
-    assert status == 422, answer
-    assert "cannot share a ReadWriteOnce volume" in answer["message"]
-    assert rest.scale(glance, "glance")[1]["spec"] == {"replicas": 1}
+    keystone = Kind.of(KEYSTONE)
     await cluster.create(KEYSTONE, "keystone")
     status, answer = rest.scale(keystone, "keystone", 33)
     assert status == 422, answer
     assert "spec.replicas" in answer["message"]
+    assert rest.scale(keystone, "keystone")[1]["spec"] == {"replicas": 1}
     # It has none to be wrong about: nothing runs yet.
     assert rest.scale(keystone, "keystone", 2)[1]["status"] == {"replicas": 0}
 

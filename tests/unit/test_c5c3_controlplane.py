@@ -75,6 +75,7 @@ def child(name: str, field: str = "") -> str:
 # What of others changes with one that comes.
 BESIDE = {
     "barbican": (child("nova", "spec.barbicanRef"), child("glance", "spec.barbicanRef")),
+    "ceph": (child("glance", "spec.storageType"), child("nova", "spec.compute")),
     "cinder": (child("nova", "spec.cinderRef"), child("tempest", "spec.dependsOn")),
     "cortex": (child("nova", "spec.scheduler"),),
     "designate": (child("neutron", "spec.externalDns"),),
@@ -136,6 +137,7 @@ def of_all(field: str, value: Any, told: str, *also: str) -> Iterator[ParameterS
                 child("cinder", "spec.backends[ceph].type"): "ceph",
             },
             "CephStorage",
+            "uses CephStorage",
             child("cinder", "spec.backends"),
             base={"cinder.enabled": True},
         ),

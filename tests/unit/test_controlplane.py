@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from openstack_operator.plan import READY, Context, NotBuilt, Object, Plan, Release, progressing
-from openstack_operator.services.controlplane.model import CONTROL_PLANE, ControlPlaneSpec
+from openstack_operator.api import Ref
+from openstack_operator.plan import READY, Context, NotBuilt, Object, Plan, Referent, Release, key, progressing
+from openstack_operator.services.controlplane.model import CEPH, CONTROL_PLANE, ControlPlaneSpec
 from openstack_operator.services.controlplane.service import MEMBERS, phase, plan
 from openstack_operator.testing import context
 
@@ -64,6 +66,44 @@ def test_a_childs_name_is_what_the_others_refer_to_by_default(release: Release) 
     for child in plan(cloud(release)).objects:
         assert child["metadata"]["namespace"] == "openstack"
         assert child["kind"].lower() in {child["metadata"]["name"], f"{child['metadata']['name']}network"}
+
+
+CEPH_THERE = Referent(verdict=progressing("not yet"))
+CINDER: dict[str, Any] = {"cinder": {"enabled": True}}
+
+
+def storage(planned: Plan) -> dict[str, Any]:
+    """What the resources say about storage."""
+    made = {name: obj["spec"] for name, obj in children(planned).items()}
+    return {
+        "glance": made["glance"].get("storageType"),
+        "nova": made["nova"].get("compute", {}).get("storageType"),
+        "cinder": [backend["type"] for backend in made["cinder"].get("backends", ())],
+    }
+
+
+def test_a_new_cloud_takes_the_ceph_that_it_finds(release: Release) -> None:
+    nowhere = {"glance": None, "nova": None, "cinder": []}
+    everywhere = {"glance": "ceph", "nova": "ceph", "cinder": ["ceph"]}
+    assert storage(plan(cloud(release, CINDER))) == nowhere
+    found = plan(replace(cloud(release, CINDER), refs={CEPH: CEPH_THERE}))
+    assert storage(found) == everywhere, "also one that is not ready"
+    assert "ceph" not in children(found), "another's stays another's"
+    runs = plan(cloud(release, {**CINDER, "ceph": {"enabled": True}}))
+    assert storage(runs) == everywhere
+    assert "ceph" in children(runs)
+
+
+def test_images_and_disks_stay_where_they_are(release: Release) -> None:
+    for before, after in (
+        (cloud(release, CINDER), None),
+        (replace(cloud(release, CINDER), refs={CEPH: CEPH_THERE}), "ceph"),
+    ):
+        live = {key(obj): obj for obj in plan(before).objects}
+        choices: tuple[dict[Ref, Referent], ...] = ({}, {CEPH: CEPH_THERE})
+        for refs in choices:
+            made = storage(plan(replace(before, refs=refs, children=live)))
+            assert (made["glance"], made["nova"]) == (after, after)
 
 
 def test_each_service_has_a_broker_of_its_own_where_it_is_asked_for(release: Release) -> None:

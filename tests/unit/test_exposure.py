@@ -11,7 +11,7 @@ from test_front import CONTRACTS, Objects, conf, objects, planned, pod
 
 from openstack_operator import kube
 from openstack_operator.catalogue import EXTERNAL_KINDS
-from openstack_operator.plan import Plan, Release, SpecError, State
+from openstack_operator.plan import Permissions, Plan, Release, SpecError, State
 from openstack_operator.runtime.client import Client
 from openstack_operator.runtime.errors import Missing
 from openstack_operator.services.controlplane.model import CONTROL_PLANE
@@ -86,6 +86,24 @@ def test_a_certificate_is_the_users_cert_managers_or_the_controllers(
 ) -> None:
     [entry] = objects(plain(release, {**INGRESS, "ingress": ingress}))["Ingress", "keystone-api"]["spec"]["tls"]
     assert entry.get("secretName") == secret
+
+
+@pytest.mark.parametrize(
+    ("kind", "annotation"),
+    [("Issuer", "cert-manager.io/issuer"), ("ClusterIssuer", "cert-manager.io/cluster-issuer")],
+)
+def test_the_issuer_of_public_names_certifies_an_ingress(release: Release, kind: str, annotation: str) -> None:
+    public = {"publicIssuerName": "acme", "publicIssuerKind": kind}
+    allowed = Permissions(issuer_hosts=("openstack=*.example.org",))
+    changes: dict[str, Any] = {"pki_contract": public, "permissions": allowed}
+    found = objects(planned(release, KEYSTONE, keystone, expose=INGRESS, **changes))
+    assert told(found)[annotation] == "acme"
+    assert found["Ingress", "keystone-api"]["spec"]["tls"][0]["secretName"] == "keystone-api-public-tls"
+    own = {**INGRESS, "ingress": {"secretName": "mine"}}
+    assert annotation not in told(objects(planned(release, KEYSTONE, keystone, expose=own, **changes)))
+    if kind == "ClusterIssuer":
+        with pytest.raises(SpecError, match=r"spec\.expose\.host: .*--issuer-hosts"):
+            planned(release, KEYSTONE, keystone, expose=INGRESS, **(changes | {"permissions": Permissions()}))
 
 
 def test_an_api_believes_the_proxy_how_its_client_came(release: Release) -> None:

@@ -44,8 +44,9 @@ def planned(release: Release, resource: Any, plan: Any, tls: dict[str, Any] | No
     made = authority(context(PKI, release=release))
     secrets = {name: secret_data(obj) for (_, name), obj in objects(made).items()}
     secrets["neutron-credentials"] = {"metadata": "shared"}
-    changes = {name: spec.pop(name) for name in ("children", "now") if name in spec}
-    contracts = {**CONTRACTS, "PKI": made.outcome.published, **spec.pop("contracts", {})}
+    changes = {name: spec.pop(name) for name in ("children", "now", "permissions") if name in spec}
+    pki_contract = {**made.outcome.published, **spec.pop("pki_contract", {})}
+    contracts = {**CONTRACTS, "PKI": pki_contract, **spec.pop("contracts", {})}
     asked = {"tls": {"pkiRef": {"name": "pki"}, **(tls or {})}, **spec}
     found: Plan = plan(context(resource, asked, release=release, published=contracts, secrets=secrets, **changes))
     return found

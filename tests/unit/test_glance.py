@@ -14,7 +14,8 @@ import pytest
 
 from openstack_operator import kube
 from openstack_operator.api import references
-from openstack_operator.plan import Object, Plan, Release, SpecError
+from openstack_operator.plan import FIELDS_IGNORED, Object, Plan, Release, SpecError
+from openstack_operator.services.glance import SERVICE
 from openstack_operator.services.glance.model import GLANCE, GlanceSpec
 from openstack_operator.services.glance.service import plan
 from openstack_operator.testing import context
@@ -88,6 +89,31 @@ def strategy(made: Plan) -> str:
 def test_a_volume_of_one_node_is_let_go_of_before_the_next_pod_starts(release: Release) -> None:
     assert strategy(planned(release)) == "Recreate"
     assert strategy(planned(release, {"storage": {"accessMode": "ReadWriteMany"}})) == "RollingUpdate"
+
+
+@pytest.mark.parametrize(
+    ("spec", "field"),
+    [
+        ({"replicas": 2}, "spec.replicas"),
+        ({"api": {"replicas": 3}}, "spec.api.replicas"),
+        (
+            {"api": {"autoscaling": {"maxReplicas": 4}, "resources": {"requests": {"cpu": "1"}}}},
+            "spec.api.autoscaling.maxReplicas",
+        ),
+    ],
+)
+def test_one_pod_runs_where_several_could_not_share_the_volume(
+    release: Release, spec: dict[str, Any], field: str
+) -> None:
+    ctx = context(GLANCE, spec, release=release, published=CONTRACTS, owner="glance")
+    made = SERVICE.make_plan(ctx)
+    assert next(obj for obj in made.objects if obj["kind"] == "Deployment")["spec"]["replicas"] == 1
+    assert not [obj for obj in made.objects if obj["kind"] == "HorizontalPodAutoscaler"]
+    said = made.outcome.extra_conditions[FIELDS_IGNORED].message
+    assert said.startswith(f"{field}: one pod runs, since pods on several nodes cannot share a ReadWriteOnce volume")
+    shared = {**spec, "storage": {"accessMode": "ReadWriteMany"}}
+    made = SERVICE.make_plan(context(GLANCE, shared, release=release, published=CONTRACTS, owner="glance"))
+    assert FIELDS_IGNORED not in made.outcome.extra_conditions
 
 
 def test_images_lie_on_the_volume_and_nowhere_else(release: Release) -> None:

@@ -18,6 +18,7 @@ from openstack_operator.services.mariadb.model import MARIADB
 from openstack_operator.services.mariadb.service import plan as mariadb
 from openstack_operator.services.ovnnetwork.model import OVN_NETWORK
 from openstack_operator.services.ovnnetwork.service import plan as ovn
+from openstack_operator.services.pki.issuer import to_read
 from openstack_operator.services.pki.model import PKI
 from openstack_operator.services.pki.service import is_replacing_authority, plan
 from openstack_operator.services.placement.model import PLACEMENT
@@ -250,3 +251,43 @@ def test_a_secret_that_belongs_to_its_order_is_ours_to_read(release: Release) ->
     live["metadata"]["ownerReferences"] = [owner]
     assert entry(live, SECRET).meta.controller is None
     assert ("Secret", "mariadb-tls-issued") not in objects(server(release, children=children)), "it may have one owner"
+
+
+ACME = {"issuer": {"kind": "ClusterIssuer", "spec": {"acme": {"server": "https://acme.example.org"}}}}
+
+
+def test_a_public_authority_certifies_no_name_inside_the_cluster(release: Release) -> None:
+    made = ordered(release, facts=ACME)
+    assert ("Secret", "pki-authority") in objects(made)
+    assert not [kind for kind, _ in objects(made) if kind.startswith("Certificate")]
+    assert made.outcome.published == {
+        "authoritySecret": "pki-authority",
+        "bundleSecret": "pki-bundle",
+        "certificateMinutes": "900",
+        "publicIssuerName": "internal",
+        "publicIssuerKind": "ClusterIssuer",
+    }
+    said = verdict(made, "Issuer")
+    assert said.ready
+    assert "ClusterIssuer/internal (ACME) certifies public names alone" in said.message
+
+
+def test_an_authority_of_a_cluster_certifies_all_names(release: Release) -> None:
+    made = ordered(release, facts={"issuer": {"kind": "ClusterIssuer", "spec": {"ca": {"secretName": "x"}}}})
+    assert ("Certificate.cert-manager.io", "pki-probe") in objects(made)
+
+
+@pytest.mark.parametrize(
+    ("kind", "path"),
+    [
+        ("Issuer", "/apis/cert-manager.io/v1/namespaces/openstack/issuers/internal"),
+        ("ClusterIssuer", "/apis/cert-manager.io/v1/clusterissuers/internal"),
+    ],
+)
+def test_only_issuers_of_cert_manager_are_read(release: Release, kind: str, path: str) -> None:
+    ref = {**SPEC["issuerRef"], "kind": kind}
+    found = to_read(context(PKI, {"issuerRef": ref}, release=release))
+    assert found
+    assert found[0].path(*found[1:]) == path
+    assert to_read(context(PKI, {}, release=release)) is None
+    assert to_read(context(PKI, {"issuerRef": {**ref, "group": "example.org"}}, release=release)) is None

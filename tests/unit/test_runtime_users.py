@@ -16,6 +16,8 @@ import msgspec
 
 from openstack_operator import pki
 from openstack_operator.plan import Context, Release, TrustInUse
+from openstack_operator.runtime.errors import Forbidden
+from openstack_operator.runtime.kinds import SECRET
 from openstack_operator.runtime.observers import Observer, certificate
 from openstack_operator.services.mariadb.handshake import start_tls
 from openstack_operator.services.pki.model import PKI
@@ -107,6 +109,29 @@ class Listing:
         items, at = self._items[kind.plural], int(query.get("continue", 0))
         following = {"continue": str(at + 1)} if at + 1 < len(items) else {}
         return msgspec.json.encode({"metadata": following, "items": items[at : at + 1]})
+
+
+class Issuers:
+    """Answers with an issuer, with none, or that it may not be read."""
+
+    def __init__(self, answer: Any) -> None:
+        self._answer = answer
+        self.paths: list[str] = []
+
+    async def get(self, kind: Any, namespace: str | None, name: str) -> Any:
+        self.paths.append(kind.path(namespace, name))
+        if isinstance(self._answer, Exception):
+            raise self._answer
+        return self._answer
+
+
+async def test_an_issuer_is_read_where_the_operator_may(release: Release) -> None:
+    target = (SECRET, "openstack", "x")
+    trust, ctx = TrustInUse(lambda _: False, lambda _: False, lambda _: target), context(PKI, release=release)
+    for answer, facts in (({"spec": {}}, {"issuer": {"spec": {}}}), (None, {}), (Forbidden("no"), {})):
+        client: Any = Issuers(answer)
+        assert await Observer(client, {}).observe(trust, ctx) == facts
+        assert client.paths == [SECRET.path("openstack", "x")]
 
 
 async def test_only_what_is_needed_is_looked_at_and_no_key(tmp_path: Path, release: Release) -> None:

@@ -20,6 +20,8 @@ class Ref(Model):
     """Kind of the resource in our own API group."""
     optional: ClassVar[bool] = False
     """True if nothing waits for it to exist."""
+    unpublished: ClassVar[bool] = False
+    """True if plans see an optional resource before it publishes anything."""
     name: Name
     """Name of the resource."""
 
@@ -40,6 +42,12 @@ class OptionalRefTo(RefTo[KindT], Generic[KindT]):
     """Points at a resource of one kind that nothing waits for."""
 
     optional: ClassVar[bool] = True
+
+
+class ExistingRefTo(OptionalRefTo[KindT], Generic[KindT]):
+    """Points at a resource of one kind that nothing waits for, and that plans see as soon as it exists."""
+
+    unpublished: ClassVar[bool] = True
 
 
 @cache
@@ -67,6 +75,7 @@ PKIRef = RefTo[Literal["PKI"]]
 OptionalNovaRef = OptionalRefTo[Literal["Nova"]]
 CortexRef = OptionalRefTo[Literal["Cortex"]]
 DesignateRef = OptionalRefTo[Literal["Designate"]]
+ExistingCephStorageRef = ExistingRefTo[Literal["CephStorage"]]
 
 OPTIONAL_KINDS = frozenset(ref.kind for ref in (OptionalNovaRef, CortexRef, DesignateRef))
 """Kinds that other services can run without; once such a resource exists, those get a new configuration."""

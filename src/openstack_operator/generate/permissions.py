@@ -38,6 +38,8 @@ ENGINE: Mapping[tuple[str, str], Sequence[str]] = {
     ("ovn.c5c3.io", "ovnchassis"): APPLY,
     # What is refused, not mounted or not healthy Kubernetes says in Warning Events alone; the operator adds its own.
     ("", "events"): ("create", "list", "watch"),
+    # Whether an issuer is a public authority, which certifies no names inside the cluster.
+    **{("cert-manager.io", plural): ("get",) for plural in ("issuers", "clusterissuers")},
     # Whether a token that comes with a request for metrics is good, and whether its account may read them.
     (TOKEN_REVIEW.group, TOKEN_REVIEW.plural): ("create",),
     (ACCESS_REVIEW.group, ACCESS_REVIEW.plural): ("create",),

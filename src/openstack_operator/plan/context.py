@@ -101,7 +101,7 @@ class Context(Generic[SpecT]):
     spec: SpecT
     release: Release
     refs: Mapping[Ref, Referent] = field(default_factory=dict[Ref, Referent])
-    """Every Ref of the spec, by value; an optional one only once its referent publishes."""
+    """Every Ref of the spec, by value; an optional one only once its referent publishes, or exists (ExistingRefTo)."""
     awaited: Mapping[Dependency, Verdict] = field(default_factory=dict[Dependency, Verdict])
     """Verdict on each dependency of the spec, by value."""
     secrets: Mapping[str, Mapping[str, str]] = field(default_factory=dict[str, Mapping[str, str]])

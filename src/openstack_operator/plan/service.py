@@ -42,13 +42,16 @@ class SecretReaders:
 @dataclass(frozen=True)
 class TrustInUse:
     """An observation: the operator's `secrets` with authorities, without their keys, and all `pods` of the namespace;
-    and the certificates in PEM that are `shown` by pods, by pod, if only these are missing.
+    the certificates in PEM that are `shown` by pods, by pod, if only these are missing; and the `issuer` of
+    cert-manager, if there is one that the operator may read.
     """
 
     needed: Callable[[Context[Any]], bool]
     """Function that returns False if the next plan does not use any of them."""
     certificates_needed: Callable[[Context[Any]], bool]
     """Function that returns True if only certificates are missing; called with a context that has the rest."""
+    issuer: Callable[[Context[Any]], tuple[Kind, str | None, str] | None] = lambda _: None
+    """Function that returns the issuer to read: its kind, namespace (none for one of the whole cluster) and name."""
 
 
 Observation = MemberReports | SecretReaders | TrustInUse

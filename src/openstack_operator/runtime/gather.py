@@ -230,6 +230,8 @@ class Gatherer:
                 referents[ref] = Referent(before, waiting(f"waiting for {ref.kind}/{ref.name} to come back", "Waiting"))
                 continue
             if ref.optional and (resource is None or not self._world.published(resource)):
+                if resource is not None and ref.unpublished:
+                    referents[ref] = Referent(verdict=waiting(f"waiting for {ref.kind}/{ref.name}", "Waiting"))
                 continue
             if resource is None:
                 missing.absent.append(f"{path}: there is no {ref.kind} {ref.name!r} in this namespace")

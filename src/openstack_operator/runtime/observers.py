@@ -14,6 +14,7 @@ import msgspec
 from ..kube import MANAGED_BY
 from ..plan import Context, MemberReports, Object, Observation, SecretReaders, StartTLS, TrustInUse
 from .client import Client
+from .errors import Forbidden
 from .kinds import POD, SECRET, Kind
 
 ANSWER_TIMEOUT = 1.0
@@ -21,6 +22,10 @@ ANSWER_TIMEOUT = 1.0
 _TLS_TIMEOUT = 2.0
 """Seconds in which a port shows its certificate."""
 _TRUST_FILES = ("ca.crt", "tls.crt")
+
+
+Target = tuple[Kind, str | None, str]
+"""An object by its kind, namespace (none for one of the whole cluster) and name."""
 
 
 class Observer:
@@ -39,7 +44,8 @@ class Observer:
             case SecretReaders():
                 return await self._readers(ctx) if observation.needed(ctx) else {}
             case TrustInUse():
-                return await self._trust(observation, ctx) if observation.needed(ctx) else {}
+                trust = await self._trust(observation, ctx) if observation.needed(ctx) else {}
+                return {**trust, **await self._issuer(observation.issuer(ctx))}
 
     async def _reports(self, observation: MemberReports, ctx: Context[Any]) -> Mapping[str, Any]:
         urls = observation.urls(ctx)
@@ -65,6 +71,16 @@ class Observer:
         ports = {pod["metadata"]["name"]: _ports(pod, certificates) for pod in facts["pods"]}
         served = await asyncio.gather(*(self._served(each) for each in ports.values()))
         return {**facts, "shown": dict(zip(ports, served, strict=True))}
+
+    async def _issuer(self, issuer: Target | None) -> Mapping[str, Any]:
+        """Return the issuer; nothing without one, or without the right to read it. Raises Transient."""
+        if issuer is None:
+            return {}
+        try:
+            live = await self._client.get(*issuer)
+        except Forbidden:
+            return {}
+        return {"issuer": live} if live else {}
 
     async def _list(self, kind: Kind, namespace: str, selector: str = "") -> list[Object]:
         """Return all objects of a kind in a namespace. Raises Transient."""

@@ -9,8 +9,9 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from ... import kube
-from ...api import Expose, Gateway, Ingress
+from ...api import Expose, Gateway, Ingress, UsesTLS
 from ...plan import Context, Kind, Object, SpecError, Step
+from ..secrets.issued import check_issuer
 from ..secrets.tls import TRUSTED, Certified
 from .annotations import CERT_MANAGER, HAPROXY, HAPROXY_ORG, NGINX, check_annotations
 
@@ -89,6 +90,7 @@ def _ingress(
     ctx: Context[Any], component: str, port: int, expose: Expose, certificate: Certified
 ) -> tuple[Object, ...]:
     settings, host, name = expose.ingress or Ingress(), _name(component, expose), ctx.name(component)
+    settings = _certified_by_issuer(ctx, settings, host)
     check_annotations(ctx, "spec.expose.ingress.annotations", settings.annotations, host)
     backend = {"service": {"name": name, "port": {"number": port}}}
     ingress = kube.obj(
@@ -105,10 +107,27 @@ def _ingress(
     return (kube.annotated(ingress, {**_PATIENT, **_encrypted(ctx, name, certificate), **settings.annotations}),)
 
 
+def _certified_by_issuer(ctx: Context[Any], settings: Ingress, host: str) -> Ingress:
+    """Return the settings with the issuer that certifies the cloud's public names, unless they name a certificate.
+    Raises SpecError where the namespace may not have one for the host.
+    """
+    ref = ctx.spec.tls.pki_ref if isinstance(ctx.spec, UsesTLS) and ctx.spec.tls else None
+    published = ctx.refs[ref].published if ref in ctx.refs else {}
+    if not (name := published.get("publicIssuerName")) or _names_certificate(settings):
+        return settings
+    kind = published["publicIssuerKind"]
+    check_issuer(ctx, "spec.expose.host", kind, CERT_MANAGER, name, [host])
+    annotation = "cluster-issuer" if kind == "ClusterIssuer" else "issuer"
+    return settings.model_copy(update={"annotations": {**settings.annotations, f"{CERT_MANAGER}/{annotation}": name}})
+
+
+def _names_certificate(settings: Ingress) -> bool:
+    return bool(settings.secret_name) or any(name.startswith(f"{CERT_MANAGER}/") for name in settings.annotations)
+
+
 def _certificate(ctx: Context[Any], component: str, settings: Ingress) -> str | None:
     """Secret with the certificate of the host. cert-manager makes one for each Ingress, each with its own name."""
-    issued = any(name.startswith(f"{CERT_MANAGER}/") for name in settings.annotations)
-    return settings.secret_name or (ctx.name(component, "public-tls") if issued else None)
+    return settings.secret_name or (ctx.name(component, "public-tls") if _names_certificate(settings) else None)
 
 
 _PATIENT = {

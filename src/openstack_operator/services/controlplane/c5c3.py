@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from pydantic.alias_generators import to_camel
+
 from ...api import Model, Template
 from ...parts import delegate
 from ...plan import Context, Plan, Verdict
@@ -15,7 +17,7 @@ from .c5c3_model import C5C3ControlPlaneSpec
 from .model import OTHER_GROUPS, ControlPlaneSpec
 
 _PLACES = {
-    name: f"{part.alias or field}.{name}"
+    to_camel(name): f"{part.alias or field}.{to_camel(name)}"
     for field, part in C5C3ControlPlaneSpec.model_fields.items()
     if field in {"infrastructure", "services", "global_"} and isinstance(part.annotation, type)
     for name in part.annotation.model_fields

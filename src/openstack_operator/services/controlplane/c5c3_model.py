@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
 from ...api import Column, Model, Monitoring, Region, ReleaseName, Resource, Rule, Templates, rule
 from .model import (
+    CEPH,
     CephStorageTemplate,
     CinderTemplate,
     CortexTemplate,
@@ -81,7 +83,9 @@ class Global(Model):
     image_profile: Literal["debian", "kolla"] = "debian"
     """Set of images of that release."""
     storage_backend: Literal["ceph", "lvm"] | None = None
-    """Storage of images, volumes and servers' disks, unless a service's template sets another one."""
+    """Storage of images, volumes and servers' disks, unless a service's template sets another one. If unset, a new
+    service takes the CephStorage `ceph`, if there is one in this namespace; otherwise images are on a volume of the
+    Kubernetes cluster, and disks on the nodes."""
     tls: Tls = Tls()
     """Encryption of all connections."""
     monitoring: Monitoring = Monitoring()
@@ -117,6 +121,10 @@ class C5C3ControlPlaneSpec(Model):
     you create the cloud."""
     global_: Global = Field(default=Global(), alias="global")
     """Settings of all services."""
+
+    def default_refs(self) -> Mapping[str, Any]:
+        """Return the Ceph that the cloud takes if its spec names no storage."""
+        return {} if self.global_.storage_backend else {"global.storageBackend": CEPH}
 
     @property
     def runs_release(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
 from pydantic import create_model
@@ -9,6 +10,7 @@ from pydantic.fields import FieldInfo
 
 from ...api import (
     Column,
+    ExistingCephStorageRef,
     Exposure,
     Hostname,
     Model,
@@ -39,6 +41,9 @@ from ..placement.model import PlacementSpec
 from ..rabbitmq.model import RabbitMQSpec
 from ..tempest.model import TempestSpec
 from ..valkey.model import ValkeySpec
+
+CEPH = ExistingCephStorageRef(name="ceph")
+"""Ceph that a cloud finds in its namespace, its own one or another."""
 
 
 class Issuer(Model):
@@ -213,8 +218,8 @@ class ControlPlaneSpec(Model):
     """Set of images of that release."""
     storage_backend: Literal["ceph", "lvm"] | None = None
     """Storage of images, volumes and servers' disks, unless a service's template sets another one. ceph runs a
-    CephStorage for all three; lvm is for volumes only. Otherwise images are on a volume of the Kubernetes cluster, and
-    disks on the nodes."""
+    CephStorage for all three; lvm is for volumes only. If unset, a new service takes the CephStorage `ceph` of this
+    namespace, if there is one; otherwise images are on a volume of the Kubernetes cluster, and disks on the nodes."""
     network_backend: Literal["ovn", "ovs"] = "ovn"
     """Technology of the tenants' networks. ovs is not built yet: it is answered with a condition."""
     tls: Tls = Tls()
@@ -257,6 +262,10 @@ class ControlPlaneSpec(Model):
     """Tests of the cloud through its APIs, on a schedule and on demand; the first once all it tests is Ready."""
     korc: KOrc = KOrc()
     """K-ORC, an operator for the contents of Keystone."""
+
+    def default_refs(self) -> Mapping[str, Any]:
+        """Return the Ceph that the cloud takes if its spec names no storage."""
+        return {} if self.storage_backend else {"storageBackend": CEPH}
 
     @property
     def runs_release(self) -> str:

@@ -34,6 +34,7 @@ from .encryption import CONDITION, Encryption, authorities, encryption
 from .gaps import unsupported
 from .model import OTHER_GROUPS, ControlPlaneSpec
 from .monitoring import monitoring
+from .storage import disk_storage, storage
 
 
 @dataclass(frozen=True)
@@ -143,7 +144,8 @@ def _child(ctx: Context[ControlPlaneSpec], member: Member, name: str, tls: Encry
     """Return the resource of a service: settings of the cloud for all, and over them those of its template."""
     template = _template(ctx, member)
     assert template is not None
-    common = _common_fields(ctx.spec, member) | _storage(ctx.spec, member) | _tested_apis(ctx, member)
+    live = ctx.children.get(api.key(member.kind, name))
+    common = _common_fields(ctx.spec, member) | storage(ctx, member.field, live) | _tested_apis(ctx, member)
     common |= _key_manager(ctx)
     common = {name: value for name, value in common.items() if name in _fields(template)}
     written = template.model_fields_set
@@ -152,8 +154,8 @@ def _child(ctx: Context[ControlPlaneSpec], member: Member, name: str, tls: Encry
         spec = as_c5c3(template, spec)
     if messaging := _messaging(ctx.spec, member, template):
         spec["messaging"] = messaging | spec.get("messaging", {})
-    if member.field == "nova" and ctx.spec.storage_backend == "ceph":
-        spec["compute"] = {"storageType": "ceph"} | spec.get("compute", {})
+    if member.field == "nova" and (disks := disk_storage(ctx, live)):
+        spec["compute"] = disks | spec.get("compute", {})
     if member.field == "nova" and ctx.spec.cortex.enabled:
         spec["scheduler"] = _scheduler(spec.get("scheduler", {}))
     designate = getattr(ctx.spec, "designate", None)
@@ -245,23 +247,6 @@ def _messaging(spec: ControlPlaneSpec, member: Member, template: Template) -> di
     brokers = {"rabbitmq_ref": f"rabbitmq-{member.field}", "notifications_ref": _NOTIFICATIONS}
     set_fields = messaging.model_fields_set | ({"rabbitmq_ref"} if messaging.secret_ref else set())
     return {to_camel(field): {"name": name} for field, name in brokers.items() if field not in set_fields}
-
-
-def _storage(spec: ControlPlaneSpec, member: Member) -> dict[str, Any]:
-    """Return the settings of the cloud for services that store data, and for those that use volumes."""
-    if member.field == "glance":
-        return {"storageType": "ceph"} if spec.storage_backend == "ceph" else {}
-    if not spec.cinder.enabled:
-        return {}
-    if member.field == "nova":
-        return {"cinderRef": {"name": "cinder"}}
-    if member.field != "cinder":
-        return {}
-    kind = spec.storage_backend
-    return {
-        **({"backends": [{"name": kind, "type": kind}]} if kind else {}),
-        **({"coordination": {"etcdRef": {"name": "etcd"}}} if spec.etcd.enabled else {}),
-    }
 
 
 def _key_manager(ctx: Context[ControlPlaneSpec]) -> dict[str, Any]:

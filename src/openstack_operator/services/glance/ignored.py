@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from ...plan import Context, IgnoredFields, Plan, unused
-from .model import GlanceSpec, stores
+from .model import GlanceSpec, may_spread, stores
 
+ONE_POD = (
+    "one pod runs, since pods on several nodes cannot share a ReadWriteOnce volume; keep images in Ceph, S3 or Swift, "
+    "or create the Glance with storage.accessMode ReadWriteMany and a StorageClass that has it"
+)
 _VOLUME = ("size", "storageClassName", "storageClass", "accessMode", "retention")
 _USES = {
     "pvc": tuple(f"storage.{field}" for field in _VOLUME),
@@ -26,4 +30,12 @@ def ignored(ctx: Context[GlanceSpec], plan: Plan) -> IgnoredFields:
     one = ("storageType", "storage.backend", "storage.rbd", "storage.s3", "storage.swift")
     several = dict.fromkeys(one, "storage.backends takes its place; remove it") if spec.storage.backends else {}
     old_type = {"storageType": "storage.backend takes its place; remove it"} if spec.storage.backend else {}
-    return several | old_type | unused("storageType", _USES, *kinds) | by_store
+    return _pods(spec) | several | old_type | unused("storageType", _USES, *kinds) | by_store
+
+
+def _pods(spec: GlanceSpec) -> IgnoredFields:
+    """Return the fields that ask for several pods where one alone can run."""
+    if may_spread(spec):
+        return {}
+    numbers = {"replicas": spec.replicas, "api.replicas": spec.api.replicas or 1}
+    return {name: ONE_POD for name, number in numbers.items() if number > 1} | {"api.autoscaling": ONE_POD}

@@ -120,8 +120,8 @@ class ImageStorage(UsesStorageClass):
     access_mode: Annotated[Literal["ReadWriteOnce", "ReadWriteMany"], validated(immutable("the access mode"))] = (
         "ReadWriteOnce"
     )
-    """ReadWriteMany, which the StorageClass must offer, is needed for more than one pod of the API. Cannot be changed
-    later."""
+    """ReadWriteMany, which the StorageClass must offer, is needed for more than one pod of the API; otherwise one pod
+    runs, and the condition FieldsIgnored says so. Cannot be changed later."""
     retention: Literal["Retain", "Delete"] = "Retain"
     """Keep or delete the images when this Glance is deleted."""
     backend: Literal["file", "rbd", "swift", "s3"] | None = None
@@ -157,31 +157,12 @@ class ImageCache(Model):
     """Space on the node's disk for each pod's cache; images unused for longest are removed first."""
 
 
-_ONE_POD = (
-    "!(has(self.api) && has(self.api.autoscaling)) && "
-    "(has(self.api) && has(self.api.replicas) ? self.api.replicas : has(self.replicas) ? self.replicas : 1) <= 1"
-)
 _SEVERAL = "has(self.storage) && has(self.storage.backends) && self.storage.backends.size() > 0"
 _BACKEND = "has(self.storage) && has(self.storage.backend)"
 _WAS = _BACKEND.replace("self", "oldSelf")
 _OLD = "oldSelf.storage.backend"
 _WORDS = f"{_OLD} == 'rbd' ? 'ceph' : {_OLD} == 'file' ? 'pvc' : {_OLD}"
 """CEL: the value of `storageType` that stands for the old value of `backend`."""
-
-
-def _several_pods(several_backends: str) -> Rule:
-    """Return the CEL rule that several pods need shared storage. `several_backends` precedes the test of the type."""
-    shared = (
-        f"({_SEVERAL} ? !self.storage.backends.exists(store, store.type == 'pvc') : "
-        f"{several_backends}has(self.storageType) && self.storageType != 'pvc') || "
-        "has(self.storage) && has(self.storage.accessMode) && self.storage.accessMode == 'ReadWriteMany'"
-    )
-    return rule(
-        f"({_ONE_POD}) || {shared}",
-        "pods on several nodes cannot share a ReadWriteOnce volume; use one replica, or storage.accessMode "
-        "ReadWriteMany from the start with a StorageClass that has it",
-        ".storage",
-    )
 
 
 def _immutable_location(change: str, field: str) -> Rule:
@@ -194,10 +175,6 @@ class GlanceSpec(ServiceSpec, UsesDatabase, UsesCache, UsesIdentity, UsesKeyMana
     """OpenStack Glance: images instances boot from."""
 
     rules: ClassVar[tuple[Rule, ...]] = (
-        by_group(
-            ours=_several_pods(""),
-            theirs=_several_pods(f"{_BACKEND} ? self.storage.backend != 'file' : "),
-        ),
         by_group(
             ours=_immutable_location(
                 f"!has(self.storageType) || ({_WAS} ? self.storageType == ({_WORDS}) : "
@@ -257,6 +234,12 @@ def stores(spec: GlanceSpec) -> list[Store]:
         return storage.backends
     kind = _TYPES[storage.backend] if storage.backend else spec.storage_type
     return [Store(name=_NAMES[kind], type=kind, rbd=storage.rbd, s3=storage.s3, swift=storage.swift)]
+
+
+def may_spread(spec: GlanceSpec) -> bool:
+    """Return True if pods on different nodes reach all images: they share no volume of one node."""
+    on_volume = any(store.type == "pvc" for store in stores(spec))
+    return not on_volume or spec.storage.access_mode == "ReadWriteMany"
 
 
 GLANCE = Resource(

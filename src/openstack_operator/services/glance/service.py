@@ -13,7 +13,7 @@ from ...parts.connect.ceph import on_ceph
 from ...parts.connect.key_manager import key_manager
 from ...parts.run.workloads import Api
 from ...plan import Context, Plan, Step
-from .model import GlanceSpec, stores
+from .model import GlanceSpec, may_spread, stores
 from .stores import CONFIG, STATE, StorePlan, sections, store_plans
 
 PORT = 9292
@@ -50,7 +50,7 @@ def plan(ctx: Context[GlanceSpec]) -> Plan:
     after = (*base.steps, *storage, sync)
     api_conf = on_ceph(conf, *clients) if clients else conf
     has_ceph_store = any(store.type == "ceph" for store in stores(ctx.spec))
-    has_internal_api = has_ceph_store and _may_spread(ctx)
+    has_internal_api = has_ceph_store and may_spread(ctx.spec)
     api = _api(ctx, "api", api_conf, image_stores, after, shows_locations=has_ceph_store and not has_internal_api)
     internal = _api(ctx, INTERNAL, api_conf, image_stores, after, shows_locations=True) if has_internal_api else api
     listed = replace(api, internal=internal.internal)
@@ -80,12 +80,6 @@ def _is_in_catalog(ctx: Context[GlanceSpec], api: Api) -> bool:
     return urlsplit(endpoint).hostname == urlsplit(api.internal).hostname
 
 
-def _may_spread(ctx: Context[GlanceSpec]) -> bool:
-    """Return True if pods on different nodes reach all images: they share no volume of one node."""
-    on_volume = any(store.type == "pvc" for store in stores(ctx.spec))
-    return not on_volume or ctx.spec.storage.access_mode == "ReadWriteMany"
-
-
 def _api(
     ctx: Context[GlanceSpec],
     component: str,
@@ -106,9 +100,12 @@ def _api(
         large=True,
         release_component="api",
     )
+    if not may_spread(ctx.spec):
+        settings = ctx.spec.api.model_copy(update={"replicas": 1, "autoscaling": None})
+        return _one_at_a_time(parts.api(ctx, component, PORT, conf, settings=settings, after=after, program=program))
     api = parts.api(ctx, component, PORT, conf, settings=ctx.spec.api, after=after, program=program)
     # A barrier if services call it: the catalog names it once it is ready.
-    return replace(api, barrier=component == INTERNAL) if _may_spread(ctx) else _one_at_a_time(api)
+    return replace(api, barrier=component == INTERNAL)
 
 
 def _glance_conf(ctx: Context[GlanceSpec]) -> Sections:

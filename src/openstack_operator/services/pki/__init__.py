@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 from ...plan import Service, TrustInUse
+from .issuer import to_read
 from .model import PKI
 from .service import is_replacing_authority, needs_served_certificates, plan
 
-SERVICE = Service(resource=PKI, plan=plan, observes=TrustInUse(is_replacing_authority, needs_served_certificates))
+SERVICE = Service(
+    resource=PKI,
+    plan=plan,
+    observes=TrustInUse(is_replacing_authority, needs_served_certificates, issuer=to_read),
+)

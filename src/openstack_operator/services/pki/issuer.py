@@ -9,8 +9,8 @@ from typing import Any
 from ... import kube, pki
 from ...api import seconds
 from ...parts.secrets.issued import ordered
-from ...plan import READY, Context, Incomplete, Plan, SpecError, Step, failed
-from .model import CERT_MANAGER_LEAST, IssuerRef, PKISpec
+from ...plan import READY, Context, Incomplete, Kind, Plan, SpecError, State, Step, Verdict, failed
+from .model import CERT_MANAGER, CERT_MANAGER_LEAST, IssuerRef, PKISpec
 
 
 def extra_authorities(ctx: Context[PKISpec]) -> str:
@@ -25,6 +25,36 @@ def extra_authorities(ctx: Context[PKISpec]) -> str:
 def allowed_kinds(ctx: Context[PKISpec]) -> dict[str, str]:
     """Return what the contract says about kinds that may have certificates: nothing if all may."""
     return {"allowedKinds": ",".join(sorted(set(ctx.spec.allowed_kinds)))} if ctx.spec.allowed_kinds else {}
+
+
+_KINDS = {
+    kind: Kind(f"{CERT_MANAGER}/v1", kind, f"{kind.lower()}s", project="cert-manager")
+    for kind in ("Issuer", "ClusterIssuer")
+}
+
+
+def to_read(ctx: Context[PKISpec]) -> tuple[Kind, str | None, str] | None:
+    """Return kind, namespace and name of the issuer that the operator reads; None for those of other groups."""
+    ref = ctx.spec.issuer_ref
+    if ref is None or ref.group != CERT_MANAGER:
+        return None
+    return _KINDS[ref.kind], ctx.namespace if ref.kind == "Issuer" else None, ref.name
+
+
+def is_public(ctx: Context[PKISpec]) -> bool:
+    """Return True if the issuer is a public authority (ACME). It certifies no name inside the cluster: no authority on
+    the internet may (Baseline Requirements of the CA/Browser Forum, 4.2.2).
+    """
+    return "acme" in (ctx.facts.get("issuer") or {}).get("spec", {})
+
+
+def beside(issuer: IssuerRef, internal: Plan) -> Plan:
+    """Return the plan for `internal` names, with an issuer beside its authority that certifies public names alone."""
+    label = f"{issuer.kind}/{issuer.name}"
+    text = f"{label} (ACME) certifies public names alone; those inside the cluster are by this PKI's own authority"
+    published = {"publicIssuerName": issuer.name, "publicIssuerKind": issuer.kind}
+    step = Step(name="Issuer", verdict=Verdict(State.READY, text, "PublicNames"))
+    return Plan(step, *internal, wake=internal.outcome.wake, published={**internal.outcome.published, **published})
 
 
 def plan(ctx: Context[PKISpec], issuer: IssuerRef, before: Plan | None) -> Plan:

@@ -13,6 +13,7 @@ Lifetime = Annotated[str, DURATION, lasts("5m", "7300d")]
 Kind = Annotated[str, Field(max_length=63, pattern="^[A-Z][A-Za-z0-9]*$")]
 Overlap = Annotated[str, DURATION, lasts("0s", "365d")]
 
+CERT_MANAGER = "cert-manager.io"
 CERT_MANAGER_LEAST = "cert-manager makes no certificate for less than an hour; choose 1h or more"
 """Message for a lifetime below the minimum of `duration` of a Certificate. Its `renewBefore`, a third of the
 lifetime, is then within cert-manager's bounds, too: at least five minutes and less than the lifetime."""
@@ -32,7 +33,7 @@ class IssuerRef(Model):
     kind: Literal["Issuer", "ClusterIssuer"] = "Issuer"
     """Kind of the issuer: of this namespace, or of the whole cluster. For a ClusterIssuer, names other than those of
     Services here need the operator's flag `--issuer-hosts`."""
-    group: Annotated[str, Field(max_length=253)] = "cert-manager.io"
+    group: Annotated[str, Field(max_length=253)] = CERT_MANAGER
     """API group of the issuer; set it for an issuer that is not cert-manager's own."""
 
 
@@ -70,8 +71,9 @@ class PKISpec(Model):
     empty allows all. Name them where servers serve each client with a certificate of the same authority. A resource of
     another kind is `InvalidSpec`, and keeps the certificate that it has."""
     issuer_ref: IssuerRef | None = None
-    """cert-manager's issuer that issues the certificates; unset is an authority of this operator's own. In a running
-    cloud, changing from one to the other is an outage until all clients have rolled."""
+    """cert-manager's issuer that issues the certificates; unset is an authority of this operator's own. An issuer of
+    type ACME certifies public names of APIs alone; all other names are by an authority of this operator's own. In a
+    running cloud, changing from one to the other is an outage until all clients have rolled."""
     ca_bundle_secret_ref: AuthoritySecretRef | None = Field(default=None, alias="caBundleSecretRef")
     """Secret with a `ca.crt` to trust as well: the authority of an issuer that provides none, such as ACME."""
 

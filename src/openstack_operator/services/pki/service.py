@@ -20,10 +20,13 @@ _RECHECK = timedelta(seconds=15)
 def plan(ctx: Context[PKISpec]) -> Plan:
     """Return everything a PKI consists of; published: bundleSecret (key `ca.crt`), certificateMinutes, and either
     authoritySecret (keys `tls.crt`, `tls.key`: the one that signs now) or issuerName, issuerKind and issuerGroup; and
-    allowedKinds, with commas between them, if the spec limits them.
+    allowedKinds, with commas between them, if the spec limits them; and publicIssuerName and publicIssuerKind beside an
+    authority of its own, if that issuer certifies public names alone.
     """
     if ctx.spec.issuer_ref is None:
         return _authority_plan(ctx)
+    if issuer.is_public(ctx):
+        return issuer.beside(ctx.spec.issuer_ref, _authority_plan(ctx))
     return issuer.plan(ctx, ctx.spec.issuer_ref, _authority_plan(ctx) if _stored(ctx) else None)
 
 
