@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from .actuators import ACTUATORS
+from .api import UsesCloudPKI
 from .parts.connect.ceph import ignored_clients
 from .parts.connect.external import external_kinds
 from .parts.expose.ignored import ignored_exposure, ignored_monitoring
+from .parts.expose.short_name import with_short_name
 from .parts.run.known_options import ignored_options
 from .plan import C5C3, Listens, Service
 from .services import controlplane, credentialrotation, ovnnetwork, pki, secretaggregate
@@ -22,14 +24,17 @@ _SERVICES = (controlplane.SERVICE, pki.SERVICE, *MEMBERS, credentialrotation.SER
 
 def _as_c5c3(service: Service, variant: C5C3) -> Service:
     """Return a service under the names of c5c3."""
+    spec = service.resource.spec
+    members = {"__module__": spec.__module__, "__qualname__": spec.__qualname__, "__doc__": spec.__doc__}
     resource = replace(
         service.resource,
+        spec=type(spec.__name__, (UsesCloudPKI, spec), members),
         group=API_NAMES.groups[service.resource.kind],
         short_names=(),
         as_c5c3=True,
         status=variant.status or service.resource.status,
     )
-    return replace(service, resource=resource, plan=variant.plan or service.plan)
+    return replace(service, resource=resource, plan=with_short_name(variant.plan or service.plan))
 
 
 SERVICES = tuple(

@@ -37,6 +37,9 @@ from .runtime.gather import parse
 from .runtime.plain_text import plain_text
 from .runtime.scheduling import anti_affinity_faults, priority_class_faults
 
+_INDEPENDENT = frozenset({"PKI", "CephStorage"})
+"""Kinds whose resources need no service."""
+
 
 class Id(NamedTuple):
     """A resource of ours."""
@@ -287,8 +290,11 @@ class OfflineCluster:
         for path, text in priority_class_faults(spec, id_.namespace, permissions):
             permissions.refuse(path, text)
         # Other optional references are left out: their resources may need this one.
-        refs = {ref: self._referent(id_, path, ref) for path, ref in references(spec) if not ref.optional}
-        refs |= {ref: Referent() for _, ref in references(spec) if ref.unpublished and self._is_there(id_, ref)}
+        refs = {
+            ref: self._referent(id_, path, ref)
+            for path, ref in references(spec)
+            if not ref.optional or (ref.kind in _INDEPENDENT and self.has_resource(ref.kind, id_.namespace, ref.name))
+        }
         for path, dependency in dependencies(spec):
             self._report_absent(id_, f"{path}.name", dependency.kind, dependency.name)
         return Context(
@@ -314,10 +320,6 @@ class OfflineCluster:
             if self._reader
             else self._permissions
         )
-
-    def _is_there(self, user: Id, ref: Ref) -> bool:
-        kinds = [handle for handle, service in self._services.items() if service.resource.role == ref.kind]
-        return any(Id(kind, user.namespace, ref.name) in self._manifests for kind in kinds)
 
     def _referent(self, user: Id, path: str, ref: Ref) -> Referent:
         handles = [handle for handle, service in self._services.items() if service.resource.role == ref.kind]

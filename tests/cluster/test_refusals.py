@@ -248,16 +248,6 @@ REFUSED: list[tuple[str, dict[str, Any], str, str]] = [
     ("Valkey", {"replicas": 3}, "spec.sentinel", "sentinel.enabled true"),
     ("Valkey", {"sentinel": {"enabled": True}}, "spec.sentinel", "use replicas 3"),
     (CLOUD, {"valkey": {"enabled": True, "replicas": 3}}, "spec.valkey.sentinel", "sentinel.enabled true"),
-    ("Glance", {"replicas": 2}, "spec.storage", "storage.accessMode ReadWriteMany"),
-    ("Glance", {"api": {"replicas": 2}}, "spec.storage", "use one replica"),
-    (
-        "Glance",
-        {"api": {"autoscaling": {"maxReplicas": 3}, "resources": {"requests": {"cpu": "100m"}}}},
-        "spec.storage",
-        "use one replica",
-    ),
-    (CLOUD, {"glance": {"replicas": 2}}, "spec.glance.storage", "storage.accessMode ReadWriteMany"),
-    ("Glance", {"api": SCALED}, "spec.storage", "use one replica"),
     ("Placement", {"api": {"autoscaling": {"maxReplicas": 3}}}, "spec.api.autoscaling", "set resources.requests.cpu"),
     ("Placement", {"api": {**SCALED, "replicas": 2}}, "spec.api.replicas", "remove replicas"),
     (

@@ -290,7 +290,7 @@ ISSUER = {"name": "mine", "kind": "ClusterIssuer"}
             | {child(name, "spec.tls.pkiRef.name"): "internal" for name in (*EVERYWHERE, "mariadb", "rabbitmq")}
             | {child("ovn", "spec.tls.pkiRef.name"): "internal-ovn"},
             "PKI/",
-            *(child(name, "spec.tls.") for name in RUNS),
+            *(child(name, "spec.tls") for name in RUNS),
         ),
         *in_both(
             "tls.issuerRef",

@@ -57,12 +57,12 @@ def test_a_condition_says_what_it_is_named_after(kind: str, condition: str, spec
     [
         pytest.param(kind, endpoint, id=kind, marks=pytest.mark.proves(kind, "status.endpoint"))
         for kind, endpoint in (
-            ("Keystone", f"http://keystone-api.{HOST}:5000/v3"),
-            ("Glance", f"http://glance-api.{HOST}:9292"),
-            ("Placement", f"http://placement-api.{HOST}:8778"),
-            ("Neutron", f"http://neutron-api.{HOST}:9696"),
-            ("Nova", f"http://nova-api.{HOST}:8774/v2.1"),
-            ("Cinder", f"http://cinder-api.{HOST}:8776/v3"),
+            ("Keystone", f"http://keystone.{HOST}:5000/v3"),
+            ("Glance", f"http://glance.{HOST}:9292"),
+            ("Placement", f"http://placement.{HOST}:8778"),
+            ("Neutron", f"http://neutron.{HOST}:9696"),
+            ("Nova", f"http://nova.{HOST}:8774/v2.1"),
+            ("Cinder", f"http://cinder.{HOST}:8776/v3"),
             ("Cortex", f"http://cortex.{HOST}:8080"),
         )
     ],

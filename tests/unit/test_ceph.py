@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import pytest
@@ -38,8 +39,13 @@ CONF = "[global]\nfsid = 11111111-2222-3333-4444-555555555555\nmon host = 10.0.0
 RING = f'[client.glance]\n\tkey = {KEY}\n\tcaps mon = "profile rbd"\n'
 
 
-def found(spec: dict[str, Any], secrets: dict[str, dict[str, str]], use: Any = "images") -> Ceph:
+def found(
+    spec: dict[str, Any], secrets: dict[str, dict[str, str]], use: Any = "images", *, beside: bool = False
+) -> Ceph:
+    """The client of a spec; a CephStorage `beside` a Secret is one that the spec does not name."""
     ctx = context(TOY, spec, release=Release("", "", {}), published=PUBLISHED, secrets=secrets)
+    if not beside:
+        ctx = replace(ctx, refs={ref: each for ref, each in ctx.refs.items() if not ref.optional})
     return ceph_client(ctx, use, ctx.spec.rbd, path="spec.rbd")
 
 
@@ -56,7 +62,8 @@ def test_a_cephstorage_is_meant_where_nobody_says_where() -> None:
     [(path, ref)] = references(Spec())
     assert (path, ref.kind, ref.name) == ("spec.rbd.cephStorageRef", "CephStorage", "ceph")
     mine = Spec.model_validate({"rbd": {"cephSecretRef": {"name": "mine"}}})
-    assert references(mine) == []
+    [(_, beside)] = references(mine)
+    assert beside.optional and beside.name == "ceph"
     assert [(path, ref.name) for path, ref in whole_secrets(mine)] == [("spec.rbd.cephSecretRef", "mine")]
     assert "cephStorageRef" in structural(Spec)["properties"]["rbd"]["properties"]
 
@@ -145,6 +152,47 @@ def test_what_rook_keeps_is_taken_as_it_stands() -> None:
     assert of_rook(*secrets[0][:1]).monitors == (ROOK["mon_host"],)
     [secret] = of_rook(*secrets[0][:1]).objects
     assert f"mon host = {ROOK['mon_host']}\n" in secret_data(secret)["ceph.conf"]
+
+
+OF_STORAGE = {"ceph.conf": f"{CONF}ms client mode = secure\n", "keyring": RING, "key": "of the storage"}
+
+
+def of_key(data: dict[str, str], **source: Any) -> Ceph:
+    """A Secret of a client, beside the CephStorage `ceph`."""
+    spec = {"rbd": {"cephSecretRef": {"name": "mine"}, **source}}
+    return found(spec, {"mine": data, "ceph-client-glance": OF_STORAGE}, beside=True)
+
+
+@pytest.mark.parametrize(
+    ("data", "source"),
+    [
+        ({"userID": "own", "userKey": KEY}, {}),
+        ({"own": KEY}, {"cephClientRef": {"name": "own", "namespace": "rook-ceph"}}),
+        ({"keyring": f"[client.own]\n\tkey = {KEY}\n"}, {}),
+    ],
+)
+def test_a_key_alone_is_for_the_ceph_of_the_namespace(data: dict[str, str], source: Any) -> None:
+    """As Rook writes the Secret of a CephClient."""
+    client = of_key(data, **source)
+    assert (client.user, client.key, client.pool) == ("client.own", KEY, "images")
+    fsid = "11111111-2222-3333-4444-555555555555"
+    assert (client.fsid, client.monitors) == (fsid, ("10.0.0.1:6789", "10.0.0.2:6789"))
+    [secret] = client.objects
+    # How its clients connect counts for this one, too.
+    assert "ms client mode = secure" in secret_data(secret)["ceph.conf"]
+
+
+def test_a_secret_with_a_cluster_is_for_that_cluster() -> None:
+    data = {"userID": "own", "userKey": KEY, "mon_host": "192.0.2.1", "fsid": "a"}
+    [secret] = of_key(data).objects
+    assert "mon host = 192.0.2.1" in secret_data(secret)["ceph.conf"]
+    with pytest.raises(MissingReference, match="nor 'fsid'"):
+        of_key({"userID": "own", "userKey": KEY, "mon_host": "192.0.2.1"})
+
+
+def test_a_key_alone_waits_for_the_ceph_of_the_namespace() -> None:
+    with pytest.raises(MissingReference, match="or create CephStorage 'ceph'"):
+        of_rook({"userID": "own", "userKey": KEY})
 
 
 def test_what_a_copy_of_rooks_secret_may_lack() -> None:

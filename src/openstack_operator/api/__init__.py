@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .ceph import CephClientRef, CephSource, PoolName
+from .ceph import CEPH, CEPH_BESIDE, CephClientRef, CephSource, PoolName
 from .defaults import default_text, split_default, with_default
 from .destinations import ALLOWED_HOSTS, allowed_hosts, destinations, host_of, is_allowed, models_in, sent
 from .federation import FixedProviderName, MappingRules, ProviderName, RemoteIdAttribute
@@ -54,6 +54,7 @@ from .node_fields import EACH, FOLDER, NodeField, node_fields
 from .providers import PROVIDED, ExternalBroker, ExternalCache, ExternalServer
 from .refs import (
     ANY_PURPOSE,
+    CLOUD_PKI,
     KEYSTONE_LOGIN,
     OVN_LOGIN,
     PUBLIC_KEYS,
@@ -74,6 +75,7 @@ from .refs import (
     MariaDBRef,
     MemcachedRef,
     NeutronRef,
+    OptionalCephStorageRef,
     OptionalKeystoneSecretRef,
     OptionalNovaRef,
     OptionalSecretRef,
@@ -117,6 +119,7 @@ from .spec import (
     RunSpec,
     Scalable,
     ServiceSpec,
+    UsesCloudPKI,
     UsesMonitoring,
     UsesStorageClass,
     UsesTLS,
@@ -151,6 +154,9 @@ __all__ = [
     "ALLOWED_HOSTS",
     "ANY_PURPOSE",
     "BY_NAME",
+    "CEPH",
+    "CEPH_BESIDE",
+    "CLOUD_PKI",
     "DURATION",
     "EACH",
     "FOLDER",
@@ -228,6 +234,7 @@ __all__ = [
     "OVNNetworkRef",
     "OVNSecretRef",
     "Opaque",
+    "OptionalCephStorageRef",
     "OptionalKeystoneSecretRef",
     "OptionalNovaRef",
     "OptionalSecretRef",
@@ -269,6 +276,7 @@ __all__ = [
     "Templates",
     "Url",
     "UsesCache",
+    "UsesCloudPKI",
     "UsesDatabase",
     "UsesIdentity",
     "UsesKeyManager",

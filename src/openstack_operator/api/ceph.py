@@ -9,13 +9,16 @@ from pydantic import Field
 
 from .fields import Name, immutable_optional
 from .model import Model, Rule, rule
-from .refs import CephStorageRef, SecretRef
+from .refs import CephStorageRef, OptionalCephStorageRef, SecretRef
 
 PoolName = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9][-A-Za-z0-9_.]*$")]
 """Name of a pool in Ceph."""
 
 CEPH = CephStorageRef(name="ceph")
 """The CephStorage of a control plane."""
+
+CEPH_BESIDE = OptionalCephStorageRef(name=CEPH.name)
+"""The same for a Secret of a client that does not say where the cluster is."""
 
 
 class CephClientRef(Model):
@@ -50,7 +53,8 @@ class CephSource(Model):
     ceph_secret_ref: SecretRef | None = None
     """Secret with `ceph.conf`, which must set `fsid` and `mon host`, and `keyring`, which holds the key of one client
     with the caps this use needs; or with single values as Rook keeps them: `mon_host`, `fsid`, `userID` and `userKey`.
-    The operator creates no pools then. After a rotation of the key, put the new one here."""
+    A Secret with the key alone is for the cluster of the CephStorage `ceph` of this namespace. The operator creates no
+    pools then. After a rotation of the key, put the new one here."""
     ceph_client_ref: CephClientRef | None = None
     """CephClient from which the Secret was made: it names the user, whose key may be in the Secret under that name. The
     operator does not read the CephClient itself, which is in Rook's namespace."""
@@ -64,5 +68,5 @@ class CephSource(Model):
         return None if self.ceph_secret_ref else self.ceph_storage_ref or CEPH
 
     def default_refs(self) -> Mapping[str, Any]:
-        """Return the default CephStorage if the spec names none."""
-        return {"cephStorageRef": self.storage} if self.storage and not self.ceph_storage_ref else {}
+        """Return the default CephStorage if the spec names none; beside a Secret, nothing waits for it."""
+        return {} if self.ceph_storage_ref else {"cephStorageRef": self.storage or CEPH_BESIDE}

@@ -76,9 +76,16 @@ OptionalNovaRef = OptionalRefTo[Literal["Nova"]]
 CortexRef = OptionalRefTo[Literal["Cortex"]]
 DesignateRef = OptionalRefTo[Literal["Designate"]]
 ExistingCephStorageRef = ExistingRefTo[Literal["CephStorage"]]
+OptionalPKIRef = OptionalRefTo[Literal["PKI"]]
+OptionalCephStorageRef = OptionalRefTo[Literal["CephStorage"]]
 
-OPTIONAL_KINDS = frozenset(ref.kind for ref in (OptionalNovaRef, CortexRef, DesignateRef))
+OPTIONAL_KINDS = frozenset(
+    ref.kind for ref in (OptionalNovaRef, CortexRef, DesignateRef, OptionalPKIRef, OptionalCephStorageRef)
+)
 """Kinds that other services can run without; once such a resource exists, those get a new configuration."""
+
+CLOUD_PKI = OptionalPKIRef(name="internal")
+"""The PKI that a cloud makes for its services."""
 
 
 def optional_ref(kind: str, name: str) -> Ref:

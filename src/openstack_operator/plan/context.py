@@ -134,6 +134,8 @@ class Context(Generic[SpecT]):
     installed_kinds: InstalledKinds = field(default_factory=InstalledKinds)
     servers: Mapping[str, Listens] = field(default_factory=dict[str, Listens])
     """Ports of the kinds that serve others, by kind."""
+    api_service: str = ""
+    """Name of a second Service of its API, whose names are in the certificates of a PKI, too; empty for none."""
     permissions: Permissions = NO_PERMISSIONS
     """Permissions beyond the namespace that the operator's administrator grants."""
 

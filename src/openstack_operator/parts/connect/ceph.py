@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from ... import kube
-from ...api import CephSource
+from ...api import CEPH, CEPH_BESIDE, CephSource
 from ...api.refs import find_by_type
 from ...plan import Context, IgnoredFields, Incomplete, MissingReference, Plan, Step
 from ..run.config import Config
@@ -106,9 +106,11 @@ def _of_secret(ctx: Context[Any], use: Use, source: CephSource, *, path: str, na
     assert source.ceph_secret_ref is not None
     source_secret = source.ceph_secret_ref.name
     field = f"{path}.cephSecretRef"
-    conf, fsid, monitors = coordinates(ctx.secrets.get(source_secret, {}), source_secret, field)
+    source_data = ctx.secrets.get(source_secret, {})
+    cluster_data = source_data if source_data.keys() & _OF_CLUSTER else {**source_data, **_cluster_beside(ctx)}
+    conf, fsid, monitors = coordinates(cluster_data, source_secret, field)
     client = source.ceph_client_ref.name if source.ceph_client_ref else ""
-    user, key = login(ctx.secrets.get(source_secret, {}), source_secret, field, client)
+    user, key = login(source_data, source_secret, field, client)
     data = {"ceph.conf": conf, "keyring": keyring(user, key), "key": key}
     client_secret = kube.secret(ctx, ctx.name(name), data)
     return Ceph(
@@ -123,6 +125,17 @@ def _of_secret(ctx: Context[Any], use: Use, source: CephSource, *, path: str, na
         key=key,
         folder=folder,
     )
+
+
+def _cluster_beside(ctx: Context[Any]) -> dict[str, str]:
+    """Return `ceph.conf` of the clients of the CephStorage in this namespace; empty without one that publishes any."""
+    published = ctx.refs[CEPH_BESIDE].published if CEPH_BESIDE in ctx.refs else {}
+    secrets = (ctx.secrets.get(name, {}) for key, name in published.items() if key.endswith("Secret"))
+    return next(({"ceph.conf": data["ceph.conf"]} for data in secrets if "ceph.conf" in data), {})
+
+
+_OF_CLUSTER = frozenset({"ceph.conf", "mon_host", "fsid"})
+"""Keys of a user's Secret that say where the cluster is."""
 
 
 def on_ceph(conf: Config, *clients: Ceph) -> Config:
@@ -205,7 +218,7 @@ def _option(line: str) -> tuple[str, str]:
 
 def _conf(data: Mapping[str, str], secret: str, field: str) -> str:
     if missing := [key for key in ("mon_host", "fsid") if not data.get(key)]:
-        hint = "which Rook has in its Secrets rook-ceph-config and rook-ceph-mon"
+        hint = f"which Rook has in its Secrets rook-ceph-config and rook-ceph-mon; or create CephStorage {CEPH.name!r}"
         message = f"Secret {secret!r} has no key 'ceph.conf', nor {missing[0]!r}; add 'mon_host' and 'fsid', {hint}"
         raise MissingReference(field, message)
     return f"[global]\nfsid = {data['fsid'].strip()}\nmon host = {data['mon_host'].strip()}\n"

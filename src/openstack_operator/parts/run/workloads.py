@@ -208,8 +208,10 @@ def _served(
 def _reached(ctx: Context[Any], component: str, port: int, expose: Expose, *, exposed: bool) -> tuple[kube.Object, ...]:
     """An API's Service, its PodDisruptionBudget, and its NetworkPolicies."""
     name, target = ctx.name(component), kube.selector(ctx, component)
+    short_names = [ctx.api_service] if ctx.api_service and component == "api" else []
     return (
         kube.service(ctx, name, {"http": port}, target, type_=service_type(expose)),
+        *(kube.service(ctx, each, {"http": port}, target) for each in short_names),
         kube.disruption_budget(ctx, name, target),
         *(ingress_policies(ctx, api_ingress(component, port, expose)) if exposed else ()),
     )

@@ -247,6 +247,8 @@ def _fault(data: Mapping[str, str], request: pki.Request, now: datetime) -> str:
 
 def _certificate_names(ctx: Context[Any], service: str, members: str, ref: PKIRef) -> set[str]:
     forms = _forms(ctx, service)
+    if ctx.api_service and service == ctx.name("api"):
+        forms += _forms(ctx, ctx.api_service)
     names = {*forms, *(f"*.{form}" for form in _forms(ctx, members) if members)}
     by = ctx.refs[ref].published
     if "issuerName" in by and serves_cluster(by["issuerKind"], by["issuerGroup"]):

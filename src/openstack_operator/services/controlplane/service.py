@@ -166,7 +166,9 @@ def _child(ctx: Context[ControlPlaneSpec], member: Member, name: str, tls: Encry
     if member.field == "ceph" and tls.enabled and ctx.spec.ceph.mode != "external":
         spec = {"encrypted": True, **spec}
     if isinstance(template, UsesTLS) and not _is_external(template):
-        spec |= {"tls": entry} if (entry := tls.tls_spec(api.key(member.kind, name), template)) else {}
+        entry = tls.tls_spec(api.key(member.kind, name), template)
+        # Unset, those kinds would take a certificate by themselves.
+        spec |= {"tls": entry} if entry or api.groups.get(member.kind) else {}
     manifest = kube.obj(ctx, member.kind, name, api.version(member.kind), spec=common | spec)
     shared = {
         field: api.path(f"spec.{_SHARED_FROM.get(field, field)}")

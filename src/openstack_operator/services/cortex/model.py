@@ -22,8 +22,8 @@ from ...api import (
     RunSpec,
     Scale,
     Url,
+    UsesCloudPKI,
     UsesMonitoring,
-    UsesTLS,
     rule,
     sent,
 )
@@ -135,7 +135,7 @@ class Datasources(Model):
     """Servers, hypervisors and flavors, from Nova's API."""
 
 
-class CortexSpec(RunSpec, UsesTLS, UsesMonitoring):
+class CortexSpec(RunSpec, UsesCloudPKI, UsesMonitoring):
     """Cortex: a scheduler that ranks the hosts which are left for a request of another service, such as Nova. Without
     an `image` it is the operator's small reference implementation, which knows nothing of hosts but what each request
     says."""

@@ -11,6 +11,7 @@ from ... import kube, parts
 from ...api import OptionalSecretRef
 from ...parts.connect.sources import waits
 from ...parts.expose.front import front
+from ...parts.expose.short_name import with_cloud_pki
 from ...plan import READY, Context, MissingReference, Plan, SpecError, State, Step, Verdict
 from .model import CortexSpec, Pipeline
 
@@ -25,6 +26,7 @@ def plan(ctx: Context[CortexSpec]) -> Plan:
     """Return everything a Cortex consists of; published: internalURL, and trustSecret (key `ca.crt`) if clients have to
     verify its certificate. Raise SpecError for an unknown filter or weigher, MissingReference for a missing Secret.
     """
+    ctx = with_cloud_pki(ctx)
     spec, service, enabled = ctx.spec, ctx.name(), _enabled(ctx.spec)
     dependencies = waits(ctx)
     program = ctx.release["cortex-api"]
