@@ -95,12 +95,13 @@ mutants: venv ## Small faults in a sample of plan, parts, kube and agents, and w
 	$(RECORD) $(PY) -m checks.mutants $(if $(SEED),--seed $(SEED))
 
 SEEDS ?=
+export SEEDS
 
 .PHONY: test-seeds
 test-seeds: venv ## Manifests that were written before this operator, applied as they stand; SEEDS= names their folder
 	@ls $(SEEDS)/*.yaml >/dev/null 2>&1 || { echo "name a folder of manifests: make test-seeds SEEDS=…" >&2; exit 1; }
 	$(PY) -m localcluster build --only apiserver
-	SEEDS=$(SEEDS) $(PY) -m pytest -q -n 0 tests/seeds
+	$(PY) -m pytest -q -n 0 tests/seeds
 
 # A line in docs/evidence/suites.md for each run.
 RECORD = $(PY) -m tests.suites run $@ --
@@ -152,6 +153,12 @@ e2e-identity: venv ## Thirty runs of Tempest's identity tests by two workers, be
 .PHONY: e2e-federation
 e2e-federation: venv ## A cloud that is told to let in users of an OpenID provider, in browsers and with tokens, and then not to
 	$(E2E) tests/e2e/on_federation
+
+.PHONY: e2e-seeds
+e2e-seeds: venv ## Manifests that were written before this operator, each until a server answers; SEEDS= names their folder
+	@ls $(SEEDS)/*.yaml >/dev/null 2>&1 || { echo "name a folder of manifests: make e2e-seeds SEEDS=…" >&2; exit 1; }
+	$(PY) -m operators build
+	$(E2E) tests/e2e/on_seeds
 
 .PHONY: e2e-services
 e2e-services: venv ## The cloud of controlplane_full.yaml: each service that is off by default, used as its users do
