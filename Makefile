@@ -177,7 +177,7 @@ chaos: venv ## The highly available cloud, all that can go wrong with it, and wh
 	  $(PY) -m chaos run; status=$$?; $(PY) -m chaos report && exit $$status'
 
 .PHONY: chaos-services
-chaos-services: venv ## The same cloud with each service that is off by default: pods killed, owned objects deleted, all rolled
+chaos-services: venv ## The same cloud with each service that is off by default: their pods killed, owned objects deleted, all rolled
 	$(RECORD) $(PY) -m chaos run --services --only 1,2,16,18
 
 .PHONY: bench
